@@ -1,0 +1,24 @@
+# Every dependency, found once. All of them are packages of Debian 12.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(spdlog REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+
+if(MSITD_BUILD_DAEMON)
+  find_package(RocksDB CONFIG REQUIRED)
+  find_package(hwy REQUIRED)
+  find_package(tomlplusplus REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)
+endif()
+if(MSITD_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# XXH3 is used header-only, so that it is compiled for our flags and no symbol
+# of it can leak from libmsit.
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -1,0 +1,44 @@
+# Compiler flags of every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+# Release checks stay on: MSITD_CHECK does not look at NDEBUG, and -O2 is
+# within noise of -O3 outside the SIMD kernels, which set their own level.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
+
+find_program(MSITD_CCACHE ccache)
+if(MSITD_CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${MSITD_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MSITD_CCACHE})
+endif()
+find_program(MSITD_MOLD mold)
+if(MSITD_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+add_library(msitd_flags INTERFACE)
+target_compile_options(msitd_flags INTERFACE -Wall -Wextra)
+if(MSITD_WERROR)
+  target_compile_options(msitd_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(msitd_flags INTERFACE -Wthread-safety)
+endif()
+target_include_directories(msitd_flags INTERFACE ${PROJECT_SOURCE_DIR})
+
+if(MSITD_SANITIZE)
+  # Debian's RocksDB and gRPC come without RTTI for some classes, so the vptr
+  # check would report them, not us.
+  set(sanitize_flags -fsanitize=${MSITD_SANITIZE} -fno-sanitize-recover=all)
+  if(MSITD_SANITIZE MATCHES "undefined")
+    list(APPEND sanitize_flags -fno-sanitize=vptr)
+  endif()
+  add_compile_options(${sanitize_flags})
+  add_link_options(-fsanitize=${MSITD_SANITIZE})
+endif()

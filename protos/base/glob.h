@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace msitd {
+
+// True if all of `text` matches `pattern`, in which `*` stands for any bytes,
+// none included, and `?` for one byte. There are no escapes and no character
+// classes: op names contain brackets. Takes at most
+// pattern.size() * text.size() steps.
+bool GlobMatch(std::string_view pattern, std::string_view text);
+
+}  // namespace msitd

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// Every bound that both sides of the wire rely on, with its unit and what
+// happens there. A client that stays inside them is never refused for size.
+namespace msitd {
+
+// Frames and chunk payloads begin at multiples of this, so that a slot can be
+// written with O_DIRECT as it lies.
+inline constexpr uint64_t kChunkAlignment = 4096;
+
+// Records begin at multiples of this inside the payload: one cache line, and
+// the alignment that the SIMD kernels like best.
+inline constexpr uint64_t kRecordAlignment = 64;
+
+// A tensor larger than this is cut into parts of exactly this size, the last
+// one excepted. The cut is canonical: hashes and summaries of a tensor do not
+// depend on how it was sent. A record cut elsewhere is refused.
+inline constexpr uint64_t kPartBytes = uint64_t{4} << 20;
+
+// A chunk that exceeds one of these is refused with INVALID_ARGUMENT.
+inline constexpr uint64_t kChunkPayloadBytesMax = kPartBytes;
+inline constexpr uint64_t kChunkHeadBytesMax = uint64_t{512} << 10;
+inline constexpr uint32_t kChunkRecordsMax = 1024;
+
+// Names are UTF-8 bytes without NUL. A longer one is refused.
+inline constexpr uint32_t kRunNameBytesMax = 128;
+inline constexpr uint32_t kDeviceBytesMax = 32;
+inline constexpr uint32_t kOpBytesMax = 1024;
+inline constexpr uint32_t kIndexBytesMax = 128;
+
+// Tensors with more dimensions, or more bytes, are refused.
+inline constexpr uint32_t kDimsMax = 32;
+inline constexpr uint64_t kTensorBytesMax = uint64_t{1} << 40;
+
+// Largest rank, token and call, inclusive. None of them may be negative.
+inline constexpr int32_t kRankMax = (1 << 20) - 1;
+inline constexpr int64_t kTokenMax = (int64_t{1} << 40) - 1;
+inline constexpr int32_t kCallMax = (1 << 30) - 1;
+
+}  // namespace msitd

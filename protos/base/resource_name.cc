@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/base/resource_name.h"
+
+#include <array>
+#include <charconv>
+
+#include "protos/base/limits.h"
+
+namespace msitd {
+namespace {
+
+constexpr char kHexDigits[] = "0123456789ABCDEF";
+
+void AppendEscaped(std::string_view component, std::string& out) {
+  for (const char c : component) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '/' || c == '%' || byte <= 0x20 || byte == 0x7f) {
+      out += '%';
+      out += kHexDigits[byte >> 4];
+      out += kHexDigits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+}
+
+std::optional<std::string> Unescape(std::string_view component) {
+  std::string out;
+  out.reserve(component.size());
+  for (size_t i = 0; i < component.size(); ++i) {
+    if (component[i] != '%') {
+      out += component[i];
+      continue;
+    }
+    if (i + 2 >= component.size()) return std::nullopt;
+    unsigned value = 0;
+    const char* first = component.data() + i + 1;
+    const auto [end, error] = std::from_chars(first, first + 2, value, 16);
+    if (error != std::errc() || end != first + 2) return std::nullopt;
+    out += static_cast<char>(value);
+    i += 2;
+  }
+  return out;
+}
+
+template <typename Int>
+bool ParseNumber(std::string_view text, Int max, Int& out) {
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && last == end && out >= 0 && out <= max;
+}
+
+}  // namespace
+
+std::string FormatTensorName(const TensorKey& key) {
+  std::string out = "runs/";
+  AppendEscaped(key.run, out);
+  out += "/ranks/" + std::to_string(key.rank) + "/devices/";
+  AppendEscaped(key.device, out);
+  out += "/tokens/" + std::to_string(key.token) + "/ops/";
+  AppendEscaped(key.op, out);
+  out += "/calls/" + std::to_string(key.call) + "/";
+  out += IoName(key.io);
+  out += '/';
+  AppendEscaped(key.index, out);
+  return out;
+}
+
+std::optional<TensorKey> ParseTensorName(std::string_view name) {
+  std::array<std::string_view, 14> parts;
+  size_t count = 0;
+  size_t begin = 0;
+  while (true) {
+    const size_t slash = name.find('/', begin);
+    if (count == parts.size()) return std::nullopt;
+    parts[count++] = name.substr(begin, slash - begin);
+    if (slash == std::string_view::npos) break;
+    begin = slash + 1;
+  }
+  if (count != parts.size() || parts[0] != "runs" || parts[2] != "ranks" ||
+      parts[4] != "devices" || parts[6] != "tokens" || parts[8] != "ops" ||
+      parts[10] != "calls") {
+    return std::nullopt;
+  }
+  TensorKey key;
+  const auto run = Unescape(parts[1]);
+  const auto device = Unescape(parts[5]);
+  const auto op = Unescape(parts[9]);
+  const auto io = ParseIo(parts[12]);
+  const auto index = Unescape(parts[13]);
+  if (!run || !device || !op || !io || !index ||
+      !ParseNumber(parts[3], kRankMax, key.rank) ||
+      !ParseNumber(parts[7], kTokenMax, key.token) ||
+      !ParseNumber(parts[11], kCallMax, key.call)) {
+    return std::nullopt;
+  }
+  key.run = *run;
+  key.device = *device;
+  key.op = *op;
+  key.io = *io;
+  key.index = *index;
+  return key;
+}
+
+}  // namespace msitd

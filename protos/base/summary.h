@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace msitd {
+
+// Mergeable reduction of a tensor, of a part of one, or of a set of them.
+//
+// Extremes and sums are taken over the real numbers that the elements stand
+// for, in double. A complex element counts as its two components.
+// The layout is part of the chunk format (docs/format/chunk.md).
+struct Summary {
+  // Elements (components, if complex) seen. NaN, infinities and zeros (either
+  // sign) are counted once each in their own field as well.
+  uint64_t count = 0;
+  uint64_t nan_count = 0;
+  uint64_t positive_infinity_count = 0;
+  uint64_t negative_infinity_count = 0;
+  uint64_t zero_count = 0;
+
+  // Over all elements that are not NaN, infinities included. +Inf and -Inf
+  // where there are none.
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+
+  // Over finite elements only: sum x and sum |x| (the L1 norm).
+  double sum = 0;
+  double l1 = 0;
+
+  // Sum x^2 over finite elements is `sum_squares` * 2^`sum_squares_exponent`.
+  // The exponent is 0 unless the sum would overflow or vanish in double.
+  double sum_squares = 0;
+  int64_t sum_squares_exponent = 0;
+
+  uint64_t finite_count() const {
+    return count - nan_count - positive_infinity_count -
+           negative_infinity_count;
+  }
+
+  // False if there is no element that is not NaN: `min` and `max` are void.
+  bool has_extremes() const { return count > nan_count; }
+
+  // Largest |x| that is not NaN; 0 if there is none.
+  double abs_max() const;
+
+  // Mean and L2 norm of the finite elements; 0 if there is none.
+  double mean() const;
+  double l2_norm() const;
+
+  friend bool operator==(const Summary&, const Summary&) = default;
+};
+
+static_assert(sizeof(Summary) == 88);
+
+// Returns the summary of the concatenation: `a`'s elements, then `b`'s.
+// Counts and extremes merge exactly; sums round once per merge, so merging in
+// the same order gives the same bits everywhere.
+Summary Merge(const Summary& a, const Summary& b);
+
+// XXH3 128-bit hash of the bytes of a part. For a tensor of several parts: of
+// the 16-byte little-endian part hashes (low first) in order.
+struct ContentHash {
+  uint64_t low = 0;
+  uint64_t high = 0;
+
+  friend bool operator==(const ContentHash&, const ContentHash&) = default;
+};
+
+static_assert(sizeof(ContentHash) == 16);
+
+}  // namespace msitd

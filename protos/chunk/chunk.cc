@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/chunk/chunk.h"
+
+#include <cstring>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "protos/chunk/chunk_checks.h"
+#include "protos/status/status.h"
+
+namespace msitd::chunk {
+namespace {
+
+uint64_t HeadChecksum(std::span<const std::byte> head) {
+  ChunkHeader header;
+  std::memcpy(&header, head.data(), sizeof(header));
+  const uint64_t head_bytes = header.head_bytes;
+  header.head_checksum = 0;
+  // Hashing the header apart avoids writing a zero into a head that may be
+  // read by others.
+  const uint64_t seed = XXH3_64bits(&header, sizeof(header));
+  return XXH3_64bits_withSeed(head.data() + sizeof(header),
+                              head_bytes - sizeof(header), seed);
+}
+
+void ClearStamps(ChunkHeader& header, std::span<RecordDescriptor> records) {
+  constexpr size_t kStampBegin = offsetof(ChunkHeader, run_id);
+  std::memset(reinterpret_cast<std::byte*>(&header) + kStampBegin, 0,
+              sizeof(ChunkHeader) - kStampBegin);
+  for (RecordDescriptor& record : records) {
+    record.summary = Summary{};
+    record.hash = ContentHash{};
+    std::memset(record.reserved_3, 0, sizeof(record.reserved_3));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Chunk> Chunk::FromProducer(std::span<const std::byte> bytes) {
+  ChunkHeader header;
+  if (bytes.size() < sizeof(header)) {
+    return Malformed("{} bytes are no chunk: the header alone takes {}",
+                     bytes.size(), sizeof(header));
+  }
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  MSITD_RETURN_IF_ERROR(CheckHeader(header));
+  const uint64_t head_span = AlignUp(header.head_bytes, kChunkAlignment);
+  const uint64_t span =
+      head_span + AlignUp(header.payload_bytes, kChunkAlignment);
+  if (bytes.size() != span) {
+    return Malformed("the chunk is {} bytes long, its header says {}",
+                     bytes.size(), span);
+  }
+  AlignedBuffer head(head_span);
+  // From here on the producer's memory is not read again, but for the payload.
+  std::memcpy(head.data(), &header, sizeof(header));
+  std::memcpy(head.data() + sizeof(header), bytes.data() + sizeof(header),
+              header.head_bytes - sizeof(header));
+  std::memset(head.data() + header.head_bytes, 0,
+              head_span - header.head_bytes);
+  MSITD_RETURN_IF_ERROR(CheckHead(head.span()));
+  Chunk chunk(std::move(head), bytes.subspan(head_span));
+  ClearStamps(chunk.header(), chunk.records());
+  return chunk;
+}
+
+absl::StatusOr<Chunk> Chunk::FromFrame(AlignedBuffer head) {
+  const auto data_loss = [](std::string_view what) {
+    return WithReason(absl::DataLossError(std::string(what)), "FRAME_CORRUPT");
+  };
+  const auto span = FrameHeadSpan(head.span());
+  if (!span.ok()) return span.status();
+  if (*span > head.size()) return data_loss("the head is cut short");
+  ChunkHeader header;
+  std::memcpy(&header, head.data(), sizeof(header));
+  if (header.head_checksum != HeadChecksum(head.span())) {
+    return data_loss("the head does not match its checksum");
+  }
+  if (const absl::Status status = CheckHead(head.span()); !status.ok()) {
+    return data_loss(Message(status));
+  }
+  return Chunk(std::move(head), {});
+}
+
+absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin) {
+  ChunkHeader header;
+  absl::Status status;
+  if (begin.size() < sizeof(header)) {
+    status = Malformed("the header is cut short");
+  } else {
+    std::memcpy(&header, begin.data(), sizeof(header));
+    status = CheckHeader(header);
+  }
+  if (!status.ok()) {
+    return WithReason(absl::DataLossError(std::string(Message(status))),
+                      "FRAME_CORRUPT");
+  }
+  return AlignUp(header.head_bytes, kChunkAlignment);
+}
+
+// The head is aligned to a page and both structs are trivially copyable, so
+// they are read where they lie.
+ChunkHeader& Chunk::header() {
+  return *reinterpret_cast<ChunkHeader*>(head_.data());
+}
+
+const ChunkHeader& Chunk::header() const {
+  return *reinterpret_cast<const ChunkHeader*>(head_.data());
+}
+
+std::span<RecordDescriptor> Chunk::records() {
+  return {
+      reinterpret_cast<RecordDescriptor*>(head_.data() + sizeof(ChunkHeader)),
+      header().record_count};
+}
+
+std::span<const RecordDescriptor> Chunk::records() const {
+  return {reinterpret_cast<const RecordDescriptor*>(head_.data() +
+                                                    sizeof(ChunkHeader)),
+          header().record_count};
+}
+
+std::string_view Chunk::Text(TextRef ref) const {
+  return {reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length};
+}
+
+std::span<const int64_t> Chunk::Dims(const RecordDescriptor& record) const {
+  return {reinterpret_cast<const int64_t*>(head_.data() + record.dims_offset),
+          record.dim_count};
+}
+
+uint64_t Chunk::frame_bytes() const {
+  return head_.size() + AlignUp(header().payload_bytes, kChunkAlignment);
+}
+
+void Chunk::StampChecksum() { header().head_checksum = HeadChecksum(head()); }
+
+ContentHash HashBytes(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.low64, hash.high64};
+}
+
+ContentHash CombinePartHashes(std::span<const ContentHash> parts) {
+  if (parts.size() == 1) return parts.front();
+  return HashBytes(std::as_bytes(parts));
+}
+
+}  // namespace msitd::chunk

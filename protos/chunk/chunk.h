@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/chunk/chunk_format.h"
+
+namespace msitd::chunk {
+
+// A chunk whose descriptors can be trusted: its head is a private copy that
+// passed every check below, its payload is opaque bytes that the producer may
+// still rewrite.
+//
+// Thread-compatible. The payload is borrowed and outlives the chunk.
+class Chunk {
+ public:
+  // Copies the head out of `bytes`, a whole chunk from a producer, and checks
+  // the copy:
+  //  - magic, version, sizes inside limits.h, `bytes` exactly as long as the
+  //    head and the payload with their padding;
+  //  - names: not empty, no NUL, valid UTF-8, not too long;
+  //  - rank, token, call, io and dtype in range;
+  //  - dims x element size = tensor_bytes, without overflow;
+  //  - a part begins at a multiple of kPartBytes and has the canonical size;
+  //  - records lie in the payload, aligned, in order, and do not overlap;
+  //    sequences do not decrease.
+  // What the producer wrote into stamped fields is cleared.
+  //
+  // Errors: INVALID_ARGUMENT with a reason of error_reason.proto; the message
+  // names the record and the values.
+  static absl::StatusOr<Chunk> FromProducer(std::span<const std::byte> bytes);
+
+  // The same checks for `head`, the head of a frame read from a segment, and
+  // its checksum; stamped fields are kept. The payload is left empty.
+  //
+  // Errors: DATA_LOSS.
+  static absl::StatusOr<Chunk> FromFrame(AlignedBuffer head);
+
+  ChunkHeader& header();
+  const ChunkHeader& header() const;
+  std::span<RecordDescriptor> records();
+  std::span<const RecordDescriptor> records() const;
+
+  std::string_view Text(TextRef ref) const;
+  std::string_view run() const { return Text(header().run); }
+  std::span<const int64_t> Dims(const RecordDescriptor& record) const;
+
+  // The head with its padding: what goes to disk before the payload.
+  std::span<const std::byte> head() const { return head_.span(); }
+
+  // The payload with its padding.
+  std::span<const std::byte> payload() const { return payload_; }
+
+  std::span<const std::byte> PayloadOf(const RecordDescriptor& record) const {
+    return payload_.subspan(record.payload_offset, record.payload_bytes);
+  }
+
+  // Head and payload with their padding: what the frame takes on disk.
+  uint64_t frame_bytes() const;
+
+  // Writes the checksum of the head as it is now. The last stamp.
+  void StampChecksum();
+
+ private:
+  Chunk(AlignedBuffer head, std::span<const std::byte> payload)
+      : head_(std::move(head)), payload_(payload) {}
+
+  AlignedBuffer head_;
+  std::span<const std::byte> payload_;
+};
+
+// Returns how many bytes the head of the frame takes with its padding, given
+// its first sizeof(ChunkHeader) bytes, so that a reader knows what to pass to
+// FromFrame.
+//
+// Errors: DATA_LOSS if these bytes cannot begin a frame.
+absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin);
+
+// Returns the number of parts of a tensor: at least 1.
+constexpr uint64_t PartCount(uint64_t tensor_bytes) {
+  return tensor_bytes == 0 ? 1 : (tensor_bytes + kPartBytes - 1) / kPartBytes;
+}
+
+// Returns the XXH3-128 hash of `bytes`.
+ContentHash HashBytes(std::span<const std::byte> bytes);
+
+// Returns the hash of a tensor, given those of its parts in order.
+ContentHash CombinePartHashes(std::span<const ContentHash> parts);
+
+}  // namespace msitd::chunk

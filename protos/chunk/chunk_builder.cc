@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/chunk/chunk_builder.h"
+
+#include <cstring>
+
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/check.h"
+
+namespace msitd::chunk {
+namespace {
+
+constexpr size_t kDimBytes = sizeof(int64_t);
+
+}  // namespace
+
+ChunkBuilder::ChunkBuilder(std::span<std::byte> buffer) : buffer_(buffer) {
+  MSITD_CHECK(buffer.size() >= kBufferBytes);
+  MSITD_CHECK(reinterpret_cast<uintptr_t>(buffer.data()) % kChunkAlignment ==
+              0);
+}
+
+void ChunkBuilder::Start(std::string_view run, int32_t rank, uint64_t stream_id,
+                         uint64_t chunk_sequence) {
+  records_.clear();
+  tail_.clear();
+  interned_.clear();
+  payload_bytes_ = 0;
+  header_ = ChunkHeader{};
+  header_.rank = rank;
+  header_.stream_id = stream_id;
+  header_.chunk_sequence = chunk_sequence;
+  header_.run = Intern(run);
+}
+
+TextRef ChunkBuilder::Intern(std::string_view text) {
+  const auto [it, inserted] = interned_.try_emplace(std::string(text));
+  if (inserted) {
+    it->second = {static_cast<uint32_t>(tail_.size()),
+                  static_cast<uint32_t>(text.size())};
+    tail_ += text;
+  }
+  return it->second;
+}
+
+uint64_t ChunkBuilder::HeadBytesWith(const RecordSpec& record) const {
+  return sizeof(ChunkHeader) +
+         (records_.size() + 1) * sizeof(RecordDescriptor) + tail_.size() +
+         record.op.size() + record.index.size() + record.device.size() +
+         kDimBytes * (record.dims.size() + 1);
+}
+
+std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
+  const uint64_t offset = AlignUp(payload_bytes_, kRecordAlignment);
+  if (records_.size() >= kChunkRecordsMax ||
+      record.part_bytes > kChunkPayloadBytesMax ||
+      offset + record.part_bytes > kChunkPayloadBytesMax ||
+      HeadBytesWith(record) > kChunkHeadBytesMax) {
+    return {};
+  }
+  RecordDescriptor out;
+  out.sequence = record.sequence;
+  out.token = record.token;
+  out.op = Intern(record.op);
+  out.index = Intern(record.index);
+  out.device = Intern(record.device);
+  out.call = record.call;
+  out.io = static_cast<uint8_t>(record.io);
+  out.dtype = static_cast<uint8_t>(record.dtype);
+  out.dim_count = static_cast<uint8_t>(record.dims.size());
+  // The table before the tail is a multiple of 8 bytes long, so a multiple of
+  // 8 in the tail is one in the head.
+  tail_.resize(AlignUp(tail_.size(), kDimBytes), '\0');
+  out.dims_offset = static_cast<uint32_t>(tail_.size());
+  if (!record.dims.empty()) {
+    tail_.append(reinterpret_cast<const char*>(record.dims.data()),
+                 record.dims.size_bytes());
+  }
+  out.payload_offset = offset;
+  out.payload_bytes = record.part_bytes;
+  out.tensor_bytes = record.tensor_bytes;
+  out.part_offset = record.part_offset;
+  records_.push_back(out);
+
+  std::byte* payload = buffer_.data() + kChunkHeadBytesMax;
+  std::memset(payload + payload_bytes_, 0, offset - payload_bytes_);
+  payload_bytes_ = offset + record.part_bytes;
+  return {payload + offset, record.part_bytes};
+}
+
+std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
+  const uint64_t table_bytes =
+      sizeof(ChunkHeader) + records_.size() * sizeof(RecordDescriptor);
+  const auto shift = static_cast<uint32_t>(table_bytes);
+  header_.head_bytes = static_cast<uint32_t>(table_bytes + tail_.size());
+  header_.record_count = record_count();
+  header_.payload_bytes = payload_bytes_;
+  header_.client_time_ns = client_time_ns;
+  header_.run.offset += shift;
+  for (RecordDescriptor& record : records_) {
+    record.op.offset += shift;
+    record.index.offset += shift;
+    record.device.offset += shift;
+    record.dims_offset += shift;
+  }
+
+  const uint64_t head_span = AlignUp(header_.head_bytes, kChunkAlignment);
+  std::byte* payload = buffer_.data() + kChunkHeadBytesMax;
+  std::byte* head = payload - head_span;
+  std::memcpy(head, &header_, sizeof(header_));
+  std::memcpy(head + sizeof(header_), records_.data(),
+              records_.size() * sizeof(RecordDescriptor));
+  std::memcpy(head + table_bytes, tail_.data(), tail_.size());
+  std::memset(head + header_.head_bytes, 0, head_span - header_.head_bytes);
+  const uint64_t payload_span = AlignUp(payload_bytes_, kChunkAlignment);
+  std::memset(payload + payload_bytes_, 0, payload_span - payload_bytes_);
+  return {head, head_span + payload_span};
+}
+
+}  // namespace msitd::chunk

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/chunk/chunk_checks.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/base/tensor_key.h"
+#include "protos/base/utf8.h"
+
+namespace msitd::chunk {
+namespace {
+
+template <typename... Args>
+absl::Status Invalid(std::string_view reason,
+                     fmt::format_string<Args...> format, Args&&... args) {
+  return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, format,
+                               std::forward<Args>(args)...),
+                    reason);
+}
+
+// Checks one head; `table_end_` is where text and dims may begin.
+class HeadCheck {
+ public:
+  explicit HeadCheck(std::span<const std::byte> head)
+      : head_(head),
+        header_(*reinterpret_cast<const ChunkHeader*>(head.data())),
+        table_end_(sizeof(ChunkHeader) +
+                   uint64_t{header_.record_count} * sizeof(RecordDescriptor)) {}
+
+  absl::Status Run() const;
+
+ private:
+  absl::Status CheckName(std::string_view what, TextRef ref, uint32_t max,
+                         bool may_be_empty) const;
+  absl::Status CheckNumbers(const RecordDescriptor& record) const;
+  absl::Status CheckShape(const RecordDescriptor& record) const;
+  absl::Status CheckPart(const RecordDescriptor& record) const;
+  absl::Status CheckRecord(const RecordDescriptor& record) const;
+
+  std::span<const std::byte> head_;
+  const ChunkHeader& header_;
+  uint64_t table_end_;
+};
+
+absl::Status HeadCheck::CheckName(std::string_view what, TextRef ref,
+                                  uint32_t max, bool may_be_empty) const {
+  if (ref.length > max) {
+    return Invalid("NAME_TOO_LONG", "{} is {} bytes long, at most {} may be",
+                   what, ref.length, max);
+  }
+  if (ref.offset < table_end_ ||
+      uint64_t{ref.offset} + ref.length > header_.head_bytes) {
+    return Malformed("{} lies outside the head", what);
+  }
+  const std::string_view text(
+      reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
+  if (text.empty() && !may_be_empty) {
+    return Invalid("NAME_INVALID", "{} is empty", what);
+  }
+  if (text.find('\0') != std::string_view::npos || !IsValidUtf8(text)) {
+    return Invalid("NAME_INVALID", "{} is not UTF-8 text without NUL", what);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
+  if (record.token < 0 || record.token > kTokenMax) {
+    return Invalid("TOKEN_OUT_OF_RANGE", "token {} is not in 0..{}",
+                   record.token, kTokenMax);
+  }
+  if (record.call < 0 || record.call > kCallMax) {
+    return Invalid("CALL_OUT_OF_RANGE", "call {} is not in 0..{}", record.call,
+                   kCallMax);
+  }
+  if (!IsValid(static_cast<Io>(record.io))) {
+    return Invalid("UNKNOWN_IO", "io {} is unknown", record.io);
+  }
+  if (!IsValid(static_cast<DType>(record.dtype))) {
+    return Invalid("UNKNOWN_DTYPE", "dtype {} is unknown", record.dtype);
+  }
+  if (record.flags != 0) {
+    return Invalid("CHUNK_MALFORMED", "record flags {:#x} are unknown",
+                   record.flags);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
+  if (record.dim_count > kDimsMax) {
+    return Invalid("SHAPE_MISMATCH", "{} dimensions, at most {} may be",
+                   record.dim_count, kDimsMax);
+  }
+  if (record.dims_offset % sizeof(int64_t) != 0 ||
+      record.dims_offset < table_end_ ||
+      record.dims_offset + record.dim_count * sizeof(int64_t) >
+          header_.head_bytes) {
+    return Malformed("the dims lie outside the head");
+  }
+  const std::span<const int64_t> dims(
+      reinterpret_cast<const int64_t*>(head_.data() + record.dims_offset),
+      record.dim_count);
+  uint64_t bytes = ElementBytes(static_cast<DType>(record.dtype));
+  bool overflow = false;
+  bool is_empty = false;
+  for (const int64_t dim : dims) {
+    if (dim < 0) {
+      return Invalid("SHAPE_MISMATCH", "a dimension is {}", dim);
+    }
+    is_empty |= dim == 0;
+    overflow |= __builtin_mul_overflow(
+        bytes, static_cast<uint64_t>(std::max<int64_t>(dim, 1)), &bytes);
+    overflow |= bytes > kTensorBytesMax;
+  }
+  if (is_empty) bytes = 0;
+  if ((overflow && !is_empty) || record.tensor_bytes != bytes) {
+    return Invalid("SHAPE_MISMATCH", "shape [{}] of {} does not take {} bytes",
+                   fmt::join(dims, ", "),
+                   DTypeName(static_cast<DType>(record.dtype)),
+                   record.tensor_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
+  if (record.part_offset % kPartBytes != 0 ||
+      (record.part_offset != 0 && record.part_offset >= record.tensor_bytes)) {
+    return Invalid("PART_MISPLACED",
+                   "a part of {} bytes cannot begin at byte {}",
+                   record.tensor_bytes, record.part_offset);
+  }
+  const uint64_t part_bytes =
+      std::min(kPartBytes, record.tensor_bytes - record.part_offset);
+  if (record.payload_bytes != part_bytes) {
+    return Invalid("PART_MISPLACED",
+                   "the part at byte {} has {} bytes instead of {}",
+                   record.part_offset, record.payload_bytes, part_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::CheckRecord(const RecordDescriptor& record) const {
+  MSITD_RETURN_IF_ERROR(CheckName("the op", record.op, kOpBytesMax, false));
+  MSITD_RETURN_IF_ERROR(
+      CheckName("the index", record.index, kIndexBytesMax, true));
+  MSITD_RETURN_IF_ERROR(
+      CheckName("the device", record.device, kDeviceBytesMax, false));
+  MSITD_RETURN_IF_ERROR(CheckNumbers(record));
+  MSITD_RETURN_IF_ERROR(CheckShape(record));
+  return CheckPart(record);
+}
+
+absl::Status HeadCheck::Run() const {
+  MSITD_RETURN_IF_ERROR(
+      CheckName("the run name", header_.run, kRunNameBytesMax, false));
+  const std::span<const RecordDescriptor> records(
+      reinterpret_cast<const RecordDescriptor*>(head_.data() +
+                                                sizeof(ChunkHeader)),
+      header_.record_count);
+  uint64_t payload_end = 0;
+  uint64_t sequence = 0;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const RecordDescriptor& record = records[i];
+    if (const absl::Status status = CheckRecord(record); !status.ok()) {
+      return Annotate(status, fmt::format("record {}", i));
+    }
+    if (record.payload_offset % kRecordAlignment != 0 ||
+        record.payload_offset < payload_end ||
+        record.payload_offset > header_.payload_bytes ||
+        record.payload_bytes > header_.payload_bytes - record.payload_offset) {
+      return Malformed("record {}: its bytes are misplaced in the payload", i);
+    }
+    if (record.sequence < sequence) {
+      return Malformed("record {}: sequence {} comes after {}", i,
+                       record.sequence, sequence);
+    }
+    payload_end = record.payload_offset + record.payload_bytes;
+    sequence = record.sequence;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckHeader(const ChunkHeader& header) {
+  if (header.magic != kMagic) {
+    return Malformed("magic {:#x} is not that of a chunk", header.magic);
+  }
+  if (header.version != kVersion) {
+    return Invalid("CHUNK_VERSION_UNSUPPORTED", "chunk version {} is not {}",
+                   header.version, kVersion);
+  }
+  if (header.rank < 0 || header.rank > kRankMax) {
+    return Invalid("RANK_OUT_OF_RANGE", "rank {} is not in 0..{}", header.rank,
+                   kRankMax);
+  }
+  if (header.record_count == 0 || header.record_count > kChunkRecordsMax) {
+    return Malformed("{} records are not in 1..{}", header.record_count,
+                     kChunkRecordsMax);
+  }
+  if (header.payload_bytes > kChunkPayloadBytesMax) {
+    return Malformed("a payload of {} bytes is over {}", header.payload_bytes,
+                     kChunkPayloadBytesMax);
+  }
+  const uint64_t table_bytes =
+      sizeof(ChunkHeader) +
+      uint64_t{header.record_count} * sizeof(RecordDescriptor);
+  if (header.head_bytes < table_bytes ||
+      header.head_bytes > kChunkHeadBytesMax) {
+    return Malformed("a head of {} bytes is not in {}..{}", header.head_bytes,
+                     table_bytes, kChunkHeadBytesMax);
+  }
+  if (header.flags != 0) {
+    return Malformed("chunk flags {:#x} are unknown", header.flags);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHead(std::span<const std::byte> head) {
+  return HeadCheck(head).Run();
+}
+
+}  // namespace msitd::chunk

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// Making, reading and passing on of absl::Status. Debian's Abseil has a
+// string_view of its own, so messages are built with {fmt}.
+namespace msitd {
+
+// Returns a status of `code` whose message is the formatted text.
+template <typename... Args>
+absl::Status MakeStatus(absl::StatusCode code,
+                        fmt::format_string<Args...> format, Args&&... args) {
+  return absl::Status(code, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// The message of `status`, valid as long as `status` is.
+inline std::string_view Message(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
+
+// Puts `context`, what the layer was doing and to what, before the message of
+// an error: "append to segment 42: write: no space left on device". Payloads
+// stay. An OK status comes back as it is.
+absl::Status Annotate(const absl::Status& status, std::string_view context);
+
+// Returns the status of a failed system call: `context`, then the text of
+// `error_number`. ENOENT is NOT_FOUND, EEXIST ALREADY_EXISTS, EACCES, EPERM
+// and EROFS PERMISSION_DENIED, ENOSPC and EDQUOT RESOURCE_EXHAUSTED, all else
+// UNAVAILABLE.
+absl::Status ErrnoStatus(int error_number, std::string_view context);
+
+// Sets the machine-readable reason of an error: the name of a value of
+// msitd.v1.ErrorReason. The service layer puts it into ErrorInfo.
+absl::Status WithReason(absl::Status status, std::string_view reason);
+
+// Returns what WithReason set; empty if nothing.
+std::string Reason(const absl::Status& status);
+
+}  // namespace msitd
+
+#define MSITD_RETURN_IF_ERROR(expression)                               \
+  do {                                                                  \
+    if (absl::Status msitd_status = (expression); !msitd_status.ok()) { \
+      return msitd_status;                                              \
+    }                                                                   \
+  } while (false)
+
+#define MSITD_STATUS_CONCAT_(a, b) a##b
+#define MSITD_STATUS_CONCAT(a, b) MSITD_STATUS_CONCAT_(a, b)
+#define MSITD_ASSIGN_OR_RETURN(target, expression)                         \
+  MSITD_ASSIGN_OR_RETURN_(MSITD_STATUS_CONCAT(msitd_status_or_, __LINE__), \
+                          target, expression)
+#define MSITD_ASSIGN_OR_RETURN_(variable, target, expression) \
+  auto variable = (expression);                               \
+  if (!variable.ok()) return std::move(variable).status();    \
+  target = *std::move(variable)

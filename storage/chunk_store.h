@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/chunk/chunk.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+class Env;
+
+struct StoreOptions {
+  std::string directory;  // Made if it does not exist; its parent must.
+
+  // A segment that has reached this size is sealed and the next one begun.
+  uint64_t segment_bytes_max = uint64_t{1} << 30;
+
+  // O_DIRECT is used where the file system takes it.
+  bool direct_io = true;
+
+  // RocksDB memory: memtables, and block cache.
+  uint64_t index_write_buffer_bytes = uint64_t{32} << 20;
+  uint64_t index_cache_bytes = uint64_t{64} << 20;
+};
+
+// Iterates over whole tensors of one run in primary order (rank, device,
+// token, op, call, io, index; names in the order of their first appearance)
+// as the store was when the scan began. Tensors with a missing part are
+// passed over. Thread-compatible; the store must outlive it.
+class TensorScan {
+ public:
+  virtual ~TensorScan() = default;
+
+  // Puts the next tensor into `out`; false at the end. `out.parts` is filled.
+  virtual absl::StatusOr<bool> Next(TensorInfo& out) = 0;
+
+  // Opaque bytes that stand for "behind the last tensor returned", to be given
+  // to a later Scan of the same run and selector.
+  virtual std::string position() const = 0;
+};
+
+// Durable chunks and their index: the one face of the storage layer.
+//
+// What Append returns OK for survives the end of the process and of power:
+// its frames are on the disk, and the index is rebuilt from them where it had
+// not been. Frames are never rewritten. A tensor whose frame was torn by a
+// crash is never shown.
+//
+// Thread-safe, but for Append: one thread at a time.
+class ChunkStore {
+ public:
+  // Opens a store, or makes one, and reads back what the index misses.
+  //
+  // Errors: FAILED_PRECONDITION if another process has it open; DATA_LOSS if
+  // what is there is no store of ours; those of the file system.
+  static absl::StatusOr<std::unique_ptr<ChunkStore>> Open(
+      const StoreOptions& options, Env& env);
+
+  virtual ~ChunkStore() = default;
+
+  // Runs. NOT_FOUND with RUN_NOT_FOUND where there is none of that name,
+  // ALREADY_EXISTS with RUN_EXISTS where there is. Changes are durable on
+  // return. Sealing a sealed run changes nothing.
+  virtual absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec) = 0;
+  virtual absl::StatusOr<RunInfo> GetRun(std::string_view name) = 0;
+  virtual absl::StatusOr<RunInfo> SealRun(std::string_view name) = 0;
+  // Sets the world size of a run that has none yet (0).
+  virtual absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
+                                               int32_t world_size) = 0;
+  // Returns at most `limit` runs behind `after` in the order of names.
+  virtual absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
+                                                        size_t limit) = 0;
+  // Removes the run from the index, and segments that only it used.
+  virtual absl::Status DeleteRun(std::string_view name) = 0;
+  // Adds to RunCounters::dropped_count.
+  virtual absl::Status AddDropped(std::string_view run, uint64_t count) = 0;
+
+  // Writes the chunks as frames in the order given, makes them durable with
+  // one sync, then indexes them. Every record's `summary` and `hash` have been
+  // filled in; the headers are stamped here. The first tensor of a key stays:
+  // a later record of the same key and part is counted, not indexed.
+  //
+  // After an error nothing of this call is visible. The segment in use is
+  // given up at its last durable byte and the next call begins another.
+  //
+  // Errors: NOT_FOUND or FAILED_PRECONDITION (RUN_SEALED) for a run that is
+  // not there or sealed, before anything is written; RESOURCE_EXHAUSTED
+  // (DISK_FULL); UNAVAILABLE (STORAGE_FAILED).
+  virtual absl::Status Append(std::span<chunk::Chunk> chunks) = 0;
+
+  // Returns how many chunks of the stream are durable: the sequence number of
+  // the next one. 0 for an unknown stream. Kept until the run is sealed.
+  virtual absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) = 0;
+
+  // Returns one whole tensor. NOT_FOUND with TENSOR_NOT_FOUND.
+  virtual absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) = 0;
+
+  // Begins a scan; `position` is empty or from an earlier scan.
+  virtual absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
+      std::string_view run, TensorSelector selector,
+      std::string_view position) = 0;
+
+  // Returns where the run has tensors that agree with the ranks, devices and
+  // tokens of the selector, in primary order. Seeks from one to the next: the
+  // cost does not grow with the number of ops.
+  virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
+      std::string_view run, const TensorSelector& selector) = 0;
+
+  // Reads a part into `buffer`, which is made larger if need be, and returns
+  // its bytes there. Checks them against the part's hash.
+  //
+  // Errors: DATA_LOSS with FRAME_CORRUPT; NOT_FOUND with TENSOR_EXPIRED if the
+  // segment is gone.
+  virtual absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const PartLocation& part, AlignedBuffer& buffer) = 0;
+
+  // Comparisons: documents and their rows, opaque to the store. Ids ascend
+  // from 1. Documents are durable on return; rows with the next document.
+  virtual absl::StatusOr<uint64_t> CreateComparison(
+      std::string_view document) = 0;
+  virtual absl::Status PutComparison(uint64_t id,
+                                     std::string_view document) = 0;
+  virtual absl::StatusOr<std::string> GetComparison(uint64_t id) = 0;
+  virtual absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
+  ListComparisons(uint64_t after, size_t limit) = 0;
+  virtual absl::Status DeleteComparison(uint64_t id) = 0;
+  virtual absl::Status PutComparisonRows(uint64_t id, uint64_t first_row,
+                                         std::span<const std::string> rows) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> GetComparisonRows(
+      uint64_t id, uint64_t first_row, size_t limit) = 0;
+
+  virtual StoreStats Stats() = 0;
+
+  // Makes everything durable, index included, so that the next Open has
+  // nothing to read back. Called once, after the last Append.
+  virtual absl::Status Close() = 0;
+};
+
+}  // namespace msitd::storage

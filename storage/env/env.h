@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace msitd::storage {
+
+// One file that is written at its end, or read. Thread-safe for reads; writes
+// and Sync come from one thread.
+class File {
+ public:
+  virtual ~File() = default;
+
+  // Writes the concatenation of `pieces` at `offset`, all of it or an error
+  // after which any part may have been written. Lengths, addresses and offset
+  // are multiples of kChunkAlignment.
+  virtual absl::Status Write(
+      uint64_t offset, std::span<const std::span<const std::byte>> pieces) = 0;
+
+  // Reads up to out.size() bytes; fewer only at the end of the file. The
+  // offset, the size and the address are multiples of kChunkAlignment.
+  virtual absl::StatusOr<uint64_t> Read(uint64_t offset,
+                                        std::span<std::byte> out) = 0;
+
+  // Returns once everything written is durable, metadata that reading it needs
+  // included.
+  virtual absl::Status Sync() = 0;
+
+  // Asks for disk room up to `bytes` without changing the size of the file.
+  virtual absl::Status Preallocate(uint64_t bytes) = 0;
+  virtual absl::Status Truncate(uint64_t bytes) = 0;
+  virtual absl::StatusOr<uint64_t> Size() = 0;
+};
+
+// Files, directories and the clock: what tests replace to make a disk fail.
+// Thread-safe.
+class Env {
+ public:
+  virtual ~Env() = default;
+
+  // The real one; lives as long as the process.
+  static Env& Posix();
+
+  // Makes a new file and makes its name durable. `direct`: O_DIRECT if the
+  // file system takes it, buffered otherwise.
+  virtual absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path,
+                                                       bool direct) = 0;
+  virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(
+      const std::string& path, bool direct) = 0;
+  virtual absl::StatusOr<std::unique_ptr<File>> OpenForWrite(
+      const std::string& path, bool direct) = 0;
+
+  virtual absl::Status CreateDirectory(const std::string& path) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> List(
+      const std::string& directory) = 0;
+  virtual absl::Status Remove(const std::string& path) = 0;
+  virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
+
+  // Nanoseconds since the Unix epoch.
+  virtual int64_t NowNs() = 0;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "protos/base/dtype.h"
+#include "protos/base/summary.h"
+#include "protos/base/tensor_key.h"
+
+// What goes in and out of a ChunkStore.
+namespace msitd::storage {
+
+// Identifies a run for good: the number of a deleted run is not given again.
+enum class RunId : uint64_t {};
+
+// Identifies a segment file of the store, from 1.
+enum class SegmentId : uint64_t {};
+
+struct RunSpec {
+  std::string name;
+  int32_t world_size = 0;  // 0: not known yet.
+  std::map<std::string, std::string> labels;
+};
+
+struct RunCounters {
+  uint64_t tensor_count = 0;  // Those with missing parts included.
+  uint64_t payload_bytes = 0;
+  uint64_t duplicate_count = 0;  // Records that came again, equal.
+  uint64_t conflict_count = 0;   // Records that came again, with other bytes.
+  uint64_t dropped_count = 0;    // Records that producers could not send.
+};
+
+struct RunInfo {
+  RunId id{};
+  RunSpec spec;
+  bool sealed = false;
+  int64_t create_time_ns = 0;  // Since the Unix epoch.
+  int64_t seal_time_ns = 0;    // 0 while active.
+  RunCounters counters;
+};
+
+// Where the bytes of one part rest.
+struct PartLocation {
+  SegmentId segment{};
+  uint64_t offset = 0;  // In the file.
+  uint64_t bytes = 0;
+  ContentHash hash;
+};
+
+struct TensorInfo {
+  TensorKey key;
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  uint64_t tensor_bytes = 0;
+  uint64_t sequence = 0;
+  Summary summary;  // Of the whole tensor: its parts merged in order.
+  ContentHash hash;
+  bool has_bytes = false;
+  std::vector<PartLocation> parts;
+};
+
+struct TokenRange {
+  int64_t first = 0;
+  int64_t last = 0;  // Inclusive.
+};
+
+// Selects tensors: each field that is not empty must agree.
+struct TensorSelector {
+  std::vector<int32_t> ranks;
+  std::vector<std::string> devices;
+  std::vector<TokenRange> tokens;
+  std::vector<std::string> op_patterns;  // GlobMatch; one of them must match.
+  std::vector<Io> ios;
+};
+
+// One (rank, device, token) at which a run has tensors.
+struct Coordinate {
+  int32_t rank = 0;
+  std::string device;
+  int64_t token = 0;
+
+  friend bool operator==(const Coordinate&, const Coordinate&) = default;
+};
+
+struct StoreStats {
+  uint64_t segment_count = 0;
+  uint64_t segment_bytes = 0;
+  uint64_t run_count = 0;
+  uint64_t committed_chunk_count = 0;  // Since Open, like all that follow.
+  uint64_t committed_record_count = 0;
+  uint64_t committed_bytes = 0;  // Payload.
+  uint64_t duplicate_count = 0;
+  uint64_t conflict_count = 0;
+  uint64_t recovered_frame_count = 0;
+  uint64_t torn_frame_count = 0;
+  uint64_t disk_free_bytes = 0;
+};
+
+}  // namespace msitd::storage
