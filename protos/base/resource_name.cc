@@ -43,11 +43,16 @@ std::optional<std::string> Unescape(std::string_view component) {
   return out;
 }
 
+// Takes plain decimals only, so that a tensor has one name: no sign, no zero
+// in front.
 template <typename Int>
 bool ParseNumber(std::string_view text, Int max, Int& out) {
+  if (text.empty() || text[0] == '-' || (text[0] == '0' && text.size() > 1)) {
+    return false;
+  }
   const char* end = text.data() + text.size();
   const auto [last, error] = std::from_chars(text.data(), end, out);
-  return error == std::errc() && last == end && out >= 0 && out <= max;
+  return error == std::errc() && last == end && out <= max;
 }
 
 }  // namespace

@@ -5,6 +5,36 @@
 #include <cmath>
 
 namespace msitd {
+namespace {
+
+void AddSquares(const Summary& a, const Summary& b, Summary& out) {
+  const bool same_scale = a.sum_squares_exponent == b.sum_squares_exponent;
+  if (!same_scale && (a.sum_squares == 0 || b.sum_squares == 0)) {
+    const Summary& only = a.sum_squares != 0 ? a : b;
+    out.sum_squares = only.sum_squares;
+    out.sum_squares_exponent = only.sum_squares_exponent;
+    return;
+  }
+  // Scale to the larger exponent: what vanishes there is below one rounding.
+  int64_t exponent = std::max(a.sum_squares_exponent, b.sum_squares_exponent);
+  const auto sum_at = [&a, &b](int64_t scale) {
+    const auto scaled = [scale](const Summary& side) {
+      return std::ldexp(side.sum_squares,
+                        static_cast<int>(side.sum_squares_exponent - scale));
+    };
+    return scaled(a) + scaled(b);
+  };
+  out.sum_squares = sum_at(exponent);
+  if (std::isinf(out.sum_squares)) {
+    // Two finite sums overflow by less than one bit; even steps keep the root
+    // exact.
+    exponent += 2;
+    out.sum_squares = sum_at(exponent);
+  }
+  out.sum_squares_exponent = exponent;
+}
+
+}  // namespace
 
 double Summary::abs_max() const {
   return has_extremes() ? std::max(std::fabs(min), std::fabs(max)) : 0;
@@ -35,28 +65,7 @@ Summary Merge(const Summary& a, const Summary& b) {
   out.max = std::max(a.max, b.max);
   out.sum = a.sum + b.sum;
   out.l1 = a.l1 + b.l1;
-  if (a.sum_squares_exponent == b.sum_squares_exponent) {
-    out.sum_squares = a.sum_squares + b.sum_squares;
-    out.sum_squares_exponent = a.sum_squares_exponent;
-    return out;
-  }
-  const bool a_has = a.sum_squares != 0;
-  const bool b_has = b.sum_squares != 0;
-  if (!a_has || !b_has) {
-    const Summary& only = a_has ? a : b;
-    out.sum_squares = only.sum_squares;
-    out.sum_squares_exponent = only.sum_squares_exponent;
-    return out;
-  }
-  // Scale to the larger exponent: what vanishes there is below one rounding.
-  out.sum_squares_exponent =
-      std::max(a.sum_squares_exponent, b.sum_squares_exponent);
-  const auto scaled = [&out](const Summary& side) {
-    return std::ldexp(
-        side.sum_squares,
-        static_cast<int>(side.sum_squares_exponent - out.sum_squares_exponent));
-  };
-  out.sum_squares = scaled(a) + scaled(b);
+  AddSquares(a, b, out);
   return out;
 }
 

@@ -34,7 +34,7 @@ struct RecordSpec {
 
 // Lays one chunk out in memory that the caller lends: the producer's half of
 // the format. Depends on the standard library only, and does not judge what it
-// is given beyond what fits; ValidateChunk does.
+// is given beyond what fits; Chunk::FromProducer does.
 //
 // The payload grows from `payload_begin()`; the head is kept aside and placed
 // right before it by Finish, so a finished chunk is contiguous and both parts

@@ -80,9 +80,9 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
   if (!IsValid(static_cast<DType>(record.dtype))) {
     return Invalid("UNKNOWN_DTYPE", "dtype {} is unknown", record.dtype);
   }
-  if (record.flags != 0) {
-    return Invalid("CHUNK_MALFORMED", "record flags {:#x} are unknown",
-                   record.flags);
+  if (record.flags != 0 || record.reserved_1 != 0 || record.reserved_2 != 0) {
+    return Malformed("record flags {:#x} {:#x} {:#x} are unknown", record.flags,
+                     record.reserved_1, record.reserved_2);
   }
   return absl::OkStatus();
 }
@@ -127,7 +127,7 @@ absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
   if (record.part_offset % kPartBytes != 0 ||
       (record.part_offset != 0 && record.part_offset >= record.tensor_bytes)) {
     return Invalid("PART_MISPLACED",
-                   "a part of {} bytes cannot begin at byte {}",
+                   "no part of a tensor of {} bytes begins at byte {}",
                    record.tensor_bytes, record.part_offset);
   }
   const uint64_t part_bytes =
@@ -211,8 +211,9 @@ absl::Status CheckHeader(const ChunkHeader& header) {
     return Malformed("a head of {} bytes is not in {}..{}", header.head_bytes,
                      table_bytes, kChunkHeadBytesMax);
   }
-  if (header.flags != 0) {
-    return Malformed("chunk flags {:#x} are unknown", header.flags);
+  if (header.flags != 0 || header.reserved_1 != 0) {
+    return Malformed("chunk flags {:#x} {:#x} are unknown", header.flags,
+                     header.reserved_1);
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@ namespace msitd {
 namespace {
 
 constexpr char kReasonUrl[] = "msitd/reason";
+constexpr std::string_view kMetadataUrl = "msitd/metadata/";
 
 absl::StatusCode CodeOf(int error_number) {
   switch (error_number) {
@@ -54,6 +55,23 @@ absl::Status WithReason(absl::Status status, std::string_view reason) {
 std::string Reason(const absl::Status& status) {
   const auto payload = status.GetPayload(kReasonUrl);
   return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+absl::Status WithMetadata(absl::Status status, std::string_view key,
+                          std::string_view value) {
+  status.SetPayload(fmt::format("{}{}", kMetadataUrl, key),
+                    absl::Cord(std::string(value)));
+  return status;
+}
+
+std::map<std::string, std::string> Metadata(const absl::Status& status) {
+  std::map<std::string, std::string> out;
+  status.ForEachPayload([&out](absl::string_view url, const absl::Cord& bytes) {
+    const std::string_view name(url.data(), url.size());
+    if (!name.starts_with(kMetadataUrl)) return;
+    out.emplace(name.substr(kMetadataUrl.size()), std::string(bytes));
+  });
+  return out;
 }
 
 }  // namespace msitd

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,13 @@ absl::Status WithReason(absl::Status status, std::string_view reason);
 
 // Returns what WithReason set; empty if nothing.
 std::string Reason(const absl::Status& status);
+
+// Repeats a value of the message for machines: ErrorInfo.metadata.
+absl::Status WithMetadata(absl::Status status, std::string_view key,
+                          std::string_view value);
+
+// Returns what WithMetadata set.
+std::map<std::string, std::string> Metadata(const absl::Status& status);
 
 }  // namespace msitd
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/golden/chunk/golden_chunks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+#include "protos/chunk/chunk.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::chunk {
+namespace {
+
+constexpr int64_t kClientTimeNs = 1700000000000000000;
+
+class Maker {
+ public:
+  explicit Maker(std::string_view run)
+      : buffer_(ChunkBuilder::kBufferBytes), builder_(buffer_.span()) {
+    builder_.Start(run, 1, 0x1122334455667788, 7);
+  }
+
+  void Add(RecordSpec record, std::span<const std::byte> payload) {
+    record.part_bytes = payload.size();
+    const std::span<std::byte> out = builder_.Add(record);
+    MSITD_CHECK(out.data() != nullptr);
+    std::copy(payload.begin(), payload.end(), out.begin());
+  }
+
+  std::vector<std::byte> Finish() {
+    const std::span<const std::byte> bytes = builder_.Finish(kClientTimeNs);
+    return {bytes.begin(), bytes.end()};
+  }
+
+ private:
+  AlignedBuffer buffer_;
+  ChunkBuilder builder_;
+};
+
+std::vector<std::byte> OneTensor() {
+  constexpr std::array<float, 4> kValues = {1.0f, -2.0f, 0.5f, 0.0f};
+  constexpr int64_t kDims[] = {2, 2};
+  Maker maker("golden-fp32");
+  maker.Add({.sequence = 42,
+             .device = "cpu:0",
+             .token = 3,
+             .op = "layer.0.dense",
+             .call = 0,
+             .io = Io::kOutput,
+             .index = "0",
+             .dtype = DType::kFloat32,
+             .dims = kDims,
+             .tensor_bytes = sizeof(kValues)},
+            std::as_bytes(std::span(kValues)));
+  return maker.Finish();
+}
+
+std::vector<std::byte> EveryDType() {
+  Maker maker("every dtype");
+  RecordSpec record;
+  record.device = "npu:1";
+  record.io = Io::kInput;
+  constexpr int64_t kThree[] = {3};
+  for (int i = 1; i < kDTypeCount; ++i) {
+    record.sequence = static_cast<uint64_t>(i);
+    record.dtype = static_cast<DType>(i);
+    record.dims = kThree;
+    record.tensor_bytes = 3 * ElementBytes(record.dtype);
+    const std::string op =
+        "model/\xcf\x86 " + std::string(DTypeName(record.dtype));
+    record.op = op;
+    std::vector<std::byte> payload(record.tensor_bytes);
+    for (size_t b = 0; b < payload.size(); ++b) {
+      payload[b] = static_cast<std::byte>(i + b);
+    }
+    maker.Add(record, payload);
+  }
+  const double pi = 3.25;
+  record.op = "scalar";
+  record.index = "alpha";
+  record.dtype = DType::kFloat64;
+  record.dims = {};
+  record.tensor_bytes = sizeof(pi);
+  maker.Add(record, std::as_bytes(std::span(&pi, 1)));
+  constexpr int64_t kEmpty[] = {4, 0};
+  record.op = "empty";
+  record.dims = kEmpty;
+  record.tensor_bytes = 0;
+  maker.Add(record, {});
+  return maker.Finish();
+}
+
+std::vector<std::byte> LastPart() {
+  constexpr std::array<int32_t, 3> kTail = {1, 2, 3};
+  constexpr int64_t kDims[] = {kPartBytes / 4 + 3};
+  Maker maker("large");
+  maker.Add({.sequence = 0,
+             .device = "cpu:0",
+             .token = 0,
+             .op = "embedding",
+             .io = Io::kWeight,
+             .index = "weight",
+             .dtype = DType::kInt32,
+             .dims = kDims,
+             .tensor_bytes = kPartBytes + sizeof(kTail),
+             .part_offset = kPartBytes},
+            std::as_bytes(std::span(kTail)));
+  return maker.Finish();
+}
+
+std::vector<std::byte> Frame(std::span<const std::byte> sent) {
+  auto chunk = Chunk::FromProducer(sent);
+  MSITD_CHECK(chunk.ok());
+  ChunkHeader& header = chunk->header();
+  header.run_id = 2;
+  header.segment_id = 1;
+  header.frame_offset = 8192;
+  header.durable_bytes = 8192;
+  header.frame_sequence = 5;
+  header.receive_time_ns = kClientTimeNs + 500000000;
+  header.store_id = 0xa1b2c3d4e5f60718;
+  RecordDescriptor& record = chunk->records()[0];
+  record.summary.count = 4;
+  record.summary.zero_count = 1;
+  record.summary.min = -2;
+  record.summary.max = 1;
+  record.summary.sum = -0.5;
+  record.summary.l1 = 3.5;
+  record.summary.sum_squares = 5.25;
+  record.hash = HashBytes(chunk->PayloadOf(record));
+  chunk->StampChecksum();
+  std::vector<std::byte> out(chunk->head().begin(), chunk->head().end());
+  out.insert(out.end(), chunk->payload().begin(), chunk->payload().end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<GoldenChunk> MakeGoldenChunks() {
+  const std::vector<std::byte> one_tensor = OneTensor();
+  return {{"one_tensor.chunk", one_tensor},
+          {"every_dtype.chunk", EveryDType()},
+          {"last_part.chunk", LastPart()},
+          {"frame.chunk", Frame(one_tensor)}};
+}
+
+}  // namespace msitd::chunk

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/base/dtype.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace msitd {
+namespace {
+
+// The numbers travel and rest on disk: a change here is a break of the format.
+TEST(DTypeTest, NumbersNamesAndSizesAreFrozen) {
+  struct Row {
+    int number;
+    const char* name;
+    uint32_t bytes;
+  };
+  constexpr Row kRows[] = {
+      {1, "bool", 1},       {2, "int8", 1},           {3, "int16", 2},
+      {4, "int32", 4},      {5, "int64", 8},          {6, "uint8", 1},
+      {7, "uint16", 2},     {8, "uint32", 4},         {9, "uint64", 8},
+      {10, "float16", 2},   {11, "bfloat16", 2},      {12, "float32", 4},
+      {13, "float64", 8},   {14, "float8_e4m3fn", 1}, {15, "float8_e5m2", 1},
+      {16, "complex64", 8}, {17, "complex128", 16},
+  };
+  ASSERT_EQ(std::size(kRows) + 1, static_cast<size_t>(kDTypeCount));
+  for (const Row& row : kRows) {
+    const auto dtype = static_cast<DType>(row.number);
+    EXPECT_EQ(DTypeName(dtype), row.name);
+    EXPECT_EQ(ElementBytes(dtype), row.bytes) << row.name;
+    EXPECT_TRUE(IsValid(dtype)) << row.name;
+    EXPECT_EQ(ParseDType(row.name), dtype);
+  }
+}
+
+TEST(DTypeTest, EveryOtherNumberIsInvalid) {
+  for (int number = 0; number < 256; ++number) {
+    const bool known = number >= 1 && number < kDTypeCount;
+    EXPECT_EQ(IsValid(static_cast<DType>(number)), known) << number;
+    if (!known) {
+      EXPECT_EQ(DTypeName(static_cast<DType>(number)), "unspecified");
+    }
+  }
+}
+
+TEST(DTypeTest, ParseRefusesWhatIsNoName) {
+  for (const char* name : {"", "unspecified", "Float32", "float32 ", "half"}) {
+    EXPECT_FALSE(ParseDType(name).has_value()) << name;
+  }
+}
+
+TEST(DTypeTest, ClassesDoNotOverlap) {
+  std::set<std::string_view> floating;
+  std::set<std::string_view> complex;
+  for (int number = 0; number < kDTypeCount; ++number) {
+    const auto dtype = static_cast<DType>(number);
+    if (IsFloatingPoint(dtype)) floating.insert(DTypeName(dtype));
+    if (IsComplex(dtype)) complex.insert(DTypeName(dtype));
+  }
+  EXPECT_EQ(floating, (std::set<std::string_view>{
+                          "float16", "bfloat16", "float32", "float64",
+                          "float8_e4m3fn", "float8_e5m2"}));
+  EXPECT_EQ(complex, (std::set<std::string_view>{"complex64", "complex128"}));
+}
+
+}  // namespace
+}  // namespace msitd

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/chunk/chunk_checks.h"
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protos/base/limits.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+#include "tests/unit/protos/chunk/sample_chunk.h"
+
+namespace msitd::chunk {
+namespace {
+
+// The sample with one thing spoiled. Records: 0 float32 [2, 3], 1 int64 [4],
+// 2 bfloat16 [5].
+struct Spoiled {
+  std::vector<std::byte> bytes = SmallChunk();
+  ChunkHeader header = HeaderOf(bytes);
+  RecordDescriptor record = RecordOf(bytes, 1);
+
+  std::vector<std::byte> Put() {
+    PutHeader(bytes, header);
+    PutRecord(bytes, 1, record);
+    return bytes;
+  }
+  void PutText(TextRef ref, std::string_view text) {
+    for (size_t i = 0; i < text.size() && i < ref.length; ++i) {
+      bytes[ref.offset + i] = static_cast<std::byte>(text[i]);
+    }
+  }
+  void PutDim(int64_t dim) {
+    std::memcpy(bytes.data() + record.dims_offset, &dim, sizeof(dim));
+  }
+};
+
+struct Row {
+  const char* name;
+  const char* reason;
+  std::function<void(Spoiled&)> spoil;
+};
+
+std::vector<Row> HeaderRows() {
+  return {
+      {"Magic", "CHUNK_MALFORMED", [](Spoiled& s) { s.header.magic ^= 1; }},
+      {"VersionAbove", "CHUNK_VERSION_UNSUPPORTED",
+       [](Spoiled& s) { s.header.version = 2; }},
+      {"VersionZero", "CHUNK_VERSION_UNSUPPORTED",
+       [](Spoiled& s) { s.header.version = 0; }},
+      {"HeaderReserved", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.reserved_1 = 1; }},
+      {"HeaderFlags", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.flags = 1; }},
+      {"HeadTooShortForItsTable", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.head_bytes = 128 + 3 * 224 - 1; }},
+      {"HeadTooLong", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.head_bytes = kChunkHeadBytesMax + 1; }},
+      {"HeadLongerThanTheChunk", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.head_bytes = kChunkHeadBytesMax; }},
+      {"NoRecords", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.record_count = 0; }},
+      {"TooManyRecords", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.record_count = kChunkRecordsMax + 1; }},
+      {"RecordCountWraps", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.record_count = 0xffffffff; }},
+      {"PayloadTooLarge", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.payload_bytes = kChunkPayloadBytesMax + 1; }},
+      {"PayloadWraps", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.payload_bytes = ~uint64_t{0}; }},
+      {"PayloadLongerThanTheChunk", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.payload_bytes = 3 * kChunkAlignment; }},
+      {"RankNegative", "RANK_OUT_OF_RANGE",
+       [](Spoiled& s) { s.header.rank = -1; }},
+      {"RankTooLarge", "RANK_OUT_OF_RANGE",
+       [](Spoiled& s) { s.header.rank = kRankMax + 1; }},
+  };
+}
+
+std::vector<Row> TextRows() {
+  return {
+      {"RunEmpty", "NAME_INVALID", [](Spoiled& s) { s.header.run.length = 0; }},
+      {"RunTooLong", "NAME_TOO_LONG",
+       [](Spoiled& s) { s.header.run.length = kRunNameBytesMax + 1; }},
+      {"RunInTheHeader", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.run.offset = 0; }},
+      {"RunInTheTable", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.run.offset = 128 + 3 * 224 - 1; }},
+      {"RunBehindTheHead", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.run.offset = s.header.head_bytes; }},
+      {"RunOffsetWraps", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.run.offset = 0xffffffff; }},
+      {"RunHasNul", "NAME_INVALID",
+       [](Spoiled& s) { s.PutText(s.header.run, std::string_view("\0", 1)); }},
+      {"RunNotUtf8", "NAME_INVALID",
+       [](Spoiled& s) { s.PutText(s.header.run, "\xff"); }},
+      {"OpEmpty", "NAME_INVALID", [](Spoiled& s) { s.record.op.length = 0; }},
+      {"OpTooLong", "NAME_TOO_LONG",
+       [](Spoiled& s) { s.record.op.length = kOpBytesMax + 1; }},
+      {"OpAbsurdlyLong", "NAME_TOO_LONG",
+       [](Spoiled& s) { s.record.op.length = 0xffffffff; }},
+      {"OpBehindTheHead", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.op.offset = s.header.head_bytes - 1; }},
+      {"OpNotUtf8", "NAME_INVALID",
+       [](Spoiled& s) { s.PutText(s.record.op, "\xc0\x80"); }},
+      {"IndexTooLong", "NAME_TOO_LONG",
+       [](Spoiled& s) { s.record.index.length = kIndexBytesMax + 1; }},
+      {"IndexInTheTable", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.index.offset = 200; }},
+      {"IndexHasNul", "NAME_INVALID",
+       [](Spoiled& s) {
+         s.PutText(s.record.index, {"\0", 1});
+       }},
+      {"DeviceEmpty", "NAME_INVALID",
+       [](Spoiled& s) { s.record.device.length = 0; }},
+      {"DeviceTooLong", "NAME_TOO_LONG",
+       [](Spoiled& s) { s.record.device.length = kDeviceBytesMax + 1; }},
+  };
+}
+
+std::vector<Row> NumberRows() {
+  return {
+      {"TokenNegative", "TOKEN_OUT_OF_RANGE",
+       [](Spoiled& s) { s.record.token = -1; }},
+      {"TokenTooLarge", "TOKEN_OUT_OF_RANGE",
+       [](Spoiled& s) { s.record.token = kTokenMax + 1; }},
+      {"CallNegative", "CALL_OUT_OF_RANGE",
+       [](Spoiled& s) { s.record.call = -1; }},
+      {"CallTooLarge", "CALL_OUT_OF_RANGE",
+       [](Spoiled& s) { s.record.call = kCallMax + 1; }},
+      {"IoZero", "UNKNOWN_IO", [](Spoiled& s) { s.record.io = 0; }},
+      {"IoUnknown", "UNKNOWN_IO", [](Spoiled& s) { s.record.io = 8; }},
+      {"DTypeZero", "UNKNOWN_DTYPE", [](Spoiled& s) { s.record.dtype = 0; }},
+      {"DTypeUnknown", "UNKNOWN_DTYPE",
+       [](Spoiled& s) { s.record.dtype = 18; }},
+      {"RecordFlags", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.flags = 1; }},
+      {"RecordReserved1", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.reserved_1 = 1; }},
+      {"RecordReserved2", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.reserved_2 = 1; }},
+  };
+}
+
+std::vector<Row> ShapeRows() {
+  return {
+      {"TooManyDims", "SHAPE_MISMATCH",
+       [](Spoiled& s) { s.record.dim_count = kDimsMax + 1; }},
+      {"DimsInTheTable", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.dims_offset = 128; }},
+      {"DimsUnaligned", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.dims_offset += 4; }},
+      {"DimsBehindTheHead", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.dims_offset = 0xfffffff8; }},
+      {"DimNegative", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(-4); }},
+      {"DimOther", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(5); }},
+      {"DimEmpty", "SHAPE_MISMATCH", [](Spoiled& s) { s.PutDim(0); }},
+      // 2^61 elements of 8 bytes wrap to 0.
+      {"DimOverflows", "SHAPE_MISMATCH",
+       [](Spoiled& s) {
+         s.PutDim(int64_t{1} << 61);
+         s.record.tensor_bytes = 0;
+       }},
+      {"TensorTooLarge", "SHAPE_MISMATCH",
+       [](Spoiled& s) {
+         s.PutDim(static_cast<int64_t>(kTensorBytesMax / 8 + 1));
+         s.record.tensor_bytes = kTensorBytesMax + 8;
+       }},
+      {"DTypeOfOtherSize", "SHAPE_MISMATCH",
+       [](Spoiled& s) {
+         s.record.dtype = static_cast<uint8_t>(DType::kFloat32);
+       }},
+      {"TensorBytes", "SHAPE_MISMATCH",
+       [](Spoiled& s) { s.record.tensor_bytes -= 8; }},
+  };
+}
+
+std::vector<Row> PartRows() {
+  return {
+      {"PartOffsetUnaligned", "PART_MISPLACED",
+       [](Spoiled& s) { s.record.part_offset = 8; }},
+      {"PartOffsetBehindTheTensor", "PART_MISPLACED",
+       [](Spoiled& s) { s.record.part_offset = kPartBytes; }},
+      {"PartTooShort", "PART_MISPLACED",
+       [](Spoiled& s) { s.record.payload_bytes = 24; }},
+      {"PartTooLong", "PART_MISPLACED",
+       [](Spoiled& s) { s.record.payload_bytes = 40; }},
+      {"PayloadOffsetUnaligned", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.payload_offset += 32; }},
+      {"PayloadOverlapsTheRecordBefore", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.payload_offset = 0; }},
+      {"PayloadOverlapsTheRecordBehind", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.payload_offset += 64; }},
+      {"PayloadOffsetBehindTheEnd", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.payload_offset = 1 << 20; }},
+      {"PayloadOffsetWraps", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.payload_offset = ~uint64_t{63}; }},
+      {"PayloadEndsEarly", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.header.payload_bytes -= 1; }},
+      {"SequenceDecreases", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.record.sequence = 9; }},
+      {"CutShort", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.bytes.resize(s.bytes.size() - 1); }},
+      {"CutByAPage", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.bytes.resize(s.bytes.size() - kChunkAlignment); }},
+      {"BytesBehindTheEnd", "CHUNK_MALFORMED",
+       [](Spoiled& s) { s.bytes.resize(s.bytes.size() + kChunkAlignment); }},
+  };
+}
+
+const std::vector<Row>& Rows() {
+  static const auto* const kRows = [] {
+    auto* rows = new std::vector<Row>;
+    for (const auto& group :
+         {HeaderRows(), TextRows(), NumberRows(), ShapeRows(), PartRows()}) {
+      rows->insert(rows->end(), group.begin(), group.end());
+    }
+    return rows;
+  }();
+  return *kRows;
+}
+
+class ChunkRefusalTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(ChunkRefusalTest, NamesItsReason) {
+  const Row& row = Rows()[GetParam()];
+  Spoiled spoiled;
+  row.spoil(spoiled);
+  const absl::Status status = Chunk::FromProducer(spoiled.Put()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(Reason(status), row.reason) << status;
+  EXPECT_FALSE(Message(status).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, ChunkRefusalTest,
+                         testing::Range<size_t>(0, Rows().size()),
+                         [](const auto& info) {
+                           return std::string(Rows()[info.param].name);
+                         });
+
+TEST(ChunkRefusalMessageTest, NamesTheRecordAndTheValues) {
+  Spoiled spoiled;
+  spoiled.record.dtype = 99;
+  const absl::Status status = Chunk::FromProducer(spoiled.Put()).status();
+  EXPECT_EQ(Message(status), "record 1: dtype 99 is unknown");
+}
+
+TEST(ChunkRefusalTest, SampleIsAcceptedAsItIs) {
+  const absl::Status status = Chunk::FromProducer(SmallChunk()).status();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ChunkRefusalTest, FewerBytesThanAHeaderAreNoChunk) {
+  const std::vector<std::byte> bytes = SmallChunk();
+  for (size_t length = 0; length < sizeof(ChunkHeader); ++length) {
+    const std::vector<std::byte> cut(
+        bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    const absl::Status status = Chunk::FromProducer(cut).status();
+    ASSERT_EQ(Reason(status), "CHUNK_MALFORMED") << length;
+  }
+}
+
+TEST(ChunkRefusalTest, HugeEmptyShapeIsAccepted) {
+  SampleRecord record = WholeTensor(DType::kFloat64, {0}, 1);
+  record.dims = {int64_t{1} << 62, 0, int64_t{1} << 62};
+  const auto chunk = Chunk::FromProducer(BuildChunk({{record}}));
+  EXPECT_TRUE(chunk.ok()) << chunk.status();
+}
+
+}  // namespace
+}  // namespace msitd::chunk

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/chunk/chunk.h"
+#include "tests/golden/chunk/golden_chunks.h"
+#include "tests/unit/protos/chunk/sample_chunk.h"
+
+namespace msitd::chunk {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::byte> ReadGolden(const std::string& name) {
+  const std::string path = std::string(MSITD_GOLDEN_CHUNK_DIR) + "/" + name;
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::byte> out(text.size());
+  std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+
+float FloatAt(std::span<const std::byte> bytes, size_t element) {
+  float out = 0;
+  std::memcpy(&out, bytes.data() + element * sizeof(out), sizeof(out));
+  return out;
+}
+
+TEST(ChunkGoldenTest, TodaysProgramMakesTheSameBytes) {
+  const std::vector<GoldenChunk> made = MakeGoldenChunks();
+  ASSERT_EQ(made.size(), 4u);
+  for (const GoldenChunk& golden : made) {
+    EXPECT_EQ(ReadGolden(golden.name), golden.bytes) << golden.name;
+  }
+}
+
+TEST(ChunkGoldenTest, OneTensorReadsBack) {
+  const std::vector<std::byte> bytes = ReadGolden("one_tensor.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->run(), "golden-fp32");
+  EXPECT_EQ(chunk->header().rank, 1);
+  EXPECT_EQ(chunk->header().stream_id, 0x1122334455667788u);
+  EXPECT_EQ(chunk->header().chunk_sequence, 7u);
+  EXPECT_EQ(chunk->header().client_time_ns, 1700000000000000000);
+  ASSERT_EQ(chunk->records().size(), 1u);
+  const RecordDescriptor& record = chunk->records()[0];
+  EXPECT_EQ(record.sequence, 42u);
+  EXPECT_EQ(record.token, 3);
+  EXPECT_EQ(record.call, 0);
+  EXPECT_EQ(chunk->Text(record.op), "layer.0.dense");
+  EXPECT_EQ(chunk->Text(record.index), "0");
+  EXPECT_EQ(chunk->Text(record.device), "cpu:0");
+  EXPECT_EQ(static_cast<Io>(record.io), Io::kOutput);
+  EXPECT_EQ(static_cast<DType>(record.dtype), DType::kFloat32);
+  EXPECT_THAT(chunk->Dims(record), ElementsAre(2, 2));
+  const auto payload = chunk->PayloadOf(record);
+  ASSERT_EQ(payload.size(), 16u);
+  EXPECT_EQ(FloatAt(payload, 0), 1.0f);
+  EXPECT_EQ(FloatAt(payload, 1), -2.0f);
+  EXPECT_EQ(FloatAt(payload, 2), 0.5f);
+  EXPECT_EQ(FloatAt(payload, 3), 0.0f);
+}
+
+TEST(ChunkGoldenTest, EveryDTypeReadsBack) {
+  const std::vector<std::byte> bytes = ReadGolden("every_dtype.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), static_cast<size_t>(kDTypeCount + 1));
+  for (int i = 1; i < kDTypeCount; ++i) {
+    const RecordDescriptor& record = chunk->records()[i - 1];
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(record.dtype, i);
+    EXPECT_EQ(chunk->Text(record.op),
+              "model/\xcf\x86 " + std::string(DTypeName(dtype)));
+    EXPECT_THAT(chunk->Dims(record), ElementsAre(3));
+    const auto payload = chunk->PayloadOf(record);
+    ASSERT_EQ(payload.size(), 3 * ElementBytes(dtype));
+    EXPECT_EQ(payload.front(), static_cast<std::byte>(i));
+  }
+  EXPECT_TRUE(chunk->Dims(chunk->records()[kDTypeCount - 1]).empty());
+  EXPECT_EQ(chunk->records()[kDTypeCount - 1].tensor_bytes, 8u);
+  EXPECT_THAT(chunk->Dims(chunk->records()[kDTypeCount]), ElementsAre(4, 0));
+  EXPECT_EQ(chunk->records()[kDTypeCount].payload_bytes, 0u);
+}
+
+TEST(ChunkGoldenTest, LastPartOfALargeTensorReadsBack) {
+  const std::vector<std::byte> bytes = ReadGolden("last_part.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), 1u);
+  const RecordDescriptor& record = chunk->records()[0];
+  EXPECT_EQ(record.part_offset, kPartBytes);
+  EXPECT_EQ(record.payload_bytes, 12u);
+  EXPECT_EQ(record.tensor_bytes, kPartBytes + 12);
+}
+
+TEST(ChunkGoldenTest, FrameReadsBackWithItsStamps) {
+  const std::vector<std::byte> bytes = ReadGolden("frame.chunk");
+  const uint64_t span = *FrameHeadSpan(bytes);
+  AlignedBuffer head(span);
+  std::copy_n(bytes.begin(), span, head.data());
+  const auto chunk = Chunk::FromFrame(std::move(head));
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->header().run_id, 2u);
+  EXPECT_EQ(chunk->header().segment_id, 1u);
+  EXPECT_EQ(chunk->header().frame_offset, 8192u);
+  EXPECT_EQ(chunk->header().durable_bytes, 8192u);
+  EXPECT_EQ(chunk->header().frame_sequence, 5u);
+  EXPECT_EQ(chunk->header().receive_time_ns, 1700000000500000000);
+  EXPECT_EQ(chunk->header().store_id, 0xa1b2c3d4e5f60718u);
+  const RecordDescriptor& record = chunk->records()[0];
+  EXPECT_EQ(record.summary.count, 4u);
+  EXPECT_EQ(record.summary.zero_count, 1u);
+  EXPECT_EQ(record.summary.min, -2);
+  EXPECT_EQ(record.summary.max, 1);
+  EXPECT_EQ(record.summary.sum, -0.5);
+  EXPECT_EQ(record.summary.l1, 3.5);
+  EXPECT_EQ(record.summary.sum_squares, 5.25);
+  EXPECT_EQ(record.hash,
+            HashBytes(std::span(bytes).subspan(span, record.payload_bytes)));
+}
+
+}  // namespace
+}  // namespace msitd::chunk

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spoils whole chunks at random. Meant to run under AddressSanitizer: what is
+// accepted is walked to its last byte, so a check that lets a bad offset pass
+// is a crash here.
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+#include "tests/unit/protos/chunk/sample_chunk.h"
+
+namespace msitd::chunk {
+namespace {
+
+constexpr int kRounds = 30000;
+
+uint64_t Walk(const Chunk& chunk, bool with_payload) {
+  uint64_t sum = 0;
+  const auto add = [&sum](std::string_view text) {
+    for (const char c : text) sum += static_cast<unsigned char>(c);
+  };
+  add(chunk.run());
+  for (const RecordDescriptor& record : chunk.records()) {
+    add(chunk.Text(record.op));
+    add(chunk.Text(record.index));
+    add(chunk.Text(record.device));
+    for (const int64_t dim : chunk.Dims(record)) {
+      sum += static_cast<uint64_t>(dim);
+    }
+    if (!with_payload) continue;
+    for (const std::byte b : chunk.PayloadOf(record)) {
+      sum += static_cast<uint64_t>(b);
+    }
+  }
+  return sum;
+}
+
+// Overwrites 1 to 4 places near the begin of the chunk, where all structure
+// is, with random, extreme or slightly changed values.
+void Spoil(std::mt19937_64& random, std::vector<std::byte>& bytes,
+           uint32_t head_bytes) {
+  for (uint64_t n = 1 + random() % 4; n > 0; --n) {
+    const uint64_t at = random() % head_bytes;
+    switch (random() % 4) {
+      case 0:
+        bytes[at] ^= static_cast<std::byte>(1 << (random() % 8));
+        break;
+      case 1:
+        bytes[at] = static_cast<std::byte>(random());
+        break;
+      case 2: {
+        const auto word = static_cast<uint32_t>(random() % (2 * head_bytes));
+        std::memcpy(bytes.data() + at / 4 * 4, &word, sizeof(word));
+        break;
+      }
+      default: {
+        const uint64_t word = random() % 2 == 0 ? ~uint64_t{0} : 0;
+        std::memcpy(bytes.data() + at / 8 * 8, &word, sizeof(word));
+        break;
+      }
+    }
+  }
+}
+
+TEST(ChunkMutationTest, ProducerBytesAreRefusedWithAReasonOrSafeToRead) {
+  std::mt19937_64 random(20240117);
+  const std::vector<std::byte> good = SmallChunk();
+  const uint32_t head_bytes = HeaderOf(good).head_bytes;
+  int accepted = 0;
+  int refused = 0;
+  uint64_t sum = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::byte> bytes = good;
+    Spoil(random, bytes, head_bytes);
+    const auto chunk = Chunk::FromProducer(bytes);
+    if (chunk.ok()) {
+      ++accepted;
+      sum += Walk(*chunk, true);
+    } else {
+      ++refused;
+      ASSERT_EQ(chunk.status().code(), absl::StatusCode::kInvalidArgument);
+      ASSERT_FALSE(Reason(chunk.status()).empty()) << chunk.status();
+    }
+  }
+  EXPECT_GT(accepted, kRounds / 20);
+  EXPECT_GT(refused, kRounds / 20);
+  EXPECT_NE(sum, 0u);
+}
+
+TEST(ChunkMutationTest, FrameBytesWithAMatchingChecksumAreStillChecked) {
+  std::mt19937_64 random(20240118);
+  const std::vector<std::byte> good = SmallChunk();
+  const uint32_t head_bytes = HeaderOf(good).head_bytes;
+  int refused = 0;
+  uint64_t sum = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    auto chunk = Chunk::FromProducer(good);
+    ASSERT_TRUE(chunk.ok());
+    std::vector<std::byte> head(chunk->head().begin(), chunk->head().end());
+    Spoil(random, head, head_bytes);
+    // A liar that knows the checksum: only a head whose sizes hold can be
+    // stamped without leaving its memory.
+    const ChunkHeader header = HeaderOf(head);
+    if (header.head_bytes >= sizeof(ChunkHeader) &&
+        header.head_bytes <= head.size()) {
+      std::memcpy(const_cast<std::byte*>(chunk->head().data()), head.data(),
+                  head.size());
+      chunk->StampChecksum();
+      head.assign(chunk->head().begin(), chunk->head().end());
+    }
+    AlignedBuffer copy(head.size());
+    std::memcpy(copy.data(), head.data(), head.size());
+    const auto frame = Chunk::FromFrame(std::move(copy));
+    if (frame.ok()) {
+      sum += Walk(*frame, false);
+    } else {
+      ++refused;
+      ASSERT_EQ(frame.status().code(), absl::StatusCode::kDataLoss);
+      ASSERT_EQ(Reason(frame.status()), "FRAME_CORRUPT") << frame.status();
+    }
+  }
+  EXPECT_GT(refused, kRounds / 20);
+  EXPECT_NE(sum, 0u);
+}
+
+TEST(ChunkMutationTest, RandomBytesAreNoChunk) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::byte> bytes(random() % 9000);
+    for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+    EXPECT_FALSE(Chunk::FromProducer(bytes).ok());
+  }
+}
+
+}  // namespace
+}  // namespace msitd::chunk
