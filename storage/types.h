@@ -97,6 +97,8 @@ struct StoreStats {
   uint64_t recovered_frame_count = 0;
   uint64_t torn_frame_count = 0;
   uint64_t disk_free_bytes = 0;
+  // Places where frames that had been durable could not be read back at Open.
+  uint64_t corrupt_frame_count = 0;
 };
 
 }  // namespace msitd::storage

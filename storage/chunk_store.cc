@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/chunk_store.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+#include "storage/chunk_store_impl.h"
+#include "storage/logger.h"
+
+namespace msitd::storage {
+namespace {
+
+uint64_t RandomStoreId() {
+  std::random_device random;
+  uint64_t id = 0;
+  while (id == 0) id = uint64_t{random()} << 32 | random();
+  return id;
+}
+
+// A store without an index that has segments has lost its index: going on
+// would take every frame for one of a deleted run.
+absl::Status CheckNoSegments(Env& env, const std::string& directory) {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
+                         ListSegments(env, directory));
+  for (const SegmentFile& file : files) {
+    if (file.size_bytes == 0) continue;
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "the store has segments, but its index is gone");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRunName(std::string_view name) {
+  if (name.size() > kRunNameBytesMax) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "the run name is {} bytes long, at most {} may be",
+                   name.size(), kRunNameBytesMax),
+        "NAME_TOO_LONG");
+  }
+  if (name.empty() || name.find('\0') != std::string_view::npos ||
+      !IsValidUtf8(name)) {
+    return WithReason(
+        absl::InvalidArgumentError(
+            "the run name is empty, or no UTF-8 text without NUL"),
+        "NAME_INVALID");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SegmentDirectory(const std::string& directory) {
+  return directory + "/segments";
+}
+
+std::string IndexDirectory(const std::string& directory) {
+  return directory + "/index";
+}
+
+absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
+    const StoreOptions& options, Env& env) {
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<ChunkStore>> {
+    const std::string segments = SegmentDirectory(options.directory);
+    MSITD_RETURN_IF_ERROR(env.CreateDirectory(options.directory));
+    MSITD_ASSIGN_OR_RETURN(
+        DirectoryLock lock,
+        DirectoryLock::Acquire(options.directory,
+                               DirectoryLock::Mode::kExclusive));
+    MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
+    IndexDb::Options index_options;
+    index_options.directory = IndexDirectory(options.directory);
+    index_options.write_buffer_bytes = options.index_write_buffer_bytes;
+    index_options.cache_bytes = options.index_cache_bytes;
+    MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
+                           ChunkIndex::Open(index_options));
+    if (index->store_id() == 0) {
+      MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
+      MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
+    }
+    auto store = std::make_unique<ChunkStoreImpl>(options, env, std::move(lock),
+                                                  std::move(index));
+    MSITD_RETURN_IF_ERROR(store->Recover());
+    return std::unique_ptr<ChunkStore>(std::move(store));
+  };
+  absl::StatusOr<std::unique_ptr<ChunkStore>> store = open();
+  if (!store.ok()) {
+    return Annotate(store.status(), "open store " + options.directory);
+  }
+  return store;
+}
+
+ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
+                               DirectoryLock lock,
+                               std::unique_ptr<ChunkIndex> index)
+    : options_(options),
+      env_(env),
+      lock_(std::move(lock)),
+      segment_directory_(SegmentDirectory(options.directory)),
+      index_(std::move(index)),
+      reader_(env, segment_directory_, options.direct_io) {}
+
+ChunkStoreImpl::~ChunkStoreImpl() = default;
+
+std::string ChunkStoreImpl::PathOf(SegmentId id) const {
+  return segment_directory_ + "/" + SegmentFileName(id);
+}
+
+absl::StatusOr<RunInfo> ChunkStoreImpl::CreateRun(const RunSpec& spec) {
+  MSITD_RETURN_IF_ERROR(CheckRunName(spec.name));
+  return index_->CreateRun(spec, env_.NowNs());
+}
+
+absl::StatusOr<RunInfo> ChunkStoreImpl::GetRun(std::string_view name) {
+  return index_->runs().Get(name);
+}
+
+absl::StatusOr<RunInfo> ChunkStoreImpl::SealRun(std::string_view name) {
+  const MutexLock lock(append_mu_);
+  return index_->SealRun(name, env_.NowNs());
+}
+
+absl::StatusOr<RunInfo> ChunkStoreImpl::SetWorldSize(std::string_view name,
+                                                     int32_t world_size) {
+  return index_->SetWorldSize(name, world_size);
+}
+
+absl::StatusOr<std::vector<RunInfo>> ChunkStoreImpl::ListRuns(
+    std::string_view after, size_t limit) {
+  return index_->runs().List(after, limit);
+}
+
+absl::Status ChunkStoreImpl::DeleteRun(std::string_view name) {
+  const MutexLock lock(append_mu_);
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
+                         index_->RemoveRun(name));
+  if (writer_ != nullptr &&
+      std::find(dead.begin(), dead.end(), writer_->id()) != dead.end()) {
+    EndSegment();
+  }
+  RemoveDeadSegments();
+  return absl::OkStatus();
+}
+
+void ChunkStoreImpl::RemoveDeadSegments() {
+  if (const absl::Status status = TryRemoveDeadSegments(); !status.ok()) {
+    StorageLogger()->warn("segments of deleted runs stay for now: {}",
+                          Message(status));
+  }
+}
+
+absl::Status ChunkStoreImpl::TryRemoveDeadSegments() {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
+                         index_->segments().Dead());
+  if (dead.empty()) return absl::OkStatus();
+  // Else a crash could take the log position back to before a segment that is
+  // no more, and its number would be given again.
+  MSITD_RETURN_IF_ERROR(index_->db().Flush());
+  for (const SegmentId segment : dead) {
+    reader_.Forget(segment);
+    const absl::Status status = env_.Remove(PathOf(segment));
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    MSITD_RETURN_IF_ERROR(index_->segments().Bury(segment));
+    const MutexLock lock(stats_mu_);
+    segment_sizes_.erase(ToNumber(segment));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::AddDropped(std::string_view run, uint64_t count) {
+  return index_->AddDropped(run, count);
+}
+
+absl::StatusOr<uint64_t> ChunkStoreImpl::CommittedChunkCount(
+    uint64_t stream_id) {
+  return index_->streams().ChunkCount(stream_id);
+}
+
+absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {
+  const absl::StatusOr<RunInfo> run = index_->runs().Get(key.run);
+  if (!run.ok()) return TensorNotFound(key);
+  return index_->tensors().Get(run->id, key);
+}
+
+absl::StatusOr<std::unique_ptr<TensorScan>> ChunkStoreImpl::Scan(
+    std::string_view run, TensorSelector selector, std::string_view position) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  return index_->tensors().Scan(info, selector, position);
+}
+
+absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(
+    std::string_view run, const TensorSelector& selector) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  return index_->tensors().ListCoordinates(info.id, selector);
+}
+
+absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
+    const PartLocation& part, AlignedBuffer& buffer) {
+  return reader_.Read(part, buffer);
+}
+
+absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(
+    std::string_view document) {
+  return index_->comparisons().Create(document);
+}
+
+absl::Status ChunkStoreImpl::PutComparison(uint64_t id,
+                                           std::string_view document) {
+  return index_->comparisons().Put(id, document);
+}
+
+absl::StatusOr<std::string> ChunkStoreImpl::GetComparison(uint64_t id) {
+  return index_->comparisons().Get(id);
+}
+
+absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
+ChunkStoreImpl::ListComparisons(uint64_t after, size_t limit) {
+  return index_->comparisons().List(after, limit);
+}
+
+absl::Status ChunkStoreImpl::DeleteComparison(uint64_t id) {
+  return index_->comparisons().Delete(id);
+}
+
+absl::Status ChunkStoreImpl::PutComparisonRows(
+    uint64_t id, uint64_t first_row, std::span<const std::string> rows) {
+  return index_->comparisons().PutRows(id, first_row, rows);
+}
+
+absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::GetComparisonRows(
+    uint64_t id, uint64_t first_row, size_t limit) {
+  return index_->comparisons().GetRows(id, first_row, limit);
+}
+
+StoreStats ChunkStoreImpl::Stats() {
+  const absl::StatusOr<uint64_t> free = env_.FreeBytes(segment_directory_);
+  const size_t run_count = index_->runs().size();
+  const MutexLock lock(stats_mu_);
+  StoreStats stats = stats_;
+  stats.run_count = run_count;
+  stats.segment_count = segment_sizes_.size();
+  for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;
+  stats.disk_free_bytes = free.value_or(0);
+  return stats;
+}
+
+absl::Status ChunkStoreImpl::Close() {
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return absl::OkStatus();
+  is_closed_ = true;
+  EndSegment();
+  return index_->db().Flush();
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "protos/status/status.h"
+#include "storage/chunk_store_impl.h"
+#include "storage/logger.h"
+
+namespace msitd::storage {
+namespace {
+
+// What a producer is told of a failure of the disk or the index.
+absl::Status ToAppendStatus(const absl::Status& status) {
+  const bool is_full = absl::IsResourceExhausted(status);
+  return WithReason(absl::Status(is_full ? absl::StatusCode::kResourceExhausted
+                                         : absl::StatusCode::kUnavailable,
+                                 status.message()),
+                    is_full ? "DISK_FULL" : "STORAGE_FAILED");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
+    std::span<chunk::Chunk> chunks) {
+  std::vector<Admitted> admitted;
+  admitted.reserve(chunks.size());
+  StreamFilter filter(index_->streams());
+  for (chunk::Chunk& chunk : chunks) {
+    MSITD_ASSIGN_OR_RETURN(RunInfo run, index_->runs().Get(chunk.run()));
+    if (run.sealed) {
+      return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
+                                   "run {} is sealed", chunk.run()),
+                        "RUN_SEALED");
+    }
+    const chunk::ChunkHeader& header = chunk.header();
+    MSITD_ASSIGN_OR_RETURN(
+        const bool is_new,
+        filter.Admit(header.stream_id, header.chunk_sequence));
+    if (is_new) admitted.push_back({&chunk, std::move(run)});
+  }
+  return admitted;
+}
+
+absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return absl::FailedPreconditionError("the store is closed");
+  if (index_failed_) {
+    if (const absl::Status status = index_->db().Resume(); !status.ok()) {
+      return ToAppendStatus(status);
+    }
+    index_failed_ = false;
+  }
+  const absl::StatusOr<std::vector<Admitted>> admission = Admit(chunks);
+  if (!admission.ok()) {
+    const bool is_refusal = !Reason(admission.status()).empty();
+    return is_refusal ? admission.status() : ToAppendStatus(admission.status());
+  }
+  const std::vector<Admitted>& admitted = *admission;
+  if (admitted.empty()) return absl::OkStatus();
+  absl::Status status = WriteFrames(admitted);
+  if (status.ok()) {
+    status = IndexFrames(admitted);
+    index_failed_ = !status.ok();
+  }
+  if (!status.ok()) {
+    // Nobody may build on what the segment holds behind its last acknowledged
+    // byte, so it ends there.
+    StorageLogger()->error("append failed, segment given up: {}",
+                           Message(status));
+    EndSegment();
+    return ToAppendStatus(status);
+  }
+  acknowledged_bytes_ = writer_->durable_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::WriteFrames(std::span<const Admitted> admitted) {
+  if (writer_ != nullptr &&
+      writer_->written_bytes() >= options_.segment_bytes_max) {
+    EndSegment();
+  }
+  if (writer_ == nullptr) MSITD_RETURN_IF_ERROR(BeginSegment());
+  const int64_t now_ns = env_.NowNs();
+  for (const Admitted& one : admitted) {
+    // Spent even if the write fails: a frame that it left behind must not
+    // share its number with another one.
+    const FrameStamp stamp{one.run.id, next_frame_sequence_++, now_ns};
+    MSITD_RETURN_IF_ERROR(writer_->Append(*one.chunk, stamp));
+  }
+  return writer_->Sync();
+}
+
+absl::Status ChunkStoreImpl::IndexFrames(std::span<const Admitted> admitted) {
+  std::vector<IndexedFrame> frames;
+  frames.reserve(admitted.size());
+  for (const Admitted& one : admitted) {
+    frames.push_back({one.chunk, one.run.id, true});
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      const IndexOutcome outcome,
+      index_->frames().Commit(
+          frames, {ToNumber(writer_->id()), writer_->durable_bytes(),
+                   next_frame_sequence_}));
+  const MutexLock lock(stats_mu_);
+  stats_.committed_chunk_count += frames.size();
+  stats_.committed_record_count += outcome.record_count;
+  stats_.committed_bytes += outcome.payload_bytes;
+  stats_.duplicate_count += outcome.duplicate_count;
+  stats_.conflict_count += outcome.conflict_count;
+  segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::BeginSegment() {
+  const SegmentId id{next_segment_id_++};
+  SegmentHeader header;
+  header.store_id = index_->store_id();
+  header.segment_id = ToNumber(id);
+  header.previous_segment_id = previous_.segment_id;
+  header.previous_end_bytes = previous_.end_bytes;
+  header.create_time_ns = env_.NowNs();
+  MSITD_ASSIGN_OR_RETURN(
+      writer_,
+      SegmentWriter::Create(env_, PathOf(id), header,
+                            options_.segment_bytes_max, options_.direct_io));
+  acknowledged_bytes_ = kSegmentHeaderBytes;
+  return absl::OkStatus();
+}
+
+void ChunkStoreImpl::EndSegment() {
+  if (writer_ == nullptr) return;
+  const SegmentId id = writer_->id();
+  writer_->Seal(acknowledged_bytes_);
+  writer_.reset();
+  if (acknowledged_bytes_ > kSegmentHeaderBytes) {
+    previous_ = {ToNumber(id), acknowledged_bytes_};
+    return;
+  }
+  // Nothing in it counts. If the file stays, Open finds frames in it that are
+  // whole or none, and none that was acknowledged.
+  reader_.Forget(id);
+  if (const absl::Status status = env_.Remove(PathOf(id)); !status.ok()) {
+    StorageLogger()->warn("segment {} of no use stays: {}", ToNumber(id),
+                          Message(status));
+  }
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "protos/status/mutex.h"
+#include "storage/chunk_store.h"
+#include "storage/env/directory_lock.h"
+#include "storage/env/env.h"
+#include "storage/index/chunk_index.h"
+#include "storage/segment/segment_reader.h"
+#include "storage/segment/segment_scanner.h"
+#include "storage/segment/segment_set.h"
+#include "storage/segment/segment_writer.h"
+
+namespace msitd::storage {
+
+// Where the files of a store lie below its directory.
+std::string SegmentDirectory(const std::string& directory);
+std::string IndexDirectory(const std::string& directory);
+
+// ChunkStore over segments and RocksDB. See chunk_store.h.
+//
+// Frames go to one segment at a time; the index follows each sync. Whatever
+// changes what Append relies on, sealing or deleting a run, takes its lock.
+class ChunkStoreImpl final : public ChunkStore {
+ public:
+  ChunkStoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
+                 std::unique_ptr<ChunkIndex> index);
+  // Without Close before it, like a crash of the process.
+  ~ChunkStoreImpl() override;
+
+  // Brings the index up to the end of the log. Called once, before all else.
+  absl::Status Recover() ABSL_LOCKS_EXCLUDED(append_mu_);
+
+  absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec) override;
+  absl::StatusOr<RunInfo> GetRun(std::string_view name) override;
+  absl::StatusOr<RunInfo> SealRun(std::string_view name) override;
+  absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
+                                       int32_t world_size) override;
+  absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
+                                                size_t limit) override;
+  absl::Status DeleteRun(std::string_view name) override;
+  absl::Status AddDropped(std::string_view run, uint64_t count) override;
+
+  absl::Status Append(std::span<chunk::Chunk> chunks) override;
+  absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) override;
+
+  absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override;
+  absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
+      std::string_view run, TensorSelector selector,
+      std::string_view position) override;
+  absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
+      std::string_view run, const TensorSelector& selector) override;
+  absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const PartLocation& part, AlignedBuffer& buffer) override;
+
+  absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
+  absl::Status PutComparison(uint64_t id, std::string_view document) override;
+  absl::StatusOr<std::string> GetComparison(uint64_t id) override;
+  absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(
+      uint64_t after, size_t limit) override;
+  absl::Status DeleteComparison(uint64_t id) override;
+  absl::Status PutComparisonRows(uint64_t id, uint64_t first_row,
+                                 std::span<const std::string> rows) override;
+  absl::StatusOr<std::vector<std::string>> GetComparisonRows(
+      uint64_t id, uint64_t first_row, size_t limit) override;
+
+  StoreStats Stats() override;
+  absl::Status Close() override;
+
+ private:
+  struct Admitted {
+    chunk::Chunk* chunk;
+    RunInfo run;
+  };
+  // Where an earlier segment ends, for the header of the next one.
+  struct SegmentEnd {
+    uint64_t segment_id = 0;
+    uint64_t end_bytes = 0;
+  };
+  // What Recover carries from frame to frame.
+  struct Replay;
+
+  // Chunks that are new and may be written.
+  absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status WriteFrames(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status IndexFrames(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Ends the segment in use, if there is one, at its last acknowledged byte.
+  void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Makes the index durable, then removes the files of dead segments. What
+  // cannot be removed now is at the next Open.
+  void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status TryRemoveDeadSegments()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+
+  absl::Status ReplaySegment(const SegmentFile& file, Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
+                           Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status CommitReplay(Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status FinishReplay(const std::vector<SegmentFile>& files,
+                            Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Cuts torn tails off and removes files that never held a frame.
+  void TidySegments(const std::vector<SegmentFile>& files, const Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+
+  std::string PathOf(SegmentId id) const;
+
+  // Constant after construction.
+  const StoreOptions options_;
+  Env& env_;
+  const DirectoryLock lock_;
+  const std::string segment_directory_;
+
+  // Thread-safe by themselves.
+  const std::unique_ptr<ChunkIndex> index_;
+  SegmentReader reader_;
+
+  Mutex append_mu_;
+  std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
+  // End of what is acknowledged in the segment in use.
+  uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
+  SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
+  uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
+  uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
+  // A write to the index failed, and may go on failing until told to resume.
+  bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
+  bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
+
+  Mutex stats_mu_ ABSL_ACQUIRED_AFTER(append_mu_);
+  StoreStats stats_ ABSL_GUARDED_BY(stats_mu_);
+  std::map<uint64_t, uint64_t> segment_sizes_ ABSL_GUARDED_BY(stats_mu_);
+};
+
+}  // namespace msitd::storage

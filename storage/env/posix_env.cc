@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "protos/base/limits.h"
+#include "protos/base/unique_fd.h"
+#include "protos/status/status.h"
+#include "storage/env/env.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr mode_t kFileMode = 0640;
+constexpr mode_t kDirectoryMode = 0750;
+// Far below IOV_MAX; a frame is two pieces.
+constexpr size_t kPiecesPerCall = 64;
+
+// Some file systems take the flag and refuse the first transfer. True if the
+// descriptor had the flag and is buffered now, so that a retry makes sense.
+bool LeaveDirectIo(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_DIRECT) != 0 &&
+         ::fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+}
+
+absl::Status SyncDirectory(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, "open directory " + path);
+  if (::fsync(fd.get()) != 0) {
+    return ErrnoStatus(errno, "sync directory " + path);
+  }
+  return absl::OkStatus();
+}
+
+std::string ParentOf(const std::string& path) {
+  std::filesystem::path clean(path);
+  if (!clean.has_filename()) clean = clean.parent_path();
+  const std::string parent = clean.parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+class PosixFile final : public File {
+ public:
+  explicit PosixFile(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  absl::Status Write(
+      uint64_t offset,
+      std::span<const std::span<const std::byte>> pieces) override {
+    while (!pieces.empty()) {
+      const size_t count = std::min(pieces.size(), kPiecesPerCall);
+      MSITD_RETURN_IF_ERROR(WriteSome(offset, pieces.first(count)));
+      for (const auto piece : pieces.first(count)) offset += piece.size();
+      pieces = pieces.subspan(count);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> Read(uint64_t offset,
+                                std::span<std::byte> out) override {
+    uint64_t done = 0;
+    while (done < out.size()) {
+      const ssize_t count =
+          ::pread(fd_.get(), out.data() + done, out.size() - done,
+                  static_cast<off_t>(offset + done));
+      if (count < 0) {
+        const int error = errno;
+        if (error == EINTR || (error == EINVAL && LeaveDirectIo(fd_.get()))) {
+          continue;
+        }
+        return ErrnoStatus(error, "read");
+      }
+      done += static_cast<uint64_t>(count);
+      // A rest that is no whole page is the end of the file; reading on at an
+      // odd offset would fail with O_DIRECT.
+      if (count == 0 || done % kChunkAlignment != 0) break;
+    }
+    return done;
+  }
+
+  absl::Status Sync() override {
+    return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus()
+                                       : ErrnoStatus(errno, "sync");
+  }
+
+  absl::Status Preallocate(uint64_t bytes) override {
+    while (::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0,
+                       static_cast<off_t>(bytes)) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EOPNOTSUPP || errno == ENOSYS) break;
+      return ErrnoStatus(errno, "preallocate");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Truncate(uint64_t bytes) override {
+    while (::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) {
+      if (errno != EINTR) return ErrnoStatus(errno, "truncate");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> Size() override {
+    struct stat info;
+    if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "stat");
+    return static_cast<uint64_t>(info.st_size);
+  }
+
+ private:
+  // Writes at most kPiecesPerCall pieces, however many calls it takes.
+  absl::Status WriteSome(uint64_t offset,
+                         std::span<const std::span<const std::byte>> pieces) {
+    iovec vectors[kPiecesPerCall];
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      vectors[i] = {const_cast<std::byte*>(pieces[i].data()), pieces[i].size()};
+    }
+    size_t first = 0;
+    while (true) {
+      while (first < pieces.size() && vectors[first].iov_len == 0) ++first;
+      if (first == pieces.size()) return absl::OkStatus();
+      const ssize_t count = ::pwritev(fd_.get(), vectors + first,
+                                      static_cast<int>(pieces.size() - first),
+                                      static_cast<off_t>(offset));
+      if (count < 0) {
+        const int error = errno;
+        if (error == EINTR || (error == EINVAL && LeaveDirectIo(fd_.get()))) {
+          continue;
+        }
+        return ErrnoStatus(error, "write");
+      }
+      offset += static_cast<uint64_t>(count);
+      auto rest = static_cast<size_t>(count);
+      while (rest > 0) {
+        const size_t step = std::min(rest, vectors[first].iov_len);
+        vectors[first].iov_base =
+            static_cast<std::byte*>(vectors[first].iov_base) + step;
+        vectors[first].iov_len -= step;
+        rest -= step;
+        if (vectors[first].iov_len == 0) ++first;
+      }
+    }
+  }
+
+  UniqueFd fd_;
+};
+
+absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path,
+                                               int flags, bool direct) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
+  if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
+  // Asked for after the fact: an open with O_DIRECT that fails may already
+  // have made the file. A refusal leaves the descriptor buffered.
+  if (direct) {
+    const int status_flags = ::fcntl(fd.get(), F_GETFL);
+    if (status_flags >= 0) ::fcntl(fd.get(), F_SETFL, status_flags | O_DIRECT);
+  }
+  return std::make_unique<PosixFile>(std::move(fd));
+}
+
+class PosixEnv final : public Env {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path,
+                                               bool direct) override {
+    MSITD_ASSIGN_OR_RETURN(std::unique_ptr<File> file,
+                           OpenFile(path, O_RDWR | O_CREAT | O_EXCL, direct));
+    MSITD_RETURN_IF_ERROR(SyncDirectory(ParentOf(path)));
+    return file;
+  }
+
+  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path,
+                                                    bool direct) override {
+    return OpenFile(path, O_RDONLY, direct);
+  }
+
+  absl::StatusOr<std::unique_ptr<File>> OpenForWrite(const std::string& path,
+                                                     bool direct) override {
+    return OpenFile(path, O_RDWR, direct);
+  }
+
+  absl::Status CreateDirectory(const std::string& path) override {
+    if (::mkdir(path.c_str(), kDirectoryMode) != 0) {
+      const int error = errno;
+      struct stat info;
+      const bool is_there = error == EEXIST &&
+                            ::stat(path.c_str(), &info) == 0 &&
+                            S_ISDIR(info.st_mode);
+      return is_there ? absl::OkStatus()
+                      : ErrnoStatus(error, "make directory " + path);
+    }
+    return SyncDirectory(ParentOf(path));
+  }
+
+  absl::StatusOr<std::vector<std::string>> List(
+      const std::string& directory) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(
+        ::opendir(directory.c_str()), &::closedir);
+    if (stream == nullptr) {
+      return ErrnoStatus(errno, "open directory " + directory);
+    }
+    std::vector<std::string> names;
+    while (true) {
+      errno = 0;
+      // The stream is ours alone, which is all that readdir asks for.
+      const dirent* entry = ::readdir(stream.get());  // NOLINT
+      if (entry == nullptr) break;
+      const std::string_view name(entry->d_name);
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    if (errno != 0) return ErrnoStatus(errno, "read directory " + directory);
+    return names;
+  }
+
+  absl::Status Remove(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) {
+      return ErrnoStatus(errno, "remove " + path);
+    }
+    return SyncDirectory(ParentOf(path));
+  }
+
+  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
+    struct statvfs info;
+    if (::statvfs(path.c_str(), &info) != 0) {
+      return ErrnoStatus(errno, "stat file system of " + path);
+    }
+    return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  }
+
+  int64_t NowNs() override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+}  // namespace
+
+Env& Env::Posix() {
+  static PosixEnv* const env = new PosixEnv;
+  return *env;
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+// Numbers and text inside index keys and values. Values are little-endian and
+// use varints (7 bits a byte, low first); keys are big-endian, so that their
+// bytes sort as the numbers do.
+namespace msitd::storage {
+
+// Writes the low `bytes` bytes of `value` to `out`, high first, and returns
+// where the next field begins.
+inline char* PutBigEndian(char* out, uint64_t value, int bytes) {
+  for (int i = bytes - 1; i >= 0; --i) {
+    *out++ = static_cast<char>(value >> (8 * i));
+  }
+  return out;
+}
+
+inline uint64_t GetBigEndian(const char* in, int bytes) {
+  uint64_t value = 0;
+  for (int i = 0; i < bytes; ++i) {
+    value = value << 8 | static_cast<uint8_t>(in[i]);
+  }
+  return value;
+}
+
+// Returns `value` as 8 bytes, high first.
+inline std::string BigEndianKey(uint64_t value) {
+  std::string key(8, '\0');
+  PutBigEndian(key.data(), value, 8);
+  return key;
+}
+
+// Appends fields to a string. Thread-compatible; the string is borrowed.
+class ByteWriter {
+ public:
+  explicit ByteWriter(std::string& out) : out_(out) {}
+
+  void PutByte(uint8_t value) { out_.push_back(static_cast<char>(value)); }
+
+  void PutVarint(uint64_t value) {
+    while (value >= 0x80) {
+      PutByte(static_cast<uint8_t>(value | 0x80));
+      value >>= 7;
+    }
+    PutByte(static_cast<uint8_t>(value));
+  }
+
+  // Small magnitudes of either sign take one byte.
+  void PutSigned(int64_t value) {
+    PutVarint(static_cast<uint64_t>(value) << 1 ^
+              static_cast<uint64_t>(value >> 63));
+  }
+
+  void PutFixed64(uint64_t value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+
+  void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
+
+  void PutText(std::string_view text) {
+    PutVarint(text.size());
+    out_.append(text);
+  }
+
+ private:
+  std::string& out_;
+};
+
+// Reads fields back. The first field that is not there makes ok() false for
+// good, and every field from then on is zero or empty.
+class ByteReader {
+ public:
+  explicit ByteReader(std::string_view in)
+      : begin_(in.data()), end_(in.data() + in.size()) {}
+
+  bool ok() const { return ok_; }
+  // True if all fields were there and nothing is left.
+  bool done() const { return ok_ && begin_ == end_; }
+
+  uint8_t GetByte() {
+    const char* at = begin_;
+    return Take(1) ? static_cast<uint8_t>(*at) : uint8_t{0};
+  }
+
+  uint64_t GetVarint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = GetByte();
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return ok_ ? value : 0;
+    }
+    ok_ = false;
+    return 0;
+  }
+
+  int64_t GetSigned() {
+    const uint64_t value = GetVarint();
+    return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
+  }
+
+  uint64_t GetFixed64() {
+    uint64_t value = 0;
+    const char* at = begin_;
+    if (Take(sizeof(value))) std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+
+  double GetDouble() { return std::bit_cast<double>(GetFixed64()); }
+
+  // The view is into what the reader was made from.
+  std::string_view GetText() {
+    const uint64_t size = GetVarint();
+    const char* at = begin_;
+    return Take(size) ? std::string_view(at, size) : std::string_view();
+  }
+
+ private:
+  bool Take(uint64_t bytes) {
+    if (!ok_ || bytes > static_cast<uint64_t>(end_ - begin_)) {
+      ok_ = false;
+      return false;
+    }
+    begin_ += bytes;
+    return true;
+  }
+
+  const char* begin_;
+  const char* end_;
+  bool ok_ = true;
+};
+
+}  // namespace msitd::storage

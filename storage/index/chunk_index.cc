@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/chunk_index.h"
+
+#include <rocksdb/write_batch.h>
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "protos/status/status.h"
+#include "storage/index/byte_codec.h"
+#include "storage/index/index_key.h"
+#include "storage/index/log_position.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr std::string_view kStoreKey = "store";
+constexpr std::string_view kNextRunIdKey = "next_run_id";
+// Keys have four bytes for it.
+constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
+
+}  // namespace
+
+ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
+    : db_(std::move(db)),
+      names_(*db_),
+      runs_(*db_),
+      streams_(*db_),
+      segments_(*db_),
+      comparisons_(*db_),
+      frames_(*db_, names_, runs_, streams_, segments_),
+      tensors_(*db_, names_) {}
+
+absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkIndex::Open(
+    const IndexDb::Options& options) {
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<IndexDb> db, IndexDb::Open(options));
+  std::unique_ptr<ChunkIndex> index(new ChunkIndex(std::move(db)));
+  MSITD_RETURN_IF_ERROR(index->Load());
+  return index;
+}
+
+absl::Status ChunkIndex::Load() {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> store,
+                         db_->Get(Table::kMeta, kStoreKey));
+  if (!store.has_value()) return absl::OkStatus();
+  if (!DecodeStoreId(*store, store_id_)) {
+    return absl::DataLossError(
+        "the index is damaged, or of a version that this program cannot read");
+  }
+  MSITD_RETURN_IF_ERROR(names_.Load());
+  return runs_.Load();
+}
+
+absl::Status ChunkIndex::Initialise(uint64_t store_id) {
+  rocksdb::WriteBatch batch;
+  db_->Put(batch, Table::kMeta, kStoreKey, EncodeStoreId(store_id));
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  store_id_ = store_id;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
+                                              int64_t now_ns) {
+  const MutexLock lock(run_change_mu_);
+  if (runs_.Get(spec.name).ok()) {
+    return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
+                                 "there is a run {}", spec.name),
+                      "RUN_EXISTS");
+  }
+  if (runs_.size() >= RunTable::kRunsMax) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "the store holds {} runs, as many as it takes",
+                      RunTable::kRunsMax);
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
+                         db_->Get(Table::kMeta, kNextRunIdKey));
+  uint64_t id = 1;
+  if (next.has_value()) {
+    if (next->size() != 8) return IndexCorrupt("default");
+    id = GetBigEndian(next->data(), 8);
+  }
+  if (id > kRunIdMax) {
+    return absl::ResourceExhaustedError("the store has no more run ids");
+  }
+  RunInfo run;
+  run.id = RunId{id};
+  run.spec = spec;
+  run.create_time_ns = now_ns;
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  db_->Put(batch, Table::kMeta, kNextRunIdKey, BigEndianKey(id + 1));
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
+absl::StatusOr<RunInfo> ChunkIndex::SealRun(std::string_view name,
+                                            int64_t now_ns) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  if (run.sealed) return run;
+  run.sealed = true;
+  run.seal_time_ns = now_ns;
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  MSITD_RETURN_IF_ERROR(
+      streams_.AppendRemovalTo(batch, static_cast<uint64_t>(run.id)));
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
+absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
+                                                 int32_t world_size) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  if (run.spec.world_size == world_size) return run;
+  if (run.spec.world_size != 0) {
+    return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
+                                 "run {} has a world size of {}, not {}", name,
+                                 run.spec.world_size, world_size),
+                      "RUN_EXISTS");
+  }
+  run.spec.world_size = world_size;
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
+absl::Status ChunkIndex::AddDropped(std::string_view name, uint64_t count) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
+  const uint64_t total = run.counters.dropped_count + count;
+  rocksdb::WriteBatch batch;
+  runs_.AppendDroppedTo(batch, run.id, total);
+  MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));
+  runs_.AcceptDropped(run.id, total);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
+    std::string_view name) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
+  const auto id = static_cast<uint64_t>(run.id);
+  rocksdb::WriteBatch batch;
+  runs_.AppendRemovalTo(batch, run);
+  MSITD_RETURN_IF_ERROR(streams_.AppendRemovalTo(batch, id));
+  MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
+                         segments_.AppendRemovalTo(batch, run.id));
+  const auto prefix = [](uint64_t run_id) {
+    return BigEndianKey(run_id).substr(8 - kRunPrefixBytes);
+  };
+  db_->DeleteRange(batch, Table::kTensor, prefix(id), prefix(id + 1));
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.AcceptRemoval(name);
+  return dead;
+}
+
+absl::StatusOr<LogPosition> ChunkIndex::Position() {
+  return LoadPosition(*db_);
+}
+
+absl::Status ChunkIndex::Advance(const LogPosition& position) {
+  rocksdb::WriteBatch batch;
+  AppendPositionTo(batch, *db_, position);
+  return db_->WriteUnlogged(batch);
+}
+
+}  // namespace msitd::storage

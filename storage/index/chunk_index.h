@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
+#include "storage/index/comparison_table.h"
+#include "storage/index/frame_indexer.h"
+#include "storage/index/index_db.h"
+#include "storage/index/index_value.h"
+#include "storage/index/name_table.h"
+#include "storage/index/run_table.h"
+#include "storage/index/segment_table.h"
+#include "storage/index/stream_table.h"
+#include "storage/index/tensor_finder.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// All tables of the index, and the changes that touch more than one of them.
+// This folder alone knows RocksDB.
+//
+// Made and owned by the store. Thread-safe, but for frames() and Advance,
+// which the append lock guards.
+class ChunkIndex {
+ public:
+  // Opens the index. `store_id` is 0 if it is new, or was never initialised.
+  //
+  // Errors: DATA_LOSS if it is of a version that we do not know or corrupt.
+  static absl::StatusOr<std::unique_ptr<ChunkIndex>> Open(
+      const IndexDb::Options& options);
+
+  uint64_t store_id() const { return store_id_; }
+  // Makes a new index that of the store with this id.
+  absl::Status Initialise(uint64_t store_id);
+
+  // See ChunkStore.
+  absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec, int64_t now_ns);
+  absl::StatusOr<RunInfo> SealRun(std::string_view name, int64_t now_ns);
+  absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
+                                       int32_t world_size);
+  absl::Status AddDropped(std::string_view name, uint64_t count);
+
+  // Removes everything of the run, in one step, and returns the segments that
+  // only it used: they are marked dead.
+  absl::StatusOr<std::vector<SegmentId>> RemoveRun(std::string_view name);
+
+  // Where the log is in the index.
+  absl::StatusOr<LogPosition> Position();
+  // Moves the position without an entry, past frames that are not kept.
+  absl::Status Advance(const LogPosition& position);
+
+  IndexDb& db() { return *db_; }
+  NameTable& names() { return names_; }
+  RunTable& runs() { return runs_; }
+  StreamTable& streams() { return streams_; }
+  SegmentTable& segments() { return segments_; }
+  ComparisonTable& comparisons() { return comparisons_; }
+  FrameIndexer& frames() { return frames_; }
+  TensorFinder& tensors() { return tensors_; }
+
+ private:
+  explicit ChunkIndex(std::unique_ptr<IndexDb> db);
+  absl::Status Load();
+
+  const std::unique_ptr<IndexDb> db_;
+  uint64_t store_id_ = 0;
+  NameTable names_;
+  RunTable runs_;
+  StreamTable streams_;
+  SegmentTable segments_;
+  ComparisonTable comparisons_;
+  FrameIndexer frames_;
+  TensorFinder tensors_;
+
+  // One change of runs at a time; held while it is written.
+  Mutex run_change_mu_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
+#include "storage/index/index_db.h"
+
+namespace msitd::storage {
+
+// Documents and rows of comparisons. See ChunkStore, whose functions of the
+// same meaning call these. NOT_FOUND with COMPARISON_NOT_FOUND for an id that
+// is not there. Thread-safe.
+class ComparisonTable {
+ public:
+  explicit ComparisonTable(IndexDb& db) : db_(db) {}
+
+  absl::StatusOr<uint64_t> Create(std::string_view document);
+  absl::Status Put(uint64_t id, std::string_view document);
+  absl::StatusOr<std::string> Get(uint64_t id);
+  absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> List(
+      uint64_t after, size_t limit);
+  absl::Status Delete(uint64_t id);
+  absl::Status PutRows(uint64_t id, uint64_t first_row,
+                       std::span<const std::string> rows);
+  absl::StatusOr<std::vector<std::string>> GetRows(uint64_t id,
+                                                   uint64_t first_row,
+                                                   size_t limit);
+
+ private:
+  IndexDb& db_;
+  // Makes a change of a comparison and the check that it is there one step.
+  Mutex mu_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/frame_indexer.h"
+
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "storage/index/index_key.h"
+#include "storage/index/log_position.h"
+
+namespace msitd::storage {
+namespace {
+
+// A record on its way into the index. The order of arrival is that in the
+// vector.
+struct Pending {
+  EncodedKey key;
+  const IndexedFrame* frame;
+  const chunk::RecordDescriptor* record;
+};
+
+// Finds the numbers of the names of one chunk. Equal names of a chunk are
+// mostly one piece of text, so few of them are looked up.
+class ChunkNames {
+ public:
+  ChunkNames(const chunk::Chunk& chunk, NewNames& names)
+      : chunk_(chunk), names_(names) {}
+
+  absl::StatusOr<uint32_t> IdOf(chunk::TextRef ref) {
+    const uint64_t place = uint64_t{ref.offset} << 32 | ref.length;
+    const auto it = ids_.find(place);
+    if (it != ids_.end()) return it->second;
+    MSITD_ASSIGN_OR_RETURN(const uint32_t id, names_.Intern(chunk_.Text(ref)));
+    ids_.emplace(place, id);
+    return id;
+  }
+
+ private:
+  const chunk::Chunk& chunk_;
+  NewNames& names_;
+  std::unordered_map<uint64_t, uint32_t> ids_;
+};
+
+absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
+                             std::vector<Pending>& out) {
+  const chunk::Chunk& chunk = *frame.chunk;
+  ChunkNames ids(chunk, names);
+  IndexKey key;
+  key.run = static_cast<uint32_t>(frame.run);
+  key.rank = static_cast<uint32_t>(chunk.header().rank);
+  for (const chunk::RecordDescriptor& record : chunk.records()) {
+    MSITD_ASSIGN_OR_RETURN(key.device, ids.IdOf(record.device));
+    MSITD_ASSIGN_OR_RETURN(key.op, ids.IdOf(record.op));
+    MSITD_ASSIGN_OR_RETURN(key.index, ids.IdOf(record.index));
+    key.token = static_cast<uint64_t>(record.token);
+    key.call = static_cast<uint32_t>(record.call);
+    key.io = static_cast<Io>(record.io);
+    key.part = static_cast<uint32_t>(record.part_offset / kPartBytes);
+    out.push_back({EncodeIndexKey(key), &frame, &record});
+  }
+  return absl::OkStatus();
+}
+
+void FillValue(const Pending& pending, IndexValue& out) {
+  const chunk::Chunk& chunk = *pending.frame->chunk;
+  const chunk::RecordDescriptor& record = *pending.record;
+  const auto dims = chunk.Dims(record);
+  out.dtype = static_cast<DType>(record.dtype);
+  out.has_bytes = true;
+  out.dims.assign(dims.begin(), dims.end());
+  out.tensor_bytes = record.tensor_bytes;
+  out.sequence = record.sequence;
+  out.segment_id = chunk.header().segment_id;
+  out.offset =
+      chunk.header().frame_offset + chunk.head().size() + record.payload_offset;
+  out.hash = record.hash;
+  out.summary = record.summary;
+}
+
+// The work of one Commit.
+class Batch {
+ public:
+  Batch(IndexDb& db, std::vector<Pending> pending)
+      : db_(db), pending_(std::move(pending)) {}
+
+  // Sorts the records, looks up what is there and puts what is new.
+  absl::Status Run();
+
+  rocksdb::WriteBatch& changes() { return changes_; }
+  const IndexOutcome& outcome() const { return outcome_; }
+  // What each run gains.
+  const std::map<uint64_t, RunCounters>& added() const { return added_; }
+  // Payload bytes by (segment, run).
+  const std::map<std::pair<uint64_t, uint64_t>, uint64_t>& live() const {
+    return live_;
+  }
+
+ private:
+  // A tensor's records: [begin, end) of order_, whose keys begin at
+  // `first_key` in found_.
+  struct Group {
+    size_t begin;
+    size_t end;
+    size_t first_key;
+  };
+
+  std::string_view KeyAt(size_t i) const {
+    return View(pending_[order_[i]].key);
+  }
+  std::string_view PrefixAt(size_t i) const {
+    return TensorPrefix(pending_[order_[i]].key);
+  }
+
+  void Sort();
+  absl::Status LookUp();
+  absl::Status PutGroup(const Group& group);
+  // What all parts of the tensor must agree with, in reference_.
+  absl::StatusOr<bool> FindReference(const Group& group);
+  absl::StatusOr<bool> FindAnyPart(std::string_view prefix);
+  void Put(const Pending& pending, bool is_new_tensor);
+  void CountRepeat(const Pending& pending, bool is_equal);
+
+  IndexDb& db_;
+  const std::vector<Pending> pending_;
+  std::vector<uint32_t> order_;
+  // For each distinct key in order: the entry that is there, or nothing.
+  std::vector<rocksdb::PinnableSlice> found_;
+  std::vector<bool> is_found_;
+
+  rocksdb::WriteBatch changes_;
+  IndexOutcome outcome_;
+  std::map<uint64_t, RunCounters> added_;
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> live_;
+
+  IndexValue reference_;
+  IndexValue existing_;
+  IndexValue value_;
+  std::string encoded_;
+};
+
+void Batch::Sort() {
+  order_.resize(pending_.size());
+  for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
+  std::sort(order_.begin(), order_.end(), [this](uint32_t a, uint32_t b) {
+    const int order = std::memcmp(pending_[a].key.data(),
+                                  pending_[b].key.data(), kIndexKeyBytes);
+    return order != 0 ? order < 0 : a < b;
+  });
+}
+
+absl::Status Batch::LookUp() {
+  std::vector<rocksdb::Slice> keys;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    if (i == 0 || KeyAt(i) != KeyAt(i - 1)) keys.emplace_back(KeyAt(i));
+  }
+  found_.resize(keys.size());
+  is_found_.assign(keys.size(), false);
+  std::vector<rocksdb::Status> statuses(keys.size());
+  constexpr bool kSorted = true;
+  db_.db().MultiGet(rocksdb::ReadOptions(), db_.table(Table::kTensor),
+                    keys.size(), keys.data(), found_.data(), statuses.data(),
+                    kSorted);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (statuses[i].IsNotFound()) continue;
+    MSITD_RETURN_IF_ERROR(ToStatus(statuses[i], "read index"));
+    is_found_[i] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Batch::FindAnyPart(std::string_view prefix) {
+  const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());
+  it->Seek(prefix);
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
+  if (!it->Valid() || !it->key().starts_with(prefix)) return false;
+  if (!DecodeIndexValue(it->value().ToStringView(), reference_)) {
+    return IndexCorrupt("tensor");
+  }
+  return true;
+}
+
+absl::StatusOr<bool> Batch::FindReference(const Group& group) {
+  uint32_t earliest = order_[group.begin];
+  bool has_many_parts = false;
+  size_t key = group.first_key;
+  for (size_t i = group.begin; i < group.end; ++i) {
+    if (i != group.begin && KeyAt(i) != KeyAt(i - 1)) ++key;
+    if (is_found_[key]) {
+      if (!DecodeIndexValue(found_[key].ToStringView(), reference_)) {
+        return IndexCorrupt("tensor");
+      }
+      return true;
+    }
+    earliest = std::min(earliest, order_[i]);
+    has_many_parts |= pending_[order_[i]].record->tensor_bytes > kPartBytes;
+  }
+  // A tensor of one part has no others that could have come before; only for
+  // large ones is a search worth it.
+  if (has_many_parts) {
+    MSITD_ASSIGN_OR_RETURN(const bool is_there,
+                           FindAnyPart(PrefixAt(group.begin)));
+    if (is_there) return true;
+  }
+  FillValue(pending_[earliest], reference_);
+  return false;
+}
+
+void Batch::Put(const Pending& pending, bool is_new_tensor) {
+  EncodeIndexValue(value_, encoded_);
+  db_.Put(changes_, Table::kTensor, View(pending.key), encoded_);
+  const uint64_t bytes = pending.record->payload_bytes;
+  const auto run = static_cast<uint64_t>(pending.frame->run);
+  RunCounters& added = added_[run];
+  added.tensor_count += is_new_tensor ? 1 : 0;
+  added.payload_bytes += bytes;
+  live_[{value_.segment_id, run}] += bytes;
+  outcome_.record_count += 1;
+  outcome_.payload_bytes += bytes;
+}
+
+void Batch::CountRepeat(const Pending& pending, bool is_equal) {
+  RunCounters& added = added_[static_cast<uint64_t>(pending.frame->run)];
+  if (is_equal) {
+    ++added.duplicate_count;
+    ++outcome_.duplicate_count;
+  } else {
+    ++added.conflict_count;
+    ++outcome_.conflict_count;
+  }
+}
+
+absl::Status Batch::PutGroup(const Group& group) {
+  MSITD_ASSIGN_OR_RETURN(bool is_there, FindReference(group));
+  size_t key = group.first_key;
+  // The hash of the entry that holds the present key.
+  ContentHash holder;
+  bool has_holder = false;
+  for (size_t i = group.begin; i < group.end; ++i) {
+    if (i == group.begin || KeyAt(i) != KeyAt(i - 1)) {
+      if (i != group.begin) ++key;
+      has_holder = is_found_[key];
+      if (has_holder) {
+        if (!DecodeIndexValue(found_[key].ToStringView(), existing_)) {
+          return IndexCorrupt("tensor");
+        }
+        holder = existing_.hash;
+      }
+    }
+    const Pending& pending = pending_[order_[i]];
+    FillValue(pending, value_);
+    const bool agrees = value_.SameTensor(reference_);
+    if (agrees && !has_holder) {
+      Put(pending, !is_there);
+      is_there = true;
+      has_holder = true;
+      holder = value_.hash;
+    } else {
+      CountRepeat(pending, agrees && holder == value_.hash);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Batch::Run() {
+  for (const Pending& pending : pending_) {
+    live_.try_emplace({pending.frame->chunk->header().segment_id,
+                       static_cast<uint64_t>(pending.frame->run)});
+  }
+  Sort();
+  MSITD_RETURN_IF_ERROR(LookUp());
+  size_t key = 0;
+  for (size_t begin = 0; begin < order_.size();) {
+    const Group first{begin, begin, key};
+    size_t end = begin;
+    while (end < order_.size() && PrefixAt(end) == PrefixAt(begin)) {
+      if (end == begin || KeyAt(end) != KeyAt(end - 1)) ++key;
+      ++end;
+    }
+    MSITD_RETURN_IF_ERROR(PutGroup({begin, end, first.first_key}));
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+RunCounters Sum(RunCounters a, const RunCounters& b) {
+  a.tensor_count += b.tensor_count;
+  a.payload_bytes += b.payload_bytes;
+  a.duplicate_count += b.duplicate_count;
+  a.conflict_count += b.conflict_count;
+  return a;
+}
+
+}  // namespace
+
+absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
+    std::span<const IndexedFrame> frames, const LogPosition& position) {
+  NewNames names(names_);
+  std::vector<Pending> pending;
+  std::map<uint64_t, StreamState> streams;
+  for (const IndexedFrame& frame : frames) {
+    MSITD_RETURN_IF_ERROR(AppendRecordsOf(frame, names, pending));
+    if (!frame.keep_stream) continue;
+    const chunk::ChunkHeader& header = frame.chunk->header();
+    StreamState& stream = streams[header.stream_id];
+    stream.run_id = static_cast<uint64_t>(frame.run);
+    stream.chunk_count =
+        std::max(stream.chunk_count, header.chunk_sequence + 1);
+  }
+  Batch batch(db_, std::move(pending));
+  MSITD_RETURN_IF_ERROR(batch.Run());
+
+  rocksdb::WriteBatch& changes = batch.changes();
+  names.AppendTo(changes);
+  std::map<uint64_t, RunCounters> totals;
+  for (const auto& [run, added] : batch.added()) {
+    MSITD_ASSIGN_OR_RETURN(const RunInfo info, runs_.GetById(RunId{run}));
+    totals[run] = Sum(info.counters, added);
+    runs_.AppendCountersTo(changes, RunId{run}, totals[run]);
+  }
+  for (const auto& [place, bytes] : batch.live()) {
+    MSITD_RETURN_IF_ERROR(segments_.AppendLiveTo(
+        changes, SegmentId{place.first}, RunId{place.second}, bytes));
+  }
+  for (const auto& [stream_id, stream] : streams) {
+    streams_.AppendTo(changes, stream_id, stream);
+  }
+  AppendPositionTo(changes, db_, position);
+  MSITD_RETURN_IF_ERROR(db_.WriteUnlogged(changes));
+
+  names.Accept();
+  for (const auto& [run, counters] : totals) {
+    runs_.AcceptCounters(RunId{run}, counters);
+  }
+  return batch.outcome();
+}
+
+}  // namespace msitd::storage

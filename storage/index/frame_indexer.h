@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "protos/chunk/chunk.h"
+#include "storage/index/index_db.h"
+#include "storage/index/index_value.h"
+#include "storage/index/name_table.h"
+#include "storage/index/run_table.h"
+#include "storage/index/segment_table.h"
+#include "storage/index/stream_table.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// A frame that is durable, with its stamps.
+struct IndexedFrame {
+  const chunk::Chunk* chunk = nullptr;
+  RunId run{};
+  // A run that is sealed has no streams to keep.
+  bool keep_stream = true;
+};
+
+struct IndexOutcome {
+  uint64_t record_count = 0;  // Added; duplicates and conflicts are not.
+  uint64_t payload_bytes = 0;
+  uint64_t duplicate_count = 0;
+  uint64_t conflict_count = 0;
+};
+
+// Puts frames into the index: entries, new names, counters, streams and the
+// log position in one batch, sorted by key.
+//
+// The first record of a (key, part) stays; a later one is a duplicate if its
+// hash, dtype and shape are the same, a conflict otherwise. So is a part that
+// does not agree with the parts of the tensor that came before it.
+//
+// Single-sequence: whoever holds the append lock of the store.
+class FrameIndexer {
+ public:
+  FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
+               StreamTable& streams, SegmentTable& segments)
+      : db_(db),
+        names_(names),
+        runs_(runs),
+        streams_(streams),
+        segments_(segments) {}
+
+  // `position` is the log behind the last of `frames`, in the order of their
+  // writing. After an error nothing is visible.
+  absl::StatusOr<IndexOutcome> Commit(std::span<const IndexedFrame> frames,
+                                      const LogPosition& position);
+
+ private:
+  IndexDb& db_;
+  NameTable& names_;
+  RunTable& runs_;
+  StreamTable& streams_;
+  SegmentTable& segments_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/index_db.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr const char* kTableNames[kTableCount] = {
+    "default", "run", "name", "tensor", "comparison", "segment", "stream"};
+
+constexpr int kOpenFilesMax = 512;
+constexpr int kBackgroundJobs = 2;
+// 1 % of the lookups of keys that are not there read a block in vain.
+constexpr int kBloomBitsPerKey = 10;
+constexpr size_t kBlockBytes = 16 << 10;
+
+rocksdb::ColumnFamilyOptions TableOptions(
+    const IndexDb::Options& options,
+    const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::BlockBasedTableOptions block;
+  block.block_cache = cache;
+  block.block_size = kBlockBytes;
+  block.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
+  block.format_version = 5;
+  // Filters and indexes are cut in pieces and kept in the cache: their memory
+  // is bounded however many tensors there are.
+  block.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  block.partition_filters = true;
+  block.cache_index_and_filter_blocks = true;
+  block.pin_l0_filter_and_index_blocks_in_cache = true;
+  block.pin_top_level_index_and_filter = true;
+
+  rocksdb::ColumnFamilyOptions table;
+  table.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block));
+  table.write_buffer_size = options.write_buffer_bytes;
+  const auto supported = rocksdb::GetSupportedCompressions();
+  const bool has_lz4 = std::find(supported.begin(), supported.end(),
+                                 rocksdb::kLZ4Compression) != supported.end();
+  table.compression =
+      has_lz4 ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+  return table;
+}
+
+rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
+  rocksdb::DBOptions database;
+  database.create_if_missing = true;
+  database.create_missing_column_families = true;
+  // Batches without a log span tables: all or none of them survive.
+  database.atomic_flush = true;
+  database.avoid_flush_during_shutdown = true;
+  database.db_write_buffer_size = options.write_buffer_bytes;
+  database.max_open_files = kOpenFilesMax;
+  database.max_background_jobs = kBackgroundJobs;
+  database.info_log_level = rocksdb::WARN_LEVEL;
+  database.keep_log_file_num = 2;
+  return database;
+}
+
+}  // namespace
+
+absl::Status ToStatus(const rocksdb::Status& status, std::string_view context) {
+  if (status.ok()) return absl::OkStatus();
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  if (status.IsCorruption()) code = absl::StatusCode::kDataLoss;
+  if (status.IsNoSpace()) code = absl::StatusCode::kResourceExhausted;
+  return MakeStatus(code, "{}: {}", context, status.ToString());
+}
+
+absl::Status IndexCorrupt(std::string_view table) {
+  return MakeStatus(absl::StatusCode::kDataLoss,
+                    "index: an entry of table {} cannot be read", table);
+}
+
+absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
+  const auto cache = rocksdb::NewLRUCache(options.cache_bytes);
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const char* name : kTableNames) {
+    descriptors.emplace_back(name, TableOptions(options, cache));
+  }
+  const rocksdb::DBOptions database = DatabaseOptions(options);
+  std::unique_ptr<IndexDb> out(new IndexDb);
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      options.read_only
+          ? rocksdb::DB::OpenForReadOnly(database, options.directory,
+                                         descriptors, &out->tables_, &db)
+          : rocksdb::DB::Open(database, options.directory, descriptors,
+                              &out->tables_, &db);
+  MSITD_RETURN_IF_ERROR(ToStatus(status, "open index " + options.directory));
+  out->db_.reset(db);
+  MSITD_CHECK(out->tables_.size() == kTableCount);
+  return out;
+}
+
+IndexDb::~IndexDb() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  db_->Close().PermitUncheckedError();
+}
+
+absl::StatusOr<std::optional<std::string>> IndexDb::Get(Table table,
+                                                        std::string_view key) {
+  std::string value;
+  const rocksdb::Status status =
+      db_->Get(rocksdb::ReadOptions(), this->table(table), key, &value);
+  if (status.IsNotFound()) return std::optional<std::string>();
+  MSITD_RETURN_IF_ERROR(ToStatus(status, "read index"));
+  return std::optional<std::string>(std::move(value));
+}
+
+std::unique_ptr<rocksdb::Iterator> IndexDb::Iterate(
+    Table table, const rocksdb::ReadOptions& options) {
+  return std::unique_ptr<rocksdb::Iterator>(
+      db_->NewIterator(options, this->table(table)));
+}
+
+void IndexDb::Put(rocksdb::WriteBatch& batch, Table table, std::string_view key,
+                  std::string_view value) const {
+  const rocksdb::Status status = batch.Put(this->table(table), key, value);
+  MSITD_CHECK(status.ok());
+}
+
+void IndexDb::Delete(rocksdb::WriteBatch& batch, Table table,
+                     std::string_view key) const {
+  const rocksdb::Status status = batch.Delete(this->table(table), key);
+  MSITD_CHECK(status.ok());
+}
+
+void IndexDb::DeleteRange(rocksdb::WriteBatch& batch, Table table,
+                          std::string_view begin, std::string_view end) const {
+  const rocksdb::Status status =
+      batch.DeleteRange(this->table(table), begin, end);
+  MSITD_CHECK(status.ok());
+}
+
+absl::Status IndexDb::WriteDurable(rocksdb::WriteBatch& batch) {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  return ToStatus(db_->Write(options, &batch), "write index");
+}
+
+absl::Status IndexDb::WriteLogged(rocksdb::WriteBatch& batch) {
+  return ToStatus(db_->Write(rocksdb::WriteOptions(), &batch), "write index");
+}
+
+absl::Status IndexDb::WriteUnlogged(rocksdb::WriteBatch& batch) {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  return ToStatus(db_->Write(options, &batch), "write index");
+}
+
+absl::Status IndexDb::Flush() {
+  return ToStatus(db_->Flush(rocksdb::FlushOptions(), tables_), "flush index");
+}
+
+absl::Status IndexDb::Resume() {
+  return ToStatus(db_->Resume(), "resume index");
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace rocksdb {
+class ColumnFamilyHandle;
+class DB;
+class Iterator;
+class Slice;
+class Status;
+class WriteBatch;
+struct ReadOptions;
+}  // namespace rocksdb
+
+namespace msitd::storage {
+
+// A column family each; see docs/format/index.md for their keys.
+enum class Table : int {
+  kMeta = 0,  // The default one: store id, counters of ids, log position.
+  kRun,
+  kName,
+  kTensor,
+  kComparison,
+  kSegment,
+  kStream,
+};
+inline constexpr int kTableCount = 7;
+
+// The RocksDB database below the index.
+//
+// Entries that frames can bring back are written without its log, and all
+// tables are flushed together, so a crash leaves the index as it was after
+// some earlier batch. Everything else is logged.
+//
+// Thread-safe. Going out of scope without Flush is like a crash.
+class IndexDb {
+ public:
+  struct Options {
+    std::string directory;
+    uint64_t write_buffer_bytes = uint64_t{32} << 20;
+    uint64_t cache_bytes = uint64_t{64} << 20;
+    bool read_only = false;  // Nothing is written, not even a log file.
+  };
+
+  // Opens the database, or makes it unless it is read-only.
+  static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
+  ~IndexDb();
+
+  rocksdb::DB& db() { return *db_; }
+  rocksdb::ColumnFamilyHandle* table(Table table) const {
+    return tables_[static_cast<size_t>(table)];
+  }
+
+  absl::StatusOr<std::optional<std::string>> Get(Table table,
+                                                 std::string_view key);
+  // All entries of `table`, or those below a bound that `options` sets.
+  std::unique_ptr<rocksdb::Iterator> Iterate(
+      Table table, const rocksdb::ReadOptions& options);
+
+  // Add one change to `batch`.
+  void Put(rocksdb::WriteBatch& batch, Table table, std::string_view key,
+           std::string_view value) const;
+  void Delete(rocksdb::WriteBatch& batch, Table table,
+              std::string_view key) const;
+  // Deletes the keys from `begin` up to, but without, `end`.
+  void DeleteRange(rocksdb::WriteBatch& batch, Table table,
+                   std::string_view begin, std::string_view end) const;
+
+  // Logged and synced: durable on return.
+  absl::Status WriteDurable(rocksdb::WriteBatch& batch);
+  // Logged: survives the process, and becomes durable with the next
+  // WriteDurable.
+  absl::Status WriteLogged(rocksdb::WriteBatch& batch);
+  // Not logged: survives only what a Flush follows.
+  absl::Status WriteUnlogged(rocksdb::WriteBatch& batch);
+
+  // Makes everything durable, all tables at once.
+  absl::Status Flush();
+
+  // Tries to leave the state in which a background error refuses writes.
+  absl::Status Resume();
+
+ private:
+  IndexDb() = default;
+
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> tables_;
+};
+
+// Corruption is DATA_LOSS, no space RESOURCE_EXHAUSTED, all else UNAVAILABLE.
+absl::Status ToStatus(const rocksdb::Status& status, std::string_view context);
+
+// DATA_LOSS: a key or value of `table` that cannot be read.
+absl::Status IndexCorrupt(std::string_view table);
+
+}  // namespace msitd::storage

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "protos/base/tensor_key.h"
+
+// Keys of the primary index (docs/format/index.md).
+namespace msitd::storage {
+
+// One part of one tensor; names are ids of the name table. Fields are in the
+// order of the key, and so are the bytes of the encoded one.
+struct IndexKey {
+  uint32_t run = 0;
+  uint32_t rank = 0;    // 24 bits.
+  uint32_t device = 0;  // Name id.
+  uint64_t token = 0;   // 40 bits.
+  uint32_t op = 0;      // Name id.
+  uint32_t call = 0;
+  Io io = Io::kUnspecified;
+  uint32_t index = 0;  // Name id.
+  uint32_t part = 0;   // 24 bits.
+
+  friend bool operator==(const IndexKey&, const IndexKey&) = default;
+};
+
+// All parts of a tensor share the first kTensorPrefixBytes bytes.
+inline constexpr size_t kIndexKeyBytes = 32;
+inline constexpr size_t kTensorPrefixBytes = 29;
+inline constexpr size_t kRunPrefixBytes = 4;
+
+using EncodedKey = std::array<char, kIndexKeyBytes>;
+
+EncodedKey EncodeIndexKey(const IndexKey& key);
+
+// Nothing if `bytes` is not an encoded key.
+std::optional<IndexKey> DecodeIndexKey(std::string_view bytes);
+
+inline std::string_view View(const EncodedKey& key) {
+  return {key.data(), key.size()};
+}
+
+inline std::string_view TensorPrefix(const EncodedKey& key) {
+  return {key.data(), kTensorPrefixBytes};
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/index_scan.h"
+
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+#include <rocksdb/slice.h>
+
+#include <optional>
+#include <utility>
+
+#include "protos/status/status.h"
+#include "storage/index/byte_codec.h"
+
+namespace msitd::storage {
+namespace {
+
+std::string RunPrefix(uint64_t run) {
+  return BigEndianKey(run).substr(8 - kRunPrefixBytes);
+}
+
+}  // namespace
+
+IndexScan::IndexScan(IndexDb& db, NameTable& names, const RunInfo& run,
+                     Selector selector)
+    : run_name_(run.spec.name),
+      run_(static_cast<uint32_t>(run.id)),
+      end_(RunPrefix(uint64_t{run_} + 1)),
+      selector_(std::move(selector)),
+      names_(names),
+      options_(std::make_unique<rocksdb::ReadOptions>()),
+      upper_bound_(std::make_unique<rocksdb::Slice>(end_)) {
+  options_->iterate_upper_bound = upper_bound_.get();
+  it_ = db.Iterate(Table::kTensor, *options_);
+}
+
+IndexScan::~IndexScan() = default;
+
+absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
+    IndexDb& db, NameTable& names, const RunInfo& run, Selector selector,
+    std::string_view position) {
+  std::unique_ptr<IndexScan> scan(
+      new IndexScan(db, names, run, std::move(selector)));
+  const std::string prefix = RunPrefix(scan->run_);
+  if (position.empty()) {
+    scan->it_->Seek(prefix);
+  } else {
+    if (position.size() != kTensorPrefixBytes ||
+        !position.starts_with(prefix)) {
+      return WithReason(
+          MakeStatus(absl::StatusCode::kInvalidArgument,
+                     "the position is of no scan of run {}", scan->run_name_),
+          "PAGE_TOKEN_INVALID");
+    }
+    scan->position_ = position;
+    // Parts are numbered with fewer bits than these.
+    scan->it_->Seek(scan->position_ + "\xff\xff\xff\xff");
+  }
+  return std::unique_ptr<TensorScan>(std::move(scan));
+}
+
+absl::StatusOr<bool> IndexScan::MatchesOp(uint32_t op) {
+  if (!selector_.judges_op_names()) return true;
+  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * entry, names_.Get(op));
+  if (!entry->judged) {
+    entry->judged = true;
+    entry->matches = selector_.MatchesOp(entry->name);
+  }
+  return entry->matches;
+}
+
+absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
+  while (it_->Valid()) {
+    const std::optional<IndexKey> here =
+        DecodeIndexKey(it_->key().ToStringView());
+    if (!here.has_value()) return IndexCorrupt("tensor");
+    key = *here;
+    if (!selector_.Advance(key)) return false;
+    if (key != *here) {
+      it_->Seek(View(EncodeIndexKey(key)));
+      continue;
+    }
+    bool matches = selector_.MatchesIo(key.io);
+    if (matches) {
+      MSITD_ASSIGN_OR_RETURN(matches, MatchesOp(key.op));
+    }
+    if (matches) return true;
+    it_->Next();
+  }
+  MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
+  return false;
+}
+
+absl::Status IndexScan::FillKey(const IndexKey& key, TensorKey& out) {
+  out.run = run_name_;
+  out.rank = static_cast<int32_t>(key.rank);
+  out.token = static_cast<int64_t>(key.token);
+  out.call = static_cast<int32_t>(key.call);
+  out.io = key.io;
+  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * device, names_.Get(key.device));
+  out.device = device->name;
+  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * op, names_.Get(key.op));
+  out.op = op->name;
+  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * index, names_.Get(key.index));
+  out.index = index->name;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> IndexScan::Next(TensorInfo& out) {
+  if (selector_.is_void()) return false;
+  IndexKey key;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool found, FindMatch(key));
+    if (!found) return false;
+    MSITD_ASSIGN_OR_RETURN(const bool is_whole, assembler_.Assemble(*it_, out));
+    MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
+    if (!is_whole) continue;
+    MSITD_RETURN_IF_ERROR(FillKey(key, out.key));
+    key.part = 0;
+    position_ = TensorPrefix(EncodeIndexKey(key));
+    return true;
+  }
+}
+
+}  // namespace msitd::storage

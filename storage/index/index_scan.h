@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "storage/chunk_store.h"
+#include "storage/index/index_db.h"
+#include "storage/index/index_key.h"
+#include "storage/index/selector.h"
+#include "storage/index/tensor_assembler.h"
+
+namespace msitd::storage {
+
+// TensorScan over the primary index. See chunk_store.h.
+class IndexScan final : public TensorScan {
+ public:
+  // INVALID_ARGUMENT with PAGE_TOKEN_INVALID if `position` is of another run
+  // or of no scan.
+  static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
+      IndexDb& db, NameTable& names, const RunInfo& run, Selector selector,
+      std::string_view position);
+  ~IndexScan() override;
+
+  absl::StatusOr<bool> Next(TensorInfo& out) override;
+  std::string position() const override { return position_; }
+
+ private:
+  IndexScan(IndexDb& db, NameTable& names, const RunInfo& run,
+            Selector selector);
+
+  // Moves the iterator on to the next entry that the selector takes, which
+  // `key` is then; false at the end.
+  absl::StatusOr<bool> FindMatch(IndexKey& key);
+  absl::StatusOr<bool> MatchesOp(uint32_t op);
+  absl::Status FillKey(const IndexKey& key, TensorKey& out);
+
+  const std::string run_name_;
+  const uint32_t run_;
+  const std::string end_;  // Where the next run begins.
+  const Selector selector_;
+  ScanNames names_;
+  TensorAssembler assembler_;
+  std::unique_ptr<rocksdb::ReadOptions> options_;
+  std::unique_ptr<rocksdb::Slice> upper_bound_;
+  std::unique_ptr<rocksdb::Iterator> it_;
+  std::string position_;
+};
+
+}  // namespace msitd::storage

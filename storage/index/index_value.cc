@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/index_value.h"
+
+#include "storage/index/byte_codec.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr uint8_t kStoreVersion = 1;
+constexpr uint8_t kTensorVersion = 1;
+constexpr uint8_t kRunVersion = 1;
+constexpr uint8_t kCountersVersion = 1;
+constexpr uint8_t kPositionVersion = 1;
+constexpr uint8_t kStreamVersion = 1;
+
+constexpr uint8_t kHasBytesFlag = 1;
+constexpr uint8_t kSealedFlag = 1;
+
+void PutSummary(ByteWriter& out, const Summary& summary) {
+  out.PutVarint(summary.count);
+  out.PutVarint(summary.nan_count);
+  out.PutVarint(summary.positive_infinity_count);
+  out.PutVarint(summary.negative_infinity_count);
+  out.PutVarint(summary.zero_count);
+  out.PutDouble(summary.min);
+  out.PutDouble(summary.max);
+  out.PutDouble(summary.sum);
+  out.PutDouble(summary.l1);
+  out.PutDouble(summary.sum_squares);
+  out.PutSigned(summary.sum_squares_exponent);
+}
+
+void GetSummary(ByteReader& in, Summary& summary) {
+  summary.count = in.GetVarint();
+  summary.nan_count = in.GetVarint();
+  summary.positive_infinity_count = in.GetVarint();
+  summary.negative_infinity_count = in.GetVarint();
+  summary.zero_count = in.GetVarint();
+  summary.min = in.GetDouble();
+  summary.max = in.GetDouble();
+  summary.sum = in.GetDouble();
+  summary.l1 = in.GetDouble();
+  summary.sum_squares = in.GetDouble();
+  summary.sum_squares_exponent = in.GetSigned();
+}
+
+}  // namespace
+
+void EncodeIndexValue(const IndexValue& value, std::string& out) {
+  out.clear();
+  ByteWriter writer(out);
+  writer.PutByte(kTensorVersion);
+  writer.PutByte(static_cast<uint8_t>(value.dtype));
+  writer.PutByte(value.has_bytes ? kHasBytesFlag : 0);
+  writer.PutByte(static_cast<uint8_t>(value.dims.size()));
+  for (const int64_t dim : value.dims) {
+    writer.PutVarint(static_cast<uint64_t>(dim));
+  }
+  writer.PutVarint(value.tensor_bytes);
+  writer.PutVarint(value.sequence);
+  writer.PutVarint(value.segment_id);
+  writer.PutVarint(value.offset);
+  writer.PutFixed64(value.hash.low);
+  writer.PutFixed64(value.hash.high);
+  PutSummary(writer, value.summary);
+}
+
+bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kTensorVersion) return false;
+  out.dtype = static_cast<DType>(reader.GetByte());
+  out.has_bytes = (reader.GetByte() & kHasBytesFlag) != 0;
+  out.dims.resize(reader.GetByte());
+  for (int64_t& dim : out.dims) {
+    dim = static_cast<int64_t>(reader.GetVarint());
+  }
+  out.tensor_bytes = reader.GetVarint();
+  out.sequence = reader.GetVarint();
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  out.hash.low = reader.GetFixed64();
+  out.hash.high = reader.GetFixed64();
+  GetSummary(reader, out.summary);
+  return reader.done() && IsValid(out.dtype) &&
+         out.tensor_bytes <= kTensorBytesMax;
+}
+
+std::string EncodeStoreId(uint64_t store_id) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kStoreVersion);
+  writer.PutFixed64(store_id);
+  return out;
+}
+
+bool DecodeStoreId(std::string_view bytes, uint64_t& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kStoreVersion) return false;
+  out = reader.GetFixed64();
+  return reader.done() && out != 0;
+}
+
+std::string EncodeRun(const RunInfo& run) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRunVersion);
+  writer.PutByte(run.sealed ? kSealedFlag : 0);
+  writer.PutVarint(static_cast<uint64_t>(run.id));
+  writer.PutVarint(static_cast<uint64_t>(run.spec.world_size));
+  writer.PutSigned(run.create_time_ns);
+  writer.PutSigned(run.seal_time_ns);
+  writer.PutVarint(run.spec.labels.size());
+  for (const auto& [name, value] : run.spec.labels) {
+    writer.PutText(name);
+    writer.PutText(value);
+  }
+  return out;
+}
+
+bool DecodeRun(std::string_view bytes, RunInfo& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRunVersion) return false;
+  out.sealed = (reader.GetByte() & kSealedFlag) != 0;
+  out.id = RunId{reader.GetVarint()};
+  out.spec.world_size = static_cast<int32_t>(reader.GetVarint());
+  out.create_time_ns = reader.GetSigned();
+  out.seal_time_ns = reader.GetSigned();
+  out.spec.labels.clear();
+  for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
+    const std::string name(reader.GetText());
+    out.spec.labels[name] = std::string(reader.GetText());
+  }
+  return reader.done();
+}
+
+std::string EncodeCounters(const RunCounters& counters) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kCountersVersion);
+  writer.PutVarint(counters.tensor_count);
+  writer.PutVarint(counters.payload_bytes);
+  writer.PutVarint(counters.duplicate_count);
+  writer.PutVarint(counters.conflict_count);
+  return out;
+}
+
+bool DecodeCounters(std::string_view bytes, RunCounters& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kCountersVersion) return false;
+  out.tensor_count = reader.GetVarint();
+  out.payload_bytes = reader.GetVarint();
+  out.duplicate_count = reader.GetVarint();
+  out.conflict_count = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodePosition(const LogPosition& position) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kPositionVersion);
+  writer.PutVarint(position.segment_id);
+  writer.PutVarint(position.offset);
+  writer.PutVarint(position.next_frame_sequence);
+  return out;
+}
+
+bool DecodePosition(std::string_view bytes, LogPosition& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kPositionVersion) return false;
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  out.next_frame_sequence = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeStream(const StreamState& stream) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kStreamVersion);
+  writer.PutVarint(stream.run_id);
+  writer.PutVarint(stream.chunk_count);
+  return out;
+}
+
+bool DecodeStream(std::string_view bytes, StreamState& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kStreamVersion) return false;
+  out.run_id = reader.GetVarint();
+  out.chunk_count = reader.GetVarint();
+  return reader.done();
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/base/summary.h"
+#include "storage/types.h"
+
+// Values of the index (docs/format/index.md). Each begins with the number of
+// its version; a decoder says false to one that it does not know.
+namespace msitd::storage {
+
+// What the primary index keeps of one part.
+struct IndexValue {
+  DType dtype = DType::kUnspecified;
+  bool has_bytes = true;
+  std::vector<int64_t> dims;  // Of the whole tensor, as are the next two.
+  uint64_t tensor_bytes = 0;
+  uint64_t sequence = 0;
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // Of the part's bytes in the file.
+  ContentHash hash;
+  Summary summary;
+
+  // True if parts with these values can belong to one tensor.
+  bool SameTensor(const IndexValue& other) const {
+    return dtype == other.dtype && tensor_bytes == other.tensor_bytes &&
+           dims == other.dims;
+  }
+};
+
+// Returns the bytes of part `part` of a tensor of `tensor_bytes` bytes.
+constexpr uint64_t PartBytes(uint64_t tensor_bytes, uint64_t part) {
+  const uint64_t rest = tensor_bytes - part * kPartBytes;
+  return rest < kPartBytes ? rest : kPartBytes;
+}
+
+// Replaces `out`.
+void EncodeIndexValue(const IndexValue& value, std::string& out);
+// Reuses the memory of `out`.
+bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
+
+// Which store the index is of; its version is that of the keys as well.
+std::string EncodeStoreId(uint64_t store_id);
+bool DecodeStoreId(std::string_view bytes, uint64_t& out);
+
+// A run without its counters and its name, which is the key.
+std::string EncodeRun(const RunInfo& run);
+bool DecodeRun(std::string_view bytes, RunInfo& out);
+
+// All counters but dropped_count, which has a value of its own.
+std::string EncodeCounters(const RunCounters& counters);
+bool DecodeCounters(std::string_view bytes, RunCounters& out);
+
+// Up to where the log is in the index. Written with the entries themselves,
+// so both survive a crash or neither does.
+struct LogPosition {
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // End of the last frame that is in the index.
+  uint64_t next_frame_sequence = 1;
+};
+
+std::string EncodePosition(const LogPosition& position);
+bool DecodePosition(std::string_view bytes, LogPosition& out);
+
+// How far a stream of chunks is durable, and whose it is.
+struct StreamState {
+  uint64_t run_id = 0;
+  uint64_t chunk_count = 0;
+};
+
+std::string EncodeStream(const StreamState& stream);
+bool DecodeStream(std::string_view bytes, StreamState& out);
+
+}  // namespace msitd::storage

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
+#include "storage/index/index_db.h"
+
+namespace msitd::storage {
+
+struct StringHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>()(text);
+  }
+};
+
+// Numbers for the names of ops, indexes and devices, given in the order of
+// their first appearance and never again. Thread-safe, but for NewNames.
+class NameTable {
+ public:
+  // Bytes of names kept in memory; over that all are forgotten and read back
+  // from the index as they are asked for.
+  static constexpr size_t kCacheBytesMax = size_t{64} << 20;
+
+  explicit NameTable(IndexDb& db) : db_(db) {}
+
+  // Reads the next number. Called once, before anything else.
+  absl::Status Load();
+
+  absl::StatusOr<std::optional<uint32_t>> Find(std::string_view name);
+  absl::StatusOr<std::string> NameOf(uint32_t id);
+
+ private:
+  friend class NewNames;
+
+  void Remember(std::string_view name, uint32_t id) ABSL_LOCKS_EXCLUDED(mu_);
+
+  IndexDb& db_;
+  uint32_t next_id_ = 1;  // Only NewNames and Load touch it.
+
+  Mutex mu_;
+  std::unordered_map<std::string, uint32_t, StringHash, std::equal_to<>> ids_
+      ABSL_GUARDED_BY(mu_);
+  // Points to the keys of ids_, which do not move.
+  std::unordered_map<uint32_t, const std::string*> names_ ABSL_GUARDED_BY(mu_);
+  size_t cache_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// The names that one batch adds. Numbers are given away for good by Accept;
+// until then nobody else sees them. Single-sequence: the append thread.
+class NewNames {
+ public:
+  explicit NewNames(NameTable& table)
+      : table_(table), next_id_(table.next_id_) {}
+
+  // Returns the number of `name`, a new one if there is none.
+  // RESOURCE_EXHAUSTED once all numbers are given away.
+  absl::StatusOr<uint32_t> Intern(std::string_view name);
+
+  void AppendTo(rocksdb::WriteBatch& batch) const;
+
+  // Called once the batch is written.
+  void Accept();
+
+ private:
+  NameTable& table_;
+  uint32_t next_id_;
+  std::unordered_map<std::string, uint32_t, StringHash, std::equal_to<>> added_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/run_table.h"
+
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+
+#include <optional>
+#include <utility>
+
+#include "protos/status/status.h"
+#include "storage/index/byte_codec.h"
+#include "storage/index/index_value.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr char kRunTag = 'r';
+constexpr char kCountersTag = 'c';
+constexpr char kDroppedTag = 'd';
+
+std::string RunKey(std::string_view name) {
+  return std::string(1, kRunTag).append(name);
+}
+
+std::string IdKey(char tag, RunId id) {
+  return tag + BigEndianKey(static_cast<uint64_t>(id));
+}
+
+absl::Status NotFound(std::string_view name) {
+  return WithReason(
+      MakeStatus(absl::StatusCode::kNotFound, "there is no run {}", name),
+      "RUN_NOT_FOUND");
+}
+
+}  // namespace
+
+absl::Status RunTable::LoadCounters(RunInfo& run) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> counters,
+                         db_.Get(Table::kRun, IdKey(kCountersTag, run.id)));
+  if (counters.has_value() && !DecodeCounters(*counters, run.counters)) {
+    return IndexCorrupt("run");
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> dropped,
+                         db_.Get(Table::kRun, IdKey(kDroppedTag, run.id)));
+  if (dropped.has_value()) {
+    ByteReader reader(*dropped);
+    run.counters.dropped_count = reader.GetVarint();
+    if (!reader.done()) return IndexCorrupt("run");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunTable::Load() {
+  const std::string begin(1, kRunTag);
+  const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
+  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
+       it->Next()) {
+    RunInfo run;
+    if (!DecodeRun(it->value().ToStringView(), run)) {
+      return IndexCorrupt("run");
+    }
+    run.spec.name = it->key().ToStringView().substr(1);
+    MSITD_RETURN_IF_ERROR(LoadCounters(run));
+    const RunCounters counters = run.counters;
+    Accept(run);
+    AcceptCounters(run.id, counters);
+    AcceptDropped(run.id, counters.dropped_count);
+  }
+  return ToStatus(it->status(), "read runs");
+}
+
+absl::StatusOr<RunInfo> RunTable::Get(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return NotFound(name);
+  return it->second;
+}
+
+absl::StatusOr<RunInfo> RunTable::GetById(RunId id) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) {
+    return NotFound(fmt::format("of id {}", static_cast<uint64_t>(id)));
+  }
+  return *it->second;
+}
+
+std::vector<RunInfo> RunTable::List(std::string_view after, size_t limit) {
+  const MutexLock lock(mu_);
+  std::vector<RunInfo> out;
+  for (auto it = runs_.upper_bound(after);
+       it != runs_.end() && out.size() < limit; ++it) {
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+size_t RunTable::size() {
+  const MutexLock lock(mu_);
+  return runs_.size();
+}
+
+void RunTable::AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const {
+  db_.Put(batch, Table::kRun, RunKey(run.spec.name), EncodeRun(run));
+}
+
+void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
+                               const RunInfo& run) const {
+  db_.Delete(batch, Table::kRun, RunKey(run.spec.name));
+  db_.Delete(batch, Table::kRun, IdKey(kCountersTag, run.id));
+  db_.Delete(batch, Table::kRun, IdKey(kDroppedTag, run.id));
+}
+
+void RunTable::AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
+                                const RunCounters& counters) const {
+  db_.Put(batch, Table::kRun, IdKey(kCountersTag, id),
+          EncodeCounters(counters));
+}
+
+void RunTable::AppendDroppedTo(rocksdb::WriteBatch& batch, RunId id,
+                               uint64_t dropped_count) const {
+  std::string value;
+  ByteWriter(value).PutVarint(dropped_count);
+  db_.Put(batch, Table::kRun, IdKey(kDroppedTag, id), value);
+}
+
+void RunTable::Accept(const RunInfo& run) {
+  const MutexLock lock(mu_);
+  const auto [it, inserted] = runs_.try_emplace(run.spec.name);
+  const RunCounters counters = it->second.counters;
+  it->second = run;
+  it->second.counters = counters;
+  if (inserted) by_id_[static_cast<uint64_t>(run.id)] = &it->second;
+}
+
+void RunTable::AcceptRemoval(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return;
+  by_id_.erase(static_cast<uint64_t>(it->second.id));
+  runs_.erase(it);
+}
+
+void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return;
+  const uint64_t dropped_count = it->second->counters.dropped_count;
+  it->second->counters = counters;
+  it->second->counters.dropped_count = dropped_count;
+}
+
+void RunTable::AcceptDropped(RunId id, uint64_t dropped_count) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it != by_id_.end()) it->second->counters.dropped_count = dropped_count;
+}
+
+}  // namespace msitd::storage

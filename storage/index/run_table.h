@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "protos/status/mutex.h"
+#include "storage/index/index_db.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// All runs of the store, kept in memory as well. Thread-safe. Changes are in
+// two steps: AppendTo puts one into a batch, Accept makes it seen once the
+// batch is written.
+class RunTable {
+ public:
+  // One more run is refused with RESOURCE_EXHAUSTED.
+  static constexpr size_t kRunsMax = size_t{1} << 16;
+
+  explicit RunTable(IndexDb& db) : db_(db) {}
+
+  // Reads all runs. Called once, before anything else.
+  absl::Status Load();
+
+  // NOT_FOUND with RUN_NOT_FOUND.
+  absl::StatusOr<RunInfo> Get(std::string_view name);
+  // The same by id; also for what frames say, which may be of no run.
+  absl::StatusOr<RunInfo> GetById(RunId id);
+  std::vector<RunInfo> List(std::string_view after, size_t limit);
+  size_t size();
+
+  void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
+  void AppendRemovalTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
+  // Counters that come from frames, and the one that does not.
+  void AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
+                        const RunCounters& counters) const;
+  void AppendDroppedTo(rocksdb::WriteBatch& batch, RunId id,
+                       uint64_t dropped_count) const;
+
+  // Adds the run, or replaces all but its counters.
+  void Accept(const RunInfo& run);
+  void AcceptRemoval(std::string_view name);
+  // Replaces all counters but dropped_count.
+  void AcceptCounters(RunId id, const RunCounters& counters);
+  void AcceptDropped(RunId id, uint64_t dropped_count);
+
+ private:
+  absl::Status LoadCounters(RunInfo& run);
+
+  IndexDb& db_;
+
+  Mutex mu_;
+  std::map<std::string, RunInfo, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
+  // Points into runs_.
+  std::unordered_map<uint64_t, RunInfo*> by_id_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "storage/index/index_db.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// Which runs have frames in which segment, with how many bytes of payload that
+// the index refers to; and which segments nobody needs any more but still have
+// a file. Thread-safe.
+class SegmentTable {
+ public:
+  explicit SegmentTable(IndexDb& db) : db_(db) {}
+
+  // Adds to the bytes of `run` in `segment`, 0 for frames of duplicates only.
+  // A batch adds to each pair once.
+  absl::Status AppendLiveTo(rocksdb::WriteBatch& batch, SegmentId segment,
+                            RunId run, uint64_t added_bytes);
+
+  // Removes the run from all segments and marks those dead that only it used.
+  // Returns these.
+  absl::StatusOr<std::vector<SegmentId>> AppendRemovalTo(
+      rocksdb::WriteBatch& batch, RunId run);
+
+  // Dead segments whose file may still be there, and the end of one.
+  absl::StatusOr<std::vector<SegmentId>> Dead();
+  absl::Status Bury(SegmentId segment);
+
+ private:
+  IndexDb& db_;
+};
+
+}  // namespace msitd::storage

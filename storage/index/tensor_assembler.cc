@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/tensor_assembler.h"
+
+#include <rocksdb/iterator.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+void AppendPart(const IndexValue& value, uint64_t part, TensorInfo& out) {
+  out.parts.push_back({SegmentId{value.segment_id}, value.offset,
+                       PartBytes(value.tensor_bytes, part), value.hash});
+}
+
+}  // namespace
+
+absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
+                                               TensorInfo& out) {
+  const std::optional<IndexKey> key = DecodeIndexKey(it.key().ToStringView());
+  if (!key.has_value() ||
+      !DecodeIndexValue(it.value().ToStringView(), first_)) {
+    return IndexCorrupt("tensor");
+  }
+  if (key->part != 0) {
+    it.Next();
+    return false;
+  }
+  out.dtype = first_.dtype;
+  out.shape.assign(first_.dims.begin(), first_.dims.end());
+  out.tensor_bytes = first_.tensor_bytes;
+  out.sequence = first_.sequence;
+  out.summary = first_.summary;
+  out.hash = first_.hash;
+  out.has_bytes = first_.has_bytes;
+  out.parts.clear();
+  AppendPart(first_, 0, out);
+  if (first_.tensor_bytes > kPartBytes) return AssembleParts(it, out);
+  it.Next();
+  return true;
+}
+
+absl::StatusOr<bool> TensorAssembler::AssembleParts(rocksdb::Iterator& it,
+                                                    TensorInfo& out) {
+  std::array<char, kTensorPrefixBytes> prefix;
+  std::memcpy(prefix.data(), it.key().data(), prefix.size());
+  const rocksdb::Slice prefix_slice(prefix.data(), prefix.size());
+  hashes_.assign(1, first_.hash);
+  const uint64_t part_count = chunk::PartCount(first_.tensor_bytes);
+  it.Next();
+  for (uint64_t part = 1; part < part_count; ++part, it.Next()) {
+    if (!it.Valid() || !it.key().starts_with(prefix_slice)) return false;
+    const std::optional<IndexKey> key = DecodeIndexKey(it.key().ToStringView());
+    if (!key.has_value() ||
+        !DecodeIndexValue(it.value().ToStringView(), value_)) {
+      return IndexCorrupt("tensor");
+    }
+    if (key->part != part || !value_.SameTensor(first_)) return false;
+    out.summary = Merge(out.summary, value_.summary);
+    out.has_bytes &= value_.has_bytes;
+    AppendPart(value_, part, out);
+    hashes_.push_back(value_.hash);
+  }
+  out.hash = chunk::CombinePartHashes(hashes_);
+  return true;
+}
+
+absl::StatusOr<ScanNames::Entry*> ScanNames::Get(uint32_t id) {
+  const auto it = entries_.find(id);
+  if (it != entries_.end()) return &it->second;
+  MSITD_ASSIGN_OR_RETURN(std::string name, table_.NameOf(id));
+  if (entries_.size() >= kEntriesMax) entries_.clear();
+  Entry& entry = entries_[id];
+  entry.name = std::move(name);
+  return &entry;
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/index/index_key.h"
+#include "storage/index/index_value.h"
+#include "storage/index/name_table.h"
+#include "storage/types.h"
+
+namespace rocksdb {
+class Iterator;
+}
+
+namespace msitd::storage {
+
+// Makes one TensorInfo of the entries of its parts. Thread-compatible.
+class TensorAssembler {
+ public:
+  // Reads the parts of the tensor at whose first entry `it` stands, and leaves
+  // `it` behind the last entry read. False if a part is missing or the parts
+  // disagree; `out` is void then. Does not touch `out.key`.
+  absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, TensorInfo& out);
+
+ private:
+  absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
+
+  // Reused from tensor to tensor.
+  IndexValue first_;
+  IndexValue value_;
+  std::vector<ContentHash> hashes_;
+};
+
+// Names by number with whether a selector takes them as ops, remembered for
+// the length of a scan. Thread-compatible.
+class ScanNames {
+ public:
+  struct Entry {
+    std::string name;
+    bool judged = false;
+    bool matches = false;
+  };
+
+  explicit ScanNames(NameTable& table) : table_(table) {}
+
+  // The entry is valid until the next call.
+  absl::StatusOr<Entry*> Get(uint32_t id);
+
+ private:
+  // Forgets all over that, to bound its memory.
+  static constexpr size_t kEntriesMax = size_t{1} << 16;
+
+  NameTable& table_;
+  std::unordered_map<uint32_t, Entry> entries_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/chunk_store.h"
+#include "storage/index/index_db.h"
+#include "storage/index/name_table.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// Finds tensors in the primary index. Thread-safe.
+class TensorFinder {
+ public:
+  TensorFinder(IndexDb& db, NameTable& names) : db_(db), names_(names) {}
+
+  // See ChunkStore for all of them. `run` is the run that the name stands for.
+  absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
+  absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
+      const RunInfo& run, const TensorSelector& selector,
+      std::string_view position);
+  absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
+      RunId run, const TensorSelector& selector);
+
+ private:
+  IndexDb& db_;
+  NameTable& names_;
+};
+
+// NOT_FOUND with TENSOR_NOT_FOUND.
+absl::Status TensorNotFound(const TensorKey& key);
+
+}  // namespace msitd::storage

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/inspect/inspect_command.h"
+
+#include <fmt/ostream.h>
+
+#include <CLI/CLI.hpp>
+#include <ostream>
+#include <string>
+
+#include "protos/status/status.h"
+#include "storage/env/env.h"
+#include "storage/inspect/store_check.h"
+#include "storage/inspect/store_dump.h"
+
+namespace msitd::storage {
+namespace {
+
+InspectExit Failed(const absl::Status& status, std::ostream& err) {
+  fmt::print(err, "msitd-inspect: {}\n", Message(status));
+  return InspectExit::kCannotOpen;
+}
+
+InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<StoreCheckReport> report =
+      CheckStore(store, [&out](const StoreProblem& problem) {
+        fmt::print(out, "problem file={} offset={}: {}\n", problem.file,
+                   problem.offset, problem.what);
+      });
+  if (!report.ok()) return Failed(report.status(), err);
+  fmt::print(out,
+             "segments={} frames={} records={} payload_bytes={} entries={} "
+             "unindexed_frames={} torn={} problems={}\n",
+             report->segment_count, report->frame_count, report->record_count,
+             report->payload_bytes, report->entry_count,
+             report->unindexed_frame_count, report->torn_count,
+             report->problem_count);
+  return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;
+}
+
+}  // namespace
+
+InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
+                       std::ostream& err) {
+  CLI::App app(
+      "Looks into the store of msitd while no daemon has it open. Nothing is "
+      "written.",
+      "msitd-inspect");
+  std::string directory = "/var/lib/msitd";
+  app.add_option("--data-dir", directory, "Directory of the store")
+      ->capture_default_str();
+  app.fallthrough();
+  app.require_subcommand(1);
+  const CLI::App* verify = app.add_subcommand(
+      "verify",
+      "Check every frame, every record and every reference of the index");
+  const CLI::App* dump =
+      app.add_subcommand("dump", "Print segments, frames and records");
+  const CLI::App* runs = app.add_subcommand("runs", "Print the runs");
+  app.footer(
+      "Example: msitd-inspect verify --data-dir /var/lib/msitd\n"
+      "Exit codes: 0 fine, 1 problems found, 2 usage, 3 the store cannot be "
+      "opened or read");
+  // The library reports by exceptions; they end here.
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, out, err) == 0 ? InspectExit::kOk
+                                          : InspectExit::kUsage;
+  }
+  absl::StatusOr<StoreView> store = StoreView::Open(directory, Env::Posix());
+  if (!store.ok()) return Failed(store.status(), err);
+  if (verify->parsed()) return Verify(*store, out, err);
+  const LineSink sink = [&out](std::string_view line) {
+    fmt::print(out, "{}\n", line);
+  };
+  if (dump->parsed()) {
+    if (const absl::Status status = DumpStore(*store, sink); !status.ok()) {
+      return Failed(status, err);
+    }
+  }
+  if (runs->parsed()) DumpRuns(*store, sink);
+  return InspectExit::kOk;
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <iosfwd>
+
+namespace msitd::storage {
+
+// What msitd-inspect exits with.
+enum class InspectExit : int {
+  kOk = 0,
+  kProblems = 1,
+  kUsage = 2,
+  kCannotOpen = 3,  // Or cannot read to the end.
+};
+
+// Parses the command line of msitd-inspect and does what it says. Data goes to
+// `out`, errors and help for wrong usage to `err`.
+InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
+                       std::ostream& err);
+
+}  // namespace msitd::storage

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/inspect/store_check.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "storage/index/index_audit.h"
+
+namespace msitd::storage {
+namespace {
+
+// One number for a place of a segment and the bytes that are there.
+uint64_t Fingerprint(uint64_t segment, uint64_t offset,
+                     const ContentHash& hash) {
+  const std::array<uint64_t, 4> fields = {segment, offset, hash.low, hash.high};
+  return chunk::HashBytes(std::as_bytes(std::span(fields))).low;
+}
+
+class StoreCheck {
+ public:
+  StoreCheck(StoreView& store,
+             const std::function<void(const StoreProblem&)>& report)
+      : store_(store), report_(report), position_(store.position()) {}
+
+  absl::StatusOr<StoreCheckReport> Run();
+
+ private:
+  absl::Status CheckSegment(const SegmentFile& segment);
+  absl::Status CheckFrame(const SegmentFile& segment, File& file,
+                          const FoundFrame& frame);
+  absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
+                           const chunk::RecordDescriptor& record);
+  // True if the producer of the frame has been told that it is durable, as
+  // far as can be told.
+  absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
+                                      const RunInfo& run);
+  absl::Status CheckEntry(const AuditedEntry& entry);
+  void Report(std::string file, uint64_t offset, std::string what);
+
+  StoreView& store_;
+  const std::function<void(const StoreProblem&)>& report_;
+  StoreCheckReport counts_;
+  const LogPosition position_;
+  AlignedBuffer payload_;
+  // Of the records whose bytes are sound; sorted before they are searched.
+  std::vector<uint64_t> sound_;
+  // Of places that were reported with their frame.
+  std::unordered_set<uint64_t> reported_;
+};
+
+void StoreCheck::Report(std::string file, uint64_t offset, std::string what) {
+  ++counts_.problem_count;
+  report_({std::move(file), offset, std::move(what)});
+}
+
+absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
+                                                const RunInfo& run) {
+  // The streams of a sealed run are forgotten.
+  if (run.sealed) return true;
+  MSITD_ASSIGN_OR_RETURN(
+      const uint64_t count,
+      store_.index().streams().ChunkCount(chunk.header().stream_id));
+  return chunk.header().chunk_sequence < count;
+}
+
+absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
+                                     const FoundFrame& frame,
+                                     const chunk::RecordDescriptor& record) {
+  const chunk::Chunk& chunk = frame.chunk;
+  const uint64_t number = ToNumber(segment.id);
+  const uint64_t offset =
+      frame.offset + chunk.head().size() + record.payload_offset;
+  const auto bytes = std::span<const std::byte>(payload_.span())
+                         .subspan(record.payload_offset, record.payload_bytes);
+  const bool is_sound = chunk::HashBytes(bytes) == record.hash;
+  ++counts_.record_count;
+  counts_.payload_bytes += record.payload_bytes;
+  if (is_sound) sound_.push_back(Fingerprint(number, offset, record.hash));
+
+  const bool is_indexed =
+      number < position_.segment_id ||
+      (number == position_.segment_id && frame.end() <= position_.offset);
+  const absl::StatusOr<RunInfo> run =
+      store_.index().runs().GetById(RunId{chunk.header().run_id});
+  // Bytes of deleted runs may be as they like.
+  if (!run.ok()) return absl::OkStatus();
+  if (!is_indexed) {
+    if (!is_sound) ++counts_.torn_count;
+    return absl::OkStatus();
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::optional<IndexValue> entry,
+                         FindEntryOf(store_.index(), run->id, chunk, record));
+  const bool is_referenced = entry.has_value() && entry->segment_id == number &&
+                             entry->offset == offset;
+  if (is_referenced && !is_sound) {
+    reported_.insert(Fingerprint(number, offset, entry->hash));
+    Report(segment.path, offset,
+           fmt::format("the bytes of op {} of token {} do not match their hash",
+                       chunk.Text(record.op), record.token));
+    return absl::OkStatus();
+  }
+  if (entry.has_value()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(const bool is_acknowledged,
+                         IsAcknowledged(chunk, *run));
+  if (is_acknowledged) {
+    Report(segment.path, offset,
+           fmt::format("op {} of token {} is not in the index",
+                       chunk.Text(record.op), record.token));
+  } else {
+    ++counts_.torn_count;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
+                                    const FoundFrame& frame) {
+  ++counts_.frame_count;
+  const uint64_t bytes =
+      AlignUp(frame.chunk.header().payload_bytes, kChunkAlignment);
+  if (payload_.size() < bytes) payload_ = AlignedBuffer(bytes);
+  MSITD_ASSIGN_OR_RETURN(const uint64_t read,
+                         file.Read(frame.offset + frame.chunk.head().size(),
+                                   payload_.span().first(bytes)));
+  if (read < bytes) return absl::DataLossError("the file became shorter");
+  const uint64_t number = ToNumber(segment.id);
+  if (number > position_.segment_id ||
+      (number == position_.segment_id && frame.end() > position_.offset)) {
+    ++counts_.unindexed_frame_count;
+  }
+  for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
+    MSITD_RETURN_IF_ERROR(CheckRecord(segment, frame, record));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
+  ++counts_.segment_count;
+  if (segment.IsForeignTo(store_.index().store_id())) {
+    Report(segment.path, 0, "the file does not belong to this store");
+    return absl::OkStatus();
+  }
+  if (!segment.header.has_value()) {
+    // A file that was made when the power went is short.
+    if (segment.size_bytes < kSegmentHeaderBytes) {
+      ++counts_.torn_count;
+    } else {
+      Report(segment.path, 0, segment.header_error);
+    }
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<File> file,
+      store_.env().OpenForRead(segment.path, /*direct=*/false));
+  MSITD_ASSIGN_OR_RETURN(SegmentWalk walk, store_.Walk(segment, *file));
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const SegmentWalk::Step step, walk.Next());
+    using Kind = SegmentWalk::Step::Kind;
+    switch (step.kind) {
+      case Kind::kEnd:
+        return absl::OkStatus();
+      case Kind::kTail:
+        ++counts_.torn_count;
+        break;
+      case Kind::kDamage:
+        Report(segment.path, step.gap.offset,
+               fmt::format("no frame for {} bytes: {}", step.gap.bytes,
+                           step.gap.reason));
+        break;
+      case Kind::kFrame:
+        MSITD_RETURN_IF_ERROR(CheckFrame(segment, *file, *step.frame));
+        break;
+    }
+  }
+}
+
+absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
+  ++counts_.entry_count;
+  if (!entry.value.has_value()) {
+    Report("index", 0,
+           fmt::format("the entry of {} cannot be read",
+                       DescribeKey(store_.index(), entry.key)));
+    return absl::OkStatus();
+  }
+  const IndexValue& value = *entry.value;
+  const uint64_t fingerprint =
+      Fingerprint(value.segment_id, value.offset, value.hash);
+  if (!value.has_bytes || reported_.contains(fingerprint) ||
+      std::binary_search(sound_.begin(), sound_.end(), fingerprint)) {
+    return absl::OkStatus();
+  }
+  Report(SegmentFileName(SegmentId{value.segment_id}), value.offset,
+         fmt::format("the bytes of {} are not there",
+                     DescribeKey(store_.index(), entry.key)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
+  for (const SegmentFile& segment : store_.segments()) {
+    if (absl::Status status = CheckSegment(segment); !status.ok()) {
+      return Annotate(status, "check " + segment.path);
+    }
+  }
+  std::sort(sound_.begin(), sound_.end());
+  MSITD_RETURN_IF_ERROR(ForEachEntry(
+      store_.index(),
+      [this](const AuditedEntry& entry) { return CheckEntry(entry); }));
+  return counts_;
+}
+
+}  // namespace
+
+absl::StatusOr<StoreCheckReport> CheckStore(
+    StoreView& store, const std::function<void(const StoreProblem&)>& report) {
+  return StoreCheck(store, report).Run();
+}
+
+}  // namespace msitd::storage

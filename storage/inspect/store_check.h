@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "storage/inspect/store_view.h"
+
+namespace msitd::storage {
+
+// Something in a store that is not as it was written.
+struct StoreProblem {
+  std::string file;
+  uint64_t offset = 0;
+  std::string what;
+};
+
+struct StoreCheckReport {
+  uint64_t segment_count = 0;
+  uint64_t frame_count = 0;
+  uint64_t record_count = 0;
+  uint64_t payload_bytes = 0;
+  uint64_t entry_count = 0;
+  // Frames that the next Open of the store puts into the index.
+  uint64_t unindexed_frame_count = 0;
+  // Records that were never acknowledged and are not whole, or not in the
+  // index; and tails of segments of which that is true.
+  uint64_t torn_count = 0;
+  uint64_t problem_count = 0;
+};
+
+// Checks every frame head, every record hash and every reference of the index,
+// and calls `report` for each problem, in the order of files and offsets, then
+// of keys. Keeps 8 bytes of memory for each record.
+//
+// Errors: those of reading; a store that can be read is checked to its end.
+absl::StatusOr<StoreCheckReport> CheckStore(
+    StoreView& store, const std::function<void(const StoreProblem&)>& report);
+
+}  // namespace msitd::storage

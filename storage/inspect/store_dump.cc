@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/inspect/store_dump.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "protos/base/dtype.h"
+#include "protos/base/resource_name.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+std::string RecordLine(const FoundFrame& frame,
+                       const chunk::RecordDescriptor& record) {
+  const chunk::Chunk& chunk = frame.chunk;
+  TensorKey key;
+  key.run = chunk.run();
+  key.rank = chunk.header().rank;
+  key.device = chunk.Text(record.device);
+  key.token = record.token;
+  key.op = chunk.Text(record.op);
+  key.call = record.call;
+  key.io = static_cast<Io>(record.io);
+  key.index = chunk.Text(record.index);
+  return fmt::format(
+      "  record offset={} bytes={} dtype={} shape=[{}] tensor_bytes={} "
+      "part_offset={} sequence={} hash={:016x}{:016x} {}",
+      frame.offset + chunk.head().size() + record.payload_offset,
+      record.payload_bytes, DTypeName(static_cast<DType>(record.dtype)),
+      fmt::join(chunk.Dims(record), ","), record.tensor_bytes,
+      record.part_offset, record.sequence, record.hash.high, record.hash.low,
+      FormatTensorName(key));
+}
+
+void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
+  const chunk::ChunkHeader& header = frame.chunk.header();
+  sink(fmt::format(
+      "frame segment={} offset={} bytes={} sequence={} run_id={} rank={} "
+      "stream={:016x} chunk={} records={} payload_bytes={} durable_bytes={} "
+      "receive_time_ns={}",
+      header.segment_id, frame.offset, frame.chunk.frame_bytes(),
+      header.frame_sequence, header.run_id, header.rank, header.stream_id,
+      header.chunk_sequence, header.record_count, header.payload_bytes,
+      header.durable_bytes, header.receive_time_ns));
+  for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
+    sink(RecordLine(frame, record));
+  }
+}
+
+absl::Status DumpSegment(StoreView& store, const SegmentFile& segment,
+                         const LineSink& sink) {
+  if (segment.header.has_value()) {
+    sink(fmt::format(
+        "segment {} file={} bytes={} store={:016x} previous={} "
+        "previous_end={} create_time_ns={}",
+        ToNumber(segment.id), segment.path, segment.size_bytes,
+        segment.header->store_id, segment.header->previous_segment_id,
+        segment.header->previous_end_bytes, segment.header->create_time_ns));
+  } else {
+    sink(fmt::format("segment {} file={} bytes={} header: {}",
+                     ToNumber(segment.id), segment.path, segment.size_bytes,
+                     segment.header_error));
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<File> file,
+      store.env().OpenForRead(segment.path, /*direct=*/false));
+  MSITD_ASSIGN_OR_RETURN(SegmentWalk walk, store.Walk(segment, *file));
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const SegmentWalk::Step step, walk.Next());
+    using Kind = SegmentWalk::Step::Kind;
+    if (step.kind == Kind::kEnd) return absl::OkStatus();
+    if (step.kind == Kind::kFrame) {
+      DumpFrame(*step.frame, sink);
+      continue;
+    }
+    sink(fmt::format("{} segment={} offset={} bytes={} reason: {}",
+                     step.kind == Kind::kDamage ? "damage" : "torn",
+                     ToNumber(segment.id), step.gap.offset, step.gap.bytes,
+                     step.gap.reason));
+  }
+}
+
+}  // namespace
+
+absl::Status DumpStore(StoreView& store, const LineSink& sink) {
+  for (const SegmentFile& segment : store.segments()) {
+    if (absl::Status status = DumpSegment(store, segment, sink); !status.ok()) {
+      return Annotate(status, "dump " + segment.path);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void DumpRuns(StoreView& store, const LineSink& sink) {
+  const auto runs =
+      store.index().runs().List("", std::numeric_limits<size_t>::max());
+  for (const RunInfo& run : runs) {
+    const RunCounters& counters = run.counters;
+    sink(fmt::format(
+        "run {} id={} state={} world_size={} tensors={} payload_bytes={} "
+        "duplicates={} conflicts={} dropped={} create_time_ns={}",
+        run.spec.name, ToNumber(run.id), run.sealed ? "sealed" : "active",
+        run.spec.world_size, counters.tensor_count, counters.payload_bytes,
+        counters.duplicate_count, counters.conflict_count,
+        counters.dropped_count, run.create_time_ns));
+  }
+}
+
+}  // namespace msitd::storage

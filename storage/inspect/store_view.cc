@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/inspect/store_view.h"
+
+#include <optional>
+
+#include "protos/status/status.h"
+#include "storage/chunk_store_impl.h"
+
+namespace msitd::storage {
+
+absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
+                                          Env& env) {
+  MSITD_ASSIGN_OR_RETURN(
+      DirectoryLock lock,
+      DirectoryLock::Acquire(directory, DirectoryLock::Mode::kShared));
+  IndexDb::Options options;
+  options.directory = IndexDirectory(directory);
+  options.read_only = true;
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
+                         ChunkIndex::Open(options));
+  if (index->store_id() == 0) {
+    return MakeStatus(absl::StatusCode::kDataLoss, "{} holds no store",
+                      directory);
+  }
+  StoreView view(env, std::move(lock), std::move(index));
+  MSITD_ASSIGN_OR_RETURN(view.segments_,
+                         ListSegments(env, SegmentDirectory(directory)));
+  view.known_ends_ = KnownEnds(view.segments_, view.index().store_id());
+  MSITD_ASSIGN_OR_RETURN(view.position_, view.index().Position());
+  return view;
+}
+
+absl::StatusOr<SegmentWalk> StoreView::Walk(const SegmentFile& segment,
+                                            File& file) {
+  SegmentScanner::Place place;
+  place.store_id = index_->store_id();
+  place.segment = segment.id;
+  place.end_bytes = segment.size_bytes;
+  std::optional<uint64_t> known_end;
+  if (const auto it = known_ends_.find(ToNumber(segment.id));
+      it != known_ends_.end()) {
+    known_end = it->second;
+  }
+  // The index refers to nothing that is not durable.
+  const bool is_in_index = ToNumber(segment.id) == position_.segment_id;
+  return SegmentWalk::Begin(file, place, known_end,
+                            is_in_index ? position_.offset : 0);
+}
+
+}  // namespace msitd::storage

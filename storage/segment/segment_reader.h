@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/status/mutex.h"
+#include "storage/env/env.h"
+#include "storage/segment/segment_format.h"
+
+namespace msitd::storage {
+
+// Reads parts of tensors from segments and keeps the files that were read last
+// open. Thread-safe.
+class SegmentReader {
+ public:
+  // Files kept open; the one not read for longest is closed first.
+  static constexpr size_t kOpenSegmentsMax = 64;
+
+  // `directory` holds the segment files.
+  SegmentReader(Env& env, std::string directory, bool direct)
+      : env_(env), directory_(std::move(directory)), direct_(direct) {}
+
+  // See ChunkStore::ReadPart.
+  absl::StatusOr<std::span<const std::byte>> Read(const PartLocation& part,
+                                                  AlignedBuffer& buffer);
+
+  // Closes the file of a segment that is to be removed.
+  void Forget(SegmentId segment);
+
+ private:
+  // Shared by the cache and every read in progress; the last one closes.
+  using SharedFile = std::shared_ptr<File>;
+  struct Entry {
+    uint64_t segment;
+    SharedFile file;
+  };
+
+  absl::StatusOr<SharedFile> Open(SegmentId segment);
+
+  Env& env_;
+  const std::string directory_;
+  const bool direct_;
+
+  Mutex mu_;
+  std::list<Entry> recent_ ABSL_GUARDED_BY(mu_);  // The latest first.
+  std::unordered_map<uint64_t, std::list<Entry>::iterator> entries_
+      ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/chunk/chunk.h"
+#include "storage/env/env.h"
+#include "storage/segment/segment_format.h"
+
+namespace msitd::storage {
+
+// Bytes where a frame should have been and was not.
+struct SegmentGap {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::string reason;  // Why there is no frame at `offset`.
+};
+
+// A frame whose head can be trusted. Its payload was not looked at.
+struct FoundFrame {
+  uint64_t offset = 0;
+  chunk::Chunk chunk;
+  // False if the file ends inside the payload.
+  bool is_complete = false;
+
+  uint64_t end() const { return offset + chunk.frame_bytes(); }
+};
+
+// What lies next in a segment: a gap or nothing, then a frame or the end.
+struct ScanStep {
+  std::optional<SegmentGap> gap;
+  std::optional<FoundFrame> frame;
+};
+
+// Walks over the frames of one segment by their heads.
+//
+// A frame counts if its head passes every check, says that it belongs to this
+// place of this segment of this store, and its frame sequence is above the one
+// before. Where there is none, the frame that the damaged head claims to be
+// followed by is tried, then every page up to the end of the file.
+//
+// Thread-compatible. The file is borrowed.
+class SegmentScanner {
+ public:
+  struct Place {
+    uint64_t store_id = 0;
+    SegmentId segment{};
+    uint64_t begin_bytes = kSegmentHeaderBytes;
+    uint64_t end_bytes = 0;           // The size of the file.
+    uint64_t frame_sequence_min = 0;  // Frames below are stale.
+  };
+
+  SegmentScanner(File& file, const Place& place)
+      : file_(file),
+        place_(place),
+        offset_(AlignUp(place.begin_bytes, kChunkAlignment)),
+        frame_sequence_min_(place.frame_sequence_min) {}
+
+  // Returns what comes next; both members are empty at the end.
+  //
+  // Errors: those of reading. Bad bytes are gaps, not errors.
+  absl::StatusOr<ScanStep> Next();
+
+ private:
+  // The frame at `offset`; DATA_LOSS if there is none.
+  absl::StatusOr<FoundFrame> FrameAt(uint64_t offset);
+  // The same, but nothing for DATA_LOSS.
+  absl::StatusOr<std::optional<FoundFrame>> TryFrameAt(uint64_t offset);
+  absl::StatusOr<std::optional<FoundFrame>> FindBehind(uint64_t offset);
+  // Where the frame at `offset` would end if its header could be trusted.
+  absl::StatusOr<std::optional<uint64_t>> ClaimedEnd(uint64_t offset);
+  absl::Status ReadFully(uint64_t offset, std::span<std::byte> out);
+
+  File& file_;
+  const Place place_;
+  uint64_t offset_;
+  uint64_t frame_sequence_min_;
+  AlignedBuffer window_;
+};
+
+// Reads the payload of `frame` into `buffer` and checks every record against
+// its hash. DATA_LOSS with FRAME_CORRUPT names the record that fails.
+absl::Status VerifyPayload(File& file, const FoundFrame& frame,
+                           AlignedBuffer& buffer);
+
+}  // namespace msitd::storage

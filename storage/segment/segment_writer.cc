@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/segment/segment_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+namespace {
+
+// Room is asked for in steps: few enough calls to not matter, and a store of
+// a small run does not take a whole segment of disk.
+constexpr uint64_t kPreallocateStepBytes = uint64_t{64} << 20;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(
+    Env& env, const std::string& path, const SegmentHeader& header,
+    uint64_t expected_bytes, bool direct) {
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<File> file, env.Create(path, direct));
+  AlignedBuffer page(kSegmentHeaderBytes);
+  EncodeSegmentHeader(header, page.span());
+  const std::array<std::span<const std::byte>, 1> pieces = {page.span()};
+  if (absl::Status status = file->Write(0, pieces); !status.ok()) {
+    // Nothing refers to the file yet; one that stays is passed over by Open.
+    file.reset();
+    env.Remove(path).IgnoreError();
+    return Annotate(status, "begin segment " + path);
+  }
+  std::unique_ptr<SegmentWriter> writer(
+      new SegmentWriter(std::move(file), header, expected_bytes));
+  writer->written_bytes_ = kSegmentHeaderBytes;
+  return writer;
+}
+
+absl::Status SegmentWriter::Latch(absl::Status status, std::string_view what) {
+  if (!status.ok()) {
+    status_ = Annotate(status,
+                       fmt::format("{} segment {}", what, header_.segment_id));
+  }
+  return status_;
+}
+
+void SegmentWriter::MakeRoom(uint64_t end) {
+  if (end <= preallocated_bytes_ || end > expected_bytes_) return;
+  preallocated_bytes_ = std::min(AlignUp(end, kPreallocateStepBytes),
+                                 AlignUp(expected_bytes_, kChunkAlignment));
+  // A disk that cannot give all of it may still have room for the frame.
+  file_->Preallocate(preallocated_bytes_).IgnoreError();
+}
+
+absl::Status SegmentWriter::Append(chunk::Chunk& chunk,
+                                   const FrameStamp& stamp) {
+  if (!status_.ok()) return status_;
+  chunk::ChunkHeader& header = chunk.header();
+  header.run_id = ToNumber(stamp.run);
+  header.segment_id = header_.segment_id;
+  header.frame_offset = written_bytes_;
+  header.durable_bytes = durable_bytes_;
+  header.frame_sequence = stamp.frame_sequence;
+  header.receive_time_ns = stamp.receive_time_ns;
+  header.store_id = header_.store_id;
+  chunk.StampChecksum();
+
+  const uint64_t end = written_bytes_ + chunk.frame_bytes();
+  MakeRoom(end);
+  const std::array<std::span<const std::byte>, 2> pieces = {chunk.head(),
+                                                            chunk.payload()};
+  MSITD_RETURN_IF_ERROR(
+      Latch(file_->Write(written_bytes_, pieces), "append to"));
+  written_bytes_ = end;
+  return absl::OkStatus();
+}
+
+absl::Status SegmentWriter::Sync() {
+  if (!status_.ok()) return status_;
+  MSITD_RETURN_IF_ERROR(Latch(file_->Sync(), "sync"));
+  durable_bytes_ = written_bytes_;
+  return absl::OkStatus();
+}
+
+void SegmentWriter::Seal(uint64_t end_bytes) {
+  if (status_.ok()) status_ = absl::FailedPreconditionError("sealed");
+  file_->Truncate(end_bytes).IgnoreError();
+}
+
+}  // namespace msitd::storage

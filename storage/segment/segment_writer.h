@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/chunk/chunk.h"
+#include "storage/env/env.h"
+#include "storage/segment/segment_format.h"
+
+namespace msitd::storage {
+
+// What the store stamps on a frame; the writer adds where it lies.
+struct FrameStamp {
+  RunId run{};
+  uint64_t frame_sequence = 0;
+  int64_t receive_time_ns = 0;
+};
+
+// Owns one segment file and appends frames to it.
+//
+// Made by the store, which owns it. Single-sequence. The first error stays:
+// every later call returns it, and the file is never synced again, because a
+// sync that follows a failed one may claim success for pages that the kernel
+// has dropped.
+//
+//   Open --Append*, Sync*--> Open --Seal--> Sealed
+//     \------ I/O error ---> Failed --Seal--^
+class SegmentWriter {
+ public:
+  // Makes the file at `path` and writes its header, which is durable after
+  // the first Sync. `header.checksum` is filled in. Room for about
+  // `expected_bytes` is asked for ahead, step by step.
+  static absl::StatusOr<std::unique_ptr<SegmentWriter>> Create(
+      Env& env, const std::string& path, const SegmentHeader& header,
+      uint64_t expected_bytes, bool direct);
+
+  // Stamps `chunk` and writes it behind the last frame. The payload is not
+  // copied.
+  absl::Status Append(chunk::Chunk& chunk, const FrameStamp& stamp);
+
+  // Makes everything appended durable.
+  absl::Status Sync();
+
+  // Cuts the file at `end_bytes`, which gives preallocated room back. Takes
+  // what it gets: bytes that stay are told apart when the file is read.
+  void Seal(uint64_t end_bytes);
+
+  SegmentId id() const { return SegmentId{header_.segment_id}; }
+  uint64_t written_bytes() const { return written_bytes_; }
+  uint64_t durable_bytes() const { return durable_bytes_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  SegmentWriter(std::unique_ptr<File> file, const SegmentHeader& header,
+                uint64_t expected_bytes)
+      : file_(std::move(file)),
+        header_(header),
+        expected_bytes_(expected_bytes) {}
+
+  void MakeRoom(uint64_t end);
+
+  absl::Status Latch(absl::Status status, std::string_view what);
+
+  std::unique_ptr<File> file_;
+  const SegmentHeader header_;
+  const uint64_t expected_bytes_;
+  uint64_t written_bytes_ = 0;
+  uint64_t durable_bytes_ = 0;
+  uint64_t preallocated_bytes_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace msitd::storage

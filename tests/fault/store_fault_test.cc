@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "storage/chunk_store.h"
+#include "tests/support/fault_env.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_chunk.h"
+
+// Fails the first, the second, the third ... operation of the disk during one
+// and the same work, until none is left to fail, and checks after each that
+// what was acknowledged is there, bit-equal, and that nothing torn is.
+namespace msitd::storage {
+namespace {
+
+using ::msitd::testing::FaultEnv;
+using ::msitd::testing::MakeTensor;
+using ::msitd::testing::TempDir;
+using ::msitd::testing::TestChunks;
+using ::msitd::testing::TestTensor;
+
+constexpr char kRun[] = "run";
+constexpr int kStreamCount = 2;
+constexpr int kRoundCount = 7;
+
+// The tensors of chunk `chunk` of stream `stream`: their names say which bytes
+// they have.
+std::vector<TestTensor> RecordsOf(int stream, int chunk) {
+  std::vector<TestTensor> records;
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t seed = 1 + 100 * stream + 10 * chunk + i;
+    records.push_back(
+        MakeTensor(kRun, seed, "op", 700 + 3000 * (seed % 5), seed));
+  }
+  return records;
+}
+
+// One producer for each stream, which sends until it is acknowledged.
+class Workload {
+ public:
+  explicit Workload(const StoreOptions& options) : options_(options) {}
+
+  // Opens the store and works on it; ends early once the store is of no use.
+  void Run(Env& env) {
+    auto store = ChunkStore::Open(options_, env);
+    if (!store.ok()) return;
+    if (const auto run = (*store)->CreateRun({kRun, 0, {}}); !run.ok()) return;
+    for (int round = 0; round < kRoundCount; ++round) {
+      for (int attempt = 0; attempt < 3; ++attempt) {
+        if (Send(**store, round)) break;
+      }
+    }
+  }
+
+  // Tensors of chunks that were acknowledged.
+  const std::vector<TestTensor>& acknowledged() const { return acknowledged_; }
+  int acknowledged_chunks(int stream) const { return chunks_[stream]; }
+
+ private:
+  bool Send(ChunkStore& store, int round) {
+    TestChunks chunks;
+    std::vector<TestTensor> sent;
+    for (int stream = 0; stream < kStreamCount; ++stream) {
+      const auto records = RecordsOf(stream, chunks_[stream]);
+      chunks.Add(1 + stream, chunks_[stream], records);
+      sent.insert(sent.end(), records.begin(), records.end());
+    }
+    // Failing to delete leaves no more than a file behind.
+    if (round == 2) {
+      store.CreateRun({"short-lived", 0, {}}).status().IgnoreError();
+      store.DeleteRun("short-lived").IgnoreError();
+    }
+    if (!store.Append(chunks.span()).ok()) return false;
+    for (int stream = 0; stream < kStreamCount; ++stream) ++chunks_[stream];
+    acknowledged_.insert(acknowledged_.end(), sent.begin(), sent.end());
+    return true;
+  }
+
+  const StoreOptions options_;
+  int chunks_[kStreamCount] = {};
+  std::vector<TestTensor> acknowledged_;
+};
+
+// What the store holds is what was sent, and all that was acknowledged.
+void Judge(ChunkStore& store, const Workload& work) {
+  std::map<int64_t, std::vector<std::byte>> found;
+  auto scan = store.Scan(kRun, {}, "");
+  if (!scan.ok()) {
+    // The run was not even acknowledged.
+    ASSERT_TRUE(work.acknowledged().empty()) << scan.status();
+    return;
+  }
+  TensorInfo info;
+  AlignedBuffer buffer;
+  while (true) {
+    const auto next = (*scan)->Next(info);
+    ASSERT_TRUE(next.ok()) << next.status();
+    if (!*next) break;
+    const auto bytes = store.ReadPart(info.parts.at(0), buffer);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    const TestTensor expected =
+        MakeTensor(kRun, info.key.token, "op", info.tensor_bytes,
+                   static_cast<uint32_t>(info.key.token));
+    EXPECT_EQ(info.key, expected.key);
+    found[info.key.token].assign(bytes->begin(), bytes->end());
+    EXPECT_TRUE(found[info.key.token] == expected.bytes) << info.key.token;
+  }
+  for (const TestTensor& tensor : work.acknowledged()) {
+    EXPECT_TRUE(found[tensor.key.token] == tensor.bytes) << tensor.key.token;
+  }
+  for (int stream = 0; stream < kStreamCount; ++stream) {
+    const auto count = store.CommittedChunkCount(1 + stream);
+    ASSERT_TRUE(count.ok()) << count.status();
+    EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
+    // The chunks that count are all there: nobody will send them again.
+    for (uint64_t chunk = 0; chunk < *count; ++chunk) {
+      for (const auto& record : RecordsOf(stream, static_cast<int>(chunk))) {
+        EXPECT_TRUE(found.contains(record.key.token))
+            << "stream " << stream << " chunk " << chunk;
+      }
+    }
+  }
+  const auto counters = store.GetRun(kRun)->counters;
+  EXPECT_EQ(counters.tensor_count, found.size());
+  EXPECT_EQ(counters.duplicate_count, 0u);
+  EXPECT_EQ(counters.conflict_count, 0u);
+}
+
+struct Scenario {
+  std::string name;
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  bool forever = false;
+  bool cut_power = false;
+  FaultEnv::PowerLoss power_loss = FaultEnv::PowerLoss::kLoseAll;
+};
+
+void PrintTo(const Scenario& scenario, std::ostream* out) {
+  *out << scenario.name;
+}
+
+class StoreFaultTest : public ::testing::TestWithParam<Scenario> {};
+
+TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
+  const Scenario& scenario = GetParam();
+  uint64_t number = 0;
+  while (true) {
+    ++number;
+    SCOPED_TRACE(fmt::format("operation {} fails", number));
+    const TempDir dir = TempDir::InMemory();
+    StoreOptions options;
+    options.directory = dir / "store";
+    options.segment_bytes_max = 40 << 10;
+    options.index_write_buffer_bytes = 64 << 10;
+    FaultEnv env(Env::Posix());
+    env.FailAt(number, absl::Status(scenario.code, "injected"),
+               scenario.forever);
+    Workload work(options);
+    work.Run(env);
+    const bool has_failed = env.operation_count() >= number;
+    env.StopFailing();
+    if (scenario.cut_power) {
+      env.CutPower(scenario.power_loss, static_cast<uint32_t>(number));
+    }
+    // What is found once is found for good.
+    for (int i = 0; i < 2; ++i) {
+      auto store = ChunkStore::Open(options, env);
+      ASSERT_TRUE(store.ok()) << store.status();
+      Judge(**store, work);
+      if (::testing::Test::HasFailure()) return;
+    }
+    if (!has_failed) break;
+  }
+  // The work has more operations than that, or nothing was tested.
+  EXPECT_GT(number, 40u);
+  RecordProperty("operations", static_cast<int>(number));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StoreFaultTest,
+    ::testing::Values(
+        Scenario{"OneFailure"},
+        Scenario{"DiskFull", absl::StatusCode::kResourceExhausted, true},
+        Scenario{"DiskDiesAndPowerGoes", absl::StatusCode::kUnavailable, true,
+                 true, FaultEnv::PowerLoss::kLoseAll},
+        Scenario{"DiskDiesAndSomePagesAreLost", absl::StatusCode::kUnavailable,
+                 true, true, FaultEnv::PowerLoss::kLoseSome},
+        Scenario{"DiskDiesAndPagesReadAsZeros", absl::StatusCode::kUnavailable,
+                 true, true, FaultEnv::PowerLoss::kKeepSizes},
+        Scenario{"OneFailureThenSomePagesAreLost",
+                 absl::StatusCode::kUnavailable, false, true,
+                 FaultEnv::PowerLoss::kLoseSome}),
+    [](const ::testing::TestParamInfo<Scenario>& info) {
+      return info.param.name;
+    });
+
+class StoreFaultCaseTest : public ::testing::Test {
+ protected:
+  StoreFaultCaseTest() { options_.directory = dir_ / "store"; }
+
+  void Open() {
+    store_.reset();
+    auto store = ChunkStore::Open(options_, env_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+
+  TempDir dir_ = TempDir::InMemory();
+  StoreOptions options_;
+  FaultEnv env_{Env::Posix()};
+  std::unique_ptr<ChunkStore> store_;
+};
+
+TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+  const auto fail_append = [this](absl::Status status) {
+    env_.FailAt(1, std::move(status), /*forever=*/true);
+    TestChunks chunks(1, 1, RecordsOf(0, 1));
+    const absl::Status failure = store_->Append(chunks.span());
+    env_.StopFailing();
+    return failure;
+  };
+  absl::Status status = fail_append(absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Reason(status), "DISK_FULL");
+  status = fail_append(absl::UnavailableError("broken"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Reason(status), "STORAGE_FAILED");
+  EXPECT_EQ(*store_->CommittedChunkCount(1), 1u);
+  EXPECT_FALSE(store_->GetTensor(RecordsOf(0, 1)[0].key).ok());
+
+  TestChunks again(1, 1, RecordsOf(0, 1));
+  ASSERT_TRUE(store_->Append(again.span()).ok());
+  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 1)[0].key).ok());
+  EXPECT_TRUE(
+      std::filesystem::exists(options_.directory + "/segments/00000002.seg") ||
+      std::filesystem::exists(options_.directory + "/segments/00000003.seg"));
+}
+
+TEST_F(StoreFaultCaseTest, SegmentThatCouldNotBeRemovedGoesAtTheNextOpen) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks chunks(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  env_.FailAt(1, absl::UnavailableError("busy"), /*forever=*/true);
+  ASSERT_TRUE(store_->DeleteRun(kRun).ok());
+  const std::string path = options_.directory + "/segments/00000001.seg";
+  EXPECT_TRUE(std::filesystem::exists(path));
+  env_.StopFailing();
+  Open();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(store_->Stats().segment_count, 0u);
+  EXPECT_EQ(Reason(store_->GetRun(kRun).status()), "RUN_NOT_FOUND");
+}
+
+TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks chunks(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  store_.reset();
+  const std::string path = options_.directory + "/segments/00000001.seg";
+  const auto size = std::filesystem::file_size(path);
+  int failures = 0;
+  for (uint64_t number = 1;; ++number) {
+    env_.FailAt(number, absl::UnavailableError("bad sector"), false);
+    const auto store = ChunkStore::Open(options_, env_);
+    EXPECT_EQ(std::filesystem::file_size(path), size);
+    if (store.ok()) break;
+    EXPECT_EQ(store.status().code(), absl::StatusCode::kUnavailable);
+    ++failures;
+  }
+  EXPECT_GT(failures, 5);
+}
+
+}  // namespace
+}  // namespace msitd::storage

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/fake_chunk_store.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "protos/base/glob.h"
+#include "protos/status/status.h"
+
+namespace msitd::testing {
+namespace {
+
+using Code = absl::StatusCode;
+using storage::RunInfo;
+using storage::TensorInfo;
+
+absl::Status RunNotFound(std::string_view name) {
+  return WithReason(MakeStatus(Code::kNotFound, "no run '{}'", name),
+                    "RUN_NOT_FOUND");
+}
+
+absl::Status ComparisonNotFound(uint64_t id) {
+  return WithReason(MakeStatus(Code::kNotFound, "no comparison {}", id),
+                    "COMPARISON_NOT_FOUND");
+}
+
+template <typename T>
+bool Has(const std::vector<T>& wanted, const T& value) {
+  return wanted.empty() ||
+         std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+}
+
+bool AgreesPlace(const storage::TensorSelector& selector,
+                 const TensorKey& key) {
+  const auto in_range = [&key](const storage::TokenRange& range) {
+    return range.first <= key.token && key.token <= range.last;
+  };
+  return Has(selector.ranks, key.rank) && Has(selector.devices, key.device) &&
+         (selector.tokens.empty() ||
+          std::any_of(selector.tokens.begin(), selector.tokens.end(),
+                      in_range));
+}
+
+bool Agrees(const storage::TensorSelector& selector, const TensorKey& key) {
+  const auto matches = [&key](const std::string& pattern) {
+    return GlobMatch(pattern, key.op);
+  };
+  return AgreesPlace(selector, key) && Has(selector.ios, key.io) &&
+         (selector.op_patterns.empty() ||
+          std::any_of(selector.op_patterns.begin(), selector.op_patterns.end(),
+                      matches));
+}
+
+class FakeScan final : public storage::TensorScan {
+ public:
+  FakeScan(std::vector<TensorInfo> tensors, size_t next)
+      : tensors_(std::move(tensors)), next_(next) {}
+
+  absl::StatusOr<bool> Next(TensorInfo& out) override {
+    if (next_ >= tensors_.size()) return false;
+    out = tensors_[next_++];
+    return true;
+  }
+  std::string position() const override { return std::to_string(next_); }
+
+ private:
+  const std::vector<TensorInfo> tensors_;
+  size_t next_;
+};
+
+}  // namespace
+
+void FakeChunkStore::FailAppends(absl::Status status) {
+  MutexLock lock(mu_);
+  append_status_ = std::move(status);
+}
+
+void FakeChunkStore::BlockAppends() {
+  MutexLock lock(mu_);
+  blocked_ = true;
+}
+
+void FakeChunkStore::AwaitAppend() {
+  MutexLock lock(mu_);
+  while (!append_waits_) changed_.Wait(mu_);
+}
+
+void FakeChunkStore::UnblockAppends() {
+  MutexLock lock(mu_);
+  blocked_ = false;
+  changed_.NotifyAll();
+}
+
+void FakeChunkStore::Corrupt(const TensorKey& key, size_t part_index) {
+  MutexLock lock(mu_);
+  auto part = runs_.at(key.run).tensors.at(KeyOf(key)).parts.begin();
+  std::advance(part, part_index);
+  bytes_[part->second.offset][0] ^= 1;
+}
+
+void FakeChunkStore::Expire(const TensorKey& key) {
+  MutexLock lock(mu_);
+  runs_.at(key.run).tensors.at(KeyOf(key)).info.has_bytes = false;
+}
+
+void FakeChunkStore::BlockReads() {
+  MutexLock lock(mu_);
+  reads_blocked_ = true;
+}
+
+void FakeChunkStore::AwaitRead() {
+  MutexLock lock(mu_);
+  while (!read_waits_) changed_.Wait(mu_);
+}
+
+void FakeChunkStore::UnblockReads() {
+  MutexLock lock(mu_);
+  reads_blocked_ = false;
+  changed_.NotifyAll();
+}
+
+uint64_t FakeChunkStore::read_part_count() {
+  MutexLock lock(mu_);
+  return read_part_count_;
+}
+
+void FakeChunkStore::FailComparisonWrites(absl::Status status) {
+  MutexLock lock(mu_);
+  comparison_status_ = std::move(status);
+}
+
+std::vector<size_t> FakeChunkStore::append_sizes() {
+  MutexLock lock(mu_);
+  return append_sizes_;
+}
+
+absl::StatusOr<RunInfo> FakeChunkStore::CreateRun(
+    const storage::RunSpec& spec) {
+  MutexLock lock(mu_);
+  const auto [it, created] = runs_.try_emplace(spec.name);
+  if (!created) {
+    return WithReason(
+        MakeStatus(Code::kAlreadyExists, "run '{}' exists already", spec.name),
+        "RUN_EXISTS");
+  }
+  RunInfo& info = it->second.info;
+  info.id = storage::RunId{++last_run_id_};
+  info.spec = spec;
+  info.create_time_ns = 1'000'000'000 * static_cast<int64_t>(last_run_id_);
+  return info;
+}
+
+absl::StatusOr<RunInfo> FakeChunkStore::GetRun(std::string_view name) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  return it->second.info;
+}
+
+absl::StatusOr<RunInfo> FakeChunkStore::SealRun(std::string_view name) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  RunInfo& info = it->second.info;
+  if (!info.sealed) info.seal_time_ns = info.create_time_ns + 1;
+  info.sealed = true;
+  return info;
+}
+
+absl::StatusOr<RunInfo> FakeChunkStore::SetWorldSize(std::string_view name,
+                                                     int32_t world_size) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  it->second.info.spec.world_size = world_size;
+  return it->second.info;
+}
+
+absl::StatusOr<std::vector<RunInfo>> FakeChunkStore::ListRuns(
+    std::string_view after, size_t limit) {
+  MutexLock lock(mu_);
+  std::vector<RunInfo> out;
+  for (auto it = runs_.upper_bound(after);
+       it != runs_.end() && out.size() < limit; ++it) {
+    out.push_back(it->second.info);
+  }
+  return out;
+}
+
+absl::Status FakeChunkStore::DeleteRun(std::string_view name) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  runs_.erase(it);
+  return absl::OkStatus();
+}
+
+absl::Status FakeChunkStore::AddDropped(std::string_view run, uint64_t count) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  it->second.info.counters.dropped_count += count;
+  return absl::OkStatus();
+}
+
+absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
+  MutexLock lock(mu_);
+  append_waits_ = true;
+  changed_.NotifyAll();
+  while (blocked_) changed_.Wait(mu_);
+  append_waits_ = false;
+  for (const chunk::Chunk& chunk : chunks) {
+    const auto it = runs_.find(chunk.run());
+    if (it == runs_.end()) return RunNotFound(chunk.run());
+    if (it->second.info.sealed) {
+      return WithReason(MakeStatus(Code::kFailedPrecondition,
+                                   "run '{}' is sealed", chunk.run()),
+                        "RUN_SEALED");
+    }
+  }
+  MSITD_RETURN_IF_ERROR(append_status_);
+  append_sizes_.push_back(chunks.size());
+  for (const chunk::Chunk& chunk : chunks) {
+    Run& run = runs_.find(chunk.run())->second;
+    for (const chunk::RecordDescriptor& record : chunk.records()) {
+      AddRecord(run, chunk, record);
+    }
+    committed_[chunk.header().stream_id] = chunk.header().chunk_sequence + 1;
+    ++stats_.committed_chunk_count;
+  }
+  return absl::OkStatus();
+}
+
+void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
+                               const chunk::RecordDescriptor& record) {
+  TensorKey key{run.info.spec.name,
+                chunk.header().rank,
+                std::string(chunk.Text(record.device)),
+                record.token,
+                std::string(chunk.Text(record.op)),
+                record.call,
+                static_cast<Io>(record.io),
+                std::string(chunk.Text(record.index))};
+  Tensor& tensor = run.tensors[KeyOf(key)];
+  if (tensor.parts.empty()) {
+    tensor.info.key = std::move(key);
+    tensor.info.dtype = static_cast<DType>(record.dtype);
+    const auto dims = chunk.Dims(record);
+    tensor.info.shape.assign(dims.begin(), dims.end());
+    tensor.info.tensor_bytes = record.tensor_bytes;
+    tensor.info.sequence = record.sequence;
+    tensor.info.has_bytes = true;
+    ++run.info.counters.tensor_count;
+  }
+  ++stats_.committed_record_count;
+  const auto payload = chunk.PayloadOf(record);
+  const auto [part, added] = tensor.parts.try_emplace(record.part_offset);
+  if (!added) {
+    const bool equal = part->second.hash == record.hash;
+    ++(equal ? stats_.duplicate_count : stats_.conflict_count);
+    ++(equal ? run.info.counters.duplicate_count
+             : run.info.counters.conflict_count);
+    return;
+  }
+  part->second = {storage::SegmentId{1}, bytes_.size(), payload.size(),
+                  record.hash};
+  bytes_.emplace_back(reinterpret_cast<const char*>(payload.data()),
+                      payload.size());
+  tensor.summaries[record.part_offset] = record.summary;
+  run.info.counters.payload_bytes += payload.size();
+  stats_.committed_bytes += payload.size();
+}
+
+bool FakeChunkStore::IsWhole(const Tensor& tensor) {
+  return tensor.parts.size() == chunk::PartCount(tensor.info.tensor_bytes);
+}
+
+TensorInfo FakeChunkStore::InfoOf(const Tensor& tensor) {
+  TensorInfo info = tensor.info;
+  std::vector<ContentHash> hashes;
+  info.parts.clear();
+  for (const auto& [offset, part] : tensor.parts) {
+    info.parts.push_back(part);
+    hashes.push_back(part.hash);
+  }
+  info.summary = Summary{};
+  for (const auto& [offset, summary] : tensor.summaries) {
+    info.summary = offset == 0 ? summary : Merge(info.summary, summary);
+  }
+  info.hash = chunk::CombinePartHashes(hashes);
+  return info;
+}
+
+uint32_t FakeChunkStore::Intern(std::string_view name) {
+  return names_
+      .try_emplace(std::string(name), static_cast<uint32_t>(names_.size()))
+      .first->second;
+}
+
+FakeChunkStore::Key FakeChunkStore::KeyOf(const TensorKey& key) {
+  return {key.rank,         Intern(key.device), key.token,
+          Intern(key.op),   key.call,           static_cast<uint8_t>(key.io),
+          Intern(key.index)};
+}
+
+absl::StatusOr<uint64_t> FakeChunkStore::CommittedChunkCount(
+    uint64_t stream_id) {
+  MutexLock lock(mu_);
+  const auto it = committed_.find(stream_id);
+  return it == committed_.end() ? 0 : it->second;
+}
+
+absl::StatusOr<TensorInfo> FakeChunkStore::GetTensor(const TensorKey& key) {
+  MutexLock lock(mu_);
+  const auto run = runs_.find(key.run);
+  if (run != runs_.end()) {
+    const auto it = run->second.tensors.find(KeyOf(key));
+    if (it != run->second.tensors.end() && IsWhole(it->second)) {
+      return InfoOf(it->second);
+    }
+  }
+  return WithReason(MakeStatus(Code::kNotFound, "no such tensor"),
+                    "TENSOR_NOT_FOUND");
+}
+
+absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeChunkStore::Scan(
+    std::string_view run, storage::TensorSelector selector,
+    std::string_view position) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  std::vector<TensorInfo> tensors;
+  for (const auto& [key, tensor] : it->second.tensors) {
+    if (IsWhole(tensor) && Agrees(selector, tensor.info.key)) {
+      tensors.push_back(InfoOf(tensor));
+    }
+  }
+  const size_t next = position.empty() ? 0 : std::stoul(std::string(position));
+  return std::make_unique<FakeScan>(std::move(tensors), next);
+}
+
+absl::StatusOr<std::vector<storage::Coordinate>>
+FakeChunkStore::ListCoordinates(std::string_view run,
+                                const storage::TensorSelector& selector) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  std::vector<storage::Coordinate> out;
+  for (const auto& [key, tensor] : it->second.tensors) {
+    const TensorKey& k = tensor.info.key;
+    storage::Coordinate place{k.rank, k.device, k.token};
+    if (!IsWhole(tensor) || !AgreesPlace(selector, k)) continue;
+    if (out.empty() || !(out.back() == place)) out.push_back(std::move(place));
+  }
+  return out;
+}
+
+absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(
+    const storage::PartLocation& part, AlignedBuffer& buffer) {
+  MutexLock lock(mu_);
+  read_waits_ = reads_blocked_;
+  changed_.NotifyAll();
+  while (reads_blocked_) changed_.Wait(mu_);
+  read_waits_ = false;
+  ++read_part_count_;
+  const std::string& bytes = bytes_.at(part.offset);
+  if (buffer.size() < bytes.size()) buffer = AlignedBuffer(bytes.size());
+  if (!bytes.empty()) std::memcpy(buffer.data(), bytes.data(), bytes.size());
+  const std::span<const std::byte> out = buffer.span().first(bytes.size());
+  if (!(chunk::HashBytes(out) == part.hash)) {
+    return WithReason(MakeStatus(Code::kDataLoss, "a part fails its hash"),
+                      "FRAME_CORRUPT");
+  }
+  return out;
+}
+
+absl::StatusOr<uint64_t> FakeChunkStore::CreateComparison(
+    std::string_view document) {
+  MutexLock lock(mu_);
+  MSITD_RETURN_IF_ERROR(comparison_status_);
+  comparisons_[++last_comparison_id_].document = document;
+  return last_comparison_id_;
+}
+
+absl::Status FakeChunkStore::PutComparison(uint64_t id,
+                                           std::string_view document) {
+  MutexLock lock(mu_);
+  MSITD_RETURN_IF_ERROR(comparison_status_);
+  const auto it = comparisons_.find(id);
+  if (it == comparisons_.end()) return ComparisonNotFound(id);
+  it->second.document = document;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> FakeChunkStore::GetComparison(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto it = comparisons_.find(id);
+  if (it == comparisons_.end()) return ComparisonNotFound(id);
+  return it->second.document;
+}
+
+absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
+FakeChunkStore::ListComparisons(uint64_t after, size_t limit) {
+  MutexLock lock(mu_);
+  std::vector<std::pair<uint64_t, std::string>> out;
+  for (auto it = comparisons_.upper_bound(after);
+       it != comparisons_.end() && out.size() < limit; ++it) {
+    out.emplace_back(it->first, it->second.document);
+  }
+  return out;
+}
+
+absl::Status FakeChunkStore::DeleteComparison(uint64_t id) {
+  MutexLock lock(mu_);
+  if (comparisons_.erase(id) == 0) return ComparisonNotFound(id);
+  return absl::OkStatus();
+}
+
+absl::Status FakeChunkStore::PutComparisonRows(
+    uint64_t id, uint64_t first_row, std::span<const std::string> rows) {
+  MutexLock lock(mu_);
+  MSITD_RETURN_IF_ERROR(comparison_status_);
+  const auto it = comparisons_.find(id);
+  if (it == comparisons_.end()) return ComparisonNotFound(id);
+  std::vector<std::string>& all = it->second.rows;
+  all.resize(std::max<size_t>(all.size(), first_row + rows.size()));
+  std::copy(rows.begin(), rows.end(),
+            all.begin() + static_cast<ptrdiff_t>(first_row));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> FakeChunkStore::GetComparisonRows(
+    uint64_t id, uint64_t first_row, size_t limit) {
+  MutexLock lock(mu_);
+  const auto it = comparisons_.find(id);
+  if (it == comparisons_.end()) return ComparisonNotFound(id);
+  std::vector<std::string> out;
+  const std::vector<std::string>& all = it->second.rows;
+  for (size_t i = first_row; i < all.size() && out.size() < limit; ++i) {
+    out.push_back(all[i]);
+  }
+  return out;
+}
+
+storage::StoreStats FakeChunkStore::Stats() {
+  MutexLock lock(mu_);
+  storage::StoreStats stats = stats_;
+  stats.run_count = runs_.size();
+  return stats;
+}
+
+absl::Status FakeChunkStore::Close() { return absl::OkStatus(); }
+
+}  // namespace msitd::testing

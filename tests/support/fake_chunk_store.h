@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "protos/status/mutex.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::testing {
+
+// A ChunkStore in memory with the promises of the real one, which can be made
+// to fail and to stall. Thread-safe.
+class FakeChunkStore final : public storage::ChunkStore {
+ public:
+  FakeChunkStore() = default;
+
+  // Every Append from now on returns `status`; OK lets them through again.
+  void FailAppends(absl::Status status);
+
+  // Appends block between these two. AwaitAppend returns once one is blocked.
+  void BlockAppends();
+  void AwaitAppend();
+  void UnblockAppends();
+
+  // The part at `part_index` of the tensor fails its hash, or is gone.
+  void Corrupt(const TensorKey& key, size_t part_index);
+  void Expire(const TensorKey& key);
+
+  // Reads of parts block between these two. AwaitRead returns once one is
+  // blocked.
+  void BlockReads();
+  void AwaitRead();
+  void UnblockReads();
+
+  // Parts read so far.
+  uint64_t read_part_count();
+
+  // Every write of comparisons from now on returns `status`.
+  void FailComparisonWrites(absl::Status status);
+
+  // Sizes of the Append calls that succeeded.
+  std::vector<size_t> append_sizes();
+
+  absl::StatusOr<storage::RunInfo> CreateRun(
+      const storage::RunSpec& spec) override;
+  absl::StatusOr<storage::RunInfo> GetRun(std::string_view name) override;
+  absl::StatusOr<storage::RunInfo> SealRun(std::string_view name) override;
+  absl::StatusOr<storage::RunInfo> SetWorldSize(std::string_view name,
+                                                int32_t world_size) override;
+  absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
+                                                         size_t limit) override;
+  absl::Status DeleteRun(std::string_view name) override;
+  absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::Status Append(std::span<chunk::Chunk> chunks) override;
+  absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) override;
+  absl::StatusOr<storage::TensorInfo> GetTensor(const TensorKey& key) override;
+  absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
+      std::string_view run, storage::TensorSelector selector,
+      std::string_view position) override;
+  absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
+      std::string_view run, const storage::TensorSelector& selector) override;
+  absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const storage::PartLocation& part, AlignedBuffer& buffer) override;
+  absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
+  absl::Status PutComparison(uint64_t id, std::string_view document) override;
+  absl::StatusOr<std::string> GetComparison(uint64_t id) override;
+  absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(
+      uint64_t after, size_t limit) override;
+  absl::Status DeleteComparison(uint64_t id) override;
+  absl::Status PutComparisonRows(uint64_t id, uint64_t first_row,
+                                 std::span<const std::string> rows) override;
+  absl::StatusOr<std::vector<std::string>> GetComparisonRows(
+      uint64_t id, uint64_t first_row, size_t limit) override;
+  storage::StoreStats Stats() override;
+  absl::Status Close() override;
+
+ private:
+  // In the order of the primary index; the name fields are numbers by first
+  // appearance.
+  using Key = std::tuple<int32_t, uint32_t, int64_t, uint32_t, int32_t, uint8_t,
+                         uint32_t>;
+
+  struct Tensor {
+    storage::TensorInfo info;
+    std::map<uint64_t, storage::PartLocation> parts;  // By offset.
+    std::map<uint64_t, Summary> summaries;
+  };
+
+  struct Run {
+    storage::RunInfo info;
+    std::map<Key, Tensor> tensors;
+  };
+
+  struct Comparison {
+    std::string document;
+    std::vector<std::string> rows;
+  };
+
+  uint32_t Intern(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Key KeyOf(const TensorKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddRecord(Run& run, const chunk::Chunk& chunk,
+                 const chunk::RecordDescriptor& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static bool IsWhole(const Tensor& tensor);
+  static storage::TensorInfo InfoOf(const Tensor& tensor);
+
+  Mutex mu_;
+  CondVar changed_;
+  absl::Status append_status_ ABSL_GUARDED_BY(mu_);
+  bool blocked_ ABSL_GUARDED_BY(mu_) = false;
+  bool append_waits_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<size_t> append_sizes_ ABSL_GUARDED_BY(mu_);
+  bool reads_blocked_ ABSL_GUARDED_BY(mu_) = false;
+  bool read_waits_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t read_part_count_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status comparison_status_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Run, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_run_id_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, uint32_t, std::less<>> names_ ABSL_GUARDED_BY(mu_);
+  // PartLocation::offset is an index into this.
+  std::vector<std::string> bytes_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, uint64_t> committed_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Comparison> comparisons_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_comparison_id_ ABSL_GUARDED_BY(mu_) = 0;
+  storage::StoreStats stats_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::testing

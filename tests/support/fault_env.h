@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "protos/status/mutex.h"
+#include "storage/env/env.h"
+
+namespace msitd::testing {
+
+// An Env over a real one that fails when it is told to, and that forgets what
+// was not synced when the power goes. Thread-safe.
+//
+// Only what the store does through its Env can fail or be lost: the database
+// of the index has files of its own.
+class FaultEnv final : public storage::Env {
+ public:
+  explicit FaultEnv(storage::Env& base) : base_(base) {}
+
+  // What becomes of pages that were written and not synced.
+  enum class PowerLoss {
+    kLoseAll,    // The file ends where it was synced.
+    kLoseSome,   // Each page stays or reads as zeros, by chance.
+    kKeepSizes,  // All of them read as zeros.
+  };
+
+  // The `number`th operation from now on, counted from 1, fails with `status`;
+  // so do all that follow if `forever`. A write that fails has written the
+  // first half of its bytes.
+  void FailAt(uint64_t number, absl::Status status, bool forever);
+  void StopFailing();
+
+  // Operations since the last FailAt, or since the begin.
+  uint64_t operation_count();
+
+  // Loses what is not synced, in the files themselves. The store that used the
+  // Env has been dropped before. Returns the number of pages lost.
+  uint64_t CutPower(PowerLoss mode, uint32_t seed);
+
+  absl::StatusOr<std::unique_ptr<storage::File>> Create(const std::string& path,
+                                                        bool direct) override;
+  absl::StatusOr<std::unique_ptr<storage::File>> OpenForRead(
+      const std::string& path, bool direct) override;
+  absl::StatusOr<std::unique_ptr<storage::File>> OpenForWrite(
+      const std::string& path, bool direct) override;
+  absl::Status CreateDirectory(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(
+      const std::string& directory) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override;
+  int64_t NowNs() override;
+
+ private:
+  class FaultFile;
+
+  struct FileState {
+    uint64_t synced_bytes = 0;
+    uint64_t written_bytes = 0;
+  };
+
+  // The error that the present operation is to return.
+  absl::Status Step();
+  void OnWritten(const std::string& path, uint64_t end);
+  void OnSynced(const std::string& path);
+  void OnTruncated(const std::string& path, uint64_t bytes);
+
+  storage::Env& base_;
+
+  Mutex mu_;
+  std::map<std::string, FileState> files_ ABSL_GUARDED_BY(mu_);
+  uint64_t operation_count_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t fail_at_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never.
+  bool forever_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::testing

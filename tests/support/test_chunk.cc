@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/test_chunk.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::testing {
+namespace {
+
+chunk::RecordSpec SpecOf(const TestTensor& tensor) {
+  chunk::RecordSpec spec;
+  spec.sequence = tensor.sequence;
+  spec.device = tensor.key.device;
+  spec.token = tensor.key.token;
+  spec.op = tensor.key.op;
+  spec.call = tensor.key.call;
+  spec.io = tensor.key.io;
+  spec.index = tensor.key.index;
+  spec.dtype = tensor.dtype;
+  spec.dims = tensor.dims;
+  spec.tensor_bytes = tensor.bytes.size();
+  spec.part_offset = tensor.part * kPartBytes;
+  spec.part_bytes = std::min(kPartBytes, spec.tensor_bytes - spec.part_offset);
+  return spec;
+}
+
+}  // namespace
+
+TestTensor MakeTensor(std::string run, int64_t token, std::string op,
+                      uint64_t byte_count, uint32_t seed) {
+  TestTensor tensor;
+  tensor.key = {std::move(run), 0, "cpu:0",     token,
+                std::move(op),  0, Io::kOutput, std::string("0")};
+  tensor.dims = {static_cast<int64_t>(byte_count)};
+  tensor.bytes.resize(byte_count);
+  std::minstd_rand random(seed);
+  for (std::byte& byte : tensor.bytes) byte = std::byte(random() >> 8);
+  return tensor;
+}
+
+void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
+                     const std::vector<TestTensor>& records) {
+  AlignedBuffer buffer(chunk::ChunkBuilder::kBufferBytes);
+  chunk::ChunkBuilder builder(buffer.span());
+  const TensorKey& first = records.front().key;
+  builder.Start(first.run, first.rank, stream_id, chunk_sequence);
+  for (const TestTensor& record : records) {
+    const chunk::RecordSpec spec = SpecOf(record);
+    const std::span<std::byte> out = builder.Add(spec);
+    MSITD_CHECK(out.data() != nullptr);
+    if (!out.empty()) {
+      std::memcpy(out.data(), record.bytes.data() + spec.part_offset,
+                  out.size());
+    }
+  }
+  const std::span<const std::byte> bytes = builder.Finish(/*client_time_ns=*/1);
+  AlignedBuffer memory(bytes.size());
+  std::memcpy(memory.data(), bytes.data(), bytes.size());
+  auto chunk = chunk::Chunk::FromProducer(memory.span());
+  MSITD_CHECK(chunk.ok());
+  for (chunk::RecordDescriptor& record : chunk->records()) {
+    record.hash = chunk::HashBytes(chunk->PayloadOf(record));
+    // Any numbers that differ from part to part will do.
+    record.summary.count = record.payload_bytes;
+    record.summary.sum = static_cast<double>(record.hash.low >> 40);
+    if (record.payload_bytes > 0) record.summary.min = record.summary.max = 7;
+  }
+  memory_.push_back(std::move(memory));
+  chunks_.push_back(*std::move(chunk));
+}
+
+}  // namespace msitd::testing

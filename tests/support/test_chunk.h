@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
+#include "protos/chunk/chunk.h"
+
+namespace msitd::testing {
+
+// A tensor with its bytes, and which of its parts a record carries.
+struct TestTensor {
+  TensorKey key;
+  DType dtype = DType::kUint8;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> bytes;
+  uint64_t sequence = 0;
+  uint64_t part = 0;
+};
+
+// A one-dimensional tensor of `byte_count` uint8 elements that `seed` decides.
+TestTensor MakeTensor(std::string run, int64_t token, std::string op,
+                      uint64_t byte_count, uint32_t seed = 1);
+
+// Chunks as the store gets them: laid out as a producer does it, validated,
+// with hashes and summaries. Owns their memory.
+class TestChunks {
+ public:
+  TestChunks() = default;
+  // One chunk.
+  TestChunks(uint64_t stream_id, uint64_t chunk_sequence,
+             const std::vector<TestTensor>& records) {
+    Add(stream_id, chunk_sequence, records);
+  }
+
+  // The run and the rank are those of the first record.
+  void Add(uint64_t stream_id, uint64_t chunk_sequence,
+           const std::vector<TestTensor>& records);
+
+  // What ChunkStore::Append takes.
+  std::span<chunk::Chunk> span() { return chunks_; }
+
+ private:
+  std::vector<AlignedBuffer> memory_;
+  std::vector<chunk::Chunk> chunks_;
+};
+
+}  // namespace msitd::testing

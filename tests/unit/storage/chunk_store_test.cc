@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/chunk_store.h"
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/unit/storage/store_fixture.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+using ChunkStoreTest = StoreTest;
+
+TEST_F(ChunkStoreTest, AppendedTensorsAreReadBackBitEqual) {
+  OpenWithRun("r");
+  const TestTensor a = MakeTensor("r", 0, "a", 1000, 1);
+  const TestTensor b = MakeTensor("r", 0, "b", 70000, 2);
+  ASSERT_TRUE(Append({a, b}).ok());
+  ExpectStored(a);
+  ExpectStored(b);
+}
+
+TEST_F(ChunkStoreTest, ScalarsAndEmptyTensorsAreTensors) {
+  OpenWithRun("r");
+  TestTensor scalar = MakeTensor("r", 0, "scalar", 4);
+  scalar.dtype = DType::kFloat32;
+  scalar.dims = {};
+  TestTensor empty = MakeTensor("r", 0, "empty", 0);
+  empty.dims = {3, 0, 5};
+  ASSERT_TRUE(Append({scalar, empty}).ok());
+  ExpectStored(scalar);
+  ExpectStored(empty);
+  EXPECT_THAT(ScanOps("r"), ElementsAre("scalar", "empty"));
+}
+
+TEST_F(ChunkStoreTest, NamesMayHoldSlashesBlanksAndUnicode) {
+  OpenWithRun("läufe/übung 1");
+  TestTensor tensor =
+      MakeTensor("läufe/übung 1", 3, "model/层.0 [attn] %2F", 64);
+  tensor.key.index = "kw arg/é";
+  tensor.key.device = "npu:7";
+  TestTensor no_index = tensor;
+  no_index.key.index = "";
+  ASSERT_TRUE(Append({tensor, no_index}).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Open();
+  ExpectStored(tensor);
+  ExpectStored(no_index);
+}
+
+TEST_F(ChunkStoreTest, LargeTensorIsHiddenUntilItsLastPartArrives) {
+  OpenWithRun("r");
+  TestTensor tensor = MakeTensor("r", 0, "big", 2 * kPartBytes + 100);
+  ASSERT_TRUE(Append({tensor}).ok());
+  tensor.part = 2;
+  ASSERT_TRUE(Append({tensor}).ok());
+  ExpectAbsent(tensor.key);
+  EXPECT_THAT(ScanKeys("r"), IsEmpty());
+  EXPECT_EQ(store_->GetRun("r")->counters.tensor_count, 1u);
+  tensor.part = 1;
+  ASSERT_TRUE(Append({tensor}).ok());
+  ExpectStored(tensor);
+  EXPECT_THAT(ScanKeys("r"), ElementsAre(tensor.key));
+  EXPECT_EQ(store_->GetRun("r")->counters.tensor_count, 1u);
+  EXPECT_EQ(store_->GetRun("r")->counters.payload_bytes, tensor.bytes.size());
+}
+
+TEST_F(ChunkStoreTest, LargeTensorHasTheMergedSummaryAndTheHashOfItsParts) {
+  OpenWithRun("r");
+  TestTensor tensor = MakeTensor("r", 0, "big", kPartBytes + 128);
+  TestChunks chunks(kStream, 0, {tensor});
+  tensor.part = 1;
+  chunks.Add(kStream, 1, {tensor});
+  const chunk::RecordDescriptor first = chunks.span()[0].records()[0];
+  const chunk::RecordDescriptor second = chunks.span()[1].records()[0];
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  const auto info = store_->GetTensor(tensor.key);
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->summary, Merge(first.summary, second.summary));
+  EXPECT_EQ(info->hash,
+            chunk::CombinePartHashes(std::vector{first.hash, second.hash}));
+}
+
+TEST_F(ChunkStoreTest, PartThatDisagreesWithTheTensorIsAConflict) {
+  OpenWithRun("r");
+  TestTensor tensor = MakeTensor("r", 0, "big", kPartBytes + 128);
+  ASSERT_TRUE(Append({tensor}).ok());
+  TestTensor other = MakeTensor("r", 0, "big", kPartBytes + 256);
+  other.part = 1;
+  ASSERT_TRUE(Append({other}).ok());
+  EXPECT_EQ(store_->GetRun("r")->counters.conflict_count, 1u);
+  tensor.part = 1;
+  ASSERT_TRUE(Append({tensor}).ok());
+  ExpectStored(tensor);
+}
+
+TEST_F(ChunkStoreTest, RepeatsAreCountedAndTheFirstTensorStays) {
+  OpenWithRun("r");
+  const TestTensor first = MakeTensor("r", 0, "op", 256, 1);
+  const TestTensor equal = first;
+  const TestTensor other_bytes = MakeTensor("r", 0, "op", 256, 2);
+  TestTensor other_dtype = first;
+  other_dtype.dtype = DType::kInt8;
+  TestTensor other_shape = first;
+  other_shape.dims = {2, 128};
+  ASSERT_TRUE(Append({first, equal, other_bytes}).ok());
+  ASSERT_TRUE(Append({equal}).ok());
+  ASSERT_TRUE(Append({other_bytes, other_dtype, other_shape}).ok());
+  ExpectStored(first);
+  const RunCounters counters = store_->GetRun("r")->counters;
+  EXPECT_EQ(counters.tensor_count, 1u);
+  EXPECT_EQ(counters.duplicate_count, 2u);
+  EXPECT_EQ(counters.conflict_count, 4u);
+  EXPECT_EQ(counters.payload_bytes, 256u);
+  EXPECT_EQ(store_->Stats().duplicate_count, 2u);
+  EXPECT_EQ(store_->Stats().conflict_count, 4u);
+}
+
+TEST_F(ChunkStoreTest, ChunkThatCameBeforeIsPassedOver) {
+  OpenWithRun("r");
+  const TestTensor a = MakeTensor("r", 0, "a", 64);
+  const TestTensor b = MakeTensor("r", 0, "b", 64);
+  TestChunks chunks(9, 0, {a});
+  chunks.Add(9, 0, {a});
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  EXPECT_EQ(*store_->CommittedChunkCount(9), 1u);
+  ASSERT_TRUE(Append(TestChunks(9, 0, {a})).ok());
+  ASSERT_TRUE(Append(TestChunks(9, 1, {b})).ok());
+  EXPECT_EQ(*store_->CommittedChunkCount(9), 2u);
+  EXPECT_EQ(*store_->CommittedChunkCount(10), 0u);
+  EXPECT_EQ(store_->GetRun("r")->counters.duplicate_count, 0u);
+  EXPECT_EQ(store_->Stats().committed_chunk_count, 2u);
+}
+
+TEST_F(ChunkStoreTest, UnknownAndSealedRunsTakeNothing) {
+  OpenWithRun("sealed");
+  ASSERT_TRUE(store_->CreateRun({"open", 0, {}}).ok());
+  ASSERT_TRUE(store_->SealRun("sealed").ok());
+  absl::Status status = Append({MakeTensor("nobody", 0, "a", 64)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Reason(status), "RUN_NOT_FOUND");
+
+  TestChunks chunks(1, 0, {MakeTensor("open", 0, "a", 64)});
+  chunks.Add(2, 0, {MakeTensor("sealed", 0, "a", 64)});
+  status = store_->Append(chunks.span());
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Reason(status), "RUN_SEALED");
+  EXPECT_THAT(ScanKeys("open"), IsEmpty());
+  EXPECT_EQ(store_->Stats().segment_count, 0u);
+}
+
+TEST_F(ChunkStoreTest, RunsAreMadeSealedListedAndKept) {
+  Open();
+  RunSpec spec{"b", 0, {{"model", "tiny"}, {"dtype", "bf16"}}};
+  ASSERT_TRUE(store_->CreateRun(spec).ok());
+  EXPECT_EQ(Reason(store_->CreateRun(spec).status()), "RUN_EXISTS");
+  EXPECT_EQ(Reason(store_->CreateRun({"", 0, {}}).status()), "NAME_INVALID");
+  ASSERT_TRUE(store_->CreateRun({"a", 2, {}}).ok());
+  ASSERT_TRUE(store_->CreateRun({"c", 0, {}}).ok());
+  ASSERT_TRUE(store_->SetWorldSize("b", 8).ok());
+  EXPECT_FALSE(store_->SetWorldSize("b", 4).ok());
+  ASSERT_TRUE(store_->SealRun("b").ok());
+  const auto sealed = store_->SealRun("b");
+  ASSERT_TRUE(sealed.ok());
+  ASSERT_TRUE(store_->AddDropped("b", 3).ok());
+  ASSERT_TRUE(store_->AddDropped("b", 4).ok());
+  Drop();
+  Open();
+  const auto run = store_->GetRun("b");
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->id, sealed->id);
+  EXPECT_TRUE(run->sealed);
+  EXPECT_EQ(run->seal_time_ns, sealed->seal_time_ns);
+  EXPECT_GT(run->create_time_ns, 0);
+  EXPECT_EQ(run->spec.labels, spec.labels);
+  EXPECT_EQ(run->spec.world_size, 8);
+  EXPECT_EQ(run->counters.dropped_count, 7u);
+  EXPECT_THAT(*store_->ListRuns("", 10), SizeIs(3));
+  const auto page = *store_->ListRuns("a", 1);
+  ASSERT_THAT(page, SizeIs(1));
+  EXPECT_EQ(page[0].spec.name, "b");
+  EXPECT_EQ(Reason(store_->GetRun("d").status()), "RUN_NOT_FOUND");
+  EXPECT_EQ(store_->Stats().run_count, 3u);
+}
+
+TEST_F(ChunkStoreTest, StreamsOfASealedRunAreForgotten) {
+  OpenWithRun("r");
+  ASSERT_TRUE(Append(TestChunks(5, 0, {MakeTensor("r", 0, "a", 64)})).ok());
+  EXPECT_EQ(*store_->CommittedChunkCount(5), 1u);
+  ASSERT_TRUE(store_->SealRun("r").ok());
+  EXPECT_EQ(*store_->CommittedChunkCount(5), 0u);
+}
+
+TEST_F(ChunkStoreTest, FullSegmentIsFollowedByTheNext) {
+  options_.segment_bytes_max = 64 << 10;
+  OpenWithRun("r");
+  std::vector<TestTensor> tensors;
+  for (int i = 0; i < 10; ++i) {
+    tensors.push_back(MakeTensor("r", i, "op", 30000, i + 1));
+    ASSERT_TRUE(Append({tensors.back()}).ok());
+  }
+  EXPECT_EQ(store_->Stats().segment_count, 5u);
+  for (const TestTensor& tensor : tensors) ExpectStored(tensor);
+  ASSERT_TRUE(store_->Close().ok());
+  Open();
+  EXPECT_EQ(store_->Stats().recovered_frame_count, 0u);
+  EXPECT_EQ(store_->Stats().segment_count, 5u);
+  for (const TestTensor& tensor : tensors) ExpectStored(tensor);
+}
+
+TEST_F(ChunkStoreTest, SecondOpenOfAStoreInUseIsRefused) {
+  Open();
+  const auto second = ChunkStore::Open(options_, Env::Posix());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  Drop();
+  Open();
+}
+
+TEST_F(ChunkStoreTest, ClosedStoreTakesNothing) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->Close().ok());
+  EXPECT_FALSE(Append({MakeTensor("r", 0, "a", 64)}).ok());
+}
+
+TEST_F(ChunkStoreTest, ParentDirectoryMustExist) {
+  options_.directory = dir_ / "missing/store";
+  EXPECT_EQ(TryOpen().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ChunkStoreTest, SegmentsWithoutAnIndexAreNoStore) {
+  OpenWithRun("r");
+  ASSERT_TRUE(Append({MakeTensor("r", 0, "a", 64)}).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  std::filesystem::remove_all(options_.directory + "/index");
+  EXPECT_EQ(TryOpen().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(std::filesystem::exists(SegmentPath(1)));
+}
+
+TEST_F(ChunkStoreTest, ComparisonsKeepDocumentsAndRows) {
+  Open();
+  EXPECT_EQ(*store_->CreateComparison("one"), 1u);
+  EXPECT_EQ(*store_->CreateComparison("two"), 2u);
+  const std::vector<std::string> rows = {"r0", std::string("r\0 1", 4), ""};
+  ASSERT_TRUE(store_->PutComparisonRows(1, 10, rows).ok());
+  ASSERT_TRUE(store_->PutComparison(1, "one, done").ok());
+  Drop();
+  Open();
+  EXPECT_EQ(*store_->GetComparison(1), "one, done");
+  EXPECT_THAT(*store_->GetComparisonRows(1, 0, 10),
+              ElementsAre(rows[0], rows[1], rows[2]));
+  EXPECT_THAT(*store_->GetComparisonRows(1, 11, 1), ElementsAre(rows[1]));
+  EXPECT_THAT(*store_->GetComparisonRows(2, 0, 10), IsEmpty());
+  EXPECT_THAT(*store_->ListComparisons(1, 10),
+              ElementsAre(std::pair<uint64_t, std::string>(2, "two")));
+  ASSERT_TRUE(store_->DeleteComparison(1).ok());
+  EXPECT_EQ(Reason(store_->GetComparison(1).status()), "COMPARISON_NOT_FOUND");
+  EXPECT_FALSE(store_->GetComparisonRows(1, 0, 10).ok());
+  EXPECT_FALSE(store_->PutComparison(1, "x").ok());
+  EXPECT_FALSE(store_->PutComparisonRows(1, 0, rows).ok());
+  EXPECT_FALSE(store_->DeleteComparison(1).ok());
+  EXPECT_EQ(*store_->CreateComparison("three"), 3u);
+}
+
+TEST_F(ChunkStoreTest, ReadersGoOnWhileChunksAreAppended) {
+  options_.segment_bytes_max = 256 << 10;
+  OpenWithRun("r");
+  ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 5000, 1)}).ok());
+  std::thread writer([this] {
+    for (int i = 1; i < 100; ++i) {
+      ASSERT_TRUE(Append({MakeTensor("r", i, "op", 5000, i + 1)}).ok());
+    }
+  });
+  size_t seen = 0;
+  while (seen < 100) {
+    const std::vector<TensorKey> keys = ScanKeys("r");
+    ASSERT_GE(keys.size(), seen);
+    seen = keys.size();
+    ExpectStored(MakeTensor("r", keys.back().token, "op", 5000,
+                            static_cast<uint32_t>(keys.back().token) + 1));
+    ASSERT_EQ(store_->ListCoordinates("r", {})->size() >= seen, true);
+  }
+  writer.join();
+}
+
+}  // namespace
+}  // namespace msitd::storage

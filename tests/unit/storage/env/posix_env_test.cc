@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+
+#include "protos/base/aligned_buffer.h"
+#include "storage/env/directory_lock.h"
+#include "storage/env/env.h"
+#include "tests/support/temp_dir.h"
+
+namespace msitd::storage {
+namespace {
+
+using msitd::testing::TempDir;
+using ::testing::UnorderedElementsAre;
+
+AlignedBuffer Filled(uint64_t bytes, int value) {
+  AlignedBuffer buffer(bytes);
+  std::memset(buffer.data(), value, buffer.size());
+  return buffer;
+}
+
+// Whether O_DIRECT is asked for makes no difference that can be seen, on disk
+// or in memory.
+class PosixEnvTest : public ::testing::TestWithParam<std::pair<bool, bool>> {
+ protected:
+  TempDir dir_ = GetParam().first ? TempDir() : TempDir::InMemory();
+  const bool direct_ = GetParam().second;
+  Env& env_ = Env::Posix();
+};
+
+TEST_P(PosixEnvTest, PiecesAreWrittenOneBehindTheOther) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const AlignedBuffer a = Filled(4096, 1);
+  const AlignedBuffer b = Filled(8192, 2);
+  const std::array<std::span<const std::byte>, 3> pieces = {
+      a.span(), {}, b.span()};
+  ASSERT_TRUE((*file)->Write(4096, pieces).ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(*(*file)->Size(), 4096u * 4);
+
+  auto reader = env_.OpenForRead(dir_ / "file", direct_);
+  ASSERT_TRUE(reader.ok());
+  AlignedBuffer out(5 * 4096);
+  EXPECT_EQ(*(*reader)->Read(0, out.span()), 4096u * 4);
+  EXPECT_EQ(out.data()[0], std::byte{0});
+  EXPECT_EQ(out.data()[4096], std::byte{1});
+  EXPECT_EQ(out.data()[8192], std::byte{2});
+  EXPECT_EQ(out.data()[4 * 4096 - 1], std::byte{2});
+  EXPECT_EQ(*(*reader)->Read(1 << 20, out.span()), 0u);
+}
+
+TEST_P(PosixEnvTest, ManyPiecesAreOneWrite) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok());
+  std::vector<AlignedBuffer> buffers;
+  std::vector<std::span<const std::byte>> pieces;
+  for (int i = 0; i < 200; ++i) {
+    buffers.push_back(Filled(4096, i));
+    pieces.push_back(buffers.back().span());
+  }
+  ASSERT_TRUE((*file)->Write(0, pieces).ok());
+  AlignedBuffer out(200 * 4096);
+  ASSERT_EQ(*(*file)->Read(0, out.span()), out.size());
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(out.data()[i * 4096 + 4095], std::byte(i));
+  }
+}
+
+TEST_P(PosixEnvTest, PreallocationKeepsTheSizeAndTruncationCuts) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Preallocate(1 << 20).ok());
+  EXPECT_EQ(*(*file)->Size(), 0u);
+  const AlignedBuffer a = Filled(8192, 3);
+  const std::array<std::span<const std::byte>, 1> pieces = {a.span()};
+  ASSERT_TRUE((*file)->Write(0, pieces).ok());
+  ASSERT_TRUE((*file)->Truncate(4096).ok());
+  EXPECT_EQ(*(*file)->Size(), 4096u);
+}
+
+TEST_P(PosixEnvTest, FileThatEndsBetweenPagesIsReadToItsEnd) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok());
+  const AlignedBuffer a = Filled(8192, 4);
+  const std::array<std::span<const std::byte>, 1> pieces = {a.span()};
+  ASSERT_TRUE((*file)->Write(0, pieces).ok());
+  ASSERT_TRUE((*file)->Truncate(5000).ok());
+  AlignedBuffer out(16384);
+  EXPECT_EQ(*(*file)->Read(0, out.span()), 5000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PosixEnvTest,
+    ::testing::Values(std::pair(true, true), std::pair(true, false),
+                      std::pair(false, true), std::pair(false, false)),
+    [](const auto& info) {
+      return std::string(info.param.first ? "Disk" : "Memory") +
+             (info.param.second ? "Direct" : "Buffered");
+    });
+
+TEST(PosixEnvDirectoryTest, FilesAreMadeListedAndRemoved) {
+  Env& env = Env::Posix();
+  const TempDir dir;
+  const std::string sub = dir / "sub";
+  ASSERT_TRUE(env.CreateDirectory(sub).ok());
+  ASSERT_TRUE(env.CreateDirectory(sub).ok());
+  ASSERT_TRUE(env.CreateDirectory(sub + "/trailing/").ok());
+  ASSERT_TRUE(env.Create(sub + "/a", false).ok());
+  EXPECT_EQ(env.Create(sub + "/a", false).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(env.CreateDirectory(sub + "/a").code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(*env.List(sub), UnorderedElementsAre("a", "trailing"));
+  ASSERT_TRUE(env.Remove(sub + "/a").ok());
+  EXPECT_EQ(env.Remove(sub + "/a").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(env.OpenForRead(sub + "/a", true).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(env.List(dir / "none").status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_GT(*env.FreeBytes(sub), 0u);
+  EXPECT_GT(env.NowNs(), int64_t{1'600'000'000'000'000'000});
+}
+
+TEST(DirectoryLockTest, OneWriterOrManyReaders) {
+  using Mode = DirectoryLock::Mode;
+  const TempDir dir;
+  EXPECT_EQ(DirectoryLock::Acquire(dir.path(), Mode::kShared).status().code(),
+            absl::StatusCode::kNotFound);
+  {
+    const auto writer = DirectoryLock::Acquire(dir.path(), Mode::kExclusive);
+    ASSERT_TRUE(writer.ok());
+    for (const Mode mode : {Mode::kExclusive, Mode::kShared}) {
+      EXPECT_EQ(DirectoryLock::Acquire(dir.path(), mode).status().code(),
+                absl::StatusCode::kFailedPrecondition);
+    }
+  }
+  const auto reader = DirectoryLock::Acquire(dir.path(), Mode::kShared);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_TRUE(DirectoryLock::Acquire(dir.path(), Mode::kShared).ok());
+  EXPECT_FALSE(DirectoryLock::Acquire(dir.path(), Mode::kExclusive).ok());
+}
+
+}  // namespace
+}  // namespace msitd::storage

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <tuple>
+
+#include "storage/index/byte_codec.h"
+#include "storage/index/index_key.h"
+#include "storage/index/index_value.h"
+
+namespace msitd::storage {
+namespace {
+
+std::string Hex(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    out += kDigits[static_cast<uint8_t>(byte) >> 4];
+    out += kDigits[static_cast<uint8_t>(byte) & 15];
+  }
+  return out;
+}
+
+IndexValue ExampleValue() {
+  IndexValue value;
+  value.dtype = DType::kFloat32;
+  value.dims = {2, 300};
+  value.tensor_bytes = 2400;
+  value.sequence = 5;
+  value.segment_id = 1;
+  value.offset = 8192;
+  value.hash = {0x1111111111111111, 0x2222222222222222};
+  value.summary.count = 600;
+  value.summary.nan_count = 1;
+  value.summary.min = -1;
+  value.summary.max = 2;
+  value.summary.sum = 0.5;
+  value.summary.l1 = 4;
+  value.summary.sum_squares = 8;
+  value.summary.sum_squares_exponent = -1;
+  return value;
+}
+
+// docs/format/index.md, "Example".
+constexpr char kExampleKey[] =
+    "00000001000002000000030000000007000000040000000002000000"
+    "05000000";
+constexpr char kExampleValue[] =
+    "010c010202ac02e012050180401111111111111111222222222222"
+    "2222d804010000"
+    "00000000000000f0bf0000000000000040000000000000e03f00000000000010400000"
+    "00000000204001";
+
+TEST(IndexFormatTest, KeyAndValueHaveTheBytesOfTheDocument) {
+  const IndexKey key{1, 2, 3, 7, 4, 0, Io::kOutput, 5, 0};
+  EXPECT_EQ(Hex(View(EncodeIndexKey(key))), kExampleKey);
+  std::string bytes;
+  EncodeIndexValue(ExampleValue(), bytes);
+  EXPECT_EQ(Hex(bytes), kExampleValue);
+}
+
+TEST(IndexFormatTest, KeysSortAsTheirFieldsDo) {
+  std::mt19937 random(7);
+  const auto pick = [&random](uint64_t max) -> uint64_t {
+    const uint64_t choices[] = {0, 1, 2, 255, 256, max / 2, max - 1, max};
+    return std::min(choices[random() % 8], max);
+  };
+  const auto fields = [](const IndexKey& key) {
+    return std::tuple(key.run, key.rank, key.device, key.token, key.op,
+                      key.call, key.io, key.index, key.part);
+  };
+  std::vector<IndexKey> keys;
+  constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
+  for (int i = 0; i < 300; ++i) {
+    IndexKey key;
+    key.run = static_cast<uint32_t>(pick(kMax32));
+    key.rank = static_cast<uint32_t>(pick(kRankMax));
+    key.device = static_cast<uint32_t>(pick(kMax32));
+    key.token = pick(kTokenMax);
+    key.op = static_cast<uint32_t>(pick(kMax32));
+    key.call = static_cast<uint32_t>(pick(kCallMax));
+    key.io = static_cast<Io>(pick(kIoCount - 1));
+    key.index = static_cast<uint32_t>(pick(kMax32));
+    key.part = static_cast<uint32_t>(pick((1 << 24) - 1));
+    EXPECT_EQ(DecodeIndexKey(View(EncodeIndexKey(key))), key);
+    keys.push_back(key);
+  }
+  for (const IndexKey& a : keys) {
+    for (const IndexKey& b : keys) {
+      EXPECT_EQ(View(EncodeIndexKey(a)) < View(EncodeIndexKey(b)),
+                fields(a) < fields(b));
+    }
+  }
+  EXPECT_FALSE(DecodeIndexKey("short").has_value());
+  EXPECT_FALSE(DecodeIndexKey(std::string(33, 'x')).has_value());
+}
+
+TEST(IndexFormatTest, ValueComesBackAsItWas) {
+  const IndexValue value = ExampleValue();
+  std::string bytes;
+  EncodeIndexValue(value, bytes);
+  IndexValue out;
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_TRUE(out.SameTensor(value));
+  EXPECT_EQ(out.sequence, value.sequence);
+  EXPECT_EQ(out.segment_id, value.segment_id);
+  EXPECT_EQ(out.offset, value.offset);
+  EXPECT_EQ(out.hash, value.hash);
+  EXPECT_EQ(out.summary, value.summary);
+  EXPECT_TRUE(out.has_bytes);
+
+  IndexValue extreme;
+  extreme.dtype = DType::kComplex128;
+  extreme.dims.assign(kDimsMax, std::numeric_limits<int64_t>::max());
+  extreme.tensor_bytes = kTensorBytesMax;
+  extreme.sequence = extreme.segment_id = extreme.offset =
+      std::numeric_limits<uint64_t>::max();
+  extreme.has_bytes = false;
+  extreme.summary.sum_squares_exponent = std::numeric_limits<int64_t>::min();
+  EncodeIndexValue(extreme, bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_TRUE(out.SameTensor(extreme));
+  EXPECT_EQ(out.offset, extreme.offset);
+  EXPECT_EQ(out.summary, extreme.summary);
+  EXPECT_FALSE(out.has_bytes);
+}
+
+// Every prefix, and the whole with a byte too many, is refused.
+template <typename Decode>
+void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
+  EXPECT_TRUE(decode(bytes));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode(bytes.substr(0, size))) << size;
+  }
+  EXPECT_FALSE(decode(bytes + "x"));
+  std::string other_version = bytes;
+  other_version[0] = 9;
+  EXPECT_FALSE(decode(other_version));
+}
+
+TEST(IndexFormatTest, DamagedValuesAreRefused) {
+  std::string bytes;
+  EncodeIndexValue(ExampleValue(), bytes);
+  ExpectOnlyWhole(bytes, [](const std::string& in) {
+    IndexValue out;
+    return DecodeIndexValue(in, out);
+  });
+  RunInfo run;
+  run.id = RunId{300};
+  run.spec = {"", 8, {{"a", "b"}, {"c", ""}}};
+  run.create_time_ns = 1;
+  run.seal_time_ns = -5;
+  run.sealed = true;
+  ExpectOnlyWhole(EncodeRun(run), [](const std::string& in) {
+    RunInfo out;
+    return DecodeRun(in, out);
+  });
+  RunInfo decoded;
+  ASSERT_TRUE(DecodeRun(EncodeRun(run), decoded));
+  EXPECT_EQ(decoded.id, run.id);
+  EXPECT_EQ(decoded.spec.labels, run.spec.labels);
+  EXPECT_EQ(decoded.spec.world_size, 8);
+  EXPECT_EQ(decoded.seal_time_ns, -5);
+  EXPECT_TRUE(decoded.sealed);
+  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0}),
+                  [](const std::string& in) {
+                    RunCounters out;
+                    return DecodeCounters(in, out);
+                  });
+  ExpectOnlyWhole(EncodePosition({1, 1 << 20, 300}), [](const std::string& in) {
+    LogPosition out;
+    return DecodePosition(in, out);
+  });
+  ExpectOnlyWhole(EncodeStream({700, 3}), [](const std::string& in) {
+    StreamState out;
+    return DecodeStream(in, out);
+  });
+  ExpectOnlyWhole(EncodeStoreId(5), [](const std::string& in) {
+    uint64_t out = 0;
+    return DecodeStoreId(in, out);
+  });
+}
+
+TEST(ByteCodecTest, NumbersComeBackAtTheirBounds) {
+  constexpr int64_t kSigned[] = {0,
+                                 1,
+                                 -1,
+                                 63,
+                                 -64,
+                                 64,
+                                 std::numeric_limits<int64_t>::max(),
+                                 std::numeric_limits<int64_t>::min()};
+  constexpr uint64_t kUnsigned[] = {
+      0, 127, 128, 16383, 16384, std::numeric_limits<uint64_t>::max()};
+  std::string bytes;
+  ByteWriter writer(bytes);
+  for (const int64_t value : kSigned) writer.PutSigned(value);
+  for (const uint64_t value : kUnsigned) writer.PutVarint(value);
+  writer.PutText("text");
+  ByteReader reader(bytes);
+  for (const int64_t value : kSigned) EXPECT_EQ(reader.GetSigned(), value);
+  for (const uint64_t value : kUnsigned) EXPECT_EQ(reader.GetVarint(), value);
+  EXPECT_EQ(reader.GetText(), "text");
+  EXPECT_TRUE(reader.done());
+  EXPECT_EQ(reader.GetByte(), 0);
+  EXPECT_FALSE(reader.ok());
+}
+
+TEST(ByteCodecTest, VarintWithoutEndAndTextBeyondTheEndAreRefused) {
+  ByteReader endless(
+      std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff"
+                       "\xff\xff\xff"));
+  EXPECT_EQ(endless.GetVarint(), 0u);
+  EXPECT_FALSE(endless.ok());
+  ByteReader beyond(std::string_view("\x05text"));
+  EXPECT_EQ(beyond.GetText(), "");
+  EXPECT_FALSE(beyond.ok());
+}
+
+}  // namespace
+}  // namespace msitd::storage

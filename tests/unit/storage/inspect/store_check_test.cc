@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/inspect/store_check.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "storage/inspect/inspect_command.h"
+#include "storage/inspect/store_dump.h"
+#include "tests/unit/storage/store_fixture.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+namespace fs = std::filesystem;
+
+class StoreCheckTest : public StoreTest {
+ protected:
+  struct Output {
+    InspectExit exit;
+    std::string out;
+    std::string err;
+  };
+
+  // Runs the command as the shell would.
+  Output Inspect(const std::string& verb) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const char* const argv[] = {"msitd-inspect", verb.c_str(), "--data-dir",
+                                options_.directory.c_str()};
+    const InspectExit exit = RunInspect(4, argv, out, err);
+    return {exit, out.str(), err.str()};
+  }
+
+  std::vector<StoreProblem> Check() {
+    std::vector<StoreProblem> problems;
+    auto store = StoreView::Open(options_.directory, Env::Posix());
+    EXPECT_TRUE(store.ok()) << store.status();
+    if (!store.ok()) return problems;
+    const auto report = CheckStore(*store, [&](const StoreProblem& problem) {
+      problems.push_back(problem);
+    });
+    EXPECT_TRUE(report.ok()) << report.status();
+    if (report.ok()) report_ = *report;
+    return problems;
+  }
+
+  // Two segments; frames of the first: one chunk of two records of two pages
+  // each, then two chunks in one Append.
+  void Fill() {
+    options_.segment_bytes_max = 36 << 10;
+    OpenWithRun("r");
+    ASSERT_TRUE(Append({MakeTensor("r", 0, "a", 4096, 1),
+                        MakeTensor("r", 0, "b", 4096, 2)})
+                    .ok());
+    TestChunks chunks(kStream, next_chunk_++, {MakeTensor("r", 1, "c", 64, 3)});
+    chunks.Add(kStream, next_chunk_++, {MakeTensor("r", 1, "d", 9000, 4)});
+    ASSERT_TRUE(store_->Append(chunks.span()).ok());
+    ASSERT_TRUE(Append({MakeTensor("r", 2, "e", 0)}).ok());
+  }
+
+  void Flip(int number, uint64_t offset) {
+    std::fstream file(SegmentPath(number),
+                      std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const char byte = static_cast<char>(file.get());
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(static_cast<char>(~byte));
+  }
+
+  StoreCheckReport report_;
+};
+
+TEST_F(StoreCheckTest, SoundStoreHasNoProblems) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  EXPECT_THAT(Check(), IsEmpty());
+  EXPECT_EQ(report_.segment_count, 2u);
+  EXPECT_EQ(report_.frame_count, 4u);
+  EXPECT_EQ(report_.record_count, 5u);
+  EXPECT_EQ(report_.entry_count, 5u);
+  EXPECT_EQ(report_.payload_bytes, 4096u + 4096 + 64 + 9000);
+  EXPECT_EQ(report_.unindexed_frame_count, 0u);
+  EXPECT_EQ(report_.torn_count, 0u);
+  const Output output = Inspect("verify");
+  EXPECT_EQ(output.exit, InspectExit::kOk);
+  EXPECT_THAT(output.out, HasSubstr("frames=4"));
+  EXPECT_THAT(output.out, HasSubstr("problems=0"));
+}
+
+TEST_F(StoreCheckTest, CrashedStoreHasNoProblems) {
+  Fill();
+  Drop();
+  EXPECT_THAT(Check(), IsEmpty());
+  EXPECT_EQ(report_.unindexed_frame_count, 4u);
+  EXPECT_EQ(report_.entry_count, 0u);
+}
+
+TEST_F(StoreCheckTest, InspectionWritesNothing) {
+  Fill();
+  Drop();
+  const auto files = [this] {
+    std::set<std::string> out;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(options_.directory)) {
+      const auto size = entry.is_regular_file() ? entry.file_size() : 0;
+      out.insert(fmt::format("{} {}", entry.path().string(), size));
+    }
+    return out;
+  };
+  const auto before = files();
+  EXPECT_EQ(Inspect("verify").exit, InspectExit::kOk);
+  EXPECT_EQ(Inspect("dump").exit, InspectExit::kOk);
+  EXPECT_EQ(Inspect("runs").exit, InspectExit::kOk);
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(StoreCheckTest, RottenPayloadIsNamedByFileAndOffset) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  Flip(1, 4096 + 4096 + 4096 + 7);
+  const auto problems = Check();
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].file, SegmentPath(1));
+  EXPECT_EQ(problems[0].offset, 4096u + 4096 + 4096);
+  EXPECT_THAT(problems[0].what, HasSubstr("op b"));
+  const Output output = Inspect("verify");
+  EXPECT_EQ(output.exit, InspectExit::kProblems);
+  EXPECT_THAT(output.out, HasSubstr("offset=12288"));
+}
+
+TEST_F(StoreCheckTest, RottenHeadIsReportedWithTheTensorsItTookAlong) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  // The head of "c": its neighbour "d" was written by the same Append.
+  Flip(1, 4096 + 3 * 4096 + 1);
+  const auto problems = Check();
+  ASSERT_THAT(problems, SizeIs(2));
+  EXPECT_EQ(problems[0].offset, 4u * 4096);
+  EXPECT_THAT(problems[1].what, HasSubstr("/ops/c/"));
+}
+
+TEST_F(StoreCheckTest, RotInTheLastAppendOfAClosedStoreIsNoTornTail) {
+  OpenWithRun("r");
+  TestChunks chunks(1, 0, {MakeTensor("r", 0, "a", 64)});
+  chunks.Add(1, 1, {MakeTensor("r", 0, "b", 64)});
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  Flip(1, 4096);
+  EXPECT_THAT(Check(), SizeIs(2));
+}
+
+TEST_F(StoreCheckTest, MissingSegmentIsAProblemOfEachTensorInIt) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  fs::remove(SegmentPath(1));
+  EXPECT_THAT(Check(), SizeIs(4));
+}
+
+TEST_F(StoreCheckTest, ForeignAndHeadlessSegmentsAreProblems) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  fs::copy(SegmentPath(1), SegmentPath(9));
+  Flip(2, 10);
+  const auto problems = Check();
+  ASSERT_THAT(problems, SizeIs(2));
+  EXPECT_EQ(problems[0].file, SegmentPath(2));
+  EXPECT_EQ(problems[1].file, SegmentPath(9));
+}
+
+TEST_F(StoreCheckTest, DumpHasALineForEachFrameAndRecord) {
+  Fill();
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  const Output output = Inspect("dump");
+  EXPECT_EQ(output.exit, InspectExit::kOk);
+  EXPECT_EQ(std::count(output.out.begin(), output.out.end(), '\n'), 2 + 4 + 5);
+  EXPECT_THAT(output.out, HasSubstr("record offset=8192 bytes=4096 dtype=uint8 "
+                                    "shape=[4096] tensor_bytes=4096"));
+  EXPECT_THAT(output.out, HasSubstr("runs/r/ranks/0/devices/cpu:0/tokens/2/"
+                                    "ops/e/calls/0/output/0"));
+}
+
+TEST_F(StoreCheckTest, RunsAreListedWithTheirCounters) {
+  Fill();
+  ASSERT_TRUE(store_->SealRun("r").ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  const Output output = Inspect("runs");
+  EXPECT_EQ(output.exit, InspectExit::kOk);
+  EXPECT_THAT(output.out, HasSubstr("run r id=1 state=sealed"));
+  EXPECT_THAT(output.out, HasSubstr("tensors=5"));
+}
+
+TEST_F(StoreCheckTest, ExitCodesTellUsageFromAStoreThatCannotBeOpened) {
+  EXPECT_EQ(Inspect("verify").exit, InspectExit::kCannotOpen);
+  EXPECT_EQ(Inspect("nonsense").exit, InspectExit::kUsage);
+  EXPECT_EQ(Inspect("--help").exit, InspectExit::kOk);
+  Open();
+  const Output busy = Inspect("verify");
+  EXPECT_EQ(busy.exit, InspectExit::kCannotOpen);
+  EXPECT_THAT(busy.err, HasSubstr("in use"));
+}
+
+}  // namespace
+}  // namespace msitd::storage

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/segment/segment_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+#include "tests/support/fault_env.h"
+#include "tests/support/temp_dir.h"
+
+namespace msitd::storage {
+namespace {
+
+using msitd::testing::FaultEnv;
+using msitd::testing::TempDir;
+
+constexpr uint64_t kFileBytes = 3 * 4096;
+constexpr int kFileCount =
+    static_cast<int>(SegmentReader::kOpenSegmentsMax) + 9;
+
+// More files than are kept open, each full of its number.
+class SegmentReaderTest : public ::testing::Test {
+ protected:
+  SegmentReaderTest() {
+    AlignedBuffer content(kFileBytes);
+    const std::array<std::span<const std::byte>, 1> pieces = {content.span()};
+    for (int i = 1; i <= kFileCount; ++i) {
+      std::memset(content.data(), i, content.size());
+      const auto file = *env_.Create(
+          dir_ / SegmentFileName(SegmentId(static_cast<uint64_t>(i))), false);
+      EXPECT_TRUE(file->Write(0, pieces).ok());
+    }
+  }
+
+  static PartLocation Part(int number, uint64_t offset, uint64_t bytes) {
+    const std::vector<std::byte> content(bytes, std::byte(number));
+    return {SegmentId(static_cast<uint64_t>(number)), offset, bytes,
+            chunk::HashBytes(content)};
+  }
+
+  TempDir dir_ = TempDir::InMemory();
+  FaultEnv env_{Env::Posix()};
+  SegmentReader reader_{env_, dir_.path(), /*direct=*/true};
+};
+
+TEST_F(SegmentReaderTest, PartsAnywhereInTheFileAreRead) {
+  AlignedBuffer buffer;
+  for (const auto& [offset, bytes] : {std::pair<uint64_t, uint64_t>{0, 1},
+                                      {64, 100},
+                                      {4032, 128},
+                                      {4096, 8192},
+                                      {0, kFileBytes},
+                                      {kFileBytes - 1, 1},
+                                      {77, 0}}) {
+    const auto read = reader_.Read(Part(1, offset, bytes), buffer);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->size(), bytes);
+  }
+  EXPECT_GE(buffer.size(), kFileBytes);
+}
+
+TEST_F(SegmentReaderTest, BytesThatAreNotThoseOfTheHashAreDataLoss) {
+  AlignedBuffer buffer;
+  PartLocation part = Part(1, 64, 100);
+  part.hash = Part(2, 64, 100).hash;
+  for (const PartLocation& bad :
+       {part, Part(1, kFileBytes - 10, 20), Part(1, 1 << 20, 20),
+        PartLocation{SegmentId{1}, 0, kPartBytes + 1, {}}}) {
+    const auto read = reader_.Read(bad, buffer);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(Reason(read.status()), "FRAME_CORRUPT");
+  }
+}
+
+TEST_F(SegmentReaderTest, MissingSegmentHasExpiredAndADiskErrorIsNone) {
+  AlignedBuffer buffer;
+  const auto read = reader_.Read(Part(200, 0, 10), buffer);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Reason(read.status()), "TENSOR_EXPIRED");
+  env_.FailAt(1, absl::UnavailableError("broken"), true);
+  EXPECT_EQ(reader_.Read(Part(1, 0, 10), buffer).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(SegmentReaderTest, FilesReadLastStayOpen) {
+  AlignedBuffer buffer;
+  for (int i = 1; i <= kFileCount; ++i) {
+    ASSERT_TRUE(reader_.Read(Part(i, 0, 10), buffer).ok());
+  }
+  const auto operations_of = [&](int number) {
+    env_.FailAt(0, {}, false);
+    EXPECT_TRUE(reader_.Read(Part(number, 0, 10), buffer).ok());
+    return env_.operation_count();
+  };
+  EXPECT_EQ(operations_of(kFileCount), 1u);
+  EXPECT_EQ(operations_of(1), 2u);
+  EXPECT_EQ(operations_of(1), 1u);
+  reader_.Forget(SegmentId{1});
+  EXPECT_EQ(operations_of(1), 2u);
+}
+
+TEST_F(SegmentReaderTest, ThreadsMayReadAndForgetAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      AlignedBuffer buffer;
+      for (int i = 0; i < 300; ++i) {
+        const int number = 1 + (i * 7 + t * 13) % kFileCount;
+        const auto read = reader_.Read(Part(number, 64 * i % 4096, 50), buffer);
+        EXPECT_TRUE(read.ok()) << read.status();
+        if (i % 10 == t) {
+          reader_.Forget(SegmentId(static_cast<uint64_t>(number)));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace msitd::storage
