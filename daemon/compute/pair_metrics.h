@@ -45,7 +45,8 @@ struct PairMetrics {
   // A metric that is not defined for the pair is absent.
   std::optional<double> values[kMetricCount];
   // Where max |t - g| is, as an index into the flattened tensors, and both
-  // values there. Void if kMaxAbs is absent.
+  // values there. Void if kMaxAbs is absent or 0. A complex element counts
+  // twice.
   uint64_t max_abs_index = 0;
   double max_abs_target = 0;
   double max_abs_golden = 0;

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "protos/base/dtype.h"
+
+// One element at a time: what the kernels use for blocks that they cannot take
+// at full speed.
+namespace msitd::compute {
+
+// The dtype whose elements the kernels see: the component of a complex one.
+constexpr DType ComponentOf(DType dtype) {
+  if (dtype == DType::kComplex64) return DType::kFloat32;
+  if (dtype == DType::kComplex128) return DType::kFloat64;
+  return dtype;
+}
+
+// True if every value is exact in float.
+constexpr bool FitsFloat(DType component) {
+  switch (component) {
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUint32:
+    case DType::kUint64:
+    case DType::kFloat64:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Writes `count` elements of `component`, which is not complex, as double.
+// Integers of 64 bits are rounded; a bool is 1 if any of its bits is set.
+void ToDouble(DType component, const std::byte* bytes, size_t count,
+              double* out);
+
+}  // namespace msitd::compute

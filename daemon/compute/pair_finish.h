@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/compute/pair_metrics.h"
+#include "daemon/compute/pair_state.h"
+
+namespace msitd::compute {
+
+// Returns the metrics of what `state` has seen.
+PairMetrics ToMetrics(const PairState& state);
+
+}  // namespace msitd::compute
