@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/comparison_job.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/compare/comparison_name.h"
+#include "google/protobuf/util/time_util.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+
+int64_t RowCount(const v1::Comparison& comparison) {
+  return comparison.pass_count() + comparison.fail_count() +
+         comparison.unmatched_count() + comparison.skipped_count();
+}
+
+ComparisonJob::ComparisonJob(storage::ChunkStore& store, uint64_t id,
+                             v1::Comparison comparison, ComparisonPlan plan)
+    : store_(store),
+      id_(id),
+      plan_(std::move(plan)),
+      working_(comparison),
+      shown_(std::move(comparison)) {}
+
+void ComparisonJob::Run() {
+  working_.set_state(v1::Comparison::RUNNING);
+  absl::Status status = StoreDocument();
+  if (status.ok()) {
+    Show(false);
+    status = ComparisonEngine(store_, plan_, *this).Run();
+  }
+  // Rows that cannot be stored must not be counted; Publish sees to that.
+  const absl::Status last = Publish();
+  End(status.ok() ? last : status);
+}
+
+void ComparisonJob::EndUnrun(StopCause cause) {
+  Stop(cause);
+  End(absl::CancelledError("cancelled"));
+}
+
+void ComparisonJob::Stop(StopCause cause) {
+  StopCause none = StopCause::kNone;
+  stop_cause_.compare_exchange_strong(none, cause, std::memory_order_relaxed);
+}
+
+absl::Status ComparisonJob::Erase() {
+  Stop(StopCause::kUser);
+  absl::Status status;
+  {
+    MutexLock lock(write_mu_);
+    if (!erased_) status = store_.DeleteComparison(id_);
+    erased_ = erased_ || status.ok();
+  }
+  Wake();
+  return status;
+}
+
+ComparisonView ComparisonJob::View() {
+  MutexLock lock(mu_);
+  return {shown_, version_};
+}
+
+bool ComparisonJob::AwaitEnd(Clock::time_point deadline) {
+  MutexLock lock(mu_);
+  while (!ended_) {
+    if (!end_.WaitUntil(mu_, deadline)) return ended_;
+  }
+  return true;
+}
+
+bool ComparisonJob::IsStored() {
+  MutexLock lock(mu_);
+  return stored_;
+}
+
+uint64_t ComparisonJob::AddWaiter(uint64_t version,
+                                  absl::AnyInvocable<void()> wake) {
+  {
+    MutexLock lock(mu_);
+    if (!ended_ && version_ <= version) {
+      waiters_.emplace(++last_waiter_, std::move(wake));
+      return last_waiter_;
+    }
+  }
+  wake();
+  return 0;
+}
+
+bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
+  MutexLock lock(mu_);
+  return waiters_.erase(waiter) == 1;
+}
+
+bool ComparisonJob::IsCancelled() {
+  return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone ||
+         !publish_status_.ok();
+}
+
+void ComparisonJob::OnTotal(uint64_t tensor_count) {
+  working_.set_total_count(static_cast<int64_t>(tensor_count));
+}
+
+void ComparisonJob::OnRead(uint64_t bytes) {
+  working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
+  // A pair of huge tensors must not keep back the rows before it. A failure is
+  // kept, and ends the comparison at the next question.
+  PublishIfDue().IgnoreError();
+}
+
+absl::Status ComparisonJob::OnRow(v1::ComparisonRow row) {
+  AccountRow(row, working_);
+  if (row.has_golden()) ++golden_row_count_;
+  // The run may have grown since it was counted.
+  working_.set_total_count(std::max(working_.total_count(), golden_row_count_));
+  pending_rows_.push_back(row.SerializeAsString());
+  return PublishIfDue();
+}
+
+absl::Status ComparisonJob::PublishIfDue() {
+  MSITD_RETURN_IF_ERROR(publish_status_);
+  if (pending_rows_.size() < kRowsPerBatch &&
+      Clock::now() - publish_time_ < kPublishInterval) {
+    return absl::OkStatus();
+  }
+  return Publish();
+}
+
+absl::Status ComparisonJob::Publish() {
+  MSITD_RETURN_IF_ERROR(publish_status_);
+  absl::Status status = StoreRows();
+  if (status.ok() && Clock::now() - document_time_ >= kDocumentInterval) {
+    status = StoreDocument();
+  }
+  if (!status.ok()) {
+    MutexLock lock(mu_);
+    working_ = shown_;
+    publish_status_ = Annotate(status, "store rows");
+    return publish_status_;
+  }
+  publish_time_ = Clock::now();
+  Show(false);
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonJob::StoreRows() {
+  if (pending_rows_.empty()) return absl::OkStatus();
+  const uint64_t first_row = RowCount(working_) - pending_rows_.size();
+  {
+    MutexLock lock(write_mu_);
+    if (!erased_) {
+      MSITD_RETURN_IF_ERROR(
+          store_.PutComparisonRows(id_, first_row, pending_rows_));
+    }
+  }
+  pending_rows_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonJob::StoreDocument() {
+  document_time_ = Clock::now();
+  MutexLock lock(write_mu_);
+  if (erased_) return absl::OkStatus();
+  return store_.PutComparison(id_, working_.SerializeAsString());
+}
+
+void ComparisonJob::End(const absl::Status& status) {
+  const StopCause cause = stop_cause_.load(std::memory_order_relaxed);
+  if (status.ok()) {
+    working_.set_state(v1::Comparison::DONE);
+    // Tensors that the count took for whole, or that went meanwhile.
+    working_.set_total_count(golden_row_count_);
+  } else if (absl::IsCancelled(status) && cause == StopCause::kUser) {
+    working_.set_state(v1::Comparison::CANCELLED);
+  } else {
+    working_.set_state(v1::Comparison::FAILED);
+    const bool stopped = absl::IsCancelled(status) && publish_status_.ok();
+    const absl::Status& error = publish_status_.ok() ? status : publish_status_;
+    working_.set_error(stopped ? kDaemonStopped : std::string(Message(error)));
+  }
+  *working_.mutable_end_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+  if (const absl::Status stored = StoreDocument(); !stored.ok()) {
+    spdlog::error(
+        "compare: the end of {} was not stored, a restart will call "
+        "it failed: {}",
+        FormatComparisonName(id_), Message(stored));
+  } else {
+    MutexLock lock(mu_);
+    stored_ = true;
+  }
+  Show(true);
+}
+
+void ComparisonJob::Show(bool ended) {
+  {
+    MutexLock lock(mu_);
+    shown_ = working_;
+    ended_ = ended_ || ended;
+    if (ended_) end_.NotifyAll();
+  }
+  Wake();
+}
+
+void ComparisonJob::Wake() {
+  std::map<uint64_t, absl::AnyInvocable<void()>> waiters;
+  {
+    MutexLock lock(mu_);
+    ++version_;
+    waiters.swap(waiters_);
+  }
+  for (auto& [number, wake] : waiters) wake();
+}
+
+}  // namespace msitd::compare

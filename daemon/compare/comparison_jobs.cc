@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/comparison_jobs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "daemon/compare/comparison_name.h"
+#include "google/protobuf/util/time_util.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// Documents that are looked through at a time after a restart.
+constexpr size_t kListedAtATime = 256;
+
+bool HasEnded(const v1::Comparison& comparison) {
+  return comparison.state() != v1::Comparison::PENDING &&
+         comparison.state() != v1::Comparison::RUNNING;
+}
+
+absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
+  v1::Comparison comparison;
+  if (!comparison.ParseFromString(document)) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "comparison {}: its record cannot be read",
+                      FormatComparisonName(id));
+  }
+  comparison.set_name(FormatComparisonName(id));
+  return comparison;
+}
+
+absl::Status NotServing() {
+  return WithReason(absl::UnavailableError("the daemon is going down"),
+                    "NOT_SERVING");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
+    storage::ChunkStore& store, const Options& options) {
+  MSITD_CHECK(options.active_max > 0 && options.waiting_max >= 0);
+  std::unique_ptr<ComparisonJobs> jobs(new ComparisonJobs(store, options));
+  MSITD_RETURN_IF_ERROR(jobs->FailUnfinished());
+  for (int i = 0; i < options.active_max; ++i) {
+    jobs->threads_.emplace_back([&jobs = *jobs] { jobs.Work(); });
+  }
+  return jobs;
+}
+
+ComparisonJobs::~ComparisonJobs() { Stop(); }
+
+absl::Status ComparisonJobs::FailUnfinished() {
+  uint64_t after = 0;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const auto documents,
+                           store_.ListComparisons(after, kListedAtATime));
+    if (documents.empty()) return absl::OkStatus();
+    for (const auto& [id, document] : documents) {
+      after = id;
+      auto comparison = Parse(id, document);
+      if (!comparison.ok() || HasEnded(*comparison)) continue;
+      comparison->set_state(v1::Comparison::FAILED);
+      comparison->set_error(kDaemonStopped);
+      *comparison->mutable_end_time() =
+          google::protobuf::util::TimeUtil::GetCurrentTime();
+      MSITD_RETURN_IF_ERROR(
+          store_.PutComparison(id, comparison->SerializeAsString()));
+    }
+  }
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
+    const v1::Comparison& request, ComparisonPlan plan) {
+  for (const std::string& run : {plan.golden_run, plan.target_run}) {
+    MSITD_RETURN_IF_ERROR(store_.GetRun(run).status());
+  }
+  v1::Comparison comparison;
+  comparison.set_golden_run(plan.golden_run);
+  comparison.set_target_run(plan.target_run);
+  if (request.has_filter()) *comparison.mutable_filter() = request.filter();
+  if (request.has_policy()) *comparison.mutable_policy() = request.policy();
+  comparison.set_state(v1::Comparison::PENDING);
+  *comparison.mutable_create_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+
+  MSITD_RETURN_IF_ERROR(Reserve());
+  const absl::StatusOr<uint64_t> id =
+      store_.CreateComparison(comparison.SerializeAsString());
+  Job job;
+  if (id.ok()) {
+    comparison.set_name(FormatComparisonName(*id));
+    job = std::make_shared<ComparisonJob>(store_, *id, comparison,
+                                          std::move(plan));
+  }
+  {
+    MutexLock lock(mu_);
+    --reserved_count_;
+    if (!id.ok()) return id.status();
+    jobs_[*id] = job;
+    if (!stopping_) {
+      queue_.push_back(job);
+      changed_.NotifyAll();
+      return comparison;
+    }
+  }
+  job->EndUnrun(ComparisonJob::StopCause::kShutdown);
+  Retire(job);
+  return NotServing();
+}
+
+absl::Status ComparisonJobs::Reserve() {
+  MutexLock lock(mu_);
+  if (stopping_) return NotServing();
+  const size_t live = running_.size() + queue_.size() + reserved_count_;
+  const size_t live_max = options_.active_max + options_.waiting_max;
+  if (live >= live_max) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "{} comparisons run or wait, as many as there may be", live),
+        "COMPARISONS_EXHAUSTED");
+  }
+  ++reserved_count_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
+  if (const Job job = Find(id)) return job->View();
+  MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
+  return ComparisonView{std::move(comparison), 0};
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Load(uint64_t id) {
+  auto document = store_.GetComparison(id);
+  if (document.ok()) return Parse(id, *document);
+  if (!absl::IsNotFound(document.status())) return document.status();
+  return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
+                               FormatComparisonName(id)),
+                    "COMPARISON_NOT_FOUND");
+}
+
+absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
+                                                                 size_t limit) {
+  MSITD_ASSIGN_OR_RETURN(const auto documents,
+                         store_.ListComparisons(after, limit));
+  std::vector<v1::Comparison> out;
+  for (const auto& [id, document] : documents) {
+    MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Parse(id, document));
+    if (!HasEnded(comparison)) {
+      // The document is older than what a job knows, or knew until just now.
+      auto view = Get(id);
+      if (absl::IsNotFound(view.status())) continue;
+      MSITD_RETURN_IF_ERROR(view.status());
+      comparison = std::move(view->comparison);
+    }
+    out.push_back(std::move(comparison));
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) return Load(id);
+  if (Unqueue(job)) {
+    job->EndUnrun(ComparisonJob::StopCause::kUser);
+    Retire(job);
+  } else {
+    job->Stop(ComparisonJob::StopCause::kUser);
+    job->AwaitEnd(std::chrono::steady_clock::now() + options_.cancel_wait);
+  }
+  return job->View().comparison;
+}
+
+absl::Status ComparisonJobs::Delete(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) {
+    MSITD_RETURN_IF_ERROR(Load(id).status());
+    return store_.DeleteComparison(id);
+  }
+  const bool unqueued = Unqueue(job);
+  const absl::Status status = job->Erase();
+  if (unqueued) {
+    job->EndUnrun(ComparisonJob::StopCause::kUser);
+    Retire(job);
+  }
+  if (status.ok()) {
+    MutexLock lock(mu_);
+    jobs_.erase(id);
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<v1::ComparisonRow>> ComparisonJobs::Rows(
+    uint64_t id, int64_t first_row, size_t limit) {
+  MSITD_ASSIGN_OR_RETURN(const ComparisonView view, Get(id));
+  // Behind the rows that count there may be some that a crash left.
+  const int64_t rest = RowCount(view.comparison) - first_row;
+  if (rest <= 0) return std::vector<v1::ComparisonRow>();
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<std::string> rows,
+      store_.GetComparisonRows(id, first_row, std::min<uint64_t>(limit, rest)));
+  std::vector<v1::ComparisonRow> out(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!out[i].ParseFromString(rows[i])) {
+      return MakeStatus(absl::StatusCode::kDataLoss,
+                        "comparison {}: row {} cannot be read",
+                        FormatComparisonName(id), first_row + i);
+    }
+  }
+  return out;
+}
+
+uint64_t ComparisonJobs::AwaitChange(uint64_t id, uint64_t version,
+                                     absl::AnyInvocable<void()> wake) {
+  if (const Job job = Find(id)) {
+    return job->AddWaiter(version, std::move(wake));
+  }
+  wake();
+  return 0;
+}
+
+bool ComparisonJobs::StopWaiting(uint64_t id, uint64_t waiter) {
+  const Job job = Find(id);
+  return job != nullptr && job->RemoveWaiter(waiter);
+}
+
+int ComparisonJobs::live_count() {
+  MutexLock lock(mu_);
+  return static_cast<int>(running_.size() + queue_.size()) + reserved_count_;
+}
+
+void ComparisonJobs::Stop() {
+  std::deque<Job> waiting;
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    waiting.swap(queue_);
+    for (const Job& job : running_) {
+      job->Stop(ComparisonJob::StopCause::kShutdown);
+    }
+    changed_.NotifyAll();
+  }
+  for (const Job& job : waiting) {
+    job->EndUnrun(ComparisonJob::StopCause::kShutdown);
+    Retire(job);
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void ComparisonJobs::Work() {
+  while (true) {
+    Job job;
+    {
+      MutexLock lock(mu_);
+      while (queue_.empty() && !stopping_) changed_.Wait(mu_);
+      if (stopping_) return;
+      job = queue_.front();
+      queue_.pop_front();
+      running_.push_back(job);
+    }
+    job->Run();
+    {
+      MutexLock lock(mu_);
+      std::erase(running_, job);
+    }
+    Retire(job);
+  }
+}
+
+ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : it->second;
+}
+
+bool ComparisonJobs::Unqueue(const Job& job) {
+  MutexLock lock(mu_);
+  return std::erase(queue_, job) == 1;
+}
+
+void ComparisonJobs::Retire(const Job& job) {
+  if (!job->IsStored()) return;
+  MutexLock lock(mu_);
+  jobs_.erase(job->id());
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/comparison_engine.h"
+#include "daemon/compare/comparison_job.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "protos/status/mutex.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::compare {
+
+// Comparisons that run at a time, each on a thread of its own, and that wait
+// behind them. One more is refused with COMPARISONS_EXHAUSTED.
+inline constexpr int kActiveComparisonsMax = 2;
+inline constexpr int kWaitingComparisonsMax = 64;
+
+// All comparisons of a daemon: those that run, on its threads, and those that
+// have ended, in the store.
+//
+// Made by the daemon once the store is open, and stopped before it is closed.
+// Thread-safe. Calls block on the store: none from a thread of gRPC.
+class ComparisonJobs {
+ public:
+  struct Options {
+    int active_max = kActiveComparisonsMax;
+    int waiting_max = kWaitingComparisonsMax;
+    // How long Cancel waits for the comparison to end before it returns.
+    std::chrono::milliseconds cancel_wait{2000};
+  };
+
+  // Starts the threads. Comparisons that an earlier daemon did not finish are
+  // marked FAILED with kDaemonStopped.
+  //
+  // Errors: those of the store.
+  static absl::StatusOr<std::unique_ptr<ComparisonJobs>> Create(
+      storage::ChunkStore& store, const Options& options);
+
+  ~ComparisonJobs();
+  ComparisonJobs(const ComparisonJobs&) = delete;
+  ComparisonJobs& operator=(const ComparisonJobs&) = delete;
+
+  // Stores a new comparison and queues it. Runs, filter and policy are taken
+  // from `request` for the record, and from `plan` for the work.
+  //
+  // Errors: NOT_FOUND with RUN_NOT_FOUND; RESOURCE_EXHAUSTED with
+  // COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING behind Stop.
+  absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
+                                       ComparisonPlan plan);
+
+  // The calls below give NOT_FOUND with COMPARISON_NOT_FOUND for an id that
+  // there is not.
+
+  absl::StatusOr<ComparisonView> Get(uint64_t id);
+
+  // Returns at most `limit` comparisons with an id above `after`, in order.
+  absl::StatusOr<std::vector<v1::Comparison>> List(uint64_t after,
+                                                   size_t limit);
+
+  // Stops a comparison that has not ended. One that does not end within
+  // Options::cancel_wait is returned as it is then, and ends soon.
+  absl::StatusOr<v1::Comparison> Cancel(uint64_t id);
+
+  // Stops and removes a comparison with its rows.
+  absl::Status Delete(uint64_t id);
+
+  // Returns at most `limit` rows from `first_row` on, as far as Get counts
+  // them.
+  absl::StatusOr<std::vector<v1::ComparisonRow>> Rows(uint64_t id,
+                                                      int64_t first_row,
+                                                      size_t limit);
+
+  // Calls `wake` once, from some thread and maybe within this call, when Get
+  // gives a version above `version`, or when there is nothing to wait for
+  // because the comparison has ended or is gone. Returns a number for
+  // StopWaiting.
+  uint64_t AwaitChange(uint64_t id, uint64_t version,
+                       absl::AnyInvocable<void()> wake);
+
+  // Returns true if the `wake` of this number will never be called, false if
+  // it was or will be.
+  bool StopWaiting(uint64_t id, uint64_t waiter);
+
+  // Comparisons that run or wait.
+  int live_count();
+
+  // Ends running comparisons as soon as their parts at hand are done, and
+  // waiting ones at once, all with FAILED and kDaemonStopped; returns when all
+  // have ended. May be called again.
+  void Stop();
+
+ private:
+  using Job = std::shared_ptr<ComparisonJob>;
+
+  ComparisonJobs(storage::ChunkStore& store, const Options& options)
+      : store_(store), options_(options) {}
+
+  absl::Status FailUnfinished();
+  void Work();
+  Job Find(uint64_t id);
+  // Takes the job out of the queue; false if it is not there.
+  bool Unqueue(const Job& job);
+  // Forgets a job that has ended, unless it is the only one to know its end.
+  void Retire(const Job& job);
+  absl::Status Reserve();
+  absl::StatusOr<v1::Comparison> Load(uint64_t id);
+
+  storage::ChunkStore& store_;
+  const Options options_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mu_);
+  std::deque<Job> queue_ ABSL_GUARDED_BY(mu_);
+  std::vector<Job> running_ ABSL_GUARDED_BY(mu_);
+  // Comparisons on their way into the queue.
+  int reserved_count_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;  // Changed by Create and Stop only.
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::compare {
+
+// Follows one comparison. All calls come from the thread that runs it.
+class ComparisonObserver {
+ public:
+  virtual ~ComparisonObserver() = default;
+
+  // Asked between pairs and between the parts of a pair, so at least every few
+  // milliseconds of work; true ends the comparison.
+  virtual bool IsCancelled() = 0;
+
+  // How many tensors of the golden run there are to look at, as far as is
+  // known. Called once, before the first row.
+  virtual void OnTotal(uint64_t tensor_count) = 0;
+
+  // Bytes of tensors that were read since the last call.
+  virtual void OnRead(uint64_t bytes) = 0;
+
+  // The next row; its number is set. An error ends the comparison.
+  virtual absl::Status OnRow(v1::ComparisonRow row) = 0;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/row_builder.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "protos/base/resource_name.h"
+
+namespace msitd::compare {
+namespace {
+
+void Describe(const storage::TensorInfo& tensor, std::string_view run,
+              v1::ComparedTensor& out) {
+  TensorKey key = tensor.key;
+  key.run = std::string(run);
+  out.set_name(FormatTensorName(key));
+  out.set_dtype(static_cast<v1::DType>(tensor.dtype));
+  for (const int64_t dim : tensor.shape) out.add_shape(dim);
+  const Summary& summary = tensor.summary;
+  if (summary.has_extremes()) {
+    out.set_min(summary.min);
+    out.set_max(summary.max);
+  }
+  if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  out.set_nan_count(static_cast<int64_t>(summary.nan_count));
+  out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +
+                                              summary.negative_infinity_count));
+}
+
+// The position of element `index` of a row-major tensor.
+std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
+  std::vector<int64_t> position(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    const auto dim = static_cast<uint64_t>(shape[i]);
+    if (dim == 0) return "[]";
+    position[i] = static_cast<int64_t>(index % dim);
+    index /= dim;
+  }
+  return ShapeText(position);
+}
+
+}  // namespace
+
+v1::ComparisonRow DescribePair(const TensorPair& pair,
+                               std::string_view golden_run,
+                               std::string_view target_run) {
+  v1::ComparisonRow row;
+  const storage::TensorInfo& first =
+      pair.golden != nullptr ? *pair.golden : *pair.target;
+  row.set_rank(first.key.rank);
+  row.set_token(first.key.token);
+  row.set_op(first.key.op);
+  row.set_call(first.key.call);
+  row.set_io(static_cast<v1::Io>(first.key.io));
+  row.set_index(first.key.index);
+  row.set_sequence(static_cast<int64_t>(first.sequence));
+  if (pair.golden != nullptr) {
+    Describe(*pair.golden, golden_run, *row.mutable_golden());
+  }
+  if (pair.target != nullptr) {
+    Describe(*pair.target, target_run, *row.mutable_target());
+  }
+  return row;
+}
+
+void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
+  const std::span<const std::string_view> names = MetricNames();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (!metrics[i].has_value()) continue;
+    v1::MetricValue& value = *row.add_metrics();
+    value.set_metric(names[i].data(), names[i].size());
+    value.set_value(*metrics[i]);
+  }
+}
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+std::string LargestDifference(const compute::PairMetrics& metrics,
+                              const storage::TensorInfo& golden) {
+  if (metrics[compute::Metric::kMaxAbs].value_or(0) == 0) return "";
+  // The metrics see a complex element as two.
+  const uint64_t element =
+      metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1);
+  std::string target_text = fmt::format("{:.6g}", metrics.max_abs_target);
+  std::string golden_text = fmt::format("{:.6g}", metrics.max_abs_golden);
+  if (target_text == golden_text) {
+    target_text = fmt::format("{}", metrics.max_abs_target);
+    golden_text = fmt::format("{}", metrics.max_abs_golden);
+  }
+  return fmt::format("largest difference at {}: {} against {}",
+                     PositionText(element, golden.shape), target_text,
+                     golden_text);
+}
+
+}  // namespace msitd::compare

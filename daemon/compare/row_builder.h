@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "daemon/compare/matcher.h"
+#include "daemon/compare/row_metrics.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// What a row says of its pair, apart from how it is judged.
+namespace msitd::compare {
+
+// Returns the row of `pair` with both sides described and no verdict yet.
+v1::ComparisonRow DescribePair(const TensorPair& pair,
+                               std::string_view golden_run,
+                               std::string_view target_run);
+
+// Adds the metrics that are defined.
+void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
+
+// Returns `[2,3]`; `[]` for a scalar.
+std::string ShapeText(std::span<const int64_t> shape);
+
+// Returns where the largest difference is and what is there, such as
+// `largest difference at [0,5]: 3.5 against 1.25`; empty if there is none.
+std::string LargestDifference(const compute::PairMetrics& metrics,
+                              const storage::TensorInfo& golden);
+
+}  // namespace msitd::compare

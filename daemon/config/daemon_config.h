@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace msitd::config {
+
+// Everything that can be set, validated; deploy/config/msitd.toml describes
+// each key. A key of the file, a flag and a field have the same name. Not
+// changed after the start.
+struct DaemonConfig {
+  std::string data_dir = "/var/lib/msitd";
+  std::string socket_dir = "/run/msitd";
+  // host:port; the Unix socket is always there. Port 0 is any free one.
+  std::vector<std::string> listen = {"127.0.0.1:7741"};
+  std::string log_level = "info";
+
+  // Files in PEM. Certificate and key come together; with a client CA, clients
+  // must show a certificate of it.
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_client_ca;
+
+  int64_t digest_threads = 2;
+  int64_t query_threads = 4;
+  int64_t query_queue_max = 1024;
+  int64_t comparison_threads = 2;
+
+  int64_t max_streams = 256;
+  int64_t stream_window_bytes = int64_t{32} << 20;
+  int64_t ingest_buffer_bytes = int64_t{256} << 20;
+  int64_t commit_interval_ms = 0;
+
+  int64_t segment_bytes = int64_t{1} << 30;
+  bool direct_io = true;
+  int64_t index_write_buffer_bytes = int64_t{32} << 20;
+  int64_t index_cache_bytes = int64_t{64} << 20;
+
+  int64_t drain_timeout_ms = 20'000;
+
+  // The Unix socket of the gRPC services.
+  std::string SocketPath() const;
+
+  friend bool operator==(const DaemonConfig&, const DaemonConfig&) = default;
+};
+
+// Reads `text`, TOML that came from `file_name`, into `config`; keys that it
+// does not have stay as they are.
+//
+// Errors: INVALID_ARGUMENT; one line for each bad key, each with
+// "file:line:column: ".
+absl::Status ApplyToml(std::string_view text, std::string_view file_name,
+                       DaemonConfig& config);
+
+// Sets one key from the text of its flag. Several values make sense for a list
+// only; the single value `none` is the empty list.
+//
+// Errors: INVALID_ARGUMENT: "--flag: problem".
+absl::Status ApplyFlag(std::string_view key,
+                       std::span<const std::string> values,
+                       DaemonConfig& config);
+
+// Checks what no key can check alone: TLS where it is needed, addresses,
+// lengths of paths.
+absl::Status Validate(const DaemonConfig& config);
+
+// Returns the TOML that ApplyToml reads `config` from.
+std::string ToToml(const DaemonConfig& config);
+
+// One key for a command line to offer.
+struct KeyHelp {
+  std::string_view key;
+  std::string_view help;
+  bool is_list = false;
+};
+std::vector<KeyHelp> Keys();
+
+}  // namespace msitd::config

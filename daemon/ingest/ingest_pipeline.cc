@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/ingest_pipeline.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::ingest {
+namespace {
+
+using Code = absl::StatusCode;
+
+absl::Status NotServing() {
+  return WithReason(MakeStatus(Code::kUnavailable, "the daemon is going down"),
+                    "NOT_SERVING");
+}
+
+absl::Status RunSealed(std::string_view run, std::string_view what) {
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition,
+                 "run '{}' {}: it takes no more tensors", run, what),
+      "RUN_SEALED");
+}
+
+absl::Status CheckSpec(const StreamSpec& spec) {
+  if (spec.stream_id == 0) {
+    return WithReason(MakeStatus(Code::kInvalidArgument, "stream_id is 0"),
+                      "FIELD_INVALID");
+  }
+  if (spec.world_size < 1 || spec.world_size > kRankMax + 1) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument, "world_size: {} is not in 1..{}",
+                   spec.world_size, kRankMax + 1),
+        "FIELD_INVALID");
+  }
+  if (spec.rank < 0 || spec.rank >= spec.world_size) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument, "rank {} is not in 0..{}", spec.rank,
+                   spec.world_size - 1),
+        "RANK_OUT_OF_RANGE");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+IngestPipeline::IngestPipeline(storage::ChunkStore& store,
+                               const IngestOptions& options)
+    : store_(store), options_(options), registry_(options.streams_max) {
+  for (int i = 0; i < options.digest_threads; ++i) {
+    digest_threads_.emplace_back([this] { DigestLoop(); });
+  }
+  commit_thread_ = std::thread([this] { CommitLoop(); });
+}
+
+IngestPipeline::~IngestPipeline() {
+  (void)Drain(std::chrono::steady_clock::time_point::max());
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+  }
+  digest_ready_.NotifyAll();
+  commit_ready_.NotifyAll();
+  for (std::thread& thread : digest_threads_) thread.join();
+  commit_thread_.join();
+}
+
+absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
+    const StreamSpec& spec, StreamPeer& peer) {
+  MSITD_RETURN_IF_ERROR(CheckSpec(spec));
+  MutexLock run_lock(run_mu_);
+  {
+    MutexLock lock(mu_);
+    if (draining_) return NotServing();
+  }
+  MSITD_RETURN_IF_ERROR(JoinRun(spec));
+  auto stream = std::make_shared<IngestStream>(spec, peer);
+  {
+    MutexLock lock(mu_);
+    MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
+  }
+  // Nothing of this stream id is in flight any more, and run_mu_ keeps others
+  // from coming in.
+  MSITD_ASSIGN_OR_RETURN(const uint64_t committed,
+                         store_.CommittedChunkCount(spec.stream_id));
+  MutexLock lock(mu_);
+  if (draining_) return NotServing();
+  stream->next_sequence = committed;
+  stream->committed_count = committed;
+  MSITD_RETURN_IF_ERROR(registry_.Add(stream));
+  return Opened{std::move(stream), committed};
+}
+
+absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const StreamHandle before,
+                           registry_.Predecessor(spec));
+    if (before == nullptr) return absl::OkStatus();
+    EndLocked(before, absl::AbortedError("the producer has connected again"));
+    while (registry_.Contains(*before)) gone_.Wait(mu_);
+  }
+}
+
+absl::Status IngestPipeline::CreateOrGetRun(const StreamSpec& spec,
+                                            storage::RunInfo& run) {
+  absl::StatusOr<storage::RunInfo> found = store_.GetRun(spec.run);
+  if (found.status().code() == Code::kNotFound) {
+    found = store_.CreateRun({spec.run, spec.world_size, {}});
+    // RunService may have made it in between.
+    if (found.status().code() == Code::kAlreadyExists) {
+      found = store_.GetRun(spec.run);
+    }
+  }
+  if (!found.ok()) return found.status();
+  run = *std::move(found);
+  return absl::OkStatus();
+}
+
+absl::Status IngestPipeline::JoinRun(const StreamSpec& spec) {
+  storage::RunInfo run;
+  MSITD_RETURN_IF_ERROR(CreateOrGetRun(spec, run));
+  if (run.sealed) return RunSealed(spec.run, "is sealed");
+  if (run.spec.world_size == 0) {
+    return store_.SetWorldSize(spec.run, spec.world_size).status();
+  }
+  if (run.spec.world_size != spec.world_size) {
+    return WithReason(
+        MakeStatus(Code::kFailedPrecondition,
+                   "run '{}' has world size {}, the stream says {}", spec.run,
+                   run.spec.world_size, spec.world_size),
+        "RUN_EXISTS");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,
+                                          const chunk::Chunk& chunk) const {
+  const chunk::ChunkHeader& header = chunk.header();
+  const StreamSpec& spec = stream.spec;
+  if (chunk.run() == spec.run && header.rank == spec.rank &&
+      header.stream_id == spec.stream_id) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      MakeStatus(Code::kInvalidArgument,
+                 "the chunk is for rank {} of run '{}', stream {:#x}; its "
+                 "stream is for rank {} of run '{}', stream {:#x}",
+                 header.rank, chunk.run(), header.stream_id, spec.rank,
+                 spec.run, spec.stream_id),
+      "CHUNK_MISDIRECTED");
+}
+
+IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
+                                              std::span<const std::byte> bytes,
+                                              std::unique_ptr<Lease> lease) {
+  absl::StatusOr<chunk::Chunk> chunk = chunk::Chunk::FromProducer(bytes);
+  absl::Status status = chunk.status();
+  if (status.ok()) status = CheckAddress(*stream, *chunk);
+
+  MutexLock lock(mu_);
+  if (stream->end.has_value()) return Offered::kEnded;
+  if (!status.ok()) {
+    RefuseLocked(stream, status);
+    return Offered::kEnded;
+  }
+  const uint64_t sequence = chunk->header().chunk_sequence;
+  if (sequence > stream->next_sequence) {
+    RefuseLocked(
+        stream,
+        WithMetadata(
+            WithMetadata(
+                WithReason(
+                    MakeStatus(Code::kOutOfRange,
+                               "chunk {} came where chunk {} was expected",
+                               sequence, stream->next_sequence),
+                    "CHUNK_OUT_OF_ORDER"),
+                "expected", std::to_string(stream->next_sequence)),
+            "received", std::to_string(sequence)));
+    return Offered::kEnded;
+  }
+  if (sequence < stream->next_sequence) {
+    stream->owes_ack = true;
+    TouchLocked(stream);
+    return Offered::kMore;
+  }
+  ++stream->next_sequence;
+  ++stream->in_flight_chunks;
+  stream->in_flight_bytes += bytes.size();
+  stream->pending.push_back(std::make_unique<PendingChunk>(
+      *std::move(chunk), bytes.size(), std::move(lease)));
+  to_digest_.emplace_back(stream, stream->pending.back().get());
+  digest_ready_.NotifyOne();
+  if (stream->in_flight_bytes < options_.stream_window_bytes) {
+    return Offered::kMore;
+  }
+  stream->awaits_room = true;
+  hurry_ = true;
+  return Offered::kWait;
+}
+
+void IngestPipeline::ReportDropped(const StreamHandle& stream, uint64_t count) {
+  MutexLock lock(mu_);
+  if (stream->end.has_value()) return;
+  stream->dropped_count += count;
+  stats_.dropped_count += count;
+  TouchLocked(stream);
+}
+
+void IngestPipeline::Finish(const StreamHandle& stream,
+                            const absl::Status& status) {
+  MutexLock lock(mu_);
+  EndLocked(stream, status);
+}
+
+void IngestPipeline::RefuseLocked(const StreamHandle& stream,
+                                  const absl::Status& status) {
+  ++stats_.refused_chunk_count;
+  EndLocked(stream, status);
+}
+
+void IngestPipeline::EndLocked(const StreamHandle& stream,
+                               const absl::Status& status) {
+  if (stream->end.has_value()) return;
+  stream->end = status;
+  hurry_ = true;
+  TouchLocked(stream);
+}
+
+void IngestPipeline::TouchLocked(const StreamHandle& stream) {
+  if (!stream->touched) {
+    stream->touched = true;
+    touched_.push_back(stream);
+  }
+  commit_ready_.NotifyOne();
+}
+
+void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what) {
+  MutexLock lock(mu_);
+  const std::vector<StreamHandle> streams = registry_.StreamsOf(run);
+  for (const StreamHandle& stream : streams) {
+    EndLocked(stream, RunSealed(run, what));
+  }
+  for (const StreamHandle& stream : streams) {
+    while (registry_.Contains(*stream)) gone_.Wait(mu_);
+  }
+}
+
+absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(std::string_view run) {
+  MutexLock run_lock(run_mu_);
+  EndStreamsOf(run, "was sealed");
+  return store_.SealRun(run);
+}
+
+absl::Status IngestPipeline::DeleteRun(std::string_view run) {
+  MutexLock run_lock(run_mu_);
+  EndStreamsOf(run, "was deleted");
+  return store_.DeleteRun(run);
+}
+
+absl::Status IngestPipeline::Drain(
+    std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mu_);
+  draining_ = true;
+  for (const StreamHandle& stream : registry_.All()) {
+    EndLocked(stream, NotServing());
+  }
+  while (registry_.size() > 0) {
+    if (deadline == std::chrono::steady_clock::time_point::max()) {
+      gone_.Wait(mu_);
+    } else if (!gone_.WaitUntil(mu_, deadline) && registry_.size() > 0) {
+      return MakeStatus(Code::kDeadlineExceeded,
+                        "{} streams still have chunks in flight",
+                        registry_.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+IngestStats IngestPipeline::Stats() {
+  MutexLock lock(mu_);
+  IngestStats stats = stats_;
+  stats.open_stream_count = registry_.size();
+  stats.ready_bytes = ready_bytes_;
+  return stats;
+}
+
+}  // namespace msitd::ingest

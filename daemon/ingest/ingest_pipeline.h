@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/ingest/chunk_sink.h"
+#include "daemon/ingest/ingest_stream.h"
+#include "daemon/ingest/stream_registry.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/mutex.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::ingest {
+
+struct IngestOptions {
+  int digest_threads = 2;
+  size_t streams_max = 256;
+
+  // A stream with this much in flight is told to wait.
+  uint64_t stream_window_bytes = uint64_t{32} << 20;
+
+  // How long a chunk may wait for others to share its sync. 0: only for the
+  // sync before.
+  std::chrono::milliseconds commit_interval{0};
+
+  // One Append takes no more once it has this much: bounds its duration.
+  uint64_t commit_bytes_max = uint64_t{64} << 20;
+};
+
+// How the storage does, as the last Append left it.
+enum class StorageState { kOk, kFull, kFailed };
+
+// Counters begin at the start.
+struct IngestStats {
+  StorageState storage_state = StorageState::kOk;
+  std::string storage_error;
+  uint64_t open_stream_count = 0;
+  uint64_t refused_chunk_count = 0;
+  uint64_t dropped_count = 0;
+  uint64_t ready_bytes = 0;  // Digested and waiting for a commit, now.
+};
+
+// Takes the chunks of all streams, checks them, digests them on a few threads,
+// and commits what is ready in groups on one thread: the only one that writes
+// to the store. Within a stream the order is kept.
+//
+// Because it is the only writer, the life of a run goes through it too.
+//
+//   Offer: head copied and checked, sequence checked   (transport's thread)
+//     -> summary and hash of each record               (digest threads)
+//     -> Append of all that is ready, one sync         (commit thread)
+//     -> Lease destroyed, StreamPeer::Commit           (commit thread)
+//
+// Thread-safe. Memory is bounded by what transports lend: each stream by its
+// window plus one chunk, and the heads, which are copies, by as much again.
+class IngestPipeline {
+ public:
+  // `store` outlives the pipeline.
+  IngestPipeline(storage::ChunkStore& store, const IngestOptions& options);
+
+  // Ends all streams as Drain does, and waits however long it takes.
+  ~IngestPipeline();
+  IngestPipeline(const IngestPipeline&) = delete;
+  IngestPipeline& operator=(const IngestPipeline&) = delete;
+
+  // Opens a stream and makes its run if there is none. `peer` outlives the
+  // stream. From here on `peer` is called; its End ends the stream. Blocks on
+  // the store, and on the rest of the same producer's earlier connection.
+  // `IngestStream::next_sequence` of the result is where to go on.
+  //
+  // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
+  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS); ALREADY_EXISTS (RANK_BUSY);
+  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of
+  // the store.
+  struct Opened {
+    StreamHandle stream;
+    uint64_t committed_chunk_count = 0;
+  };
+  absl::StatusOr<Opened> Open(const StreamSpec& spec, StreamPeer& peer);
+
+  enum class Offered {
+    kMore,   // Taken; offer the next one.
+    kWait,   // Taken; offer no more before StreamPeer::Resume.
+    kEnded,  // Not taken; StreamPeer::End comes or has come.
+  };
+
+  // Takes one chunk, which begins at a multiple of kChunkAlignment, as lent by
+  // `lease`. Never blocks on I/O. One thread at a time for each stream. A chunk
+  // that is refused ends the stream once everything before it is committed.
+  Offered Offer(const StreamHandle& stream, std::span<const std::byte> bytes,
+                std::unique_ptr<Lease> lease);
+
+  // Adds to the count of records that the producer could not send.
+  void ReportDropped(const StreamHandle& stream, uint64_t count);
+
+  // Ends the stream with `status` once what it has in flight is committed. The
+  // first end counts.
+  void Finish(const StreamHandle& stream, const absl::Status& status);
+
+  // Ends the streams of the run with RUN_SEALED, commits what they have in
+  // flight, then seals or deletes it. Blocks.
+  absl::StatusOr<storage::RunInfo> SealRun(std::string_view run);
+  absl::Status DeleteRun(std::string_view run);
+
+  // Refuses new streams, ends all others with NOT_SERVING, and commits what
+  // they have in flight. DEADLINE_EXCEEDED if that was not done by `deadline`.
+  absl::Status Drain(std::chrono::steady_clock::time_point deadline);
+
+  IngestStats Stats();
+
+ private:
+  // What the committer does in one go.
+  struct Item {
+    StreamHandle stream;
+    std::unique_ptr<PendingChunk> pending;
+  };
+  struct Drops {
+    StreamHandle stream;
+    uint64_t count = 0;
+  };
+  struct Round {
+    std::vector<Item> commits;
+    std::vector<Item> discards;
+    std::vector<StreamHandle> streams;
+    std::vector<Drops> drops;
+    // One for each of `commits`.
+    std::vector<absl::Status> results;
+  };
+
+  // What the peer of a stream is to hear, in this order.
+  struct Notice {
+    StreamHandle stream;
+    std::optional<uint64_t> commit;
+    bool resume = false;
+    std::optional<absl::Status> end;
+  };
+
+  absl::Status JoinRun(const StreamSpec& spec)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_mu_);
+  absl::Status CreateOrGetRun(const StreamSpec& spec, storage::RunInfo& run);
+  absl::Status AwaitPredecessor(const StreamSpec& spec)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndStreamsOf(std::string_view run, std::string_view what)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_mu_);
+  absl::Status CheckAddress(const IngestStream& stream,
+                            const chunk::Chunk& chunk) const;
+  void EndLocked(const StreamHandle& stream, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TouchLocked(const StreamHandle& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RefuseLocked(const StreamHandle& stream, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  void DigestLoop();
+  void CommitLoop();
+  bool AwaitRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Round GatherLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AppendRound(Round& round);
+  void Append(std::span<Item* const> items, std::span<absl::Status*> results);
+  void AppendByRun(Round& round);
+  void PassOnDrops(Round& round);
+  void SettleLocked(Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Notice NoticeLocked(const StreamHandle& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Conclude(Round& round);
+
+  storage::ChunkStore& store_;
+  const IngestOptions options_;
+
+  // Held while a run changes its life, so that no stream joins a run that is
+  // being sealed. Never taken by the threads of the pipeline.
+  Mutex run_mu_ ABSL_ACQUIRED_BEFORE(mu_);
+
+  Mutex mu_;
+  CondVar digest_ready_;  // There is something to digest, or stop_.
+  CondVar commit_ready_;  // There is a touched stream, or stop_.
+  CondVar gone_;          // A stream has gone.
+  StreamRegistry registry_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::pair<StreamHandle, PendingChunk*>> to_digest_
+      ABSL_GUARDED_BY(mu_);
+  // Streams that want something of the committer, each at most once.
+  std::deque<StreamHandle> touched_ ABSL_GUARDED_BY(mu_);
+  uint64_t ready_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  // When the oldest ready chunk became so; only with a commit interval.
+  std::chrono::steady_clock::time_point ready_since_ ABSL_GUARDED_BY(mu_);
+  // Somebody waits for the next commit: the interval does not count.
+  bool hurry_ ABSL_GUARDED_BY(mu_) = false;
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool stop_ ABSL_GUARDED_BY(mu_) = false;
+  IngestStats stats_ ABSL_GUARDED_BY(mu_);
+
+  std::vector<std::thread> digest_threads_;
+  std::thread commit_thread_;
+};
+
+}  // namespace msitd::ingest

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "daemon/compute/digest.h"
+#include "daemon/config/log.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+// The threads of the pipeline.
+namespace msitd::ingest {
+namespace {
+
+using Code = absl::StatusCode;
+
+void DigestRecords(chunk::Chunk& chunk) {
+  for (chunk::RecordDescriptor& record : chunk.records()) {
+    const compute::Digest digest = compute::DigestPart(
+        chunk.PayloadOf(record), static_cast<DType>(record.dtype));
+    record.summary = digest.summary;
+    record.hash = digest.hash;
+  }
+}
+
+// True for an error that is about a run, not about the disk.
+bool IsAboutRun(const absl::Status& status) {
+  return status.code() == Code::kNotFound ||
+         status.code() == Code::kFailedPrecondition;
+}
+
+void LogState(StorageState state, std::string_view error) {
+  const auto log = config::Log("ingest");
+  if (state == StorageState::kOk) {
+    log->info("storage takes chunks again");
+  } else {
+    log->error("storage refuses chunks state={} error='{}'",
+               state == StorageState::kFull ? "FULL" : "FAILED", error);
+  }
+}
+
+StorageState StateOf(const absl::Status& status) {
+  if (status.ok()) return StorageState::kOk;
+  return status.code() == Code::kResourceExhausted ? StorageState::kFull
+                                                   : StorageState::kFailed;
+}
+
+// A run that has gone looks like a sealed one to its producer: a reason that
+// made it start again would bring the run back.
+absl::Status ForProducer(const absl::Status& status) {
+  if (status.code() != Code::kNotFound) return status;
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition, "{}", Message(status)),
+      "RUN_SEALED");
+}
+
+}  // namespace
+
+void IngestPipeline::DigestLoop() {
+  while (true) {
+    StreamHandle stream;
+    PendingChunk* pending = nullptr;
+    bool discard = false;
+    {
+      MutexLock lock(mu_);
+      while (to_digest_.empty() && !stop_) digest_ready_.Wait(mu_);
+      if (to_digest_.empty()) return;
+      std::tie(stream, pending) = std::move(to_digest_.front());
+      to_digest_.pop_front();
+      discard = stream->discard;
+    }
+    // The commit thread leaves alone what is not digested.
+    if (!discard) DigestRecords(pending->chunk);
+    MutexLock lock(mu_);
+    pending->digested = true;
+    if (ready_bytes_ == 0) ready_since_ = std::chrono::steady_clock::now();
+    ready_bytes_ += pending->bytes;
+    if (stream->end.has_value() || stream->awaits_room) hurry_ = true;
+    if (stream->pending.front().get() == pending) TouchLocked(stream);
+  }
+}
+
+void IngestPipeline::CommitLoop() {
+  while (true) {
+    Round round;
+    {
+      MutexLock lock(mu_);
+      if (!AwaitRound()) return;
+      round = GatherLocked();
+    }
+    AppendRound(round);
+    PassOnDrops(round);
+    Conclude(round);
+  }
+}
+
+bool IngestPipeline::AwaitRound() {
+  while (touched_.empty()) {
+    if (stop_) return false;
+    commit_ready_.Wait(mu_);
+  }
+  const auto due = ready_since_ + options_.commit_interval;
+  while (!hurry_ && ready_bytes_ > 0 &&
+         ready_bytes_ < options_.commit_bytes_max &&
+         std::chrono::steady_clock::now() < due) {
+    commit_ready_.WaitUntil(mu_, due);
+  }
+  hurry_ = false;
+  return true;
+}
+
+IngestPipeline::Round IngestPipeline::GatherLocked() {
+  Round round;
+  uint64_t bytes = 0;
+  while (!touched_.empty() && bytes < options_.commit_bytes_max) {
+    StreamHandle stream = std::move(touched_.front());
+    touched_.pop_front();
+    stream->touched = false;
+    while (!stream->pending.empty() && stream->pending.front()->digested &&
+           bytes < options_.commit_bytes_max) {
+      std::unique_ptr<PendingChunk> pending =
+          std::move(stream->pending.front());
+      stream->pending.pop_front();
+      ready_bytes_ -= pending->bytes;
+      if (stream->discard) {
+        round.discards.push_back({stream, std::move(pending)});
+      } else {
+        bytes += pending->bytes;
+        round.commits.push_back({stream, std::move(pending)});
+      }
+    }
+    if (stream->dropped_count > 0) {
+      round.drops.push_back({stream, std::exchange(stream->dropped_count, 0)});
+    }
+    if (!stream->pending.empty() && stream->pending.front()->digested) {
+      TouchLocked(stream);
+    }
+    round.streams.push_back(std::move(stream));
+  }
+  return round;
+}
+
+void IngestPipeline::Append(std::span<Item* const> items,
+                            std::span<absl::Status*> results) {
+  std::vector<chunk::Chunk> chunks;
+  chunks.reserve(items.size());
+  for (Item* item : items) chunks.push_back(std::move(item->pending->chunk));
+  const absl::Status status = store_.Append(chunks);
+  for (absl::Status* result : results) *result = status;
+  // They may be appended once more, run by run.
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i]->pending->chunk = std::move(chunks[i]);
+  }
+}
+
+void IngestPipeline::AppendRound(Round& round) {
+  if (round.commits.empty()) return;
+  round.results.resize(round.commits.size());
+  std::vector<Item*> items;
+  std::vector<absl::Status*> results;
+  for (size_t i = 0; i < round.commits.size(); ++i) {
+    items.push_back(&round.commits[i]);
+    results.push_back(&round.results[i]);
+  }
+  Append(items, results);
+  if (IsAboutRun(round.results.front())) AppendByRun(round);
+}
+
+// One run that is sealed or gone keeps a whole group out; the others must not
+// suffer for it.
+void IngestPipeline::AppendByRun(Round& round) {
+  struct Part {
+    std::vector<Item*> items;
+    std::vector<absl::Status*> results;
+  };
+  std::map<std::string_view, Part> parts;
+  for (size_t i = 0; i < round.commits.size(); ++i) {
+    Part& part = parts[round.commits[i].stream->spec.run];
+    part.items.push_back(&round.commits[i]);
+    part.results.push_back(&round.results[i]);
+  }
+  for (auto& [run, part] : parts) Append(part.items, part.results);
+}
+
+void IngestPipeline::PassOnDrops(Round& round) {
+  for (const Drops& drops : round.drops) {
+    // The count of the daemon has them in any case; that of the run is lost
+    // only with the run or the disk.
+    (void)store_.AddDropped(drops.stream->spec.run, drops.count);
+  }
+}
+
+void IngestPipeline::SettleLocked(Round& round) {
+  const auto settle = [](Item& item) {
+    --item.stream->in_flight_chunks;
+    item.stream->in_flight_bytes -= item.pending->bytes;
+  };
+  for (Item& item : round.discards) settle(item);
+  for (size_t i = 0; i < round.commits.size(); ++i) {
+    Item& item = round.commits[i];
+    const absl::Status& status = round.results[i];
+    settle(item);
+    if (!IsAboutRun(status)) {
+      stats_.storage_state = StateOf(status);
+      stats_.storage_error = Message(status);
+    }
+    if (status.ok()) {
+      ++item.stream->committed_count;
+      item.stream->owes_ack = true;
+    } else if (!item.stream->discard) {
+      // Outranks an end that was to follow the commit.
+      item.stream->discard = true;
+      item.stream->end = ForProducer(status);
+    }
+  }
+}
+
+IngestPipeline::Notice IngestPipeline::NoticeLocked(
+    const StreamHandle& stream) {
+  Notice notice;
+  notice.stream = stream;
+  if (std::exchange(stream->owes_ack, false)) {
+    notice.commit = stream->committed_count;
+  }
+  if (!stream->end.has_value()) {
+    notice.resume = stream->awaits_room &&
+                    stream->in_flight_bytes < options_.stream_window_bytes;
+    if (notice.resume) stream->awaits_room = false;
+  } else if (stream->in_flight_chunks == 0 && stream->dropped_count == 0 &&
+             registry_.Contains(*stream)) {
+    registry_.Remove(*stream);
+    notice.end = stream->end;
+  }
+  return notice;
+}
+
+void IngestPipeline::Conclude(Round& round) {
+  // The transport gets its memory back before it hears of the commit, so that
+  // a producer in step with us finds room.
+  for (Item& item : round.commits) item.pending->lease.reset();
+  for (Item& item : round.discards) item.pending->lease.reset();
+
+  std::vector<Notice> notices;
+  IngestStats before;
+  IngestStats after;
+  {
+    MutexLock lock(mu_);
+    before = stats_;
+    SettleLocked(round);
+    for (const StreamHandle& stream : round.streams) {
+      notices.push_back(NoticeLocked(stream));
+    }
+    after = stats_;
+  }
+  if (before.storage_state != after.storage_state) {
+    LogState(after.storage_state, after.storage_error);
+  }
+  gone_.NotifyAll();
+  for (const Notice& notice : notices) {
+    StreamPeer& peer = notice.stream->peer;
+    if (notice.commit.has_value()) peer.Commit(*notice.commit);
+    if (notice.resume) peer.Resume();
+    if (notice.end.has_value()) peer.End(*notice.end);
+  }
+}
+
+}  // namespace msitd::ingest

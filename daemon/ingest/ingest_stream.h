@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "daemon/ingest/chunk_sink.h"
+#include "protos/chunk/chunk.h"
+
+namespace msitd::ingest {
+
+// A chunk between its arrival and its commit.
+struct PendingChunk {
+  PendingChunk(chunk::Chunk c, uint64_t n, std::unique_ptr<Lease> l)
+      : chunk(std::move(c)), bytes(n), lease(std::move(l)) {}
+
+  chunk::Chunk chunk;
+  uint64_t bytes;
+  std::unique_ptr<Lease> lease;
+  bool digested = false;
+};
+
+// What the pipeline knows of one stream. Shared by the transport, which uses
+// it as a handle, the registry and the work in flight. All but `spec` and
+// `peer` is guarded by the mutex of the pipeline.
+//
+//   open --end set--> ending --nothing in flight--> gone
+struct IngestStream {
+  IngestStream(StreamSpec s, StreamPeer& p) : spec(std::move(s)), peer(p) {}
+
+  const StreamSpec spec;
+  StreamPeer& peer;  // Valid until its End has been called.
+
+  uint64_t next_sequence = 0;  // Of the next chunk to take.
+  uint64_t committed_count = 0;
+  uint64_t dropped_count = 0;  // Reported, not yet passed to the store.
+
+  // Taken and not yet committed, in order.
+  std::deque<std::unique_ptr<PendingChunk>> pending;
+  // Those of `pending` and those being committed.
+  uint64_t in_flight_chunks = 0;
+  uint64_t in_flight_bytes = 0;
+
+  // Set once: no more chunks are taken, and this is what the peer will hear.
+  std::optional<absl::Status> end;
+  bool discard = false;      // What is in flight is dropped: storage failed.
+  bool awaits_room = false;  // The last Offer returned kWait.
+  bool owes_ack = false;     // A resent chunk wants an answer.
+  bool touched = false;      // In the committer's list.
+};
+
+using StreamHandle = std::shared_ptr<IngestStream>;
+
+}  // namespace msitd::ingest

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/stream_registry.h"
+
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::ingest {
+
+absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
+    const StreamSpec& spec) const {
+  const auto by_rank = by_rank_.find({spec.run, spec.rank});
+  if (by_rank != by_rank_.end()) {
+    const IngestStream& other = *by_rank->second;
+    if (other.end.has_value() || other.spec.stream_id == spec.stream_id) {
+      return by_rank->second;
+    }
+    return WithReason(
+        MakeStatus(absl::StatusCode::kAlreadyExists,
+                   "rank {} of run '{}' is streaming already ({})", spec.rank,
+                   spec.run, other.spec.user_agent),
+        "RANK_BUSY");
+  }
+  const auto by_id = by_id_.find(spec.stream_id);
+  if (by_id != by_id_.end()) {
+    const StreamSpec& other = by_id->second->spec;
+    return WithReason(
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "stream id {:#x} is that of rank {} of run '{}'",
+                   spec.stream_id, other.rank, other.run),
+        "FIELD_INVALID");
+  }
+  return nullptr;
+}
+
+absl::Status StreamRegistry::Add(StreamHandle stream) {
+  if (size() >= streams_max_) {
+    return WithReason(
+        WithMetadata(
+            MakeStatus(absl::StatusCode::kResourceExhausted,
+                       "{} streams are open, no more are taken", size()),
+            "limit", std::to_string(streams_max_)),
+        "STREAMS_EXHAUSTED");
+  }
+  const StreamSpec& spec = stream->spec;
+  MSITD_CHECK(by_id_.emplace(spec.stream_id, stream.get()).second);
+  MSITD_CHECK(
+      by_rank_.emplace(std::pair(spec.run, spec.rank), std::move(stream))
+          .second);
+  return absl::OkStatus();
+}
+
+void StreamRegistry::Remove(const IngestStream& stream) {
+  by_id_.erase(stream.spec.stream_id);
+  by_rank_.erase({stream.spec.run, stream.spec.rank});
+}
+
+bool StreamRegistry::Contains(const IngestStream& stream) const {
+  const auto found = by_id_.find(stream.spec.stream_id);
+  return found != by_id_.end() && found->second == &stream;
+}
+
+std::vector<StreamHandle> StreamRegistry::StreamsOf(
+    std::string_view run) const {
+  std::vector<StreamHandle> out;
+  for (auto it = by_rank_.lower_bound({std::string(run), 0});
+       it != by_rank_.end() && it->first.first == run; ++it) {
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+std::vector<StreamHandle> StreamRegistry::All() const {
+  std::vector<StreamHandle> out;
+  out.reserve(by_rank_.size());
+  for (const auto& [key, stream] : by_rank_) out.push_back(stream);
+  return out;
+}
+
+}  // namespace msitd::ingest

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/ingest/ingest_stream.h"
+
+namespace msitd::ingest {
+
+// Knows the streams that are not gone yet: one for each rank of a run, one for
+// each stream id. Thread-compatible: the pipeline guards it with its mutex.
+class StreamRegistry {
+ public:
+  // At most `streams_max` streams at a time.
+  explicit StreamRegistry(size_t streams_max) : streams_max_(streams_max) {}
+
+  // Returns the stream that has to go before `spec` can come in; null if there
+  // is none. It is that of the same rank, if it is ending or has the same
+  // stream id: its producer is back on a new connection.
+  //
+  // Errors: ALREADY_EXISTS (RANK_BUSY) if another producer streams as this
+  // rank; INVALID_ARGUMENT (FIELD_INVALID) if the stream id is that of another
+  // rank.
+  absl::StatusOr<StreamHandle> Predecessor(const StreamSpec& spec) const;
+
+  // Adds a stream that has no predecessor.
+  //
+  // Errors: RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED).
+  absl::Status Add(StreamHandle stream);
+
+  void Remove(const IngestStream& stream);
+  bool Contains(const IngestStream& stream) const;
+
+  std::vector<StreamHandle> StreamsOf(std::string_view run) const;
+  std::vector<StreamHandle> All() const;
+  size_t size() const { return by_rank_.size(); }
+
+ private:
+  const size_t streams_max_;
+  std::map<std::pair<std::string, int32_t>, StreamHandle> by_rank_;
+  std::unordered_map<uint64_t, const IngestStream*> by_id_;
+};
+
+}  // namespace msitd::ingest

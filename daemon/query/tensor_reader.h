@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/tensor_key.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::query {
+
+// A range of the bytes of a tensor.
+struct ByteRange {
+  int64_t offset = 0;
+  int64_t limit = 0;  // 0: to the end.
+};
+
+// Reads a range of one tensor piece by piece, each part checked against its
+// hash before any of it is given out. Holds one part in memory.
+// Thread-compatible; the store outlives it.
+class TensorReader {
+ public:
+  // A piece is no longer: fits into a message with room to spare.
+  static constexpr uint64_t kPieceBytesMax = uint64_t{1} << 20;
+
+  // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION
+  // (TENSOR_EXPIRED); OUT_OF_RANGE (OFFSET_OUT_OF_RANGE); INVALID_ARGUMENT
+  // (FIELD_INVALID) for a negative limit.
+  static absl::StatusOr<TensorReader> Open(storage::ChunkStore& store,
+                                           const TensorKey& key,
+                                           const ByteRange& range);
+
+  struct Piece {
+    uint64_t offset = 0;              // In the tensor.
+    std::span<const std::byte> data;  // Valid until the next call.
+  };
+
+  // Puts the next piece into `out`; false at the end. An empty range has one
+  // empty piece.
+  //
+  // Errors: DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION (TENSOR_EXPIRED).
+  absl::StatusOr<bool> Next(Piece& out);
+
+ private:
+  TensorReader(storage::ChunkStore& store, storage::TensorInfo tensor,
+               uint64_t begin, uint64_t end)
+      : store_(&store), tensor_(std::move(tensor)), next_(begin), end_(end) {}
+
+  absl::Status LoadPart(uint64_t part_index);
+
+  storage::ChunkStore* store_;
+  storage::TensorInfo tensor_;
+  uint64_t next_;
+  uint64_t end_;
+  bool started_ = false;
+  AlignedBuffer buffer_;
+  uint64_t part_index_ = 0;
+  std::span<const std::byte> part_;  // In buffer_, once started.
+};
+
+}  // namespace msitd::query

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/daemon.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/config/command_line.h"
+#include "daemon/config/log.h"
+#include "daemon/server/signals.h"
+#include "daemon/server/socket_file.h"
+#include "daemon/server/systemd.h"
+#include "protos/status/status.h"
+
+namespace msitd::server {
+namespace {
+
+// Sockets and data are for the owner and the group, from their first moment.
+constexpr mode_t kUmask = 0007;
+
+storage::StoreOptions ToStoreOptions(const config::DaemonConfig& config) {
+  storage::StoreOptions out;
+  out.directory = config.data_dir;
+  out.segment_bytes_max = static_cast<uint64_t>(config.segment_bytes);
+  out.direct_io = config.direct_io;
+  out.index_write_buffer_bytes =
+      static_cast<uint64_t>(config.index_write_buffer_bytes);
+  out.index_cache_bytes = static_cast<uint64_t>(config.index_cache_bytes);
+  return out;
+}
+
+std::string EndpointPath(const config::DaemonConfig& config) {
+  return config.socket_dir + "/endpoint";
+}
+
+absl::Status WriteEndpoints(const config::DaemonConfig& config,
+                            const NodeServer& node) {
+  std::string text;
+  for (const std::string& endpoint : node.endpoints()) {
+    config::Log("server")->info("listen endpoint={}", endpoint);
+    text += endpoint + "\n";
+  }
+  return ReplaceFile(EndpointPath(config), text);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
+    const config::DaemonConfig& config, storage::Env& env) {
+  auto out = std::unique_ptr<Daemon>(new Daemon(config));
+  MSITD_ASSIGN_OR_RETURN(
+      out->store_, storage::ChunkStore::Open(ToStoreOptions(config), env));
+  const storage::StoreStats stats = out->store_->Stats();
+  config::Log("server")->info(
+      "store open data_dir={} runs={} segments={} recovered_frames={} "
+      "torn_frames={}",
+      config.data_dir, stats.run_count, stats.segment_count,
+      stats.recovered_frame_count, stats.torn_frame_count);
+  MSITD_ASSIGN_OR_RETURN(out->node_, NodeServer::Start(config, *out->store_));
+  MSITD_RETURN_IF_ERROR(WriteEndpoints(config, *out->node_));
+  return out;
+}
+
+absl::Status Daemon::Stop() {
+  ::unlink(EndpointPath(config_).c_str());
+  MSITD_RETURN_IF_ERROR(
+      node_->Stop(std::chrono::steady_clock::now() +
+                  std::chrono::milliseconds(config_.drain_timeout_ms)));
+  return store_->Close();
+}
+
+void Daemon::Heartbeat() {
+  (void)node_->pipeline().Stats();
+  (void)store_->Stats();
+}
+
+int RunDaemon(const config::DaemonConfig& config) {
+  config::SetUpLogging(config.log_level);
+  const auto log = config::Log("server");
+  ::umask(kUmask);
+  absl::StatusOr<StopSignals> signals = StopSignals::Install();
+  if (!signals.ok()) {
+    log->error("start failed error='{}'", Message(signals.status()));
+    return EXIT_FAILURE;
+  }
+  log->info("start version={}", config::Version());
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(config, storage::Env::Posix());
+  if (!daemon.ok()) {
+    log->error("start failed error='{}'", Message(daemon.status()));
+    return EXIT_FAILURE;
+  }
+  NotifyReady();
+  log->info("ready");
+
+  const auto watchdog = WatchdogInterval();
+  std::optional<int> signal;
+  while (!(signal = signals->Wait(watchdog)).has_value()) {
+    (*daemon)->Heartbeat();
+    if (watchdog.has_value()) NotifyWatchdog();
+  }
+
+  NotifyStopping();
+  log->info("stop signal={}", *signal);
+  signals->LetNextKill();
+  if (const absl::Status status = (*daemon)->Stop(); !status.ok()) {
+    log->error("stop failed error='{}'", Message(status));
+    log->flush();
+    // Threads may be stuck in the store; destructors would wait for them.
+    ::_exit(EXIT_FAILURE);
+  }
+  log->info("stopped");
+  return EXIT_SUCCESS;
+}
+
+}  // namespace msitd::server

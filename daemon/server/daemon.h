@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/config/daemon_config.h"
+#include "daemon/server/node_server.h"
+#include "storage/chunk_store.h"
+#include "storage/env/env.h"
+
+namespace msitd::server {
+
+// The daemon from its start to its stop. Single-sequence: the main thread.
+class Daemon {
+ public:
+  // Opens the store, which reads back what the index misses, then serves and
+  // writes `endpoint`, one address per line, into the socket directory.
+  //
+  // Errors: those of the store, the sockets and the TLS files.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(
+      const config::DaemonConfig& config, storage::Env& env);
+
+  // Stops in the reverse order within `drain_timeout_ms`, and closes the store
+  // behind the last call that could read it.
+  //
+  // Errors: DEADLINE_EXCEEDED if the store hangs: the caller ends the process
+  // without destroying this. Nothing that was acknowledged is lost. Else those
+  // of closing the store.
+  absl::Status Stop();
+
+  // Returns once the threads that every stream and query depends on answer.
+  void Heartbeat();
+
+  NodeServer& node() { return *node_; }
+
+ private:
+  explicit Daemon(const config::DaemonConfig& config) : config_(config) {}
+
+  const config::DaemonConfig config_;
+  std::unique_ptr<storage::ChunkStore> store_;
+  std::unique_ptr<NodeServer> node_;
+};
+
+// Runs a daemon until SIGTERM or SIGINT, telling the service manager how it
+// does; a second signal ends the process at once. Returns the exit code: 0, or
+// 1 behind a message in the log. Called once, before any thread exists.
+int RunDaemon(const config::DaemonConfig& config);
+
+}  // namespace msitd::server

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/config/daemon_config.h"
+#include "grpcpp/impl/service_type.h"
+#include "grpcpp/server.h"
+
+namespace msitd::server {
+
+// Listens and serves, with health checks and reflection. Thread-compatible.
+class GrpcServer {
+ public:
+  // Listens on the Unix socket and on every TCP address of `config`, and serves
+  // at once. The services outlive the server.
+  //
+  // Errors: UNAVAILABLE if an address is taken; those of the socket file and of
+  // the TLS files.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
+      const config::DaemonConfig& config,
+      std::span<grpc::Service* const> services);
+
+  // Shuts down if nobody has.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // Where it listens, with real port numbers: `unix:PATH` first.
+  const std::vector<std::string>& endpoints() const { return endpoints_; }
+
+  // Health checks say NOT_SERVING from here on.
+  void SetNotServing();
+
+  // Refuses new calls, waits for those under way until `deadline`, then cancels
+  // them and waits for their handlers. Removes the socket.
+  void Shutdown(std::chrono::system_clock::time_point deadline);
+
+ private:
+  GrpcServer() = default;
+
+  std::string socket_path_;
+  std::vector<std::string> endpoints_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace msitd::server

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/node_server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/config/command_line.h"
+#include "protos/status/status.h"
+
+namespace msitd::server {
+namespace {
+
+constexpr int kIngestTaskThreads = 2;
+
+// What is left for calls once the chunks are safe, however late that was.
+constexpr std::chrono::milliseconds kCallGraceMin{200};
+// Long enough for any unary call; a stream that goes on is cut.
+constexpr std::chrono::milliseconds kCallGraceMax{2000};
+
+ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
+  ingest::IngestOptions out;
+  out.digest_threads = static_cast<int>(config.digest_threads);
+  out.streams_max = static_cast<size_t>(config.max_streams);
+  out.stream_window_bytes = static_cast<uint64_t>(config.stream_window_bytes);
+  out.commit_interval = std::chrono::milliseconds(config.commit_interval_ms);
+  return out;
+}
+
+}  // namespace
+
+NodeServer::NodeServer(const config::DaemonConfig& config,
+                       storage::ChunkStore& store,
+                       std::unique_ptr<compare::ComparisonJobs> comparisons)
+    // Each stream has one opening, and one copy, to wait for.
+    : ingest_tasks_(kIngestTaskThreads,
+                    2 * static_cast<size_t>(config.max_streams)),
+      query_tasks_(static_cast<int>(config.query_threads),
+                   static_cast<size_t>(config.query_queue_max)),
+      buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
+      pipeline_(store, ToIngestOptions(config)),
+      comparisons_(std::move(comparisons)),
+      comparison_service_(*comparisons_, query_tasks_),
+      ingest_service_(pipeline_, buffers_, ingest_tasks_),
+      run_service_(store, pipeline_, query_tasks_),
+      tensor_service_(store, query_tasks_),
+      node_service_(
+          std::string(config::Version()), store, pipeline_,
+          [this] { return comparisons_->live_count(); }, query_tasks_) {}
+
+absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
+    const config::DaemonConfig& config, storage::ChunkStore& store) {
+  compare::ComparisonJobs::Options options;
+  options.active_max = static_cast<int>(config.comparison_threads);
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<compare::ComparisonJobs> comparisons,
+                         compare::ComparisonJobs::Create(store, options));
+  auto out = std::unique_ptr<NodeServer>(
+      new NodeServer(config, store, std::move(comparisons)));
+  grpc::Service* const services[] = {&out->comparison_service_,
+                                     &out->ingest_service_, &out->node_service_,
+                                     &out->run_service_, &out->tensor_service_};
+  MSITD_ASSIGN_OR_RETURN(out->grpc_, GrpcServer::Start(config, services));
+  return out;
+}
+
+NodeServer::~NodeServer() {
+  (void)Stop(std::chrono::steady_clock::time_point::max());
+}
+
+absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
+  if (grpc_ != nullptr) grpc_->SetNotServing();
+  MSITD_RETURN_IF_ERROR(pipeline_.Drain(deadline));
+  comparisons_->Stop();
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  if (grpc_ != nullptr) {
+    grpc_->Shutdown(std::chrono::system_clock::now() +
+                    std::clamp(left, kCallGraceMin, kCallGraceMax));
+  }
+  query_tasks_.Stop();
+  ingest_tasks_.Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::server

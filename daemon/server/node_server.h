@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/comparison_jobs.h"
+#include "daemon/config/daemon_config.h"
+#include "daemon/ingest/buffer_pool.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/server/grpc_server.h"
+#include "daemon/service/comparison_service.h"
+#include "daemon/service/ingest_service.h"
+#include "daemon/service/node_service.h"
+#include "daemon/service/run_service.h"
+#include "daemon/service/task_pool.h"
+#include "daemon/service/tensor_service.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::server {
+
+// Everything of the daemon that stands on a store: pools, pipeline,
+// comparisons, services and the gRPC server. Thread-compatible: the main
+// thread.
+class NodeServer {
+ public:
+  // Builds from the store upwards and serves at once. `store` outlives it.
+  //
+  // Errors: those of GrpcServer::Start and of the store.
+  static absl::StatusOr<std::unique_ptr<NodeServer>> Start(
+      const config::DaemonConfig& config, storage::ChunkStore& store);
+
+  // Stops, however long it takes, if nobody has.
+  ~NodeServer();
+  NodeServer(const NodeServer&) = delete;
+  NodeServer& operator=(const NodeServer&) = delete;
+
+  // Stops from the top: refuses new streams and calls, commits what the open
+  // streams have in flight, ends calls, joins threads. Calls that are still
+  // under way at `deadline` are cancelled.
+  //
+  // Errors: DEADLINE_EXCEEDED if chunks could not be committed in time. Then
+  // threads are stuck in the store, and neither it nor this can be destroyed.
+  absl::Status Stop(std::chrono::steady_clock::time_point deadline);
+
+  const std::vector<std::string>& endpoints() const {
+    return grpc_->endpoints();
+  }
+  ingest::IngestPipeline& pipeline() { return pipeline_; }
+
+ private:
+  NodeServer(const config::DaemonConfig& config, storage::ChunkStore& store,
+             std::unique_ptr<compare::ComparisonJobs> comparisons);
+
+  // Openings of streams do not queue behind long queries.
+  service::TaskPool ingest_tasks_;
+  service::TaskPool query_tasks_;
+  ingest::BufferPool buffers_;
+  ingest::IngestPipeline pipeline_;
+  std::unique_ptr<compare::ComparisonJobs> comparisons_;
+  service::ComparisonServiceImpl comparison_service_;
+  service::IngestServiceImpl ingest_service_;
+  service::RunServiceImpl run_service_;
+  service::TensorServiceImpl tensor_service_;
+  service::NodeServiceImpl node_service_;
+  std::unique_ptr<GrpcServer> grpc_;
+};
+
+}  // namespace msitd::server

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace msitd::server {
+
+// Makes way for a Unix socket at `path`: makes its directory, and removes a
+// socket that is there if nobody listens on it.
+//
+// Errors: FAILED_PRECONDITION if somebody listens, or if what is there is no
+// socket; those of the file system.
+absl::Status PrepareSocketFile(const std::string& path);
+
+// Writes `text` to `path` so that a reader sees either all of it or the file
+// before.
+absl::Status ReplaceFile(const std::string& path, const std::string& text);
+
+}  // namespace msitd::server

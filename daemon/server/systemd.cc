@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/systemd.h"
+
+#include <systemd/sd-daemon.h>
+
+#include <cstdint>
+
+namespace msitd::server {
+
+void NotifyReady() { sd_notify(0, "READY=1"); }
+void NotifyStopping() { sd_notify(0, "STOPPING=1"); }
+void NotifyWatchdog() { sd_notify(0, "WATCHDOG=1"); }
+
+std::optional<std::chrono::milliseconds> WatchdogInterval() {
+  uint64_t timeout_us = 0;
+  if (sd_watchdog_enabled(0, &timeout_us) <= 0) return std::nullopt;
+  return std::chrono::milliseconds(timeout_us / 2000);
+}
+
+}  // namespace msitd::server

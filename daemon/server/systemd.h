@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+// What the service manager is told. All of it does nothing where there is
+// none.
+namespace msitd::server {
+
+void NotifyReady();
+void NotifyStopping();
+void NotifyWatchdog();
+
+// How often the service manager wants to hear NotifyWatchdog: half of the time
+// after which it gives up. Nothing if it does not watch.
+std::optional<std::chrono::milliseconds> WatchdogInterval();
+
+}  // namespace msitd::server

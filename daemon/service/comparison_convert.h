@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/comparison_engine.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Checks of what requests of ComparisonService say.
+namespace msitd::service {
+
+// Errors: NOT_FOUND with COMPARISON_NOT_FOUND for what is no name of one.
+absl::StatusOr<uint64_t> ToComparisonId(std::string_view name);
+
+// Returns what a new comparison is to do.
+//
+// Errors: INVALID_ARGUMENT with FIELD_INVALID or PREDICATE_INVALID.
+absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request);
+
+}  // namespace msitd::service

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/comparison_service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/query/page_token.h"
+#include "daemon/service/comparison_convert.h"
+#include "daemon/service/comparison_row_stream.h"
+#include "daemon/service/proto_convert.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+// A page ends behind the result that reaches this: half of what clients of
+// gRPC take in a message.
+constexpr size_t kPageBytes = size_t{2} << 20;
+
+// What is taken from the store at a time.
+constexpr size_t kComparisonsAtATime = 16;
+constexpr size_t kRowsAtATime = 1000;
+
+// Rows that one page looks at in search of its verdicts, about a second's
+// worth; the page may be short then.
+constexpr int64_t kRowsScannedMax = 100'000;
+
+constexpr std::string_view kListKey = "ListComparisons";
+
+// Equal for all pages of one request.
+std::string RowsKey(const v1::ListComparisonRowsRequest& request) {
+  v1::ListComparisonRowsRequest key = request;
+  key.clear_page_size();
+  key.clear_page_token();
+  return "ListComparisonRows " + key.SerializeAsString();
+}
+
+// Returns where a page begins: 0 for the first one.
+absl::StatusOr<int64_t> DecodePosition(std::string_view key,
+                                       std::string_view token) {
+  MSITD_ASSIGN_OR_RETURN(const std::string text,
+                         query::DecodePageToken(key, token));
+  int64_t position = 0;
+  if (text.empty()) return position;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, position);
+  if (error != std::errc() || stop != end || position < 0) {
+    return WithReason(
+        absl::InvalidArgumentError("page_token: not given for this request"),
+        "PAGE_TOKEN_INVALID");
+  }
+  return position;
+}
+
+absl::Status CheckVerdicts(const v1::ListComparisonRowsRequest& request) {
+  for (int i = 0; i < request.verdicts_size(); ++i) {
+    const int verdict = request.verdicts(i);
+    if (verdict <= v1::VERDICT_UNSPECIFIED || verdict > v1::Verdict_MAX) {
+      return FieldInvalid(fmt::format("verdicts[{}]", i),
+                          fmt::format("{} is no verdict", verdict));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Selects(const v1::ListComparisonRowsRequest& request,
+             v1::Verdict verdict) {
+  const auto& verdicts = request.verdicts();
+  return verdicts.empty() ||
+         std::find(verdicts.begin(), verdicts.end(), verdict) != verdicts.end();
+}
+
+}  // namespace
+
+absl::Status ComparisonServiceImpl::Create(
+    const v1::CreateComparisonRequest& request, v1::Comparison& response) {
+  MSITD_ASSIGN_OR_RETURN(compare::ComparisonPlan plan,
+                         ToPlan(request.comparison()));
+  MSITD_ASSIGN_OR_RETURN(response,
+                         jobs_.Start(request.comparison(), std::move(plan)));
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonServiceImpl::List(
+    const v1::ListComparisonsRequest& request,
+    v1::ListComparisonsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
+  MSITD_ASSIGN_OR_RETURN(int64_t after,
+                         DecodePosition(kListKey, request.page_token()));
+  size_t bytes = 0;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(std::vector<v1::Comparison> comparisons,
+                           jobs_.List(after, kComparisonsAtATime));
+    if (comparisons.empty()) return absl::OkStatus();
+    for (v1::Comparison& comparison : comparisons) {
+      if (response.comparisons_size() == page_size || bytes >= kPageBytes) {
+        response.set_next_page_token(
+            query::EncodePageToken(kListKey, std::to_string(after)));
+        return absl::OkStatus();
+      }
+      MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                             ToComparisonId(comparison.name()));
+      after = static_cast<int64_t>(id);
+      bytes += comparison.ByteSizeLong();
+      *response.add_comparisons() = std::move(comparison);
+    }
+  }
+}
+
+absl::Status ComparisonServiceImpl::ListRows(
+    const Call& call, const v1::ListComparisonRowsRequest& request,
+    v1::ListComparisonRowsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                         ToComparisonId(request.comparison()));
+  MSITD_RETURN_IF_ERROR(CheckVerdicts(request));
+  MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
+  const std::string key = RowsKey(request);
+  MSITD_ASSIGN_OR_RETURN(const int64_t begin,
+                         DecodePosition(key, request.page_token()));
+  int64_t next = begin;
+  size_t bytes = 0;
+  while (true) {
+    MSITD_RETURN_IF_ERROR(call.Check());
+    const size_t wanted = request.verdicts().empty()
+                              ? page_size - response.rows_size() + 1
+                              : kRowsAtATime;
+    MSITD_ASSIGN_OR_RETURN(std::vector<v1::ComparisonRow> rows,
+                           jobs_.Rows(id, next, wanted));
+    if (rows.empty()) return absl::OkStatus();
+    for (v1::ComparisonRow& row : rows) {
+      if (response.rows_size() == page_size || bytes >= kPageBytes ||
+          next - begin >= kRowsScannedMax) {
+        response.set_next_page_token(
+            query::EncodePageToken(key, std::to_string(next)));
+        return absl::OkStatus();
+      }
+      ++next;
+      if (!Selects(request, row.verdict())) continue;
+      bytes += row.ByteSizeLong();
+      *response.add_rows() = std::move(row);
+    }
+  }
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
+    grpc::CallbackServerContext* context,
+    const v1::CreateComparisonRequest* request, v1::Comparison* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return Create(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::GetComparison(
+    grpc::CallbackServerContext* context,
+    const v1::GetComparisonRequest* request, v1::Comparison* response) {
+  return UnaryCall::Start(
+      pool_, *context, [=, this](const Call&) -> absl::Status {
+        MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                               ToComparisonId(request->comparison()));
+        MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id));
+        *response = std::move(view.comparison);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::ListComparisons(
+    grpc::CallbackServerContext* context,
+    const v1::ListComparisonsRequest* request,
+    v1::ListComparisonsResponse* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return List(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::CancelComparison(
+    grpc::CallbackServerContext* context,
+    const v1::CancelComparisonRequest* request, v1::Comparison* response) {
+  return UnaryCall::Start(
+      pool_, *context, [=, this](const Call&) -> absl::Status {
+        MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                               ToComparisonId(request->comparison()));
+        MSITD_ASSIGN_OR_RETURN(*response, jobs_.Cancel(id));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::DeleteComparison(
+    grpc::CallbackServerContext* context,
+    const v1::DeleteComparisonRequest* request, google::protobuf::Empty*) {
+  return UnaryCall::Start(
+      pool_, *context, [=, this](const Call&) -> absl::Status {
+        MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                               ToComparisonId(request->comparison()));
+        return jobs_.Delete(id);
+      });
+}
+
+grpc::ServerUnaryReactor* ComparisonServiceImpl::ListComparisonRows(
+    grpc::CallbackServerContext* context,
+    const v1::ListComparisonRowsRequest* request,
+    v1::ListComparisonRowsResponse* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return ListRows(call, *request, *response);
+  });
+}
+
+grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
+ComparisonServiceImpl::StreamComparisonRows(
+    grpc::CallbackServerContext* context,
+    const v1::StreamComparisonRowsRequest* request) {
+  return ComparisonRowStream::Start(jobs_, pool_, *context, *request);
+}
+
+}  // namespace msitd::service

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/compare/comparison_jobs.h"
+#include "daemon/service/reactor.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/comparison_service.grpc.pb.h"
+
+namespace msitd::service {
+
+// ComparisonService over the comparisons of the daemon. They and the pool
+// outlive it.
+class ComparisonServiceImpl final
+    : public v1::ComparisonService::CallbackService {
+ public:
+  ComparisonServiceImpl(compare::ComparisonJobs& jobs, TaskPool& pool)
+      : jobs_(jobs), pool_(pool) {}
+
+  grpc::ServerUnaryReactor* CreateComparison(
+      grpc::CallbackServerContext* context,
+      const v1::CreateComparisonRequest* request,
+      v1::Comparison* response) override;
+  grpc::ServerUnaryReactor* GetComparison(
+      grpc::CallbackServerContext* context,
+      const v1::GetComparisonRequest* request,
+      v1::Comparison* response) override;
+  grpc::ServerUnaryReactor* ListComparisons(
+      grpc::CallbackServerContext* context,
+      const v1::ListComparisonsRequest* request,
+      v1::ListComparisonsResponse* response) override;
+  grpc::ServerUnaryReactor* CancelComparison(
+      grpc::CallbackServerContext* context,
+      const v1::CancelComparisonRequest* request,
+      v1::Comparison* response) override;
+  grpc::ServerUnaryReactor* DeleteComparison(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteComparisonRequest* request,
+      google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* ListComparisonRows(
+      grpc::CallbackServerContext* context,
+      const v1::ListComparisonRowsRequest* request,
+      v1::ListComparisonRowsResponse* response) override;
+  grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
+  StreamComparisonRows(grpc::CallbackServerContext* context,
+                       const v1::StreamComparisonRowsRequest* request) override;
+
+ private:
+  absl::Status Create(const v1::CreateComparisonRequest& request,
+                      v1::Comparison& response);
+  absl::Status List(const v1::ListComparisonsRequest& request,
+                    v1::ListComparisonsResponse& response);
+  absl::Status ListRows(const Call& call,
+                        const v1::ListComparisonRowsRequest& request,
+                        v1::ListComparisonRowsResponse& response);
+
+  compare::ComparisonJobs& jobs_;
+  TaskPool& pool_;
+};
+
+}  // namespace msitd::service

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/ingest_service.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "daemon/service/proto_convert.h"
+#include "daemon/service/status_mapping.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+using ingest::BufferPool;
+using Offered = ingest::IngestPipeline::Offered;
+
+constexpr size_t kUserAgentBytesMax = 256;
+
+class BufferLease final : public ingest::Lease {
+ public:
+  explicit BufferLease(BufferPool::Buffer buffer)
+      : buffer_(std::move(buffer)) {}
+
+ private:
+  BufferPool::Buffer buffer_;
+};
+
+absl::StatusOr<ingest::StreamSpec> ToSpec(const v1::OpenStream& open) {
+  MSITD_RETURN_IF_ERROR(CheckRunName(open.run()));
+  if (open.user_agent().size() > kUserAgentBytesMax) {
+    return FieldInvalid(
+        "open.user_agent",
+        fmt::format("{} bytes, at most {} are taken", open.user_agent().size(),
+                    kUserAgentBytesMax));
+  }
+  return ingest::StreamSpec{open.run(), open.rank(), open.world_size(),
+                            static_cast<uint64_t>(open.stream_id()),
+                            open.user_agent()};
+}
+
+// One WriteChunks call, and the peer of its stream in the pipeline. At most one
+// read and one write are under way. The call is finished once the pipeline has
+// ended the stream, the last acknowledgement is written and no task is left.
+//
+// Reactions come on threads of gRPC, peer calls on one of the pipeline, tasks
+// on those of the pool. Owns itself until gRPC is done with it.
+class WriteChunksCall final
+    : public grpc::ServerBidiReactor<v1::WriteChunksRequest,
+                                     v1::WriteChunksResponse>,
+      public ingest::StreamPeer {
+ public:
+  explicit WriteChunksCall(IngestServiceImpl::Parts& parts) : parts_(parts) {
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override { Leave(absl::CancelledError("cancelled")); }
+  void OnDone() override { delete this; }
+
+  void Commit(uint64_t count) override;
+  void Resume() override;
+  void End(const absl::Status& status) override;
+
+ private:
+  void HandleOpen();
+  void OpenStream(const ingest::StreamSpec& spec);
+  void HandleMessage(const ingest::StreamHandle& stream);
+  void HandleChunk(const ingest::StreamHandle& stream);
+  void TakeChunk(const ingest::StreamHandle& stream, BufferPool::Buffer buffer);
+  ingest::StreamHandle Stream();
+  void ReadNext();
+  void Leave(const absl::Status& status);
+  // Ends a call that has no stream.
+  void Fail(const absl::Status& status);
+
+  // Ends a task that Hold began. To be called last: `this` may be gone.
+  void Hold();
+  void Release();
+  void Pump();
+
+  IngestServiceImpl::Parts& parts_;
+  v1::WriteChunksRequest request_;
+  v1::WriteChunksResponse response_;
+
+  Mutex mu_;
+  ingest::StreamHandle stream_ ABSL_GUARDED_BY(mu_);  // Once open.
+  bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
+  int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<uint64_t> to_ack_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+void WriteChunksCall::Hold() {
+  MutexLock lock(mu_);
+  ++holds_;
+}
+
+void WriteChunksCall::Release() {
+  {
+    MutexLock lock(mu_);
+    --holds_;
+  }
+  Pump();
+}
+
+void WriteChunksCall::Pump() {
+  absl::Status status;
+  {
+    MutexLock lock(mu_);
+    if (writing_ || finished_) return;
+    if (to_ack_.has_value()) {
+      response_.set_committed_chunk_count(static_cast<int64_t>(*to_ack_));
+      to_ack_.reset();
+      writing_ = true;
+      StartWrite(&response_);
+      return;
+    }
+    if (!end_.has_value() || holds_ > 0) return;
+    finished_ = true;
+    status = *end_;
+  }
+  Finish(ToGrpcStatus(status));
+}
+
+void WriteChunksCall::Fail(const absl::Status& status) {
+  {
+    MutexLock lock(mu_);
+    end_ = status;
+  }
+  Pump();
+}
+
+void WriteChunksCall::Leave(const absl::Status& status) {
+  ingest::StreamHandle stream;
+  {
+    MutexLock lock(mu_);
+    left_ = true;
+    stream = stream_;
+  }
+  if (stream != nullptr) parts_.pipeline.Finish(stream, status);
+}
+
+void WriteChunksCall::ReadNext() {
+  MutexLock lock(mu_);
+  if (!end_.has_value()) StartRead(&request_);
+}
+
+ingest::StreamHandle WriteChunksCall::Stream() {
+  MutexLock lock(mu_);
+  return stream_;
+}
+
+void WriteChunksCall::OnReadDone(bool ok) {
+  Hold();
+  const ingest::StreamHandle stream = Stream();
+  if (!ok && stream != nullptr) {
+    Leave(absl::OkStatus());
+  } else if (!ok) {
+    Fail(FieldInvalid("open", "the stream ended before its opening"));
+  } else if (stream != nullptr) {
+    HandleMessage(stream);
+  } else {
+    HandleOpen();
+  }
+  Release();
+}
+
+void WriteChunksCall::HandleOpen() {
+  if (!request_.has_open()) {
+    return Fail(FieldInvalid("open", "the first message does not open"));
+  }
+  absl::StatusOr<ingest::StreamSpec> spec = ToSpec(request_.open());
+  if (!spec.ok()) return Fail(spec.status());
+  Hold();
+  const absl::Status status =
+      parts_.tasks.Submit([this, spec = *std::move(spec)] {
+        OpenStream(spec);
+        Release();
+      });
+  if (!status.ok()) {
+    Fail(status);
+    Release();
+  }
+}
+
+void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
+  absl::StatusOr<ingest::IngestPipeline::Opened> opened =
+      parts_.pipeline.Open(spec, *this);
+  if (const auto suppressed = parts_.log_limiter.Admit()) {
+    config::Log("ingest")->info(
+        "open stream run='{}' rank={} stream={:#x} agent='{}' result='{}' "
+        "suppressed={}",
+        spec.run, spec.rank, spec.stream_id, spec.user_agent,
+        opened.ok() ? "OK" : Message(opened.status()), *suppressed);
+  }
+  if (!opened.ok()) return Fail(opened.status());
+  bool left = false;
+  {
+    MutexLock lock(mu_);
+    stream_ = opened->stream;
+    left = left_;
+    if (!to_ack_.has_value()) to_ack_ = opened->committed_chunk_count;
+  }
+  if (left) return parts_.pipeline.Finish(opened->stream, absl::OkStatus());
+  Pump();
+  ReadNext();
+}
+
+void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
+  switch (request_.message_case()) {
+    case v1::WriteChunksRequest::kChunk:
+      return HandleChunk(stream);
+    case v1::WriteChunksRequest::kDropReport:
+      if (request_.drop_report().dropped_count() < 0) {
+        return Leave(FieldInvalid("drop_report.dropped_count", "is negative"));
+      }
+      parts_.pipeline.ReportDropped(
+          stream,
+          static_cast<uint64_t>(request_.drop_report().dropped_count()));
+      return ReadNext();
+    case v1::WriteChunksRequest::kOpen:
+      return Leave(FieldInvalid("open", "the stream is open already"));
+    case v1::WriteChunksRequest::MESSAGE_NOT_SET:
+      break;
+  }
+  Leave(FieldInvalid("message", "neither a chunk nor a drop report"));
+}
+
+void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream) {
+  const size_t bytes = request_.chunk().size();
+  if (bytes > BufferPool::kBufferBytesMax) {
+    return Leave(
+        WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                              "the chunk has {} bytes, at most {} are taken",
+                              bytes, BufferPool::kBufferBytesMax),
+                   "CHUNK_MALFORMED"));
+  }
+  Hold();
+  const std::thread::id reader = std::this_thread::get_id();
+  parts_.buffers.Acquire(
+      bytes, [this, stream, reader](BufferPool::Buffer buffer) {
+        if (std::this_thread::get_id() == reader) {
+          return TakeChunk(stream, std::move(buffer));
+        }
+        // This thread has just given a buffer back and has better things to do
+        // than to copy. Shared because a task that is refused is destroyed.
+        auto kept = std::make_shared<BufferPool::Buffer>(std::move(buffer));
+        const absl::Status status = parts_.tasks.SubmitNextStep(
+            [this, stream, kept] { TakeChunk(stream, std::move(*kept)); });
+        if (!status.ok()) TakeChunk(stream, std::move(*kept));
+      });
+}
+
+void WriteChunksCall::TakeChunk(const ingest::StreamHandle& stream,
+                                BufferPool::Buffer buffer) {
+  const std::string& chunk = request_.chunk();
+  const std::span<std::byte> bytes = buffer.span();
+  if (!chunk.empty()) std::memcpy(bytes.data(), chunk.data(), chunk.size());
+  const Offered offered = parts_.pipeline.Offer(
+      stream, bytes, std::make_unique<BufferLease>(std::move(buffer)));
+  if (offered == Offered::kMore) ReadNext();
+  Release();
+}
+
+void WriteChunksCall::OnWriteDone(bool ok) {
+  {
+    MutexLock lock(mu_);
+    ++holds_;
+    writing_ = false;
+    if (!ok) to_ack_.reset();
+  }
+  if (!ok) Leave(absl::CancelledError("the connection is gone"));
+  Release();
+}
+
+void WriteChunksCall::Commit(uint64_t count) {
+  {
+    MutexLock lock(mu_);
+    to_ack_ = count;
+  }
+  Pump();
+}
+
+void WriteChunksCall::Resume() { ReadNext(); }
+
+void WriteChunksCall::End(const absl::Status& status) {
+  if (!status.ok()) {
+    if (const auto suppressed = parts_.log_limiter.Admit()) {
+      config::Log("ingest")->warn(
+          "stream ended reason={} message='{}' suppressed={}", Reason(status),
+          Message(status), *suppressed);
+    }
+  }
+  Fail(status);
+}
+
+}  // namespace
+
+grpc::ServerBidiReactor<v1::WriteChunksRequest, v1::WriteChunksResponse>*
+IngestServiceImpl::WriteChunks(grpc::CallbackServerContext*) {
+  return new WriteChunksCall(parts_);
+}
+
+}  // namespace msitd::service

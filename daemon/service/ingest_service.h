@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/config/log.h"
+#include "daemon/ingest/buffer_pool.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/ingest_service.grpc.pb.h"
+
+namespace msitd::service {
+
+// IngestService: the transport for producers that do not share memory. Copies
+// each chunk into a buffer of the pool, and reads no further while there is
+// none, so gRPC's flow control holds the producer back.
+//
+// All arguments outlive it.
+class IngestServiceImpl final : public v1::IngestService::CallbackService {
+ public:
+  // What the streams use; `tasks` runs what blocks.
+  struct Parts {
+    ingest::IngestPipeline& pipeline;
+    ingest::BufferPool& buffers;
+    TaskPool& tasks;
+    // Any client can open and end streams in a loop.
+    config::LogLimiter log_limiter{};
+  };
+
+  IngestServiceImpl(ingest::IngestPipeline& pipeline,
+                    ingest::BufferPool& buffers, TaskPool& tasks)
+      : parts_{pipeline, buffers, tasks} {}
+
+  grpc::ServerBidiReactor<v1::WriteChunksRequest, v1::WriteChunksResponse>*
+  WriteChunks(grpc::CallbackServerContext* context) override;
+
+ private:
+  Parts parts_;
+};
+
+}  // namespace msitd::service

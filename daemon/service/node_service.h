@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/node_service.grpc.pb.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::service {
+
+// NodeService over what it tells about, which outlives it.
+class NodeServiceImpl final : public v1::NodeService::CallbackService {
+ public:
+  // `active_comparisons` gives the number of comparisons that run or wait; it
+  // may be called from any thread.
+  NodeServiceImpl(std::string version, storage::ChunkStore& store,
+                  ingest::IngestPipeline& pipeline,
+                  std::function<int64_t()> active_comparisons, TaskPool& pool)
+      : version_(std::move(version)),
+        store_(store),
+        pipeline_(pipeline),
+        active_comparisons_(std::move(active_comparisons)),
+        pool_(pool) {}
+
+  grpc::ServerUnaryReactor* GetCapabilities(
+      grpc::CallbackServerContext* context,
+      const v1::GetCapabilitiesRequest* request,
+      v1::Capabilities* response) override;
+  grpc::ServerUnaryReactor* GetNodeStatus(
+      grpc::CallbackServerContext* context,
+      const v1::GetNodeStatusRequest* request,
+      v1::NodeStatus* response) override;
+
+ private:
+  absl::Status Status(v1::NodeStatus& response);
+
+  const std::string version_;
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+  storage::ChunkStore& store_;
+  ingest::IngestPipeline& pipeline_;
+  const std::function<int64_t()> active_comparisons_;
+  TaskPool& pool_;
+};
+
+}  // namespace msitd::service

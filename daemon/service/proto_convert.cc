@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/proto_convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "protos/base/limits.h"
+#include "protos/base/resource_name.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+static_assert(static_cast<int>(DType::kComplex128) == v1::D_TYPE_COMPLEX128);
+static_assert(v1::DType_MAX + 1 == kDTypeCount);
+static_assert(static_cast<int>(Io::kState) == v1::IO_STATE);
+static_assert(v1::Io_MAX + 1 == kIoCount);
+
+bool IsName(std::string_view text) {
+  return !text.empty() && text.find('\0') == std::string_view::npos &&
+         IsValidUtf8(text);
+}
+
+absl::Status CheckCount(std::string_view field, int count, int max) {
+  if (count <= max) return absl::OkStatus();
+  return FieldInvalid(
+      field, fmt::format("{} values, at most {} are taken", count, max));
+}
+
+absl::Status AddRanks(const v1::TensorFilter& filter,
+                      storage::TensorSelector& out) {
+  MSITD_RETURN_IF_ERROR(
+      CheckCount("filter.ranks", filter.ranks_size(), kFilterRanksMax));
+  for (int i = 0; i < filter.ranks_size(); ++i) {
+    const int32_t rank = filter.ranks(i);
+    if (rank < 0 || rank > kRankMax) {
+      return FieldInvalid(fmt::format("filter.ranks[{}]", i),
+                          fmt::format("{} is not in 0..{}", rank, kRankMax));
+    }
+    out.ranks.push_back(rank);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddTokens(const v1::TensorFilter& filter,
+                       storage::TensorSelector& out) {
+  MSITD_RETURN_IF_ERROR(
+      CheckCount("filter.tokens", filter.tokens_size(), kFilterTokenRangesMax));
+  for (int i = 0; i < filter.tokens_size(); ++i) {
+    const v1::TokenRange& range = filter.tokens(i);
+    if (range.first() < 0 || range.first() > kTokenMax ||
+        range.last() < range.first()) {
+      return FieldInvalid(fmt::format("filter.tokens[{}]", i),
+                          fmt::format("{}..{} is no range inside 0..{}",
+                                      range.first(), range.last(), kTokenMax));
+    }
+    out.tokens.push_back({range.first(), std::min(range.last(), kTokenMax)});
+  }
+  return absl::OkStatus();
+}
+
+template <typename Texts>
+absl::Status AddTexts(std::string_view field, const Texts& texts, int count_max,
+                      size_t bytes_max, std::vector<std::string>& out) {
+  MSITD_RETURN_IF_ERROR(CheckCount(field, texts.size(), count_max));
+  for (int i = 0; i < texts.size(); ++i) {
+    const std::string& text = texts.Get(i);
+    if (!IsName(text) || text.size() > bytes_max) {
+      return FieldInvalid(
+          fmt::format("{}[{}]", field, i),
+          fmt::format("not 1 to {} bytes of UTF-8 without NUL", bytes_max));
+    }
+    out.push_back(text);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddIos(const v1::TensorFilter& filter,
+                    storage::TensorSelector& out) {
+  // A repeated side selects nothing more, so this bounds the list.
+  MSITD_RETURN_IF_ERROR(
+      CheckCount("filter.ios", filter.ios_size(), 4 * kIoCount));
+  for (int i = 0; i < filter.ios_size(); ++i) {
+    const int number = filter.ios(i);
+    const Io io = static_cast<Io>(number);
+    if (number <= 0 || number >= kIoCount) {
+      return FieldInvalid(fmt::format("filter.ios[{}]", i),
+                          fmt::format("{} is no side of an op", number));
+    }
+    if (std::find(out.ios.begin(), out.ios.end(), io) == out.ios.end()) {
+      out.ios.push_back(io);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string HashText(const ContentHash& hash) {
+  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
+
+}  // namespace
+
+absl::Status FieldInvalid(std::string_view field, std::string_view problem) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 "FIELD_INVALID"),
+                      "field", field);
+}
+
+absl::Status CheckRunName(std::string_view name) {
+  if (name.size() > kRunNameBytesMax) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "the run name has {} bytes, at most {} are taken",
+                   name.size(), kRunNameBytesMax),
+        "NAME_TOO_LONG");
+  }
+  if (!IsName(name)) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "the run name is empty or no UTF-8 without NUL"),
+        "NAME_INVALID");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> ToPageSize(int32_t page_size) {
+  if (page_size < 0) {
+    return FieldInvalid("page_size", fmt::format("{} is negative", page_size));
+  }
+  if (page_size == 0) return kPageSizeDefault;
+  return std::min<int>(page_size, kPageSizeMax);
+}
+
+absl::StatusOr<storage::TensorSelector> ToSelector(
+    const v1::TensorFilter& filter) {
+  storage::TensorSelector out;
+  MSITD_RETURN_IF_ERROR(AddRanks(filter, out));
+  MSITD_RETURN_IF_ERROR(AddTexts("filter.devices", filter.devices(),
+                                 kFilterDevicesMax, kDeviceBytesMax,
+                                 out.devices));
+  MSITD_RETURN_IF_ERROR(AddTokens(filter, out));
+  MSITD_RETURN_IF_ERROR(AddTexts("filter.op_patterns", filter.op_patterns(),
+                                 kFilterOpPatternsMax, kOpBytesMax,
+                                 out.op_patterns));
+  MSITD_RETURN_IF_ERROR(AddIos(filter, out));
+  return out;
+}
+
+void ToProto(int64_t time_ns, google::protobuf::Timestamp& out) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  out.set_seconds(time_ns / kNsPerSecond);
+  out.set_nanos(static_cast<int32_t>(time_ns % kNsPerSecond));
+}
+
+void ToProto(const Summary& summary, v1::Summary& out) {
+  out.set_count(static_cast<int64_t>(summary.count));
+  out.set_nan_count(static_cast<int64_t>(summary.nan_count));
+  out.set_positive_infinity_count(
+      static_cast<int64_t>(summary.positive_infinity_count));
+  out.set_negative_infinity_count(
+      static_cast<int64_t>(summary.negative_infinity_count));
+  out.set_zero_count(static_cast<int64_t>(summary.zero_count));
+  if (summary.has_extremes()) {
+    out.set_min(summary.min);
+    out.set_max(summary.max);
+    out.set_abs_max(summary.abs_max());
+  }
+  out.set_sum(summary.sum);
+  if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  out.set_l1_norm(summary.l1);
+  out.set_l2_norm(summary.l2_norm());
+}
+
+void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
+  const TensorKey& key = tensor.key;
+  out.set_name(FormatTensorName(key));
+  out.set_run(key.run);
+  out.set_rank(key.rank);
+  out.set_device(key.device);
+  out.set_token(key.token);
+  out.set_op(key.op);
+  out.set_call(key.call);
+  out.set_io(static_cast<v1::Io>(key.io));
+  out.set_index(key.index);
+  out.set_dtype(static_cast<v1::DType>(tensor.dtype));
+  out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  out.set_size_bytes(static_cast<int64_t>(tensor.tensor_bytes));
+  out.set_sequence(static_cast<int64_t>(tensor.sequence));
+  ToProto(tensor.summary, *out.mutable_summary());
+  out.set_hash(HashText(tensor.hash));
+  out.set_has_bytes(tensor.has_bytes);
+}
+
+void ToProto(const storage::RunInfo& run, v1::Run& out) {
+  out.set_name(run.spec.name);
+  out.set_world_size(run.spec.world_size);
+  for (const auto& [key, value] : run.spec.labels) {
+    (*out.mutable_labels())[key] = value;
+  }
+  out.set_state(run.sealed ? v1::Run::SEALED : v1::Run::ACTIVE);
+  ToProto(run.create_time_ns, *out.mutable_create_time());
+  if (run.sealed) ToProto(run.seal_time_ns, *out.mutable_seal_time());
+  v1::RunCounters& counters = *out.mutable_counters();
+  const storage::RunCounters& from = run.counters;
+  counters.set_tensor_count(static_cast<int64_t>(from.tensor_count));
+  counters.set_size_bytes(static_cast<int64_t>(from.payload_bytes));
+  counters.set_duplicate_count(static_cast<int64_t>(from.duplicate_count));
+  counters.set_conflict_count(static_cast<int64_t>(from.conflict_count));
+  counters.set_dropped_count(static_cast<int64_t>(from.dropped_count));
+}
+
+}  // namespace msitd::service

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "msitd/v1/filter.pb.h"
+#include "msitd/v1/run_service.pb.h"
+#include "msitd/v1/tensor_service.pb.h"
+#include "protos/base/summary.h"
+#include "storage/types.h"
+
+// Domain structs to messages and back, and the checks of request fields that
+// several services share.
+namespace msitd::service {
+
+// Bounds of TensorFilter, as filter.proto states them.
+inline constexpr int kFilterRanksMax = 4096;
+inline constexpr int kFilterDevicesMax = 64;
+inline constexpr int kFilterTokenRangesMax = 256;
+inline constexpr int kFilterOpPatternsMax = 64;
+
+// Page sizes of every List call: 0 stands for the first, more than the second
+// for the second.
+inline constexpr int kPageSizeDefault = 100;
+inline constexpr int kPageSizeMax = 1000;
+
+// INVALID_ARGUMENT with FIELD_INVALID: "filter.ranks[3]: ...". `field` is also
+// in the metadata.
+absl::Status FieldInvalid(std::string_view field, std::string_view problem);
+
+// Checks a run name in a request.
+//
+// Errors: INVALID_ARGUMENT with NAME_INVALID or NAME_TOO_LONG.
+absl::Status CheckRunName(std::string_view name);
+
+// Returns how many results a page takes.
+//
+// Errors: INVALID_ARGUMENT with FIELD_INVALID for a negative size.
+absl::StatusOr<int> ToPageSize(int32_t page_size);
+
+// Returns the selector of a filter after checking every bound. An absent
+// filter is the default instance.
+//
+// Errors: INVALID_ARGUMENT with FIELD_INVALID; the message names the field.
+absl::StatusOr<storage::TensorSelector> ToSelector(
+    const v1::TensorFilter& filter);
+
+void ToProto(int64_t time_ns, google::protobuf::Timestamp& out);
+void ToProto(const Summary& summary, v1::Summary& out);
+void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out);
+void ToProto(const storage::RunInfo& run, v1::Run& out);
+
+}  // namespace msitd::service

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/run_service.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "daemon/query/page_token.h"
+#include "daemon/service/proto_convert.h"
+#include "daemon/service/reactor.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+// Bounds of Run.labels, as run_service.proto states them.
+constexpr int kLabelsMax = 64;
+constexpr size_t kLabelBytesMax = 1024;
+
+constexpr std::string_view kListKey = "ListRuns";
+
+absl::StatusOr<storage::RunSpec> ToSpec(const v1::Run& run) {
+  MSITD_RETURN_IF_ERROR(CheckRunName(run.name()));
+  if (run.world_size() < 0 || run.world_size() > kRankMax + 1) {
+    return FieldInvalid(
+        "run.world_size",
+        fmt::format("{} is not in 0..{}", run.world_size(), kRankMax + 1));
+  }
+  if (run.labels_size() > kLabelsMax) {
+    return FieldInvalid("run.labels",
+                        fmt::format("{} labels, at most {} are taken",
+                                    run.labels_size(), kLabelsMax));
+  }
+  storage::RunSpec spec{run.name(), run.world_size(), {}};
+  for (const auto& [key, value] : run.labels()) {
+    if (key.empty() || key.size() + value.size() > kLabelBytesMax) {
+      return FieldInvalid(
+          "run.labels", fmt::format("a label has {} bytes, or no key; 1 to {} "
+                                    "are taken, key and value together",
+                                    key.size() + value.size(), kLabelBytesMax));
+    }
+    spec.labels.emplace(key, value);
+  }
+  return spec;
+}
+
+absl::Status Answer(absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
+  if (!run.ok()) return run.status();
+  ToProto(*run, response);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
+                                  v1::ListRunsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::string after,
+      query::DecodePageToken(kListKey, request.page_token()));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<storage::RunInfo> runs,
+      store_.ListRuns(after, static_cast<size_t>(page_size) + 1));
+  for (size_t i = 0; i < runs.size() && i < static_cast<size_t>(page_size);
+       ++i) {
+    ToProto(runs[i], *response.add_runs());
+  }
+  if (runs.size() > static_cast<size_t>(page_size)) {
+    response.set_next_page_token(
+        query::EncodePageToken(kListKey, runs[page_size - 1].spec.name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,
+                                    v1::Run& response) {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunSpec spec, ToSpec(request.run()));
+  return Answer(store_.CreateRun(spec), response);
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::GetRun(
+    grpc::CallbackServerContext* context, const v1::GetRunRequest* request,
+    v1::Run* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return Answer(store_.GetRun(request->run()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::ListRuns(
+    grpc::CallbackServerContext* context, const v1::ListRunsRequest* request,
+    v1::ListRunsResponse* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return List(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::CreateRun(
+    grpc::CallbackServerContext* context, const v1::CreateRunRequest* request,
+    v1::Run* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return Create(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
+    grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
+    v1::Run* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return Answer(pipeline_.SealRun(request->run()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::DeleteRun(
+    grpc::CallbackServerContext* context, const v1::DeleteRunRequest* request,
+    google::protobuf::Empty*) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return pipeline_.DeleteRun(request->run());
+  });
+}
+
+}  // namespace msitd::service

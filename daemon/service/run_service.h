@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/run_service.grpc.pb.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::service {
+
+// RunService over a store and the pipeline. All of them outlive it.
+class RunServiceImpl final : public v1::RunService::CallbackService {
+ public:
+  RunServiceImpl(storage::ChunkStore& store, ingest::IngestPipeline& pipeline,
+                 TaskPool& pool)
+      : store_(store), pipeline_(pipeline), pool_(pool) {}
+
+  grpc::ServerUnaryReactor* GetRun(grpc::CallbackServerContext* context,
+                                   const v1::GetRunRequest* request,
+                                   v1::Run* response) override;
+  grpc::ServerUnaryReactor* ListRuns(grpc::CallbackServerContext* context,
+                                     const v1::ListRunsRequest* request,
+                                     v1::ListRunsResponse* response) override;
+  grpc::ServerUnaryReactor* CreateRun(grpc::CallbackServerContext* context,
+                                      const v1::CreateRunRequest* request,
+                                      v1::Run* response) override;
+  grpc::ServerUnaryReactor* SealRun(grpc::CallbackServerContext* context,
+                                    const v1::SealRunRequest* request,
+                                    v1::Run* response) override;
+  grpc::ServerUnaryReactor* DeleteRun(
+      grpc::CallbackServerContext* context, const v1::DeleteRunRequest* request,
+      google::protobuf::Empty* response) override;
+
+ private:
+  absl::Status List(const v1::ListRunsRequest& request,
+                    v1::ListRunsResponse& response);
+  absl::Status Create(const v1::CreateRunRequest& request, v1::Run& response);
+
+  storage::ChunkStore& store_;
+  ingest::IngestPipeline& pipeline_;
+  TaskPool& pool_;
+};
+
+}  // namespace msitd::service

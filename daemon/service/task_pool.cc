@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/task_pool.h"
+
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::service {
+
+TaskPool::TaskPool(int thread_count, size_t queue_max) : queue_max_(queue_max) {
+  threads_.reserve(thread_count);
+  for (int i = 0; i < thread_count; ++i) {
+    threads_.emplace_back([this] { Run(); });
+  }
+}
+
+TaskPool::~TaskPool() { Stop(); }
+
+absl::Status TaskPool::Submit(Task task) {
+  return Enqueue(std::move(task), /*bounded=*/true);
+}
+
+absl::Status TaskPool::SubmitNextStep(Task task) {
+  return Enqueue(std::move(task), /*bounded=*/false);
+}
+
+absl::Status TaskPool::Enqueue(Task task, bool bounded) {
+  {
+    MutexLock lock(mu_);
+    if (stopped_) {
+      return WithReason(MakeStatus(absl::StatusCode::kUnavailable,
+                                   "the daemon is going down"),
+                        "NOT_SERVING");
+    }
+    if (bounded && queue_.size() >= queue_max_) {
+      return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                                   "{} requests are waiting", queue_.size()),
+                        "REQUESTS_EXHAUSTED");
+    }
+    queue_.push_back(std::move(task));
+  }
+  changed_.NotifyOne();
+  return absl::OkStatus();
+}
+
+void TaskPool::Run() {
+  while (true) {
+    Task task;
+    {
+      MutexLock lock(mu_);
+      while (queue_.empty() && !stopped_) changed_.Wait(mu_);
+      if (queue_.empty()) return;
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    task();
+  }
+}
+
+void TaskPool::Stop() {
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+  }
+  changed_.NotifyAll();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+}  // namespace msitd::service

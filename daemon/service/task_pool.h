@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "protos/status/mutex.h"
+
+namespace msitd::service {
+
+using Task = absl::AnyInvocable<void()>;
+
+// Runs tasks on a fixed number of threads, in the order of their arrival.
+// Thread-safe.
+class TaskPool {
+ public:
+  // At most `queue_max` tasks wait.
+  TaskPool(int thread_count, size_t queue_max);
+  ~TaskPool();
+  TaskPool(const TaskPool&) = delete;
+  TaskPool& operator=(const TaskPool&) = delete;
+
+  // Takes `task` and runs it once, or returns an error and destroys it:
+  // RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if the queue is full, UNAVAILABLE
+  // (NOT_SERVING) behind Stop.
+  absl::Status Submit(Task task);
+
+  // Takes the next step of something that Submit once accepted, even where the
+  // queue is full: a caller has at most one step waiting, so the queue stays
+  // bounded by the callers. Fails behind Stop only.
+  absl::Status SubmitNextStep(Task task);
+
+  // Refuses new tasks, runs those that wait, and returns when all have ended.
+  // May be called again; not from a task.
+  void Stop();
+
+ private:
+  absl::Status Enqueue(Task task, bool bounded);
+  void Run();
+
+  const size_t queue_max_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<Task> queue_ ABSL_GUARDED_BY(mu_);
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;  // Changed by constructor and Stop only.
+};
+
+}  // namespace msitd::service

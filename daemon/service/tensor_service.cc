@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/tensor_service.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "daemon/query/page_token.h"
+#include "daemon/query/tensor_query.h"
+#include "daemon/query/tensor_reader.h"
+#include "daemon/service/proto_convert.h"
+#include "daemon/service/tensor_condition.h"
+#include "protos/base/resource_name.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+absl::StatusOr<TensorKey> ToKey(std::string_view name) {
+  std::optional<TensorKey> key = ParseTensorName(name);
+  if (!key.has_value()) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kInvalidArgument,
+                   "name: '{}' is not the name of a tensor", name),
+        "NAME_INVALID");
+  }
+  return *std::move(key);
+}
+
+// Equal for all pages of one request.
+std::string RequestKey(const v1::ListTensorsRequest& request) {
+  v1::ListTensorsRequest key = request;
+  key.clear_page_size();
+  key.clear_page_token();
+  return "ListTensors " + key.SerializeAsString();
+}
+
+absl::StatusOr<query::GroupBy> ToGroupBy(int group_by) {
+  switch (group_by) {
+    case v1::SummarizeTensorsRequest::GROUP_BY_UNSPECIFIED:
+      return query::GroupBy::kNone;
+    case v1::SummarizeTensorsRequest::RANK:
+      return query::GroupBy::kRank;
+    case v1::SummarizeTensorsRequest::TOKEN:
+      return query::GroupBy::kToken;
+    case v1::SummarizeTensorsRequest::OP:
+      return query::GroupBy::kOp;
+    case v1::SummarizeTensorsRequest::DEVICE:
+      return query::GroupBy::kDevice;
+    default:
+      return FieldInvalid("group_by",
+                          fmt::format("{} is no such value", group_by));
+  }
+}
+
+// The bytes of one tensor as the messages of a stream. Opens the tensor with
+// the first message, on the pool.
+class PieceProducer {
+ public:
+  PieceProducer(storage::ChunkStore& store,
+                const v1::ReadTensorRequest& request)
+      : store_(store), request_(request) {}
+
+  absl::StatusOr<StreamStep> operator()(const Call&,
+                                        v1::ReadTensorResponse& message) {
+    if (!reader_.has_value()) {
+      MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request_.name()));
+      MSITD_ASSIGN_OR_RETURN(
+          reader_,
+          query::TensorReader::Open(
+              store_, key, {request_.offset_bytes(), request_.limit_bytes()}));
+    }
+    query::TensorReader::Piece piece;
+    MSITD_ASSIGN_OR_RETURN(const bool found, reader_->Next(piece));
+    if (!found) return StreamStep::kEnd;
+    message.set_offset_bytes(static_cast<int64_t>(piece.offset));
+    message.set_data(piece.data.data(), piece.data.size());
+    return StreamStep::kMessage;
+  }
+
+ private:
+  storage::ChunkStore& store_;
+  const v1::ReadTensorRequest request_;
+  std::optional<query::TensorReader> reader_;
+};
+
+}  // namespace
+
+absl::Status TensorServiceImpl::Get(const v1::GetTensorRequest& request,
+                                    v1::Tensor& response) {
+  MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request.name()));
+  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor,
+                         store_.GetTensor(key));
+  ToProto(tensor, response);
+  return absl::OkStatus();
+}
+
+absl::Status TensorServiceImpl::List(const Call& call,
+                                     const v1::ListTensorsRequest& request,
+                                     v1::ListTensorsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const storage::TensorSelector selector,
+                         ToSelector(request.filter()));
+  MSITD_ASSIGN_OR_RETURN(const TensorCondition condition,
+                         TensorCondition::Parse(request.where()));
+  MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
+  const std::string request_key = RequestKey(request);
+  MSITD_ASSIGN_OR_RETURN(
+      const std::string position,
+      query::DecodePageToken(request_key, request.page_token()));
+  MSITD_ASSIGN_OR_RETURN(
+      const query::TensorPage page,
+      query::ListTensors(
+          store_, request.run(), selector, position, page_size,
+          [&](const storage::TensorInfo& tensor) {
+            return condition.Holds(tensor);
+          },
+          [&call] { return call.Check(); }));
+  for (const storage::TensorInfo& tensor : page.tensors) {
+    ToProto(tensor, *response.add_tensors());
+  }
+  if (!page.position.empty()) {
+    response.set_next_page_token(
+        query::EncodePageToken(request_key, page.position));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TensorServiceImpl::Summarize(
+    const Call& call, const v1::SummarizeTensorsRequest& request,
+    v1::SummarizeTensorsResponse& response) {
+  MSITD_ASSIGN_OR_RETURN(const storage::TensorSelector selector,
+                         ToSelector(request.filter()));
+  MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
+                         ToGroupBy(request.group_by()));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<query::Group> groups,
+      query::SummarizeTensors(store_, request.run(), selector, group_by,
+                              [&call] { return call.Check(); }));
+  for (const query::Group& group : groups) {
+    v1::SummarizeTensorsResponse::Group& out = *response.add_groups();
+    out.set_key(group.key);
+    out.set_tensor_count(static_cast<int64_t>(group.tensor_count));
+    out.set_size_bytes(static_cast<int64_t>(group.tensor_bytes));
+    ToProto(group.summary, *out.mutable_summary());
+  }
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
+    grpc::CallbackServerContext* context, const v1::GetTensorRequest* request,
+    v1::Tensor* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return Get(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* TensorServiceImpl::ListTensors(
+    grpc::CallbackServerContext* context, const v1::ListTensorsRequest* request,
+    v1::ListTensorsResponse* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return List(call, *request, *response);
+  });
+}
+
+grpc::ServerWriteReactor<v1::ReadTensorResponse>* TensorServiceImpl::ReadTensor(
+    grpc::CallbackServerContext* context,
+    const v1::ReadTensorRequest* request) {
+  return StreamCall<v1::ReadTensorResponse>::Start(
+      pool_, *context, PieceProducer(store_, *request));
+}
+
+grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(
+    grpc::CallbackServerContext* context,
+    const v1::SummarizeTensorsRequest* request,
+    v1::SummarizeTensorsResponse* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return Summarize(call, *request, *response);
+  });
+}
+
+}  // namespace msitd::service

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/service/reactor.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/tensor_service.grpc.pb.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::service {
+
+// TensorService over a store. Both outlive it.
+class TensorServiceImpl final : public v1::TensorService::CallbackService {
+ public:
+  TensorServiceImpl(storage::ChunkStore& store, TaskPool& pool)
+      : store_(store), pool_(pool) {}
+
+  grpc::ServerUnaryReactor* GetTensor(grpc::CallbackServerContext* context,
+                                      const v1::GetTensorRequest* request,
+                                      v1::Tensor* response) override;
+  grpc::ServerUnaryReactor* ListTensors(
+      grpc::CallbackServerContext* context,
+      const v1::ListTensorsRequest* request,
+      v1::ListTensorsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ReadTensorResponse>* ReadTensor(
+      grpc::CallbackServerContext* context,
+      const v1::ReadTensorRequest* request) override;
+  grpc::ServerUnaryReactor* SummarizeTensors(
+      grpc::CallbackServerContext* context,
+      const v1::SummarizeTensorsRequest* request,
+      v1::SummarizeTensorsResponse* response) override;
+
+ private:
+  absl::Status Get(const v1::GetTensorRequest& request, v1::Tensor& response);
+  absl::Status List(const Call& call, const v1::ListTensorsRequest& request,
+                    v1::ListTensorsResponse& response);
+  absl::Status Summarize(const Call& call,
+                         const v1::SummarizeTensorsRequest& request,
+                         v1::SummarizeTensorsResponse& response);
+
+  storage::ChunkStore& store_;
+  TaskPool& pool_;
+};
+
+}  // namespace msitd::service

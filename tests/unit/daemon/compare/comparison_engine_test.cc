@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/comparison_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "protos/base/resource_name.h"
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+class CollectingObserver final : public ComparisonObserver {
+ public:
+  bool IsCancelled() override { return is_cancelled && is_cancelled(); }
+  void OnTotal(uint64_t tensor_count) override { total = tensor_count; }
+  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
+  absl::Status OnRow(v1::ComparisonRow row) override {
+    AccountRow(row, comparison);
+    rows.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  std::function<bool()> is_cancelled;
+  uint64_t total = 0;
+  uint64_t read_bytes = 0;
+  std::vector<v1::ComparisonRow> rows;
+  v1::Comparison comparison;
+};
+
+class ComparisonEngineTest : public ::testing::Test {
+ protected:
+  absl::Status Run(CollectingObserver& observer) {
+    return ComparisonEngine(store_, plan_, observer).Run();
+  }
+
+  // Compares one tensor of either run.
+  v1::ComparisonRow RowOf(RecordedTensor target, RecordedTensor golden) {
+    golden_.Record(golden);
+    target_.Record(target);
+    CollectingObserver observer;
+    const absl::Status status = Run(observer);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(observer.rows.size(), 1u);
+    return observer.rows.empty() ? v1::ComparisonRow() : observer.rows.front();
+  }
+
+  static std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                                        std::string_view name) {
+    for (const v1::MetricValue& value : row.metrics()) {
+      if (value.metric() == name) return value.value();
+    }
+    return std::nullopt;
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  ComparisonPlan plan_{"g", "t", {}, {}};
+};
+
+TEST_F(ComparisonEngineTest, EqualBytesPassWithoutBeingRead) {
+  const v1::ComparisonRow row =
+      RowOf(Floats("op", {1, 2, kNan}), Floats("op", {1, 2, kNan}));
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_TRUE(row.bitwise_equal());
+  EXPECT_EQ(MetricOf(row, "mismatch_count"), 0);
+  EXPECT_EQ(store_.read_part_count(), 0u);
+}
+
+TEST_F(ComparisonEngineTest, EqualBytesPassWhateverThePredicate) {
+  plan_.policy = *Policy::Create(std::vector<PolicyRule>{{"*", "cosine > 2"}});
+  EXPECT_EQ(RowOf(Floats("op", {0, 0}), Floats("op", {0, 0})).verdict(),
+            v1::PASS);
+}
+
+TEST_F(ComparisonEngineTest, EqualBytesOfAnotherTypeAreNotEqual) {
+  RecordedTensor target = Floats("op", {1, 2});
+  target.dtype = DType::kInt32;
+  const v1::ComparisonRow row = RowOf(target, Floats("op", {1, 2}));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_FALSE(row.bitwise_equal());
+}
+
+TEST_F(ComparisonEngineTest, FailingRowSaysWhatWhereAndBothSides) {
+  RecordedTensor golden = Floats("layer", {1, 2, 3, 4, 5, 6});
+  RecordedTensor target = Floats("layer", {1, 2, 3, 4, 5.5, 6});
+  golden.shape = target.shape = {2, 3};
+  golden.sequence = 17;
+  const v1::ComparisonRow row = RowOf(target, golden);
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), StartsWith("nl2 = 0.0524"));
+  EXPECT_THAT(row.reason(), HasSubstr("needs <= 1e-4; largest difference at "
+                                      "[1,1]: 5.5 against 5"));
+  EXPECT_EQ(row.op(), "layer");
+  EXPECT_EQ(row.io(), v1::IO_OUTPUT);
+  EXPECT_EQ(row.sequence(), 17);
+  EXPECT_EQ(MetricOf(row, "max_abs"), 0.5);
+  EXPECT_DOUBLE_EQ(*MetricOf(row, "scaled_max_abs"), 0.5 / 6);
+  EXPECT_THAT(row.predicate(), HasSubstr("nl2 <= 1e-4"));
+  EXPECT_EQ(row.golden().name(), FormatTensorName(golden_.KeyOf(golden)));
+  EXPECT_EQ(row.target().name(), FormatTensorName(target_.KeyOf(target)));
+  EXPECT_EQ(row.golden().max(), 6);
+  EXPECT_EQ(row.golden().dtype(), v1::D_TYPE_FLOAT32);
+  EXPECT_EQ(row.golden().shape_size(), 2);
+}
+
+TEST_F(ComparisonEngineTest, ShapesThatDifferFailWithoutBeingRead) {
+  RecordedTensor golden = Floats("op", {1, 2, 3, 4, 5, 6});
+  RecordedTensor target = golden;
+  target.shape = {2, 3};
+  golden.shape = {3, 2};
+  const v1::ComparisonRow row = RowOf(target, golden);
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(row.reason(), "shape [2,3] against [3,2]");
+  EXPECT_EQ(row.metrics_size(), 0);
+  EXPECT_EQ(store_.read_part_count(), 0u);
+}
+
+TEST_F(ComparisonEngineTest, ScalarAgainstVectorOfOneIsAShapeDifference) {
+  RecordedTensor target = Floats("op", {1});
+  target.shape = {};
+  EXPECT_EQ(RowOf(target, Floats("op", {1})).reason(), "shape [] against [1]");
+}
+
+TEST_F(ComparisonEngineTest, ComplexAgainstRealIsSkipped) {
+  RecordedTensor target = Floats("op", {1, 2});
+  target.dtype = DType::kComplex64;
+  target.shape = {1};
+  const v1::ComparisonRow row = RowOf(target, Floats("op", {1}));
+  EXPECT_EQ(row.verdict(), v1::SKIPPED);
+  EXPECT_THAT(row.reason(), HasSubstr("complex64 against float32"));
+}
+
+TEST_F(ComparisonEngineTest, ComplexPairIsLocatedByElement) {
+  RecordedTensor golden = Floats("op", {1, 2, 3, 4});
+  RecordedTensor target = Floats("op", {1, 2, 3, 9});
+  for (RecordedTensor* tensor : {&golden, &target}) {
+    tensor->dtype = DType::kComplex64;
+    tensor->shape = {2};
+  }
+  EXPECT_THAT(RowOf(target, golden).reason(),
+              HasSubstr("largest difference at [1]: 9 against 4"));
+}
+
+TEST_F(ComparisonEngineTest, EmptyTensorsOfTwoTypesPass) {
+  const v1::ComparisonRow row = RowOf(Bfloats("op", {}), Floats("op", {}));
+  EXPECT_EQ(row.verdict(), v1::PASS);
+  EXPECT_EQ(row.reason(), "no elements");
+}
+
+TEST_F(ComparisonEngineTest, NanOnOneSideFailsByDefault) {
+  const v1::ComparisonRow row =
+      RowOf(Floats("op", {1, kNan}), Floats("op", {1, 2}));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), StartsWith("nan_mismatch_count = 1, needs == 0"));
+}
+
+TEST_F(ComparisonEngineTest, TypesOfDifferentSizeCompareAcrossPartBorders) {
+  // 5 parts of float32 against 3 of bfloat16, the last ones cut off early.
+  std::vector<float> values(4'500'001);
+  std::mt19937 random(5);
+  for (float& value : values) {
+    value = static_cast<float>(random() % 256) - 128;
+  }
+  RecordedTensor golden = Floats("op", values);
+  RecordedTensor target = Bfloats("op", values);
+  const v1::ComparisonRow row = RowOf(target, golden);
+  EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  EXPECT_EQ(MetricOf(row, "mismatch_count"), 0);
+  EXPECT_FALSE(row.bitwise_equal());
+  EXPECT_EQ(store_.read_part_count(), 8u);
+}
+
+TEST_F(ComparisonEngineTest, DifferenceBehindAPartBorderIsLocated) {
+  std::vector<float> values(2'500'000, 1.0f);
+  RecordedTensor golden = Floats("op", values);
+  values[2'400'000] = 3;
+  RecordedTensor target = Bfloats("op", values);
+  const v1::ComparisonRow row = RowOf(target, golden);
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(MetricOf(row, "mismatch_count"), 1);
+  EXPECT_THAT(row.reason(), HasSubstr("at [2400000]: 3 against 1"));
+}
+
+TEST_F(ComparisonEngineTest, CorruptPartSkipsItsRowOnly) {
+  const RecordedTensor bad = Floats("bad", {1, 2});
+  golden_.Record(bad);
+  golden_.Record(Floats("good", {1, 2}));
+  target_.Record(Floats("bad", {1, 3}));
+  target_.Record(Floats("good", {1, 3}));
+  store_.Corrupt(golden_.KeyOf(bad), 0);
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  ASSERT_EQ(observer.rows.size(), 2u);
+  EXPECT_EQ(observer.rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(observer.rows[0].reason(), StartsWith("golden tensor: "));
+  EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(observer.comparison.first_divergence().op(), "good");
+}
+
+TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
+  const RecordedTensor same = Floats("same", {1, 2});
+  const RecordedTensor changed = Floats("changed", {1, 2});
+  for (const RecordedTensor* tensor : {&same, &changed}) {
+    golden_.Record(*tensor);
+    store_.Expire(golden_.KeyOf(*tensor));
+  }
+  target_.Record(same);
+  target_.Record(Floats("changed", {1, 3}));
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_EQ(observer.rows[0].verdict(), v1::PASS);
+  EXPECT_EQ(observer.rows[1].verdict(), v1::SKIPPED);
+  EXPECT_THAT(observer.rows[1].reason(),
+              HasSubstr("bytes of the golden tensor are no longer kept"));
+  EXPECT_EQ(store_.read_part_count(), 0u);
+}
+
+TEST_F(ComparisonEngineTest, UnmatchedTensorsOfBothSidesHaveRows) {
+  golden_.Record(Floats("removed", {1}));
+  target_.Record(Floats("added", {1}));
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  ASSERT_EQ(observer.rows.size(), 2u);
+  EXPECT_EQ(observer.rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_EQ(observer.rows[0].reason(), "only in run g");
+  EXPECT_FALSE(observer.rows[0].has_target());
+  EXPECT_EQ(observer.rows[1].reason(), "only in run t");
+  EXPECT_FALSE(observer.rows[1].has_golden());
+  EXPECT_EQ(observer.rows[1].row(), 1);
+  EXPECT_EQ(observer.comparison.unmatched_count(), 2);
+  EXPECT_FALSE(observer.comparison.has_first_divergence());
+}
+
+TEST_F(ComparisonEngineTest, FirstDivergenceIsTheFirstToExecuteOverAllRanks) {
+  const auto record = [this](int32_t rank, int64_t token, int64_t sequence,
+                             std::string op, float value) {
+    RecordedTensor tensor = Floats(op, {1});
+    tensor.rank = rank;
+    tensor.token = token;
+    tensor.sequence = sequence;
+    golden_.Record(tensor);
+    tensor.bytes = BytesOf(std::vector<float>{value});
+    target_.Record(tensor);
+  };
+  record(0, 0, 0, "a", 1);
+  record(0, 1, 8, "late", 2);     // First FAIL in the order of rows.
+  record(1, 1, 7, "culprit", 2);  // Executes earlier, on another rank.
+  record(1, 1, 9, "after", 2);
+  record(0, 2, 3, "next", 2);  // Low sequence, later token.
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_EQ(observer.comparison.first_divergence().op(), "culprit");
+  EXPECT_EQ(observer.comparison.fail_count(), 4);
+  EXPECT_EQ(observer.comparison.pass_count(), 1);
+}
+
+TEST_F(ComparisonEngineTest, TotalCountsGoldenTensorsOfTheSelection) {
+  for (const std::string_view op : {"a", "b", "c"}) {
+    golden_.Record(Floats(op, {1}));
+  }
+  target_.Record(Floats("z", {1}));
+  CollectingObserver all;
+  ASSERT_TRUE(Run(all).ok());
+  EXPECT_EQ(all.total, 3u);
+  plan_.selector.op_patterns = {"b"};
+  CollectingObserver one;
+  ASSERT_TRUE(Run(one).ok());
+  EXPECT_EQ(one.total, 1u);
+  EXPECT_EQ(one.rows.size(), 1u);
+}
+
+TEST_F(ComparisonEngineTest, CancelEndsBetweenPairs) {
+  for (const std::string_view op : {"a", "b", "c"}) {
+    golden_.Record(Floats(op, {1}));
+    target_.Record(Floats(op, {1}));
+  }
+  CollectingObserver observer;
+  observer.is_cancelled = [&observer] { return observer.rows.size() == 2; };
+  EXPECT_TRUE(absl::IsCancelled(Run(observer)));
+  EXPECT_EQ(observer.rows.size(), 2u);
+}
+
+TEST_F(ComparisonEngineTest, CancelEndsBetweenParts) {
+  std::vector<float> values(3 << 20, 1.0f);
+  golden_.Record(Floats("op", values));
+  values[0] = 2;
+  target_.Record(Floats("op", values));
+  CollectingObserver observer;
+  observer.is_cancelled = [this] { return store_.read_part_count() >= 2; };
+  EXPECT_TRUE(absl::IsCancelled(Run(observer)));
+  EXPECT_TRUE(observer.rows.empty());
+  EXPECT_EQ(store_.read_part_count(), 2u);
+}
+
+TEST_F(ComparisonEngineTest, ReadBytesCountBothSides) {
+  golden_.Record(Floats("op", {1, 2, 3}));
+  target_.Record(Bfloats("op", {1, 2, 3}));
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_EQ(observer.read_bytes, 12u + 6u);
+}
+
+TEST_F(ComparisonEngineTest, EmptyRunsGiveNoRows) {
+  CollectingObserver observer;
+  EXPECT_TRUE(Run(observer).ok());
+  EXPECT_TRUE(observer.rows.empty());
+}
+
+TEST_F(ComparisonEngineTest, NamesWithSlashBlankAndUnicodeMatch) {
+  RecordedTensor tensor = Floats("层 1/注意力", {1});
+  tensor.index = "";
+  EXPECT_EQ(RowOf(tensor, tensor).verdict(), v1::PASS);
+}
+
+}  // namespace
+}  // namespace msitd::compare

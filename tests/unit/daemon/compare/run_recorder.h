@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::compare {
+
+// A tensor to be recorded. `sequence` -1 stands for the next one of its rank.
+struct RecordedTensor {
+  std::string op = "op";
+  std::string bytes;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+  int32_t rank = 0;
+  int64_t token = 0;
+  int64_t sequence = -1;
+  int32_t call = 0;
+  Io io = Io::kOutput;
+  std::string index = "0";
+  std::string device = "cpu:0";
+};
+
+template <typename T>
+std::string BytesOf(const std::vector<T>& values) {
+  std::string out(values.size() * sizeof(T), '\0');
+  if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+// A vector of float32 values.
+RecordedTensor Floats(std::string_view op, const std::vector<float>& values);
+
+// The same values as bfloat16, cut off: exact for values with short mantissas.
+RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values);
+
+// Writes one run into a store the way the daemon does: chunks of digested
+// records.
+class RunRecorder {
+ public:
+  // Makes the run. The store must outlive the recorder.
+  RunRecorder(storage::ChunkStore& store, std::string run);
+
+  void Record(const RecordedTensor& tensor);
+
+  TensorKey KeyOf(const RecordedTensor& tensor) const;
+
+ private:
+  storage::ChunkStore& store_;
+  const std::string run_;
+  const uint64_t stream_id_;
+  AlignedBuffer buffer_;
+  uint64_t chunk_count_ = 0;
+  std::map<int32_t, uint64_t> next_sequence_;  // By rank.
+};
+
+}  // namespace msitd::compare

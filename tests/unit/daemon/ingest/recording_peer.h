@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "protos/status/mutex.h"
+#include "tests/support/producer.h"
+
+namespace msitd::ingest {
+
+// A transport that keeps what the pipeline tells it.
+class RecordingPeer final : public StreamPeer {
+ public:
+  void Commit(uint64_t count) override {
+    MutexLock lock(mu_);
+    commits_.push_back(count);
+    changed_.NotifyAll();
+  }
+  void Resume() override {
+    MutexLock lock(mu_);
+    ++resumes_;
+    changed_.NotifyAll();
+  }
+  void End(const absl::Status& status) override {
+    MutexLock lock(mu_);
+    ++ends_;
+    end_ = status;
+    changed_.NotifyAll();
+  }
+
+  // Returns once `count` chunks or more are acknowledged.
+  void AwaitCommit(uint64_t count) {
+    MutexLock lock(mu_);
+    while (commits_.empty() || commits_.back() < count) changed_.Wait(mu_);
+  }
+  void AwaitResume() {
+    MutexLock lock(mu_);
+    while (resumes_ == 0) changed_.Wait(mu_);
+    --resumes_;
+  }
+  absl::Status AwaitEnd() {
+    MutexLock lock(mu_);
+    while (!end_.has_value()) changed_.Wait(mu_);
+    return *end_;
+  }
+
+  std::vector<uint64_t> commits() {
+    MutexLock lock(mu_);
+    return commits_;
+  }
+  int ends() {
+    MutexLock lock(mu_);
+    return ends_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<uint64_t> commits_ ABSL_GUARDED_BY(mu_);
+  int resumes_ ABSL_GUARDED_BY(mu_) = 0;
+  int ends_ ABSL_GUARDED_BY(mu_) = 0;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+};
+
+// Memory of one chunk that is counted while it is lent.
+class CountedLease final : public Lease {
+ public:
+  CountedLease(AlignedBuffer memory, std::atomic<int>& count)
+      : memory_(std::move(memory)), count_(count) {
+    ++count_;
+  }
+  ~CountedLease() override { --count_; }
+
+  std::span<const std::byte> bytes(size_t size) const {
+    return memory_.span().first(size);
+  }
+
+ private:
+  AlignedBuffer memory_;
+  std::atomic<int>& count_;
+};
+
+}  // namespace msitd::ingest

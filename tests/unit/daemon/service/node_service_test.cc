@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/node_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/unit/daemon/service/service_fixture.h"
+
+namespace msitd::service {
+namespace {
+
+using ::testing::Contains;
+using Stub = v1::NodeService::Stub;
+using testing::Producer;
+
+class NodeServiceTest : public EitherStoreFixture {};
+
+INSTANTIATE_TEST_SUITE_P(Stores, NodeServiceTest,
+                         ::testing::Values(StoreKind::kFake, StoreKind::kReal),
+                         StoreName);
+
+TEST_P(NodeServiceTest, CapabilitiesAreComplete) {
+  v1::Capabilities capabilities;
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::GetCapabilities, {}, capabilities).ok());
+  EXPECT_NE(capabilities.version(), "");
+  EXPECT_EQ(capabilities.chunk_version(), 1);
+  EXPECT_EQ(capabilities.chunk_size_bytes_max(), (512 << 10) + (4 << 20));
+  EXPECT_GT(capabilities.read_piece_bytes_max(), 0);
+  EXPECT_THAT(capabilities.metrics(), Contains("cosine"));
+  EXPECT_NE(capabilities.simd_target(), "");
+}
+
+TEST_P(NodeServiceTest, StatusCounts) {
+  Producer producer("run", 0, 7);
+  Ingest(producer, {{{.op = "a", .values = {1}}, {.op = "b", .values = {2}}}});
+  const auto open = OpenChunks(Producer("run", 1, 8));
+  ASSERT_EQ(open->AwaitOpened(), 0);
+  const auto refused = OpenChunks(Producer("run", 2, 9));
+  refused->Write("nonsense");
+  EXPECT_FALSE(refused->Finish().ok());
+  v1::NodeStatus status;
+  ASSERT_TRUE(Invoke(*nodes_, &Stub::GetNodeStatus, {}, status).ok());
+  EXPECT_EQ(status.storage_state(), v1::NodeStatus::OK);
+  EXPECT_EQ(status.storage_error(), "");
+  EXPECT_EQ(status.run_count(), 1);
+  EXPECT_EQ(status.open_stream_count(), 1);
+  EXPECT_EQ(status.committed_chunk_count(), 1);
+  EXPECT_EQ(status.committed_record_count(), 2);
+  EXPECT_EQ(status.committed_bytes(), 8);
+  EXPECT_EQ(status.refused_chunk_count(), 1);
+  EXPECT_GT(status.uptime().seconds() + status.uptime().nanos(), 0);
+  EXPECT_EQ(status.active_comparison_count(), 0);
+}
+
+class BusyNodeTest : public ServiceFixture {
+ protected:
+  // Bounds a loop that ends much earlier, by time in practice.
+  static constexpr int kTriesMax = 10'000;
+
+  grpc::Status Status(std::chrono::milliseconds timeout) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    v1::NodeStatus status;
+    return nodes_->GetNodeStatus(&context, {}, &status);
+  }
+};
+
+// The only query thread waits for the disk, one request waits for the thread.
+TEST_F(BusyNodeTest, RequestsBeyondTheQueueAreRefused) {
+  StopNode();
+  config_.query_threads = 1;
+  config_.query_queue_max = 1;
+  Start();
+  Producer producer("run", 0, 7);
+  const auto stream = OpenChunks(producer);
+  fake_->BlockAppends();
+  stream->Write(producer.Chunk(0));
+  fake_->AwaitAppend();
+  std::thread sealer([this] {
+    v1::SealRunRequest request;
+    request.set_run("run");
+    // A request of the loop below may hold the one place in the queue.
+    grpc::Status sealed;
+    for (int i = 0; i < kTriesMax; ++i) {
+      v1::Run run;
+      sealed = Invoke(*runs_, &v1::RunService::Stub::SealRun, request, run);
+      if (sealed.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) break;
+    }
+    EXPECT_TRUE(sealed.ok()) << sealed.error_message();
+  });
+  grpc::Status status;
+  for (int i = 0; i < kTriesMax; ++i) {
+    status = Status(std::chrono::milliseconds(50));
+    if (!status.ok() &&
+        status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
+      break;
+    }
+  }
+  const ErrorDetails error = DetailsOf(status);
+  EXPECT_EQ(error.code, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(error.reason, "REQUESTS_EXHAUSTED");
+  EXPECT_TRUE(error.has_retry_info);
+  fake_->UnblockAppends();
+  sealer.join();
+  for (int i = 0; i < kTriesMax && !status.ok(); ++i) {
+    status = Status(std::chrono::seconds(5));
+  }
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+}  // namespace
+}  // namespace msitd::service

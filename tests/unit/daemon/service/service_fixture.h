@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "daemon/server/node_server.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "msitd/v1/ingest_service.grpc.pb.h"
+#include "msitd/v1/node_service.grpc.pb.h"
+#include "msitd/v1/run_service.grpc.pb.h"
+#include "msitd/v1/tensor_service.grpc.pb.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/support/producer.h"
+#include "tests/support/temp_dir.h"
+
+namespace msitd::service {
+
+// What a client makes of the details of a failed call.
+struct ErrorDetails {
+  grpc::StatusCode code = grpc::StatusCode::OK;
+  std::string message;
+  std::string reason;
+  std::string domain;
+  std::map<std::string, std::string> metadata;
+  bool has_retry_info = false;
+};
+ErrorDetails DetailsOf(const grpc::Status& status);
+
+// "CODE_NUMBER REASON" of a failed call, "0 " of one that is fine.
+std::string Outcome(const grpc::Status& status);
+
+// The client's end of one WriteChunks call.
+class ChunkStream {
+ public:
+  ChunkStream(v1::IngestService::Stub& stub, const v1::OpenStream& open);
+
+  // Reads the answer to the opening; -1 if the call ended instead.
+  int64_t AwaitOpened() { return AwaitCommit(0); }
+  bool Write(const std::string& chunk);
+  bool Write(const v1::WriteChunksRequest& request);
+  // Returns once `count` chunks are acknowledged: how many are then; -1 if the
+  // call ended before.
+  int64_t AwaitCommit(int64_t count);
+  void Cancel() { context_.TryCancel(); }
+  // Says that nothing will follow.
+  void HalfClose() { call_->WritesDone(); }
+  // Reads what is left and returns the status. May be called once.
+  grpc::Status Finish();
+
+  int64_t committed() const { return committed_; }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<
+      grpc::ClientReaderWriter<v1::WriteChunksRequest, v1::WriteChunksResponse>>
+      call_;
+  int64_t committed_ = -1;
+};
+
+enum class StoreKind { kFake, kReal };
+
+// A node in this process, reached through a Unix socket in a directory of its
+// own.
+class ServiceFixture : public ::testing::Test {
+ protected:
+  explicit ServiceFixture(StoreKind kind = StoreKind::kFake) : kind_(kind) {}
+  void SetUp() override { Start(); }
+  void TearDown() override { StopNode(); }
+
+  // Builds node and stubs on the store as it is.
+  void Start();
+  void StopNode();
+  // The same with the store closed and opened again, if it is a real one.
+  void RestartWithStore();
+
+  static v1::OpenStream OpenOf(const testing::Producer& producer,
+                               int32_t world_size = 8);
+  std::unique_ptr<ChunkStream> OpenChunks(const testing::Producer& producer);
+  // Streams chunks in order, half-closes, and expects everything committed.
+  void Ingest(testing::Producer& producer,
+              const std::vector<std::vector<testing::ProducedTensor>>& chunks);
+
+  const StoreKind kind_;
+  testing::TempDir directory_;
+  config::DaemonConfig config_;
+  testing::FakeChunkStore* fake_ = nullptr;
+  std::unique_ptr<storage::ChunkStore> store_;
+  std::unique_ptr<server::NodeServer> node_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::IngestService::Stub> ingest_;
+  std::unique_ptr<v1::RunService::Stub> runs_;
+  std::unique_ptr<v1::TensorService::Stub> tensors_;
+  std::unique_ptr<v1::NodeService::Stub> nodes_;
+};
+
+// The same for a store of either kind.
+class EitherStoreFixture : public ServiceFixture,
+                           public ::testing::WithParamInterface<StoreKind> {
+ protected:
+  EitherStoreFixture() : ServiceFixture(GetParam()) {}
+};
+
+std::string StoreName(const ::testing::TestParamInfo<StoreKind>& info);
+
+// Calls a unary method of a stub and returns its status.
+template <typename Stub, typename Request, typename Response>
+grpc::Status Invoke(Stub& stub,
+                    grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                 const Request&, Response*),
+                    const Request& request, Response& response) {
+  grpc::ClientContext context;
+  return (stub.*method)(&context, request, &response);
+}
+
+}  // namespace msitd::service
