@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/include/msit/msit.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/capi/transport_library.h"
+#include "client/core/client.h"
+#include "protos/base/dtype.h"
+
+struct msit_client {
+  std::unique_ptr<msitd::client::Client> client;
+};
+
+namespace {
+
+using msitd::DType;
+using msitd::client::Client;
+using msitd::client::ClientOptions;
+using msitd::client::InvalidArgument;
+using msitd::client::Status;
+using msitd::client::TensorView;
+
+// Fits every message of ours; a longer one of the daemon is cut.
+constexpr size_t kErrorBytesMax = 512;
+thread_local char t_last_error[kErrorBytesMax] = "";
+
+msit_code Fail(msit_code code, std::string_view message) {
+  const size_t size = std::min(message.size(), kErrorBytesMax - 1);
+  std::memcpy(t_last_error, message.data(), size);
+  t_last_error[size] = '\0';
+  return code;
+}
+
+// Runs `body`, which returns a Status. The system's refusals end here: no
+// exception reaches the host.
+template <typename Body>
+msit_code Guarded(Body body) {
+  try {
+    const Status status = body();
+    return status.ok() ? MSIT_OK : Fail(status.code, status.message);
+  } catch (const std::exception& error) {
+    return Fail(MSIT_ERROR_NO_MEMORY, error.what());
+  }
+}
+
+std::string_view View(const char* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text);
+}
+
+// Copies the struct of a caller that may know fewer fields, or more, than we
+// do. The rest keeps the value it has.
+template <typename T>
+void CopySized(const T& from, size_t from_bytes, T* to) {
+  std::memcpy(static_cast<void*>(to), &from, std::min(from_bytes, sizeof(T)));
+}
+
+bool HasSize(size_t struct_size) { return struct_size >= sizeof(size_t); }
+
+msit_options DefaultOptions() {
+  const ClientOptions defaults;
+  msit_options options{};
+  options.struct_size = sizeof(options);
+  options.world_size = defaults.world_size;
+  options.max_block_us = defaults.max_block.count();
+  options.buffer_bytes = defaults.buffer_bytes;
+  options.linger_us = defaults.linger.count();
+  options.open_timeout_us = defaults.open_timeout.count();
+  return options;
+}
+
+std::string_view EndpointOf(const msit_options& options) {
+  if (options.endpoint != nullptr && *options.endpoint != '\0') {
+    return options.endpoint;
+  }
+  const char* from_environment = std::getenv("MSITD_ENDPOINT");
+  if (from_environment != nullptr && *from_environment != '\0') {
+    return from_environment;
+  }
+  return "127.0.0.1:7741";
+}
+
+Status OpenClient(const msit_options* given, msit_client** handle) {
+  if (given == nullptr || !HasSize(given->struct_size)) {
+    return InvalidArgument("options are null or have no struct_size");
+  }
+  msit_options options = DefaultOptions();
+  CopySized(*given, given->struct_size, &options);
+  ClientOptions wanted;
+  wanted.run = View(options.run);
+  wanted.rank = options.rank;
+  wanted.world_size = options.world_size;
+  wanted.max_block = std::chrono::microseconds(options.max_block_us);
+  wanted.buffer_bytes = options.buffer_bytes;
+  wanted.linger = std::chrono::microseconds(options.linger_us);
+  wanted.open_timeout = std::chrono::microseconds(options.open_timeout_us);
+  if (options.device != nullptr) wanted.device = options.device;
+  wanted.user_agent = View(options.user_agent);
+
+  std::unique_ptr<msitd::client::Transport, msitd::client::TransportDestroyer>
+      transport;
+  Status status = msitd::client::MakeTransport(EndpointOf(options), &transport);
+  if (!status.ok()) return status;
+  auto made = std::make_unique<msit_client>();
+  status = Client::Open(std::move(wanted), std::move(transport), &made->client);
+  if (status.ok()) *handle = made.release();
+  return status;
+}
+
+Status RecordTensor(Client& client, const msit_tensor* given) {
+  if (given == nullptr || !HasSize(given->struct_size)) {
+    return InvalidArgument("tensor is null or has no struct_size");
+  }
+  msit_tensor tensor{};
+  CopySized(*given, given->struct_size, &tensor);
+  if (tensor.dim_count < 0 ||
+      (tensor.dim_count > 0 && tensor.dims == nullptr)) {
+    return InvalidArgument("dim_count is negative, or dims is null");
+  }
+  // Numbers that do not fit the narrow type become 0, which no enum has.
+  const auto narrow = [](int32_t number) {
+    return number < 0 || number > std::numeric_limits<uint8_t>::max()
+               ? uint8_t{0}
+               : static_cast<uint8_t>(number);
+  };
+  TensorView view;
+  view.device = View(tensor.device);
+  view.token = tensor.token;
+  view.op = View(tensor.op);
+  view.call = tensor.call;
+  view.io = static_cast<msitd::Io>(narrow(tensor.io));
+  view.index = View(tensor.index);
+  view.dtype = static_cast<DType>(narrow(tensor.dtype));
+  const auto dim_count = static_cast<size_t>(tensor.dim_count);
+  view.dims = {tensor.dims, dim_count};
+  if (tensor.byte_strides != nullptr) {
+    view.byte_strides = {tensor.byte_strides, dim_count};
+  }
+  view.data = static_cast<const std::byte*>(tensor.data);
+  return client.Record(view);
+}
+
+msit_code NullClient() {
+  return Fail(MSIT_ERROR_INVALID_ARGUMENT, "client is null");
+}
+
+}  // namespace
+
+void msit_options_init(msit_options* options) noexcept {
+  if (options == nullptr || !HasSize(options->struct_size)) return;
+  const size_t struct_size = options->struct_size;
+  msit_options defaults = DefaultOptions();
+  defaults.struct_size = struct_size;
+  std::memcpy(options, &defaults, std::min(struct_size, sizeof(defaults)));
+}
+
+msit_code msit_open(const msit_options* options,
+                    msit_client** client) noexcept {
+  if (client == nullptr) return NullClient();
+  *client = nullptr;
+  return Guarded([&] { return OpenClient(options, client); });
+}
+
+msit_code msit_record(msit_client* client, const msit_tensor* tensor) noexcept {
+  if (client == nullptr) return NullClient();
+  return Guarded([&] {
+    try {
+      return RecordTensor(*client->client, tensor);
+    } catch (const std::exception&) {
+      client->client->CountDrop();
+      throw;
+    }
+  });
+}
+
+int64_t msit_token(const msit_client* client) noexcept {
+  return client == nullptr ? 0 : client->client->token();
+}
+
+int64_t msit_next_token(msit_client* client) noexcept {
+  return client == nullptr ? 0 : client->client->NextToken();
+}
+
+msit_code msit_set_token(msit_client* client, int64_t token) noexcept {
+  if (client == nullptr) return NullClient();
+  return Guarded([&] { return client->client->SetToken(token); });
+}
+
+msit_code msit_begin_call(msit_client* client, int64_t token, const char* op,
+                          int32_t* call) noexcept {
+  if (client == nullptr) return NullClient();
+  if (call == nullptr) {
+    return Fail(MSIT_ERROR_INVALID_ARGUMENT, "call is null");
+  }
+  return Guarded(
+      [&] { return client->client->BeginCall(token, View(op), call); });
+}
+
+msit_code msit_flush(msit_client* client, int64_t timeout_us) noexcept {
+  if (client == nullptr) return NullClient();
+  return Guarded([&] {
+    return client->client->Flush(std::chrono::microseconds(timeout_us));
+  });
+}
+
+msit_code msit_get_counters(const msit_client* client,
+                            msit_counters* counters) noexcept {
+  if (client == nullptr) return NullClient();
+  if (counters == nullptr || !HasSize(counters->struct_size)) {
+    return Fail(MSIT_ERROR_INVALID_ARGUMENT,
+                "counters are null or have no struct_size");
+  }
+  return Guarded([&] {
+    const msitd::client::ClientCounters now = client->client->counters();
+    msit_counters out{};
+    out.struct_size = counters->struct_size;
+    out.recorded_count = now.recorded_count;
+    out.recorded_bytes = now.recorded_bytes;
+    out.acknowledged_count = now.acknowledged_count;
+    out.acknowledged_bytes = now.acknowledged_bytes;
+    out.dropped_count = now.dropped_count;
+    out.invalid_count = now.invalid_count;
+    out.refused_chunk_count = now.refused_chunk_count;
+    out.reconnect_count = now.reconnect_count;
+    CopySized(out, counters->struct_size, counters);
+    return Status();
+  });
+}
+
+size_t msit_stream_error(const msit_client* client, char* text,
+                         size_t text_bytes) noexcept {
+  size_t size = 0;
+  Guarded([&] {
+    const std::string error =
+        client == nullptr ? "client is null" : client->client->stream_error();
+    size = error.size();
+    if (text != nullptr && text_bytes > 0) {
+      const size_t cut = std::min(size, text_bytes - 1);
+      std::memcpy(text, error.data(), cut);
+      text[cut] = '\0';
+    }
+    return Status();
+  });
+  return size;
+}
+
+msit_code msit_close(msit_client* client, int64_t timeout_us) noexcept {
+  if (client == nullptr) return NullClient();
+  return Guarded([&] {
+    return client->client->Close(std::chrono::microseconds(timeout_us));
+  });
+}
+
+void msit_free(msit_client* client) noexcept {
+  if (client == nullptr) return;
+  // In a forked child the client's threads do not exist and its locks may be
+  // held: its memory is left alone.
+  if (client->client->in_forked_child()) {
+    static_cast<void>(client->client.release());
+  }
+  Guarded([&] {
+    delete client;
+    return Status();
+  });
+}
+
+const char* msit_last_error(void) noexcept { return t_last_error; }
+
+const char* msit_version(void) noexcept { return MSITD_VERSION; }
+
+size_t msit_dtype_bytes(int32_t dtype) noexcept {
+  return dtype < 0 || dtype >= msitd::kDTypeCount
+             ? 0
+             : msitd::ElementBytes(static_cast<DType>(dtype));
+}
+
+const char* msit_dtype_name(int32_t dtype) noexcept {
+  // DTypeName returns literals, which end with NUL.
+  return msit_dtype_bytes(dtype) == 0
+             ? nullptr
+             : msitd::DTypeName(static_cast<DType>(dtype)).data();
+}
+
+int32_t msit_dtype_from_name(const char* name) noexcept {
+  const auto dtype = msitd::ParseDType(View(name));
+  return dtype ? static_cast<int32_t>(*dtype) : MSIT_DTYPE_UNSPECIFIED;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/capi/transport_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "client/grpc/grpc_transport_abi.h"
+
+namespace msitd::client {
+namespace {
+
+bool IsGrpcEndpoint(std::string_view endpoint) {
+  if (endpoint.starts_with("unix:")) return endpoint.size() > 5;
+  if (endpoint.starts_with("dns:")) return endpoint.size() > 4;
+  const size_t colon = endpoint.rfind(':');
+  return colon != std::string_view::npos && colon != 0 &&
+         colon + 1 < endpoint.size() &&
+         endpoint.find_first_not_of("0123456789", colon + 1) ==
+             std::string_view::npos;
+}
+
+std::string GrpcLibraryPath() {
+  if (const char* path = std::getenv("MSIT_GRPC_LIBRARY");
+      path != nullptr && *path != '\0') {
+    return path;
+  }
+  constexpr std::string_view kName = "libmsit_grpc.so";
+  Dl_info here;
+  if (::dladdr(reinterpret_cast<const void*>(&IsGrpcEndpoint), &here) == 0 ||
+      here.dli_fname == nullptr) {
+    return std::string(kName);
+  }
+  const std::string_view own = here.dli_fname;
+  // Without a slash, npos + 1 is 0.
+  return std::string(own.substr(0, own.rfind('/') + 1)).append(kName);
+}
+
+}  // namespace
+
+Status MakeTransport(
+    std::string_view endpoint,
+    std::unique_ptr<Transport, TransportDestroyer>* transport) {
+  if (!IsGrpcEndpoint(endpoint)) {
+    return InvalidArgument("endpoint `" + std::string(endpoint) +
+                           "` is none of host:port, dns:///name:port and "
+                           "unix:/path");
+  }
+  const std::string path = GrpcLibraryPath();
+  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    return {MSIT_ERROR_NO_TRANSPORT, reason == nullptr ? path : reason};
+  }
+  const auto make = reinterpret_cast<GrpcTransportMaker>(
+      ::dlsym(library, kGrpcTransportMakerName));
+  if (make == nullptr) {
+    return {
+        MSIT_ERROR_NO_TRANSPORT,
+        path + " is of another version: it has no " + kGrpcTransportMakerName};
+  }
+  transport->reset(make(std::string(endpoint).c_str()));
+  if (*transport == nullptr) {
+    return {MSIT_ERROR_NO_MEMORY, "no memory for the transport"};
+  }
+  return {};
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace msitd::client {
+
+// Numbers the calls of each op within each token. Thread-compatible.
+class CallCounter {
+ public:
+  // Names that are remembered over all tokens. When there are more, the lowest
+  // token is forgotten and would begin at 0 again.
+  static constexpr size_t kNamesMax = size_t{1} << 18;
+
+  explicit CallCounter(size_t names_max = kNamesMax) : names_max_(names_max) {}
+
+  // Returns 0, 1, 2, ... for each `name` within `token`; nothing if this token
+  // alone has more than `names_max` names or a name more than kCallMax calls.
+  std::optional<int32_t> Next(int64_t token, std::string_view name);
+
+ private:
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const {
+      return std::hash<std::string_view>()(name);
+    }
+  };
+  using NextCalls =
+      std::unordered_map<std::string, int32_t, NameHash, std::equal_to<>>;
+
+  size_t names_max_;
+  size_t name_count_ = 0;
+  std::map<int64_t, NextCalls> tokens_;
+};
+
+}  // namespace msitd::client

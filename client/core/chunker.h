@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "client/core/delivery_queue.h"
+#include "client/core/slot_pool.h"
+#include "client/core/tensor_view.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::client {
+
+// Gathers records in chunks. It holds at most one open chunk; a chunk is
+// sealed into the delivery queue when the next record does not fit, or by
+// Seal. Thread-compatible; the payload is written without its lock.
+class Chunker {
+ public:
+  // `pool` and `queue` outlive the chunker.
+  Chunker(std::string run, int32_t rank, uint64_t stream_id, SlotPool& pool,
+          DeliveryQueue& queue)
+      : run_(std::move(run)),
+        rank_(rank),
+        stream_id_(stream_id),
+        pool_(pool),
+        queue_(queue) {}
+
+  // Where a part goes. Its slot counts one more writer, until the caller has
+  // filled `payload` and calls Written, which returns true if that completes a
+  // sealed chunk.
+  struct Place {
+    Slot* slot = nullptr;
+    std::span<std::byte> payload;
+  };
+
+  // Finds room for a part; nothing if no slot is free.
+  std::optional<Place> Reserve(const chunk::RecordSpec& part);
+  bool Written(const Place& place) {
+    return --place.slot->writer_count == 0 && place.slot != open_;
+  }
+
+  // Seals the open chunk, if there is one.
+  void Seal();
+
+  // When the open chunk got its first record; nothing if there is none.
+  std::optional<std::chrono::steady_clock::time_point> open_since() const;
+
+ private:
+  std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part);
+
+  std::string run_;
+  int32_t rank_;
+  uint64_t stream_id_;
+  SlotPool& pool_;
+  DeliveryQueue& queue_;
+  Slot* open_ = nullptr;
+};
+
+// Copies the bytes [part_offset, part_offset + out.size()) of `tensor`, as it
+// would lie in row-major order without gaps, to `out`.
+void CopyPart(const TensorView& tensor, uint64_t part_offset,
+              std::span<std::byte> out);
+
+}  // namespace msitd::client

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/client.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "protos/base/limits.h"
+
+namespace msitd::client {
+namespace {
+
+// One chunk is filled while another one is sent.
+constexpr uint64_t kSlotsMin = 2;
+
+// How long the daemon may take to end a stream in good order.
+constexpr std::chrono::milliseconds kFinishTimeout{1'000};
+
+uint64_t RandomStreamId() {
+  std::random_device device;
+  while (true) {
+    const uint64_t id = uint64_t{device()} << 32 | device();
+    if (id != 0) return id;
+  }
+}
+
+Status CheckOptions(const ClientOptions& options) {
+  Status status = CheckName("run", options.run, kRunNameBytesMax, false);
+  if (status.ok()) {
+    status = CheckName("device", options.device, kDeviceBytesMax, false);
+  }
+  if (status.ok())
+    status = CheckName("user_agent", options.user_agent, 256, true);
+  if (!status.ok()) return status;
+  if (options.world_size < 1 || options.world_size - 1 > kRankMax) {
+    return InvalidArgument("world_size " + std::to_string(options.world_size) +
+                           " is not in 1.." + std::to_string(kRankMax + 1));
+  }
+  if (options.rank < 0 || options.rank >= options.world_size) {
+    return InvalidArgument("rank " + std::to_string(options.rank) +
+                           " is not in 0.." +
+                           std::to_string(options.world_size - 1));
+  }
+  if (options.max_block.count() < 0 || options.linger.count() < 0 ||
+      options.open_timeout.count() < 0) {
+    return InvalidArgument("a time is negative");
+  }
+  return {};
+}
+
+// Saturates, so that the longest timeout does not wrap around.
+std::chrono::steady_clock::time_point After(std::chrono::microseconds time) {
+  constexpr std::chrono::hours kLongest{24 * 365};
+  return std::chrono::steady_clock::now() +
+         std::min<std::chrono::microseconds>(time, kLongest);
+}
+
+}  // namespace
+
+Status Client::Open(ClientOptions options,
+                    std::unique_ptr<Transport, TransportDestroyer> transport,
+                    std::unique_ptr<Client>* client) {
+  Status status = CheckOptions(options);
+  if (!status.ok()) return status;
+  std::unique_ptr<Client> made(
+      new Client(std::move(options), std::move(transport)));
+  made->StartSender();
+  if (made->options_.open_timeout.count() > 0) {
+    status = made->WaitUntilOpen();
+    if (!status.ok()) return status;
+  }
+  *client = std::move(made);
+  return {};
+}
+
+Client::Client(ClientOptions options,
+               std::unique_ptr<Transport, TransportDestroyer> transport)
+    : options_(std::move(options)),
+      stream_id_(RandomStreamId()),
+      transport_(std::move(transport)),
+      pool_(std::max(options_.buffer_bytes / chunk::ChunkBuilder::kBufferBytes,
+                     kSlotsMin)),
+      chunker_(options_.run, options_.rank, stream_id_, pool_, queue_),
+      overflow_(options_.max_block),
+      backoff_(options_.backoff_min) {}
+
+Client::~Client() { Close(std::chrono::microseconds(0)); }
+
+void Client::StartSender() {
+  // Signals are the host's business: its handlers never run on our threads,
+  // nor on those that the transport starts from ours.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct Restore {
+    const sigset_t& mask;
+    ~Restore() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+  } restore{before};
+  sender_ = std::thread([this] { RunSender(); });
+}
+
+Status Client::WaitUntilOpen() {
+  const auto deadline = After(options_.open_timeout);
+  Lock lock(mu_);
+  while (!was_open_ && state_ != StreamState::kOver) {
+    if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) break;
+  }
+  if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
+  if (was_open_) return {};
+  return {MSIT_ERROR_UNAVAILABLE,
+          stream_error_.empty() ? "the daemon does not answer" : stream_error_};
+}
+
+Status Client::ClosedOrForked() const {
+  if (fork_guard_.in_child()) {
+    return {MSIT_ERROR_FORKED, "the client belongs to the parent process"};
+  }
+  return {MSIT_ERROR_CLOSED, "the client is closed"};
+}
+
+int64_t Client::NextToken() {
+  return token_.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+Status Client::SetToken(int64_t token) {
+  if (token < 0 || token > kTokenMax) {
+    return InvalidArgument("token " + std::to_string(token) + " is not in 0.." +
+                           std::to_string(kTokenMax));
+  }
+  token_.store(token, std::memory_order_relaxed);
+  return {};
+}
+
+Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
+  if (fork_guard_.in_child()) return ClosedOrForked();
+  Status status = CheckName("op", op, kOpBytesMax, false);
+  if (!status.ok()) return status;
+  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  if (token < 0 || token > kTokenMax) {
+    return InvalidArgument("token " + std::to_string(token) + " is not in 0.." +
+                           std::to_string(kTokenMax));
+  }
+  Lock lock(mu_);
+  const std::optional<int32_t> next = call_counter_.Next(token, op);
+  if (!next) return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
+  *call = *next;
+  return {};
+}
+
+std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
+                                          int64_t token) {
+  // NUL is in no op and no index, so these names meet neither each other nor
+  // those of BeginCall.
+  std::string name(tensor.op);
+  name += '\0';
+  name += static_cast<char>(tensor.io);
+  name += tensor.index;
+  return call_counter_.Next(token, name);
+}
+
+Status Client::Record(const TensorView& tensor) {
+  if (fork_guard_.in_child()) {
+    dropped_in_child_.fetch_add(1, std::memory_order_relaxed);
+    return ClosedOrForked();
+  }
+  TensorView checked = tensor;
+  if (checked.device.empty()) checked.device = options_.device;
+  uint64_t tensor_bytes = 0;
+  Status status = CheckTensor(checked, &tensor_bytes);
+  const int64_t token =
+      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
+  if (status.ok() && token > kTokenMax) {
+    status = InvalidArgument("the current token is over its limit");
+  }
+  Lock lock(mu_);
+  if (!status.ok()) {
+    ledger_.CountInvalid();
+    return status;
+  }
+  int32_t call = tensor.call;
+  if (call == MSIT_CALL_AUTO) {
+    const std::optional<int32_t> next = NumberCall(checked, token);
+    if (!next) {
+      ledger_.Drop();
+      return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
+    }
+    call = *next;
+  }
+  chunk::RecordSpec part{.sequence = next_sequence_++,
+                         .device = checked.device,
+                         .token = token,
+                         .op = checked.op,
+                         .call = call,
+                         .io = checked.io,
+                         .index = checked.index,
+                         .dtype = checked.dtype,
+                         .dims = checked.dims,
+                         .tensor_bytes = tensor_bytes,
+                         .part_offset = 0,
+                         .part_bytes = 0};
+  return RecordParts(checked, part, lock);
+}
+
+void Client::CountDrop() {
+  const Lock lock(mu_);
+  ledger_.Drop();
+}
+
+Status Client::RecordParts(const TensorView& tensor, chunk::RecordSpec& part,
+                           Lock& lock) {
+  std::optional<Clock::time_point> deadline;
+  do {
+    part.part_bytes =
+        std::min(kPartBytes, part.tensor_bytes - part.part_offset);
+    const std::optional<Chunker::Place> place =
+        FindPlace(part, &deadline, lock);
+    if (!place) {
+      part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
+      if (is_closing_) return ClosedOrForked();
+      return {MSIT_ERROR_DROPPED,
+              was_refused_ ? stream_error_ : "no room within max_block_us"};
+    }
+    ++writer_count_;
+    lock.unlock();
+    CopyPart(tensor, part.part_offset, place->payload);
+    lock.lock();
+    --writer_count_;
+    if (chunker_.Written(*place)) work_.notify_one();
+    if (is_closing_) progress_.notify_all();
+    part.part_offset += part.part_bytes;
+  } while (part.part_offset < part.tensor_bytes);
+  ledger_.Record(part.tensor_bytes);
+  return {};
+}
+
+std::optional<Chunker::Place> Client::FindPlace(
+    const chunk::RecordSpec& part, std::optional<Clock::time_point>* deadline,
+    Lock& lock) {
+  const auto open_before = chunker_.open_since();
+  bool timed_out = false;
+  while (true) {
+    if (is_closing_ || was_refused_) return std::nullopt;
+    const std::optional<Chunker::Place> place = chunker_.Reserve(part);
+    // The sender sends what was sealed, and times what was begun.
+    if (chunker_.open_since() != open_before) work_.notify_one();
+    if (place) {
+      overflow_.OnRoom();
+      return place;
+    }
+    if (timed_out) {
+      overflow_.OnTimeout();
+      return std::nullopt;
+    }
+    if (!*deadline) *deadline = overflow_.DeadlineFor(Clock::now());
+    timed_out = room_.wait_until(lock, **deadline) == std::cv_status::timeout;
+  }
+}
+
+bool Client::WaitForDelivery(Clock::time_point deadline, Lock& lock) {
+  chunker_.Seal();
+  const uint64_t goal = queue_.pushed_count();
+  work_.notify_one();
+  while (queue_.popped_count() < goal) {
+    if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) {
+      return queue_.popped_count() >= goal;
+    }
+  }
+  return true;
+}
+
+Status Client::Flush(std::chrono::microseconds timeout) {
+  if (timeout.count() < 0) return InvalidArgument("timeout_us is negative");
+  if (fork_guard_.in_child()) return ClosedOrForked();
+  const auto deadline = After(timeout);
+  Lock lock(mu_);
+  if (is_closing_) return ClosedOrForked();
+  const bool delivered = WaitForDelivery(deadline, lock);
+  if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
+  if (delivered) return {};
+  return {MSIT_ERROR_TIMEOUT, stream_error_.empty()
+                                  ? "the daemon has not acknowledged in time"
+                                  : stream_error_};
+}
+
+Status Client::Close(std::chrono::microseconds timeout) {
+  if (timeout.count() < 0) return InvalidArgument("timeout_us is negative");
+  if (fork_guard_.in_child()) return ClosedOrForked();
+  const auto deadline = After(timeout);
+  Lock lock(mu_);
+  if (is_closing_) return {};
+  is_closing_ = true;
+  room_.notify_all();
+  const bool delivered = WaitForDelivery(deadline, lock);
+  // A copy that has begun ends soon, whatever the deadline.
+  while (writer_count_ != 0) progress_.wait(lock);
+  chunker_.Seal();
+  must_stop_ = true;
+  finish_deadline_ = Clock::now() + (delivered ? kFinishTimeout
+                                               : std::chrono::milliseconds(0));
+  work_.notify_one();
+  lock.unlock();
+  if (sender_.joinable()) sender_.join();
+  lock.lock();
+  if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
+  if (delivered) return {};
+  return {MSIT_ERROR_TIMEOUT, "not everything was acknowledged in time"};
+}
+
+ClientCounters Client::counters() const {
+  ClientCounters counters;
+  if (fork_guard_.in_child()) {
+    counters.dropped_count = dropped_in_child_.load(std::memory_order_relaxed);
+    return counters;
+  }
+  const Lock lock(mu_);
+  counters.recorded_count = ledger_.recorded_count();
+  counters.recorded_bytes = ledger_.recorded_bytes();
+  counters.acknowledged_count = ledger_.acknowledged_count();
+  counters.acknowledged_bytes = ledger_.acknowledged_bytes();
+  counters.dropped_count = ledger_.dropped_count();
+  counters.invalid_count = ledger_.invalid_count();
+  counters.refused_chunk_count = refused_chunk_count_;
+  counters.reconnect_count = reconnect_count_;
+  return counters;
+}
+
+std::string Client::stream_error() const {
+  if (fork_guard_.in_child()) return ClosedOrForked().message;
+  const Lock lock(mu_);
+  return stream_error_;
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "client/core/call_counter.h"
+#include "client/core/chunker.h"
+#include "client/core/delivery_ledger.h"
+#include "client/core/delivery_queue.h"
+#include "client/core/fork_guard.h"
+#include "client/core/overflow.h"
+#include "client/core/slot_pool.h"
+#include "client/core/status.h"
+#include "client/core/tensor_view.h"
+#include "client/core/transport.h"
+
+namespace msitd::client {
+
+// Plain values of msit_options; see there.
+struct ClientOptions {
+  std::string run;
+  int32_t rank = 0;
+  int32_t world_size = 1;
+  std::chrono::microseconds max_block{std::chrono::seconds(1)};
+  uint64_t buffer_bytes = uint64_t{64} << 20;
+  std::chrono::microseconds linger{std::chrono::milliseconds(5)};
+  std::chrono::microseconds open_timeout{std::chrono::seconds(5)};
+  std::string device = "cpu:0";
+  std::string user_agent;
+
+  // How long the sender waits for an answer to an opening, and how long before
+  // it opens again: doubled after each failure, from the first to the last.
+  std::chrono::milliseconds answer_timeout{10'000};
+  std::chrono::milliseconds backoff_min{100};
+  std::chrono::milliseconds backoff_max{5'000};
+};
+
+// Plain values of msit_counters; see there.
+struct ClientCounters {
+  uint64_t recorded_count = 0;
+  uint64_t recorded_bytes = 0;
+  uint64_t acknowledged_count = 0;
+  uint64_t acknowledged_bytes = 0;
+  uint64_t dropped_count = 0;
+  uint64_t invalid_count = 0;
+  uint64_t refused_chunk_count = 0;
+  uint64_t reconnect_count = 0;
+};
+
+// Records tensors of one rank of one run: the implementation of msit.h, whose
+// contract it has. Thread-safe.
+//
+// Recording threads copy into slots of the open chunk; one sender thread seals
+// chunks that linger, hands them to the transport, opens the stream again when
+// it breaks, and drops chunks that the daemon refuses.
+//
+// Fails by throwing std::bad_alloc or std::system_error where the system has
+// no memory or threads left; the C interface catches those.
+class Client final : private TransportListener {
+ public:
+  // Waits for the daemon up to `options.open_timeout`, unless that is zero.
+  //
+  // Errors: INVALID_ARGUMENT, UNAVAILABLE, REFUSED.
+  static Status Open(ClientOptions options,
+                     std::unique_ptr<Transport, TransportDestroyer> transport,
+                     std::unique_ptr<Client>* client);
+
+  // Closes with a timeout of 0. In a forked child the object must not be
+  // destroyed, but left.
+  ~Client();
+
+  Status Record(const TensorView& tensor);
+  // Counts a record that Record could not even count because it threw.
+  void CountDrop();
+
+  int64_t token() const { return token_.load(std::memory_order_relaxed); }
+  int64_t NextToken();
+  Status SetToken(int64_t token);
+  Status BeginCall(int64_t token, std::string_view op, int32_t* call);
+
+  Status Flush(std::chrono::microseconds timeout);
+  Status Close(std::chrono::microseconds timeout);
+
+  ClientCounters counters() const;
+  std::string stream_error() const;
+  bool in_forked_child() const { return fork_guard_.in_child(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+
+  enum class StreamState {
+    kIdle,       // No connection; the next is opened at retry_time_.
+    kOpening,    // Waiting for the first OnCommitted.
+    kStreaming,  // Chunks go out.
+    kFinishing,  // Finish was called.
+    kOver,       // Finished, or refused for good.
+  };
+
+  struct Ended {
+    StreamEnd end = StreamEnd::kLost;
+    std::string message;
+  };
+
+  Client(ClientOptions options,
+         std::unique_ptr<Transport, TransportDestroyer> transport);
+
+  void StartSender();
+  Status WaitUntilOpen();
+
+  // Recording, in client.cc. All take mu_ as locked; those that are given the
+  // lock release it for a while.
+  Status RecordParts(const TensorView& tensor, chunk::RecordSpec& part,
+                     Lock& lock);
+  // Nothing if there is no room until `*deadline`, which is set when the
+  // record begins to wait.
+  std::optional<Chunker::Place> FindPlace(
+      const chunk::RecordSpec& part, std::optional<Clock::time_point>* deadline,
+      Lock& lock);
+  std::optional<int32_t> NumberCall(const TensorView& tensor, int64_t token);
+  bool WaitForDelivery(Clock::time_point deadline, Lock& lock);
+  Status ClosedOrForked() const;
+
+  // Sending, in client_sender.cc, on the sender thread. All take mu_ as
+  // locked; those that are given the lock release it for a while.
+  void RunSender() noexcept;
+  void Send(Lock& lock);
+  // Does one step; false if there is nothing to do but wait.
+  bool Advance(Lock& lock);
+  bool AdvanceStream(Lock& lock);
+  bool MustFinishFirst() const;
+  void OpenStream(Lock& lock);
+  void StopStream(Lock& lock);
+  void HandleEnd(const Ended& ended, Lock& lock);
+  void RetryLater(std::string message);
+  void EndForGood(std::string message);
+  void Drop(Slot* slot);
+  void DropQueued();
+  // When the open chunk has lingered long enough; nothing if it may stay.
+  std::optional<Clock::time_point> LingerTime() const;
+  std::optional<Clock::time_point> WakeTime() const;
+
+  // TransportListener, on threads of the transport.
+  void OnCommitted(uint64_t committed_count) override;
+  void OnEnd(StreamEnd end, std::string_view message) override;
+
+  const ForkGuard fork_guard_;
+  const ClientOptions options_;
+  const uint64_t stream_id_;
+  // Its calls are the sender thread's.
+  const std::unique_ptr<Transport, TransportDestroyer> transport_;
+
+  // Each stands for itself: relaxed everywhere.
+  std::atomic<int64_t> token_{0};
+  std::atomic<uint64_t> dropped_in_child_{0};
+
+  mutable std::mutex mu_;
+  // A slot became free or the client is closing: recorders.
+  std::condition_variable room_;
+  // The queue became shorter or the state changed: Open, Flush, Close.
+  std::condition_variable progress_;
+  // There is something to do: the sender.
+  std::condition_variable work_;
+
+  // All below: guarded by mu_.
+  SlotPool pool_;
+  DeliveryQueue queue_;
+  Chunker chunker_;
+  DeliveryLedger ledger_;
+  Overflow overflow_;
+  CallCounter call_counter_;
+  uint64_t next_sequence_ = 0;
+  uint64_t writer_count_ = 0;
+
+  StreamState state_ = StreamState::kIdle;
+  Clock::time_point retry_time_;
+  Clock::time_point answer_deadline_;
+  std::chrono::milliseconds backoff_;
+  std::optional<Ended> ended_;
+  // The transport could not give all chunks back.
+  bool is_memory_lent_ = false;
+  bool was_refused_ = false;
+  bool was_open_ = false;
+  std::string stream_error_;
+  uint64_t refused_chunk_count_ = 0;
+  uint64_t reconnect_count_ = 0;
+
+  bool is_closing_ = false;
+  bool must_stop_ = false;
+  // Latest time for the sender to end the stream in good order.
+  Clock::time_point finish_deadline_;
+
+  std::thread sender_;
+};
+
+}  // namespace msitd::client

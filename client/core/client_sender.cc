@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "client/core/client.h"
+
+namespace msitd::client {
+
+void Client::RunSender() noexcept {
+  Lock lock(mu_);
+  try {
+    Send(lock);
+  } catch (const std::exception& error) {
+    if (!lock.owns_lock()) lock.lock();
+    EndForGood(std::string("the sender failed: ") + error.what());
+  }
+  StopStream(lock);
+  state_ = StreamState::kOver;
+  DropQueued();
+  if (is_memory_lent_) pool_.LeakMemory();
+  progress_.notify_all();
+}
+
+void Client::Send(Lock& lock) {
+  while (true) {
+    if (ended_) {
+      HandleEnd(*std::exchange(ended_, std::nullopt), lock);
+      continue;
+    }
+    if (must_stop_ && !MustFinishFirst()) return;
+    if (Advance(lock)) continue;
+    if (const std::optional<Clock::time_point> time = WakeTime()) {
+      work_.wait_until(lock, *time);
+    } else {
+      work_.wait(lock);
+    }
+  }
+}
+
+bool Client::MustFinishFirst() const {
+  if (Clock::now() >= finish_deadline_) return false;
+  return state_ == StreamState::kFinishing ||
+         (state_ == StreamState::kStreaming && queue_.empty());
+}
+
+bool Client::Advance(Lock& lock) {
+  switch (state_) {
+    case StreamState::kIdle:
+      if (Clock::now() < retry_time_) return false;
+      OpenStream(lock);
+      return true;
+    case StreamState::kOpening:
+      if (Clock::now() < answer_deadline_) return false;
+      HandleEnd({StreamEnd::kLost, "the daemon does not answer"}, lock);
+      return true;
+    case StreamState::kStreaming:
+      return AdvanceStream(lock);
+    case StreamState::kOver:
+      chunker_.Seal();
+      DropQueued();
+      return false;
+    case StreamState::kFinishing:
+      break;
+  }
+  return false;
+}
+
+bool Client::AdvanceStream(Lock& lock) {
+  if (const auto time = LingerTime(); time && *time <= Clock::now()) {
+    chunker_.Seal();
+  }
+  if (Slot* slot = queue_.TakeNext()) {
+    const std::span<const std::byte> chunk = slot->chunk;
+    lock.unlock();
+    transport_->Send(chunk);
+    lock.lock();
+    return true;
+  }
+  if (ledger_.has_unreported_drops()) {
+    const uint64_t count = ledger_.TakeUnreportedDrops();
+    lock.unlock();
+    transport_->ReportDrops(count);
+    lock.lock();
+    return true;
+  }
+  if (must_stop_ && queue_.empty()) {
+    state_ = StreamState::kFinishing;
+    lock.unlock();
+    transport_->Finish();
+    lock.lock();
+    return true;
+  }
+  return false;
+}
+
+std::optional<Client::Clock::time_point> Client::LingerTime() const {
+  const auto since = chunker_.open_since();
+  // With half of the memory waiting for the daemon, part-filled chunks would
+  // use up the other half: gather until one is full.
+  if (!since || pool_.used_count() * 2 > pool_.capacity()) return std::nullopt;
+  return *since + options_.linger;
+}
+
+std::optional<Client::Clock::time_point> Client::WakeTime() const {
+  switch (state_) {
+    case StreamState::kIdle:
+      return retry_time_;
+    case StreamState::kOpening:
+      return answer_deadline_;
+    case StreamState::kStreaming:
+      return LingerTime();
+    case StreamState::kFinishing:
+      return finish_deadline_;
+    case StreamState::kOver:
+      break;
+  }
+  return std::nullopt;
+}
+
+void Client::OpenStream(Lock& lock) {
+  state_ = StreamState::kOpening;
+  answer_deadline_ = Clock::now() + options_.answer_timeout;
+  lock.unlock();
+  transport_->Open({.run = options_.run,
+                    .rank = options_.rank,
+                    .world_size = options_.world_size,
+                    .stream_id = stream_id_,
+                    .user_agent = options_.user_agent},
+                   this);
+  lock.lock();
+}
+
+void Client::StopStream(Lock& lock) {
+  lock.unlock();
+  const bool is_free = transport_->Stop();
+  lock.lock();
+  is_memory_lent_ |= !is_free;
+  ended_.reset();
+}
+
+void Client::HandleEnd(const Ended& ended, Lock& lock) {
+  const bool was_streaming = state_ == StreamState::kStreaming;
+  StopStream(lock);
+  switch (ended.end) {
+    case StreamEnd::kFinished:
+      if (state_ == StreamState::kFinishing) {
+        state_ = StreamState::kOver;
+        must_stop_ = true;
+        return;
+      }
+      return RetryLater("the daemon ended the stream");
+    case StreamEnd::kLost:
+      return RetryLater(ended.message);
+    case StreamEnd::kChunkRefused:
+      if (Slot* slot = was_streaming ? queue_.PopRefused() : nullptr) {
+        ++refused_chunk_count_;
+        Drop(slot);
+        RetryLater(ended.message);
+        retry_time_ = Clock::now();
+        return;
+      }
+      return EndForGood(ended.message);
+    case StreamEnd::kRefused:
+      return EndForGood(ended.message);
+  }
+}
+
+void Client::RetryLater(std::string message) {
+  state_ = StreamState::kIdle;
+  stream_error_ = std::move(message);
+  // Spread over 3/4 to 5/4 of the time, so that the ranks of a job that lost
+  // their daemon do not return all at once.
+  retry_time_ = Clock::now() + backoff_ * (384 + stream_id_ % 256) / 512;
+  backoff_ = std::min(backoff_ * 2, options_.backoff_max);
+}
+
+void Client::EndForGood(std::string message) {
+  state_ = StreamState::kOver;
+  was_refused_ = true;
+  stream_error_ = std::move(message);
+  chunker_.Seal();
+  DropQueued();
+  room_.notify_all();
+  progress_.notify_all();
+}
+
+void Client::Drop(Slot* slot) {
+  ledger_.DropChunk(slot->contents);
+  pool_.Release(slot);
+  room_.notify_all();
+  progress_.notify_all();
+}
+
+void Client::DropQueued() {
+  while (queue_.front() != nullptr && queue_.front()->writer_count == 0) {
+    Drop(queue_.PopFront());
+  }
+}
+
+void Client::OnCommitted(uint64_t committed_count) {
+  const Lock lock(mu_);
+  if (ended_) return;
+  const bool is_opening = state_ == StreamState::kOpening;
+  if (is_opening) {
+    state_ = StreamState::kStreaming;
+    if (refused_chunk_count_ == 0) stream_error_.clear();
+    reconnect_count_ += was_open_ ? 1 : 0;
+    was_open_ = true;
+  }
+  const bool is_sound = is_opening ? queue_.Reopen(committed_count)
+                                   : queue_.SetCommitted(committed_count);
+  if (!is_sound) {
+    ended_ = Ended{StreamEnd::kRefused,
+                   "the daemon acknowledges chunks that it cannot have"};
+  }
+  bool has_room = false;
+  while (Slot* slot = queue_.PopCommitted()) {
+    ledger_.Acknowledge(slot->contents);
+    pool_.Release(slot);
+    has_room = true;
+  }
+  if (has_room) {
+    backoff_ = options_.backoff_min;
+    room_.notify_all();
+  }
+  progress_.notify_all();
+  work_.notify_one();
+}
+
+void Client::OnEnd(StreamEnd end, std::string_view message) {
+  const Lock lock(mu_);
+  if (ended_) return;
+  ended_ = Ended{end, std::string(message)};
+  work_.notify_one();
+}
+
+}  // namespace msitd::client

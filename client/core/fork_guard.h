@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace msitd::client {
+
+// Knows whether this process is a fork of the one that made the guard, in
+// which the threads of the client do not exist and its locks may be held for
+// ever. Thread-safe; costs one load.
+class ForkGuard {
+ public:
+  ForkGuard();
+  bool in_child() const;
+
+ private:
+  uint64_t generation_;
+};
+
+}  // namespace msitd::client

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/core/delivery_ledger.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::client {
+
+// Page-aligned memory for one chunk, whose pages come from the system when
+// they are first written.
+class SlotMemory {
+ public:
+  // Empty if the system has no memory left.
+  static SlotMemory Map(size_t bytes);
+
+  SlotMemory() = default;
+  SlotMemory(SlotMemory&& other) noexcept;
+  SlotMemory& operator=(SlotMemory&&) = delete;
+  ~SlotMemory();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+  // Leaves the memory mapped for the rest of the process.
+  void Leak() { bytes_ = {}; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+// One chunk on its way: filled by recording threads, then sent, then kept
+// until the daemon has it. Everything but the payload is touched under the
+// lock of the client.
+struct Slot {
+  explicit Slot(SlotMemory chunk_memory)
+      : memory(std::move(chunk_memory)), builder(memory.bytes()) {}
+
+  SlotMemory memory;
+  chunk::ChunkBuilder builder;
+  ChunkContents contents;
+  // Threads that are copying payload into the slot.
+  uint32_t writer_count = 0;
+  uint64_t last_sequence = 0;
+  std::chrono::steady_clock::time_point start_time;
+  int64_t start_time_ns = 0;
+  // Set once nobody writes any more.
+  std::span<std::byte> chunk;
+};
+
+// A bounded number of slots. Thread-compatible. Owns the slots, which stay
+// where they are until it is destroyed.
+class SlotPool {
+ public:
+  explicit SlotPool(size_t capacity) : capacity_(capacity) {}
+
+  // Returns an empty slot; null if all are in use or the system has no memory.
+  Slot* Acquire();
+  void Release(Slot* slot);
+
+  size_t capacity() const { return capacity_; }
+  size_t used_count() const { return slots_.size() - free_.size(); }
+
+  // For a transport that cannot be stopped: its memory must stay.
+  void LeakMemory();
+
+ private:
+  size_t capacity_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  // The most recently used one is last: its pages are warm.
+  std::vector<Slot*> free_;
+};
+
+}  // namespace msitd::client

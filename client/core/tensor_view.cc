@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/tensor_view.h"
+
+#include <string>
+
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+
+namespace msitd::client {
+namespace {
+
+Status OutOfRange(std::string_view what, int64_t value, int64_t max) {
+  return InvalidArgument(std::string(what) + " " + std::to_string(value) +
+                         " is not in 0.." + std::to_string(max));
+}
+
+Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
+  if (tensor.dims.size() > kDimsMax) {
+    return OutOfRange("the number of dimensions",
+                      static_cast<int64_t>(tensor.dims.size()), kDimsMax);
+  }
+  uint64_t bytes = ElementBytes(tensor.dtype);
+  bool is_empty = false;
+  bool overflow = false;
+  for (const int64_t dim : tensor.dims) {
+    if (dim < 0) {
+      return InvalidArgument("a dimension is " + std::to_string(dim));
+    }
+    if (dim == 0) {
+      is_empty = true;
+      continue;
+    }
+    overflow |=
+        __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes);
+    overflow |= bytes > kTensorBytesMax;
+  }
+  if (overflow && !is_empty) {
+    return InvalidArgument("the tensor is larger than " +
+                           std::to_string(kTensorBytesMax) + " bytes");
+  }
+  *tensor_bytes = is_empty ? 0 : bytes;
+  if (tensor.data == nullptr && *tensor_bytes != 0) {
+    return InvalidArgument("data is null");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status CheckName(std::string_view what, std::string_view name,
+                 uint32_t bytes_max, bool may_be_empty) {
+  if (name.size() > bytes_max) {
+    return InvalidArgument(
+        std::string(what) + " is " + std::to_string(name.size()) +
+        " bytes long, at most " + std::to_string(bytes_max) + " may be");
+  }
+  if (name.empty() && !may_be_empty) {
+    return InvalidArgument(std::string(what) + " is empty");
+  }
+  if (name.find('\0') != std::string_view::npos || !IsValidUtf8(name)) {
+    return InvalidArgument(std::string(what) +
+                           " is not UTF-8 text without NUL");
+  }
+  return {};
+}
+
+Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
+  Status status = CheckName("op", tensor.op, kOpBytesMax, false);
+  if (status.ok()) {
+    status = CheckName("index", tensor.index, kIndexBytesMax, true);
+  }
+  if (status.ok()) {
+    status = CheckName("device", tensor.device, kDeviceBytesMax, false);
+  }
+  if (!status.ok()) return status;
+  if (tensor.token != MSIT_TOKEN_CURRENT &&
+      (tensor.token < 0 || tensor.token > kTokenMax)) {
+    return OutOfRange("token", tensor.token, kTokenMax);
+  }
+  if (tensor.call != MSIT_CALL_AUTO &&
+      (tensor.call < 0 || tensor.call > kCallMax)) {
+    return OutOfRange("call", tensor.call, kCallMax);
+  }
+  if (!IsValid(tensor.io)) {
+    return InvalidArgument(
+        "io " + std::to_string(int{static_cast<uint8_t>(tensor.io)}) +
+        " is unknown");
+  }
+  if (!IsValid(tensor.dtype)) {
+    return InvalidArgument(
+        "dtype " + std::to_string(int{static_cast<uint8_t>(tensor.dtype)}) +
+        " is unknown");
+  }
+  return CheckShape(tensor, tensor_bytes);
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace msitd::client {
+
+// Says who streams. The views live as long as the transport.
+struct StreamIdentity {
+  std::string_view run;
+  int32_t rank = 0;
+  int32_t world_size = 1;
+  uint64_t stream_id = 0;
+  std::string_view user_agent;
+};
+
+// Why a connection ended.
+enum class StreamEnd {
+  // After Finish: the daemon has taken everything.
+  kFinished = 0,
+  // The connection or the daemon is gone, or busy: open again later.
+  kLost = 1,
+  // The daemon refused the opening, or the first chunk that it has not
+  // acknowledged.
+  kChunkRefused = 2,
+  // The daemon wants no stream like this: opening again is of no use.
+  kRefused = 3,
+};
+
+// Hears of one connection, on threads of the transport, one call at a time.
+// Calls must not block and must not call the transport.
+class TransportListener {
+ public:
+  // The daemon holds the first `committed_count` chunks of the stream. The
+  // first call says that the stream is open.
+  virtual void OnCommitted(uint64_t committed_count) = 0;
+
+  // The connection ended; nothing follows. `message` lives during the call.
+  virtual void OnEnd(StreamEnd end, std::string_view message) = 0;
+
+ protected:
+  ~TransportListener() = default;
+};
+
+// Carries the chunks of one stream to a daemon, over one connection at a time.
+// Only the thread that owns it calls it, and no call but Stop blocks.
+//
+//   idle --Open--> connected --Stop--> idle
+//
+// This interface crosses the border of a shared library: only plain types,
+// and Destroy in place of a destructor.
+class Transport {
+ public:
+  // Connects, opens the stream and reports to `listener`, which outlives the
+  // connection. Blocks no longer than it takes to start.
+  virtual void Open(const StreamIdentity& identity,
+                    TransportListener* listener) = 0;
+
+  // Sends a chunk after those before it. Its bytes are borrowed until the
+  // daemon has acknowledged it or Stop has returned true.
+  virtual void Send(std::span<const std::byte> chunk) = 0;
+
+  // Tells the daemon that `dropped_count` more records were dropped.
+  virtual void ReportDrops(uint64_t dropped_count) = 0;
+
+  // Ends the stream after what was sent; OnEnd follows.
+  virtual void Finish() = 0;
+
+  // Breaks the connection off, if there is one. Blocks until the listener is
+  // not called any more. Returns false if after about a second the transport
+  // still borrows chunks, whose memory must then stay for good.
+  virtual bool Stop() = 0;
+
+  // Stops and frees the transport.
+  virtual void Destroy() = 0;
+
+ protected:
+  ~Transport() = default;
+};
+
+struct TransportDestroyer {
+  void operator()(Transport* transport) const { transport->Destroy(); }
+};
+
+}  // namespace msitd::client

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/core/transport.h"
+
+// The few messages of ingest_service.proto that a producer needs, by hand.
+//
+// Generated code would register its files in the one libprotobuf of the host
+// process, which ends the process if anybody else registers google/rpc too,
+// and would copy each chunk into a message first.
+namespace msitd::client {
+
+// WriteChunksRequest with `open` set.
+std::string EncodeOpen(const StreamIdentity& identity);
+
+// What precedes the `chunk_bytes` bytes of a chunk in a WriteChunksRequest.
+std::string EncodeChunkPrefix(uint64_t chunk_bytes);
+
+// WriteChunksRequest with `drop_report` set.
+std::string EncodeDropReport(uint64_t dropped_count);
+
+// Returns WriteChunksResponse.committed_chunk_count; nothing if `message` is
+// no such message or the count is negative.
+std::optional<uint64_t> DecodeCommittedCount(std::string_view message);
+
+// Returns the reason of the ErrorInfo in a google.rpc.Status; empty if there
+// is none.
+std::string DecodeReason(std::string_view status_details);
+
+}  // namespace msitd::client

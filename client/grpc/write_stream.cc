@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/grpc/write_stream.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/slice.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "client/grpc/wire.h"
+
+namespace msitd::client {
+namespace {
+
+constexpr char kMethod[] = "/msitd.v1.IngestService/WriteChunks";
+
+// gRPC drops its references at once when a call ends, unless a write into the
+// socket is under way.
+constexpr std::chrono::seconds kReturnTimeout{1};
+
+std::string_view CodeName(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return "OK";
+    case grpc::StatusCode::CANCELLED:
+      return "CANCELLED";
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return "INVALID_ARGUMENT";
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return "DEADLINE_EXCEEDED";
+    case grpc::StatusCode::NOT_FOUND:
+      return "NOT_FOUND";
+    case grpc::StatusCode::ALREADY_EXISTS:
+      return "ALREADY_EXISTS";
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return "PERMISSION_DENIED";
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return "UNAUTHENTICATED";
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return "RESOURCE_EXHAUSTED";
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return "FAILED_PRECONDITION";
+    case grpc::StatusCode::ABORTED:
+      return "ABORTED";
+    case grpc::StatusCode::OUT_OF_RANGE:
+      return "OUT_OF_RANGE";
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return "UNIMPLEMENTED";
+    case grpc::StatusCode::INTERNAL:
+      return "INTERNAL";
+    case grpc::StatusCode::UNAVAILABLE:
+      return "UNAVAILABLE";
+    case grpc::StatusCode::DATA_LOSS:
+      return "DATA_LOSS";
+    default:
+      return "UNKNOWN";
+  }
+}
+
+StreamEnd EndOf(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return StreamEnd::kFinished;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return StreamEnd::kChunkRefused;
+    case grpc::StatusCode::FAILED_PRECONDITION:
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return StreamEnd::kRefused;
+    default:
+      return StreamEnd::kLost;
+  }
+}
+
+std::string MessageOf(const grpc::Status& status) {
+  std::string message(CodeName(status.error_code()));
+  message.append(": ").append(status.error_message());
+  const std::string reason = DecodeReason(status.error_details());
+  if (!reason.empty()) message.append(" [").append(reason).append("]");
+  return message;
+}
+
+}  // namespace
+
+WriteStream::WriteStream(TransportListener* listener)
+    : listener_(listener),
+      lent_(std::make_shared<Lent>()),
+      context_(std::make_unique<grpc::ClientContext>()) {}
+
+void WriteStream::Start(const std::shared_ptr<grpc::Channel>& channel,
+                        const StreamIdentity& identity) {
+  grpc::GenericStub stub(channel);
+  stub.PrepareBidiStreamingCall(context_.get(), kMethod, grpc::StubOptions(),
+                                this);
+  // Writes are started from the sender thread too, not only from reactions.
+  AddHold();
+  StartRead(&incoming_);
+  StartCall();
+  SendMessage(EncodeOpen(identity));
+}
+
+void WriteStream::SendMessage(const std::string& message) {
+  const grpc::Slice slice(message);
+  Enqueue(grpc::ByteBuffer(&slice, 1));
+}
+
+void WriteStream::SendChunk(std::span<const std::byte> chunk) {
+  {
+    const std::lock_guard lock(lent_->mu);
+    ++lent_->count;
+  }
+  const auto give_back = [](void* user_data) {
+    const std::unique_ptr<std::shared_ptr<Lent>> lent(
+        static_cast<std::shared_ptr<Lent>*>(user_data));
+    const std::lock_guard lock((*lent)->mu);
+    if (--(*lent)->count == 0) (*lent)->is_zero.notify_all();
+  };
+  auto lent = std::make_unique<std::shared_ptr<Lent>>(lent_);
+  // gRPC takes a pointer to bytes that it may not write; it does not.
+  const std::vector<grpc::Slice> slices = {
+      grpc::Slice(EncodeChunkPrefix(chunk.size())),
+      grpc::Slice(const_cast<std::byte*>(chunk.data()), chunk.size(),
+                  +give_back, lent.release())};
+  Enqueue(grpc::ByteBuffer(slices.data(), slices.size()));
+}
+
+void WriteStream::Enqueue(grpc::ByteBuffer message) {
+  std::unique_lock lock(mu_);
+  if (!is_held_) return;
+  outgoing_.push_back(std::move(message));
+  WriteNext(std::move(lock));
+}
+
+void WriteStream::Finish() {
+  std::unique_lock lock(mu_);
+  must_finish_ = true;
+  if (is_held_) WriteNext(std::move(lock));
+}
+
+void WriteStream::WriteNext(std::unique_lock<std::mutex> lock) {
+  if (is_writing_ || has_finished_) return;
+  // Started without the lock: gRPC may run reactions of other calls inside.
+  if (!outgoing_.empty()) {
+    is_writing_ = true;
+    const grpc::ByteBuffer* message = &outgoing_.front();
+    lock.unlock();
+    StartWrite(message);
+  } else if (must_finish_) {
+    has_finished_ = true;
+    lock.unlock();
+    StartWritesDone();
+  }
+}
+
+void WriteStream::OnWriteDone(bool ok) {
+  std::unique_lock lock(mu_);
+  grpc::ByteBuffer written = std::move(outgoing_.front());
+  outgoing_.pop_front();
+  is_writing_ = false;
+  if (ok) WriteNext(std::move(lock));
+}
+
+void WriteStream::OnReadDone(bool ok) {
+  if (!ok) {
+    ReleaseHold();
+    return;
+  }
+  grpc::Slice message;
+  std::optional<uint64_t> count;
+  if (incoming_.DumpToSingleSlice(&message).ok()) {
+    count = DecodeCommittedCount(
+        {reinterpret_cast<const char*>(message.begin()), message.size()});
+  }
+  if (count) {
+    listener_->OnCommitted(*count);
+  } else {
+    is_answer_bad_ = true;
+    context_->TryCancel();
+  }
+  StartRead(&incoming_);
+}
+
+void WriteStream::ReleaseHold() {
+  {
+    const std::lock_guard lock(mu_);
+    if (!std::exchange(is_held_, false)) return;
+  }
+  RemoveHold();
+}
+
+void WriteStream::OnDone(const grpc::Status& status) {
+  if (is_answer_bad_) {
+    listener_->OnEnd(StreamEnd::kRefused,
+                     "the answer of the daemon is no "
+                     "WriteChunksResponse");
+  } else {
+    listener_->OnEnd(EndOf(status.error_code()), MessageOf(status));
+  }
+  const std::lock_guard lock(mu_);
+  is_done_ = true;
+  done_.notify_all();
+}
+
+bool WriteStream::Stop() {
+  context_->TryCancel();
+  ReleaseHold();
+  {
+    std::unique_lock lock(mu_);
+    while (!is_done_) done_.wait(lock);
+    outgoing_.clear();
+  }
+  context_.reset();
+  std::unique_lock lock(lent_->mu);
+  const auto deadline = std::chrono::steady_clock::now() + kReturnTimeout;
+  while (lent_->count != 0) {
+    if (lent_->is_zero.wait_until(lock, deadline) == std::cv_status::timeout) {
+      return lent_->count == 0;
+    }
+  }
+  return true;
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Records tensors of this process into a run of an msitd daemon.
+//
+// A client stands for one rank of one run. msit_record copies the tensor into
+// memory of the client, which is bounded, and returns; a thread of the client
+// sends what is there and keeps it until the daemon has made it durable. When
+// the memory is full, msit_record waits for at most `max_block_us`, then drops
+// the record and counts it.
+//
+// The library never ends the process, throws, installs signal handlers or
+// forks. After a fork the child's copy of a client is off: it records nothing,
+// and only counts what it was given.
+//
+// Unless a function says otherwise: any thread may call it at any time, it
+// does not block beyond the time of a copy, and pointers that it is given are
+// borrowed during the call only. Text is UTF-8 without NUL inside. A function
+// that fails leaves a description for msit_last_error.
+
+#ifdef __cplusplus
+extern "C" {
+#define MSIT_NOEXCEPT noexcept
+#else
+#define MSIT_NOEXCEPT
+#endif
+
+#if defined(__GNUC__)
+#define MSIT_API __attribute__((visibility("default")))
+#else
+#define MSIT_API
+#endif
+
+// What became of a call.
+typedef enum msit_code {
+  MSIT_OK = 0,
+  // An argument is out of its range. Nothing was recorded.
+  MSIT_ERROR_INVALID_ARGUMENT = 1,
+  // The record was dropped, and counted: there was no room within
+  // `max_block_us`, or the daemon has refused the stream for good.
+  MSIT_ERROR_DROPPED = 2,
+  // The time of the call ran out first. Nothing is lost by that.
+  MSIT_ERROR_TIMEOUT = 3,
+  // The daemon cannot be reached now.
+  MSIT_ERROR_UNAVAILABLE = 4,
+  // The daemon refuses this stream: the run is sealed, has another world size,
+  // or the rank is not in it. Trying again does not help.
+  MSIT_ERROR_REFUSED = 5,
+  // The client was closed.
+  MSIT_ERROR_CLOSED = 6,
+  // The client belongs to the parent of this process.
+  MSIT_ERROR_FORKED = 7,
+  // No transport library for this endpoint could be loaded.
+  MSIT_ERROR_NO_TRANSPORT = 8,
+  // The system has no memory or threads left.
+  MSIT_ERROR_NO_MEMORY = 9
+} msit_code;
+
+// Element types. The numbers are those of the chunk format.
+typedef enum msit_dtype {
+  MSIT_DTYPE_UNSPECIFIED = 0,
+  MSIT_DTYPE_BOOL = 1,
+  MSIT_DTYPE_INT8 = 2,
+  MSIT_DTYPE_INT16 = 3,
+  MSIT_DTYPE_INT32 = 4,
+  MSIT_DTYPE_INT64 = 5,
+  MSIT_DTYPE_UINT8 = 6,
+  MSIT_DTYPE_UINT16 = 7,
+  MSIT_DTYPE_UINT32 = 8,
+  MSIT_DTYPE_UINT64 = 9,
+  MSIT_DTYPE_FLOAT16 = 10,
+  MSIT_DTYPE_BFLOAT16 = 11,
+  MSIT_DTYPE_FLOAT32 = 12,
+  MSIT_DTYPE_FLOAT64 = 13,
+  MSIT_DTYPE_FLOAT8_E4M3FN = 14,
+  MSIT_DTYPE_FLOAT8_E5M2 = 15,
+  MSIT_DTYPE_COMPLEX64 = 16,
+  MSIT_DTYPE_COMPLEX128 = 17
+} msit_dtype;
+
+// Which side of an op a tensor is. The numbers are those of the chunk format.
+typedef enum msit_io {
+  MSIT_IO_UNSPECIFIED = 0,
+  MSIT_IO_INPUT = 1,
+  MSIT_IO_OUTPUT = 2,
+  MSIT_IO_WEIGHT = 3,
+  MSIT_IO_GRAD_INPUT = 4,
+  MSIT_IO_GRAD_OUTPUT = 5,
+  MSIT_IO_GRAD_WEIGHT = 6,
+  MSIT_IO_STATE = 7
+} msit_io;
+
+// One rank of one run. Made by msit_open, destroyed by msit_free.
+typedef struct msit_client msit_client;
+
+// How to open a client. Set `struct_size`, call msit_options_init, then change
+// what differs from the defaults. Fields are only ever added at the end.
+typedef struct msit_options {
+  // sizeof(msit_options) of the caller.
+  size_t struct_size;
+
+  // `host:port`, `dns:///name:port` or `unix:/path`, without encryption.
+  // Default: the environment variable MSITD_ENDPOINT, or 127.0.0.1:7741. These
+  // need libmsit_grpc.so beside this library, or where the environment variable
+  // MSIT_GRPC_LIBRARY says.
+  const char* endpoint;
+
+  // Required. Name of the run, 1 to 128 bytes; made if it does not exist.
+  const char* run;
+
+  // Rank of this process, 0 to world_size - 1. Default 0 of 1. No other
+  // client may stream the same rank of the run at the same time.
+  int32_t rank;
+  int32_t world_size;
+
+  // Longest time in microseconds that one msit_record waits for room. After a
+  // record has waited in vain, the following ones do not wait until there is
+  // room again: a daemon that is gone costs the process this time once, not
+  // per record. 0: never wait. Default 1 s.
+  int64_t max_block_us;
+
+  // Memory for records that are not yet durable, in bytes, rounded down to
+  // whole chunks of 4.5 MiB, but two at least. Pages are taken from the system
+  // when they are first needed. Default 64 MiB.
+  uint64_t buffer_bytes;
+
+  // A chunk that is not full is sent this many microseconds after its first
+  // record, or later if half of the memory is waiting for the daemon.
+  // Default 5 ms.
+  int64_t linger_us;
+
+  // Longest time in microseconds that msit_open waits for the daemon. 0: do
+  // not wait, connect in the background. Default 5 s.
+  int64_t open_timeout_us;
+
+  // Device of tensors that name none, 1 to 32 bytes. Default `cpu:0`.
+  const char* device;
+
+  // Program and version for the daemon's log, at most 256 bytes.
+  const char* user_agent;
+} msit_options;
+
+// msit_tensor.token: the current token, see msit_next_token.
+#define MSIT_TOKEN_CURRENT (-1)
+
+// msit_tensor.call: count the records of the same token, op, io and index in
+// this client and take their number. That pairs inputs and outputs of a call
+// only if every call records all of them; where that is not certain, ask
+// msit_begin_call once per call. Do not mix the two ways for one op.
+#define MSIT_CALL_AUTO (-1)
+
+// One tensor to record. Zero-initialise it and set `struct_size`.
+typedef struct msit_tensor {
+  // sizeof(msit_tensor) of the caller.
+  size_t struct_size;
+
+  // Accelerator that the tensor lives on, such as `npu:3`; NULL stands for
+  // msit_options.device. The bytes must be in host memory all the same.
+  const char* device;
+
+  // Generated token or step, 0 to 2^40 - 1, or MSIT_TOKEN_CURRENT.
+  int64_t token;
+
+  // Required. Name of the module, API, graph node or kernel, 1 to 1024 bytes.
+  const char* op;
+
+  // Which call of the op within the token, 0 to 2^30 - 1, or MSIT_CALL_AUTO.
+  int32_t call;
+
+  // Required. An msit_io.
+  int32_t io;
+
+  // Which argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
+  const char* index;
+
+  // Required. An msit_dtype.
+  int32_t dtype;
+
+  // Number of dimensions, 0 for a scalar, at most 32.
+  int32_t dim_count;
+
+  // Lengths of the dimensions, none negative. The tensor has at most 2^40
+  // bytes.
+  const int64_t* dims;
+
+  // Bytes from one element to the next in each dimension; may be 0 or
+  // negative. NULL: row-major without gaps.
+  const int64_t* byte_strides;
+
+  // First element (all indices 0). May be NULL if a dimension is 0.
+  const void* data;
+} msit_tensor;
+
+// What a client did so far. recorded = acknowledged + pending + those of
+// `dropped` that had been recorded.
+typedef struct msit_counters {
+  // sizeof(msit_counters) of the caller.
+  size_t struct_size;
+  // Records for which msit_record returned MSIT_OK, and their bytes.
+  uint64_t recorded_count;
+  uint64_t recorded_bytes;
+  // Records that are durable and visible in the daemon, and their bytes.
+  uint64_t acknowledged_count;
+  uint64_t acknowledged_bytes;
+  // Records that will never get there: no room in time, refused by the daemon,
+  // given up by msit_close, or handed in after the stream had ended for good
+  // or in a forked child.
+  uint64_t dropped_count;
+  // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
+  uint64_t invalid_count;
+  // Chunks that the daemon refused as malformed.
+  uint64_t refused_chunk_count;
+  // Streams opened after the first one.
+  uint64_t reconnect_count;
+} msit_counters;
+
+// Fills the first `options->struct_size` bytes with the defaults.
+MSIT_API void msit_options_init(msit_options* options) MSIT_NOEXCEPT;
+
+// Opens a client and stores it in `*client`, which the caller frees with
+// msit_free. On failure `*client` is NULL. Blocks for at most
+// `open_timeout_us`.
+//
+// Errors: INVALID_ARGUMENT, NO_TRANSPORT, NO_MEMORY; REFUSED; UNAVAILABLE if
+// the daemon did not take the stream in time.
+MSIT_API msit_code msit_open(const msit_options* options,
+                             msit_client** client) MSIT_NOEXCEPT;
+
+// Copies `tensor` into the client. The caller may overwrite the bytes when the
+// call returns. Records of one thread keep their order. Blocks for at most
+// `max_block_us` beyond the copy, a tensor larger than the memory of the client
+// included: it goes through in parts, as fast as the daemon takes them.
+//
+// Errors: INVALID_ARGUMENT. After all others the record counts as dropped:
+// DROPPED, CLOSED, FORKED, NO_MEMORY.
+MSIT_API msit_code msit_record(msit_client* client,
+                               const msit_tensor* tensor) MSIT_NOEXCEPT;
+
+// Returns the current token: 0 at first.
+MSIT_API int64_t msit_token(const msit_client* client) MSIT_NOEXCEPT;
+
+// Makes the following token the current one and returns it.
+MSIT_API int64_t msit_next_token(msit_client* client) MSIT_NOEXCEPT;
+
+// Makes `token` the current one.
+//
+// Errors: INVALID_ARGUMENT.
+MSIT_API msit_code msit_set_token(msit_client* client,
+                                  int64_t token) MSIT_NOEXCEPT;
+
+// Stores in `*call` which call of `op` within `token` (or MSIT_TOKEN_CURRENT)
+// begins now: 0, 1, 2, ... Give this number to all tensors of the call. Numbers
+// are remembered for at most 262,144 ops of the highest tokens; an older token
+// begins at 0 again.
+//
+// Errors: INVALID_ARGUMENT; NO_MEMORY: that many ops in one token; FORKED.
+MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
+                                   const char* op, int32_t* call) MSIT_NOEXCEPT;
+
+// Waits until everything that was recorded before the call is acknowledged or
+// dropped. Blocks for at most `timeout_us`, which is not negative.
+//
+// Errors: TIMEOUT; REFUSED: the daemon ended the stream for good; CLOSED,
+// FORKED, INVALID_ARGUMENT.
+MSIT_API msit_code msit_flush(msit_client* client,
+                              int64_t timeout_us) MSIT_NOEXCEPT;
+
+// Fills the first `counters->struct_size` bytes.
+//
+// Errors: INVALID_ARGUMENT.
+MSIT_API msit_code msit_get_counters(const msit_client* client,
+                                     msit_counters* counters) MSIT_NOEXCEPT;
+
+// Copies why the stream is broken now, has ended, or last had a chunk refused
+// into `text`, cut to `text_bytes` with a NUL; empty while all is well. Returns
+// its whole length.
+MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
+                                  size_t text_bytes) MSIT_NOEXCEPT;
+
+// Flushes, ends the stream and stops the client's threads. What is not
+// acknowledged after `timeout_us` is dropped and counted. Records that come
+// later are refused with CLOSED. Closing again does nothing. Blocks for at
+// most `timeout_us` and about a second to end the connection.
+//
+// Errors: as msit_flush.
+MSIT_API msit_code msit_close(msit_client* client,
+                              int64_t timeout_us) MSIT_NOEXCEPT;
+
+// Destroys the client, after closing it with a timeout of 0 if that was not
+// done. No other call may use it then. NULL does nothing.
+MSIT_API void msit_free(msit_client* client) MSIT_NOEXCEPT;
+
+// Returns a description of the last failure in this thread; never NULL. Valid
+// until the next call of this library in this thread.
+MSIT_API const char* msit_last_error(void) MSIT_NOEXCEPT;
+
+// Returns the version of the library, such as "0.1.0".
+MSIT_API const char* msit_version(void) MSIT_NOEXCEPT;
+
+// Returns the bytes of one element, or 0 if `dtype` is no msit_dtype.
+MSIT_API size_t msit_dtype_bytes(int32_t dtype) MSIT_NOEXCEPT;
+
+// Returns the name that torch uses, such as "bfloat16"; NULL if `dtype` is no
+// msit_dtype.
+MSIT_API const char* msit_dtype_name(int32_t dtype) MSIT_NOEXCEPT;
+
+// Returns the msit_dtype of that name, or MSIT_DTYPE_UNSPECIFIED.
+MSIT_API int32_t msit_dtype_from_name(const char* name) MSIT_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "msit.h"
+
+// The C interface with owners and spans: header-only, no exceptions, nothing
+// that msit.h does not do. The contracts are those of msit.h.
+namespace msit {
+
+// What became of a call.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  explicit Status(msit_code code) : code_(code) {}
+
+  bool ok() const { return code_ == MSIT_OK; }
+  msit_code code() const { return code_; }
+
+  // Text of the last failure in this thread; valid until its next call.
+  const char* message() const { return ok() ? "" : msit_last_error(); }
+
+ private:
+  msit_code code_ = MSIT_OK;
+};
+
+// The msit_dtype of a C++ type; float16, bfloat16 and float8 have none.
+template <typename T>
+constexpr msit_dtype DTypeOf() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return MSIT_DTYPE_BOOL;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return MSIT_DTYPE_FLOAT32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return MSIT_DTYPE_FLOAT64;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return MSIT_DTYPE_COMPLEX64;
+  } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+    return MSIT_DTYPE_COMPLEX128;
+  } else {
+    static_assert(std::is_integral_v<T> && sizeof(T) <= 8);
+    constexpr int kLog2 = sizeof(T) == 1   ? 0
+                          : sizeof(T) == 2 ? 1
+                          : sizeof(T) == 4 ? 2
+                                           : 3;
+    return static_cast<msit_dtype>(
+        (std::is_signed_v<T> ? MSIT_DTYPE_INT8 : MSIT_DTYPE_UINT8) + kLog2);
+  }
+}
+
+// Where a tensor belongs.
+struct Key {
+  const char* op = nullptr;
+  msit_io io = MSIT_IO_OUTPUT;
+  const char* index = "0";
+  int64_t token = MSIT_TOKEN_CURRENT;
+  int32_t call = MSIT_CALL_AUTO;
+  // Null: the device of the client.
+  const char* device = nullptr;
+};
+
+// Returns options with the defaults.
+inline msit_options DefaultOptions() {
+  msit_options options{};
+  options.struct_size = sizeof(options);
+  msit_options_init(&options);
+  return options;
+}
+
+// One rank of one run. Movable; thread-safe but for moving and destruction,
+// which closes it with a timeout of 0. An empty client refuses every call with
+// INVALID_ARGUMENT.
+class Client {
+ public:
+  using Microseconds = std::chrono::microseconds;
+
+  Client() = default;
+
+  static Status Open(const msit_options& options, Client* client) {
+    msit_client* handle = nullptr;
+    const Status status(msit_open(&options, &handle));
+    client->handle_.reset(handle);
+    return status;
+  }
+
+  // Records a tensor of row-major elements, whose number is the product of
+  // `dims`.
+  template <typename T>
+  Status Record(const Key& key, std::span<const T> elements,
+                std::span<const int64_t> dims) {
+    uint64_t count = 1;
+    for (const int64_t dim : dims) count *= static_cast<uint64_t>(dim);
+    if (count != elements.size()) return Status(MSIT_ERROR_INVALID_ARGUMENT);
+    return RecordRaw(key, DTypeOf<std::remove_cv_t<T>>(), dims, {},
+                     elements.data());
+  }
+
+  // Records a tensor of any dtype; no `byte_strides` stands for row-major.
+  Status RecordRaw(const Key& key, msit_dtype dtype,
+                   std::span<const int64_t> dims,
+                   std::span<const int64_t> byte_strides, const void* data) {
+    if (!byte_strides.empty() && byte_strides.size() != dims.size()) {
+      return Status(MSIT_ERROR_INVALID_ARGUMENT);
+    }
+    msit_tensor tensor{};
+    tensor.struct_size = sizeof(tensor);
+    tensor.device = key.device;
+    tensor.token = key.token;
+    tensor.op = key.op;
+    tensor.call = key.call;
+    tensor.io = key.io;
+    tensor.index = key.index;
+    tensor.dtype = dtype;
+    tensor.dim_count = static_cast<int32_t>(dims.size());
+    tensor.dims = dims.data();
+    tensor.byte_strides = byte_strides.empty() ? nullptr : byte_strides.data();
+    tensor.data = data;
+    return Status(msit_record(handle_.get(), &tensor));
+  }
+
+  int64_t token() const { return msit_token(handle_.get()); }
+  int64_t NextToken() { return msit_next_token(handle_.get()); }
+  Status SetToken(int64_t token) {
+    return Status(msit_set_token(handle_.get(), token));
+  }
+  Status BeginCall(int64_t token, const char* op, int32_t* call) {
+    return Status(msit_begin_call(handle_.get(), token, op, call));
+  }
+
+  Status Flush(Microseconds timeout) {
+    return Status(msit_flush(handle_.get(), timeout.count()));
+  }
+  Status Close(Microseconds timeout) {
+    return Status(msit_close(handle_.get(), timeout.count()));
+  }
+
+  // All zero for an empty client.
+  msit_counters counters() const {
+    msit_counters counters{};
+    counters.struct_size = sizeof(counters);
+    msit_get_counters(handle_.get(), &counters);
+    return counters;
+  }
+
+  msit_client* handle() const { return handle_.get(); }
+
+ private:
+  struct Free {
+    void operator()(msit_client* client) const { msit_free(client); }
+  };
+  std::unique_ptr<msit_client, Free> handle_;
+};
+
+}  // namespace msit

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <msit/msit.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+// The extension module `_msit`: msit.h for Python, without judgement. Calls
+// return an msit_code; the package turns it into values and exceptions. The
+// GIL is released while the library copies or waits.
+namespace nb = nanobind;
+
+namespace {
+
+constexpr size_t kDimsMax = 32;
+
+// Where a record belongs, as the package passes it on: device, token, op,
+// call, io, index.
+using Place = std::tuple<std::optional<std::string>, int64_t, std::string,
+                         int32_t, int32_t, std::string>;
+
+struct Shape {
+  std::array<int64_t, kDimsMax> dims;
+  std::array<int64_t, kDimsMax> byte_strides;
+  size_t count = 0;
+};
+
+nb::builtin_exception TooManyDims() {
+  return nb::type_error("a tensor has at most 32 dimensions");
+}
+
+// Reads two sequences of integers in place: a cast to std::vector would take
+// most of the time of a small record.
+Shape ReadShape(nb::handle dims, nb::handle strides, int64_t stride_unit) {
+  Shape shape;
+  shape.count = nb::len(dims);
+  if (shape.count > kDimsMax) throw TooManyDims();
+  if (nb::len(strides) != shape.count) {
+    throw nb::type_error("as many strides as dimensions are needed");
+  }
+  for (size_t i = 0; i < shape.count; ++i) {
+    shape.dims[i] = nb::cast<int64_t>(dims[i]);
+    shape.byte_strides[i] = nb::cast<int64_t>(strides[i]) * stride_unit;
+  }
+  return shape;
+}
+
+// The msit_dtype of a DLPack type; 0 if there is none.
+int32_t DTypeOf(nb::dlpack::dtype type) {
+  if (type.lanes != 1) return MSIT_DTYPE_UNSPECIFIED;
+  // Numbers of DLPack 1.1.
+  enum Code { kInt, kUint, kFloat, kBfloat = 4, kComplex, kBool };
+  constexpr int kFloat8E4m3fn = 10;
+  constexpr int kFloat8E5m2 = 12;
+  const int bits = type.bits;
+  const int log2_bytes = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
+  const bool is_word = bits == 8 || bits == 16 || bits == 32 || bits == 64;
+  switch (type.code) {
+    case kInt:
+      return is_word ? MSIT_DTYPE_INT8 + log2_bytes : 0;
+    case kUint:
+      return is_word ? MSIT_DTYPE_UINT8 + log2_bytes : 0;
+    case kFloat:
+      return bits == 16   ? MSIT_DTYPE_FLOAT16
+             : bits == 32 ? MSIT_DTYPE_FLOAT32
+             : bits == 64 ? MSIT_DTYPE_FLOAT64
+                          : 0;
+    case kBfloat:
+      return bits == 16 ? MSIT_DTYPE_BFLOAT16 : 0;
+    case kComplex:
+      return bits == 64    ? MSIT_DTYPE_COMPLEX64
+             : bits == 128 ? MSIT_DTYPE_COMPLEX128
+                           : 0;
+    case kBool:
+      return bits == 8 ? MSIT_DTYPE_BOOL : 0;
+    case kFloat8E4m3fn:
+      return MSIT_DTYPE_FLOAT8_E4M3FN;
+    case kFloat8E5m2:
+      return MSIT_DTYPE_FLOAT8_E5M2;
+    default:
+      return MSIT_DTYPE_UNSPECIFIED;
+  }
+}
+
+// Owns a Py_buffer.
+class Buffer {
+ public:
+  explicit Buffer(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_RECORDS_RO) != 0) {
+      throw nb::python_error();
+    }
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+  const Py_buffer& view() const { return view_; }
+
+ private:
+  Py_buffer view_;
+};
+
+class Client {
+ public:
+  Client(const std::optional<std::string>& endpoint, const std::string& run,
+         int32_t rank, int32_t world_size, int64_t max_block_us,
+         uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
+         const std::string& device, const std::string& user_agent) {
+    msit_options options{};
+    options.struct_size = sizeof(options);
+    msit_options_init(&options);
+    options.endpoint = endpoint ? endpoint->c_str() : nullptr;
+    options.run = run.c_str();
+    options.rank = rank;
+    options.world_size = world_size;
+    options.max_block_us = max_block_us;
+    options.buffer_bytes = buffer_bytes;
+    options.linger_us = linger_us;
+    options.open_timeout_us = open_timeout_us;
+    options.device = device.c_str();
+    options.user_agent = user_agent.c_str();
+    const nb::gil_scoped_release release;
+    open_code_ = msit_open(&options, &client_);
+  }
+
+  // May wait for the threads of the client.
+  ~Client() {
+    const nb::gil_scoped_release release;
+    msit_free(client_);
+  }
+
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  int open_code() const { return open_code_; }
+
+  int RecordPointer(uintptr_t data, int32_t dtype, nb::handle dims,
+                    nb::handle strides, int64_t stride_unit,
+                    const Place& place) {
+    const Shape shape = ReadShape(dims, strides, stride_unit);
+    return Record(shape, dtype, reinterpret_cast<const void*>(data), place);
+  }
+
+  // `dtype` says what the buffer holds; its own format is not looked at.
+  int RecordBuffer(nb::handle object, int32_t dtype, const Place& place) {
+    const Buffer buffer(object);
+    const Py_buffer& view = buffer.view();
+    if (view.ndim > static_cast<int>(kDimsMax)) throw TooManyDims();
+    if (static_cast<size_t>(view.itemsize) != msit_dtype_bytes(dtype)) {
+      throw nb::type_error("the elements are not as long as the dtype says");
+    }
+    Shape shape;
+    shape.count = static_cast<size_t>(view.ndim);
+    for (size_t i = 0; i < shape.count; ++i) {
+      shape.dims[i] = view.shape[i];
+      shape.byte_strides[i] = view.strides[i];
+    }
+    return Record(shape, dtype, view.buf, place);
+  }
+
+  int RecordDlpack(const nb::ndarray<nb::ro>& array, const Place& place) {
+    if (array.device_type() != nb::device::cpu::value) {
+      throw nb::type_error("the tensor is not in host memory");
+    }
+    const int32_t dtype = DTypeOf(array.dtype());
+    if (dtype == MSIT_DTYPE_UNSPECIFIED) {
+      throw nb::type_error("the dtype of the DLPack tensor is not supported");
+    }
+    if (array.ndim() > kDimsMax) throw TooManyDims();
+    Shape shape;
+    shape.count = array.ndim();
+    for (size_t i = 0; i < shape.count; ++i) {
+      shape.dims[i] = static_cast<int64_t>(array.shape(i));
+      shape.byte_strides[i] =
+          array.stride(i) * static_cast<int64_t>(msit_dtype_bytes(dtype));
+    }
+    return Record(shape, dtype, array.data(), place);
+  }
+
+  int64_t token() const { return msit_token(client_); }
+  int64_t NextToken() { return msit_next_token(client_); }
+  int SetToken(int64_t token) { return msit_set_token(client_, token); }
+
+  std::tuple<int, int32_t> BeginCall(int64_t token, const char* op) {
+    int32_t call = 0;
+    const int code = msit_begin_call(client_, token, op, &call);
+    return {code, call};
+  }
+
+  int Flush(int64_t timeout_us) {
+    const nb::gil_scoped_release release;
+    return msit_flush(client_, timeout_us);
+  }
+
+  int Close(int64_t timeout_us) {
+    const nb::gil_scoped_release release;
+    return msit_close(client_, timeout_us);
+  }
+
+  // In the order of the fields of msit_counters.
+  nb::tuple Counters() const {
+    msit_counters counters{};
+    counters.struct_size = sizeof(counters);
+    {
+      const nb::gil_scoped_release release;
+      msit_get_counters(client_, &counters);
+    }
+    return nb::make_tuple(counters.recorded_count, counters.recorded_bytes,
+                          counters.acknowledged_count,
+                          counters.acknowledged_bytes, counters.dropped_count,
+                          counters.invalid_count, counters.refused_chunk_count,
+                          counters.reconnect_count);
+  }
+
+  std::string StreamError() const {
+    std::array<char, 1024> text{};
+    msit_stream_error(client_, text.data(), text.size());
+    return text.data();
+  }
+
+ private:
+  int Record(const Shape& shape, int32_t dtype, const void* data,
+             const Place& place) {
+    const auto& [device, token, op, call, io, index] = place;
+    msit_tensor tensor{};
+    tensor.struct_size = sizeof(tensor);
+    tensor.device = device ? device->c_str() : nullptr;
+    tensor.token = token;
+    tensor.op = op.c_str();
+    tensor.call = call;
+    tensor.io = io;
+    tensor.index = index.c_str();
+    tensor.dtype = dtype;
+    tensor.dim_count = static_cast<int32_t>(shape.count);
+    tensor.dims = shape.dims.data();
+    tensor.byte_strides = shape.byte_strides.data();
+    tensor.data = data;
+    const nb::gil_scoped_release release;
+    return msit_record(client_, &tensor);
+  }
+
+  msit_client* client_ = nullptr;
+  int open_code_ = MSIT_OK;
+};
+
+}  // namespace
+
+NB_MODULE(_msit, m) {
+  m.attr("OK") = static_cast<int>(MSIT_OK);
+  m.attr("INVALID_ARGUMENT") = static_cast<int>(MSIT_ERROR_INVALID_ARGUMENT);
+  m.attr("DROPPED") = static_cast<int>(MSIT_ERROR_DROPPED);
+  m.attr("TIMEOUT") = static_cast<int>(MSIT_ERROR_TIMEOUT);
+  m.attr("UNAVAILABLE") = static_cast<int>(MSIT_ERROR_UNAVAILABLE);
+  m.attr("REFUSED") = static_cast<int>(MSIT_ERROR_REFUSED);
+  m.attr("CLOSED") = static_cast<int>(MSIT_ERROR_CLOSED);
+  m.attr("FORKED") = static_cast<int>(MSIT_ERROR_FORKED);
+  m.def("last_error", [] { return std::string(msit_last_error()); });
+  m.def("version", [] { return std::string(msit_version()); });
+  m.def("dtype_from_name", [](const std::string& name) {
+    return msit_dtype_from_name(name.c_str());
+  });
+  m.def("dtype_bytes", [](int32_t dtype) { return msit_dtype_bytes(dtype); });
+
+  nb::class_<Client>(m, "Client")
+      .def(nb::init<const std::optional<std::string>&, const std::string&,
+                    int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
+                    const std::string&, const std::string&>(),
+           nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
+           nb::arg("world_size"), nb::arg("max_block_us"),
+           nb::arg("buffer_bytes"), nb::arg("linger_us"),
+           nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"))
+      .def_prop_ro("open_code", &Client::open_code)
+      .def("record_pointer", &Client::RecordPointer)
+      .def("record_buffer", &Client::RecordBuffer)
+      .def("record_dlpack", &Client::RecordDlpack)
+      .def("token", &Client::token)
+      .def("next_token", &Client::NextToken)
+      .def("set_token", &Client::SetToken)
+      .def("begin_call", &Client::BeginCall)
+      .def("flush", &Client::Flush)
+      .def("close", &Client::Close)
+      .def("counters", &Client::Counters)
+      .def("stream_error", &Client::StreamError);
+}

@@ -1,0 +1,17 @@
+"""Records tensors of this process into a run of an msitd daemon.
+
+with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
+    with msitd.register_hook(model, client):
+        model(batch)
+"""
+
+from msitd._recorder import Client, Counters, MsitError
+from msitd.hooks import HookHandle, register_hook
+
+__all__ = [
+    "Client",
+    "Counters",
+    "HookHandle",
+    "MsitError",
+    "register_hook",
+]

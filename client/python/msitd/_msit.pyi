@@ -1,0 +1,56 @@
+from collections.abc import Sequence
+from typing import TypeAlias
+
+OK: int
+INVALID_ARGUMENT: int
+DROPPED: int
+TIMEOUT: int
+UNAVAILABLE: int
+REFUSED: int
+CLOSED: int
+FORKED: int
+
+# device, token, op, call, io, index
+Place: TypeAlias = tuple[str | None, int, str, int, int, str]
+
+def last_error() -> str: ...
+def version() -> str: ...
+def dtype_from_name(name: str, /) -> int: ...
+def dtype_bytes(dtype: int, /) -> int: ...
+
+class Client:
+    def __init__(
+        self,
+        endpoint: str | None,
+        run: str,
+        rank: int,
+        world_size: int,
+        max_block_us: int,
+        buffer_bytes: int,
+        linger_us: int,
+        open_timeout_us: int,
+        device: str,
+        user_agent: str,
+    ) -> None: ...
+    @property
+    def open_code(self) -> int: ...
+    def record_pointer(
+        self,
+        data: int,
+        dtype: int,
+        dims: Sequence[int],
+        strides: Sequence[int],
+        stride_unit: int,
+        place: Place,
+        /,
+    ) -> int: ...
+    def record_buffer(self, buffer: object, dtype: int, place: Place, /) -> int: ...
+    def record_dlpack(self, tensor: object, place: Place, /) -> int: ...
+    def token(self) -> int: ...
+    def next_token(self) -> int: ...
+    def set_token(self, token: int, /) -> int: ...
+    def begin_call(self, token: int, op: str, /) -> tuple[int, int]: ...
+    def flush(self, timeout_us: int, /) -> int: ...
+    def close(self, timeout_us: int, /) -> int: ...
+    def counters(self) -> tuple[int, int, int, int, int, int, int, int]: ...
+    def stream_error(self) -> str: ...

@@ -1,0 +1,429 @@
+"""The client: from the tensors of Python libraries to the library libmsit."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd import _msit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+_logger = logging.getLogger("msitd")
+
+# The numbers of msit_io.
+_IO_NUMBERS = {
+    "input": 1,
+    "output": 2,
+    "weight": 3,
+    "grad_input": 4,
+    "grad_output": 5,
+    "grad_weight": 6,
+    "state": 7,
+}
+
+_TOKEN_CURRENT = -1
+_CALL_AUTO = -1
+
+# struct format characters of the buffer protocol whose length does not depend
+# on the platform; `l`, `L`, `n` and `N` are looked up by their length.
+_BUFFER_DTYPES = {
+    "?": "bool",
+    "b": "int8",
+    "B": "uint8",
+    "c": "uint8",
+    "h": "int16",
+    "H": "uint16",
+    "i": "int32",
+    "I": "uint32",
+    "q": "int64",
+    "Q": "uint64",
+    "e": "float16",
+    "f": "float32",
+    "d": "float64",
+    "Zf": "complex64",
+    "Zd": "complex128",
+}
+
+
+class MsitError(RuntimeError):
+    """The daemon cannot be reached or refuses, or the client is closed."""
+
+
+class Counters(NamedTuple):
+    """What a client did so far.
+
+    recorded = acknowledged + pending + those of `dropped_count` that had been
+    recorded.
+    """
+
+    recorded_count: int
+    """Records that were taken."""
+    recorded_bytes: int
+    """Their bytes."""
+    acknowledged_count: int
+    """Records that are durable and visible in the daemon."""
+    acknowledged_bytes: int
+    """Their bytes."""
+    dropped_count: int
+    """Records that will never get there."""
+    invalid_count: int
+    """Records that were refused with ValueError."""
+    refused_chunk_count: int
+    """Chunks that the daemon refused as malformed."""
+    reconnect_count: int
+    """Streams opened after the first one."""
+
+
+def _microseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000)
+
+
+def _close_native(native: _msit.Client, timeout_us: int) -> None:
+    native.close(timeout_us)
+
+
+class Client:
+    """One rank of one run.
+
+    `record` copies a tensor into memory of the client and returns; threads of
+    libmsit send it. The memory is bounded: when it is full, `record` waits for
+    at most `max_block` seconds, then drops the record and counts it.
+
+    Any thread may use a client. In a forked child the client is off: `record`
+    returns False. What is not closed is closed when the interpreter exits.
+
+    Args:
+        run: Name of the run, 1 to 128 bytes of UTF-8; made if it does not
+            exist. Default: the environment variable MSITD_RUN.
+        rank: Rank of this process, 0 to `world_size` - 1. Default: the
+            environment variable RANK, or 0.
+        world_size: Ranks of the job. Default: WORLD_SIZE, or 1.
+        endpoint: `host:port`, `dns:///name:port` or `unix:/path`. Default:
+            MSITD_ENDPOINT, or 127.0.0.1:7741.
+        max_block: Longest time in seconds that one `record` waits for room.
+            After one has waited in vain the following ones do not wait, until
+            there is room again.
+        buffer_bytes: Memory for records that are not yet durable.
+        linger: A chunk that is not full is sent this many seconds after its
+            first record.
+        open_timeout: Longest time in seconds to wait for the daemon. 0: do not
+            wait, connect in the background.
+        close_timeout: Longest time in seconds that leaving a `with` block, or
+            the interpreter's exit, waits for the daemon.
+        device: Device of tensors in host memory.
+
+    Raises:
+        ValueError: An argument is out of its range.
+        MsitError: The daemon does not take the stream, or not in time.
+    """
+
+    def __init__(
+        self,
+        run: str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        endpoint: str | None = None,
+        *,
+        max_block: float = 1.0,
+        buffer_bytes: int = 64 << 20,
+        linger: float = 0.005,
+        open_timeout: float = 5.0,
+        close_timeout: float = 30.0,
+        device: str = "cpu:0",
+    ) -> None:
+        if run is None:
+            run = os.environ.get("MSITD_RUN", "")
+        if rank is None:
+            rank = int(os.environ.get("RANK", "0"))
+        if world_size is None:
+            world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        self._close_timeout = close_timeout
+        self._has_warned = False
+        self._native = _msit.Client(
+            endpoint,
+            run,
+            rank,
+            world_size,
+            _microseconds(max_block),
+            buffer_bytes,
+            _microseconds(linger),
+            _microseconds(open_timeout),
+            device,
+            f"msitd-python/{_msit.version()}",
+        )
+        self._raise_for(self._native.open_code)
+        self._finalizer = weakref.finalize(
+            self, _close_native, self._native, _microseconds(close_timeout)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except (MsitError, TimeoutError):
+            # An error on its way out says more than this one.
+            if error is None:
+                raise
+
+    def record(
+        self,
+        tensor: Any,
+        *,
+        op: str,
+        io: str = "output",
+        index: str = "0",
+        token: int | None = None,
+        call: int | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+    ) -> bool:
+        """Copies a tensor into the client.
+
+        The caller may overwrite the tensor afterwards. A tensor on an
+        accelerator is copied to the host first.
+
+        Args:
+            tensor: A numpy array or scalar, a torch tensor, or anything with
+                `__dlpack__` or the buffer protocol, of any shape of at most 32
+                dimensions. Views are recorded row-major, without gaps.
+            op: Name of the module, API, graph node or kernel, 1 to 1024 bytes.
+            io: `input`, `output`, `weight`, `grad_input`, `grad_output`,
+                `grad_weight` or `state`.
+            index: Which argument: `0`, `1.0`, a keyword; at most 128 bytes.
+            token: Generated token or step. Default: the current one, see
+                `next_token`.
+            call: Which call of the op within the token, as `begin_call`
+                numbers them. Default: counted per token, op, io and index.
+            device: Where the tensor lives, such as `npu:3`. Default: that of
+                the tensor, or that of the client if it is in host memory.
+            dtype: Reads the elements as this dtype, of the same length:
+                `float8_e4m3fn` for an array of uint8, for example.
+
+        Returns:
+            False if the record was dropped: there was no room within
+            `max_block`, or the daemon has refused the stream for good.
+
+        Raises:
+            TypeError: This is no tensor, or of a dtype without name here.
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        try:
+            io_number = _IO_NUMBERS[io]
+        except KeyError:
+            raise ValueError(f"io {io!r} is none of {list(_IO_NUMBERS)}") from None
+        place = (
+            device,
+            _TOKEN_CURRENT if token is None else token,
+            op,
+            _CALL_AUTO if call is None else call,
+            io_number,
+            index,
+        )
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(tensor, torch.Tensor):
+            code = self._record_torch(torch, tensor, dtype, place)
+        else:
+            numpy = sys.modules.get("numpy")
+            if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
+                code = self._record_numpy(numpy, tensor, dtype, place)
+            elif hasattr(tensor, "__dlpack__") and dtype is None:
+                code = self._native.record_dlpack(tensor, place)
+            else:
+                code = self._record_buffer(tensor, dtype, place)
+        if code == _msit.OK:
+            return True
+        if code in (_msit.DROPPED, _msit.FORKED):
+            self._warn_once()
+            return False
+        self._raise_for(code)
+        return False
+
+    @property
+    def token(self) -> int:
+        """The current token: 0 at first."""
+        return self._native.token()
+
+    @token.setter
+    def token(self, token: int) -> None:
+        self._raise_for(self._native.set_token(token))
+
+    def next_token(self) -> int:
+        """Makes the following token the current one and returns it."""
+        return self._native.next_token()
+
+    def begin_call(self, op: str, token: int | None = None) -> int:
+        """Returns which call of `op` within the token begins now: 0, 1, 2, …
+
+        Give it to all records of the call.
+
+        Raises:
+            ValueError: An argument is out of its range.
+        """
+        code, call = self._native.begin_call(
+            _TOKEN_CURRENT if token is None else token, op
+        )
+        if code == _msit.FORKED:
+            return 0
+        self._raise_for(code)
+        return call
+
+    def flush(self, timeout: float = 30.0) -> None:
+        """Waits until all records so far are acknowledged or dropped.
+
+        Args:
+            timeout: Longest time to wait, in seconds.
+
+        Raises:
+            TimeoutError: The time ran out. Nothing is lost by that.
+            MsitError: The daemon ended the stream for good, or the client is
+                closed.
+        """
+        self._raise_for(self._native.flush(_microseconds(timeout)))
+
+    def counters(self) -> Counters:
+        """Returns what the client did so far; it may be closed."""
+        return Counters(*self._native.counters())
+
+    def stream_error(self) -> str:
+        """Returns why the stream is broken or ended; empty if all is well."""
+        return self._native.stream_error()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flushes and ends the stream. Closing again does nothing.
+
+        Args:
+            timeout: Longest time to wait for the daemon, in seconds. What is
+                not acknowledged then is dropped and counted. Default:
+                `close_timeout`.
+
+        Raises:
+            TimeoutError: Not everything was acknowledged in time.
+            MsitError: The daemon ended the stream for good.
+        """
+        if timeout is None:
+            timeout = self._close_timeout
+        self._finalizer.detach()
+        code = self._native.close(_microseconds(timeout))
+        if code != _msit.FORKED:
+            self._raise_for(code)
+
+    def _record_torch(
+        self, torch: Any, tensor: Any, dtype: str | None, place: _msit.Place
+    ) -> int:
+        tensor = tensor.detach()
+        if hasattr(tensor, "to_local"):
+            tensor = tensor.to_local()
+        if tensor.layout is not torch.strided:
+            raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
+        number = _torch_dtype_number(tensor.dtype, dtype)
+        origin = tensor.device
+        if origin.type != "cpu":
+            if origin.type == "meta":
+                raise TypeError("a tensor on the device `meta` has no bytes")
+            if place[0] is None:
+                place = (f"{origin.type}:{origin.index or 0}", *place[1:])
+            tensor = tensor.cpu()
+        if tensor.is_neg() or tensor.is_conj():
+            tensor = tensor.resolve_neg().resolve_conj()
+        return self._native.record_pointer(
+            tensor.data_ptr(),
+            number,
+            tensor.shape,
+            tensor.stride(),
+            tensor.element_size(),
+            place,
+        )
+
+    def _record_numpy(
+        self, numpy: Any, array: Any, dtype: str | None, place: _msit.Place
+    ) -> int:
+        array = numpy.asarray(array)
+        name = array.dtype.name
+        number = _dtype_number(dtype or name)
+        if _msit.dtype_bytes(number) != array.dtype.itemsize:
+            raise ValueError(f"{dtype} is not as long as {name}")
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        # Types that others have registered with numpy are in no buffer.
+        if array.dtype.isbuiltin == 2:
+            array = array.view(f"u{array.dtype.itemsize}")
+        return self._native.record_buffer(array, number, place)
+
+    def _record_buffer(self, buffer: Any, dtype: str | None, place: _msit.Place) -> int:
+        view = memoryview(buffer)
+        if dtype is None:
+            dtype = _buffer_dtype(view)
+        return self._native.record_buffer(view, _dtype_number(dtype), place)
+
+    def _warn_once(self) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        _logger.warning(
+            "records are dropped: %s (said once; see Client.counters)",
+            _msit.last_error(),
+        )
+
+    @staticmethod
+    def _raise_for(code: int) -> None:
+        if code == _msit.OK:
+            return
+        message = _msit.last_error()
+        if code == _msit.INVALID_ARGUMENT:
+            raise ValueError(message)
+        if code == _msit.TIMEOUT:
+            raise TimeoutError(message)
+        raise MsitError(message)
+
+
+def _dtype_number(name: str) -> int:
+    number = _msit.dtype_from_name(name)
+    if number == 0:
+        raise TypeError(f"tensors of dtype {name} are not supported")
+    return number
+
+
+def _buffer_dtype(view: memoryview) -> str:
+    form = view.format.lstrip("@=<")
+    if form in ("l", "n"):
+        return f"int{8 * view.itemsize}"
+    if form in ("L", "N"):
+        return f"uint{8 * view.itemsize}"
+    try:
+        return _BUFFER_DTYPES[form]
+    except KeyError:
+        raise TypeError(
+            f"a buffer of format {view.format!r} is not supported"
+        ) from None
+
+
+_torch_dtype_numbers: dict[Any, int] = {}
+
+
+def _torch_dtype_number(torch_dtype: Any, dtype: str | None) -> int:
+    number = _torch_dtype_numbers.get(torch_dtype)
+    if number is None and dtype is None:
+        number = _dtype_number(str(torch_dtype).removeprefix("torch."))
+        _torch_dtype_numbers[torch_dtype] = number
+    if dtype is None:
+        assert number is not None
+        return number
+    number = _dtype_number(dtype)
+    if _msit.dtype_bytes(number) != torch_dtype.itemsize:
+        raise ValueError(f"{dtype} is not as long as {torch_dtype}")
+    return number

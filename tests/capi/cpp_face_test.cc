@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <complex>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/include/msit/msit.hpp"
+#include "protos/chunk/chunk.h"
+#include "tests/unit/client/fake_ingest_service.h"
+
+// msit.hpp over the shared library, which loads the gRPC transport by itself.
+namespace msit {
+namespace {
+
+constexpr std::chrono::seconds kLong{60};
+
+class CppFaceTest : public testing::Test {
+ protected:
+  CppFaceTest() {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    endpoint_ = "127.0.0.1:" + std::to_string(port);
+    options_ = DefaultOptions();
+    options_.run = "run";
+    options_.endpoint = endpoint_.c_str();
+  }
+  ~CppFaceTest() override {
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  msitd::client::FakeIngestService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string endpoint_;
+  msit_options options_;
+};
+
+TEST_F(CppFaceTest, TypedRecordArrives) {
+  Client client;
+  ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();
+  const std::vector<std::complex<float>> data = {{1, 2}, {3, 4}, {5, 6}};
+  const int64_t dims[] = {3, 1};
+  ASSERT_TRUE(
+      client
+          .Record<std::complex<float>>(
+              {.op = "op", .index = "kw", .token = 5, .device = "gpu:1"}, data,
+              dims)
+          .ok());
+  EXPECT_EQ(client.Record<std::complex<float>>({.op = "op"}, data, {}).code(),
+            MSIT_ERROR_INVALID_ARGUMENT);
+  ASSERT_TRUE(client.Flush(kLong).ok());
+  EXPECT_EQ(client.counters().acknowledged_count, 1u);
+
+  const auto chunks = service_.chunks();
+  ASSERT_EQ(chunks.size(), 1u);
+  const auto chunk = msitd::chunk::Chunk::FromProducer(chunks[0]);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), 1u);
+  const auto& record = chunk->records()[0];
+  EXPECT_EQ(record.dtype, MSIT_DTYPE_COMPLEX64);
+  EXPECT_EQ(record.token, 5);
+  EXPECT_EQ(chunk->Text(record.device), "gpu:1");
+  EXPECT_EQ(chunk->Text(record.index), "kw");
+  EXPECT_EQ(std::memcmp(chunk->PayloadOf(record).data(), data.data(), 24), 0);
+}
+
+TEST_F(CppFaceTest, MovedClientGoesOnAndTheEmptyOneRefuses) {
+  Client first;
+  ASSERT_TRUE(Client::Open(options_, &first).ok());
+  Client second = std::move(first);
+  const float value = 1;
+  EXPECT_TRUE(second.Record<float>({.op = "op"}, {&value, 1}, {}).ok());
+  EXPECT_EQ(first.Record<float>({.op = "op"}, {&value, 1}, {}).code(),
+            MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(first.counters().recorded_count, 0u);
+  EXPECT_EQ(second.NextToken(), 1);
+  EXPECT_TRUE(second.Close(kLong).ok());
+}
+
+TEST(DTypeOfTest, MapsEveryType) {
+  static_assert(DTypeOf<bool>() == MSIT_DTYPE_BOOL);
+  static_assert(DTypeOf<int8_t>() == MSIT_DTYPE_INT8);
+  static_assert(DTypeOf<int16_t>() == MSIT_DTYPE_INT16);
+  static_assert(DTypeOf<int64_t>() == MSIT_DTYPE_INT64);
+  static_assert(DTypeOf<uint8_t>() == MSIT_DTYPE_UINT8);
+  static_assert(DTypeOf<uint32_t>() == MSIT_DTYPE_UINT32);
+  static_assert(DTypeOf<uint64_t>() == MSIT_DTYPE_UINT64);
+  static_assert(DTypeOf<double>() == MSIT_DTYPE_FLOAT64);
+  static_assert(DTypeOf<std::complex<double>>() == MSIT_DTYPE_COMPLEX128);
+}
+
+}  // namespace
+}  // namespace msit

@@ -1,0 +1,250 @@
+"""The life of a client: options, tokens, calls, flush, close, overflow."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import grpc
+import msitd
+import numpy as np
+import pytest
+
+
+def test_the_opening_says_who_streams(daemon):
+    with msitd.Client("läuft", 2, 4, daemon.endpoint):
+        pass
+    assert daemon.opening[1].decode() == "läuft"
+    assert daemon.opening[2] == 2
+    assert daemon.opening[3] == 4
+    assert daemon.opening[4] != 0
+    assert daemon.opening[5].startswith(b"msitd-python/")
+
+
+def test_defaults_come_from_the_environment(daemon, monkeypatch):
+    monkeypatch.setenv("MSITD_ENDPOINT", daemon.endpoint)
+    monkeypatch.setenv("MSITD_RUN", "from-env")
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with msitd.Client():
+        pass
+    assert daemon.opening[1] == b"from-env"
+    assert (daemon.opening[2], daemon.opening[3]) == (1, 2)
+
+
+def test_nobody_listens():
+    with pytest.raises(msitd.MsitError, match="UNAVAILABLE"):
+        msitd.Client("run", endpoint="unix:/nonexistent", open_timeout=0.05)
+
+
+def test_sealed_run_is_refused_at_once(daemon):
+    daemon.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "run `run` is sealed")
+    with pytest.raises(msitd.MsitError, match="sealed"):
+        msitd.Client("run", endpoint=daemon.endpoint)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"run": ""},
+        {"run": "r" * 129},
+        {"rank": 1},
+        {"rank": -1},
+        {"world_size": 0},
+        {"endpoint": "nonsense"},
+        {"device": ""},
+        {"max_block": -1.0},
+    ],
+)
+def test_bad_options_are_refused(daemon, options):
+    with pytest.raises(ValueError):
+        msitd.Client(**{"run": "run", "endpoint": daemon.endpoint, **options})
+
+
+def test_place_arrives_as_given(recorded):
+    record = recorded(
+        np.zeros(3, np.float32),
+        op="model/läyer 1",
+        io="grad_weight",
+        index="a.0",
+        token=7,
+        call=5,
+        device="npu:3",
+    )
+    assert record.place == (7, "model/läyer 1", 5, "grad_weight", "a.0")
+    assert record.device == "npu:3"
+
+
+def test_defaults_of_a_record(recorded):
+    record = recorded(np.zeros(3, np.float32))
+    assert record.place == (0, "op", 0, "output", "0")
+    assert record.device == "cpu:0"
+    assert recorded(np.zeros(3, np.float32)).call == 1
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"op": ""},
+        {"op": "o" * 1025},
+        {"op": "a\0b", "io": "inputs"},
+        {"io": "inputs"},
+        {"index": "i" * 129},
+        {"token": -2},
+        {"token": 1 << 40},
+        {"call": -2},
+        {"device": "d" * 33},
+    ],
+)
+def test_bad_places_are_refused(client, place):
+    with pytest.raises(ValueError):
+        client.record(np.zeros(3), **{"op": "op", **place})
+
+
+def test_tokens_advance(client, daemon):
+    assert client.token == 0
+    assert client.next_token() == 1
+    client.token = 41
+    assert client.next_token() == 42
+    client.record(np.zeros(1), op="op")
+    client.flush()
+    assert daemon.records[0].token == 42
+    with pytest.raises(ValueError):
+        client.token = -1
+
+
+def test_begin_call_counts_within_the_token(client):
+    assert [client.begin_call("a") for _ in range(3)] == [0, 1, 2]
+    assert client.begin_call("b") == 0
+    assert client.begin_call("a", token=9) == 0
+    client.next_token()
+    assert client.begin_call("a") == 0
+
+
+def test_counters(client, daemon):
+    client.record(np.zeros(4, np.float32), op="op")
+    with pytest.raises(ValueError):
+        client.record(np.zeros(4), op="")
+    client.flush()
+    counters = client.counters()
+    assert counters.recorded_count == counters.acknowledged_count == 1
+    assert counters.recorded_bytes == counters.acknowledged_bytes == 16
+    assert counters.invalid_count == 1
+    assert counters.dropped_count == 0
+    assert client.stream_error() == ""
+
+
+def test_closed_client_refuses(daemon):
+    client = msitd.Client("run", endpoint=daemon.endpoint)
+    client.record(np.zeros(4), op="op")
+    client.close()
+    client.close()
+    assert len(daemon.records) == 1
+    with pytest.raises(msitd.MsitError, match="closed"):
+        client.record(np.zeros(4), op="op")
+    with pytest.raises(msitd.MsitError, match="closed"):
+        client.flush()
+    assert client.counters().acknowledged_count == 1
+
+
+def test_flush_runs_out_of_time(client, daemon):
+    daemon.hold()
+    client.record(np.zeros(4), op="op")
+    with pytest.raises(TimeoutError):
+        client.flush(timeout=0.01)
+    daemon.release()
+    client.flush()
+
+
+def test_full_memory_drops_and_counts(daemon, caplog):
+    daemon.hold()
+    client = msitd.Client(
+        "run", endpoint=daemon.endpoint, max_block=0.0, buffer_bytes=0
+    )
+    big = np.zeros(4 << 20, np.uint8)
+    taken = [client.record(big, op="op") for _ in range(5)]
+    assert taken == [True, True, False, False, False]
+    assert client.counters().dropped_count == 3
+    assert len([r for r in caplog.records if r.name == "msitd"]) == 1
+    daemon.release()
+    client.close()
+    assert daemon.dropped_count == 3
+
+
+def test_waiting_releases_the_gil(daemon):
+    # The fake daemon runs in this process: if record kept the GIL while it
+    # waits for room, nobody could make room.
+    client = msitd.Client(
+        "run", endpoint=daemon.endpoint, max_block=60.0, buffer_bytes=0
+    )
+    big = np.zeros(4 << 20, np.uint8)
+    assert all(client.record(big, op="op") for _ in range(10))
+    client.close()
+    assert len(daemon.records) == 10
+
+
+def test_threads_record_at_the_same_time(client, daemon):
+    def work(number):
+        for i in range(50):
+            client.record(np.full(100 * i, number, np.int32), op=f"t{number}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client.flush()
+    records = daemon.records
+    assert len(records) == 200
+    for record in records:
+        values = np.frombuffer(record.data, np.int32)
+        assert (values == int(record.op[1:])).all()
+
+
+def test_forked_child_is_off(client, daemon):
+    client.record(np.zeros(1), op="parent")
+    child = os.fork()
+    if child == 0:
+        is_off = not client.record(np.zeros(1), op="child")
+        is_counted = client.counters().dropped_count == 1
+        client.close()
+        os._exit(0 if is_off and is_counted else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.flush()
+    assert [r.op for r in daemon.records] == ["parent"]
+
+
+def test_exit_of_the_interpreter_closes(daemon):
+    script = (
+        "import sys, array, msitd\n"
+        "client = msitd.Client('run', endpoint=sys.argv[1], linger=60.0)\n"
+        "client.record(array.array('d', [1, 2, 3]), op='op')\n"
+    )
+    subprocess.run([sys.executable, "-c", script, daemon.endpoint], check=True)
+    assert daemon.records[0].shape == (3,)
+
+
+def test_garbage_collection_closes(daemon):
+    client = msitd.Client("run", endpoint=daemon.endpoint, linger=60.0)
+    client.record(np.zeros(3), op="op")
+    del client
+    gc.collect()
+    assert len(daemon.records) == 1
+
+
+def test_error_in_the_with_block_comes_through(daemon):
+    with pytest.raises(KeyError), msitd.Client("run", endpoint=daemon.endpoint):
+        raise KeyError
+
+
+def test_neither_torch_nor_numpy_is_imported(daemon):
+    script = (
+        "import sys, msitd\n"
+        "client = msitd.Client('run', endpoint=sys.argv[1])\n"
+        "client.record(b'abc', op='op')\n"
+        "client.close()\n"
+        "assert not {'torch', 'numpy'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, daemon.endpoint], check=True)
+    assert daemon.records[0].data == b"abc"

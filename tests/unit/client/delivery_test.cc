@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "client/core/delivery_ledger.h"
+#include "client/core/delivery_queue.h"
+#include "client/core/slot_pool.h"
+
+namespace msitd::client {
+namespace {
+
+class DeliveryQueueTest : public testing::Test {
+ protected:
+  DeliveryQueueTest() : pool_(16) {}
+
+  Slot* Push() {
+    Slot* slot = pool_.Acquire();
+    slot->builder.Start("run", 0, 1, 0);
+    chunk::RecordSpec empty;
+    empty.op = "op";
+    slot->builder.Add(empty);
+    queue_.Push(slot);
+    return slot;
+  }
+
+  // Takes the next chunk and returns its number in the stream.
+  int64_t Take() {
+    const Slot* slot = queue_.TakeNext();
+    if (slot == nullptr) return -1;
+    chunk::ChunkHeader header;
+    std::memcpy(&header, slot->chunk.data(), sizeof(header));
+    return static_cast<int64_t>(header.chunk_sequence);
+  }
+
+  int PopCommitted() {
+    int count = 0;
+    while (queue_.PopCommitted() != nullptr) ++count;
+    return count;
+  }
+
+  SlotPool pool_;
+  DeliveryQueue queue_;
+};
+
+TEST_F(DeliveryQueueTest, NumbersChunksAsTheyAreSent) {
+  Push();
+  Push();
+  ASSERT_TRUE(queue_.Reopen(0));
+  EXPECT_EQ(Take(), 0);
+  EXPECT_EQ(Take(), 1);
+  EXPECT_EQ(Take(), -1);
+  EXPECT_TRUE(queue_.SetCommitted(2));
+  EXPECT_EQ(PopCommitted(), 2);
+  Push();
+  EXPECT_EQ(Take(), 2);
+}
+
+TEST_F(DeliveryQueueTest, WaitsForAWriter) {
+  Slot* slot = Push();
+  slot->writer_count = 1;
+  ASSERT_TRUE(queue_.Reopen(0));
+  EXPECT_EQ(Take(), -1);
+  slot->writer_count = 0;
+  EXPECT_EQ(Take(), 0);
+}
+
+TEST_F(DeliveryQueueTest, SendsAgainWhatWasNotCommitted) {
+  for (int i = 0; i < 4; ++i) Push();
+  ASSERT_TRUE(queue_.Reopen(0));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Take(), i);
+  ASSERT_TRUE(queue_.Reopen(2));
+  EXPECT_EQ(PopCommitted(), 2);
+  EXPECT_EQ(Take(), 2);
+  EXPECT_EQ(Take(), 3);
+  EXPECT_EQ(Take(), -1);
+}
+
+TEST_F(DeliveryQueueTest, ChunkAfterARefusedOneTakesItsNumber) {
+  for (int i = 0; i < 3; ++i) Push();
+  ASSERT_TRUE(queue_.Reopen(0));
+  for (int i = 0; i < 3; ++i) Take();
+  ASSERT_TRUE(queue_.SetCommitted(1));
+  EXPECT_EQ(PopCommitted(), 1);
+  EXPECT_NE(queue_.PopRefused(), nullptr);
+  ASSERT_TRUE(queue_.Reopen(1));
+  EXPECT_EQ(PopCommitted(), 0);
+  EXPECT_EQ(Take(), 1);
+  EXPECT_EQ(Take(), -1);
+}
+
+TEST_F(DeliveryQueueTest, DaemonThatLostEverythingStartsAtZero) {
+  for (int i = 0; i < 3; ++i) Push();
+  ASSERT_TRUE(queue_.Reopen(0));
+  for (int i = 0; i < 3; ++i) Take();
+  ASSERT_TRUE(queue_.SetCommitted(2));
+  EXPECT_EQ(PopCommitted(), 2);
+  ASSERT_TRUE(queue_.Reopen(0));
+  EXPECT_EQ(PopCommitted(), 0);
+  EXPECT_EQ(Take(), 0);
+  EXPECT_FALSE(queue_.SetCommitted(2)) << "two chunks, but one was sent";
+}
+
+TEST_F(DeliveryQueueTest, RefusesClaimsThatCannotBeTrue) {
+  Push();
+  EXPECT_FALSE(queue_.Reopen(1)) << "nothing was sent";
+  ASSERT_TRUE(queue_.Reopen(0));
+  EXPECT_FALSE(queue_.SetCommitted(1)) << "nothing was sent";
+  Take();
+  EXPECT_TRUE(queue_.SetCommitted(1));
+  EXPECT_FALSE(queue_.SetCommitted(0)) << "one was committed";
+}
+
+TEST_F(DeliveryQueueTest, CountsWhatLeaves) {
+  Push();
+  Push();
+  EXPECT_EQ(queue_.pushed_count(), 2u);
+  EXPECT_NE(queue_.PopFront(), nullptr);
+  EXPECT_EQ(queue_.popped_count(), 1u);
+  EXPECT_EQ(queue_.pushed_count(), 2u);
+  EXPECT_EQ(queue_.PopRefused(), nullptr) << "nothing was sent";
+}
+
+ChunkContents Whole(uint64_t count, uint64_t bytes) {
+  ChunkContents contents;
+  contents.tensor_count = count;
+  contents.tensor_bytes = bytes;
+  return contents;
+}
+
+ChunkContents Part(uint64_t sequence, bool is_last) {
+  ChunkContents contents;
+  contents.parts.push_back(
+      {.sequence = sequence, .tensor_bytes = 100, .is_last = is_last});
+  return contents;
+}
+
+TEST(DeliveryLedgerTest, AcknowledgesALargeTensorWithItsLastPart) {
+  DeliveryLedger ledger;
+  ledger.Acknowledge(Part(1, false));
+  EXPECT_EQ(ledger.acknowledged_count(), 0u);
+  ledger.Acknowledge(Part(1, true));
+  EXPECT_EQ(ledger.acknowledged_count(), 1u);
+  EXPECT_EQ(ledger.acknowledged_bytes(), 100u);
+}
+
+TEST(DeliveryLedgerTest, ALargeTensorIsDroppedOnceAndNotAcknowledged) {
+  DeliveryLedger ledger;
+  ledger.DropChunk(Part(1, false));
+  ledger.Acknowledge(Part(1, false));
+  ledger.DropChunk(Part(1, false));
+  ledger.Acknowledge(Part(1, true));
+  EXPECT_EQ(ledger.dropped_count(), 1u);
+  EXPECT_EQ(ledger.acknowledged_count(), 0u);
+}
+
+TEST(DeliveryLedgerTest, ARecordGivenUpHalfwayIsDroppedOnce) {
+  DeliveryLedger ledger;
+  ledger.BreakOff(3);
+  ledger.DropChunk(Part(3, false));
+  EXPECT_EQ(ledger.dropped_count(), 1u);
+}
+
+TEST(DeliveryLedgerTest, ReportsEachDropOnce) {
+  DeliveryLedger ledger;
+  ledger.Drop();
+  ledger.DropChunk(Whole(3, 12));
+  EXPECT_TRUE(ledger.has_unreported_drops());
+  EXPECT_EQ(ledger.TakeUnreportedDrops(), 4u);
+  EXPECT_FALSE(ledger.has_unreported_drops());
+  EXPECT_EQ(ledger.TakeUnreportedDrops(), 0u);
+}
+
+TEST(SlotPoolTest, IsBoundedAndReusesTheWarmestSlot) {
+  SlotPool pool(2);
+  Slot* first = pool.Acquire();
+  Slot* second = pool.Acquire();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(pool.Acquire(), nullptr);
+  EXPECT_EQ(pool.used_count(), 2u);
+  pool.Release(first);
+  pool.Release(second);
+  EXPECT_EQ(pool.used_count(), 0u);
+  EXPECT_EQ(pool.Acquire(), second);
+}
+
+}  // namespace
+}  // namespace msitd::client

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/core/transport.h"
+
+namespace msitd::client {
+
+// A daemon and the way to it, in this process. Chunks that arrive are copied
+// and kept; the test decides what is acknowledged, and breaks connections.
+// Thread-safe. Events reach the listener on a thread of the fake.
+class FakeDaemon {
+ public:
+  using Bytes = std::vector<std::byte>;
+
+  // If set, chunks are acknowledged as they arrive.
+  explicit FakeDaemon(bool acknowledges) : acknowledges_(acknowledges) {}
+  ~FakeDaemon() {
+    {
+      const std::lock_guard lock(mu_);
+      stops_ = true;
+      changed_.notify_all();
+    }
+    events_thread_.join();
+  }
+
+  std::unique_ptr<Transport, TransportDestroyer> MakeTransport() {
+    return std::unique_ptr<Transport, TransportDestroyer>(
+        new FakeTransport(*this));
+  }
+
+  // Acknowledges the first `count` chunks of the stream.
+  void Commit(uint64_t count) {
+    const std::lock_guard lock(mu_);
+    CommitLocked(count);
+  }
+
+  // Says so whether true or not.
+  void ClaimCommitted(uint64_t count) {
+    const std::lock_guard lock(mu_);
+    Post([count](TransportListener& l) { l.OnCommitted(count); });
+  }
+
+  // Acknowledges what has arrived, and all that will arrive.
+  void CommitAll() {
+    const std::lock_guard lock(mu_);
+    acknowledges_ = true;
+    CommitLocked(chunks_.size());
+  }
+
+  void StopAcknowledging() {
+    const std::lock_guard lock(mu_);
+    acknowledges_ = false;
+  }
+
+  // Ends the connection. Chunks that were not committed are forgotten.
+  void Break(StreamEnd end, std::string message) {
+    const std::lock_guard lock(mu_);
+    chunks_.resize(committed_count_);
+    is_connected_ = false;
+    Post([end, message](TransportListener& l) { l.OnEnd(end, message); });
+  }
+
+  // Forgets all, as a daemon with a new store would.
+  void Wipe() {
+    const std::lock_guard lock(mu_);
+    chunks_.clear();
+    committed_count_ = 0;
+  }
+
+  // Refuses, or ignores, the openings that follow.
+  void RefuseOpening(StreamEnd end, std::string message) {
+    const std::lock_guard lock(mu_);
+    opening_ = [end, message](TransportListener& l) { l.OnEnd(end, message); };
+  }
+  void IgnoreOpening() {
+    const std::lock_guard lock(mu_);
+    opening_ = [](TransportListener&) {};
+  }
+  void AcceptOpening() {
+    const std::lock_guard lock(mu_);
+    opening_ = nullptr;
+  }
+
+  // Refuses the next chunk that arrives.
+  void RefuseNextChunk() {
+    const std::lock_guard lock(mu_);
+    refuses_next_ = true;
+  }
+
+  // Stop says that chunks are still borrowed.
+  void KeepChunks() {
+    const std::lock_guard lock(mu_);
+    keeps_chunks_ = true;
+  }
+
+  // Waits until `count` chunks lie here, or a long time has passed.
+  bool WaitForChunks(size_t count) {
+    return WaitFor([&] { return chunks_.size() >= count; });
+  }
+  bool WaitForOpenings(size_t count) {
+    return WaitFor([&] { return opening_count_ >= count; });
+  }
+
+  std::vector<Bytes> chunks() const {
+    const std::lock_guard lock(mu_);
+    return chunks_;
+  }
+  // Chunks that ever came in, those that came again included.
+  size_t arrival_count() const {
+    const std::lock_guard lock(mu_);
+    return arrival_count_;
+  }
+  uint64_t reported_drop_count() const {
+    const std::lock_guard lock(mu_);
+    return reported_drop_count_;
+  }
+  bool was_finished() const {
+    const std::lock_guard lock(mu_);
+    return was_finished_;
+  }
+  uint64_t stream_id() const {
+    const std::lock_guard lock(mu_);
+    return stream_id_;
+  }
+
+ private:
+  using Event = std::function<void(TransportListener&)>;
+
+  class FakeTransport final : public Transport {
+   public:
+    explicit FakeTransport(FakeDaemon& daemon) : daemon_(daemon) {}
+    void Open(const StreamIdentity& identity,
+              TransportListener* listener) override {
+      daemon_.OnOpen(identity, listener);
+    }
+    void Send(std::span<const std::byte> chunk) override {
+      daemon_.OnChunk(chunk);
+    }
+    void ReportDrops(uint64_t count) override {
+      const std::lock_guard lock(daemon_.mu_);
+      daemon_.reported_drop_count_ += count;
+    }
+    void Finish() override {
+      const std::lock_guard lock(daemon_.mu_);
+      daemon_.was_finished_ = true;
+      daemon_.Post(
+          [](TransportListener& l) { l.OnEnd(StreamEnd::kFinished, ""); });
+    }
+    bool Stop() override { return daemon_.OnStop(); }
+    void Destroy() override {
+      Stop();
+      delete this;
+    }
+
+   private:
+    ~FakeTransport() = default;
+    FakeDaemon& daemon_;
+  };
+
+  void OnOpen(const StreamIdentity& identity, TransportListener* listener) {
+    const std::lock_guard lock(mu_);
+    listener_ = listener;
+    ++opening_count_;
+    stream_id_ = identity.stream_id;
+    if (opening_) {
+      Post(opening_);
+    } else {
+      is_connected_ = true;
+      Post([count = committed_count_](TransportListener& l) {
+        l.OnCommitted(count);
+      });
+    }
+    changed_.notify_all();
+  }
+
+  void OnChunk(std::span<const std::byte> chunk) {
+    const std::lock_guard lock(mu_);
+    if (!is_connected_) return;
+    ++arrival_count_;
+    if (std::exchange(refuses_next_, false)) {
+      chunks_.resize(committed_count_);
+      is_connected_ = false;
+      Post([](TransportListener& l) {
+        l.OnEnd(StreamEnd::kChunkRefused, "bad chunk");
+      });
+    } else {
+      chunks_.emplace_back(chunk.begin(), chunk.end());
+      if (acknowledges_) CommitLocked(chunks_.size());
+    }
+    changed_.notify_all();
+  }
+
+  bool OnStop() {
+    std::unique_lock lock(mu_);
+    listener_ = nullptr;
+    is_connected_ = false;
+    events_.clear();
+    changed_.wait(lock, [&] { return !is_calling_; });
+    return !keeps_chunks_;
+  }
+
+  void CommitLocked(uint64_t count) {
+    committed_count_ = count;
+    Post([count](TransportListener& l) { l.OnCommitted(count); });
+  }
+
+  void Post(Event event) {
+    if (listener_ == nullptr) return;
+    events_.push_back(std::move(event));
+    changed_.notify_all();
+  }
+
+  void RunEvents() {
+    std::unique_lock lock(mu_);
+    while (true) {
+      changed_.wait(lock, [&] { return stops_ || !events_.empty(); });
+      if (stops_) return;
+      const Event event = std::move(events_.front());
+      events_.pop_front();
+      TransportListener* listener = listener_;
+      is_calling_ = true;
+      lock.unlock();
+      event(*listener);
+      lock.lock();
+      is_calling_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  template <typename Condition>
+  bool WaitFor(Condition condition) {
+    std::unique_lock lock(mu_);
+    return changed_.wait_for(lock, std::chrono::seconds(60), condition);
+  }
+
+  mutable std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<Bytes> chunks_;
+  uint64_t committed_count_ = 0;
+  bool acknowledges_;
+  bool refuses_next_ = false;
+  bool keeps_chunks_ = false;
+  bool is_connected_ = false;
+  bool was_finished_ = false;
+  size_t opening_count_ = 0;
+  size_t arrival_count_ = 0;
+  uint64_t reported_drop_count_ = 0;
+  uint64_t stream_id_ = 0;
+  Event opening_;
+  TransportListener* listener_ = nullptr;
+  std::deque<Event> events_;
+  bool is_calling_ = false;
+  bool stops_ = false;
+  std::thread events_thread_{[this] { RunEvents(); }};
+};
+
+}  // namespace msitd::client

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/grpc/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "msitd/v1/ingest_service.pb.h"
+
+// What we write by hand, the generated code reads, and the other way round.
+namespace msitd::client {
+namespace {
+
+TEST(WireTest, OpenStreamReadsBack) {
+  const StreamIdentity identity{.run = "läuft",
+                                .rank = 300,
+                                .world_size = 1 << 20,
+                                .stream_id = 0x9234567890abcdef,
+                                .user_agent = "test/1"};
+  v1::WriteChunksRequest request;
+  ASSERT_TRUE(request.ParseFromString(EncodeOpen(identity)));
+  ASSERT_TRUE(request.has_open());
+  EXPECT_EQ(request.open().run(), "läuft");
+  EXPECT_EQ(request.open().rank(), 300);
+  EXPECT_EQ(request.open().world_size(), 1 << 20);
+  EXPECT_EQ(static_cast<uint64_t>(request.open().stream_id()),
+            0x9234567890abcdef);
+  EXPECT_EQ(request.open().user_agent(), "test/1");
+}
+
+TEST(WireTest, RankZeroWithoutUserAgentReadsBack) {
+  StreamIdentity identity;
+  identity.run = "r";
+  v1::WriteChunksRequest request;
+  ASSERT_TRUE(request.ParseFromString(EncodeOpen(identity)));
+  EXPECT_EQ(request.open().rank(), 0);
+  EXPECT_EQ(request.open().world_size(), 1);
+  EXPECT_EQ(request.open().user_agent(), "");
+}
+
+TEST(WireTest, ChunkWithItsPrefixReadsBack) {
+  for (const size_t size : {0u, 1u, 127u, 128u, 20'000u, 3'000'000u}) {
+    const std::string chunk(size, 'c');
+    v1::WriteChunksRequest request;
+    ASSERT_TRUE(request.ParseFromString(EncodeChunkPrefix(size) + chunk));
+    EXPECT_TRUE(request.has_chunk());
+    EXPECT_EQ(request.chunk(), chunk);
+  }
+}
+
+TEST(WireTest, DropReportReadsBack) {
+  v1::WriteChunksRequest request;
+  ASSERT_TRUE(request.ParseFromString(EncodeDropReport(1'000'000'007)));
+  EXPECT_EQ(request.drop_report().dropped_count(), 1'000'000'007);
+}
+
+TEST(WireTest, CommittedCountIsRead) {
+  for (const int64_t count : {int64_t{0}, int64_t{1}, INT64_MAX}) {
+    v1::WriteChunksResponse response;
+    response.set_committed_chunk_count(count);
+    EXPECT_EQ(DecodeCommittedCount(response.SerializeAsString()),
+              static_cast<uint64_t>(count));
+  }
+}
+
+TEST(WireTest, UnknownFieldsAreSkipped) {
+  // Fields 2 to 5, one of each wire type, around field 1.
+  const std::string message(
+      "\x11"
+      "12345678"
+      "\x1a\x02hi\x08\x05\x25"
+      "1234"
+      "\x28\x01",
+      22);
+  EXPECT_EQ(DecodeCommittedCount(message), 5u);
+}
+
+TEST(WireTest, MalformedResponsesAreRefused) {
+  v1::WriteChunksResponse negative;
+  negative.set_committed_chunk_count(-1);
+  EXPECT_FALSE(DecodeCommittedCount(negative.SerializeAsString()));
+  EXPECT_FALSE(DecodeCommittedCount("\x08"));
+  EXPECT_FALSE(DecodeCommittedCount("\x08\xff"));
+  EXPECT_FALSE(DecodeCommittedCount("\x12\x05x"));
+  EXPECT_FALSE(DecodeCommittedCount("\x0b"));
+  EXPECT_FALSE(DecodeCommittedCount(std::string(20, '\xff')));
+}
+
+TEST(WireTest, ReasonIsFoundAmongTheDetails) {
+  google::rpc::ErrorInfo info;
+  info.set_reason("RUN_SEALED");
+  info.set_domain("msitd");
+  (*info.mutable_metadata())["run"] = "r";
+  google::rpc::Status status;
+  status.set_code(9);
+  status.set_message("sealed");
+  status.add_details()->PackFrom(v1::OpenStream());
+  status.add_details()->PackFrom(info);
+  EXPECT_EQ(DecodeReason(status.SerializeAsString()), "RUN_SEALED");
+  EXPECT_EQ(DecodeReason(""), "");
+  EXPECT_EQ(DecodeReason("garbage"), "");
+}
+
+}  // namespace
+}  // namespace msitd::client
