@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+// Cells of tables and CSV files, taken from any message by its descriptor.
+namespace msitd::ctl {
+
+// How a value is written.
+enum class CellStyle {
+  kHuman,  // Six significant digits, "1.5 MiB", times to the second.
+  kExact,  // What a program can read back without loss.
+};
+
+// A value inside a message, by dotted field names: `summary.nan_count`.
+//
+// A repeated message whose two fields are a string and a scalar is a list of
+// keys and values, like a map; a name behind it selects the value of one key:
+// `metrics.cosine`. Timestamps and durations are values. Immutable.
+class FieldPath {
+ public:
+  // INVALID_ARGUMENT if `root` has no such value.
+  static absl::StatusOr<FieldPath> Parse(
+      const google::protobuf::Descriptor& root, std::string_view dotted);
+
+  // Every value of `root`, nested ones included, in the order of the
+  // definition. Lists of keys and values come as a whole.
+  static std::vector<std::string> All(const google::protobuf::Descriptor& root);
+
+  // True if the value is a number: its column is aligned to the right.
+  bool is_number() const;
+
+  // The value in `message`, which is of the type of `root`. Nothing if the
+  // field, or a message on the way to it, is absent. Not yet Printable.
+  std::optional<std::string> Get(const google::protobuf::Message& message,
+                                 CellStyle style) const;
+
+ private:
+  std::vector<const google::protobuf::FieldDescriptor*> steps_;
+  std::optional<std::string> key_;
+};
+
+// One column: `[header[?]=]path`; a question mark says that a table which is
+// too wide for its terminal may do without. Several paths are joined by
+// - `/`: the values that are there, with slashes in between: `io/index`;
+// - `|`: the two sides of a pair: one value if both are equal, else both with
+//   a slash in between, `-` for one that is absent.
+class Column {
+ public:
+  static absl::StatusOr<Column> Parse(const google::protobuf::Descriptor& root,
+                                      std::string_view text);
+
+  // The same column, asked for by its name: no table does without.
+  Column Required() const;
+
+  const std::string& header() const { return header_; }
+  bool is_number() const;
+  bool is_optional() const { return is_optional_; }
+  std::optional<std::string> Get(const google::protobuf::Message& message,
+                                 CellStyle style) const;
+
+ private:
+  std::string header_;
+  bool is_optional_ = false;
+  std::vector<FieldPath> paths_;
+  bool is_pair_ = false;
+};
+
+// Parses the columns in `wanted`, separated by commas. A name may be the header
+// of a column in `known` (same form), a path, or the end of exactly one path:
+// `nan_count` for `summary.nan_count`.
+absl::StatusOr<std::vector<Column>> ParseColumns(
+    const google::protobuf::Descriptor& root, std::string_view known,
+    std::string_view wanted);
+
+}  // namespace msitd::ctl

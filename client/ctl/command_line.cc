@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command_line.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/endpoint.h"
+#include "client/ctl/help.h"
+#include "client/ctl/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+std::string Indent(const std::string& lines) {
+  return "  " + CLI::detail::find_and_replace(lines, "\n", "\n  ");
+}
+
+int Report(const Outcome& outcome) {
+  if (!outcome.error.empty()) {
+    fmt::print(stderr, "msitctl: {}\n", outcome.error);
+  }
+  return outcome.exit_code;
+}
+
+bool WantsColor(bool no_color, bool is_terminal) {
+  // https://no-color.org is what other tools go by.
+  const char* convention = std::getenv("NO_COLOR");
+  return is_terminal && !no_color &&
+         (convention == nullptr || *convention == '\0');
+}
+
+}  // namespace
+
+CommandLine::CommandLine() : app_("", "msitctl") {
+  app_.description(
+      "Lists, reads and compares the tensors that a msitd daemon holds.");
+  app_.footer(
+      "Example:\n"
+      "  msitctl run list\n"
+      "  msitctl --endpoint node7:7741 compare run golden-fp32 tp8-bf16\n");
+  app_.formatter(std::make_shared<HelpFormatter>());
+  app_.set_version_flag("--version", "msitctl " MSITCTL_VERSION);
+  app_.set_help_flag("-h,--help", "Print help");
+  app_.require_subcommand(1);
+  AddGlobalFlags();
+  AddRunCommands(*this);
+  AddTensorCommands(*this);
+  AddCompareCommands(*this);
+  AddNodeCommands(*this);
+  AddCompletionCommand(*this);
+  AddHelpCommand(*this);
+}
+
+void CommandLine::AddGlobalFlags() {
+  app_.add_option("--endpoint", globals_.endpoint,
+                  "HOST:PORT or unix:PATH; default unix:/run/msitd/msitd.sock "
+                  "if it is there, else 127.0.0.1:7741 [MSITCTL_ENDPOINT]")
+      ->type_name("E")
+      ->envname("MSITCTL_ENDPOINT");
+  app_.add_flag("--tls", globals_.tls, "Connect with TLS [MSITCTL_TLS]")
+      ->envname("MSITCTL_TLS");
+  app_.add_option("--ca-file", globals_.ca_file,
+                  "Trust these PEM certificates; implies --tls "
+                  "[MSITCTL_CA_FILE]")
+      ->type_name("FILE")
+      ->envname("MSITCTL_CA_FILE");
+  app_.add_option("--cert-file", globals_.cert_file,
+                  "Show this PEM certificate to the daemon; implies --tls, "
+                  "needs --key-file [MSITCTL_CERT_FILE]")
+      ->type_name("FILE")
+      ->envname("MSITCTL_CERT_FILE");
+  app_.add_option("--key-file", globals_.key_file,
+                  "Private key of --cert-file, PEM [MSITCTL_KEY_FILE]")
+      ->type_name("FILE")
+      ->envname("MSITCTL_KEY_FILE");
+  app_.add_option("--timeout", globals_.timeout,
+                  "For the whole command, such as 30s; default 60s for each "
+                  "call, 24h for a wait or a stream [MSITCTL_TIMEOUT]")
+      ->type_name("TIME")
+      ->envname("MSITCTL_TIMEOUT");
+  app_.add_option("--connect-timeout", globals_.connect_timeout,
+                  "To reach the daemon; default 5s [MSITCTL_CONNECT_TIMEOUT]")
+      ->type_name("TIME")
+      ->envname("MSITCTL_CONNECT_TIMEOUT");
+  app_.add_option("-o,--output", globals_.output,
+                  "table, json, csv or name; default table [MSITCTL_OUTPUT]")
+      ->type_name("FORMAT")
+      ->envname("MSITCTL_OUTPUT");
+  app_.add_flag("--no-color", globals_.no_color,
+                "No colour, even on a terminal [MSITCTL_NO_COLOR]")
+      ->envname("MSITCTL_NO_COLOR");
+  app_.add_flag("--progress,!--no-progress", globals_.progress,
+                "Show progress on stderr; default if it is a terminal "
+                "[MSITCTL_PROGRESS]")
+      ->envname("MSITCTL_PROGRESS");
+}
+
+CLI::App& CommandLine::AddNoun(const std::string& name,
+                               const std::string& summary) {
+  CLI::App* noun = app_.add_subcommand(name, summary);
+  noun->require_subcommand(1);
+  noun->fallthrough();
+  noun->group("Commands");
+  return *noun;
+}
+
+CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
+                               Action action) {
+  CLI::App* verb = noun.add_subcommand(help.name, help.summary);
+  std::string footer = "Example:\n" + Indent(help.examples) + "\n";
+  if (!help.rpcs.empty()) {
+    footer +=
+        "\nRPC: " + CLI::detail::find_and_replace(help.rpcs, ", ", ",\n     ") +
+        "\n";
+  }
+  verb->footer(footer);
+  verb->fallthrough();
+  verb->group("Commands");
+  actions_[verb] = std::move(action);
+  return *verb;
+}
+
+absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
+  SessionOptions options;
+  options.endpoint =
+      globals_.endpoint.empty() ? DefaultEndpoint() : globals_.endpoint;
+  MSITD_ASSIGN_OR_RETURN(options.target, ParseEndpoint(options.endpoint));
+  options.ca_file = globals_.ca_file;
+  options.cert_file = globals_.cert_file;
+  options.key_file = globals_.key_file;
+  if (options.cert_file.empty() != options.key_file.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--cert-file and --key-file need each other");
+  }
+  options.tls =
+      globals_.tls || !options.ca_file.empty() || !options.cert_file.empty();
+  if (!globals_.timeout.empty()) {
+    auto timeout = ParseDuration(globals_.timeout);
+    if (!timeout.ok()) return Annotate(timeout.status(), "--timeout");
+    options.timeout = *timeout;
+  }
+  auto connect_timeout = ParseDuration(globals_.connect_timeout);
+  if (!connect_timeout.ok()) {
+    return Annotate(connect_timeout.status(), "--connect-timeout");
+  }
+  options.connect_timeout = *connect_timeout;
+  const auto format = ParseFormat(globals_.output);
+  if (!format.has_value()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--output \"{}\" is not table, json, csv or name",
+                      globals_.output);
+  }
+  options.format = *format;
+  options.terminal = Terminal::Detect();
+  options.color =
+      WantsColor(globals_.no_color, options.terminal.stdout_is_terminal);
+  options.progress =
+      globals_.progress > 0 ||
+      (globals_.progress == 0 && options.terminal.stderr_is_terminal);
+  return options;
+}
+
+const CLI::App* CommandLine::ParsedCommand() const {
+  const CLI::App* app = &app_;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+std::string CommandLine::WhatIsWrong(const CLI::ParseError& error) const {
+  const CLI::App* command = ParsedCommand();
+  if (actions_.count(command) > 0) return error.what();
+  const std::vector<std::string> rest = app_.remaining(/*recurse=*/true);
+  return rest.empty() ? "a command is missing"
+                      : fmt::format("\"{}\" is no command of {}", rest.front(),
+                                    FullName(*command));
+}
+
+Outcome CommandLine::RunVerb() {
+  SessionOptions options;
+  MSITCTL_ASSIGN_OR_USAGE(options, MakeSessionOptions());
+  Interrupts interrupts;
+  Output out(stdout);
+  Session session(std::move(options), interrupts, out);
+  Outcome outcome = actions_.at(ParsedCommand())(session);
+  Outcome written = out.Finish();
+  return outcome.exit_code == kExitOk || outcome.exit_code == kExitPolicyFailed
+             ? (written.ok() ? outcome : written)
+             : outcome;
+}
+
+int CommandLine::Run(int argc, char** argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    // --help and --version.
+    return app_.exit(done) == 0 && std::fflush(stdout) == 0 ? kExitOk
+                                                            : kExitLocal;
+  } catch (const CLI::ParseError& error) {
+    return Report(UsageError(fmt::format(
+        "{}; see {} --help", WhatIsWrong(error), FullName(*ParsedCommand()))));
+  }
+  return Report(RunVerb());
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/ctl/outcome.h"
+#include "client/ctl/session.h"
+
+namespace msitd::ctl {
+
+// What the help of a verb shows beside its flags.
+struct VerbHelp {
+  std::string name;
+  std::string summary;
+  // Whole command lines, one a line.
+  std::string examples;
+  // "RunService.GetRun", several separated by commas; empty if none is called.
+  std::string rpcs;
+};
+
+// The nouns and verbs of msitctl with their flags, and the global flags.
+// Thread-compatible.
+class CommandLine {
+ public:
+  using Action = std::function<Outcome(Session&)>;
+
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // For the files of the nouns. The App takes flags and arguments; `action`
+  // runs once they are parsed.
+  CLI::App& AddNoun(const std::string& name, const std::string& summary);
+  CLI::App& AddVerb(CLI::App& noun, const VerbHelp& help, Action action);
+
+  CLI::App& app() { return app_; }
+
+  // Parses, runs the verb and reports on stderr. Returns the exit code.
+  int Run(int argc, char** argv);
+
+ private:
+  struct GlobalFlags {
+    std::string endpoint;
+    bool tls = false;
+    std::string ca_file;
+    std::string cert_file;
+    std::string key_file;
+    std::string timeout;
+    std::string connect_timeout = "5s";
+    std::string output = "table";
+    bool no_color = false;
+    int progress = 0;  // Above 0: forced; below 0: forbidden.
+  };
+
+  void AddGlobalFlags();
+  absl::StatusOr<SessionOptions> MakeSessionOptions() const;
+  Outcome RunVerb();
+  std::string WhatIsWrong(const CLI::ParseError& error) const;
+  // The verb on the command line, or the last noun that is.
+  const CLI::App* ParsedCommand() const;
+
+  CLI::App app_;
+  GlobalFlags globals_;
+  std::map<const CLI::App*, Action> actions_;
+};
+
+// The nouns, each in its own file.
+void AddRunCommands(CommandLine& line);
+void AddTensorCommands(CommandLine& line);
+void AddCompareCommands(CommandLine& line);
+void AddNodeCommands(CommandLine& line);
+void AddCompletionCommand(CommandLine& line);
+void AddHelpCommand(CommandLine& line);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/ctl/command_line.h"
+#include "client/ctl/compare_run.h"
+#include "client/ctl/comparison_report.h"
+#include "client/ctl/confirm.h"
+#include "client/ctl/pages.h"
+#include "client/ctl/selection.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kListColumns[] =
+    "name,state,golden=golden_run,target=target_run,pass=pass_count,"
+    "fail=fail_count,unmatched=unmatched_count,skipped=skipped_count,"
+    "create_time?=create_time,end_time?=end_time";
+
+void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
+  verb.add_option("GOLDEN,--golden", flags.golden, "The run taken as right")
+      ->type_name("RUN");
+  verb.add_option("TARGET,--target", flags.target, "The run under test")
+      ->type_name("RUN");
+  AddSelectionFlags(verb, flags.selection);
+  AddTexts(verb, "--rule", flags.rules,
+           "Tolerance for some ops; the first that matches decides; repeatable")
+      ->type_name("'PATTERN: PREDICATE'");
+  verb.add_option("--policy", flags.policy_file,
+                  "File of rules: a PATTERN: PREDICATE a line, or JSON; after "
+                  "--rule")
+      ->type_name("FILE");
+  verb.add_option("--tol", flags.tolerance,
+                  "Tolerance for all ops that no rule is for, such as 'cosine "
+                  ">= 0.999 and max_abs <= 1e-2'")
+      ->type_name("PREDICATE");
+  verb.add_flag("--detach", flags.detach,
+                "Start it, print it, do not wait for it");
+  verb.add_option("--rows", flags.rows,
+                  "fail: rows that fail or are unmatched; all; none; default "
+                  "fail")
+      ->type_name("WHICH");
+  AddListFlags(verb, flags.list,
+               "Most rows to print, 0 for all; default 20 in a table, else "
+               "all");
+}
+
+void AddRun(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<CompareFlags>();
+  auto verb = std::make_shared<CLI::App*>();
+  *verb = &line.AddVerb(
+      noun,
+      {.name = "run",
+       .summary = "Compares two runs; exit code 1 if the target does not pass.",
+       .examples =
+           "msitctl compare run golden-fp32 tp8-bf16\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --tokens 0 --io output "
+           "--tol 'cosine >= 0.999'\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --rule '*.norm: max_abs "
+           "<= 1e-3' --rows all -o csv",
+       .rpcs = "ComparisonService.CreateComparison, "
+               "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "ComparisonService.CancelComparison, "
+               "NodeService.GetCapabilities"},
+      [flags, verb](Session& session) {
+        flags->limit_is_given = (*verb)->count("--limit") > 0;
+        return RunComparison(session, *flags);
+      });
+  AddRunFlags(**verb, *flags);
+}
+
+void AddList(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists comparisons, oldest first.",
+       .examples = "msitctl compare list",
+       .rpcs = "ComparisonService.ListComparisons"},
+      [flags](Session& session) {
+        ListLayout layout;
+        layout.field = "comparisons";
+        layout.columns = kListColumns;
+        layout.name = "name";
+        return PrintPages<v1::ListComparisonsResponse>(
+            session, std::move(layout), *flags, v1::ListComparisonsRequest(),
+            [&session](auto... args) {
+              return session.comparisons().ListComparisons(args...);
+            });
+      });
+  AddListFlags(verb, *flags);
+}
+
+Outcome Get(Session& session, const std::string& name,
+            v1::Comparison& comparison) {
+  v1::GetComparisonRequest request;
+  request.set_comparison(name);
+  return session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().GetComparison(&context, request, &comparison);
+  });
+}
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "get",
+       .summary = "Prints one comparison: state, counts, first divergence.",
+       .examples = "msitctl compare get c-000001",
+       .rpcs = "ComparisonService.GetComparison"},
+      [name](Session& session) -> Outcome {
+        v1::Comparison comparison;
+        MSITCTL_RETURN_IF_FAILED(Get(session, *name, comparison));
+        return PrintOne(session, comparison, "name");
+      });
+  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+}
+
+struct RowsFlags {
+  std::string name;
+  std::vector<std::string> verdicts;
+  ListFlags list;
+};
+
+void AddRows(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<RowsFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "rows",
+       .summary = "Prints the rows of a comparison in execution order.",
+       .examples = "msitctl compare rows c-000001 --verdict fail,unmatched\n"
+                   "msitctl compare rows c-000001 -o csv\n"
+                   "msitctl compare rows c-000001 --columns "
+                   "op,verdict,metrics.sqnr_db",
+       .rpcs = "ComparisonService.ListComparisonRows, "
+               "NodeService.GetCapabilities"},
+      [flags](Session& session) -> Outcome {
+        std::vector<v1::Verdict> verdicts;
+        MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags->verdicts));
+        return PrintRows(session, flags->name, verdicts, flags->list);
+      });
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+  AddListFlags(verb, flags->list);
+}
+
+void AddCancel(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb =
+      line.AddVerb(noun,
+                   {.name = "cancel",
+                    .summary = "Stops a comparison; its rows so far are kept.",
+                    .examples = "msitctl compare cancel c-000001",
+                    .rpcs = "ComparisonService.CancelComparison"},
+                   [name](Session& session) -> Outcome {
+                     v1::CancelComparisonRequest request;
+                     request.set_comparison(*name);
+                     v1::Comparison comparison;
+                     MSITCTL_RETURN_IF_FAILED(
+                         session.Unary([&](grpc::ClientContext& context) {
+                           return session.comparisons().CancelComparison(
+                               &context, request, &comparison);
+                         }));
+                     return PrintOne(session, comparison, "name");
+                   });
+  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+}
+
+Outcome Delete(Session& session, const std::string& name, bool yes) {
+  if (!yes) {
+    // Off a terminal the question fails before a daemon is asked anything.
+    if (!session.options().terminal.stdin_is_terminal) {
+      return Confirm(session.options().terminal, "");
+    }
+    v1::Comparison comparison;
+    MSITCTL_RETURN_IF_FAILED(Get(session, name, comparison));
+    MSITCTL_RETURN_IF_FAILED(Confirm(
+        session.options().terminal,
+        fmt::format("Delete comparison {} of {} and {} with its rows?", name,
+                    comparison.golden_run(), comparison.target_run())));
+  }
+  v1::DeleteComparisonRequest request;
+  request.set_comparison(name);
+  google::protobuf::Empty empty;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().DeleteComparison(&context, request, &empty);
+  }));
+  return ReportDeleted(session, "comparison", name);
+}
+
+void AddDelete(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  auto yes = std::make_shared<bool>(false);
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "delete",
+       .summary = "Removes a comparison with its rows. Asks on a terminal.",
+       .examples = "msitctl compare delete c-000001\n"
+                   "msitctl compare delete c-000001 --yes",
+       .rpcs = "ComparisonService.DeleteComparison, "
+               "ComparisonService.GetComparison"},
+      [name, yes](Session& session) { return Delete(session, *name, *yes); });
+  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+}
+
+}  // namespace
+
+void AddCompareCommands(CommandLine& line) {
+  CLI::App& noun =
+      line.AddNoun("compare", "Comparisons: two runs set side by side.");
+  AddRun(line, noun);
+  AddList(line, noun);
+  AddGet(line, noun);
+  AddRows(line, noun);
+  AddCancel(line, noun);
+  AddDelete(line, noun);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/compare_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "client/ctl/comparison_report.h"
+#include "client/ctl/policy_file.h"
+#include "client/ctl/progress.h"
+#include "client/ctl/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Short comparisons end at once, long ones are asked about twice a second.
+constexpr std::chrono::milliseconds kFirstPoll(5);
+constexpr std::chrono::milliseconds kSlowestPoll(500);
+// Polls in a row that may fail with UNAVAILABLE: the daemon restarts.
+constexpr int kLostPollsMax = 10;
+constexpr std::chrono::seconds kCancelTimeout(5);
+// Rows under the header of a table, unless told otherwise.
+constexpr int64_t kTableRows = 20;
+
+Outcome MakePolicy(const CompareFlags& flags, v1::Comparison& comparison) {
+  v1::Policy policy;
+  for (const std::string& text : flags.rules) {
+    const auto rule = ParseRule(text);
+    if (!rule.ok()) {
+      return UsageError(fmt::format("--rule: {}", Message(rule.status())));
+    }
+    *policy.add_rules() = *rule;
+  }
+  if (!flags.policy_file.empty()) {
+    const auto file = ReadPolicyFile(flags.policy_file);
+    if (!file.ok()) {
+      const std::string text =
+          fmt::format("--policy: {}", Message(file.status()));
+      return absl::IsInvalidArgument(file.status()) ? UsageError(text)
+                                                    : LocalError(text);
+    }
+    policy.MergeFrom(*file);
+  }
+  if (!flags.tolerance.empty()) {
+    v1::Policy::Rule& rule = *policy.add_rules();
+    rule.set_op_pattern("*");
+    rule.set_predicate(flags.tolerance);
+  }
+  if (policy.rules_size() > kPolicyRulesMax) {
+    return UsageError(
+        fmt::format("more than {} rules in the policy", kPolicyRulesMax));
+  }
+  if (policy.rules_size() > 0) *comparison.mutable_policy() = policy;
+  return {};
+}
+
+Outcome MakeRequest(const CompareFlags& flags,
+                    v1::CreateComparisonRequest& request) {
+  if (flags.golden.empty() || flags.target.empty()) {
+    return UsageError("name two runs: compare run GOLDEN TARGET");
+  }
+  v1::Comparison& comparison = *request.mutable_comparison();
+  comparison.set_golden_run(flags.golden);
+  comparison.set_target_run(flags.target);
+  v1::TensorFilter filter;
+  MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
+  if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
+  return MakePolicy(flags, comparison);
+}
+
+std::string ProgressText(const v1::Comparison& comparison) {
+  const int64_t done = comparison.pass_count() + comparison.fail_count() +
+                       comparison.unmatched_count() +
+                       comparison.skipped_count();
+  const std::string total = comparison.total_count() == 0
+                                ? std::string()
+                                : fmt::format("/{}", comparison.total_count());
+  return fmt::format("{}: {}{} rows, {} fail, {} unmatched, {} read",
+                     comparison.name(), done, total, comparison.fail_count(),
+                     comparison.unmatched_count(),
+                     HumanSize(comparison.read_bytes()));
+}
+
+bool IsOver(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE ||
+         comparison.state() == v1::Comparison::CANCELLED ||
+         comparison.state() == v1::Comparison::FAILED;
+}
+
+// Cancels with a deadline of its own: the interrupt has cancelled all others.
+Outcome CancelAfterInterrupt(Session& session, const std::string& name) {
+  v1::CancelComparisonRequest request;
+  request.set_comparison(name);
+  v1::Comparison ignored;
+  grpc::ClientContext context;
+  context.set_deadline(Session::Clock::now() + kCancelTimeout);
+  const grpc::Status status =
+      session.comparisons().CancelComparison(&context, request, &ignored);
+  Outcome outcome = Interrupted();
+  outcome.error += status.ok()
+                       ? fmt::format("; {} is cancelled", Printable(name))
+                       : fmt::format("; {} may go on: {}", Printable(name),
+                                     DaemonError(status).error);
+  return outcome;
+}
+
+// Waits until `comparison` is over, and keeps it up to date.
+Outcome Wait(Session& session, v1::Comparison& comparison) {
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  const auto deadline = session.StreamDeadline();
+  v1::GetComparisonRequest request;
+  request.set_comparison(comparison.name());
+  int lost_count = 0;
+  for (auto delay = kFirstPoll; !IsOver(comparison);
+       delay = std::min(delay * 3 / 2, kSlowestPoll)) {
+    progress.Show(ProgressText(comparison));
+    if (session.interrupts().WaitFor(delay)) {
+      progress.Clear();
+      return CancelAfterInterrupt(session, comparison.name());
+    }
+    if (Session::Clock::now() >= deadline) {
+      return session.OutcomeOf(grpc::Status(
+          grpc::StatusCode::DEADLINE_EXCEEDED,
+          fmt::format("{} is not over within --timeout; it goes on",
+                      comparison.name())));
+    }
+    v1::Comparison latest;
+    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+      return session.comparisons().GetComparison(&context, request, &latest);
+    });
+    if (outcome.ok()) comparison = std::move(latest);
+    const bool is_lost =
+        outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE);
+    lost_count = is_lost ? lost_count + 1 : 0;
+    const bool goes_on = outcome.ok() ||
+                         outcome.exit_code == kExitInterrupted ||
+                         (is_lost && lost_count < kLostPollsMax);
+    if (!goes_on) return outcome;
+  }
+  return {};
+}
+
+Outcome OutcomeOf(const v1::Comparison& comparison) {
+  switch (comparison.state()) {
+    case v1::Comparison::DONE:
+      return {Passes(comparison) ? kExitOk : kExitPolicyFailed, ""};
+    case v1::Comparison::CANCELLED:
+      return DaemonError(
+          grpc::Status(grpc::StatusCode::CANCELLED,
+                       comparison.name() + " was cancelled by another"));
+    default:
+      return DaemonError(grpc::Status(
+          grpc::StatusCode::INTERNAL,
+          fmt::format("{} failed: {}", comparison.name(), comparison.error())));
+  }
+}
+
+}  // namespace
+
+Outcome RunComparison(Session& session, const CompareFlags& flags) {
+  if (flags.rows != "fail" && flags.rows != "all" && flags.rows != "none") {
+    return UsageError(
+        fmt::format("--rows \"{}\" is not fail, all or none", flags.rows));
+  }
+  v1::CreateComparisonRequest request;
+  MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request));
+  v1::Comparison comparison;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const Interrupts::Hold hold(session.interrupts());
+    MSITCTL_RETURN_IF_FAILED(
+        session.UnaryToTheEnd([&](grpc::ClientContext& context) {
+          return session.comparisons().CreateComparison(&context, request,
+                                                        &comparison);
+        }));
+    if (flags.detach) return PrintOne(session, comparison, "name");
+    MSITCTL_RETURN_IF_FAILED(Wait(session, comparison));
+  }
+  ListFlags list = flags.list;
+  if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
+  std::vector<v1::Verdict> verdicts;
+  if (flags.rows == "fail") verdicts = {v1::FAIL, v1::UNMATCHED};
+  MSITCTL_RETURN_IF_FAILED(PrintComparison(
+      session, comparison, std::chrono::steady_clock::now() - start,
+      flags.rows == "none" ? nullptr : &verdicts, list));
+  return OutcomeOf(comparison);
+}
+
+}  // namespace msitd::ctl

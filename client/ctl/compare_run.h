@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/ctl/outcome.h"
+#include "client/ctl/pages.h"
+#include "client/ctl/selection.h"
+#include "client/ctl/session.h"
+
+namespace msitd::ctl {
+
+struct CompareFlags {
+  std::string golden;
+  std::string target;
+  SelectionFlags selection;
+  std::vector<std::string> rules;
+  std::string policy_file;
+  std::string tolerance;
+  bool detach = false;
+  std::string rows = "fail";
+  bool limit_is_given = false;
+  ListFlags list;
+};
+
+// Creates a comparison, waits for its end and prints it; exit code 1 if it does
+// not pass. An interrupt cancels the comparison.
+Outcome RunComparison(Session& session, const CompareFlags& flags);
+
+}  // namespace msitd::ctl

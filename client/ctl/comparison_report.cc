@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/comparison_report.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdio>
+#include <utility>
+
+#include "client/ctl/ranges.h"
+#include "client/ctl/text.h"
+#include "protos/base/tensor_key.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kColumns[] =
+    "row,token,rank,op,call?=call,io/index,dtype=golden.dtype|target.dtype,"
+    "shape=golden.shape|target.shape,verdict,cosine?=metrics.cosine,"
+    "max_abs?=metrics.max_abs,mean_abs?=metrics.mean_abs,"
+    "max_rel?=metrics.max_rel,mean_rel?=metrics.mean_rel,rmse?=metrics.rmse,"
+    "nl2?=metrics.nl2,kl?=metrics.kl,reason";
+
+std::string Colored(std::string_view text, const char* color, bool is_on) {
+  return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
+               : std::string(text);
+}
+
+std::string DivergenceLine(const v1::Comparison& comparison) {
+  if (!comparison.has_first_divergence()) return "none";
+  const v1::ComparisonRow& row = comparison.first_divergence();
+  std::string place(IoName(static_cast<Io>(row.io())));
+  if (!row.index().empty()) place += "/" + row.index();
+  if (row.call() != 0) place += fmt::format(", call {}", row.call());
+  return Printable(fmt::format("{} {}, rank {}, token {}, row {}: {}", row.op(),
+                               place, row.rank(), row.token(), row.row(),
+                               row.reason()));
+}
+
+v1::ListComparisonRowsRequest RowsRequest(
+    const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison);
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  return request;
+}
+
+// Rows that `verdicts` selects.
+int64_t RowCount(const v1::Comparison& comparison,
+                 const std::vector<v1::Verdict>& verdicts) {
+  const bool all = verdicts.empty();
+  int64_t count = all ? comparison.pass_count() + comparison.skipped_count() +
+                            comparison.fail_count() +
+                            comparison.unmatched_count()
+                      : 0;
+  for (const v1::Verdict verdict : verdicts) {
+    if (verdict == v1::PASS) count += comparison.pass_count();
+    if (verdict == v1::FAIL) count += comparison.fail_count();
+    if (verdict == v1::UNMATCHED) count += comparison.unmatched_count();
+    if (verdict == v1::SKIPPED) count += comparison.skipped_count();
+  }
+  return count;
+}
+
+// " --verdict fail,unmatched"; empty for all verdicts.
+std::string VerdictFlag(const std::vector<v1::Verdict>& verdicts) {
+  std::string out;
+  for (const v1::Verdict verdict : verdicts) {
+    out += out.empty() ? " --verdict " : ",";
+    for (const char c : v1::Verdict_Name(verdict)) {
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
+
+Outcome PrintTable(Session& session, const v1::Comparison& comparison,
+                   Seconds elapsed, const std::vector<v1::Verdict>* verdicts,
+                   const ListFlags& flags) {
+  session.out().Write(
+      VerdictHeader(comparison, elapsed, session.options().color));
+  const int64_t count =
+      verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
+  if (count == 0) return {};
+  session.out().Write("\n");
+  MSITCTL_RETURN_IF_FAILED(
+      PrintRows(session, comparison.name(), *verdicts, flags));
+  if (flags.limit != 0 && count > flags.limit) {
+    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    fmt::print(stderr,
+               "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
+               "all\n",
+               flags.limit, count, Printable(comparison.name()),
+               VerdictFlag(*verdicts));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool Passes(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE &&
+         comparison.fail_count() == 0 && comparison.unmatched_count() == 0 &&
+         comparison.pass_count() > 0;
+}
+
+std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
+                          bool color) {
+  const bool passes = Passes(comparison);
+  const int64_t row_count = RowCount(comparison, {});
+  std::string out = fmt::format("comparison        {}: golden {}, target {}\n",
+                                Printable(comparison.name()),
+                                Printable(comparison.golden_run()),
+                                Printable(comparison.target_run()));
+  out += fmt::format(
+      "verdict           {}{}\n",
+      Colored(passes ? "PASS" : "FAIL", passes ? "1;32" : "1;31", color),
+      row_count == 0 ? " (nothing was compared)" : "");
+  out += fmt::format(
+      "rows              {}: {} pass, {} fail, {} unmatched, {} skipped\n",
+      row_count, comparison.pass_count(), comparison.fail_count(),
+      comparison.unmatched_count(), comparison.skipped_count());
+  out += fmt::format("first divergence  {}\n", DivergenceLine(comparison));
+  out += fmt::format("read              {} in {}\n",
+                     HumanSize(comparison.read_bytes()),
+                     HumanDuration(elapsed.count()));
+  return out;
+}
+
+absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
+    const std::vector<std::string>& texts) {
+  std::vector<v1::Verdict> verdicts;
+  for (const std::string& word : SplitLists(texts)) {
+    if (word == "pass") {
+      verdicts.push_back(v1::PASS);
+    } else if (word == "fail") {
+      verdicts.push_back(v1::FAIL);
+    } else if (word == "unmatched") {
+      verdicts.push_back(v1::UNMATCHED);
+    } else if (word == "skipped") {
+      verdicts.push_back(v1::SKIPPED);
+    } else {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is not pass, fail, unmatched or skipped", word);
+    }
+  }
+  return verdicts;
+}
+
+ListLayout RowLayout(Session& session) {
+  ListLayout layout;
+  layout.response = v1::ListComparisonRowsResponse::descriptor();
+  layout.field = "rows";
+  layout.columns = kColumns;
+  layout.name = "golden.name,target.name";
+  if (session.options().format != Format::kCsv) return layout;
+  v1::Capabilities capabilities;
+  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetCapabilities(
+        &context, v1::GetCapabilitiesRequest(), &capabilities);
+  });
+  // Without an answer the metrics stay together in one column.
+  if (outcome.ok() && capabilities.metrics_size() > 0) {
+    layout.keys["metrics"].assign(capabilities.metrics().begin(),
+                                  capabilities.metrics().end());
+  }
+  return layout;
+}
+
+Outcome PrintRows(Session& session, const std::string& comparison,
+                  const std::vector<v1::Verdict>& verdicts,
+                  const ListFlags& flags) {
+  return PrintPages<v1::ListComparisonRowsResponse>(
+      session, RowLayout(session), flags, RowsRequest(comparison, verdicts),
+      [&session](auto... args) {
+        return session.comparisons().ListComparisonRows(args...);
+      });
+}
+
+Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
+                        Seconds elapsed,
+                        const std::vector<v1::Verdict>* verdicts,
+                        const ListFlags& flags) {
+  switch (session.options().format) {
+    case Format::kTable:
+      return PrintTable(session, comparison, elapsed, verdicts, flags);
+    case Format::kName:
+      session.out().Write(Printable(comparison.name()) + "\n");
+      return {};
+    case Format::kCsv:
+    case Format::kJson:
+      break;
+  }
+  ListLayout layout = RowLayout(session);
+  layout.response = v1::StreamComparisonRowsResponse::descriptor();
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer,
+      ListPrinter::Create(std::move(layout),
+                          session.print_options(flags.columns), session.out()));
+  if (verdicts != nullptr) {
+    v1::ListComparisonRowsResponse response;
+    MSITCTL_RETURN_IF_FAILED(ForEachRow(
+        session, RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
+        [&session](auto... args) {
+          return session.comparisons().ListComparisonRows(args...);
+        },
+        [&printer](const auto& row) { printer->Add(row); }, response));
+  }
+  v1::StreamComparisonRowsResponse rest;
+  *rest.mutable_comparison() = comparison;
+  printer->Finish(rest);
+  return {};
+}
+
+}  // namespace msitd::ctl

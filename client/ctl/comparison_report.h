@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/ctl/pages.h"
+#include "client/ctl/session.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::ctl {
+
+// How long a user waited for a comparison.
+using Seconds = std::chrono::duration<double>;
+
+// True if the comparison is over and proves that the target passes: nothing
+// fails, nothing is unmatched, and something passes.
+bool Passes(const v1::Comparison& comparison);
+
+// Returns the lines over the rows of a table: runs, verdict, counts, first
+// divergence. Printable; in colour if `color`.
+std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
+                          bool color);
+
+// "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
+absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
+    const std::vector<std::string>& texts);
+
+// How rows are shown. For CSV this asks the daemon which metrics it has.
+ListLayout RowLayout(Session& session);
+
+// Prints rows of `comparison` by themselves.
+Outcome PrintRows(Session& session, const std::string& comparison,
+                  const std::vector<v1::Verdict>& verdicts,
+                  const ListFlags& flags);
+
+// Prints the end of a comparison in the format of the session: a table has the
+// header and then rows, JSON both as one StreamComparisonRowsResponse, CSV the
+// rows, a name the name of the comparison. No rows if `verdicts` is null.
+Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
+                        Seconds elapsed,
+                        const std::vector<v1::Verdict>* verdicts,
+                        const ListFlags& flags);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/completion.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "client/ctl/command_line.h"
+
+namespace msitd::ctl {
+namespace {
+
+// A word that may come next, and what it is.
+struct Word {
+  std::string text;
+  std::string description;
+};
+
+std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// What may follow the command `app`: its commands, else its own flags and the
+// global ones.
+std::vector<Word> WordsAfter(const CLI::App& app, const CLI::App& root) {
+  std::vector<Word> words;
+  for (const CLI::App* sub : SubcommandsOf(app)) {
+    words.push_back({sub->get_name(), sub->get_description()});
+  }
+  const auto add_flags = [&words](const CLI::App& from) {
+    for (const CLI::Option* option : from.get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        words.push_back({"--" + name, option->get_description()});
+      }
+    }
+  };
+  if (&app != &root && words.empty()) add_flags(app);
+  add_flags(root);
+  return words;
+}
+
+// Calls `visit` with every command and its path: "", "/run", "/run/list".
+void ForEachCommand(
+    const CLI::App& app, const std::string& path,
+    const std::function<void(const CLI::App&, const std::string&)>& visit) {
+  visit(app, path);
+  for (const CLI::App* sub : SubcommandsOf(app)) {
+    ForEachCommand(*sub, path + "/" + sub->get_name(), visit);
+  }
+}
+
+std::string JoinPaths(const CLI::App& root, const char* separator) {
+  std::vector<std::string> paths;
+  ForEachCommand(root, "", [&](const CLI::App&, const std::string& path) {
+    if (!path.empty()) paths.push_back(path);
+  });
+  return fmt::format("{}", fmt::join(paths, separator));
+}
+
+// `text` inside single quotes; `quote` is how the shell writes one there.
+std::string Quoted(const std::string& text, const char* quote) {
+  return "'" + CLI::detail::find_and_replace(text, "'", quote) + "'";
+}
+
+}  // namespace
+
+std::string BashCompletion(const CLI::App& root) {
+  std::string cases;
+  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    std::string words;
+    for (const Word& word : WordsAfter(app, root)) words += word.text + " ";
+    cases += fmt::format("        \"{}\") words=\"{}\" ;;\n", path, words);
+  });
+  return fmt::format(
+      R"(# bash completion of msitctl
+_msitctl() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}"
+    local before="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local path="" word words=""
+    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        case "$path/$word" in
+            {}) path="$path/$word" ;;
+        esac
+    done
+    case "$path" in
+{}    esac
+    case "$before" in
+        -o|--output) words="table json csv name" ;;
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}}
+complete -o default -F _msitctl msitctl
+)",
+      JoinPaths(root, "|"), cases);
+}
+
+std::string ZshCompletion(const CLI::App& root) {
+  std::string cases;
+  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    cases += fmt::format("        (\"{}\") choices=(\n", path);
+    for (const Word& word : WordsAfter(app, root)) {
+      const std::string description =
+          CLI::detail::find_and_replace(word.description, ":", "\\:");
+      cases += fmt::format("            {}\n",
+                           Quoted(word.text + ":" + description, R"('\'')"));
+    }
+    cases += "        ) ;;\n";
+  });
+  return fmt::format(
+      R"(#compdef msitctl
+_msitctl() {{
+    local command_path="" word
+    local -a choices
+    for word in "${{(@)words[2,CURRENT-1]}}"; do
+        case "$command_path/$word" in
+            ({}) command_path="$command_path/$word" ;;
+        esac
+    done
+    case "$command_path" in
+{}    esac
+    case "$words[CURRENT-1]" in
+        (-o|--output) choices=(table json csv name) ;;
+    esac
+    _describe 'msitctl' choices || _files
+}}
+compdef _msitctl msitctl
+)",
+      JoinPaths(root, "|"), cases);
+}
+
+std::string FishCompletion(const CLI::App& root) {
+  std::string lines;
+  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    for (const Word& word : WordsAfter(app, root)) {
+      const bool is_flag = word.text.starts_with("--");
+      lines += fmt::format(
+          "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' {} {} -d "
+          "{}\n",
+          path, is_flag ? "-l" : "-f -a",
+          is_flag ? word.text.substr(2) : word.text,
+          Quoted(word.description, "\\'"));
+    }
+  });
+  return fmt::format(
+      R"(# fish completion of msitctl
+function __msitctl_path
+    set -l path x
+    for word in (commandline -opc)[2..-1]
+        switch "$path/$word"
+            case x{}
+                set path "$path/$word"
+        end
+    end
+    echo $path
+end
+{})",
+      JoinPaths(root, " x"), lines);
+}
+
+void AddCompletionCommand(CommandLine& line) {
+  CLI::App& noun =
+      line.AddNoun("completion", "Prints a completion script for a shell.");
+  CLI::App& root = line.app();
+  const auto add = [&](const char* shell, const char* example,
+                       std::string (*make)(const CLI::App&)) {
+    line.AddVerb(noun,
+                 {.name = shell,
+                  .summary = fmt::format("Prints the script for {}.", shell),
+                  .examples = example,
+                  .rpcs = ""},
+                 [&root, make](Session& session) -> Outcome {
+                   session.out().Write(make(root));
+                   return {};
+                 });
+  };
+  add("bash",
+      "msitctl completion bash > "
+      "/usr/share/bash-completion/completions/msitctl",
+      BashCompletion);
+  add("zsh",
+      "msitctl completion zsh > /usr/share/zsh/vendor-completions/_msitctl",
+      ZshCompletion);
+  add("fish",
+      "msitctl completion fish > "
+      "/usr/share/fish/vendor_completions.d/msitctl.fish",
+      FishCompletion);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/status_code_enum.h>
+
+#include <string>
+
+// What the process tells its caller. Scripts rely on these numbers.
+namespace msitd::ctl {
+
+inline constexpr int kExitOk = 0;
+// A comparison failed its policy, or compared nothing.
+inline constexpr int kExitPolicyFailed = 1;
+inline constexpr int kExitUsage = 2;
+// A local file, stdout or the terminal.
+inline constexpr int kExitLocal = 3;
+// The daemon answered gRPC code N: this plus N.
+inline constexpr int kExitDaemonBase = 64;
+inline constexpr int kExitInterrupted = 130;
+
+int ExitCodeOf(grpc::StatusCode code);
+
+// Returns the canonical name, such as "NOT_FOUND"; "UNKNOWN" for a number that
+// is no code.
+const char* CodeName(grpc::StatusCode code);
+
+// Returns all exit codes with their meaning, a line each.
+std::string ExitCodeHelp();
+
+}  // namespace msitd::ctl

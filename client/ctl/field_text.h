@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <string>
+
+#include "client/ctl/column.h"
+
+namespace msitd::ctl {
+
+// True for a message that is shown as one value: a timestamp or a duration.
+bool IsScalarMessage(const google::protobuf::Descriptor& type);
+
+// If `field` is a map, or a repeated message of a string and a scalar, returns
+// the field of the value; else null.
+const google::protobuf::FieldDescriptor* ValueOfKeyList(
+    const google::protobuf::FieldDescriptor& field);
+
+// Text of a field that is present, or repeated. Enum values are lower-case
+// words without the name of their type; an unspecified one is empty.
+std::string FieldText(const google::protobuf::Message& message,
+                      const google::protobuf::FieldDescriptor& field,
+                      CellStyle style);
+
+}  // namespace msitd::ctl

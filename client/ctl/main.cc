@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <grpc/support/log.h>
+
+#include <cstdlib>
+
+#include "client/ctl/command_line.h"
+
+int main(int argc, char** argv) {
+  // gRPC writes to stderr what a failed call says as well, unless asked to.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+    gpr_set_log_function([](gpr_log_func_args*) {});
+  }
+  return msitd::ctl::CommandLine().Run(argc, argv);
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Policies as users write them. Whether a predicate means anything is for the
+// daemon to say. Errors are INVALID_ARGUMENT.
+namespace msitd::ctl {
+
+// More rules are refused by the daemon.
+inline constexpr int kPolicyRulesMax = 1024;
+
+// A larger file is no policy.
+inline constexpr size_t kPolicyBytesMax = size_t{16} << 20;
+
+// "PATTERN: PREDICATE", cut at the last colon: names of ops have colons
+// (`aten::mm`), predicates have none.
+absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
+
+// Takes the proto JSON of msitd.v1.Policy if the first character that is not
+// blank is `{`; else a rule a line, empty lines and lines that begin with `#`
+// left out.
+absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text);
+
+// Reads a file, or stdin if `path` is "-". An error of the system has the code
+// of ErrnoStatus, an error of the content is INVALID_ARGUMENT with the line.
+absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path);
+
+}  // namespace msitd::ctl

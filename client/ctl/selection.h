@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "msitd/v1/filter.pb.h"
+
+namespace msitd::ctl {
+
+// The flags that select tensors of a run, as they were typed.
+struct SelectionFlags {
+  std::string ranks;
+  std::vector<std::string> devices;
+  std::string tokens;
+  std::vector<std::string> ops;
+  std::vector<std::string> ios;
+};
+
+// Binds --ranks, --devices, --tokens, --ops and --io. `flags` outlives `verb`.
+void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags);
+
+// Makes a repeatable option of text: one value each time, no list syntax of
+// CLI11, so that an op name in brackets stays whole.
+CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
+                      std::vector<std::string>& texts,
+                      const std::string& description);
+
+// INVALID_ARGUMENT names the flag that is wrong. Without flags the filter is
+// empty and takes all.
+absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags);
+
+}  // namespace msitd::ctl

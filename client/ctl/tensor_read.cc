@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/tensor_read.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "client/ctl/file_sink.h"
+#include "client/ctl/npy.h"
+#include "client/ctl/progress.h"
+#include "client/ctl/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Streams in a row that bring no byte before the reading is given up: with the
+// delays, about 6 seconds, in which a daemon restarts.
+constexpr int kFruitlessStreamsMax = 6;
+constexpr std::chrono::milliseconds kFirstDelay(100);
+
+class Reading {
+ public:
+  Reading(Session& session, const v1::Tensor& tensor, FileSink& sink)
+      : session_(session),
+        tensor_(tensor),
+        sink_(sink),
+        progress_(session.options().progress,
+                  session.options().terminal.stderr_width) {}
+
+  Outcome Run() {
+    int fruitless_count = 0;
+    while (true) {
+      const int64_t offset_before = offset_;
+      const grpc::Status status = ReadStream();
+      if (!sink_status_.ok()) return LocalError(Message(sink_status_));
+      if (status.ok()) return {};
+      fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+          fruitless_count == kFruitlessStreamsMax ||
+          session_.interrupts().WaitFor(kFirstDelay * (1 << fruitless_count))) {
+        return session_.OutcomeOf(status);
+      }
+    }
+  }
+
+ private:
+  // Reads from `offset_` on. OK once the last byte is written.
+  grpc::Status ReadStream() {
+    v1::ReadTensorRequest request;
+    request.set_name(tensor_.name());
+    request.set_offset_bytes(offset_);
+    grpc::ClientContext context;
+    context.set_deadline(session_.StreamDeadline());
+    const Interrupts::Hold hold(session_.interrupts(), &context);
+    const auto reader = session_.tensors().ReadTensor(&context, request);
+    v1::ReadTensorResponse response;
+    while (reader->Read(&response)) {
+      const grpc::Status status = Take(response);
+      if (!status.ok()) {
+        context.TryCancel();
+        reader->Finish();
+        return status;
+      }
+    }
+    const grpc::Status status = reader->Finish();
+    if (status.ok() && offset_ != tensor_.size_bytes()) {
+      return grpc::Status(
+          grpc::StatusCode::UNAVAILABLE,
+          fmt::format("the daemon ended the stream after {} of {} bytes",
+                      offset_, tensor_.size_bytes()));
+    }
+    return status;
+  }
+
+  grpc::Status Take(const v1::ReadTensorResponse& response) {
+    const auto size = static_cast<int64_t>(response.data().size());
+    if (response.offset_bytes() != offset_ ||
+        size > tensor_.size_bytes() - offset_) {
+      return grpc::Status(
+          grpc::StatusCode::INTERNAL,
+          fmt::format("the daemon sent {} bytes at {}; {} of {} were read",
+                      size, response.offset_bytes(), offset_,
+                      tensor_.size_bytes()));
+    }
+    sink_status_ = sink_.Write(response.data());
+    if (!sink_status_.ok()) return grpc::Status::CANCELLED;
+    offset_ += size;
+    progress_.Show(fmt::format("{} of {}", HumanSize(offset_),
+                               HumanSize(tensor_.size_bytes())));
+    return grpc::Status::OK;
+  }
+
+  Session& session_;
+  const v1::Tensor& tensor_;
+  FileSink& sink_;
+  Progress progress_;
+  int64_t offset_ = 0;
+  absl::Status sink_status_;
+};
+
+Outcome WriteNpyHeader(const v1::Tensor& tensor, FileSink& sink) {
+  const auto dtype = static_cast<DType>(tensor.dtype());
+  if (!IsValid(dtype)) {
+    return LocalError(
+        fmt::format("dtype {} is unknown to this msitctl; use --format raw",
+                    static_cast<int>(tensor.dtype())));
+  }
+  const NpyHeader header = MakeNpyHeader(
+      dtype,
+      std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end()));
+  if (!header.stored_as.empty()) {
+    fmt::print(stderr, "msitctl: note: .npy has no {}: stored as {}\n",
+               DTypeName(dtype), header.stored_as);
+  }
+  const absl::Status status = sink.Write(header.bytes);
+  return status.ok() ? Outcome() : LocalError(Message(status));
+}
+
+}  // namespace
+
+Outcome ReadTensor(Session& session, const ReadFlags& flags) {
+  const std::string format = !flags.format.empty()         ? flags.format
+                             : flags.out.ends_with(".npy") ? "npy"
+                                                           : "raw";
+  if (format != "raw" && format != "npy") {
+    return UsageError(
+        fmt::format("--format \"{}\" is not raw or npy", flags.format));
+  }
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const Interrupts::Hold hold(session.interrupts());
+  auto sink =
+      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  if (!sink.ok()) return LocalError(Message(sink.status()));
+  v1::GetTensorRequest request;
+  request.set_name(flags.name);
+  v1::Tensor tensor;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.tensors().GetTensor(&context, request, &tensor);
+  }));
+  if (format == "npy") {
+    MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(tensor, *sink));
+  }
+  MSITCTL_RETURN_IF_FAILED(Reading(session, tensor, *sink).Run());
+  const absl::Status committed = sink->Commit();
+  return committed.ok() ? Outcome() : LocalError(Message(committed));
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+// Text of others on a terminal.
+namespace msitd::ctl {
+
+// Returns `text` in which nothing can move the cursor, ring the bell, reorder
+// what is shown or end the line: control characters, invisible and
+// bidirectional format characters and bytes that are not UTF-8 are replaced by
+// escapes such as `\n`, `\x1b` and `\u{202e}`.
+std::string Printable(std::string_view text);
+
+// Returns how many terminal columns `printable`, a result of Printable, takes:
+// two for a wide East Asian character, none for a combining mark.
+size_t DisplayWidth(std::string_view printable);
+
+// Returns `printable` in at most `width` columns; what does not fit is cut out
+// of the middle, where an ellipsis stands: op names differ at both ends.
+std::string Shorten(std::string_view printable, size_t width);
+
+// Returns "512 B", "1.5 MiB", "20 GiB".
+std::string HumanSize(int64_t size_bytes);
+
+// Returns "0.25s", "42s", "3m07s", "2h00m05s", "3d01h".
+std::string HumanDuration(double seconds);
+
+// Returns `text` as one field of a CSV line, quoted if RFC 4180 asks for it.
+std::string CsvField(std::string_view text);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/completion.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "client/ctl/command_line.h"
+
+namespace msitd::ctl {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Sources the script in a bash and returns what it offers for `words`, of which
+// the last one is being typed.
+std::string Offered(const std::string& script, const std::string& words) {
+  std::string path =
+      (std::filesystem::temp_directory_path() / "msitctl-XXXXXX").string();
+  const int fd = mkstemp(path.data());
+  if (fd < 0) return "mkstemp failed";
+  std::ofstream(path) << script << "COMP_WORDS=(" << words << ")\n"
+                      << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                      << "_msitctl\necho \" ${COMPREPLY[*]} \"\n";
+  std::string out;
+  if (std::FILE* pipe = popen(("bash " + path + " 2>&1").c_str(), "r")) {
+    char buffer[4096];
+    while (std::fgets(buffer, sizeof(buffer), pipe) != nullptr) out += buffer;
+    pclose(pipe);
+  }
+  close(fd);
+  std::filesystem::remove(path);
+  return out;
+}
+
+TEST(CompletionTest, BashOffersNounsVerbsAndFlags) {
+  CommandLine line;
+  const std::string script = BashCompletion(line.app());
+  EXPECT_THAT(Offered(script, "msitctl \"\""), HasSubstr(" tensor "));
+  EXPECT_EQ(Offered(script, "msitctl run s"), " seal \n");
+  EXPECT_EQ(Offered(script, "msitctl --endpoint x:1 tensor fi"), " find \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor find --wh"), " --where \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor find --tim"), " --timeout \n");
+  EXPECT_EQ(Offered(script, "msitctl run list -o t"), " table \n");
+}
+
+TEST(CompletionTest, ZshAndFishHaveEveryVerb) {
+  CommandLine line;
+  const std::string zsh = ZshCompletion(line.app());
+  const std::string fish = FishCompletion(line.app());
+  for (const char* path : {"/run/list", "/tensor/read", "/compare/cancel",
+                           "/node/status", "/help"}) {
+    EXPECT_THAT(zsh, HasSubstr(path));
+    EXPECT_THAT(fish, HasSubstr(path));
+  }
+}
+
+TEST(CompletionTest, DescriptionsCannotEndTheirQuotes) {
+  CommandLine line;
+  EXPECT_THAT(FishCompletion(line.app()), Not(HasSubstr("such as 'layers")));
+  EXPECT_THAT(ZshCompletion(line.app()), Not(HasSubstr("such as 'layers")));
+}
+
+}  // namespace
+}  // namespace msitd::ctl

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "msitd/v1/comparison_service.grpc.pb.h"
+#include "msitd/v1/node_service.grpc.pb.h"
+#include "msitd/v1/run_service.grpc.pb.h"
+#include "msitd/v1/tensor_service.grpc.pb.h"
+#include "protos/status/mutex.h"
+
+namespace msitd::ctl {
+
+// A daemon without a store: it answers from what the test has put into it.
+//
+// Serves a unix socket in a folder of its own and a TCP port that the system
+// chooses. Thread-safe, but the data is set before a client is started.
+class FakeDaemon {
+ public:
+  struct Data {
+    std::vector<v1::Run> runs;
+    std::vector<v1::Tensor> tensors;
+    // Returned once the comparison is over.
+    v1::Comparison comparison;
+    std::vector<v1::ComparisonRow> rows;
+    std::string bytes;  // Of every tensor.
+
+    // Streams of ReadTensor that end with UNAVAILABLE after one piece.
+    int broken_stream_count = 0;
+    // Calls of GetComparison that still say RUNNING; below 0: until cancelled.
+    int polls_while_running = 0;
+    // ListRuns answers nothing until its client goes away.
+    bool list_runs_hangs = false;
+  };
+
+  FakeDaemon();
+  ~FakeDaemon();
+
+  std::string endpoint() const { return "unix:" + folder_ + "/sock"; }
+  std::string tcp_endpoint() const;
+
+  Data& data() { return data_; }
+
+  // The last requests.
+  v1::ListTensorsRequest list_tensors() const;
+  v1::SummarizeTensorsRequest summarize() const;
+  v1::Comparison created() const;
+  v1::Run created_run() const;
+  // All calls so far, by name.
+  std::vector<std::string> calls() const;
+
+  // Blocks until `call` has come once.
+  void WaitForCall(const std::string& call);
+
+ private:
+  class Runs;
+  class Tensors;
+  class Comparisons;
+  class Node;
+
+  void Record(const std::string& call);
+
+  std::string folder_;
+  int port_ = 0;
+  Data data_;
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<std::string> calls_ ABSL_GUARDED_BY(mu_);
+  v1::ListTensorsRequest list_tensors_ ABSL_GUARDED_BY(mu_);
+  v1::SummarizeTensorsRequest summarize_ ABSL_GUARDED_BY(mu_);
+  v1::Comparison created_ ABSL_GUARDED_BY(mu_);
+  v1::Run created_run_ ABSL_GUARDED_BY(mu_);
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  int poll_count_ ABSL_GUARDED_BY(mu_) = 0;
+
+  std::unique_ptr<Runs> runs_;
+  std::unique_ptr<Tensors> tensors_;
+  std::unique_ptr<Comparisons> comparisons_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace msitd::ctl

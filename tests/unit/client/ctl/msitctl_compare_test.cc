@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "tests/unit/client/ctl/msitctl_fixture.h"
+
+namespace msitd::ctl {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class CompareCommandsTest : public MsitctlTest {
+ protected:
+  CompareCommandsTest() {
+    v1::Comparison& comparison = daemon_.data().comparison;
+    comparison.set_name("c-000001");
+    comparison.set_golden_run("golden");
+    comparison.set_target_run("target");
+    comparison.set_state(v1::Comparison::DONE);
+    comparison.set_total_count(3);
+    comparison.set_read_bytes(3 << 20);
+    comparison.mutable_create_time()->set_seconds(1700000000);
+    comparison.mutable_end_time()->set_seconds(1700000042);
+  }
+
+  void AddRow(const std::string& op, v1::Verdict verdict,
+              const std::string& reason) {
+    auto& rows = daemon_.data().rows;
+    v1::Comparison& comparison = daemon_.data().comparison;
+    v1::ComparisonRow& row = rows.emplace_back();
+    row.set_row(static_cast<int64_t>(rows.size()) - 1);
+    row.set_op(op);
+    row.set_io(v1::IO_OUTPUT);
+    row.set_index("0");
+    row.set_verdict(verdict);
+    row.set_reason(reason);
+    row.mutable_golden()->set_name("runs/golden/" + op);
+    row.mutable_golden()->set_dtype(v1::D_TYPE_FLOAT32);
+    row.mutable_golden()->add_shape(2);
+    if (verdict == v1::UNMATCHED) {
+      comparison.set_unmatched_count(comparison.unmatched_count() + 1);
+      return;
+    }
+    *row.mutable_target() = row.golden();
+    row.mutable_target()->set_dtype(v1::D_TYPE_BFLOAT16);
+    v1::MetricValue& metric = *row.add_metrics();
+    metric.set_metric("cosine");
+    metric.set_value(0.12345678);
+    if (verdict == v1::PASS) {
+      comparison.set_pass_count(comparison.pass_count() + 1);
+    } else if (verdict == v1::FAIL) {
+      comparison.set_fail_count(comparison.fail_count() + 1);
+      if (!comparison.has_first_divergence()) {
+        *comparison.mutable_first_divergence() = row;
+      }
+    } else {
+      comparison.set_skipped_count(comparison.skipped_count() + 1);
+    }
+  }
+
+  void AddThreeRows() {
+    AddRow("embed", v1::PASS, "");
+    AddRow("layers.0", v1::FAIL, "cosine 0.12 < 0.999");
+    AddRow("head", v1::UNMATCHED, "target has no such tensor");
+  }
+};
+
+TEST_F(CompareCommandsTest, ADivergenceIsExitCode1AndShown) {
+  AddThreeRows();
+  daemon_.data().polls_while_running = 3;
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, IsEmpty());
+  // The time is the only part that is not the same each time.
+  EXPECT_EQ(
+      std::regex_replace(result.out, std::regex("MiB in [^\n]+"), "MiB in T"),
+      "comparison        c-000001: golden golden, target target\n"
+      "verdict           FAIL\n"
+      "rows              3: 1 pass, 1 fail, 1 unmatched, 0 skipped\n"
+      "first divergence  layers.0 output/0, rank 0, token 0, row 1: cosine "
+      "0.12 < 0.999\n"
+      "read              3 MiB in T\n"
+      "\n"
+      "row  token  rank  op        call  io/index  dtype             shape  "
+      "verdict      cosine  max_abs  mean_abs  max_rel  mean_rel  rmse  nl2  "
+      "kl  reason\n"
+      "  1      0     0  layers.0     0  output/0  float32/bfloat16  [2]    "
+      "fail       0.123457        -         -        -         -     -    -   "
+      "-  cosine 0.12 < 0.999\n"
+      "  2      0     0  head         0  output/0  float32/-         [2]/-  "
+      "unmatched         -        -         -        -         -     -    -   "
+      "-  target has no such tensor\n");
+}
+
+TEST_F(CompareCommandsTest, AllPassIs0) {
+  AddRow("embed", v1::PASS, "");
+  AddRow("tokens", v1::SKIPPED, "integers");
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("verdict           PASS\n"));
+  EXPECT_THAT(result.out, HasSubstr("first divergence  none\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("token")));
+}
+
+TEST_F(CompareCommandsTest, UnmatchedAloneFails) {
+  AddRow("embed", v1::PASS, "");
+  AddRow("head", v1::UNMATCHED, "");
+  EXPECT_EQ(Run({"compare", "run", "golden", "target"}).exit_code, 1);
+}
+
+TEST_F(CompareCommandsTest, ComparingNothingProvesNothing) {
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("FAIL (nothing was compared)"));
+}
+
+TEST_F(CompareCommandsTest, RowsAndLimitsAreWhatWasAskedFor) {
+  AddThreeRows();
+  for (int i = 0; i < 40; ++i) AddRow("x", v1::FAIL, "");
+  const ChildResult by_default = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(std::count(by_default.out.begin(), by_default.out.end(), '\n'),
+            5 + 1 + 1 + 20);
+  EXPECT_THAT(by_default.err,
+              HasSubstr("20 of 42 rows; msitctl compare rows c-000001 "
+                        "--verdict fail,unmatched prints all"));
+  const ChildResult all = Run(
+      {"compare", "run", "golden", "target", "--rows", "all", "--limit", "0"});
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 5 + 1 + 1 + 43);
+  const ChildResult none =
+      Run({"compare", "run", "golden", "target", "--rows", "none"});
+  EXPECT_EQ(std::count(none.out.begin(), none.out.end(), '\n'), 5);
+  EXPECT_EQ(none.exit_code, 1);
+}
+
+TEST_F(CompareCommandsTest, JsonHasRowsAndComparison) {
+  AddThreeRows();
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target", "-o", "json"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, StartsWith("{\"rows\": [\n{\"row\":\"1\""));
+  EXPECT_THAT(result.out, HasSubstr("\"comparison\":{\"name\":\"c-000001\""));
+  EXPECT_THAT(result.out, HasSubstr("\"fail_count\":\"1\""));
+  EXPECT_THAT(result.out, HasSubstr("\"verdict\":\"FAIL\""));
+}
+
+TEST_F(CompareCommandsTest, CsvHasAColumnForEachMetricOfTheDaemon) {
+  AddThreeRows();
+  const ChildResult result = Run({"compare", "rows", "c-000001", "-o", "csv"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out.substr(0, result.out.find('\n')),
+              HasSubstr(",metrics.cosine,metrics.max_abs,metrics.sqnr_db"));
+  EXPECT_THAT(result.out, HasSubstr(",0.12345678,,\n"));
+}
+
+TEST_F(CompareCommandsTest, RowsAreChosenByVerdict) {
+  AddThreeRows();
+  EXPECT_EQ(Run({"compare", "rows", "c-000001", "--verdict", "pass,unmatched",
+                 "--columns", "row,verdict,metrics.cosine,dtype"})
+                .out,
+            "row  verdict    metrics.cosine  dtype\n"
+            "  0  pass             0.123457  float32/bfloat16\n"
+            "  2  unmatched               -  float32/-\n");
+  EXPECT_EQ(
+      Run({"compare", "rows", "c-000001", "--verdict", "fail", "-o", "name"})
+          .out,
+      "runs/golden/layers.0\n");
+}
+
+TEST_F(CompareCommandsTest, RulesThenFileThenTolerance) {
+  AddRow("embed", v1::PASS, "");
+  std::string pattern =
+      (std::filesystem::temp_directory_path() / "msitctl-XXXXXX").string();
+  const std::filesystem::path folder = mkdtemp(pattern.data());
+  std::ofstream(folder / "policy") << "# from the file\nb: rmse <= 1\n";
+  const ChildResult result =
+      Run({"compare", "run", "--target", "target", "--golden", "golden",
+           "--rule", "aten::a: kl <= 1", "--policy", folder / "policy", "--tol",
+           "cosine >= 0.9", "--ops", "x*", "--ranks", "1"});
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const v1::Comparison created = daemon_.created();
+  EXPECT_EQ(created.golden_run(), "golden");
+  EXPECT_EQ(created.target_run(), "target");
+  ASSERT_EQ(created.policy().rules_size(), 3);
+  EXPECT_EQ(created.policy().rules(0).op_pattern(), "aten::a");
+  EXPECT_EQ(created.policy().rules(1).predicate(), "rmse <= 1");
+  EXPECT_EQ(created.policy().rules(2).op_pattern(), "*");
+  EXPECT_EQ(created.filter().op_patterns(0), "x*");
+  EXPECT_EQ(created.filter().ranks(0), 1);
+}
+
+TEST_F(CompareCommandsTest, WithoutFlagsFilterAndPolicyAreAbsent) {
+  AddRow("embed", v1::PASS, "");
+  Run({"compare", "run", "golden", "target"});
+  EXPECT_FALSE(daemon_.created().has_policy());
+  EXPECT_FALSE(daemon_.created().has_filter());
+}
+
+TEST_F(CompareCommandsTest, APolicyThatIsNotThereIs3AndABadOneIs2) {
+  EXPECT_EQ(
+      Run({"compare", "run", "a", "b", "--policy", "/nonexistent"}).exit_code,
+      3);
+  const ChildResult bad = Run({"compare", "run", "a", "b", "--policy", "-"},
+                              {.input = "fine: kl <= 1\nbad\n"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("line 2"));
+}
+
+TEST_F(CompareCommandsTest, AnInterruptCancelsTheComparison) {
+  daemon_.data().polls_while_running = -1;
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target"}, {.meanwhile = [&](pid_t pid) {
+            daemon_.WaitForCall("GetComparison");
+            kill(pid, SIGINT);
+          }});
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.err, "msitctl: interrupted; c-000001 is cancelled\n");
+  EXPECT_THAT(daemon_.calls(), Contains("CancelComparison"));
+}
+
+TEST_F(CompareCommandsTest, DetachDoesNotWait) {
+  daemon_.data().polls_while_running = -1;
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target", "--detach", "-o", "name"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "c-000001\n");
+  EXPECT_THAT(daemon_.calls(), Not(Contains("GetComparison")));
+}
+
+TEST_F(CompareCommandsTest, ATimeoutLeavesTheComparisonAlone) {
+  daemon_.data().polls_while_running = -1;
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target", "--timeout", "300ms"});
+  EXPECT_EQ(result.exit_code, 68);
+  EXPECT_THAT(daemon_.calls(), Not(Contains("CancelComparison")));
+}
+
+TEST_F(CompareCommandsTest, AFailedComparisonIs77WithItsError) {
+  daemon_.data().comparison.set_state(v1::Comparison::FAILED);
+  daemon_.data().comparison.set_error("segment 3 is gone");
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 77);
+  EXPECT_THAT(result.err, HasSubstr("c-000001 failed: segment 3 is gone"));
+}
+
+TEST_F(CompareCommandsTest, ARunThatIsNotThereIs69) {
+  const ChildResult result = Run({"compare", "run", "nope", "target"});
+  EXPECT_EQ(result.exit_code, 69);
+  EXPECT_EQ(result.err,
+            "msitctl: NOT_FOUND (RUN_NOT_FOUND): no run \"nope\"\n");
+}
+
+TEST_F(CompareCommandsTest, ProgressIsOnATerminalOnlyAndGoneInTheEnd) {
+  AddThreeRows();
+  daemon_.data().polls_while_running = 12;
+  const std::vector<std::string> arguments = {"compare", "run", "golden",
+                                              "target"};
+  const ChildResult shown = Run(arguments, {.stderr_is_terminal = true});
+  EXPECT_THAT(shown.err, HasSubstr("c-000001: 3/3 rows, 1 fail"));
+  EXPECT_TRUE(shown.err.ends_with("\r\x1b[K"));
+  EXPECT_THAT(shown.out, Not(HasSubstr("\r")));
+  EXPECT_THAT(Run(arguments).err, IsEmpty());
+  const ChildResult forbidden =
+      Run({"compare", "run", "golden", "target", "--no-progress"},
+          {.stderr_is_terminal = true});
+  EXPECT_THAT(forbidden.err, IsEmpty());
+}
+
+TEST_F(CompareCommandsTest, ListGetCancelDelete) {
+  AddThreeRows();
+  EXPECT_EQ(Run({"compare", "list", "-o", "name"}).out, "c-000001\n");
+  EXPECT_THAT(Run({"compare", "get", "c-000001"}).out,
+              HasSubstr("first_divergence.op"));
+  EXPECT_EQ(Run({"compare", "get", "c-9"}).exit_code, 69);
+  EXPECT_EQ(Run({"compare", "delete", "c-000001"}).exit_code, 2);
+  EXPECT_EQ(Run({"compare", "delete", "c-000001", "--yes", "-o", "json"}).out,
+            "{}\n");
+  EXPECT_THAT(Run({"compare", "cancel", "c-000001"}).out,
+              HasSubstr("cancelled"));
+}
+
+TEST_F(CompareCommandsTest, OnANarrowTerminalMetricsMakeRoom) {
+  AddThreeRows();
+  const ChildResult result = Run({"compare", "rows", "c-000001", "--no-color"},
+                                 {.stdout_is_terminal = true, .columns = 110});
+  EXPECT_THAT(result.err, HasSubstr("no room for"));
+  EXPECT_THAT(result.err, HasSubstr("kl"));
+  EXPECT_THAT(result.out, HasSubstr("verdict"));
+  EXPECT_THAT(result.out, HasSubstr("reason"));
+  EXPECT_THAT(result.out, Not(HasSubstr("rmse")));
+}
+
+}  // namespace
+}  // namespace msitd::ctl
