@@ -1,0 +1,129 @@
+"""Writes chunks, independently of the C++ code, from docs/format/chunk.md."""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MAGIC = 0x4354534D
+PART = 4 << 20
+PAGE = 4096
+LINE = 64
+
+HEADER = struct.Struct("<IHHIIQIIQQqiI64x")
+DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQQ128x")
+assert HEADER.size == 128
+assert DESCRIPTOR.size == 224
+
+INPUT, OUTPUT, WEIGHT = 1, 2, 3
+INT64, FLOAT32, FLOAT64 = 5, 12, 13
+ELEMENT_BYTES = {5: 8, 12: 4, 13: 8}
+
+
+@dataclass
+class Record:
+    """One tensor, or one part of a large one."""
+
+    op: str | bytes
+    data: bytes
+    shape: Sequence[int]
+    dtype: int = FLOAT32
+    token: int = 0
+    call: int = 0
+    io: int = OUTPUT
+    index: str | bytes = "0"
+    device: str | bytes = "cpu:0"
+    sequence: int = 0
+    part_offset: int = 0
+    tensor_bytes: int | None = None
+    flags: int = 0
+
+
+@dataclass
+class Chunk:
+    """A chunk to be written; fields that a test spoils are plain attributes."""
+
+    run: str | bytes
+    records: list[Record]
+    rank: int = 0
+    stream_id: int | None = None
+    sequence: int = 0
+    magic: int = MAGIC
+    version: int = 1
+    flags: int = 0
+    record_count: int | None = None
+    payload_bytes: int | None = None
+    cut_bytes: int = 0
+    tail: bytes = field(default=b"", repr=False)
+
+    def pack(self) -> bytes:
+        """Returns the bytes of the chunk."""
+        table_end = HEADER.size + DESCRIPTOR.size * len(self.records)
+        text = bytearray()
+
+        def put(value: str | bytes) -> tuple[int, int]:
+            raw = value.encode() if isinstance(value, str) else value
+            at = table_end + len(text)
+            text.extend(raw)
+            return at, len(raw)
+
+        run = put(self.run)
+        payload = bytearray()
+        table = bytearray()
+        for r in self.records:
+            op, index, device = put(r.op), put(r.index), put(r.device)
+            text.extend(b"\0" * (-len(text) % 8))
+            dims_at = table_end + len(text)
+            text.extend(struct.pack(f"<{len(r.shape)}q", *r.shape))
+            payload.extend(b"\0" * (-len(payload) % LINE))
+            table += DESCRIPTOR.pack(
+                r.sequence,
+                r.token,
+                *op,
+                *index,
+                *device,
+                r.call,
+                r.io,
+                r.dtype,
+                len(r.shape),
+                r.flags,
+                dims_at,
+                0,
+                len(payload),
+                len(r.data),
+                len(r.data) if r.tensor_bytes is None else r.tensor_bytes,
+                r.part_offset,
+                0,
+            )
+            payload.extend(r.data)
+        header = HEADER.pack(
+            self.magic,
+            self.version,
+            0,
+            table_end + len(text),
+            len(self.records) if self.record_count is None else self.record_count,
+            len(payload) if self.payload_bytes is None else self.payload_bytes,
+            *run,
+            stream_id_of(self.run, self.rank)
+            if self.stream_id is None
+            else self.stream_id,
+            self.sequence,
+            1_700_000_000_000_000_000,
+            self.rank,
+            self.flags,
+        )
+        head = header + bytes(table) + bytes(text)
+        out = head + b"\0" * (-len(head) % PAGE)
+        out += bytes(payload) + b"\0" * (-len(payload) % PAGE)
+        return out[: len(out) - self.cut_bytes] + self.tail
+
+
+def stream_id_of(run: str | bytes, rank: int) -> int:
+    """Returns a stream id for tests that do not care: one per rank of a run."""
+    raw = run.encode() if isinstance(run, str) else run
+    return (zlib.crc32(raw) << 24) + rank % (1 << 20) + 1
+
+
+def float32(*values: float) -> bytes:
+    """Returns the bytes of a float32 tensor."""
+    return struct.pack(f"<{len(values)}f", *values)

@@ -1,0 +1,127 @@
+"""Starts, stops and kills the real daemon, and runs the real CLI against it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN_DIR = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin"))
+
+START_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 40
+
+
+class Daemon:
+    """One private msitd: its data outlives its processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        # Paths of Unix sockets are short; those of pytest are not.
+        self.socket_dir = Path(tempfile.mkdtemp(prefix="msitd-"))
+        self.process: subprocess.Popen[bytes] | None = None
+        self._channels: list[grpc.Channel] = []
+
+    def start(self, *flags: str) -> None:
+        """Starts the daemon and waits until it serves."""
+        assert self.process is None
+        endpoint_file = self.socket_dir / "endpoint"
+        endpoint_file.unlink(missing_ok=True)
+        self.process = self.spawn(*flags)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not (endpoint_file.exists() and endpoint_file.read_text().strip()):
+            assert self.process.poll() is None, self.log()
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.01)
+
+    def spawn(self, *flags: str) -> "subprocess.Popen[bytes]":
+        """Starts a daemon on this folder without waiting for anything."""
+        with open(self.folder / "msitd.log", "ab") as log:
+            return subprocess.Popen(
+                [
+                    BIN_DIR / "msitd",
+                    "--data-dir",
+                    self.data_dir,
+                    "--socket-dir",
+                    self.socket_dir,
+                    "--listen",
+                    "127.0.0.1:0",
+                    *flags,
+                ],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def stop(self) -> int:
+        """Stops the daemon with SIGTERM and returns its exit status."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kills the daemon: it runs no code of its own any more."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        for channel in self._channels:
+            channel.close()
+        self._channels.clear()
+        self.process.send_signal(number)
+        try:
+            return self.process.wait(STOP_TIMEOUT_S)
+        finally:
+            self.process.kill()
+            self.process = None
+
+    def clean(self) -> None:
+        """Ends the process, if any, and removes what only this class knows."""
+        if self.process is not None:
+            self.kill()
+        shutil.rmtree(self.socket_dir, ignore_errors=True)
+
+    @property
+    def endpoint(self) -> str:
+        """host:port of this start."""
+        lines = (self.socket_dir / "endpoint").read_text().split()
+        return next(line for line in lines if not line.startswith("unix:"))
+
+    def log(self) -> str:
+        """Everything that the daemon printed."""
+        return (self.folder / "msitd.log").read_text()
+
+    def channel(self) -> grpc.Channel:
+        """Returns a channel that ends with this process of the daemon."""
+        channel = grpc.insecure_channel(
+            self.endpoint, options=[("grpc.max_receive_message_length", -1)]
+        )
+        self._channels.append(channel)
+        return channel
+
+    def ctl(
+        self, *args: str, expect: int | None = 0, binary: bool = False
+    ) -> "subprocess.CompletedProcess[Any]":
+        """Runs msitctl; checks its exit code unless `expect` is None."""
+        result = subprocess.run(
+            [BIN_DIR / "msitctl", *args],
+            env={**os.environ, "MSITCTL_ENDPOINT": self.endpoint},
+            capture_output=True,
+            text=not binary,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        if expect is not None:
+            assert result.returncode == expect, (args, result.stdout, result.stderr)
+        return result
+
+    def ctl_json(self, *args: str, expect: int = 0) -> dict[str, Any]:
+        """Runs msitctl -o json and returns what it printed."""
+        return json.loads(self.ctl("-o", "json", *args, expect=expect).stdout)

@@ -1,0 +1,70 @@
+"""Documents: links resolve, module folders have a README, examples are real."""
+
+import re
+from pathlib import PurePosixPath
+
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+_FENCE = re.compile(r"```.*?```", re.DOTALL)
+_HEX_LINE = re.compile(
+    r"^([0-9a-f]{8})((?: [0-9a-f]{2}){1,16})(?:\s{2,}.*)?$", re.MULTILINE
+)
+
+
+def anchors(text: str) -> set[str]:
+    """Returns the anchors that the headings of a Markdown text make."""
+    out = set()
+    for heading in _HEADING.findall(_FENCE.sub("", text)):
+        plain = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
+        out.add(plain.strip().replace(" ", "-"))
+    return out
+
+
+def check_links(file: str, text: str, files: dict[str, str | None]) -> list[str]:
+    """Returns links of a Markdown text that lead nowhere.
+
+    `files` has every file of the project and, for Markdown, its text.
+    """
+    findings = []
+    for target in _LINK.findall(_FENCE.sub("", text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        resolved = _resolve(file, path) if path else file
+        is_folder = any(f.startswith(resolved.rstrip("/") + "/") for f in files)
+        if resolved not in files and not is_folder:
+            findings.append(f"{file}: {target} leads nowhere")
+        elif anchor and anchor not in anchors(files.get(resolved) or ""):
+            findings.append(f"{file}: {target} has no such heading")
+    return findings
+
+
+def _resolve(file: str, path: str) -> str:
+    parts: list[str] = []
+    for part in (PurePosixPath(file).parent / path).parts:
+        if part == "..":
+            parts = parts[:-1]
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def hex_example(text: str) -> dict[int, int]:
+    """Returns offset -> byte of all `xxd -g1` style lines of a Markdown text."""
+    out: dict[int, int] = {}
+    for offset, row in _HEX_LINE.findall(text):
+        for i, byte in enumerate(bytes.fromhex(row)):
+            out[int(offset, 16) + i] = byte
+    return out
+
+
+def modules_without_readme(files: list[str], modules: list[str]) -> list[str]:
+    """Returns the modules that have sources but no README.md."""
+    return [
+        m
+        for m in modules
+        if any(
+            f.startswith(m + "/") and f.endswith((".cc", ".h", ".py")) for f in files
+        )
+        and f"{m}/README.md" not in files
+    ]

@@ -1,0 +1,242 @@
+"""Who may include whom.
+
+A module is a folder. MODULES names, for each one, the modules of ours and the
+libraries of others that its files may include; what is not named is refused.
+Layers are ordered: protos < storage < daemon, and protos < client. client and
+daemon never include each other, and nothing includes tests.
+"""
+
+import re
+from dataclasses import dataclass
+
+PROTOS = ("protos/base", "protos/status", "protos/chunk")
+
+# What the rest of the program sees of the storage layer.
+STORAGE_FACE = ("storage/chunk_store.h", "storage/types.h", "storage/env/env.h")
+
+# What the modules of the storage layer share.
+STORAGE_SHARED = ("storage/types.h", "storage/logger.h")
+
+# Logging, for all of the daemon.
+LOG = "daemon/config/log.h"
+
+# What producers see of the chunk format. The rest of protos/chunk needs Abseil.
+CHUNK_PRODUCER = ("protos/chunk/chunk_builder.h", "protos/chunk/chunk_format.h")
+
+COMMON = ("absl", "fmt", "spdlog")
+RPC = ("grpc", "protobuf", "stubs")
+
+
+@dataclass(frozen=True)
+class Module:
+    """Includes that one module is allowed."""
+
+    ours: tuple[str, ...] = ()  # Folders (all their headers) or single headers.
+    libraries: tuple[str, ...] = ()  # Keys of LIBRARIES.
+
+
+MODULES: dict[str, Module] = {
+    "protos/base": Module(),
+    "protos/status": Module(("protos/base",), COMMON),
+    "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
+    "storage": Module(
+        (*PROTOS, "storage/env", "storage/segment", "storage/index"), COMMON
+    ),
+    "storage/env": Module(PROTOS, COMMON),
+    "storage/segment": Module(
+        (*PROTOS, "storage/env", *STORAGE_SHARED), (*COMMON, "xxhash")
+    ),
+    "storage/index": Module(
+        (*PROTOS, *STORAGE_FACE, "storage/env", "storage/segment", *STORAGE_SHARED),
+        (*COMMON, "rocksdb"),
+    ),
+    "storage/inspect": Module(
+        (*PROTOS, "storage", "storage/env", "storage/segment", "storage/index"),
+        (*COMMON, "rocksdb", "cli11", "json"),
+    ),
+    "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
+    "daemon/compute": Module(PROTOS, ("highway", "xxhash", *COMMON)),
+    "daemon/ingest": Module((*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"), COMMON),
+    "daemon/query": Module(
+        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute", "daemon/compare"),
+        (*COMMON, "re2", "xxhash"),
+    ),
+    # Comparisons and their rows are stored as the messages they are sent as.
+    "daemon/compare": Module(
+        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"),
+        (*COMMON, "re2", "protobuf", "stubs"),
+    ),
+    "daemon/service": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            LOG,
+            "daemon/compute",
+            "daemon/ingest",
+            "daemon/query",
+            "daemon/compare",
+        ),
+        (*COMMON, *RPC),
+    ),
+    "daemon/server": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "daemon/config",
+            "daemon/compute",
+            "daemon/ingest",
+            "daemon/query",
+            "daemon/compare",
+            "daemon/service",
+        ),
+        (*COMMON, *RPC, "systemd"),
+    ),
+    "daemon": Module((*PROTOS, "daemon/config", "daemon/server"), COMMON),
+    "client/include": Module(),
+    "client/core": Module(("protos/base", *CHUNK_PRODUCER, "client/include")),
+    "client/capi": Module(
+        (
+            "protos/base",
+            "client/core",
+            "client/include",
+            # How libmsit finds the transport library at run time: plain C.
+            "client/grpc/grpc_transport_abi.h",
+        )
+    ),
+    "client/grpc": Module(
+        ("protos/base", *CHUNK_PRODUCER, "client/core", "client/include"),
+        (*RPC, "absl"),
+    ),
+    "client/python": Module(("client/include",), ("nanobind", "python")),
+    "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json")),
+}
+
+# Files that keep to less than their module does: they travel in libmsit, which
+# shows no library of others.
+NARROWER: dict[str, Module] = {
+    "protos/chunk/chunk_builder.h": Module(("protos/base", CHUNK_PRODUCER[1])),
+    "protos/chunk/chunk_builder.cc": Module(("protos/base", *CHUNK_PRODUCER)),
+    "protos/chunk/chunk_format.h": Module(("protos/base",)),
+}
+
+LIBRARIES: dict[str, re.Pattern[str]] = {
+    "absl": re.compile(r"absl/"),
+    "fmt": re.compile(r"fmt/"),
+    "spdlog": re.compile(r"spdlog/"),
+    "grpc": re.compile(r"grpc(pp)?/"),
+    "protobuf": re.compile(r"google/protobuf/"),
+    "stubs": re.compile(r"(msitd/v1|google/rpc)/\w+(\.grpc)?\.pb\.h$"),
+    "rocksdb": re.compile(r"rocksdb/"),
+    "highway": re.compile(r"hwy/"),
+    "xxhash": re.compile(r"xxhash\.h$"),
+    "re2": re.compile(r"re2/"),
+    "cli11": re.compile(r"CLI/"),
+    "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),
+    "json": re.compile(r"nlohmann/"),
+    "systemd": re.compile(r"systemd/"),
+    "nanobind": re.compile(r"nanobind/"),
+    "python": re.compile(r"Python\.h$"),
+}
+
+# The C++ standard library, and the C library with the system's own headers.
+STANDARD = re.compile(
+    r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
+    r"|(assert|dirent|dlfcn|endian|errno|execinfo|fcntl|inttypes|limits|locale|math"
+    r"|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool|stddef|stdint"
+    r"|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
+)
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+_OURS = ("protos/", "storage/", "daemon/", "client/", "tests/", "deploy/", "docs/")
+
+
+def module_of(file: str) -> str | None:
+    """Returns the module that `file` belongs to."""
+    folder = file.rpartition("/")[0]
+    if folder in MODULES:
+        return folder
+    # Sub-folders belong to their module, but not to a whole layer.
+    while "/" in folder:
+        if folder in MODULES:
+            return folder
+        folder = folder.rpartition("/")[0]
+    return None
+
+
+def includes_of(text: str) -> list[tuple[int, str]]:
+    """Returns the included paths of a C++ source with their line numbers."""
+    out = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _INCLUDE.match(line)
+        if match:
+            out.append((number, match[1]))
+    return out
+
+
+def check(file: str, text: str) -> list[str]:
+    """Returns what is wrong with the includes of `file`."""
+    module = module_of(file)
+    if module is None:
+        return [f"{file}: belongs to no module of tests/tidy/check_layers.py"]
+    rule = NARROWER.get(file, MODULES[module])
+    findings = []
+    for line, path in includes_of(text):
+        why = _refuse(module, rule, path)
+        if why:
+            findings.append(f"{file}:{line}: {path}: {why}")
+    return findings
+
+
+def _refuse(module: str, rule: Module, path: str) -> str | None:
+    if path.startswith(_OURS):
+        if path.startswith("client/include/"):
+            target = "client/include"
+        else:
+            target = module_of(path)
+        if target == module and rule == MODULES[module]:
+            return None
+        if path in rule.ours or target in rule.ours:
+            return None
+        return f"{module} may not include {target or 'that'}"
+    sees_msit = module == "client/include" or "client/include" in rule.ours
+    if sees_msit and re.match(r"(msit/)?msit\.hp?p?$", path):
+        return None
+    for name, pattern in LIBRARIES.items():
+        if pattern.match(path):
+            if name in rule.libraries:
+                return None
+            return f"{module} may not use {name}"
+    if STANDARD.match(path):
+        return None
+    return "is neither rooted at the repository nor a known library"
+
+
+def circle() -> list[str]:
+    """Returns modules that include each other in a circle; empty if none do."""
+    edges = {
+        name: {o for o in rule.ours if o in MODULES} - {name}
+        for name, rule in MODULES.items()
+    }
+    state: dict[str, str] = {}
+    path: list[str] = []
+
+    def visit(name: str) -> list[str]:
+        if state.get(name) == "done":
+            return []
+        if state.get(name) == "open":
+            return [*path[path.index(name) :], name]
+        state[name] = "open"
+        path.append(name)
+        for target in sorted(edges.get(name, ())):
+            found = visit(target)
+            if found:
+                return found
+        path.pop()
+        state[name] = "done"
+        return []
+
+    for name in MODULES:
+        found = visit(name)
+        if found:
+            return found
+    return []

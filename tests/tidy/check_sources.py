@@ -1,0 +1,97 @@
+"""What every C++ source keeps to."""
+
+import re
+
+SOURCE_LINES_MAX = 600
+TEST_LINES_MAX = 800
+FUNCTION_LINES_MAX = 70
+
+SPDX = "// SPDX-License-Identifier: Apache-2.0"
+BANNED_STEMS = ("utils", "util", "helpers", "helper", "misc", "common")
+
+_LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+_USING_NAMESPACE = re.compile(r"^\s*using\s+namespace\b")
+_BANNER = re.compile(r"^\s*//\s*([-=*/#~])\1{4,}")
+
+
+def check(file: str, text: str) -> list[str]:
+    """Returns what is wrong with one C or C++ source."""
+    lines = text.splitlines()
+    findings = [f"{file}: {what}" for what in _of_whole(file, text, lines)]
+    for number, line in enumerate(lines, 1):
+        for what in _of_line(line):
+            findings.append(f"{file}:{number}: {what}")
+    for number, length in long_functions(lines):
+        findings.append(
+            f"{file}:{number}: function of {length} lines, {FUNCTION_LINES_MAX} may be"
+        )
+    return findings
+
+
+def _of_whole(file: str, text: str, lines: list[str]) -> list[str]:
+    findings = []
+    limit = TEST_LINES_MAX if file.startswith("tests/") else SOURCE_LINES_MAX
+    if len(lines) > limit:
+        findings.append(f"{len(lines)} lines, {limit} may be")
+    first = lines[0] if lines else ""
+    if first not in (SPDX, f"/* {SPDX[3:]} */"):
+        findings.append("the first line is not the SPDX line")
+    if file.endswith("-inl.h"):
+        # Included once for each target of Highway, or once for each source.
+        if "HWY_TARGET_TOGGLE" not in text and "#pragma once" not in lines:
+            findings.append("has neither the guard of Highway nor #pragma once")
+    elif file.endswith((".h", ".hpp")) and "#pragma once" not in lines:
+        findings.append("#pragma once is missing")
+    # What people type comes in any script, and tests are full of it.
+    if not text.isascii() and not file.startswith("tests/"):
+        findings.append("has bytes that are not ASCII")
+    if not text.endswith("\n"):
+        findings.append("does not end with a new line")
+    stem = file.rsplit("/", 1)[-1].split(".")[0]
+    if set(stem.split("_")) & set(BANNED_STEMS):
+        findings.append("is named after no thing")
+    return findings
+
+
+def _of_line(line: str) -> list[str]:
+    findings = []
+    if _LEFTOVER.search(line):
+        findings.append("a left-over marker")
+    if _USING_NAMESPACE.match(line):
+        findings.append("using namespace")
+    if _BANNER.match(line):
+        findings.append("a banner line")
+    if line != line.rstrip():
+        findings.append("blanks at the end")
+    return findings
+
+
+def long_functions(lines: list[str]) -> list[tuple[int, int]]:
+    """Returns (first line, lines) of functions that are too long.
+
+    Relies on clang-format: a function at namespace scope begins in column 0 and
+    ends with a brace there; one in a class does so in column 2.
+    """
+    found = []
+    for indent in ("", "  "):
+        start = None
+        for number, line in enumerate(lines, 1):
+            if start is None:
+                if _opens_function(line, indent):
+                    start = number
+            elif line.startswith(indent + "}"):
+                if number - start - 1 > FUNCTION_LINES_MAX:
+                    found.append((start, number - start - 1))
+                start = None
+    return found
+
+
+def _opens_function(line: str, indent: str) -> bool:
+    body = line[len(indent) :]
+    if not line.startswith(indent) or not body or body[0] in " \t}#/":
+        return False
+    if re.match(
+        r"(namespace|class|struct|enum|union|extern|if|for|while|switch)\b", body
+    ):
+        return False
+    return body.endswith("{") and ("(" in body or ")" in body) and "= {" not in body

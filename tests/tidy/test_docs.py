@@ -1,0 +1,90 @@
+"""Documents are true as far as a program can tell."""
+
+import re
+
+import check_docs
+import check_layers
+from tree import ROOT, project_files, read
+
+MODULES = [m for m in check_layers.MODULES if "/" in m]
+TEST_FOLDERS = [
+    "tests/bench",
+    "tests/e2e",
+    "tests/python",
+    "tests/tidy",
+    "deploy/demo.d",
+]
+
+
+def _texts() -> dict[str, str | None]:
+    return {f: read(f) if f.endswith(".md") else None for f in project_files()}
+
+
+def test_links_resolve() -> None:
+    files = _texts()
+    findings = []
+    for file, text in files.items():
+        if text is not None:
+            findings += check_docs.check_links(file, text, files)
+    assert not findings, "\n".join(findings)
+
+
+def test_documents_that_sources_name_exist() -> None:
+    files = set(project_files())
+    findings = []
+    for file in files:
+        if file.endswith((".h", ".cc", ".proto", ".py", ".toml")):
+            for doc in re.findall(r"\bdocs/[\w/.-]+\.md\b", read(file)):
+                if doc not in files and not file.startswith("tests/tidy/"):
+                    findings.append(f"{file}: {doc} does not exist")
+    assert not findings, "\n".join(findings)
+
+
+def test_every_module_has_a_readme() -> None:
+    missing = check_docs.modules_without_readme(
+        list(project_files()), MODULES + TEST_FOLDERS
+    )
+    assert missing == []
+
+
+def test_chunk_document_shows_the_golden_frame() -> None:
+    shown = check_docs.hex_example(read("docs/format/chunk.md"))
+    golden = (ROOT / "tests/golden/chunk/v1/frame.chunk").read_bytes()
+    wrong = {hex(at): byte for at, byte in shown.items() if golden[at] != byte}
+    assert wrong == {}
+    # The header, the descriptor, texts and dims, and the payload.
+    assert set(range(0x190)) <= set(shown)
+    assert set(range(0x1000, 0x1010)) <= set(shown)
+
+
+def test_no_document_names_a_machine() -> None:
+    findings = []
+    for file in project_files():
+        if file.endswith((".md", ".toml", ".sh", ".txt")) or "/" not in file:
+            for word in re.findall(r"/work/|/root/|/opt/pypi", read(file)):
+                findings.append(f"{file}: {word}")
+    assert not findings, "\n".join(findings)
+
+
+def test_link_checker_finds_dead_links() -> None:
+    files = {"docs/a.md": "# One Two\n", "docs/b.md": ""}
+    assert not check_docs.check_links(
+        "docs/b.md", "[x](a.md#one-two) [y](../docs)", files
+    )
+    assert check_docs.check_links("docs/b.md", "[x](c.md)", files)
+    assert check_docs.check_links("docs/b.md", "[x](a.md#three)", files)
+    assert check_docs.check_links("docs/b.md", "[x](../a.md)", files)
+
+
+def test_readme_checker_finds_bare_modules() -> None:
+    files = ["daemon/a/b.cc", "daemon/c/d.cc", "daemon/c/README.md"]
+    assert check_docs.modules_without_readme(files, ["daemon/a", "daemon/c"]) == [
+        "daemon/a"
+    ]
+
+
+def test_hex_reader_reads_offsets() -> None:
+    assert check_docs.hex_example("00000010 4d 53  MS\nnot hex\n") == {
+        16: 0x4D,
+        17: 0x53,
+    }

@@ -1,0 +1,70 @@
+"""Includes point down the layers only."""
+
+import check_layers
+import pytest
+from tree import cpp_files, read
+
+
+def test_includes_point_downwards() -> None:
+    findings = []
+    for file in cpp_files():
+        if not file.startswith("tests/"):
+            findings += check_layers.check(file, read(file))
+    assert not findings, "\n".join(findings)
+
+
+def test_no_module_is_in_a_circle() -> None:
+    assert check_layers.circle() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "include"),
+    [
+        ("protos/base/a.h", '"protos/status/status.h"'),
+        ("protos/base/a.h", '"absl/status/status.h"'),
+        ("protos/status/a.h", '"protos/chunk/chunk.h"'),
+        ("protos/chunk/chunk_builder.cc", '"protos/status/status.h"'),
+        ("protos/chunk/chunk_builder.cc", '"protos/chunk/chunk.h"'),
+        ("storage/segment/a.cc", '"daemon/query/a.h"'),
+        ("storage/segment/a.cc", "<rocksdb/db.h>"),
+        ("storage/segment/a.cc", '"storage/index/index_db.h"'),
+        ("daemon/query/a.cc", '"storage/segment/segment_reader.h"'),
+        ("daemon/query/a.cc", "<rocksdb/db.h>"),
+        ("daemon/query/a.cc", "<grpcpp/grpcpp.h>"),
+        ("daemon/query/a.cc", '"daemon/service/run_service.h"'),
+        ("daemon/ingest/a.cc", '"msitd/v1/run_service.pb.h"'),
+        ("daemon/service/a.cc", '"client/core/client.h"'),
+        ("client/ctl/a.cc", '"daemon/query/a.h"'),
+        ("client/ctl/a.cc", '"storage/types.h"'),
+        ("client/core/a.cc", '"absl/status/status.h"'),
+        ("client/core/a.cc", "<fmt/format.h>"),
+        ("client/core/a.cc", "<spdlog/spdlog.h>"),
+        ("client/core/a.cc", "<google/protobuf/message.h>"),
+        ("client/core/a.cc", '"protos/chunk/chunk.h"'),
+        ("client/capi/a.cc", "<grpcpp/grpcpp.h>"),
+        ("client/python/a.cc", '"client/core/client.h"'),
+        ("client/grpc/a.cc", '"tests/support/a.h"'),
+        ("daemon/compute/a.cc", '"something/unknown.h"'),
+        ("daemon/nowhere.h", '"daemon/nowhere/else.h"'),
+        ("elsewhere/a.cc", "<vector>"),
+    ],
+)
+def test_checker_refuses(file: str, include: str) -> None:
+    assert check_layers.check(file, f"#include {include}\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "include"),
+    [
+        ("protos/base/a.h", "<string_view>"),
+        ("protos/base/a.h", '"protos/base/dtype.h"'),
+        ("protos/base/unique_fd.h", "<unistd.h>"),
+        ("storage/index/a.cc", "<rocksdb/db.h>"),
+        ("daemon/query/a.cc", '"storage/chunk_store.h"'),
+        ("daemon/service/a.cc", '"msitd/v1/run_service.grpc.pb.h"'),
+        ("client/core/a.cc", '"protos/chunk/chunk_builder.h"'),
+        ("client/ctl/a.cc", "<CLI/CLI.hpp>"),
+    ],
+)
+def test_checker_accepts(file: str, include: str) -> None:
+    assert not check_layers.check(file, f"  #  include {include}\n")
