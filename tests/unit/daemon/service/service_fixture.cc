@@ -12,6 +12,16 @@
 
 namespace msitd::service {
 
+std::shared_ptr<grpc::Channel> Connect(const std::string& endpoint) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  // gRPC would hand out the connection to the daemon that was here before,
+  // whose end it learns only in a call.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
 ErrorDetails DetailsOf(const grpc::Status& status) {
   ErrorDetails out;
   out.code = status.error_code();
@@ -90,10 +100,7 @@ void ServiceFixture::Start() {
   auto node = server::NodeServer::Start(config_, *store_);
   ASSERT_TRUE(node.ok()) << Message(node.status());
   node_ = *std::move(node);
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  channel_ = grpc::CreateCustomChannel(
-      node_->endpoints()[0], grpc::InsecureChannelCredentials(), arguments);
+  channel_ = Connect(node_->endpoints()[0]);
   ingest_ = v1::IngestService::NewStub(channel_);
   runs_ = v1::RunService::NewStub(channel_);
   tensors_ = v1::TensorService::NewStub(channel_);

@@ -34,6 +34,9 @@ ErrorDetails DetailsOf(const grpc::Status& status);
 // "CODE_NUMBER REASON" of a failed call, "0 " of one that is fine.
 std::string Outcome(const grpc::Status& status);
 
+// A channel with a connection of its own, for messages of any size.
+std::shared_ptr<grpc::Channel> Connect(const std::string& endpoint);
+
 // The client's end of one WriteChunks call.
 class ChunkStream {
  public:
