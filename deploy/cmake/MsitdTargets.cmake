@@ -5,12 +5,13 @@ function(msitd_library name)
   target_link_libraries(${name} PUBLIC msitd_flags ${arg_DEPS})
 endfunction()
 
-# Everything that runs under ThreadSanitizer: Debian's gRPC is built without it.
-add_custom_target(msitd_tests_without_grpc)
+# Everything that runs under ThreadSanitizer.
+add_custom_target(msitd_tsan_tests)
 
 # msitd_test(NAME SOURCES... DEPS... LABELS...) makes one GoogleTest binary of
-# a module and registers each of its tests with ctest. The label grpc says that
-# the tests run gRPC.
+# a module and registers each of its tests with ctest. Two labels keep it from
+# ThreadSanitizer: `grpc` if it runs gRPC, which Debian builds without it, and
+# `sequential` if all that it tests runs in one thread.
 function(msitd_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -18,11 +19,13 @@ function(msitd_test name)
                                         GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                            ${CMAKE_BINARY_DIR}/tests)
+  # gtest_discover_tests passes one label on.
   if("grpc" IN_LIST arg_LABELS)
-    # gtest_discover_tests passes one label on.
     set(arg_LABELS grpc)
+  elseif("sequential" IN_LIST arg_LABELS)
+    set(arg_LABELS sequential)
   else()
-    add_dependencies(msitd_tests_without_grpc ${name})
+    add_dependencies(msitd_tsan_tests ${name})
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}")
