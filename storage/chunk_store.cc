@@ -176,8 +176,10 @@ absl::Status ChunkStoreImpl::AddDropped(std::string_view run, uint64_t count) {
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CommittedChunkCount(
-    uint64_t stream_id) {
-  return index_->streams().ChunkCount(stream_id);
+    std::string_view run, int32_t rank, uint64_t stream_id) {
+  const absl::StatusOr<RunInfo> info = index_->runs().Get(run);
+  if (!info.ok()) return 0;
+  return index_->streams().ChunkCount({info->id, rank, stream_id});
 }
 
 absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {

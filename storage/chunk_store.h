@@ -101,8 +101,12 @@ class ChunkStore {
   virtual absl::Status Append(std::span<chunk::Chunk> chunks) = 0;
 
   // Returns how many chunks of the stream are durable: the sequence number of
-  // the next one. 0 for an unknown stream. Kept until the run is sealed.
-  virtual absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) = 0;
+  // the next one. A stream is one of a rank of a run: the same id of another
+  // rank or run is another stream. 0 for an unknown stream or run. Kept until
+  // the run is sealed.
+  virtual absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
+                                                       int32_t rank,
+                                                       uint64_t stream_id) = 0;
 
   // Returns one whole tensor. NOT_FOUND with TENSOR_NOT_FOUND.
   virtual absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) = 0;

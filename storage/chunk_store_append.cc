@@ -31,10 +31,9 @@ absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
                                    "run {} is sealed", chunk.run()),
                         "RUN_SEALED");
     }
-    const chunk::ChunkHeader& header = chunk.header();
     MSITD_ASSIGN_OR_RETURN(
         const bool is_new,
-        filter.Admit(header.stream_id, header.chunk_sequence));
+        filter.Admit(StreamOf(chunk, run.id), chunk.header().chunk_sequence));
     if (is_new) admitted.push_back({&chunk, std::move(run)});
   }
   return admitted;

@@ -52,7 +52,9 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
 
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
-  absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) override;
+  absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
+                                               int32_t rank,
+                                               uint64_t stream_id) override;
 
   absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override;
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(

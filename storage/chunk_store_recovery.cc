@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
+#include <set>
 #include <utility>
 
 #include "protos/status/status.h"
@@ -31,7 +31,7 @@ struct ChunkStoreImpl::Replay {
   // there was never acknowledged, and is sent again from the torn one on.
   // Others go on, so that a producer which rewrote its memory harms nobody
   // else.
-  std::unordered_set<uint64_t> torn_streams;
+  std::set<StreamKey> torn_streams;
 
   // Frames to be put into the index.
   std::vector<FoundFrame> frames;
@@ -136,7 +136,8 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
                                          bool is_durable, Replay& replay) {
   const chunk::ChunkHeader& header = frame.chunk.header();
   replay.reached.next_frame_sequence = header.frame_sequence + 1;
-  bool is_torn = !is_durable && replay.torn_streams.contains(header.stream_id);
+  const StreamKey stream = StreamOf(frame.chunk, RunId{header.run_id});
+  bool is_torn = !is_durable && replay.torn_streams.contains(stream);
   if (!is_durable && !is_torn) {
     const absl::Status whole = VerifyPayload(file, frame, replay.payload);
     if (!whole.ok() && !absl::IsDataLoss(whole)) return whole;
@@ -144,7 +145,7 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
   }
   if (is_torn) {
     ++replay.torn_count;
-    replay.torn_streams.insert(header.stream_id);
+    replay.torn_streams.insert(stream);
     StorageLogger()->warn("torn frame segment={} offset={} run={}",
                           header.segment_id, frame.offset, frame.chunk.run());
     return absl::OkStatus();
@@ -153,9 +154,8 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
   replay.reached.offset = frame.end();
   absl::StatusOr<RunInfo> run = index_->runs().GetById(RunId{header.run_id});
   if (!run.ok()) return absl::OkStatus();
-  MSITD_ASSIGN_OR_RETURN(
-      const bool is_new,
-      replay.filter.Admit(header.stream_id, header.chunk_sequence));
+  MSITD_ASSIGN_OR_RETURN(const bool is_new,
+                         replay.filter.Admit(stream, header.chunk_sequence));
   if (!is_new) return absl::OkStatus();
   replay.record_count += frame.chunk.records().size();
   replay.head_bytes += frame.chunk.head().size();

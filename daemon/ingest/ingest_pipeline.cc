@@ -83,10 +83,11 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
     MutexLock lock(mu_);
     MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
   }
-  // Nothing of this stream id is in flight any more, and run_mu_ keeps others
+  // Nothing of this stream is in flight any more, and run_mu_ keeps others
   // from coming in.
-  MSITD_ASSIGN_OR_RETURN(const uint64_t committed,
-                         store_.CommittedChunkCount(spec.stream_id));
+  MSITD_ASSIGN_OR_RETURN(
+      const uint64_t committed,
+      store_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
   MutexLock lock(mu_);
   if (draining_) return NotServing();
   stream->next_sequence = committed;

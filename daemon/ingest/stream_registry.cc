@@ -9,27 +9,15 @@ namespace msitd::ingest {
 absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
     const StreamSpec& spec) const {
   const auto by_rank = by_rank_.find({spec.run, spec.rank});
-  if (by_rank != by_rank_.end()) {
-    const IngestStream& other = *by_rank->second;
-    if (other.end.has_value() || other.spec.stream_id == spec.stream_id) {
-      return by_rank->second;
-    }
-    return WithReason(
-        MakeStatus(absl::StatusCode::kAlreadyExists,
-                   "rank {} of run '{}' is streaming already ({})", spec.rank,
-                   spec.run, other.spec.user_agent),
-        "RANK_BUSY");
+  if (by_rank == by_rank_.end()) return nullptr;
+  const IngestStream& other = *by_rank->second;
+  if (other.end.has_value() || other.spec.stream_id == spec.stream_id) {
+    return by_rank->second;
   }
-  const auto by_id = by_id_.find(spec.stream_id);
-  if (by_id != by_id_.end()) {
-    const StreamSpec& other = by_id->second->spec;
-    return WithReason(
-        MakeStatus(absl::StatusCode::kInvalidArgument,
-                   "stream id {:#x} is that of rank {} of run '{}'",
-                   spec.stream_id, other.rank, other.run),
-        "FIELD_INVALID");
-  }
-  return nullptr;
+  return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
+                               "rank {} of run '{}' is streaming already ({})",
+                               spec.rank, spec.run, other.spec.user_agent),
+                    "RANK_BUSY");
 }
 
 absl::Status StreamRegistry::Add(StreamHandle stream) {
@@ -42,7 +30,6 @@ absl::Status StreamRegistry::Add(StreamHandle stream) {
         "STREAMS_EXHAUSTED");
   }
   const StreamSpec& spec = stream->spec;
-  MSITD_CHECK(by_id_.emplace(spec.stream_id, stream.get()).second);
   MSITD_CHECK(
       by_rank_.emplace(std::pair(spec.run, spec.rank), std::move(stream))
           .second);
@@ -50,13 +37,12 @@ absl::Status StreamRegistry::Add(StreamHandle stream) {
 }
 
 void StreamRegistry::Remove(const IngestStream& stream) {
-  by_id_.erase(stream.spec.stream_id);
   by_rank_.erase({stream.spec.run, stream.spec.rank});
 }
 
 bool StreamRegistry::Contains(const IngestStream& stream) const {
-  const auto found = by_id_.find(stream.spec.stream_id);
-  return found != by_id_.end() && found->second == &stream;
+  const auto found = by_rank_.find({stream.spec.run, stream.spec.rank});
+  return found != by_rank_.end() && found->second.get() == &stream;
 }
 
 std::vector<StreamHandle> StreamRegistry::StreamsOf(

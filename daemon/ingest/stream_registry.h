@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,8 +15,8 @@
 
 namespace msitd::ingest {
 
-// Knows the streams that are not gone yet: one for each rank of a run, one for
-// each stream id. Thread-compatible: the pipeline guards it with its mutex.
+// Knows the streams that are not gone yet: one for each rank of a run.
+// Thread-compatible: the pipeline guards it with its mutex.
 class StreamRegistry {
  public:
   // At most `streams_max` streams at a time.
@@ -28,7 +27,6 @@ class StreamRegistry {
   // stream id: its producer is back on a new connection.
   //
   // Errors: ALREADY_EXISTS (RANK_BUSY) if another producer streams as this
-  // rank; INVALID_ARGUMENT (FIELD_INVALID) if the stream id is that of another
   // rank.
   absl::StatusOr<StreamHandle> Predecessor(const StreamSpec& spec) const;
 
@@ -47,7 +45,6 @@ class StreamRegistry {
  private:
   const size_t streams_max_;
   std::map<std::pair<std::string, int32_t>, StreamHandle> by_rank_;
-  std::unordered_map<uint64_t, const IngestStream*> by_id_;
 };
 
 }  // namespace msitd::ingest

@@ -104,8 +104,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SealRun(std::string_view name,
   run.seal_time_ns = now_ns;
   rocksdb::WriteBatch batch;
   runs_.AppendTo(batch, run);
-  MSITD_RETURN_IF_ERROR(
-      streams_.AppendRemovalTo(batch, static_cast<uint64_t>(run.id)));
+  streams_.AppendRemovalTo(batch, run.id);
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
   runs_.Accept(run);
   return run;
@@ -148,7 +147,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
   const auto id = static_cast<uint64_t>(run.id);
   rocksdb::WriteBatch batch;
   runs_.AppendRemovalTo(batch, run);
-  MSITD_RETURN_IF_ERROR(streams_.AppendRemovalTo(batch, id));
+  streams_.AppendRemovalTo(batch, run.id);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run.id));
   const auto prefix = [](uint64_t run_id) {

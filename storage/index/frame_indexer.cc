@@ -304,15 +304,12 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     std::span<const IndexedFrame> frames, const LogPosition& position) {
   NewNames names(names_);
   std::vector<Pending> pending;
-  std::map<uint64_t, StreamState> streams;
+  std::map<StreamKey, uint64_t> chunk_counts;
   for (const IndexedFrame& frame : frames) {
     MSITD_RETURN_IF_ERROR(AppendRecordsOf(frame, names, pending));
     if (!frame.keep_stream) continue;
-    const chunk::ChunkHeader& header = frame.chunk->header();
-    StreamState& stream = streams[header.stream_id];
-    stream.run_id = static_cast<uint64_t>(frame.run);
-    stream.chunk_count =
-        std::max(stream.chunk_count, header.chunk_sequence + 1);
+    uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];
+    count = std::max(count, frame.chunk->header().chunk_sequence + 1);
   }
   Batch batch(db_, std::move(pending));
   MSITD_RETURN_IF_ERROR(batch.Run());
@@ -329,8 +326,8 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     MSITD_RETURN_IF_ERROR(segments_.AppendLiveTo(
         changes, SegmentId{place.first}, RunId{place.second}, bytes));
   }
-  for (const auto& [stream_id, stream] : streams) {
-    streams_.AppendTo(changes, stream_id, stream);
+  for (const auto& [stream, count] : chunk_counts) {
+    streams_.AppendTo(changes, stream, count);
   }
   AppendPositionTo(changes, db_, position);
   MSITD_RETURN_IF_ERROR(db_.WriteUnlogged(changes));

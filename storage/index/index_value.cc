@@ -173,20 +173,18 @@ bool DecodePosition(std::string_view bytes, LogPosition& out) {
   return reader.done();
 }
 
-std::string EncodeStream(const StreamState& stream) {
+std::string EncodeChunkCount(uint64_t count) {
   std::string out;
   ByteWriter writer(out);
   writer.PutByte(kStreamVersion);
-  writer.PutVarint(stream.run_id);
-  writer.PutVarint(stream.chunk_count);
+  writer.PutVarint(count);
   return out;
 }
 
-bool DecodeStream(std::string_view bytes, StreamState& out) {
+bool DecodeChunkCount(std::string_view bytes, uint64_t& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kStreamVersion) return false;
-  out.run_id = reader.GetVarint();
-  out.chunk_count = reader.GetVarint();
+  out = reader.GetVarint();
   return reader.done();
 }
 

@@ -68,13 +68,8 @@ struct LogPosition {
 std::string EncodePosition(const LogPosition& position);
 bool DecodePosition(std::string_view bytes, LogPosition& out);
 
-// How far a stream of chunks is durable, and whose it is.
-struct StreamState {
-  uint64_t run_id = 0;
-  uint64_t chunk_count = 0;
-};
-
-std::string EncodeStream(const StreamState& stream);
-bool DecodeStream(std::string_view bytes, StreamState& out);
+// How many chunks of a stream are durable.
+std::string EncodeChunkCount(uint64_t count);
+bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
 
 }  // namespace msitd::storage

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/stream_table.h"
 
-#include <rocksdb/iterator.h>
-#include <rocksdb/options.h>
-
 #include <optional>
 #include <string>
 
@@ -11,42 +8,47 @@
 #include "storage/index/byte_codec.h"
 
 namespace msitd::storage {
+namespace {
 
-absl::StatusOr<uint64_t> StreamTable::ChunkCount(uint64_t stream_id) {
+constexpr size_t kStreamKeyBytes = 20;
+
+std::string EncodeStreamKey(const StreamKey& stream) {
+  std::string key(kStreamKeyBytes, '\0');
+  char* end = PutBigEndian(key.data(), static_cast<uint64_t>(stream.run), 8);
+  end = PutBigEndian(end, static_cast<uint32_t>(stream.rank), 4);
+  PutBigEndian(end, stream.stream_id, 8);
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> StreamTable::ChunkCount(const StreamKey& stream) {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
-                         db_.Get(Table::kStream, BigEndianKey(stream_id)));
+                         db_.Get(Table::kStream, EncodeStreamKey(stream)));
   if (!value.has_value()) return 0;
-  StreamState stream;
-  if (!DecodeStream(*value, stream)) return IndexCorrupt("stream");
-  return stream.chunk_count;
+  uint64_t count = 0;
+  if (!DecodeChunkCount(*value, count)) return IndexCorrupt("stream");
+  return count;
 }
 
-void StreamTable::AppendTo(rocksdb::WriteBatch& batch, uint64_t stream_id,
-                           const StreamState& stream) const {
-  db_.Put(batch, Table::kStream, BigEndianKey(stream_id), EncodeStream(stream));
+void StreamTable::AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
+                           uint64_t chunk_count) const {
+  db_.Put(batch, Table::kStream, EncodeStreamKey(stream),
+          EncodeChunkCount(chunk_count));
 }
 
-absl::Status StreamTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
-                                          uint64_t run_id) {
-  const auto it = db_.Iterate(Table::kStream, rocksdb::ReadOptions());
-  for (it->SeekToFirst(); it->Valid(); it->Next()) {
-    StreamState stream;
-    if (!DecodeStream(it->value().ToStringView(), stream)) {
-      return IndexCorrupt("stream");
-    }
-    if (stream.run_id == run_id) {
-      db_.Delete(batch, Table::kStream, it->key().ToStringView());
-    }
-  }
-  return ToStatus(it->status(), "read streams");
+void StreamTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const {
+  const auto id = static_cast<uint64_t>(run);
+  db_.DeleteRange(batch, Table::kStream, BigEndianKey(id),
+                  BigEndianKey(id + 1));
 }
 
-absl::StatusOr<bool> StreamFilter::Admit(uint64_t stream_id,
+absl::StatusOr<bool> StreamFilter::Admit(const StreamKey& stream,
                                          uint64_t chunk_sequence) {
-  auto it = chunk_counts_.find(stream_id);
+  auto it = chunk_counts_.find(stream);
   if (it == chunk_counts_.end()) {
-    MSITD_ASSIGN_OR_RETURN(const uint64_t count, table_.ChunkCount(stream_id));
-    it = chunk_counts_.emplace(stream_id, count).first;
+    MSITD_ASSIGN_OR_RETURN(const uint64_t count, table_.ChunkCount(stream));
+    it = chunk_counts_.emplace(stream, count).first;
   }
   if (chunk_sequence < it->second) return false;
   it->second = chunk_sequence + 1;

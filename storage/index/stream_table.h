@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
 
 #include "absl/status/statusor.h"
+#include "protos/chunk/chunk.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
+#include "storage/types.h"
 
 namespace msitd::storage {
+
+// A stream of chunks. Ids are chosen by producers, so one means something only
+// beside the rank and the run that it is of.
+struct StreamKey {
+  RunId run{};
+  int32_t rank = 0;
+  uint64_t stream_id = 0;
+
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+// The stream that a chunk of `run` belongs to.
+inline StreamKey StreamOf(const chunk::Chunk& chunk, RunId run) {
+  return {run, chunk.header().rank, chunk.header().stream_id};
+}
 
 // How many chunks of each stream are durable. Thread-safe.
 class StreamTable {
@@ -16,12 +34,12 @@ class StreamTable {
   explicit StreamTable(IndexDb& db) : db_(db) {}
 
   // Chunks of the stream that are durable; 0 for an unknown stream.
-  absl::StatusOr<uint64_t> ChunkCount(uint64_t stream_id);
+  absl::StatusOr<uint64_t> ChunkCount(const StreamKey& stream);
 
-  void AppendTo(rocksdb::WriteBatch& batch, uint64_t stream_id,
-                const StreamState& stream) const;
+  void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
+                uint64_t chunk_count) const;
   // Forgets the streams of a run that takes no more chunks.
-  absl::Status AppendRemovalTo(rocksdb::WriteBatch& batch, uint64_t run_id);
+  void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 
  private:
   IndexDb& db_;
@@ -34,11 +52,11 @@ class StreamFilter {
   explicit StreamFilter(StreamTable& table) : table_(table) {}
 
   // False if the chunk came before; counts it otherwise.
-  absl::StatusOr<bool> Admit(uint64_t stream_id, uint64_t chunk_sequence);
+  absl::StatusOr<bool> Admit(const StreamKey& stream, uint64_t chunk_sequence);
 
  private:
   StreamTable& table_;
-  std::unordered_map<uint64_t, uint64_t> chunk_counts_;
+  std::map<StreamKey, uint64_t> chunk_counts_;
 };
 
 }  // namespace msitd::storage

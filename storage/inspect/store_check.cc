@@ -65,7 +65,7 @@ absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
   if (run.sealed) return true;
   MSITD_ASSIGN_OR_RETURN(
       const uint64_t count,
-      store_.index().streams().ChunkCount(chunk.header().stream_id));
+      store_.index().streams().ChunkCount(StreamOf(chunk, run.id)));
   return chunk.header().chunk_sequence < count;
 }
 

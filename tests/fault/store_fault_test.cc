@@ -117,7 +117,7 @@ void Judge(ChunkStore& store, const Workload& work) {
     EXPECT_TRUE(found[tensor.key.token] == tensor.bytes) << tensor.key.token;
   }
   for (int stream = 0; stream < kStreamCount; ++stream) {
-    const auto count = store.CommittedChunkCount(1 + stream);
+    const auto count = store.CommittedChunkCount(kRun, 0, 1 + stream);
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
     // The chunks that count are all there: nobody will send them again.
@@ -236,7 +236,7 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
   status = fail_append(absl::UnavailableError("broken"));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Reason(status), "STORAGE_FAILED");
-  EXPECT_EQ(*store_->CommittedChunkCount(1), 1u);
+  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), 1u);
   EXPECT_FALSE(store_->GetTensor(RecordsOf(0, 1)[0].key).ok());
 
   TestChunks again(1, 1, RecordsOf(0, 1));

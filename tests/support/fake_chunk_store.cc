@@ -225,7 +225,8 @@ absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
     for (const chunk::RecordDescriptor& record : chunk.records()) {
       AddRecord(run, chunk, record);
     }
-    committed_[chunk.header().stream_id] = chunk.header().chunk_sequence + 1;
+    run.committed[{chunk.header().rank, chunk.header().stream_id}] =
+        chunk.header().chunk_sequence + 1;
     ++stats_.committed_chunk_count;
   }
   return absl::OkStatus();
@@ -304,10 +305,13 @@ FakeChunkStore::Key FakeChunkStore::KeyOf(const TensorKey& key) {
 }
 
 absl::StatusOr<uint64_t> FakeChunkStore::CommittedChunkCount(
-    uint64_t stream_id) {
+    std::string_view run, int32_t rank, uint64_t stream_id) {
   MutexLock lock(mu_);
-  const auto it = committed_.find(stream_id);
-  return it == committed_.end() ? 0 : it->second;
+  const auto found = runs_.find(run);
+  if (found == runs_.end()) return 0;
+  const auto& committed = found->second.committed;
+  const auto it = committed.find({rank, stream_id});
+  return it == committed.end() ? 0 : it->second;
 }
 
 absl::StatusOr<TensorInfo> FakeChunkStore::GetTensor(const TensorKey& key) {

@@ -59,7 +59,9 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::Status DeleteRun(std::string_view name) override;
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
-  absl::StatusOr<uint64_t> CommittedChunkCount(uint64_t stream_id) override;
+  absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
+                                               int32_t rank,
+                                               uint64_t stream_id) override;
   absl::StatusOr<storage::TensorInfo> GetTensor(const TensorKey& key) override;
   absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
       std::string_view run, storage::TensorSelector selector,
@@ -96,6 +98,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   struct Run {
     storage::RunInfo info;
     std::map<Key, Tensor> tensors;
+    // By rank and stream id.
+    std::map<std::pair<int32_t, uint64_t>, uint64_t> committed;
   };
 
   struct Comparison {
@@ -126,7 +130,6 @@ class FakeChunkStore final : public storage::ChunkStore {
   std::map<std::string, uint32_t, std::less<>> names_ ABSL_GUARDED_BY(mu_);
   // PartLocation::offset is an index into this.
   std::vector<std::string> bytes_ ABSL_GUARDED_BY(mu_);
-  std::map<uint64_t, uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, Comparison> comparisons_ ABSL_GUARDED_BY(mu_);
   uint64_t last_comparison_id_ ABSL_GUARDED_BY(mu_) = 0;
   storage::StoreStats stats_ ABSL_GUARDED_BY(mu_);

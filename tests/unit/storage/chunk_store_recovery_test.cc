@@ -67,7 +67,7 @@ TEST_F(ChunkStoreRecoveryTest, CrashWithoutCloseLosesNothing) {
   EXPECT_EQ(store_->Stats().torn_frame_count, 0u);
   EXPECT_EQ(store_->Stats().corrupt_frame_count, 0u);
   for (const TestTensor& tensor : tensors) ExpectStored(tensor);
-  EXPECT_EQ(*store_->CommittedChunkCount(kStream), 5u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 5u);
   EXPECT_EQ(store_->GetRun("r")->counters.tensor_count, 5u);
 
   Drop();
@@ -75,7 +75,7 @@ TEST_F(ChunkStoreRecoveryTest, CrashWithoutCloseLosesNothing) {
   EXPECT_EQ(store_->Stats().recovered_frame_count, 0u);
   for (const TestTensor& tensor : tensors) ExpectStored(tensor);
   ASSERT_TRUE(Append({MakeTensor("r", 9, "op", 64)}).ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(kStream), 6u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 6u);
 }
 
 TEST_F(ChunkStoreRecoveryTest, KilledProcessLosesNothing) {
@@ -166,7 +166,7 @@ TEST_F(ChunkStoreRecoveryTest, TornPayloadIsNeverShownAndCanBeSentAgain) {
   ExpectStored(tensors[0]);
   ExpectStored(tensors[1]);
   ExpectAbsent(tensors[2].key);
-  EXPECT_EQ(*store_->CommittedChunkCount(kStream), 2u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 2u);
   EXPECT_EQ(fs::file_size(SegmentPath(1)), HeadOf(2));
   ASSERT_TRUE(Append(TestChunks(kStream, 2, {tensors[2]})).ok());
   ExpectStored(tensors[2]);
@@ -186,8 +186,24 @@ TEST_F(ChunkStoreRecoveryTest, TornChunkEndsItsStreamAndNoOther) {
   Open();
   EXPECT_EQ(store_->Stats().torn_frame_count, 2u);
   EXPECT_THAT(ScanOps("r"), ElementsAre("b"));
-  EXPECT_EQ(*store_->CommittedChunkCount(1), 0u);
-  EXPECT_EQ(*store_->CommittedChunkCount(2), 1u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 1), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 2), 1u);
+}
+
+TEST_F(ChunkStoreRecoveryTest, TornChunkEndsNoStreamOfItsIdInAnotherRank) {
+  OpenWithRun("r");
+  const TestTensor a = MakeTensor("r", 0, "a", 512, 1);
+  TestTensor b = MakeTensor("r", 0, "b", 512, 2);
+  b.key.rank = 1;
+  TestChunks chunks(1, 0, {a});
+  chunks.Add(1, 0, {b});
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  Drop();
+  Flip(1, PayloadOf(0));
+  Open();
+  EXPECT_EQ(store_->Stats().torn_frame_count, 1u);
+  ExpectAbsent(a.key);
+  ExpectStored(b);
 }
 
 TEST_F(ChunkStoreRecoveryTest, TamperedHeadHidesOnlyItsOwnFrame) {
@@ -203,7 +219,7 @@ TEST_F(ChunkStoreRecoveryTest, TamperedHeadHidesOnlyItsOwnFrame) {
   EXPECT_EQ(store_->Stats().recovered_frame_count, 3u);
   for (const int i : {0, 2, 4}) ExpectStored(tensors[i]);
   for (const int i : {1, 3}) ExpectAbsent(tensors[i].key);
-  EXPECT_EQ(*store_->CommittedChunkCount(kStream), 5u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 5u);
 }
 
 TEST_F(ChunkStoreRecoveryTest, TamperedPayloadIsDataLossWhenRead) {
@@ -324,7 +340,7 @@ TEST_F(ChunkStoreRecoveryTest, FramesOfDeletedRunsStayDeleted) {
   ExpectStored(kept);
   EXPECT_THAT(ScanOps("gone"), IsEmpty());
   EXPECT_EQ(store_->GetRun("gone")->counters.tensor_count, 0u);
-  EXPECT_EQ(*store_->CommittedChunkCount(2), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("gone", 0, 2), 0u);
 }
 
 TEST_F(ChunkStoreRecoveryTest, SealedRunIsRecoveredAndStaysSealed) {
@@ -335,7 +351,7 @@ TEST_F(ChunkStoreRecoveryTest, SealedRunIsRecoveredAndStaysSealed) {
   Open();
   EXPECT_TRUE(store_->GetRun("r")->sealed);
   for (const TestTensor& tensor : tensors) ExpectStored(tensor);
-  EXPECT_EQ(*store_->CommittedChunkCount(kStream), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 0u);
 }
 
 TEST_F(ChunkStoreRecoveryTest, CountersAreWhatTheyWere) {

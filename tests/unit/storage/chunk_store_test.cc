@@ -127,13 +127,39 @@ TEST_F(ChunkStoreTest, ChunkThatCameBeforeIsPassedOver) {
   TestChunks chunks(9, 0, {a});
   chunks.Add(9, 0, {a});
   ASSERT_TRUE(store_->Append(chunks.span()).ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(9), 1u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 9), 1u);
   ASSERT_TRUE(Append(TestChunks(9, 0, {a})).ok());
   ASSERT_TRUE(Append(TestChunks(9, 1, {b})).ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(9), 2u);
-  EXPECT_EQ(*store_->CommittedChunkCount(10), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 9), 2u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 10), 0u);
   EXPECT_EQ(store_->GetRun("r")->counters.duplicate_count, 0u);
   EXPECT_EQ(store_->Stats().committed_chunk_count, 2u);
+}
+
+TEST_F(ChunkStoreTest, StreamsOfOneIdInOtherRunsAndRanksAreOtherStreams) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->CreateRun({"s", 0, {}}).ok());
+  const TestTensor a = MakeTensor("r", 0, "a", 64, 1);
+  TestTensor b = MakeTensor("r", 0, "b", 64, 2);
+  b.key.rank = 1;
+  const TestTensor c = MakeTensor("s", 0, "c", 64, 3);
+  ASSERT_TRUE(Append(TestChunks(9, 0, {a})).ok());
+  TestChunks others(9, 0, {b});
+  others.Add(9, 0, {c});
+  ASSERT_TRUE(Append(std::move(others)).ok());
+  for (const TestTensor& tensor : {a, b, c}) ExpectStored(tensor);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 9), 1u);
+    EXPECT_EQ(*store_->CommittedChunkCount("r", 1, 9), 1u);
+    EXPECT_EQ(*store_->CommittedChunkCount("s", 0, 9), 1u);
+    EXPECT_EQ(*store_->CommittedChunkCount("s", 1, 9), 0u);
+    EXPECT_EQ(*store_->CommittedChunkCount("nobody", 0, 9), 0u);
+    Drop();
+    Open();
+  }
+  ASSERT_TRUE(store_->SealRun("r").ok());
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 1, 9), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("s", 0, 9), 1u);
 }
 
 TEST_F(ChunkStoreTest, UnknownAndSealedRunsTakeNothing) {
@@ -190,9 +216,9 @@ TEST_F(ChunkStoreTest, RunsAreMadeSealedListedAndKept) {
 TEST_F(ChunkStoreTest, StreamsOfASealedRunAreForgotten) {
   OpenWithRun("r");
   ASSERT_TRUE(Append(TestChunks(5, 0, {MakeTensor("r", 0, "a", 64)})).ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(5), 1u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 5), 1u);
   ASSERT_TRUE(store_->SealRun("r").ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(5), 0u);
+  EXPECT_EQ(*store_->CommittedChunkCount("r", 0, 5), 0u);
 }
 
 TEST_F(ChunkStoreTest, FullSegmentIsFollowedByTheNext) {

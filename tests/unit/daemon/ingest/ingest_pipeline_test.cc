@@ -381,8 +381,28 @@ TEST_F(IngestPipelineTest, SecondProducerOfARankIsRefused) {
   const auto opened = pipeline_->Open(SpecOf(Producer("run", 0, 8)), second);
   EXPECT_EQ(opened.status().code(), Code::kAlreadyExists);
   EXPECT_EQ(Reason(opened.status()), "RANK_BUSY");
-  const auto stolen = pipeline_->Open(SpecOf(Producer("run", 1, 7)), second);
-  EXPECT_EQ(Reason(stolen.status()), "FIELD_INVALID");
+}
+
+TEST_F(IngestPipelineTest, StreamIdOfAnotherRunOrRankBeginsAtItsOwnFirstChunk) {
+  Producer rank_0("run", 0, 7);
+  Producer rank_1("run", 1, 7);
+  Producer other_run("other", 0, 7);
+  RecordingPeer& peer_0 = NewPeer();
+  const StreamHandle stream_0 = Open(rank_0, peer_0);
+  Offer(stream_0, rank_0.Chunk(0));
+  Offer(stream_0, rank_0.Chunk(1));
+  peer_0.AwaitCommit(2);
+  RecordingPeer& peer_1 = NewPeer();
+  const StreamHandle stream_1 = Open(rank_1, peer_1);
+  EXPECT_EQ(Offer(stream_1, rank_1.Chunk(0)), Offered::kMore);
+  peer_1.AwaitCommit(1);
+  pipeline_->Finish(stream_0, absl::OkStatus());
+  EXPECT_TRUE(peer_0.AwaitEnd().ok());
+  RecordingPeer& peer_2 = NewPeer();
+  Offer(Open(other_run, peer_2), other_run.Chunk(0));
+  peer_2.AwaitCommit(1);
+  EXPECT_EQ(StoredCount("run"), 3u);
+  EXPECT_EQ(StoredCount("other"), 1u);
 }
 
 TEST_F(IngestPipelineTest, ReconnectReplacesTheDeadConnectionAndGoesOn) {

@@ -173,9 +173,9 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
     LogPosition out;
     return DecodePosition(in, out);
   });
-  ExpectOnlyWhole(EncodeStream({700, 3}), [](const std::string& in) {
-    StreamState out;
-    return DecodeStream(in, out);
+  ExpectOnlyWhole(EncodeChunkCount(700), [](const std::string& in) {
+    uint64_t out = 0;
+    return DecodeChunkCount(in, out);
   });
   ExpectOnlyWhole(EncodeStoreId(5), [](const std::string& in) {
     uint64_t out = 0;
