@@ -107,8 +107,10 @@ std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
   std::byte* payload = buffer_.data() + kChunkHeadBytesMax;
   std::byte* head = payload - head_span;
   std::memcpy(head, &header_, sizeof(header_));
-  std::memcpy(head + sizeof(header_), records_.data(),
-              records_.size() * sizeof(RecordDescriptor));
+  if (!records_.empty()) {
+    std::memcpy(head + sizeof(header_), records_.data(),
+                records_.size() * sizeof(RecordDescriptor));
+  }
   std::memcpy(head + table_bytes, tail_.data(), tail_.size());
   std::memset(head + header_.head_bytes, 0, head_span - header_.head_bytes);
   const uint64_t payload_span = AlignUp(payload_bytes_, kChunkAlignment);

@@ -69,6 +69,18 @@ TEST(ChunkBuilderTest, RoundTripsEveryIo) {
   ExpectRoundTrip(records);
 }
 
+TEST(ChunkBuilderTest, ChunkWithoutRecordsHasNoPayload) {
+  AlignedBuffer memory(ChunkBuilder::kBufferBytes);
+  ChunkBuilder builder(memory.span());
+  builder.Start("run", 2, 5, 9);
+  const auto bytes = builder.Finish(1);
+  ASSERT_EQ(bytes.size(), kChunkAlignment);
+  ChunkHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  EXPECT_EQ(header.record_count, 0u);
+  EXPECT_EQ(header.payload_bytes, 0u);
+}
+
 TEST(ChunkBuilderTest, RoundTripsEmptyAndScalarTensors) {
   ExpectRoundTrip({
       WholeTensor(DType::kFloat32, {}, 1),
