@@ -120,8 +120,7 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
     row.set_bitwise_equal(true);
     const Summary& summary = golden.summary;
     AddMetrics(ToRowMetrics(compute::MetricsOfEqual(summary.count,
-                                                    summary.finite_count(),
-                                                    summary.l2_norm()),
+                                                    summary.finite_count()),
                             summary),
                row);
     Decide(v1::PASS, "", row);

@@ -101,8 +101,7 @@ void PairAccumulator::Update(std::span<const std::byte> target,
 
 PairMetrics PairAccumulator::Finish() const { return ToMetrics(state_->pair); }
 
-PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
-                           double /*l2_norm*/) {
+PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count) {
   PairMetrics out;
   const auto set = [&out](Metric metric, double value) {
     out.values[static_cast<int>(metric)] = value;

@@ -84,8 +84,7 @@ class PairAccumulator {
 };
 
 // Returns the metrics of two equal tensors of `count` elements, of which
-// `finite_count` are finite, without reading them: `l2_norm` is theirs.
-PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count,
-                           double l2_norm);
+// `finite_count` are finite, without reading them.
+PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count);
 
 }  // namespace msitd::compute

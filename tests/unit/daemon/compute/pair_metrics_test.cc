@@ -250,7 +250,7 @@ TEST(PairMetricsTest, EqualTensorsHaveExactFigures) {
           if (std::isfinite(x)) ++finite;
         }
         const PairMetrics actual = MetricsOf(dtype, bytes, dtype, bytes);
-        const PairMetrics expected = MetricsOfEqual(count, finite, 1);
+        const PairMetrics expected = MetricsOfEqual(count, finite);
         for (int i = 0; i < kMetricCount; ++i) {
           EXPECT_EQ(actual.values[i], expected.values[i])
               << InfoOf(static_cast<Metric>(i)).name;
