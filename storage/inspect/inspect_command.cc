@@ -48,6 +48,7 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
   std::string directory = "/var/lib/msitd";
   app.add_option("--data-dir", directory, "Directory of the store")
       ->capture_default_str();
+  app.set_version_flag("--version", "msitd-inspect " MSITD_VERSION);
   app.fallthrough();
   app.require_subcommand(1);
   const CLI::App* verify = app.add_subcommand(

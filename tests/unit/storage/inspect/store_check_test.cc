@@ -29,11 +29,15 @@ class StoreCheckTest : public StoreTest {
 
   // Runs the command as the shell would.
   Output Inspect(const std::string& verb) {
+    return Run({verb.c_str(), "--data-dir", options_.directory.c_str()});
+  }
+
+  static Output Run(std::vector<const char*> argv) {
+    argv.insert(argv.begin(), "msitd-inspect");
     std::ostringstream out;
     std::ostringstream err;
-    const char* const argv[] = {"msitd-inspect", verb.c_str(), "--data-dir",
-                                options_.directory.c_str()};
-    const InspectExit exit = RunInspect(4, argv, out, err);
+    const InspectExit exit =
+        RunInspect(static_cast<int>(argv.size()), argv.data(), out, err);
     return {exit, out.str(), err.str()};
   }
 
@@ -207,6 +211,10 @@ TEST_F(StoreCheckTest, ExitCodesTellUsageFromAStoreThatCannotBeOpened) {
   EXPECT_EQ(Inspect("verify").exit, InspectExit::kCannotOpen);
   EXPECT_EQ(Inspect("nonsense").exit, InspectExit::kUsage);
   EXPECT_EQ(Inspect("--help").exit, InspectExit::kOk);
+  const Output version = Run({"--version"});
+  EXPECT_EQ(version.exit, InspectExit::kOk);
+  EXPECT_THAT(version.out, ::testing::MatchesRegex(
+                               "msitd-inspect [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   Open();
   const Output busy = Inspect("verify");
   EXPECT_EQ(busy.exit, InspectExit::kCannotOpen);
