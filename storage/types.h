@@ -31,6 +31,8 @@ struct RunCounters {
   uint64_t duplicate_count = 0;  // Records that came again, equal.
   uint64_t conflict_count = 0;   // Records that came again, with other bytes.
   uint64_t dropped_count = 0;    // Records that producers could not send.
+  // Parts that came before the first part of their tensor.
+  uint64_t headless_count = 0;
 };
 
 struct RunInfo {

@@ -88,8 +88,8 @@ void FillValue(const Pending& pending, IndexValue& out) {
 // The work of one Commit.
 class Batch {
  public:
-  Batch(IndexDb& db, std::vector<Pending> pending)
-      : db_(db), pending_(std::move(pending)) {}
+  Batch(IndexDb& db, RunTable& runs, std::vector<Pending> pending)
+      : db_(db), runs_(runs), pending_(std::move(pending)) {}
 
   // Sorts the records, looks up what is there and puts what is new.
   absl::Status Run();
@@ -125,10 +125,13 @@ class Batch {
   // What all parts of the tensor must agree with, in reference_.
   absl::StatusOr<bool> FindReference(const Group& group);
   absl::StatusOr<bool> FindAnyPart(std::string_view prefix);
+  // True if a tensor of the run may have parts without its first one.
+  bool MayBeHeadless(RunId run);
   void Put(const Pending& pending, bool is_new_tensor);
   void CountRepeat(const Pending& pending, bool is_equal);
 
   IndexDb& db_;
+  RunTable& runs_;
   const std::vector<Pending> pending_;
   std::vector<uint32_t> order_;
   // For each distinct key in order: the entry that is there, or nothing.
@@ -139,6 +142,12 @@ class Batch {
   IndexOutcome outcome_;
   std::map<uint64_t, RunCounters> added_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> live_;
+
+  // Of the present group: its tensor's first part is there.
+  bool has_first_part_ = false;
+  // The run of the group before, and what is said of it.
+  RunId headless_run_{};
+  bool may_be_headless_ = false;
 
   IndexValue reference_;
   IndexValue existing_;
@@ -181,10 +190,22 @@ absl::StatusOr<bool> Batch::FindAnyPart(std::string_view prefix) {
   it->Seek(prefix);
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
   if (!it->Valid() || !it->key().starts_with(prefix)) return false;
+  const auto key = DecodeIndexKey(it->key().ToStringView());
+  if (!key.has_value()) return IndexCorrupt("tensor");
+  has_first_part_ = key->part == 0;
   if (!DecodeIndexValue(it->value().ToStringView(), reference_)) {
     return IndexCorrupt("tensor");
   }
   return true;
+}
+
+bool Batch::MayBeHeadless(RunId run) {
+  if (run != headless_run_) {
+    const absl::StatusOr<RunInfo> info = runs_.GetById(run);
+    headless_run_ = run;
+    may_be_headless_ = info.ok() && info->counters.headless_count > 0;
+  }
+  return may_be_headless_;
 }
 
 absl::StatusOr<bool> Batch::FindReference(const Group& group) {
@@ -202,9 +223,11 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
     earliest = std::min(earliest, order_[i]);
     has_many_parts |= pending_[order_[i]].record->tensor_bytes > kPartBytes;
   }
-  // A tensor of one part has no others that could have come before; only for
-  // large ones is a search worth it.
-  if (has_many_parts) {
+  // A tensor of one part has no others that could have come before, unless
+  // parts come without their first one: only then, and for large ones, is a
+  // search worth it.
+  const RunId run = pending_[order_[group.begin]].frame->run;
+  if (has_many_parts || MayBeHeadless(run)) {
     MSITD_ASSIGN_OR_RETURN(const bool is_there,
                            FindAnyPart(PrefixAt(group.begin)));
     if (is_there) return true;
@@ -220,6 +243,8 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   const auto run = static_cast<uint64_t>(pending.frame->run);
   RunCounters& added = added_[run];
   added.tensor_count += is_new_tensor ? 1 : 0;
+  if (pending.record->part_offset == 0) has_first_part_ = true;
+  added.headless_count += has_first_part_ ? 0 : 1;
   added.payload_bytes += bytes;
   live_[{value_.segment_id, run}] += bytes;
   outcome_.record_count += 1;
@@ -238,6 +263,7 @@ void Batch::CountRepeat(const Pending& pending, bool is_equal) {
 }
 
 absl::Status Batch::PutGroup(const Group& group) {
+  has_first_part_ = false;
   MSITD_ASSIGN_OR_RETURN(bool is_there, FindReference(group));
   size_t key = group.first_key;
   // The hash of the entry that holds the present key.
@@ -252,6 +278,9 @@ absl::Status Batch::PutGroup(const Group& group) {
           return IndexCorrupt("tensor");
         }
         holder = existing_.hash;
+        if (pending_[order_[i]].record->part_offset == 0) {
+          has_first_part_ = true;
+        }
       }
     }
     const Pending& pending = pending_[order_[i]];
@@ -295,6 +324,7 @@ RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.payload_bytes += b.payload_bytes;
   a.duplicate_count += b.duplicate_count;
   a.conflict_count += b.conflict_count;
+  a.headless_count += b.headless_count;
   return a;
 }
 
@@ -311,7 +341,7 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];
     count = std::max(count, frame.chunk->header().chunk_sequence + 1);
   }
-  Batch batch(db_, std::move(pending));
+  Batch batch(db_, runs_, std::move(pending));
   MSITD_RETURN_IF_ERROR(batch.Run());
 
   rocksdb::WriteBatch& changes = batch.changes();

@@ -6,7 +6,7 @@
 namespace msitd::storage {
 namespace {
 
-constexpr uint8_t kStoreVersion = 1;
+constexpr uint8_t kStoreVersion = 2;
 constexpr uint8_t kTensorVersion = 1;
 constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
@@ -141,6 +141,7 @@ std::string EncodeCounters(const RunCounters& counters) {
   writer.PutVarint(counters.payload_bytes);
   writer.PutVarint(counters.duplicate_count);
   writer.PutVarint(counters.conflict_count);
+  writer.PutVarint(counters.headless_count);
   return out;
 }
 
@@ -151,6 +152,7 @@ bool DecodeCounters(std::string_view bytes, RunCounters& out) {
   out.payload_bytes = reader.GetVarint();
   out.duplicate_count = reader.GetVarint();
   out.conflict_count = reader.GetVarint();
+  out.headless_count = reader.GetVarint();
   return reader.done();
 }
 

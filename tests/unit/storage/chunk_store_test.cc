@@ -120,6 +120,25 @@ TEST_F(ChunkStoreTest, RepeatsAreCountedAndTheFirstTensorStays) {
   EXPECT_EQ(store_->Stats().conflict_count, 4u);
 }
 
+TEST_F(ChunkStoreTest, SmallTensorOfWhichALaterPartCameFirstIsAConflict) {
+  OpenWithRun("r");
+  TestTensor stray = MakeTensor("r", 0, "op", kPartBytes + 64, 1);
+  stray.part = 1;
+  const TestTensor small = MakeTensor("r", 0, "op", 64, 2);
+  const TestTensor other = MakeTensor("r", 0, "other", 64, 3);
+  ASSERT_TRUE(Append({stray}).ok());
+  Drop();
+  Open();
+  ASSERT_TRUE(Append({small, other}).ok());
+  EXPECT_EQ(store_->GetRun("r")->counters.conflict_count, 1u);
+  EXPECT_EQ(store_->GetRun("r")->counters.tensor_count, 2u);
+  ExpectAbsent(small.key);
+  ExpectStored(other);
+  stray.part = 0;
+  ASSERT_TRUE(Append({stray}).ok());
+  ExpectStored(stray);
+}
+
 TEST_F(ChunkStoreTest, ChunkThatCameBeforeIsPassedOver) {
   OpenWithRun("r");
   const TestTensor a = MakeTensor("r", 0, "a", 64);

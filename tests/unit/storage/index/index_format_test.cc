@@ -164,7 +164,7 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
   EXPECT_EQ(decoded.spec.world_size, 8);
   EXPECT_EQ(decoded.seal_time_ns, -5);
   EXPECT_TRUE(decoded.sealed);
-  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0}),
+  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0, 5}),
                   [](const std::string& in) {
                     RunCounters out;
                     return DecodeCounters(in, out);
