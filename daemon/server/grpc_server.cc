@@ -90,7 +90,7 @@ struct Listener {
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const config::DaemonConfig& config,
-    std::span<grpc::Service* const> services) {
+    std::span<const NamedService> services) {
   auto out = std::unique_ptr<GrpcServer>(new GrpcServer());
   MSITD_ASSIGN_OR_RETURN(const auto tcp_credentials, TcpCredentials(config));
   std::vector<Listener> listeners(config.listen.size());
@@ -110,7 +110,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetOptions(builder);
-  for (grpc::Service* service : services) builder.RegisterService(service);
+  for (const NamedService& named : services) {
+    builder.RegisterService(named.service);
+  }
   int unix_port = 0;
   builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(),
                            &unix_port);
@@ -136,6 +138,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     out->endpoints_.push_back(listener.address.ToString());
   }
   if (out->server_ == nullptr) return failed(path);
+  for (const NamedService& named : services) {
+    out->server_->GetHealthCheckService()->SetServingStatus(named.name, true);
+  }
   if (::chmod(path.c_str(), kSocketMode) != 0) {
     return ErrnoStatus(errno, "chmod " + path);
   }

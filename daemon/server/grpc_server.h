@@ -15,17 +15,24 @@
 
 namespace msitd::server {
 
+// A service and its full name in the protos.
+struct NamedService {
+  std::string name;
+  grpc::Service* service;
+};
+
 // Listens and serves, with health checks and reflection. Thread-compatible.
 class GrpcServer {
  public:
   // Listens on the Unix socket and on every TCP address of `config`, and serves
-  // at once. The services outlive the server.
+  // at once. Health is that of the whole and of each service by its name. The
+  // services outlive the server.
   //
   // Errors: UNAVAILABLE if an address is taken; those of the socket file and of
   // the TLS files.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(
       const config::DaemonConfig& config,
-      std::span<grpc::Service* const> services);
+      std::span<const NamedService> services);
 
   // Shuts down if nobody has.
   ~GrpcServer();

@@ -55,9 +55,12 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
                          compare::ComparisonJobs::Create(store, options));
   auto out = std::unique_ptr<NodeServer>(
       new NodeServer(config, store, std::move(comparisons)));
-  grpc::Service* const services[] = {&out->comparison_service_,
-                                     &out->ingest_service_, &out->node_service_,
-                                     &out->run_service_, &out->tensor_service_};
+  const NamedService services[] = {
+      {v1::ComparisonService::service_full_name(), &out->comparison_service_},
+      {v1::IngestService::service_full_name(), &out->ingest_service_},
+      {v1::NodeService::service_full_name(), &out->node_service_},
+      {v1::RunService::service_full_name(), &out->run_service_},
+      {v1::TensorService::service_full_name(), &out->tensor_service_}};
   MSITD_ASSIGN_OR_RETURN(out->grpc_, GrpcServer::Start(config, services));
   return out;
 }

@@ -121,6 +121,17 @@ TEST_F(MsitdProcessTest, SaysWhereItListensAndStopsOnSigterm) {
   const auto tcp = service::Connect(tcp_endpoint);
   // SERVING is 1 in the only field of the answer.
   EXPECT_EQ(CallRaw(*tcp, "/grpc.health.v1.Health/Check", ""), "\x08\x01");
+  for (const char* name : {"ComparisonService", "IngestService", "NodeService",
+                           "RunService", "TensorService"}) {
+    // The name is the only field of the request.
+    const std::string full_name = std::string("msitd.v1.") + name;
+    EXPECT_EQ(
+        CallRaw(*tcp, "/grpc.health.v1.Health/Check",
+                '\x0a' + std::string(1, static_cast<char>(full_name.size())) +
+                    full_name),
+        "\x08\x01")
+        << name;
+  }
   // Field 7 of the request asks for all services.
   const std::string services = CallRaw(
       *tcp, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
