@@ -102,7 +102,10 @@ typedef struct msit_options {
   // sizeof(msit_options) of the caller.
   size_t struct_size;
 
-  // `host:port`, `dns:///name:port` or `unix:/path`, without encryption.
+  // `host:port`, `dns:///name:port` or `unix:/path`. The first two are encrypted
+  // if the environment has MSITD_TLS=1, or MSITD_CA_FILE: PEM certificates to
+  // trust instead of the system's. MSITD_CERT_FILE and MSITD_KEY_FILE are what
+  // to show to a daemon that asks for a certificate.
   // Default: the environment variable MSITD_ENDPOINT, or 127.0.0.1:7741. These
   // need libmsit_grpc.so beside this library, or where the environment variable
   // MSIT_GRPC_LIBRARY says.

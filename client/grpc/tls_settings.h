@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+
+#include <memory>
+#include <string>
+
+namespace msitd::client {
+
+// How connections are encrypted, as the environment says:
+//
+//   MSITD_TLS        1: encrypt, and trust the certificates of the system
+//   MSITD_CA_FILE    trust these PEM certificates instead; implies MSITD_TLS
+//   MSITD_CERT_FILE  show this PEM certificate, of MSITD_KEY_FILE, to a daemon
+//   MSITD_KEY_FILE   that asks for one; imply MSITD_TLS
+//
+// Variables and not options, as with the endpoint: a job is pointed at its
+// daemon from outside.
+struct TlsSettings {
+  bool is_on = false;
+  std::string ca_file;
+  std::string cert_file;
+  std::string key_file;
+
+  static TlsSettings FromEnvironment();
+};
+
+// Reads the files. Null with `error` set if one is missing or empty.
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
+    const TlsSettings& settings, std::string* error);
+
+}  // namespace msitd::client
