@@ -23,6 +23,15 @@ LOG = "daemon/config/log.h"
 # What producers see of the chunk format. The rest of protos/chunk needs Abseil.
 CHUNK_PRODUCER = ("protos/chunk/chunk_builder.h", "protos/chunk/chunk_format.h")
 
+# The same of protos/shm.
+SHM_PRODUCER = (
+    "protos/shm/ring_abi.h",
+    "protos/shm/ring_writer.h",
+    "protos/shm/sealed_memory.h",
+    "protos/shm/session_messages.h",
+    "protos/shm/session_socket.h",
+)
+
 COMMON = ("absl", "fmt", "spdlog")
 RPC = ("grpc", "protobuf", "stubs")
 
@@ -39,6 +48,7 @@ MODULES: dict[str, Module] = {
     "protos/base": Module(),
     "protos/status": Module(("protos/base",), COMMON),
     "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
+    "protos/shm": Module(("protos/base", "protos/status"), COMMON),
     "storage": Module(
         (*PROTOS, "storage/env", "storage/segment", "storage/index"), COMMON
     ),
@@ -57,6 +67,10 @@ MODULES: dict[str, Module] = {
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/compute": Module(PROTOS, ("highway", "xxhash", *COMMON)),
     "daemon/ingest": Module((*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"), COMMON),
+    "daemon/shm": Module(
+        (*PROTOS, "protos/shm", LOG, "daemon/ingest"),
+        COMMON,
+    ),
     "daemon/query": Module(
         (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute", "daemon/compare"),
         (*COMMON, "re2", "xxhash"),
@@ -85,6 +99,7 @@ MODULES: dict[str, Module] = {
             "daemon/config",
             "daemon/compute",
             "daemon/ingest",
+            "daemon/shm",
             "daemon/query",
             "daemon/compare",
             "daemon/service",
@@ -99,6 +114,7 @@ MODULES: dict[str, Module] = {
             "protos/base",
             "client/core",
             "client/include",
+            "client/shm",
             # How libmsit finds the transport library at run time: plain C.
             "client/grpc/grpc_transport_abi.h",
         )
@@ -106,6 +122,9 @@ MODULES: dict[str, Module] = {
     "client/grpc": Module(
         ("protos/base", *CHUNK_PRODUCER, "client/core", "client/include"),
         (*RPC, "absl"),
+    ),
+    "client/shm": Module(
+        ("protos/base", *SHM_PRODUCER, "client/core", "client/include")
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
     "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json")),
@@ -117,6 +136,15 @@ NARROWER: dict[str, Module] = {
     "protos/chunk/chunk_builder.h": Module(("protos/base", CHUNK_PRODUCER[1])),
     "protos/chunk/chunk_builder.cc": Module(("protos/base", *CHUNK_PRODUCER)),
     "protos/chunk/chunk_format.h": Module(("protos/base",)),
+    **{header: Module(("protos/base", *SHM_PRODUCER)) for header in SHM_PRODUCER},
+    **{
+        source: Module(("protos/base", *SHM_PRODUCER))
+        for source in (
+            "protos/shm/ring_writer.cc",
+            "protos/shm/sealed_memory.cc",
+            "protos/shm/session_socket.cc",
+        )
+    },
 }
 
 LIBRARIES: dict[str, re.Pattern[str]] = {

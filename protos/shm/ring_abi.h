@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "protos/base/limits.h"
+
+// The memory that one producer shares with the daemon, version 1.
+// docs/format/ring.md has the bytes.
+//
+// Two memfds, both made, sized and sealed by the daemon:
+//
+//   arena  the chunks, laid out as the producer likes. Lives as long as the
+//          producer, which offers it again to a daemon that was restarted.
+//   table  RingHeader | RingEntry[kRingEntryCount]. Lives for one session, so
+//          nothing in it can be stale.
+//
+// Chunk number n of the stream is described by entry n % kRingEntryCount:
+//
+//   committed_count           published_count
+//         v                         v
+//   ... 5 | 6 | 7 | ... | 11 | 12 | 13 ...
+//   free    the daemon's           free
+//
+// Either side may write what it likes. The daemon loads an entry once, checks
+// what it loaded, and takes nothing from here that leads outside the arena.
+namespace msitd::shm {
+
+inline constexpr uint32_t kRingMagic = 0x54524d53;  // "SMRT"
+inline constexpr uint16_t kRingVersion = 1;
+
+// Chunks that can be published and not yet committed: more than an arena holds
+// of the size that pays, so that the arena is the bound in practice. A power
+// of two.
+inline constexpr uint32_t kRingEntryCount = 1024;
+
+// Smallest and largest arena: two chunks of the largest size, and what 64
+// ranks of a node can all have.
+inline constexpr uint64_t kArenaBytesMin =
+    2 * (kChunkHeadBytesMax + kChunkPayloadBytesMax);
+inline constexpr uint64_t kArenaBytesMax = uint64_t{1} << 30;
+
+// Where one chunk lies. Written by the producer before it raises
+// published_count over it; the single loads and stores are relaxed.
+struct RingEntry {
+  std::atomic<uint64_t> chunk_sequence;
+  // In the arena, a multiple of kChunkAlignment.
+  std::atomic<uint64_t> chunk_offset;
+  std::atomic<uint64_t> chunk_bytes;
+  std::atomic<uint64_t> reserved;
+};
+
+struct RingHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t reserved;
+  uint32_t entry_count;
+  uint32_t reserved_2;
+  uint64_t arena_bytes;
+  uint64_t stream_id;
+
+  // Chunks of the stream that were published. Written by the producer:
+  // released by RingWriter::Publish, acquired by RingReader::Next.
+  alignas(64) std::atomic<uint64_t> published_count;
+
+  // Chunks of the stream that are durable, whose memory the daemon reads no
+  // more. Written by the daemon: released by RingReader::Commit, acquired by
+  // RingWriter::committed_count.
+  alignas(64) std::atomic<uint64_t> committed_count;
+};
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(RingEntry) == 32);
+static_assert(offsetof(RingEntry, chunk_sequence) == 0);
+static_assert(offsetof(RingEntry, chunk_offset) == 8);
+static_assert(offsetof(RingEntry, chunk_bytes) == 16);
+static_assert(sizeof(RingHeader) == 192);
+static_assert(offsetof(RingHeader, entry_count) == 8);
+static_assert(offsetof(RingHeader, arena_bytes) == 16);
+static_assert(offsetof(RingHeader, stream_id) == 24);
+static_assert(offsetof(RingHeader, published_count) == 64);
+static_assert(offsetof(RingHeader, committed_count) == 128);
+
+// Size of the table: a whole number of pages.
+inline constexpr uint64_t kTableBytes =
+    (sizeof(RingHeader) + kRingEntryCount * sizeof(RingEntry) +
+     kChunkAlignment - 1) /
+    kChunkAlignment * kChunkAlignment;
+
+constexpr bool IsArenaSize(uint64_t bytes) {
+  return bytes >= kArenaBytesMin && bytes <= kArenaBytesMax &&
+         bytes % kChunkAlignment == 0;
+}
+
+}  // namespace msitd::shm

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/shm/ring_reader.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::shm {
+namespace {
+
+template <typename... Args>
+absl::Status Refused(fmt::format_string<Args...> format, Args&&... args) {
+  return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, format,
+                               std::forward<Args>(args)...),
+                    "RING_INVALID");
+}
+
+absl::StatusOr<std::shared_ptr<RingArena>> Map(UniqueFd fd, uint64_t bytes) {
+  MappedRegion memory(fd.get(), bytes, PROT_READ);
+  if (!memory.valid()) return ErrnoStatus(errno, "map the arena of a ring");
+  return std::make_shared<RingArena>(std::move(fd), std::move(memory));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Create(uint64_t bytes) {
+  if (!IsArenaSize(bytes)) {
+    return Refused("an arena of {} bytes is not in {}..{} by {}", bytes,
+                   kArenaBytesMin, kArenaBytesMax, kChunkAlignment);
+  }
+  UniqueFd fd = MakeSealedMemory("msitd-arena", bytes);
+  if (!fd.valid()) return ErrnoStatus(errno, "make the arena of a ring");
+  return Map(std::move(fd), bytes);
+}
+
+absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Adopt(UniqueFd fd) {
+  const std::optional<uint64_t> bytes = SealedMemorySize(fd.get());
+  if (!bytes.has_value()) return Refused("the arena is no sealed memory");
+  if (!IsArenaSize(*bytes)) {
+    return Refused("an arena of {} bytes is not in {}..{} by {}", *bytes,
+                   kArenaBytesMin, kArenaBytesMax, kChunkAlignment);
+  }
+  return Map(std::move(fd), *bytes);
+}
+
+RingReader::RingReader(std::shared_ptr<RingArena> arena, UniqueFd table_fd,
+                       MappedRegion table, UniqueFd data_ready, uint64_t next)
+    : arena_(std::move(arena)),
+      table_fd_(std::move(table_fd)),
+      table_(std::move(table)),
+      data_ready_(std::move(data_ready)),
+      next_(next) {}
+
+absl::StatusOr<std::unique_ptr<RingReader>> RingReader::Create(
+    std::shared_ptr<RingArena> arena, uint64_t stream_id,
+    uint64_t committed_count) {
+  UniqueFd fd = MakeSealedMemory("msitd-table", kTableBytes);
+  if (!fd.valid()) return ErrnoStatus(errno, "make the table of a ring");
+  MappedRegion table(fd.get(), kTableBytes, PROT_READ | PROT_WRITE);
+  if (!table.valid()) return ErrnoStatus(errno, "map the table of a ring");
+  UniqueFd data_ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!data_ready.valid()) return ErrnoStatus(errno, "eventfd");
+  auto* header = new (table.data()) RingHeader{};
+  header->magic = kRingMagic;
+  header->version = kRingVersion;
+  header->entry_count = kRingEntryCount;
+  header->arena_bytes = arena->bytes().size();
+  header->stream_id = stream_id;
+  header->published_count.store(committed_count, std::memory_order_relaxed);
+  header->committed_count.store(committed_count, std::memory_order_relaxed);
+  return std::make_unique<RingReader>(std::move(arena), std::move(fd),
+                                      std::move(table), std::move(data_ready),
+                                      committed_count);
+}
+
+absl::StatusOr<std::optional<std::span<const std::byte>>> RingReader::Next() {
+  // Pairs with the store in RingWriter::Publish.
+  const uint64_t published =
+      header().published_count.load(std::memory_order_acquire);
+  if (published == next_) return std::nullopt;
+  if (published < next_ || published - next_ > kRingEntryCount) {
+    return Refused("{} chunks are published behind chunk {}", published, next_);
+  }
+  const auto* entries =
+      reinterpret_cast<const RingEntry*>(table_.data() + sizeof(RingHeader));
+  const RingEntry& entry = entries[next_ % kRingEntryCount];
+  const uint64_t sequence =
+      entry.chunk_sequence.load(std::memory_order_relaxed);
+  const uint64_t offset = entry.chunk_offset.load(std::memory_order_relaxed);
+  const uint64_t bytes = entry.chunk_bytes.load(std::memory_order_relaxed);
+  if (sequence != next_) {
+    return Refused("the entry of chunk {} says {}", next_, sequence);
+  }
+  // The size of the mapping, whatever the header says now.
+  const std::span<const std::byte> arena = arena_->bytes();
+  if (offset % kChunkAlignment != 0 || offset > arena.size() ||
+      bytes > arena.size() - offset) {
+    return Refused("chunk {} has {} bytes at {} of an arena of {}", next_,
+                   bytes, offset, arena.size());
+  }
+  ++next_;
+  return arena.subspan(offset, bytes);
+}
+
+void RingReader::Commit(uint64_t count) {
+  // Releases the memory of these chunks to RingWriter::committed_count.
+  header().committed_count.store(count, std::memory_order_release);
+}
+
+}  // namespace msitd::shm

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/shm/ring_writer.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <utility>
+
+namespace msitd::shm {
+
+bool RingWriter::IsTable(const MappedRegion& table, uint64_t arena_bytes) {
+  if (!table.valid() || table.size() != kTableBytes) return false;
+  const auto& header = *reinterpret_cast<const RingHeader*>(table.data());
+  return header.magic == kRingMagic && header.version == kRingVersion &&
+         header.entry_count == kRingEntryCount &&
+         header.arena_bytes == arena_bytes;
+}
+
+RingWriter::RingWriter(MappedRegion table, std::span<const std::byte> arena,
+                       UniqueFd data_ready)
+    : table_(std::move(table)),
+      arena_(arena),
+      data_ready_(std::move(data_ready)),
+      // The daemon's own number, from before it passed the table on.
+      next_(header().published_count.load(std::memory_order_relaxed)) {}
+
+bool RingWriter::Publish(std::span<const std::byte> chunk) {
+  const std::less<const std::byte*> less;
+  if (less(chunk.data(), arena_.data()) ||
+      less(arena_.data() + arena_.size(), chunk.data() + chunk.size()) ||
+      next_ - committed_count() >= kRingEntryCount) {
+    return false;
+  }
+  auto* entries =
+      reinterpret_cast<RingEntry*>(table_.data() + sizeof(RingHeader));
+  RingEntry& entry = entries[next_ % kRingEntryCount];
+  entry.chunk_sequence.store(next_, std::memory_order_relaxed);
+  entry.chunk_offset.store(static_cast<uint64_t>(chunk.data() - arena_.data()),
+                           std::memory_order_relaxed);
+  entry.chunk_bytes.store(chunk.size(), std::memory_order_relaxed);
+  // Releases the entry and the chunk to the load in RingReader::Next.
+  header().published_count.store(++next_, std::memory_order_release);
+  // Once per chunk and not on a thread of the host, so it is not worth knowing
+  // whether the daemon sleeps. Cannot block: nobody writes 2^64 times.
+  const uint64_t one = 1;
+  (void)!::write(data_ready_.get(), &one, sizeof(one));
+  return true;
+}
+
+uint64_t RingWriter::committed_count() const {
+  // Pairs with the store in RingReader::Commit: the daemon has done with the
+  // memory of these chunks.
+  return header().committed_count.load(std::memory_order_acquire);
+}
+
+}  // namespace msitd::shm

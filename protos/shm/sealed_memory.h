@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "protos/base/unique_fd.h"
+
+// Memory that two processes share and neither can resize. Standard library
+// only.
+namespace msitd::shm {
+
+// Owns one shared mapping of a descriptor, which may be closed meanwhile.
+class MappedRegion {
+ public:
+  MappedRegion() = default;
+
+  // Invalid, with errno set, where mmap fails. `protection` as of mmap.
+  MappedRegion(int fd, uint64_t bytes, int protection)
+      : data_(::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0)),
+        bytes_(bytes) {}
+  MappedRegion(MappedRegion&& other) noexcept
+      : data_(std::exchange(other.data_, MAP_FAILED)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  MappedRegion& operator=(MappedRegion&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MappedRegion() {
+    if (valid()) ::munmap(data_, bytes_);
+  }
+
+  bool valid() const { return data_ != MAP_FAILED; }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  uint64_t size() const { return bytes_; }
+
+  // Takes the mapping away from children that this process forks.
+  void KeepFromChildren() const { ::madvise(data_, bytes_, MADV_DONTFORK); }
+
+ private:
+  void* data_ = MAP_FAILED;
+  uint64_t bytes_ = 0;
+};
+
+// Makes a memfd of `bytes` zeros that can neither shrink nor grow; `name` is
+// seen in /proc. Invalid with errno set on failure.
+UniqueFd MakeSealedMemory(const char* name, uint64_t bytes);
+
+// Returns the size of the memory behind `fd`; nothing if it is no memfd of
+// ordinary pages whose size is sealed. Only such memory can be mapped without
+// fear that the other side takes pages away.
+std::optional<uint64_t> SealedMemorySize(int fd);
+
+}  // namespace msitd::shm

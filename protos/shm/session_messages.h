@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "protos/base/limits.h"
+
+// Messages between a local producer and the daemon on the ingest socket, a
+// Unix socket of type SOCK_SEQPACKET: one struct is one packet, little-endian.
+// docs/format/session.md has the bytes.
+//
+//   producer                                     daemon
+//      | -- SessionHello (+ its arena) ----------> |
+//      | <---- SessionWelcome (+ 2 or 3 fds) ----- |
+//      |                                           |   chunks go by the ring
+//      | <---------- SessionCommitted, any number  |
+//      | -- SessionDrops, any number ------------> |
+//      | -- SessionFinish -----------------------> |
+//      | <---------------------------- SessionEnd  |
+//
+// Either side ends a session by closing the socket.
+namespace msitd::shm {
+
+inline constexpr uint32_t kSessionMagic = 0x48534d49;  // "IMSH"
+inline constexpr uint16_t kSessionVersion = 1;
+inline constexpr uint32_t kUserAgentBytesMax = 256;
+inline constexpr uint32_t kReasonBytesMax = 64;
+inline constexpr uint32_t kMessageBytesMax = 512;
+
+enum class SessionMessage : uint16_t {
+  kHello = 1,
+  kWelcome = 2,
+  kDrops = 3,
+  kFinish = 4,
+  kEnd = 5,
+  kCommitted = 6,
+};
+
+struct SessionHeader {
+  uint32_t magic = kSessionMagic;
+  uint16_t version = kSessionVersion;
+  SessionMessage type{};
+};
+
+// Opens a session. Carries the memfd of the arena where the producer holds one
+// from a session that broke off.
+struct SessionHello {
+  static constexpr SessionMessage kType = SessionMessage::kHello;
+  SessionHeader header{.type = kType};
+  int32_t rank = 0;
+  int32_t world_size = 0;
+  uint64_t stream_id = 0;
+  // Size of the arena that the producer would like, if it has none yet.
+  uint64_t arena_bytes = 0;
+  uint32_t run_bytes = 0;  // Of `run` that count; the rest is zero.
+  uint32_t user_agent_bytes = 0;
+  char run[kRunNameBytesMax] = {};
+  char user_agent[kUserAgentBytesMax] = {};
+};
+
+// Answers a hello that was accepted. Carries the memfd of the table, the
+// eventfd for "chunk published" and, if the hello brought none, the memfd of
+// the arena.
+struct SessionWelcome {
+  static constexpr SessionMessage kType = SessionMessage::kWelcome;
+  SessionHeader header{.type = kType};
+  // Chunks of the stream that are durable; also in the table.
+  uint64_t committed_count = 0;
+  uint64_t arena_bytes = 0;
+};
+
+// RingHeader::committed_count has risen.
+struct SessionCommitted {
+  static constexpr SessionMessage kType = SessionMessage::kCommitted;
+  SessionHeader header{.type = kType};
+};
+
+// Records that the producer dropped since the last report.
+struct SessionDrops {
+  static constexpr SessionMessage kType = SessionMessage::kDrops;
+  SessionHeader header{.type = kType};
+  uint64_t dropped_count = 0;
+};
+
+// The producer will publish no more; an end follows when all is durable.
+struct SessionFinish {
+  static constexpr SessionMessage kType = SessionMessage::kFinish;
+  SessionHeader header{.type = kType};
+};
+
+// Ends a session, or refuses a hello. `code` is a canonical gRPC code, 0 after
+// a finish.
+struct SessionEnd {
+  static constexpr SessionMessage kType = SessionMessage::kEnd;
+  SessionHeader header{.type = kType};
+  int32_t code = 0;
+  uint32_t reason_bytes = 0;
+  uint32_t message_bytes = 0;
+  uint32_t reserved = 0;
+  char reason[kReasonBytesMax] = {};  // Name of a msitd.v1.ErrorReason.
+  char message[kMessageBytesMax] = {};
+};
+
+inline constexpr uint32_t kSessionMessageBytesMax = 1024;
+static_assert(sizeof(SessionHeader) == 8);
+static_assert(sizeof(SessionHello) == 424);
+static_assert(sizeof(SessionWelcome) == 24);
+static_assert(sizeof(SessionCommitted) == 8);
+static_assert(sizeof(SessionDrops) == 16);
+static_assert(sizeof(SessionFinish) == 8);
+static_assert(sizeof(SessionEnd) == 600);
+static_assert(offsetof(SessionHello, stream_id) == 16);
+static_assert(offsetof(SessionHello, run) == 40);
+static_assert(offsetof(SessionEnd, reason) == 24);
+static_assert(std::is_trivially_copyable_v<SessionHello>);
+static_assert(std::is_trivially_copyable_v<SessionEnd>);
+
+}  // namespace msitd::shm

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/shm/session_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace msitd::shm {
+namespace {
+
+// Room for the descriptors that a packet may carry, aligned as cmsg wants it.
+union ControlBuffer {
+  cmsghdr align;
+  char bytes[CMSG_SPACE(kPacketFdsMax * sizeof(int))];
+};
+
+void TakeDescriptors(msghdr& header, Packet& packet) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
+       part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+      // Owned before it is judged, so that none leaks.
+      UniqueFd owned(fd);
+      if (packet.fd_count < kPacketFdsMax) {
+        packet.fds[packet.fd_count++] = std::move(owned);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ReceiveResult ReceivePacket(int socket, Packet& packet) {
+  for (UniqueFd& fd : packet.fds) fd.reset();
+  packet.fd_count = 0;
+  packet.size = 0;
+  iovec piece{packet.bytes.data(), packet.bytes.size()};
+  ControlBuffer control;
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control.bytes;
+  header.msg_controllen = sizeof(control.bytes);
+  ssize_t received;
+  do {
+    received = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0) {
+    return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
+                                                   : ReceiveResult::kClosed;
+  }
+  TakeDescriptors(header, packet);
+  packet.size = static_cast<size_t>(received);
+  if (received == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return ReceiveResult::kClosed;
+  }
+  return ReceiveResult::kPacket;
+}
+
+bool SendPacket(int socket, std::span<const std::byte> message,
+                std::span<const int> fds) {
+  if (fds.size() > kPacketFdsMax) {
+    errno = EINVAL;
+    return false;
+  }
+  iovec piece{const_cast<std::byte*>(message.data()), message.size()};
+  ControlBuffer control;
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  if (!fds.empty()) {
+    std::memset(&control, 0, sizeof(control));
+    header.msg_control = control.bytes;
+    header.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(part), fds.data(), fds.size_bytes());
+  }
+  ssize_t sent;
+  do {
+    sent = ::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  return sent == static_cast<ssize_t>(message.size());
+}
+
+UniqueFd ConnectSession(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    errno = ENAMETOOLONG;
+    return UniqueFd();
+  }
+  std::copy(path.begin(), path.end(), address.sun_path);
+  UniqueFd fd(
+      ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return fd;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                sizeof(address)) != 0) {
+    // Closing may overwrite errno.
+    const int error = errno;
+    fd.reset();
+    errno = error;
+  }
+  return fd;
+}
+
+}  // namespace msitd::shm

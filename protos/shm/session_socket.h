@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "protos/base/unique_fd.h"
+#include "protos/shm/session_messages.h"
+
+// Packets with file descriptors on the ingest socket. Standard library only.
+// No function here blocks or raises SIGPIPE, whatever the flags of the socket.
+namespace msitd::shm {
+
+// Descriptors that one packet can carry.
+inline constexpr size_t kPacketFdsMax = 3;
+
+// One packet as it came, not judged yet.
+struct Packet {
+  std::array<std::byte, kSessionMessageBytesMax> bytes;
+  size_t size = 0;
+  std::array<UniqueFd, kPacketFdsMax> fds;
+  size_t fd_count = 0;
+
+  // Copies the message out if it is a whole `Message` of this version.
+  template <typename Message>
+  bool As(Message& out) const {
+    Message message;
+    if (size != sizeof(message)) return false;
+    std::memcpy(static_cast<void*>(&message), bytes.data(), size);
+    if (message.header.magic != kSessionMagic ||
+        message.header.version != kSessionVersion ||
+        message.header.type != Message::kType) {
+      return false;
+    }
+    out = message;
+    return true;
+  }
+};
+
+enum class ReceiveResult {
+  kPacket,
+  kNothing,  // None has come.
+  kClosed,   // By the other side, or broken.
+};
+
+// Receives one packet. A packet over the limits counts as broken.
+ReceiveResult ReceivePacket(int socket, Packet& packet);
+
+// Sends `message` with `fds`; false with errno set where that fails, EAGAIN if
+// the other side does not read.
+bool SendPacket(int socket, std::span<const std::byte> message,
+                std::span<const int> fds = {});
+
+template <typename Message>
+bool SendMessage(int socket, const Message& message,
+                 std::span<const int> fds = {}) {
+  return SendPacket(socket, std::as_bytes(std::span(&message, 1)), fds);
+}
+
+// Connects to the ingest socket at `path`; invalid with errno set on failure.
+UniqueFd ConnectSession(const std::string& path);
+
+}  // namespace msitd::shm
