@@ -79,6 +79,10 @@ const Key kKeys[] = {
     {"stream_window_bytes",
      NumberKey{&C::stream_window_bytes, 8 * kMiB, 64 * kGiB},
      "Uncommitted bytes at which a stream is told to wait"},
+    {"shared_memory", BoolKey{&C::shared_memory},
+     "Take chunks of local ranks out of memory that they share"},
+    {"ring_bytes_max", NumberKey{&C::ring_bytes_max, 16 * kMiB, kGiB},
+     "Largest memory that one rank may share"},
     {"ingest_buffer_bytes",
      NumberKey{&C::ingest_buffer_bytes, 16 * kMiB, 1024 * kGiB},
      "Memory for chunks that came over gRPC"},
@@ -267,6 +271,10 @@ std::string DaemonConfig::SocketPath() const {
   return socket_dir + "/msitd.sock";
 }
 
+std::string DaemonConfig::IngestSocketPath() const {
+  return socket_dir + "/ingest.sock";
+}
+
 absl::Status ApplyToml(std::string_view text, std::string_view file_name,
                        DaemonConfig& config) {
   const toml::parse_result parsed = toml::parse(text, file_name);
@@ -325,7 +333,7 @@ absl::Status Validate(const DaemonConfig& config) {
   if (config.data_dir.empty()) return Invalid("data_dir", "is empty");
   if (config.socket_dir.empty()) return Invalid("socket_dir", "is empty");
   constexpr size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 1;
-  if (const std::string path = config.SocketPath();
+  if (const std::string path = config.IngestSocketPath();
       path.size() > kSocketPathMax) {
     return Invalid("socket_dir",
                    fmt::format("'{}' has {} bytes, a socket path at most {}",

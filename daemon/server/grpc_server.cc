@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/grpc_server.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
                            config::ParseListenAddress(config.listen[i]));
   }
   const std::string path = config.SocketPath();
-  MSITD_RETURN_IF_ERROR(PrepareSocketFile(path));
+  MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_STREAM));
   out->socket_path_ = path;
 
   // The library stays up for as long as the process: taking it down with the

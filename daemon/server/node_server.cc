@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/node_server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "daemon/config/command_line.h"
+#include "daemon/server/socket_file.h"
 #include "protos/status/status.h"
 
 namespace msitd::server {
@@ -55,6 +58,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
                          compare::ComparisonJobs::Create(store, options));
   auto out = std::unique_ptr<NodeServer>(
       new NodeServer(config, store, std::move(comparisons)));
+  MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
       {v1::ComparisonService::service_full_name(), &out->comparison_service_},
       {v1::IngestService::service_full_name(), &out->ingest_service_},
@@ -65,6 +69,24 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
   return out;
 }
 
+absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
+  // Where memory is not shared, a socket of a daemon before must not say so.
+  const std::string path = config.IngestSocketPath();
+  MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_SEQPACKET));
+  if (!config.shared_memory) return absl::OkStatus();
+  shm::IngestServerOptions options;
+  options.socket_path = path;
+  options.arena_bytes_max = static_cast<uint64_t>(config.ring_bytes_max);
+  options.sessions_max = static_cast<size_t>(config.max_streams);
+  MSITD_ASSIGN_OR_RETURN(
+      ingest_server_,
+      shm::IngestServer::Start(options, pipeline_,
+                               [this](absl::AnyInvocable<void()> task) {
+                                 return ingest_tasks_.Submit(std::move(task));
+                               }));
+  return absl::OkStatus();
+}
+
 NodeServer::~NodeServer() {
   (void)Stop(std::chrono::steady_clock::time_point::max());
 }
@@ -72,6 +94,7 @@ NodeServer::~NodeServer() {
 absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   if (grpc_ != nullptr) grpc_->SetNotServing();
   MSITD_RETURN_IF_ERROR(pipeline_.Drain(deadline));
+  if (ingest_server_ != nullptr) ingest_server_->Stop();
   comparisons_->Stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());

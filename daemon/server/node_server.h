@@ -19,18 +19,19 @@
 #include "daemon/service/run_service.h"
 #include "daemon/service/task_pool.h"
 #include "daemon/service/tensor_service.h"
+#include "daemon/shm/ingest_server.h"
 #include "storage/chunk_store.h"
 
 namespace msitd::server {
 
 // Everything of the daemon that stands on a store: pools, pipeline,
-// comparisons, services and the gRPC server. Thread-compatible: the main
-// thread.
+// comparisons, services, the ingest server and the gRPC server.
+// Thread-compatible: the main thread.
 class NodeServer {
  public:
   // Builds from the store upwards and serves at once. `store` outlives it.
   //
-  // Errors: those of GrpcServer::Start and of the store.
+  // Errors: those of GrpcServer::Start, IngestServer::Start and the store.
   static absl::StatusOr<std::unique_ptr<NodeServer>> Start(
       const config::DaemonConfig& config, storage::ChunkStore& store);
 
@@ -56,6 +57,8 @@ class NodeServer {
   NodeServer(const config::DaemonConfig& config, storage::ChunkStore& store,
              std::unique_ptr<compare::ComparisonJobs> comparisons);
 
+  absl::Status StartIngestServer(const config::DaemonConfig& config);
+
   // Openings of streams do not queue behind long queries.
   service::TaskPool ingest_tasks_;
   service::TaskPool query_tasks_;
@@ -67,6 +70,8 @@ class NodeServer {
   service::RunServiceImpl run_service_;
   service::TensorServiceImpl tensor_service_;
   service::NodeServiceImpl node_service_;
+  // Nothing if memory is not shared.
+  std::unique_ptr<shm::IngestServer> ingest_server_;
   std::unique_ptr<GrpcServer> grpc_;
 };
 

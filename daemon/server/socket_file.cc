@@ -19,7 +19,7 @@ namespace {
 constexpr mode_t kDirectoryMode = 0750;
 constexpr mode_t kFileMode = 0640;
 
-absl::Status CheckNobodyListens(const std::string& path) {
+absl::Status CheckNobodyListens(const std::string& path, int type) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -27,8 +27,7 @@ absl::Status CheckNobodyListens(const std::string& path) {
                       "'{}' is too long for a socket", path);
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const UniqueFd fd(
-      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return ErrnoStatus(errno, "socket");
   const int result = ::connect(
       fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
@@ -44,7 +43,7 @@ absl::Status CheckNobodyListens(const std::string& path) {
 
 }  // namespace
 
-absl::Status PrepareSocketFile(const std::string& path) {
+absl::Status PrepareSocketFile(const std::string& path, int socket_type) {
   const std::string directory = path.substr(0, path.rfind('/'));
   if (::mkdir(directory.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
     return ErrnoStatus(errno, "mkdir " + directory);
@@ -58,7 +57,7 @@ absl::Status PrepareSocketFile(const std::string& path) {
     return MakeStatus(absl::StatusCode::kFailedPrecondition,
                       "{} exists and is no socket", path);
   }
-  MSITD_RETURN_IF_ERROR(CheckNobodyListens(path));
+  MSITD_RETURN_IF_ERROR(CheckNobodyListens(path, socket_type));
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, "unlink " + path);
   }

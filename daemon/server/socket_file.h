@@ -7,12 +7,13 @@
 
 namespace msitd::server {
 
-// Makes way for a Unix socket at `path`: makes its directory, and removes a
-// socket that is there if nobody listens on it.
+// Makes way for a Unix socket at `path` of type `socket_type`, SOCK_STREAM or
+// SOCK_SEQPACKET: makes its directory, and removes a socket that is there if
+// nobody listens on it.
 //
 // Errors: FAILED_PRECONDITION if somebody listens, or if what is there is no
 // socket; those of the file system.
-absl::Status PrepareSocketFile(const std::string& path);
+absl::Status PrepareSocketFile(const std::string& path, int socket_type);
 
 // Writes `text` to `path` so that a reader sees either all of it or the file
 // before.

@@ -31,9 +31,9 @@ UniqueFd Bind(const std::string& path, bool listen) {
 
 TEST(SocketFileTest, DirectoryIsMade) {
   testing::TempDir directory;
-  EXPECT_TRUE(PrepareSocketFile(directory / "run/s.sock").ok());
+  EXPECT_TRUE(PrepareSocketFile(directory / "run/s.sock", SOCK_STREAM).ok());
   EXPECT_TRUE(std::filesystem::is_directory(directory / "run"));
-  EXPECT_FALSE(PrepareSocketFile(directory / "no/such/s.sock").ok());
+  EXPECT_FALSE(PrepareSocketFile(directory / "no/such/s.sock", SOCK_STREAM).ok());
 }
 
 TEST(SocketFileTest, StaleSocketIsRemoved) {
@@ -41,7 +41,7 @@ TEST(SocketFileTest, StaleSocketIsRemoved) {
   const std::string path = directory / "s.sock";
   Bind(path, /*listen=*/true).reset();
   ASSERT_TRUE(std::filesystem::exists(path));
-  EXPECT_TRUE(PrepareSocketFile(path).ok());
+  EXPECT_TRUE(PrepareSocketFile(path, SOCK_STREAM).ok());
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
@@ -49,7 +49,7 @@ TEST(SocketFileTest, SocketInUseIsKept) {
   testing::TempDir directory;
   const std::string path = directory / "s.sock";
   const UniqueFd listener = Bind(path, /*listen=*/true);
-  EXPECT_EQ(PrepareSocketFile(path).code(),
+  EXPECT_EQ(PrepareSocketFile(path, SOCK_STREAM).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(std::filesystem::exists(path));
 }
@@ -58,7 +58,7 @@ TEST(SocketFileTest, OtherFilesAreKept) {
   testing::TempDir directory;
   const std::string path = directory / "s.sock";
   std::ofstream(path) << "precious";
-  EXPECT_EQ(PrepareSocketFile(path).code(),
+  EXPECT_EQ(PrepareSocketFile(path, SOCK_STREAM).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(std::filesystem::exists(path));
 }

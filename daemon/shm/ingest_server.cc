@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/shm/ingest_server.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "daemon/config/log.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::shm {
+namespace {
+
+constexpr mode_t kSocketMode = 0660;
+constexpr int kBacklog = 128;
+constexpr int kEventsPerWait = 64;
+constexpr int kAcceptsPerTurn = 16;
+
+// How long to wait for a descriptor to become free.
+constexpr std::chrono::seconds kAcceptPause{1};
+
+// Data of epoll events that are about no session: sessions begin at 1.
+constexpr uint64_t kListenerData = 0;
+constexpr uint64_t kQueueData = 1;
+constexpr uint64_t kSourceCount = 4;
+
+absl::Status Exhausted(size_t sessions_max) {
+  return WithReason(
+      MakeStatus(absl::StatusCode::kResourceExhausted,
+                 "{} sessions are open, no more are taken", sessions_max),
+      "STREAMS_EXHAUSTED");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
+    const IngestServerOptions& options, ingest::IngestPipeline& pipeline,
+    TaskRunner run_task) {
+  std::unique_ptr<IngestServer> server(
+      new IngestServer(options, pipeline, std::move(run_task)));
+  MSITD_RETURN_IF_ERROR(server->Listen());
+  server->thread_ = std::thread([&server = *server] { server.Serve(); });
+  return server;
+}
+
+IngestServer::IngestServer(const IngestServerOptions& options,
+                           ingest::IngestPipeline& pipeline,
+                           TaskRunner run_task)
+    : options_(options),
+      pipeline_(pipeline),
+      run_task_(std::move(run_task)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+IngestServer::~IngestServer() { Stop(); }
+
+void IngestServer::Stop() {
+  if (!thread_.joinable()) return;
+  ::unlink(options_.socket_path.c_str());
+  events_.Post({0, EventQueue::Kind::kStop});
+  thread_.join();
+}
+
+absl::Status IngestServer::Listen() {
+  const std::string& path = options_.socket_path;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "'{}' is too long for a socket", path);
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  listener_ = UniqueFd(
+      ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  struct stat info {};
+  if (!epoll_.valid() || !listener_.valid() ||
+      ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) != 0 ||
+      ::chmod(path.c_str(), kSocketMode) != 0 ||
+      ::stat(path.c_str(), &info) != 0 ||
+      ::listen(listener_.get(), kBacklog) != 0) {
+    return ErrnoStatus(errno, "listen on " + path);
+  }
+  socket_group_ = info.st_gid;
+  watches_listener_ = Watch(listener_.get(), EPOLLIN, kListenerData);
+  if (!watches_listener_ || !Watch(events_.fd(), EPOLLIN, kQueueData)) {
+    return ErrnoStatus(errno, "watch " + path);
+  }
+  return absl::OkStatus();
+}
+
+bool IngestServer::Watch(int fd, uint32_t events, uint64_t data) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = data;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// Closing a descriptor is not enough where the producer has another one of the
+// same open file.
+void IngestServer::Unwatch(int fd) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void IngestServer::Serve() {
+  std::array<epoll_event, kEventsPerWait> events;
+  while (!is_stopping_ || !sessions_.empty()) {
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(),
+                     static_cast<int>(events.size()), TimeoutMs());
+    MSITD_CHECK(count >= 0 || errno == EINTR);
+    for (int i = 0; i < count; ++i) {
+      const uint64_t data = events[static_cast<size_t>(i)].data.u64;
+      if (data == kListenerData) {
+        Accept();
+      } else if (data == kQueueData) {
+        HandleEvents();
+      } else {
+        HandleSource(data);
+      }
+    }
+    for (const uint64_t id : std::exchange(again_, {})) {
+      const auto it = sessions_.find(id);
+      if (it != sessions_.end()) Settle(*it->second.session, id);
+    }
+    RefuseSilent();
+    if (!watches_listener_ && !is_stopping_ && Clock::now() >= accept_time_) {
+      watches_listener_ = Watch(listener_.get(), EPOLLIN, kListenerData);
+    }
+  }
+}
+
+int IngestServer::TimeoutMs() const {
+  if (!again_.empty()) return 0;
+  Clock::time_point next = Clock::time_point::max();
+  if (!greetings_.empty()) next = greetings_.front().first;
+  if (!watches_listener_ && !is_stopping_) next = std::min(next, accept_time_);
+  if (next == Clock::time_point::max()) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 3'600'000));
+}
+
+void IngestServer::Accept() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr,
+                              SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      Greet(std::move(socket));
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+        errno == ENOBUFS) {
+      // The socket stays readable: looking again at once would spin.
+      Unwatch(listener_.get());
+      watches_listener_ = false;
+      accept_time_ = Clock::now() + kAcceptPause;
+    }
+    return;
+  }
+}
+
+void IngestServer::Greet(UniqueFd socket) {
+  absl::StatusOr<Peer> peer = GetPeer(socket.get());
+  if (!peer.ok()) return;
+  const int fd = socket.get();
+  auto session = std::make_unique<ProducerSession>(
+      ++last_id_, std::move(socket), *peer, pipeline_, events_);
+  if (const absl::Status status = CheckPeer(*peer, socket_group_);
+      !status.ok()) {
+    if (const auto suppressed = log_limiter_.Admit()) {
+      config::Log("ingest")->warn("refuse producer {} reason={} suppressed={}",
+                                  peer->ToString(), Reason(status),
+                                  *suppressed);
+    }
+    return session->Refuse(status);
+  }
+  if (sessions_.size() >= options_.sessions_max) {
+    return session->Refuse(Exhausted(options_.sessions_max));
+  }
+  Held held;
+  const auto data = [this](Source source) {
+    return last_id_ * kSourceCount + static_cast<uint64_t>(source);
+  };
+  held.watches_socket = Watch(fd, EPOLLIN, data(Source::kSocket));
+  if (!held.watches_socket) return;
+  if (session->process_fd() >= 0) {
+    Watch(session->process_fd(), EPOLLIN, data(Source::kProcess));
+  }
+  held.session = std::move(session);
+  sessions_.emplace(last_id_, std::move(held));
+  greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
+}
+
+void IngestServer::RefuseSilent() {
+  const auto now = Clock::now();
+  while (!greetings_.empty()) {
+    const auto [deadline, id] = greetings_.front();
+    const auto it = sessions_.find(id);
+    const bool is_silent =
+        it != sessions_.end() &&
+        it->second.session->state() == ProducerSession::State::kGreeting;
+    if (is_silent && now < deadline && !is_stopping_) return;
+    greetings_.pop_front();
+    if (!is_silent) continue;
+    it->second.session->Refuse(WithReason(
+        absl::DeadlineExceededError("no hello has come"), "FIELD_INVALID"));
+    Settle(*it->second.session, id);
+  }
+}
+
+void IngestServer::HandleEvents() {
+  for (const EventQueue::Event event : events_.Take()) {
+    if (event.kind == EventQueue::Kind::kStop) {
+      is_stopping_ = true;
+      Unwatch(listener_.get());
+      watches_listener_ = false;
+      continue;
+    }
+    const auto it = sessions_.find(event.session);
+    // Whoever posts keeps the session alive, but its stream may have ended
+    // before it heard of room.
+    if (it == sessions_.end()) continue;
+    ProducerSession& session = *it->second.session;
+    switch (event.kind) {
+      case EventQueue::Kind::kOpened:
+        session.OnOpened();
+        break;
+      case EventQueue::Kind::kRoom:
+        session.OnRoom();
+        break;
+      case EventQueue::Kind::kEnded:
+        session.OnEnded();
+        break;
+      case EventQueue::Kind::kStop:
+        break;
+    }
+    Settle(session, event.session);
+  }
+}
+
+void IngestServer::HandleSource(uint64_t data) {
+  const uint64_t id = data / kSourceCount;
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Held& held = it->second;
+  switch (static_cast<Source>(data % kSourceCount)) {
+    case Source::kSocket:
+      held.session->OnPackets();
+      break;
+    case Source::kData:
+      break;
+    case Source::kProcess:
+      Unwatch(held.session->process_fd());
+      held.session->OnLeft();
+      break;
+  }
+  Settle(*held.session, id);
+}
+
+void IngestServer::Settle(ProducerSession& session, uint64_t id) {
+  using State = ProducerSession::State;
+  Held& held = sessions_.at(id);
+  if (session.state() == State::kStreaming && !held.watches_data) {
+    held.watches_data =
+        Watch(session.data_ready_fd(), EPOLLIN | EPOLLET,
+              id * kSourceCount + static_cast<uint64_t>(Source::kData));
+  }
+  if (session.state() == State::kStreaming && session.OnData()) {
+    again_.insert(id);
+  }
+  // A socket that nobody reads would wake the thread for ever.
+  const bool reads = session.reads_packets();
+  if (held.watches_socket && !reads) {
+    Unwatch(session.socket());
+    held.watches_socket = false;
+  } else if (!held.watches_socket && reads) {
+    held.watches_socket =
+        Watch(session.socket(), EPOLLIN,
+              id * kSourceCount + static_cast<uint64_t>(Source::kSocket));
+  }
+  if (session.state() == State::kOpening && !held.is_opening) {
+    held.is_opening = true;
+    StartOpening(session);
+  }
+  if (session.state() == State::kOver) Remove(id);
+}
+
+void IngestServer::StartOpening(ProducerSession& session) {
+  const absl::Status status = run_task_(
+      [&session, bytes = options_.arena_bytes_max] { session.Open(bytes); });
+  if (status.ok()) return;
+  session.Refuse(status);
+}
+
+void IngestServer::Remove(uint64_t id) {
+  const auto it = sessions_.find(id);
+  ProducerSession& session = *it->second.session;
+  if (it->second.watches_socket) Unwatch(session.socket());
+  if (it->second.watches_data) Unwatch(session.data_ready_fd());
+  if (session.process_fd() >= 0) Unwatch(session.process_fd());
+  sessions_.erase(it);
+}
+
+}  // namespace msitd::shm

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/config/log.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/shm/event_queue.h"
+#include "daemon/shm/producer_session.h"
+#include "protos/base/unique_fd.h"
+
+namespace msitd::shm {
+
+struct IngestServerOptions {
+  std::string socket_path;
+
+  // An arena is as large as its producer asks, but no larger.
+  uint64_t arena_bytes_max = uint64_t{256} << 20;
+
+  // More producers are turned away with RESOURCE_EXHAUSTED.
+  size_t sessions_max = 256;
+
+  // A producer that has not said hello by then is turned away.
+  std::chrono::milliseconds hello_timeout{5'000};
+};
+
+// The transport for the ranks of this node, which share memory with the
+// daemon: listens on the ingest socket and serves all sessions on one thread,
+// which sleeps while nothing happens.
+//
+// Thread-compatible.
+class IngestServer {
+ public:
+  // Runs a task that may block on another thread.
+  using TaskRunner =
+      std::function<absl::Status(absl::AnyInvocable<void()> task)>;
+
+  // Listens at once. `pipeline` and what `run_task` needs outlive the server.
+  // There is nothing at the path, in a directory that exists.
+  //
+  // Errors: those of the socket.
+  static absl::StatusOr<std::unique_ptr<IngestServer>> Start(
+      const IngestServerOptions& options, ingest::IngestPipeline& pipeline,
+      TaskRunner run_task);
+
+  // Stops if nobody has.
+  ~IngestServer();
+  IngestServer(const IngestServer&) = delete;
+  IngestServer& operator=(const IngestServer&) = delete;
+
+  // Removes the socket and returns when all sessions are over. The pipeline
+  // has been drained, so that their streams are.
+  void Stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // What an epoll event is about.
+  enum class Source : uint64_t { kSocket, kData, kProcess };
+
+  IngestServer(const IngestServerOptions& options,
+               ingest::IngestPipeline& pipeline, TaskRunner run_task);
+
+  absl::Status Listen();
+  bool Watch(int fd, uint32_t events, uint64_t data);
+  void Unwatch(int fd);
+
+  void Serve();
+  int TimeoutMs() const;
+  void Accept();
+  void Greet(UniqueFd socket);
+  void RefuseSilent();
+  void HandleEvents();
+  void HandleSource(uint64_t data);
+  // Does what the state of the session asks for after anything happened to it.
+  void Settle(ProducerSession& session, uint64_t id);
+  void StartOpening(ProducerSession& session);
+  void Remove(uint64_t id);
+
+  const IngestServerOptions options_;
+  ingest::IngestPipeline& pipeline_;
+  const TaskRunner run_task_;
+  EventQueue events_;
+  UniqueFd epoll_;
+  UniqueFd listener_;
+  gid_t socket_group_ = 0;
+  config::LogLimiter log_limiter_;
+
+  // All below: of the thread.
+  struct Held {
+    std::unique_ptr<ProducerSession> session;
+    bool watches_socket = false;
+    bool watches_data = false;
+    bool is_opening = false;  // Its opening was started.
+  };
+  std::map<uint64_t, Held> sessions_;
+  uint64_t last_id_ = 0;
+  // Sessions that have more chunks than fitted into their turn.
+  std::set<uint64_t> again_;
+  // In the order of their deadlines.
+  std::deque<std::pair<Clock::time_point, uint64_t>> greetings_;
+  bool is_stopping_ = false;
+  // No descriptor was left for a producer; accepted again then.
+  Clock::time_point accept_time_;
+  bool watches_listener_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace msitd::shm

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/shm/peer.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "protos/status/status.h"
+
+namespace msitd::shm {
+
+std::string Peer::ToString() const {
+  return fmt::format("pid={} uid={} gid={}", pid, uid, gid);
+}
+
+absl::StatusOr<Peer> GetPeer(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return ErrnoStatus(errno, "credentials of the peer");
+  }
+  Peer peer{.pid = credentials.pid,
+            .uid = credentials.uid,
+            .gid = credentials.gid,
+            .groups = {}};
+  size = 0;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, nullptr, &size) != 0 &&
+      errno == ERANGE) {
+    peer.groups.resize(size / sizeof(gid_t));
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, peer.groups.data(),
+                     &size) != 0) {
+      peer.groups.clear();
+    }
+  }
+  return peer;
+}
+
+absl::Status CheckPeer(const Peer& peer, gid_t socket_group) {
+  const bool is_member = peer.gid == socket_group ||
+                         std::find(peer.groups.begin(), peer.groups.end(),
+                                   socket_group) != peer.groups.end();
+  if (peer.uid == 0 || peer.uid == ::geteuid() || is_member) {
+    return absl::OkStatus();
+  }
+  return WithReason(
+      MakeStatus(absl::StatusCode::kPermissionDenied,
+                 "user {} is neither that of the daemon nor in group {}",
+                 peer.uid, socket_group),
+      "PEER_REFUSED");
+}
+
+UniqueFd WatchProcess(const Peer& peer) {
+  if (peer.pid <= 0) return UniqueFd();
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+}
+
+}  // namespace msitd::shm

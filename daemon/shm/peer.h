@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/unique_fd.h"
+
+namespace msitd::shm {
+
+// The process at the other end of a Unix socket, as the kernel knew it when it
+// connected.
+struct Peer {
+  pid_t pid = 0;  // 0 if it is not visible from here.
+  uid_t uid = 0;
+  gid_t gid = 0;
+  std::vector<gid_t> groups;  // The supplementary ones.
+
+  // "pid=1 uid=2 gid=3".
+  std::string ToString() const;
+};
+
+absl::StatusOr<Peer> GetPeer(int socket);
+
+// Checks that `peer` is root, the user of this process, or of the group that
+// owns a socket: what the mode of the socket file says, also where somebody
+// has changed that or passed the socket on.
+//
+// Errors: PERMISSION_DENIED (PEER_REFUSED).
+absl::Status CheckPeer(const Peer& peer, gid_t socket_group);
+
+// Returns a descriptor that becomes readable when the process ends: it may
+// have left copies of its socket to children. Invalid if there is none.
+UniqueFd WatchProcess(const Peer& peer);
+
+}  // namespace msitd::shm

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/shm/producer_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "daemon/config/log.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/check.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::shm {
+namespace {
+
+using Offered = ingest::IngestPipeline::Offered;
+
+// Chunks and packets of one producer that are handled before others get their
+// turn.
+constexpr int kChunksPerTurn = 16;
+constexpr int kPacketsPerTurn = 16;
+
+// Any producer can open and end streams in a loop.
+config::LogLimiter& Limiter() {
+  static config::LogLimiter& limiter = *new config::LogLimiter;
+  return limiter;
+}
+
+// Keeps the arena mapped while the pipeline reads in it.
+class ArenaLease final : public ingest::Lease {
+ public:
+  explicit ArenaLease(std::shared_ptr<RingArena> arena)
+      : arena_(std::move(arena)) {}
+
+ private:
+  const std::shared_ptr<RingArena> arena_;
+};
+
+absl::Status FieldInvalid(std::string_view what) {
+  return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, "{}", what),
+                    "FIELD_INVALID");
+}
+
+SessionEnd ToMessage(const absl::Status& status) {
+  SessionEnd end;
+  end.code = static_cast<int32_t>(status.code());
+  const std::string reason = Reason(status);
+  end.reason_bytes = static_cast<uint32_t>(
+      std::min<size_t>(reason.size(), sizeof(end.reason)));
+  std::memcpy(end.reason, reason.data(), end.reason_bytes);
+  const std::string_view message = Message(status);
+  end.message_bytes = static_cast<uint32_t>(
+      std::min<size_t>(message.size(), sizeof(end.message)));
+  // An empty view may have a null pointer.
+  if (!message.empty()) {
+    std::memcpy(end.message, message.data(), end.message_bytes);
+  }
+  return end;
+}
+
+}  // namespace
+
+void ProducerSession::OnPackets() {
+  Packet packet;
+  for (int i = 0; i < kPacketsPerTurn; ++i) {
+    if (state_ != State::kGreeting && state_ != State::kStreaming) return;
+    switch (ReceivePacket(socket_.get(), packet)) {
+      case ReceiveResult::kPacket:
+        HandlePacket(packet);
+        break;
+      case ReceiveResult::kNothing:
+        return;
+      case ReceiveResult::kClosed:
+        return OnLeft();
+    }
+  }
+}
+
+void ProducerSession::HandlePacket(Packet& packet) {
+  SessionHello hello;
+  SessionDrops drops;
+  SessionFinish finish;
+  if (state_ == State::kGreeting) {
+    if (!packet.As(hello)) {
+      return Refuse(FieldInvalid("the session does not begin with a hello"));
+    }
+    return HandleHello(hello, packet);
+  }
+  if (packet.As(drops) && drops.dropped_count <= INT64_MAX) {
+    pipeline_.ReportDropped(stream_, drops.dropped_count);
+  } else if (packet.As(finish)) {
+    is_complete_ = true;
+  } else {
+    EndStream(FieldInvalid("a packet that does not belong here"));
+  }
+}
+
+void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
+  if (hello.run_bytes > sizeof(hello.run) ||
+      hello.user_agent_bytes > sizeof(hello.user_agent)) {
+    return Refuse(FieldInvalid("a name of the hello is too long"));
+  }
+  const std::string_view run(hello.run, hello.run_bytes);
+  const std::string_view agent(hello.user_agent, hello.user_agent_bytes);
+  // The store checks the name, but a log comes first.
+  if (!IsValidUtf8(run) || !IsValidUtf8(agent)) {
+    return Refuse(FieldInvalid("a name of the hello is no UTF-8"));
+  }
+  spec_ = ingest::StreamSpec{std::string(run), hello.rank, hello.world_size,
+                             hello.stream_id, std::string(agent)};
+  wanted_arena_bytes_ = hello.arena_bytes;
+  if (packet.fd_count > 0) offered_arena_ = std::move(packet.fds[0]);
+  state_ = State::kOpening;
+}
+
+void ProducerSession::Open(uint64_t arena_bytes_max) {
+  opened_ = TryOpen(arena_bytes_max);
+  events_.Post({id_, EventQueue::Kind::kOpened});
+}
+
+absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
+    uint64_t arena_bytes_max) {
+  has_new_arena_ = !offered_arena_.valid();
+  std::shared_ptr<RingArena> arena;
+  if (has_new_arena_) {
+    const uint64_t bytes =
+        std::clamp(wanted_arena_bytes_, kArenaBytesMin, arena_bytes_max);
+    MSITD_ASSIGN_OR_RETURN(
+        arena, RingArena::Create(bytes / kChunkAlignment * kChunkAlignment));
+  } else {
+    MSITD_ASSIGN_OR_RETURN(arena, RingArena::Adopt(std::move(offered_arena_)));
+  }
+  MSITD_ASSIGN_OR_RETURN(ingest::IngestPipeline::Opened opened,
+                         pipeline_.Open(spec_, *this));
+  // From here on the pipeline calls this session, which must stay for it.
+  Opened out{std::move(opened.stream), nullptr, opened.committed_chunk_count};
+  absl::StatusOr<std::unique_ptr<RingReader>> ring = RingReader::Create(
+      std::move(arena), spec_.stream_id, out.committed_count);
+  if (ring.ok()) {
+    out.ring = *std::move(ring);
+  } else {
+    pipeline_.Finish(out.stream, ring.status());
+  }
+  return out;
+}
+
+void ProducerSession::OnOpened() {
+  absl::StatusOr<Opened> opened = *std::exchange(opened_, std::nullopt);
+  if (const auto suppressed = Limiter().Admit()) {
+    config::Log("ingest")->info(
+        "open stream run='{}' rank={} stream={:#x} agent='{}' {} "
+        "transport=shm result='{}' suppressed={}",
+        spec_.run, spec_.rank, spec_.stream_id, spec_.user_agent,
+        peer_.ToString(), opened.ok() ? "OK" : Message(opened.status()),
+        *suppressed);
+  }
+  if (!opened.ok()) return Refuse(opened.status());
+  stream_ = std::move(opened->stream);
+  ring_ = std::move(opened->ring);
+  state_ = ring_ == nullptr ? State::kEnding : State::kStreaming;
+  if (is_ended_) return OnEnded();
+  if (ring_ != nullptr && !Welcome(opened->committed_count)) OnLeft();
+}
+
+bool ProducerSession::Welcome(uint64_t committed_count) {
+  SessionWelcome welcome;
+  welcome.committed_count = committed_count;
+  welcome.arena_bytes = ring_->arena()->bytes().size();
+  const std::array<int, 3> fds = {ring_->table_fd(), ring_->data_ready_fd(),
+                                  ring_->arena()->fd()};
+  const bool is_sent =
+      SendMessage(socket_.get(), welcome,
+                  std::span<const int>(fds).first(has_new_arena_ ? 3 : 2));
+  ring_->CloseTableFd();
+  ring_->arena()->CloseFd();
+  return is_sent;
+}
+
+bool ProducerSession::OnData() {
+  for (int i = 0; i < kChunksPerTurn; ++i) {
+    if (state_ != State::kStreaming || is_paused_) return false;
+    auto chunk = ring_->Next();
+    if (!chunk.ok()) {
+      EndStream(chunk.status());
+      return false;
+    }
+    if (!chunk->has_value()) {
+      // All of it was taken, so the end follows its commit.
+      if (is_complete_) EndStream(absl::OkStatus());
+      return false;
+    }
+    switch (pipeline_.Offer(stream_, **chunk,
+                            std::make_unique<ArenaLease>(ring_->arena()))) {
+      case Offered::kMore:
+        break;
+      case Offered::kWait:
+        // The room that is made meanwhile is an event of its own.
+        is_paused_ = true;
+        return false;
+      case Offered::kEnded:
+        state_ = State::kEnding;
+        return false;
+    }
+  }
+  return true;
+}
+
+void ProducerSession::OnLeft() {
+  is_complete_ = true;
+  if (state_ == State::kGreeting) state_ = State::kOver;
+}
+
+void ProducerSession::EndStream(const absl::Status& status) {
+  state_ = State::kEnding;
+  pipeline_.Finish(stream_, status);
+}
+
+void ProducerSession::OnEnded() {
+  is_ended_ = true;
+  // The task of an opening still has this session in its hands.
+  if (state_ == State::kOpening) return;
+  absl::Status status;
+  {
+    MutexLock lock(mu_);
+    status = *end_;
+  }
+  if (!status.ok()) {
+    if (const auto suppressed = Limiter().Admit()) {
+      config::Log("ingest")->warn(
+          "stream ended run='{}' rank={} {} reason={} message='{}' "
+          "suppressed={}",
+          spec_.run, spec_.rank, peer_.ToString(), Reason(status),
+          Message(status), *suppressed);
+    }
+  }
+  Refuse(status);
+}
+
+void ProducerSession::Refuse(const absl::Status& status) {
+  // One that does not read it sees the socket close.
+  (void)SendMessage(socket_.get(), ToMessage(status));
+  state_ = State::kOver;
+}
+
+void ProducerSession::Commit(uint64_t count) {
+  ring_->Commit(count);
+  // If the producer does not read, it has more than enough to wake up to.
+  (void)SendMessage(socket_.get(), SessionCommitted{});
+}
+
+void ProducerSession::Resume() { events_.Post({id_, EventQueue::Kind::kRoom}); }
+
+void ProducerSession::End(const absl::Status& status) {
+  {
+    MutexLock lock(mu_);
+    end_ = status;
+  }
+  events_.Post({id_, EventQueue::Kind::kEnded});
+}
+
+}  // namespace msitd::shm

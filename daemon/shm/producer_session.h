@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/shm/event_queue.h"
+#include "daemon/shm/peer.h"
+#include "protos/base/unique_fd.h"
+#include "protos/shm/ring_reader.h"
+#include "protos/shm/session_socket.h"
+#include "protos/status/mutex.h"
+
+namespace msitd::shm {
+
+// One producer on the ingest socket: its packets, its ring, and its end of a
+// stream of the pipeline. The producer is not trusted; whatever it does ends
+// its own session at worst.
+//
+//   greeting --hello--> opening --OnOpened--> streaming --> ending --> over
+//
+// Thread-compatible, on the thread of the server, but for Open and the calls
+// of the pipeline. Deleted by the server once it is over.
+class ProducerSession final : private ingest::StreamPeer {
+ public:
+  enum class State {
+    kGreeting,   // The hello has not come.
+    kOpening,    // Open is to run, or runs.
+    kStreaming,  // Chunks and packets come in.
+    kEnding,     // Nothing comes in; the pipeline has not ended the stream yet.
+    kOver,
+  };
+
+  // `pipeline` and `events` outlive the session.
+  ProducerSession(uint64_t id, UniqueFd socket, Peer peer,
+                  ingest::IngestPipeline& pipeline, EventQueue& events)
+      : id_(id),
+        socket_(std::move(socket)),
+        peer_(std::move(peer)),
+        process_(WatchProcess(peer_)),
+        pipeline_(pipeline),
+        events_(events) {}
+
+  State state() const { return state_; }
+  // False while nothing is to be read from the socket, or never again.
+  bool reads_packets() const {
+    return state_ == State::kGreeting ||
+           (state_ == State::kStreaming && !is_complete_);
+  }
+  int socket() const { return socket_.get(); }
+  // Invalid (-1) where the process cannot be watched.
+  int process_fd() const { return process_.get(); }
+  // Of a session that has a ring. Watched edge by edge, never read.
+  int data_ready_fd() const { return ring_->data_ready_fd(); }
+
+  // Reads the packets that have come.
+  void OnPackets();
+
+  // Opens the stream that the hello asks for, with an arena of at most
+  // `arena_bytes_max` if it brings none. Blocks; runs on another thread while
+  // the session is opening, and posts kOpened at its end.
+  void Open(uint64_t arena_bytes_max);
+  void OnOpened();
+
+  // Offers chunks that were published, but a bounded number of them. Returns
+  // true if it should be called again without an event.
+  bool OnData();
+
+  // The pipeline has room again.
+  void OnRoom() { is_paused_ = false; }
+
+  // The producer's process or its socket is gone. What it published is taken.
+  void OnLeft();
+
+  // The pipeline has ended the stream.
+  void OnEnded();
+
+  // Tells the producer why and ends a session that has no stream.
+  void Refuse(const absl::Status& status);
+
+ private:
+  struct Opened {
+    ingest::StreamHandle stream;
+    std::unique_ptr<RingReader> ring;
+    uint64_t committed_count = 0;
+  };
+
+  void HandlePacket(Packet& packet);
+  void HandleHello(const SessionHello& hello, Packet& packet);
+  absl::StatusOr<Opened> TryOpen(uint64_t arena_bytes_max);
+  bool Welcome(uint64_t committed_count);
+  // Takes no more chunks; the end of the stream follows.
+  void EndStream(const absl::Status& status);
+
+  // Of the pipeline.
+  void Commit(uint64_t count) override;
+  void Resume() override;
+  void End(const absl::Status& status) override;
+
+  const uint64_t id_;
+  const UniqueFd socket_;
+  const Peer peer_;
+  const UniqueFd process_;
+  ingest::IngestPipeline& pipeline_;
+  EventQueue& events_;
+
+  State state_ = State::kGreeting;
+  ingest::StreamSpec spec_;
+  uint64_t wanted_arena_bytes_ = 0;
+  UniqueFd offered_arena_;
+  // Set by Open, taken by OnOpened.
+  std::optional<absl::StatusOr<Opened>> opened_;
+
+  // Set before the first Offer, used by the pipeline behind it.
+  ingest::StreamHandle stream_;
+  std::unique_ptr<RingReader> ring_;
+  bool has_new_arena_ = false;
+  bool is_paused_ = false;    // The pipeline has no room.
+  bool is_complete_ = false;  // No more will be published.
+  bool is_ended_ = false;     // The pipeline calls no more.
+
+  Mutex mu_;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::shm
