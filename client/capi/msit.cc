@@ -75,7 +75,7 @@ msit_options DefaultOptions() {
   return options;
 }
 
-std::string_view EndpointOf(const msit_options& options) {
+std::string EndpointOf(const msit_options& options) {
   if (options.endpoint != nullptr && *options.endpoint != '\0') {
     return options.endpoint;
   }
@@ -83,7 +83,7 @@ std::string_view EndpointOf(const msit_options& options) {
   if (from_environment != nullptr && *from_environment != '\0') {
     return from_environment;
   }
-  return "127.0.0.1:7741";
+  return msitd::client::DefaultEndpoint();
 }
 
 Status OpenClient(const msit_options* given, msit_client** handle) {

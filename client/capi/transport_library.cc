@@ -4,14 +4,16 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "client/grpc/grpc_transport_abi.h"
+#include "client/shm/local_endpoint.h"
+#include "client/shm/shm_transport.h"
 
 namespace msitd::client {
 namespace {
 
-bool IsGrpcEndpoint(std::string_view endpoint) {
-  if (endpoint.starts_with("unix:")) return endpoint.size() > 5;
+bool IsRemoteEndpoint(std::string_view endpoint) {
   if (endpoint.starts_with("dns:")) return endpoint.size() > 4;
   const size_t colon = endpoint.rfind(':');
   return colon != std::string_view::npos && colon != 0 &&
@@ -27,7 +29,7 @@ std::string GrpcLibraryPath() {
   }
   constexpr std::string_view kName = "libmsit_grpc.so";
   Dl_info here;
-  if (::dladdr(reinterpret_cast<const void*>(&IsGrpcEndpoint), &here) == 0 ||
+  if (::dladdr(reinterpret_cast<const void*>(&IsRemoteEndpoint), &here) == 0 ||
       here.dli_fname == nullptr) {
     return std::string(kName);
   }
@@ -36,16 +38,9 @@ std::string GrpcLibraryPath() {
   return std::string(own.substr(0, own.rfind('/') + 1)).append(kName);
 }
 
-}  // namespace
-
-Status MakeTransport(
-    std::string_view endpoint,
+Status MakeGrpcTransport(
+    const std::string& target,
     std::unique_ptr<Transport, TransportDestroyer>* transport) {
-  if (!IsGrpcEndpoint(endpoint)) {
-    return InvalidArgument("endpoint `" + std::string(endpoint) +
-                           "` is none of host:port, dns:///name:port and "
-                           "unix:/path");
-  }
   const std::string path = GrpcLibraryPath();
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -59,11 +54,36 @@ Status MakeTransport(
         MSIT_ERROR_NO_TRANSPORT,
         path + " is of another version: it has no " + kGrpcTransportMakerName};
   }
-  transport->reset(make(std::string(endpoint).c_str()));
+  transport->reset(make(target.c_str()));
   if (*transport == nullptr) {
     return {MSIT_ERROR_NO_MEMORY, "no memory for the transport"};
   }
   return {};
+}
+
+}  // namespace
+
+std::string DefaultEndpoint() {
+  return HasIngestSocket(kDefaultSocketDir) ? std::string(kDefaultSocketDir)
+                                            : "127.0.0.1:7741";
+}
+
+Status MakeTransport(
+    std::string_view endpoint,
+    std::unique_ptr<Transport, TransportDestroyer>* transport) {
+  if (auto local = ParseLocalEndpoint(endpoint)) {
+    if (local->ingest_socket.empty()) {
+      return MakeGrpcTransport(local->grpc_target, transport);
+    }
+    transport->reset(new ShmTransport(std::move(local->ingest_socket)));
+    return {};
+  }
+  if (IsRemoteEndpoint(endpoint)) {
+    return MakeGrpcTransport(std::string(endpoint), transport);
+  }
+  return InvalidArgument("endpoint `" + std::string(endpoint) +
+                         "` is none of host:port, dns:///name:port, unix:/path "
+                         "and /path");
 }
 
 }  // namespace msitd::client

@@ -10,7 +10,12 @@
 
 namespace msitd::client {
 
-// Makes the transport for `endpoint`.
+// Returns the endpoint of the daemon of this node: its shared memory if it is
+// up and has some, else its TCP port.
+std::string DefaultEndpoint();
+
+// Makes the transport for `endpoint`: shared memory for a path (see
+// client/shm/local_endpoint.h), gRPC for all else.
 //
 // The gRPC transport is a library of its own, so that a process that does not
 // use it does not load gRPC: the file that the environment variable

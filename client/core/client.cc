@@ -80,9 +80,12 @@ Client::Client(ClientOptions options,
                std::unique_ptr<Transport, TransportDestroyer> transport)
     : options_(std::move(options)),
       stream_id_(RandomStreamId()),
+      buffer_bytes_(
+          std::max(options_.buffer_bytes / chunk::ChunkBuilder::kBufferBytes,
+                   kSlotsMin) *
+          chunk::ChunkBuilder::kBufferBytes),
       transport_(std::move(transport)),
-      pool_(std::max(options_.buffer_bytes / chunk::ChunkBuilder::kBufferBytes,
-                     kSlotsMin)),
+      pool_(buffer_bytes_ / chunk::ChunkBuilder::kBufferBytes),
       chunker_(options_.run, options_.rank, stream_id_, pool_, queue_),
       overflow_(options_.max_block),
       backoff_(options_.backoff_min) {}

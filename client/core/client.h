@@ -150,12 +150,15 @@ class Client final : private TransportListener {
   std::optional<Clock::time_point> WakeTime() const;
 
   // TransportListener, on threads of the transport.
+  void OnSharedMemory(std::span<std::byte> memory) override;
   void OnCommitted(uint64_t committed_count) override;
   void OnEnd(StreamEnd end, std::string_view message) override;
 
   const ForkGuard fork_guard_;
   const ClientOptions options_;
   const uint64_t stream_id_;
+  // As many whole slots as the options ask for.
+  const uint64_t buffer_bytes_;
   // Its calls are the sender thread's.
   const std::unique_ptr<Transport, TransportDestroyer> transport_;
 

@@ -70,8 +70,8 @@ bool Client::AdvanceStream(Lock& lock) {
   if (const auto time = LingerTime(); time && *time <= Clock::now()) {
     chunker_.Seal();
   }
-  if (Slot* slot = queue_.TakeNext()) {
-    const std::span<const std::byte> chunk = slot->chunk;
+  if (Slot* next = queue_.PeekNext(); next && pool_.MoveToShared(next)) {
+    const std::span<const std::byte> chunk = queue_.TakeNext()->chunk;
     lock.unlock();
     transport_->Send(chunk);
     lock.lock();
@@ -126,7 +126,8 @@ void Client::OpenStream(Lock& lock) {
                     .rank = options_.rank,
                     .world_size = options_.world_size,
                     .stream_id = stream_id_,
-                    .user_agent = options_.user_agent},
+                    .user_agent = options_.user_agent,
+                    .buffer_bytes = buffer_bytes_},
                    this);
   lock.lock();
 }
@@ -196,6 +197,11 @@ void Client::DropQueued() {
   while (queue_.front() != nullptr && queue_.front()->writer_count == 0) {
     Drop(queue_.PopFront());
   }
+}
+
+void Client::OnSharedMemory(std::span<std::byte> memory) {
+  const Lock lock(mu_);
+  pool_.Share(memory);
 }
 
 void Client::OnCommitted(uint64_t committed_count) {

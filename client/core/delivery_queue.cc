@@ -21,11 +21,17 @@ std::span<std::byte> FinishChunk(Slot& slot) {
 
 void DeliveryQueue::Push(Slot* slot) { slots_.push_back(slot); }
 
-Slot* DeliveryQueue::TakeNext() {
+Slot* DeliveryQueue::PeekNext() {
   if (sent_count_ == slots_.size()) return nullptr;
   Slot* slot = slots_[sent_count_];
   if (slot->writer_count != 0) return nullptr;
   if (slot->chunk.empty()) slot->chunk = FinishChunk(*slot);
+  return slot;
+}
+
+Slot* DeliveryQueue::TakeNext() {
+  Slot* slot = PeekNext();
+  if (slot == nullptr) return nullptr;
   const uint64_t sequence = front_sequence_ + sent_count_;
   std::memcpy(slot->chunk.data() + offsetof(chunk::ChunkHeader, chunk_sequence),
               &sequence, sizeof(sequence));

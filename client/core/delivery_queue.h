@@ -21,8 +21,11 @@ class DeliveryQueue {
  public:
   void Push(Slot* slot);
 
-  // Returns the next chunk to send, complete and numbered; null if there is
-  // none, or if somebody still writes into it.
+  // Returns the next chunk to send, complete; null if there is none, or if
+  // somebody still writes into it.
+  Slot* PeekNext();
+
+  // The same, numbered and sent from now on.
   Slot* TakeNext();
 
   // A new connection of the stream, of which the daemon holds the first

@@ -13,25 +13,30 @@
 
 namespace msitd::client {
 
-// Page-aligned memory for one chunk, whose pages come from the system when
-// they are first written.
+// Page-aligned memory for one chunk: its own, whose pages come from the system
+// when they are first written, or a piece of the shared memory.
 class SlotMemory {
  public:
   // Empty if the system has no memory left.
   static SlotMemory Map(size_t bytes);
 
+  // `piece` outlives the object.
+  static SlotMemory Shared(std::span<std::byte> piece);
+
   SlotMemory() = default;
   SlotMemory(SlotMemory&& other) noexcept;
-  SlotMemory& operator=(SlotMemory&&) = delete;
+  SlotMemory& operator=(SlotMemory&& other) noexcept;
   ~SlotMemory();
 
   std::span<std::byte> bytes() const { return bytes_; }
+  bool is_shared() const { return is_shared_; }
 
   // Leaves the memory mapped for the rest of the process.
   void Leak() { bytes_ = {}; }
 
  private:
   std::span<std::byte> bytes_;
+  bool is_shared_ = false;
 };
 
 // One chunk on its way: filled by recording threads, then sent, then kept
@@ -53,8 +58,11 @@ struct Slot {
   std::span<std::byte> chunk;
 };
 
-// A bounded number of slots. Thread-compatible. Owns the slots, which stay
-// where they are until it is destroyed.
+// A bounded number of slots. Thread-compatible. Owns the slots; those in use
+// stay where they are.
+//
+// Slots have memory of their own until there is shared memory, and pieces of
+// that from then on: chunks that were begun before are moved.
 class SlotPool {
  public:
   explicit SlotPool(size_t capacity) : capacity_(capacity) {}
@@ -63,6 +71,14 @@ class SlotPool {
   Slot* Acquire();
   void Release(Slot* slot);
 
+  // Makes `memory`, which outlives the pool, that of all slots from now on.
+  // Fewer slots than before are left if it does not hold as many. Called once.
+  void Share(std::span<std::byte> memory);
+
+  // Moves a complete chunk into the shared memory, if there is any and it is
+  // not there. False if a slot has to be released first.
+  bool MoveToShared(Slot* slot);
+
   size_t capacity() const { return capacity_; }
   size_t used_count() const { return slots_.size() - free_.size(); }
 
@@ -70,7 +86,13 @@ class SlotPool {
   void LeakMemory();
 
  private:
+  SlotMemory NewMemory();
+  void Remove(Slot* slot);
+
   size_t capacity_;
+  bool is_shared_ = false;
+  // Pieces of the shared memory that belong to no slot.
+  std::vector<std::span<std::byte>> pieces_;
   std::vector<std::unique_ptr<Slot>> slots_;
   // The most recently used one is last: its pages are warm.
   std::vector<Slot*> free_;

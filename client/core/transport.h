@@ -15,6 +15,8 @@ struct StreamIdentity {
   int32_t world_size = 1;
   uint64_t stream_id = 0;
   std::string_view user_agent;
+  // Memory for chunks that the client would like to share with the daemon.
+  uint64_t buffer_bytes = 0;
 };
 
 // Why a connection ended.
@@ -34,6 +36,11 @@ enum class StreamEnd {
 // Calls must not block and must not call the transport.
 class TransportListener {
  public:
+  // The transport shares `memory` with the daemon, and sends chunks that lie in
+  // it without a copy. Called at most once in the life of the transport, before
+  // OnCommitted. Begins at a page; stays until Destroy.
+  virtual void OnSharedMemory(std::span<std::byte> memory) = 0;
+
   // The daemon holds the first `committed_count` chunks of the stream. The
   // first call says that the stream is open.
   virtual void OnCommitted(uint64_t committed_count) = 0;
@@ -59,8 +66,9 @@ class Transport {
   virtual void Open(const StreamIdentity& identity,
                     TransportListener* listener) = 0;
 
-  // Sends a chunk after those before it. Its bytes are borrowed until the
-  // daemon has acknowledged it or Stop has returned true.
+  // Sends a chunk after those before it. It lies in the shared memory, if there
+  // is any. Its bytes are borrowed until the daemon has acknowledged it or Stop
+  // has returned true.
   virtual void Send(std::span<const std::byte> chunk) = 0;
 
   // Tells the daemon that `dropped_count` more records were dropped.

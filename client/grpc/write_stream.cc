@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/core/stream_end.h"
 #include "client/grpc/wire.h"
 
 namespace msitd::client {
@@ -18,69 +19,6 @@ constexpr char kMethod[] = "/msitd.v1.IngestService/WriteChunks";
 // gRPC drops its references at once when a call ends, unless a write into the
 // socket is under way.
 constexpr std::chrono::seconds kReturnTimeout{1};
-
-std::string_view CodeName(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::OK:
-      return "OK";
-    case grpc::StatusCode::CANCELLED:
-      return "CANCELLED";
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return "INVALID_ARGUMENT";
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return "DEADLINE_EXCEEDED";
-    case grpc::StatusCode::NOT_FOUND:
-      return "NOT_FOUND";
-    case grpc::StatusCode::ALREADY_EXISTS:
-      return "ALREADY_EXISTS";
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return "PERMISSION_DENIED";
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return "UNAUTHENTICATED";
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return "RESOURCE_EXHAUSTED";
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return "FAILED_PRECONDITION";
-    case grpc::StatusCode::ABORTED:
-      return "ABORTED";
-    case grpc::StatusCode::OUT_OF_RANGE:
-      return "OUT_OF_RANGE";
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return "UNIMPLEMENTED";
-    case grpc::StatusCode::INTERNAL:
-      return "INTERNAL";
-    case grpc::StatusCode::UNAVAILABLE:
-      return "UNAVAILABLE";
-    case grpc::StatusCode::DATA_LOSS:
-      return "DATA_LOSS";
-    default:
-      return "UNKNOWN";
-  }
-}
-
-StreamEnd EndOf(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::OK:
-      return StreamEnd::kFinished;
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return StreamEnd::kChunkRefused;
-    case grpc::StatusCode::FAILED_PRECONDITION:
-    case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::UNAUTHENTICATED:
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return StreamEnd::kRefused;
-    default:
-      return StreamEnd::kLost;
-  }
-}
-
-std::string MessageOf(const grpc::Status& status) {
-  std::string message(CodeName(status.error_code()));
-  message.append(": ").append(status.error_message());
-  const std::string reason = DecodeReason(status.error_details());
-  if (!reason.empty()) message.append(" [").append(reason).append("]");
-  return message;
-}
 
 }  // namespace
 
@@ -196,7 +134,10 @@ void WriteStream::OnDone(const grpc::Status& status) {
                      "the answer of the daemon is no "
                      "WriteChunksResponse");
   } else {
-    listener_->OnEnd(EndOf(status.error_code()), MessageOf(status));
+    const std::string reason = DecodeReason(status.error_details());
+    listener_->OnEnd(
+        EndOf(status.error_code(), reason),
+        EndMessage(status.error_code(), status.error_message(), reason));
   }
   const std::lock_guard lock(mu_);
   is_done_ = true;

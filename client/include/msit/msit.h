@@ -102,13 +102,19 @@ typedef struct msit_options {
   // sizeof(msit_options) of the caller.
   size_t struct_size;
 
-  // `host:port`, `dns:///name:port` or `unix:/path`. The first two are encrypted
-  // if the environment has MSITD_TLS=1, or MSITD_CA_FILE: PEM certificates to
-  // trust instead of the system's. MSITD_CERT_FILE and MSITD_KEY_FILE are what
-  // to show to a daemon that asks for a certificate.
-  // Default: the environment variable MSITD_ENDPOINT, or 127.0.0.1:7741. These
-  // need libmsit_grpc.so beside this library, or where the environment variable
-  // MSIT_GRPC_LIBRARY says.
+  // `/path` or `unix:/path` for a daemon of this node: its socket directory or
+  // a socket in it. Memory is shared with the daemon if it has an `ingest.sock`
+  // there when the client is opened, or nothing yet. `host:port` or
+  // `dns:///name:port` for one elsewhere: gRPC, as for a local daemon that
+  // shares no memory, which needs libmsit_grpc.so beside this library, or where
+  // the environment variable MSIT_GRPC_LIBRARY says.
+  // Default: the environment variable MSITD_ENDPOINT, or /run/msitd if there is
+  // an `ingest.sock` in it, or 127.0.0.1:7741.
+  //
+  // gRPC to elsewhere is encrypted if the environment has MSITD_TLS=1, or
+  // MSITD_CA_FILE: PEM certificates to trust instead of the system's.
+  // MSITD_CERT_FILE and MSITD_KEY_FILE are what to show to a daemon that asks
+  // for a certificate.
   const char* endpoint;
 
   // Required. Name of the run, 1 to 128 bytes; made if it does not exist.
@@ -127,7 +133,8 @@ typedef struct msit_options {
 
   // Memory for records that are not yet durable, in bytes, rounded down to
   // whole chunks of 4.5 MiB, but two at least. Pages are taken from the system
-  // when they are first needed. Default 64 MiB.
+  // when they are first needed. A daemon that shares memory may give less, and
+  // never more than 1 GiB. Default 64 MiB.
   uint64_t buffer_bytes;
 
   // A chunk that is not full is sent this many microseconds after its first

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/shm/shm_session.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "client/core/stream_end.h"
+
+namespace msitd::client {
+namespace {
+
+constexpr std::string_view kBadAnswer =
+    "the answer of the daemon is none of this version";
+
+std::string ErrnoMessage(std::string_view what, std::string_view path) {
+  // Not strerror, which is not thread-safe.
+  const std::string reason =
+      std::error_code(errno, std::generic_category()).message();
+  return std::string("UNAVAILABLE: ")
+      .append(what)
+      .append(path)
+      .append(": ")
+      .append(reason);
+}
+
+uint64_t WantedArenaBytes(uint64_t buffer_bytes) {
+  const uint64_t bytes =
+      std::clamp(buffer_bytes, shm::kArenaBytesMin, shm::kArenaBytesMax);
+  return bytes / kChunkAlignment * kChunkAlignment;
+}
+
+std::string_view Text(const char* text, uint32_t bytes, uint32_t bytes_max) {
+  return {text, std::min(bytes, bytes_max)};
+}
+
+}  // namespace
+
+ShmSession::ShmSession(const std::string& socket_path,
+                       const StreamIdentity& identity,
+                       TransportListener* listener, SharedArena& arena)
+    : listener_(listener), arena_(arena), had_arena_(arena.fd.valid()) {
+  socket_ = shm::ConnectSession(socket_path);
+  if (!socket_.valid()) {
+    failure_ = ErrnoMessage("connect to ", socket_path);
+  } else if (!SayHello(identity)) {
+    failure_ = ErrnoMessage("send to ", socket_path);
+  }
+  thread_ = std::thread([this] { Listen(); });
+}
+
+ShmSession::~ShmSession() {
+  // Ends the thread's poll, and the session for the daemon even where a forked
+  // child holds a copy of the descriptor.
+  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
+  thread_.join();
+}
+
+bool ShmSession::SayHello(const StreamIdentity& identity) {
+  shm::SessionHello hello;
+  hello.rank = identity.rank;
+  hello.world_size = identity.world_size;
+  hello.stream_id = identity.stream_id;
+  hello.arena_bytes = WantedArenaBytes(identity.buffer_bytes);
+  // The client has checked both lengths.
+  hello.run_bytes = static_cast<uint32_t>(
+      std::min<size_t>(identity.run.size(), sizeof(hello.run)));
+  std::memcpy(hello.run, identity.run.data(), hello.run_bytes);
+  hello.user_agent_bytes = static_cast<uint32_t>(
+      std::min<size_t>(identity.user_agent.size(), sizeof(hello.user_agent)));
+  if (hello.user_agent_bytes != 0) {
+    std::memcpy(hello.user_agent, identity.user_agent.data(),
+                hello.user_agent_bytes);
+  }
+  const int fd = arena_.fd.get();
+  return shm::SendMessage(socket_.get(), hello,
+                          std::span(&fd, had_arena_ ? 1 : 0));
+}
+
+void ShmSession::Publish(std::span<const std::byte> chunk) {
+  // A ring that cannot take what the client lends is not the one that it knows.
+  if (!ring_ || !ring_->Publish(chunk)) ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+bool ShmSession::ReportDrops(uint64_t dropped_count) {
+  shm::SessionDrops drops;
+  drops.dropped_count = dropped_count;
+  return shm::SendMessage(socket_.get(), drops);
+}
+
+void ShmSession::Finish() {
+  if (!shm::SendMessage(socket_.get(), shm::SessionFinish{})) {
+    ::shutdown(socket_.get(), SHUT_RDWR);
+  }
+}
+
+void ShmSession::Listen() noexcept {
+  try {
+    ListenUntilEnd();
+  } catch (const std::exception& error) {
+    // No memory: nothing was lost, and later there may be some.
+    listener_->OnEnd(StreamEnd::kLost, error.what());
+  }
+}
+
+void ShmSession::ListenUntilEnd() {
+  if (!failure_.empty()) {
+    End(StreamEnd::kLost, failure_);
+    return;
+  }
+  shm::Packet packet;
+  while (true) {
+    switch (shm::ReceivePacket(socket_.get(), packet)) {
+      case shm::ReceiveResult::kPacket:
+        if (!HandlePacket(packet)) return;
+        break;
+      case shm::ReceiveResult::kNothing: {
+        pollfd event{socket_.get(), POLLIN, 0};
+        ::poll(&event, 1, -1);
+        break;
+      }
+      case shm::ReceiveResult::kClosed:
+        // The last of them may have come without a word.
+        PassOnCommits();
+        End(StreamEnd::kLost, "UNAVAILABLE: the daemon is gone");
+        return;
+    }
+  }
+}
+
+bool ShmSession::HandlePacket(shm::Packet& packet) {
+  shm::SessionWelcome welcome;
+  if (!ring_ && packet.As(welcome)) return HandleWelcome(packet, welcome);
+  PassOnCommits();
+  shm::SessionCommitted committed;
+  if (ring_ && packet.As(committed)) return true;
+  shm::SessionEnd end;
+  if (!packet.As(end)) return End(StreamEnd::kRefused, kBadAnswer);
+  const std::string_view reason =
+      Text(end.reason, end.reason_bytes, sizeof(end.reason));
+  const std::string_view message =
+      Text(end.message, end.message_bytes, sizeof(end.message));
+  return End(EndOf(end.code, reason), EndMessage(end.code, message, reason));
+}
+
+bool ShmSession::HandleWelcome(shm::Packet& packet,
+                               const shm::SessionWelcome& welcome) {
+  if (packet.fd_count != (had_arena_ ? 2 : 3)) {
+    return End(StreamEnd::kRefused, kBadAnswer);
+  }
+  if (!had_arena_ && !TakeArena(packet, welcome.arena_bytes)) return false;
+  const int table_fd = packet.fds[0].get();
+  if (shm::SealedMemorySize(table_fd) != shm::kTableBytes) {
+    return End(StreamEnd::kRefused, kBadAnswer);
+  }
+  shm::MappedRegion table(table_fd, shm::kTableBytes, PROT_READ | PROT_WRITE);
+  if (!table.valid()) {
+    return End(StreamEnd::kLost, ErrnoMessage("map the table", ""));
+  }
+  table.KeepFromChildren();
+  if (!shm::RingWriter::IsTable(table, arena_.bytes().size())) {
+    return End(StreamEnd::kRefused, kBadAnswer);
+  }
+  ring_.emplace(std::move(table), arena_.bytes(), std::move(packet.fds[1]));
+  committed_count_ = welcome.committed_count;
+  if (!std::exchange(arena_.is_known, true)) {
+    listener_->OnSharedMemory(arena_.bytes());
+  }
+  listener_->OnCommitted(committed_count_);
+  return true;
+}
+
+bool ShmSession::TakeArena(shm::Packet& packet, uint64_t arena_bytes) {
+  UniqueFd& fd = packet.fds[2];
+  if (!shm::IsArenaSize(arena_bytes) ||
+      shm::SealedMemorySize(fd.get()) != arena_bytes) {
+    return End(StreamEnd::kRefused, kBadAnswer);
+  }
+  shm::MappedRegion memory(fd.get(), arena_bytes, PROT_READ | PROT_WRITE);
+  if (!memory.valid()) {
+    return End(StreamEnd::kLost, ErrnoMessage("map the arena", ""));
+  }
+  memory.KeepFromChildren();
+  arena_.fd = std::move(fd);
+  arena_.memory = std::move(memory);
+  return true;
+}
+
+void ShmSession::PassOnCommits() {
+  if (!ring_) return;
+  const uint64_t count = ring_->committed_count();
+  if (count == committed_count_) return;
+  committed_count_ = count;
+  listener_->OnCommitted(count);
+}
+
+bool ShmSession::End(StreamEnd end, std::string_view message) {
+  listener_->OnEnd(end, message);
+  return false;
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "client/core/transport.h"
+#include "protos/base/unique_fd.h"
+#include "protos/shm/ring_writer.h"
+#include "protos/shm/sealed_memory.h"
+#include "protos/shm/session_socket.h"
+
+namespace msitd::client {
+
+// The memory of the chunks, which outlives sessions. Empty until a daemon has
+// made it.
+struct SharedArena {
+  UniqueFd fd;
+  shm::MappedRegion memory;
+  // The listener has heard of it.
+  bool is_known = false;
+
+  std::span<std::byte> bytes() const {
+    return memory.valid() ? std::span(memory.data(), memory.size())
+                          : std::span<std::byte>();
+  }
+};
+
+// One session with a daemon. A thread of its own listens to the daemon; it
+// sleeps while there is nothing to hear. ShmTransport makes and owns it.
+class ShmSession {
+ public:
+  // Connects and says hello; what comes of it is heard by `listener`. It and
+  // `arena`, which the session fills if it is empty, outlive the session.
+  //
+  // Throws std::system_error where the system has no threads left.
+  ShmSession(const std::string& socket_path, const StreamIdentity& identity,
+             TransportListener* listener, SharedArena& arena);
+
+  // Breaks off. The listener hears no more.
+  ~ShmSession();
+  ShmSession(const ShmSession&) = delete;
+  ShmSession& operator=(const ShmSession&) = delete;
+
+  // Of the sender thread, once the session is open. A session over which
+  // nothing can be sent breaks off.
+  void Publish(std::span<const std::byte> chunk);
+  // Returns false if the daemon does not read: try again later.
+  bool ReportDrops(uint64_t dropped_count);
+  void Finish();
+
+ private:
+  bool SayHello(const StreamIdentity& identity);
+
+  // On the thread of the session.
+  void Listen() noexcept;
+  void ListenUntilEnd();
+  // Returns false behind the end of the session.
+  bool HandlePacket(shm::Packet& packet);
+  bool HandleWelcome(shm::Packet& packet, const shm::SessionWelcome& welcome);
+  bool TakeArena(shm::Packet& packet, uint64_t arena_bytes);
+  void PassOnCommits();
+  bool End(StreamEnd end, std::string_view message);
+
+  TransportListener* const listener_;
+  SharedArena& arena_;
+  const bool had_arena_;
+  UniqueFd socket_;
+  // Why there is no socket, or no hello went over it.
+  std::string failure_;
+
+  // Made by the thread of the session before the listener hears that the
+  // stream is open, used by the sender thread afterwards.
+  std::optional<shm::RingWriter> ring_;
+  uint64_t committed_count_ = 0;  // As the listener knows.
+
+  std::thread thread_;
+};
+
+}  // namespace msitd::client

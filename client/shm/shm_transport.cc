@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/shm/shm_transport.h"
+
+#include <system_error>
+
+namespace msitd::client {
+
+void ShmTransport::Open(const StreamIdentity& identity,
+                        TransportListener* listener) {
+  try {
+    session_ =
+        std::make_unique<ShmSession>(socket_path_, identity, listener, arena_);
+  } catch (const std::system_error& error) {
+    listener->OnEnd(StreamEnd::kLost, error.what());
+  }
+}
+
+void ShmTransport::Send(std::span<const std::byte> chunk) {
+  session_->Publish(chunk);
+  SendDrops();
+}
+
+void ShmTransport::ReportDrops(uint64_t dropped_count) {
+  unsent_drop_count_ += dropped_count;
+  SendDrops();
+}
+
+void ShmTransport::SendDrops() {
+  if (unsent_drop_count_ != 0 && session_->ReportDrops(unsent_drop_count_)) {
+    unsent_drop_count_ = 0;
+  }
+}
+
+void ShmTransport::Finish() {
+  SendDrops();
+  session_->Finish();
+}
+
+bool ShmTransport::Stop() {
+  session_.reset();
+  // The daemon may still read what it has taken, but from its own mapping, and
+  // the client rewrites nothing that is not acknowledged.
+  return true;
+}
+
+void ShmTransport::Destroy() {
+  Stop();
+  delete this;
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/core/transport.h"
+#include "client/shm/shm_session.h"
+
+namespace msitd::client {
+
+// Transport over memory that is shared with the daemon of this node. Chunks
+// are not copied: the daemon reads them where the client laid them out. See
+// transport.h.
+class ShmTransport final : public Transport {
+ public:
+  // `socket_path` is the ingest socket of the daemon.
+  explicit ShmTransport(std::string socket_path)
+      : socket_path_(std::move(socket_path)) {}
+
+  void Open(const StreamIdentity& identity,
+            TransportListener* listener) override;
+  void Send(std::span<const std::byte> chunk) override;
+  void ReportDrops(uint64_t dropped_count) override;
+  void Finish() override;
+  bool Stop() override;
+  void Destroy() override;
+
+ private:
+  ~ShmTransport() = default;
+
+  void SendDrops();
+
+  const std::string socket_path_;
+  SharedArena arena_;
+  // What a daemon that did not read has not been told.
+  uint64_t unsent_drop_count_ = 0;
+  std::unique_ptr<ShmSession> session_;
+};
+
+}  // namespace msitd::client
