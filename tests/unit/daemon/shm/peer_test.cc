@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/shm/peer.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "protos/status/status.h"
+
+namespace msitd::shm {
+namespace {
+
+TEST(PeerTest, KnowsTheProcessAtTheOtherEnd) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+  const UniqueFd near(fds[0]);
+  const UniqueFd far(fds[1]);
+  const auto peer = GetPeer(near.get());
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ(peer->pid, ::getpid());
+  EXPECT_EQ(peer->uid, ::geteuid());
+  EXPECT_EQ(peer->gid, ::getegid());
+  EXPECT_TRUE(CheckPeer(*peer, ::getegid()).ok());
+}
+
+TEST(PeerTest, OthersThanTheOwnerAndTheGroupAreRefused) {
+  constexpr gid_t kGroup = 4242;
+  Peer peer{.pid = 1, .uid = ::geteuid() + 1000, .gid = 7, .groups = {8, 9}};
+  const absl::Status refused = CheckPeer(peer, kGroup);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Reason(refused), "PEER_REFUSED");
+  EXPECT_TRUE(CheckPeer(peer, 7).ok());
+  EXPECT_TRUE(CheckPeer(peer, 9).ok());
+  peer.uid = ::geteuid();
+  EXPECT_TRUE(CheckPeer(peer, kGroup).ok());
+  peer.uid = 0;
+  EXPECT_TRUE(CheckPeer(peer, kGroup).ok());
+}
+
+TEST(PeerTest, EndOfTheProcessIsSeen) {
+  int wait[2];
+  ASSERT_EQ(::pipe(wait), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char ignored;
+    ::close(wait[1]);
+    ::_exit(static_cast<int>(::read(wait[0], &ignored, 1)));
+  }
+  const UniqueFd process = WatchProcess({child, 0, 0, {}});
+  ASSERT_TRUE(process.valid());
+  pollfd event{process.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&event, 1, 0), 0);
+  ::close(wait[1]);
+  EXPECT_EQ(::poll(&event, 1, 60'000), 1);
+  ::close(wait[0]);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(WatchProcess(Peer{}).valid());
+}
+
+}  // namespace
+}  // namespace msitd::shm

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "protos/shm/ring_writer.h"
+#include "protos/shm/session_socket.h"
+
+namespace msitd::shm {
+
+// The other end of the ingest socket without a client: does what it is told,
+// the wrong things included.
+class RawProducer {
+ public:
+  explicit RawProducer(const std::string& path) : socket_(Connect(path)) {}
+
+  static SessionHello Hello(const std::string& run, int32_t rank,
+                            uint64_t stream_id) {
+    SessionHello hello;
+    hello.rank = rank;
+    hello.world_size = 4;
+    hello.stream_id = stream_id;
+    hello.arena_bytes = kArenaBytesMin;
+    hello.run_bytes = static_cast<uint32_t>(run.size());
+    std::memcpy(hello.run, run.data(), run.size());
+    return hello;
+  }
+
+  template <typename Message>
+  bool Send(const Message& message, std::span<const int> fds = {}) {
+    return SendMessage(socket_.get(), message, fds);
+  }
+
+  // Returns the next packet, or nothing once the daemon has closed.
+  std::optional<Packet> Receive() {
+    Packet packet;
+    while (true) {
+      switch (ReceivePacket(socket_.get(), packet)) {
+        case ReceiveResult::kPacket:
+          return packet;
+        case ReceiveResult::kClosed:
+          return std::nullopt;
+        case ReceiveResult::kNothing:
+          pollfd event{socket_.get(), POLLIN, 0};
+          EXPECT_EQ(::poll(&event, 1, 60'000), 1);
+          if (event.revents == 0) return std::nullopt;
+      }
+    }
+  }
+
+  // Opens a stream, with the arena of `before` if there is one; false if the
+  // daemon did not welcome it.
+  bool Open(const SessionHello& hello, const RawProducer* before = nullptr) {
+    const int fd = before == nullptr ? -1 : before->arena_fd_.get();
+    EXPECT_TRUE(Send(hello, std::span(&fd, before == nullptr ? 0 : 1)));
+    std::optional<Packet> packet = Receive();
+    SessionWelcome welcome;
+    if (!packet || !packet->As(welcome)) return false;
+    committed_at_open_ = welcome.committed_count;
+    arena_fd_ = before == nullptr ? std::move(packet->fds[2])
+                                  : UniqueFd(::dup(before->arena_fd_.get()));
+    arena_ = MappedRegion(arena_fd_.get(), welcome.arena_bytes,
+                          PROT_READ | PROT_WRITE);
+    table_ =
+        MappedRegion(packet->fds[0].get(), kTableBytes, PROT_READ | PROT_WRITE);
+    data_ready_ = UniqueFd(::dup(packet->fds[1].get()));
+    MappedRegion table(packet->fds[0].get(), kTableBytes,
+                       PROT_READ | PROT_WRITE);
+    EXPECT_TRUE(RingWriter::IsTable(table, welcome.arena_bytes));
+    writer_.emplace(std::move(table), arena(), std::move(packet->fds[1]));
+    return true;
+  }
+
+  // Copies a chunk into the arena, at a place of its own for each `place`, and
+  // publishes it.
+  bool Publish(const std::string& chunk, uint64_t place) {
+    const auto bytes = arena().subspan(place * kPlaceBytes, chunk.size());
+    std::memcpy(bytes.data(), chunk.data(), chunk.size());
+    return writer_->Publish(bytes);
+  }
+
+  // Publishes one that lies there already.
+  bool PublishAgain(size_t size, uint64_t place) {
+    return writer_->Publish(arena().subspan(place * kPlaceBytes, size));
+  }
+
+  // Returns once `count` chunks are committed; false if the session ends
+  // before.
+  bool AwaitCommitted(uint64_t count) {
+    while (writer_->committed_count() < count) {
+      const std::optional<Packet> packet = Receive();
+      SessionCommitted committed;
+      if (!packet || !packet->As(committed)) return false;
+    }
+    return true;
+  }
+
+  // Returns the end of the session, whatever comes before it.
+  std::optional<SessionEnd> AwaitEnd() {
+    while (const std::optional<Packet> packet = Receive()) {
+      SessionEnd end;
+      if (packet->As(end)) return end;
+    }
+    return std::nullopt;
+  }
+  std::string AwaitReason() {
+    const std::optional<SessionEnd> end = AwaitEnd();
+    return end ? std::string(end->reason, end->reason_bytes) : "closed";
+  }
+
+  // Drops the connection, as a process that is killed does.
+  void Close() { socket_.reset(); }
+
+  std::span<std::byte> arena() { return {arena_.data(), arena_.size()}; }
+  RingHeader& header() { return *reinterpret_cast<RingHeader*>(table_.data()); }
+  RingEntry* entries() {
+    return reinterpret_cast<RingEntry*>(table_.data() + sizeof(RingHeader));
+  }
+  void Notify() {
+    const uint64_t one = 1;
+    EXPECT_EQ(::write(data_ready_.get(), &one, sizeof(one)), 8);
+  }
+  int data_ready_fd() const { return data_ready_.get(); }
+  int socket() const { return socket_.get(); }
+  uint64_t committed_at_open() const { return committed_at_open_; }
+
+ private:
+  static constexpr uint64_t kPlaceBytes = uint64_t{64} << 10;
+
+  static UniqueFd Connect(const std::string& path) {
+    UniqueFd socket = ConnectSession(path);
+    EXPECT_TRUE(socket.valid());
+    return socket;
+  }
+
+  UniqueFd socket_;
+  UniqueFd arena_fd_;
+  UniqueFd data_ready_;
+  MappedRegion arena_;
+  MappedRegion table_;
+  std::optional<RingWriter> writer_;
+  uint64_t committed_at_open_ = 0;
+};
+
+}  // namespace msitd::shm
