@@ -6,6 +6,7 @@
 #include "client/core/delivery_ledger.h"
 #include "client/core/delivery_queue.h"
 #include "client/core/slot_pool.h"
+#include "protos/base/aligned_buffer.h"
 
 namespace msitd::client {
 namespace {
@@ -183,6 +184,104 @@ TEST(SlotPoolTest, IsBoundedAndReusesTheWarmestSlot) {
   pool.Release(second);
   EXPECT_EQ(pool.used_count(), 0u);
   EXPECT_EQ(pool.Acquire(), second);
+}
+
+class SharedPoolTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = chunk::ChunkBuilder::kBufferBytes;
+
+  std::span<std::byte> Memory(size_t pieces) {
+    memory_ = AlignedBuffer(pieces * kBytes + 100);
+    return memory_.span();
+  }
+
+  bool IsShared(const Slot* slot) const {
+    return slot->memory.bytes().data() >= memory_.data() &&
+           slot->memory.bytes().data() < memory_.data() + memory_.size();
+  }
+
+  // A slot with a complete chunk of one record of `value`.
+  Slot* Complete(SlotPool& pool, int value) {
+    Slot* slot = pool.Acquire();
+    slot->builder.Start("run", 0, 1, 0);
+    chunk::RecordSpec record;
+    record.op = "op";
+    record.part_bytes = 1000;
+    const std::span<std::byte> payload = slot->builder.Add(record);
+    std::memset(payload.data(), value, payload.size());
+    const auto chunk = slot->builder.Finish(0);
+    const std::span<std::byte> bytes = slot->memory.bytes();
+    slot->chunk = bytes.subspan(
+        static_cast<size_t>(chunk.data() - bytes.data()), chunk.size());
+    return slot;
+  }
+
+  AlignedBuffer memory_;
+};
+
+TEST_F(SharedPoolTest, SlotsArePiecesOfTheSharedMemory) {
+  SlotPool pool(3);
+  pool.Share(Memory(3));
+  Slot* first = pool.Acquire();
+  Slot* second = pool.Acquire();
+  EXPECT_TRUE(IsShared(first));
+  EXPECT_TRUE(IsShared(second));
+  EXPECT_NE(first->memory.bytes().data(), second->memory.bytes().data());
+  EXPECT_TRUE(pool.MoveToShared(first));
+  EXPECT_NE(pool.Acquire(), nullptr);
+  EXPECT_EQ(pool.Acquire(), nullptr);
+}
+
+TEST_F(SharedPoolTest, MemoryThatHoldsFewerSlotsIsTheBound) {
+  SlotPool pool(5);
+  pool.Share(Memory(2));
+  EXPECT_EQ(pool.capacity(), 2u);
+  EXPECT_NE(pool.Acquire(), nullptr);
+  EXPECT_NE(pool.Acquire(), nullptr);
+  EXPECT_EQ(pool.Acquire(), nullptr);
+}
+
+TEST_F(SharedPoolTest, ChunkThatWasBegunBeforeIsMovedAsItIs) {
+  SlotPool pool(2);
+  Slot* slot = Complete(pool, 5);
+  const std::vector<std::byte> before(slot->chunk.begin(), slot->chunk.end());
+  EXPECT_TRUE(pool.MoveToShared(slot)) << "there is nothing to move to";
+  pool.Share(Memory(2));
+  EXPECT_FALSE(IsShared(slot));
+  ASSERT_TRUE(pool.MoveToShared(slot));
+  EXPECT_TRUE(IsShared(slot));
+  EXPECT_EQ(std::vector(slot->chunk.begin(), slot->chunk.end()), before);
+  EXPECT_GE(slot->chunk.data(), memory_.data());
+}
+
+TEST_F(SharedPoolTest, FreeSlotsFromBeforeAreGivenUp) {
+  SlotPool pool(2);
+  pool.Release(pool.Acquire());
+  Slot* used = pool.Acquire();
+  pool.Share(Memory(2));
+  EXPECT_TRUE(IsShared(pool.Acquire()));
+  EXPECT_EQ(pool.Acquire(), nullptr);
+  pool.Release(used);
+  EXPECT_TRUE(IsShared(pool.Acquire()));
+}
+
+TEST_F(SharedPoolTest, MoreChunksThanPiecesAreMovedOneAfterAnother) {
+  SlotPool pool(5);
+  std::vector<Slot*> slots;
+  for (int i = 0; i < 5; ++i) slots.push_back(Complete(pool, i));
+  pool.Share(Memory(2));
+  for (size_t i = 0; i < 5; ++i) {
+    // The piece of the one before last is free again.
+    if (i >= 2) {
+      EXPECT_EQ(pool.Acquire(), nullptr);
+      EXPECT_EQ(pool.MoveToShared(slots[i]), false) << i;
+      pool.Release(slots[i - 2]);
+    }
+    EXPECT_TRUE(pool.MoveToShared(slots[i])) << i;
+  }
+  pool.Release(slots[3]);
+  EXPECT_NE(pool.Acquire(), nullptr);
+  EXPECT_EQ(pool.used_count(), 2u);
 }
 
 }  // namespace
