@@ -105,10 +105,13 @@ class Client:
         rank: Rank of this process, 0 to `world_size` - 1. Default: the
             environment variable RANK, or 0.
         world_size: Ranks of the job. Default: WORLD_SIZE, or 1.
-        endpoint: `host:port`, `dns:///name:port` or `unix:/path`. Default:
-            MSITD_ENDPOINT, or 127.0.0.1:7741. The environment variables
-            MSITD_TLS, MSITD_CA_FILE, MSITD_CERT_FILE and MSITD_KEY_FILE turn
-            on encryption: see msit.h.
+        endpoint: `/path` or `unix:/path` for a daemon of this node, its socket
+            directory or a socket in it, with which memory is shared if it
+            does that; `host:port` or `dns:///name:port` for any other. Default:
+            MSITD_ENDPOINT, or /run/msitd if a daemon shares memory there, or
+            127.0.0.1:7741. The environment variables MSITD_TLS,
+            MSITD_CA_FILE, MSITD_CERT_FILE and MSITD_KEY_FILE turn on
+            encryption: see msit.h.
         max_block: Longest time in seconds that one `record` waits for room.
             After one has waited in vain the following ones do not wait, until
             there is room again.

@@ -33,7 +33,8 @@ TEST(SocketFileTest, DirectoryIsMade) {
   testing::TempDir directory;
   EXPECT_TRUE(PrepareSocketFile(directory / "run/s.sock", SOCK_STREAM).ok());
   EXPECT_TRUE(std::filesystem::is_directory(directory / "run"));
-  EXPECT_FALSE(PrepareSocketFile(directory / "no/such/s.sock", SOCK_STREAM).ok());
+  EXPECT_FALSE(
+      PrepareSocketFile(directory / "no/such/s.sock", SOCK_STREAM).ok());
 }
 
 TEST(SocketFileTest, StaleSocketIsRemoved) {
