@@ -273,6 +273,8 @@ void IngestServer::Settle(ProducerSession& session, uint64_t id) {
     held.watches_data =
         Watch(session.data_ready_fd(), EPOLLIN | EPOLLET,
               id * kSourceCount + static_cast<uint64_t>(Source::kData));
+    // One that nobody hears is as good as gone.
+    if (!held.watches_data) session.OnLeft();
   }
   if (session.state() == State::kStreaming && session.OnData()) {
     again_.insert(id);

@@ -1,24 +1,41 @@
 """Measures msitd and what people use instead, in the same run.
 
 Writes a list of {name, figure, unit, better, target, value, baseline,
-baseline_value}: `value` and `baseline_value` are in GB/s of payload, `figure`
-is what the target is about, their quotient.
+baseline_value}: `figure` is what the target is about. For a ratio it is the
+quotient of `value` and `baseline_value`, which are in GB/s of payload or in
+seconds per GB; for a time all three are in its unit, and there is no baseline.
 """
 
 import argparse
 import json
+import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import msitd
 import numpy as np
 
 MIB = 1 << 20
+
+
+@dataclass
+class Result:
+    """One benchmark as it is written."""
+
+    figure: float
+    unit: str
+    better: str
+    target: float
+    value: float
+    baseline: str
+    baseline_value: float
 
 
 def best_of(count: int, work: Callable[[], int]) -> float:
@@ -44,6 +61,82 @@ def kernel(tests: Path, name: str) -> float:
         text=True,
     ).stdout
     return json.loads(out)["benchmarks"][0]["bytes_per_second"] / 1e9
+
+
+def shared_memory(
+    tests: Path, binaries: Path, folder: Path, repetitions: int, *names: str
+) -> list[float]:
+    """Returns the median seconds of benchmarks of msitd_shm_bench.
+
+    Their repetitions take turns, so that what else the machine does meets all.
+    """
+    out = subprocess.run(
+        [
+            tests / "msitd_shm_bench",
+            f"--benchmark_filter=^({'|'.join(names)})(/|$)",
+            f"--benchmark_repetitions={repetitions}",
+            "--benchmark_enable_random_interleaving=true",
+            "--benchmark_format=json",
+        ],
+        env={
+            **os.environ,
+            "MSITD_BIN_DIR": str(binaries),
+            "MSITD_BENCH_DIR": str(folder),
+        },
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    runs = json.loads(out)["benchmarks"]
+    nanoseconds = {"ns": 1, "us": 1e3, "ms": 1e6}
+    return [
+        statistics.median(
+            run["real_time"] * nanoseconds[run["time_unit"]] / 1e9
+            for run in runs
+            if run["run_type"] == "iteration" and run["run_name"].split("/")[0] == name
+        )
+        for name in names
+    ]
+
+
+def capture_memcpy_ratio(tests: Path, binaries: Path, folder: Path) -> Result:
+    """Recording 1 MiB tensors against memcpy of the same bytes."""
+    record_s, memcpy_s = shared_memory(
+        tests, binaries, folder, 7, "BM_RecordMiB", "BM_MemcpyMiB"
+    )
+    gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
+    return Result(
+        figure=record_s / memcpy_s,
+        unit="x",
+        better="lower",
+        target=1.10,
+        value=record_s / gigabytes,
+        baseline="memcpy of the same bytes into touched memory, s/GB",
+        baseline_value=memcpy_s / gigabytes,
+    )
+
+
+def capture_small_us(tests: Path, binaries: Path, folder: Path) -> Result:
+    """The median time of one record of 8 KiB."""
+    (seconds,) = shared_memory(tests, binaries, folder, 3, "BM_RecordSmall")
+    return Result(seconds * 1e6, "us", "lower", 2.0, seconds * 1e6, "none", 0.0)
+
+
+def ingest_disk_ratio(tests: Path, binaries: Path, folder: Path) -> Result:
+    """Two producers of 1 MiB tensors against O_DIRECT writes of as many bytes."""
+    ingest_s, raw_s = shared_memory(
+        tests, binaries, folder, 3, "BM_IngestMiB", "BM_RawWrite"
+    )
+    gigabytes = 1024 * MIB / 1e9
+    return Result(
+        figure=raw_s / ingest_s,
+        unit="x",
+        better="higher",
+        target=0.90,
+        value=gigabytes / ingest_s,
+        baseline="O_DIRECT writes of 4 MiB and one sync on the same disk, GB/s",
+        baseline_value=gigabytes / raw_s,
+    )
 
 
 def numpy_statistics() -> float:
@@ -137,26 +230,51 @@ def main() -> int:
     args = parser.parse_args()
 
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=args.bin.parent))
-    benchmarks: dict[str, tuple[float, str, Callable[[], float], Callable[[], float]]]
-    benchmarks = {
-        "summary-and-hash-float32": (
+    tests, binaries = args.tests.resolve(), args.bin.resolve()
+
+    def ratio(
+        target: float,
+        baseline: str,
+        measure: Callable[[], float],
+        measure_baseline: Callable[[], float],
+    ) -> Callable[[], Result]:
+        def run() -> Result:
+            baseline_value = measure_baseline()
+            value = measure()
+            return Result(
+                value / baseline_value,
+                "x",
+                "higher",
+                target,
+                value,
+                baseline,
+                baseline_value,
+            )
+
+        return run
+
+    benchmarks: dict[str, Callable[[], Result]] = {
+        "summary-and-hash-float32": ratio(
             1.0,
             "numpy min, max, mean and norm",
             lambda: kernel(args.tests, "BM_Digest/float32"),
             numpy_statistics,
         ),
-        "pair-metrics-float32": (
+        "pair-metrics-float32": ratio(
             3.0,
             "numpy max and mean error, relative distance and cosine",
             lambda: kernel(args.tests, "BM_Pair/float32_without_kl"),
             numpy_pair,
         ),
-        "record-1-mib": (
+        "record-1-mib": ratio(
             1.0,
             "numpy.save of the same tensors to the same disk",
             lambda: record(folder, args.bin, 200),
             lambda: numpy_save(folder, 200),
         ),
+        "capture.memcpy_ratio": lambda: capture_memcpy_ratio(tests, binaries, folder),
+        "capture.small_us": lambda: capture_small_us(tests, binaries, folder),
+        "ingest.disk_ratio": lambda: ingest_disk_ratio(tests, binaries, folder),
     }
     unknown = set(args.only or ()) - set(benchmarks)
     if unknown:
@@ -164,24 +282,13 @@ def main() -> int:
     results = []
     try:
         for name in args.only or benchmarks:
-            target, baseline, measure, measure_baseline = benchmarks[name]
-            baseline_value = measure_baseline()
-            value = measure()
-            results.append(
-                {
-                    "name": name,
-                    "figure": value / baseline_value,
-                    "unit": "x",
-                    "better": "higher",
-                    "target": target,
-                    "value": value,
-                    "baseline": baseline,
-                    "baseline_value": baseline_value,
-                }
-            )
+            result = benchmarks[name]()
+            results.append({"name": name, **asdict(result)})
             print(
-                f"{name}: {value:.2f} GB/s, {baseline}: {baseline_value:.2f} GB/s, "
-                f"{value / baseline_value:.2f} times (target {target:g})",
+                f"{name}: {result.figure:.2f} {result.unit} (target "
+                f"{result.target:g}, {result.better} is better); "
+                f"{result.value:.3g} against {result.baseline_value:.3g}, "
+                f"{result.baseline}",
                 flush=True,
             )
     finally:

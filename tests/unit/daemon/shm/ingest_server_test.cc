@@ -2,6 +2,7 @@
 #include "daemon/shm/ingest_server.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -299,6 +300,26 @@ TEST_F(IngestServerTest, SocketIsForOwnerAndGroup) {
   struct stat info;
   ASSERT_EQ(::stat(path().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0660u);
+}
+
+TEST_F(IngestServerTest, StrangerIsTurnedAwayThoughTheSocketIsOpenToAll) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0755), 0);
+  ASSERT_EQ(::chmod(path().c_str(), 0666), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr uid_t kStranger = 54'321;
+    if (::setgroups(0, nullptr) != 0 || ::setgid(kStranger) != 0 ||
+        ::setuid(kStranger) != 0) {
+      ::_exit(2);
+    }
+    RawProducer producer(path());
+    ::_exit(producer.AwaitReason() == "PEER_REFUSED" ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 class LimitedServerTest : public ServerTest {};
