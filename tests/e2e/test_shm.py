@@ -15,7 +15,7 @@ from chunk_bytes import Chunk, Record, float32
 from names import tensor_name
 from shm_client import ARENA_BYTES, ENTRIES_AT, TABLE_BYTES, ShmProducer
 
-from daemon import Daemon
+from daemon import BIN_DIR, Daemon
 
 SEED = 20261121
 KILLS = 5
@@ -37,6 +37,16 @@ def duplicate_count(daemon: Daemon) -> int:
 def shares_memory(pid: int | str = "self") -> bool:
     with open(f"/proc/{pid}/maps") as maps:
         return "msitd-arena" in maps.read()
+
+
+def inspect(daemon: Daemon, *args: str) -> str:
+    return subprocess.run(
+        [BIN_DIR / "msitd-inspect", "--data-dir", daemon.data_dir, *args],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
 
 
 def rank_process(daemon: Daemon, program: str) -> "subprocess.Popen[str]":
@@ -125,6 +135,10 @@ def test_killed_daemon_gets_every_chunk_once(new_daemon) -> None:
         for i in range(0, count, 7):
             data = read_raw(daemon, tensor_name("r", f"{thread}.{i}"))
             assert data == tensor(thread, i).tobytes(), (thread, i)
+    assert daemon.stop() == 0
+    verified = inspect(daemon, "verify")
+    assert f" records={2 * count} " in verified, verified
+    assert f" entries={2 * count} " in verified, verified
 
 
 def test_what_a_killed_rank_published_is_stored(daemon: Daemon) -> None:
@@ -277,7 +291,8 @@ def test_garbage_in_a_live_ring_ends_that_stream_only(daemon: Daemon) -> None:
     for i in range(0, 150, 10):
         data = read_raw(daemon, tensor_name("good", f"op.{i}"))
         assert data == np.full(100, i).tobytes()
-    # What the others left is either whole or gone.
+    # What the others left is whole or gone, but for payload that changed under
+    # the daemon's hands, which fails its hash and nothing else.
     assert daemon.stop() == 0
     daemon.start()
     daemon.ctl("run", "list")
