@@ -34,6 +34,14 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   return absl::OkStatus();
 }
 
+absl::Status TensorExpired(const PartLocation& part) {
+  return WithReason(
+      MakeStatus(absl::StatusCode::kNotFound,
+                 "the bytes in segment {} at offset {} are no longer kept",
+                 ToNumber(part.segment), part.offset),
+      "TENSOR_EXPIRED");
+}
+
 absl::Status CheckRunName(std::string_view name) {
   if (name.size() > kRunNameBytesMax) {
     return WithReason(
@@ -102,7 +110,8 @@ ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
       lock_(std::move(lock)),
       segment_directory_(SegmentDirectory(options.directory)),
       index_(std::move(index)),
-      reader_(env, segment_directory_, options.direct_io) {}
+      reader_(env, segment_directory_, options.direct_io),
+      retainer_(*index_, env, segment_directory_) {}
 
 ChunkStoreImpl::~ChunkStoreImpl() = default;
 
@@ -135,6 +144,7 @@ absl::StatusOr<std::vector<RunInfo>> ChunkStoreImpl::ListRuns(
 }
 
 absl::Status ChunkStoreImpl::DeleteRun(std::string_view name) {
+  const MutexLock retain_lock(retain_mu_);
   const MutexLock lock(append_mu_);
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
                          index_->RemoveRun(name));
@@ -171,6 +181,11 @@ absl::Status ChunkStoreImpl::TryRemoveDeadSegments() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<RunInfo> ChunkStoreImpl::SetRetention(
+    std::string_view name, const RunRetention& retention) {
+  return index_->SetRetention(name, retention);
+}
+
 absl::Status ChunkStoreImpl::AddDropped(std::string_view run, uint64_t count) {
   return index_->AddDropped(run, count);
 }
@@ -202,7 +217,14 @@ absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(
 
 absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
     const PartLocation& part, AlignedBuffer& buffer) {
-  return reader_.Read(part, buffer);
+  const auto is_expired = [this, &part] {
+    return index_->expiry().IsExpired(part.segment, part.run, part.offset);
+  };
+  if (is_expired()) return TensorExpired(part);
+  auto bytes = reader_.Read(part, buffer);
+  // They may have gone while they were read.
+  if (!bytes.ok() && is_expired()) return TensorExpired(part);
+  return bytes;
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(

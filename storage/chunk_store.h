@@ -87,6 +87,26 @@ class ChunkStore {
   // Adds to RunCounters::dropped_count.
   virtual absl::Status AddDropped(std::string_view run, uint64_t count) = 0;
 
+  // Says when bytes of the run may go. Durable on return.
+  virtual absl::StatusOr<RunInfo> SetRetention(
+      std::string_view name, const RunRetention& retention) = 0;
+
+  // Gives up bytes of tensors that `policy`, or what their run asks for, does
+  // not keep: one bounded step, to be called again until `is_done`. Within a
+  // run they go in the order in which they came, frame by frame: one that is
+  // not due keeps those behind it. Tensors of which bytes are gone stay, with
+  // `has_bytes` false, and ReadPart gives TENSOR_EXPIRED.
+  //
+  // What lies in the segment in use goes once that is sealed, which this does
+  // if it is kSealBytesMin long or kSealAgeMinNs old.
+  //
+  // Blocks on the disk, and Append for no longer than a file takes to close.
+  // Errors: those of the disk and the index; the next call goes on.
+  static constexpr uint64_t kSealBytesMin = uint64_t{64} << 20;
+  static constexpr int64_t kSealAgeMinNs = int64_t{60} * 1'000'000'000;
+  virtual absl::StatusOr<RetentionStep> Retain(
+      const RetentionPolicy& policy) = 0;
+
   // Writes the chunks as frames in the order given, makes them durable with
   // one sync, then indexes them. Every record's `summary` and `hash` have been
   // filled in; the headers are stamped here. The first tensor of a key stays:
@@ -126,7 +146,7 @@ class ChunkStore {
   // its bytes there. Checks them against the part's hash.
   //
   // Errors: DATA_LOSS with FRAME_CORRUPT; NOT_FOUND with TENSOR_EXPIRED if the
-  // segment is gone.
+  // bytes were given up.
   virtual absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) = 0;
 

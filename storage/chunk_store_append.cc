@@ -122,6 +122,7 @@ absl::Status ChunkStoreImpl::BeginSegment() {
       SegmentWriter::Create(env_, PathOf(id), header,
                             options_.segment_bytes_max, options_.direct_io));
   acknowledged_bytes_ = kSegmentHeaderBytes;
+  segment_begin_ns_ = header.create_time_ns;
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "storage/index/chunk_index.h"
+#include "storage/retainer.h"
 #include "storage/segment/segment_reader.h"
 #include "storage/segment/segment_scanner.h"
 #include "storage/segment/segment_set.h"
@@ -50,6 +51,9 @@ class ChunkStoreImpl final : public ChunkStore {
                                                 size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::StatusOr<RunInfo> SetRetention(std::string_view name,
+                                       const RunRetention& retention) override;
+  absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
 
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
@@ -108,6 +112,16 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status TryRemoveDeadSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
 
+  // How much more of the disk the store uses than it is to.
+  uint64_t ExcessBytes(const RetentionPolicy& policy);
+  Retainer::Room RoomFor(const RetentionPolicy& policy)
+      ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Ends the segment in use if it is long or old enough; true if it did.
+  bool SealForRetention() ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Removes the files of segments that nobody keeps anything of.
+  absl::Status RemoveDrainedSegments()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+
   absl::Status ReplaySegment(const SegmentFile& file, Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
@@ -134,10 +148,15 @@ class ChunkStoreImpl final : public ChunkStore {
   const std::unique_ptr<ChunkIndex> index_;
   SegmentReader reader_;
 
+  // Held for a step of retention, and by what must not come between.
+  Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
+  Retainer retainer_ ABSL_GUARDED_BY(retain_mu_);
+
   Mutex append_mu_;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
   // End of what is acknowledged in the segment in use.
   uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
+  int64_t segment_begin_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;

@@ -73,7 +73,7 @@ absl::Status ChunkStoreImpl::Recover() {
       }
     }
     const MutexLock stats_lock(stats_mu_);
-    segment_sizes_[ToNumber(file.id)] = file.size_bytes;
+    segment_sizes_[ToNumber(file.id)] = file.disk_bytes;
   }
   return FinishReplay(files, replay);
 }

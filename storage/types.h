@@ -33,6 +33,45 @@ struct RunCounters {
   uint64_t dropped_count = 0;    // Records that producers could not send.
   // Parts that came before the first part of their tensor.
   uint64_t headless_count = 0;
+  int64_t token_end = 0;       // The highest token of a tensor, plus 1.
+  uint64_t expired_bytes = 0;  // Of payload_bytes, those given up.
+
+  uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
+};
+
+// When bytes of tensors are given up. Their summaries and hashes stay. 0 is no
+// limit.
+struct RetentionLimits {
+  uint64_t bytes_max = 0;   // Payload.
+  int64_t age_max_ns = 0;   // Since it was received.
+  int64_t token_count = 0;  // The highest tokens of the run.
+
+  friend bool operator==(const RetentionLimits&,
+                         const RetentionLimits&) = default;
+};
+
+// What a run asks for.
+struct RunRetention {
+  bool pinned = false;     // Nothing is given up, whatever the limits.
+  RetentionLimits limits;  // Each that is not 0 stands for that of the node.
+
+  friend bool operator==(const RunRetention&, const RunRetention&) = default;
+};
+
+// What the node asks for.
+struct RetentionPolicy {
+  uint64_t disk_bytes_max = 0;  // Of all segments; 0 is no limit.
+  uint64_t disk_free_min = 0;   // Of the file system.
+  RetentionLimits run;          // Of each run that asks for nothing else.
+};
+
+// What one step did.
+struct RetentionStep {
+  uint64_t expired_bytes = 0;
+  bool is_done = true;  // Nothing is left to do now.
+  // Bytes on the disk that are too many by the policy of the node. Above 0 once
+  // done if only pinned runs, and tables of frames, are left.
+  uint64_t excess_bytes = 0;
 };
 
 struct RunInfo {
@@ -41,6 +80,7 @@ struct RunInfo {
   bool sealed = false;
   int64_t create_time_ns = 0;  // Since the Unix epoch.
   int64_t seal_time_ns = 0;    // 0 while active.
+  RunRetention retention;
   RunCounters counters;
 };
 
@@ -50,6 +90,7 @@ struct PartLocation {
   uint64_t offset = 0;  // In the file.
   uint64_t bytes = 0;
   ContentHash hash;
+  RunId run{};  // Whose frame it is in.
 };
 
 struct TensorInfo {
@@ -60,7 +101,7 @@ struct TensorInfo {
   uint64_t sequence = 0;
   Summary summary;  // Of the whole tensor: its parts merged in order.
   ContentHash hash;
-  bool has_bytes = false;
+  bool has_bytes = false;  // False once bytes of it were given up.
   std::vector<PartLocation> parts;
 };
 
@@ -89,7 +130,7 @@ struct Coordinate {
 
 struct StoreStats {
   uint64_t segment_count = 0;
-  uint64_t segment_bytes = 0;
+  uint64_t segment_bytes = 0;  // On disk, without what was given back.
   uint64_t run_count = 0;
   uint64_t committed_chunk_count = 0;  // Since Open, like all that follow.
   uint64_t committed_record_count = 0;
@@ -101,6 +142,9 @@ struct StoreStats {
   uint64_t disk_free_bytes = 0;
   // Places where frames that had been durable could not be read back at Open.
   uint64_t corrupt_frame_count = 0;
+  // Payload given up, and RetentionStep::excess_bytes of the last step.
+  uint64_t expired_bytes = 0;
+  uint64_t excess_bytes = 0;
 };
 
 }  // namespace msitd::storage

@@ -38,6 +38,13 @@ class File {
   virtual absl::Status Preallocate(uint64_t bytes) = 0;
   virtual absl::Status Truncate(uint64_t bytes) = 0;
   virtual absl::StatusOr<uint64_t> Size() = 0;
+
+  // Gives the room of a range back; it reads as zeros from then on. Both
+  // numbers are multiples of kChunkAlignment. UNIMPLEMENTED if the file system
+  // cannot.
+  virtual absl::Status PunchHole(uint64_t offset, uint64_t bytes) = 0;
+  // Bytes of disk that the file takes, room asked for ahead included.
+  virtual absl::StatusOr<uint64_t> AllocatedBytes() = 0;
 };
 
 // Files, directories and the clock: what tests replace to make a disk fail.

@@ -23,6 +23,8 @@ constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
 // Far below IOV_MAX; a frame is two pieces.
 constexpr size_t kPiecesPerCall = 64;
+// What st_blocks counts, whatever the file system's own blocks are.
+constexpr uint64_t kStatBlockBytes = 512;
 
 // Some file systems take the flag and refuse the first transfer. True if the
 // descriptor had the flag and is buffered now, so that a retry makes sense.
@@ -112,6 +114,25 @@ class PosixFile final : public File {
     struct stat info;
     if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "stat");
     return static_cast<uint64_t>(info.st_size);
+  }
+
+  absl::Status PunchHole(uint64_t offset, uint64_t bytes) override {
+    while (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                       static_cast<off_t>(offset),
+                       static_cast<off_t>(bytes)) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EOPNOTSUPP || errno == ENOSYS) {
+        return absl::UnimplementedError("the file system has no holes");
+      }
+      return ErrnoStatus(errno, "punch hole");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> AllocatedBytes() override {
+    struct stat info;
+    if (::fstat(fd_.get(), &info) != 0) return ErrnoStatus(errno, "stat");
+    return static_cast<uint64_t>(info.st_blocks) * kStatBlockBytes;
   }
 
  private:

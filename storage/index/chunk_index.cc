@@ -28,9 +28,10 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       runs_(*db_),
       streams_(*db_),
       segments_(*db_),
+      expiry_(*db_),
       comparisons_(*db_),
       frames_(*db_, names_, runs_, streams_, segments_),
-      tensors_(*db_, names_) {}
+      tensors_(*db_, names_, expiry_) {}
 
 absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkIndex::Open(
     const IndexDb::Options& options) {
@@ -49,7 +50,12 @@ absl::Status ChunkIndex::Load() {
         "the index is damaged, or of a version that this program cannot read");
   }
   MSITD_RETURN_IF_ERROR(names_.Load());
-  return runs_.Load();
+  MSITD_RETURN_IF_ERROR(runs_.Load());
+  MSITD_RETURN_IF_ERROR(expiry_.Load());
+  for (const RunInfo& run : runs_.List("", RunTable::kRunsMax)) {
+    runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ChunkIndex::Initialise(uint64_t store_id) {
@@ -129,6 +135,29 @@ absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
   return run;
 }
 
+absl::StatusOr<RunInfo> ChunkIndex::SetRetention(
+    std::string_view name, const RunRetention& retention) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  if (run.retention == retention) return run;
+  run.retention = retention;
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
+absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,
+                                const ExpiryMark& mark) {
+  rocksdb::WriteBatch batch;
+  expiry_.AppendTo(batch, segment, run, mark);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  expiry_.Accept(segment, run, mark);
+  runs_.AcceptExpired(run, expiry_.ExpiredBytes(run));
+  return absl::OkStatus();
+}
+
 absl::Status ChunkIndex::AddDropped(std::string_view name, uint64_t count) {
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
@@ -150,12 +179,14 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
   streams_.AppendRemovalTo(batch, run.id);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run.id));
+  expiry_.AppendRemovalTo(batch, run.id);
   const auto prefix = [](uint64_t run_id) {
     return BigEndianKey(run_id).substr(8 - kRunPrefixBytes);
   };
   db_->DeleteRange(batch, Table::kTensor, prefix(id), prefix(id + 1));
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
   runs_.AcceptRemoval(name);
+  expiry_.AcceptRemoval(run.id);
   return dead;
 }
 

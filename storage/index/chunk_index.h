@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
 #include "storage/index/comparison_table.h"
+#include "storage/index/expiry_table.h"
 #include "storage/index/frame_indexer.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
@@ -45,11 +46,16 @@ class ChunkIndex {
   absl::StatusOr<RunInfo> SealRun(std::string_view name, int64_t now_ns);
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                        int32_t world_size);
+  absl::StatusOr<RunInfo> SetRetention(std::string_view name,
+                                       const RunRetention& retention);
   absl::Status AddDropped(std::string_view name, uint64_t count);
 
   // Removes everything of the run, in one step, and returns the segments that
   // only it used: they are marked dead.
   absl::StatusOr<std::vector<SegmentId>> RemoveRun(std::string_view name);
+
+  // Gives up bytes of a run as `mark` says; durable on return.
+  absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
 
   // Where the log is in the index.
   absl::StatusOr<LogPosition> Position();
@@ -61,6 +67,7 @@ class ChunkIndex {
   RunTable& runs() { return runs_; }
   StreamTable& streams() { return streams_; }
   SegmentTable& segments() { return segments_; }
+  ExpiryTable& expiry() { return expiry_; }
   ComparisonTable& comparisons() { return comparisons_; }
   FrameIndexer& frames() { return frames_; }
   TensorFinder& tensors() { return tensors_; }
@@ -75,6 +82,7 @@ class ChunkIndex {
   RunTable runs_;
   StreamTable streams_;
   SegmentTable segments_;
+  ExpiryTable expiry_;
   ComparisonTable comparisons_;
   FrameIndexer frames_;
   TensorFinder tensors_;

@@ -243,6 +243,7 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   const auto run = static_cast<uint64_t>(pending.frame->run);
   RunCounters& added = added_[run];
   added.tensor_count += is_new_tensor ? 1 : 0;
+  added.token_end = std::max(added.token_end, pending.record->token + 1);
   if (pending.record->part_offset == 0) has_first_part_ = true;
   added.headless_count += has_first_part_ ? 0 : 1;
   added.payload_bytes += bytes;
@@ -325,6 +326,7 @@ RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.duplicate_count += b.duplicate_count;
   a.conflict_count += b.conflict_count;
   a.headless_count += b.headless_count;
+  a.token_end = std::max(a.token_end, b.token_end);
   return a;
 }
 

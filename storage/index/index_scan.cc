@@ -20,13 +20,14 @@ std::string RunPrefix(uint64_t run) {
 
 }  // namespace
 
-IndexScan::IndexScan(IndexDb& db, NameTable& names, const RunInfo& run,
-                     Selector selector)
+IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
+                     const RunInfo& run, Selector selector)
     : run_name_(run.spec.name),
       run_(static_cast<uint32_t>(run.id)),
       end_(RunPrefix(uint64_t{run_} + 1)),
       selector_(std::move(selector)),
       names_(names),
+      assembler_(expiry),
       options_(std::make_unique<rocksdb::ReadOptions>()),
       upper_bound_(std::make_unique<rocksdb::Slice>(end_)) {
   options_->iterate_upper_bound = upper_bound_.get();
@@ -36,10 +37,10 @@ IndexScan::IndexScan(IndexDb& db, NameTable& names, const RunInfo& run,
 IndexScan::~IndexScan() = default;
 
 absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
-    IndexDb& db, NameTable& names, const RunInfo& run, Selector selector,
-    std::string_view position) {
+    IndexDb& db, NameTable& names, ExpiryTable& expiry, const RunInfo& run,
+    Selector selector, std::string_view position) {
   std::unique_ptr<IndexScan> scan(
-      new IndexScan(db, names, run, std::move(selector)));
+      new IndexScan(db, names, expiry, run, std::move(selector)));
   const std::string prefix = RunPrefix(scan->run_);
   if (position.empty()) {
     scan->it_->Seek(prefix);

@@ -19,16 +19,16 @@ class IndexScan final : public TensorScan {
   // INVALID_ARGUMENT with PAGE_TOKEN_INVALID if `position` is of another run
   // or of no scan.
   static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
-      IndexDb& db, NameTable& names, const RunInfo& run, Selector selector,
-      std::string_view position);
+      IndexDb& db, NameTable& names, ExpiryTable& expiry, const RunInfo& run,
+      Selector selector, std::string_view position);
   ~IndexScan() override;
 
   absl::StatusOr<bool> Next(TensorInfo& out) override;
   std::string position() const override { return position_; }
 
  private:
-  IndexScan(IndexDb& db, NameTable& names, const RunInfo& run,
-            Selector selector);
+  IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
+            const RunInfo& run, Selector selector);
 
   // Moves the iterator on to the next entry that the selector takes, which
   // `key` is then; false at the end.

@@ -12,9 +12,11 @@ constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
+constexpr uint8_t kExpiryVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kSealedFlag = 1;
+constexpr uint8_t kPinnedFlag = 2;
 
 void PutSummary(ByteWriter& out, const Summary& summary) {
   out.PutVarint(summary.count);
@@ -104,11 +106,15 @@ std::string EncodeRun(const RunInfo& run) {
   std::string out;
   ByteWriter writer(out);
   writer.PutByte(kRunVersion);
-  writer.PutByte(run.sealed ? kSealedFlag : 0);
+  writer.PutByte((run.sealed ? kSealedFlag : 0) |
+                 (run.retention.pinned ? kPinnedFlag : 0));
   writer.PutVarint(static_cast<uint64_t>(run.id));
   writer.PutVarint(static_cast<uint64_t>(run.spec.world_size));
   writer.PutSigned(run.create_time_ns);
   writer.PutSigned(run.seal_time_ns);
+  writer.PutVarint(run.retention.limits.bytes_max);
+  writer.PutSigned(run.retention.limits.age_max_ns);
+  writer.PutSigned(run.retention.limits.token_count);
   writer.PutVarint(run.spec.labels.size());
   for (const auto& [name, value] : run.spec.labels) {
     writer.PutText(name);
@@ -120,11 +126,16 @@ std::string EncodeRun(const RunInfo& run) {
 bool DecodeRun(std::string_view bytes, RunInfo& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kRunVersion) return false;
-  out.sealed = (reader.GetByte() & kSealedFlag) != 0;
+  const uint8_t flags = reader.GetByte();
+  out.sealed = (flags & kSealedFlag) != 0;
+  out.retention.pinned = (flags & kPinnedFlag) != 0;
   out.id = RunId{reader.GetVarint()};
   out.spec.world_size = static_cast<int32_t>(reader.GetVarint());
   out.create_time_ns = reader.GetSigned();
   out.seal_time_ns = reader.GetSigned();
+  out.retention.limits.bytes_max = reader.GetVarint();
+  out.retention.limits.age_max_ns = reader.GetSigned();
+  out.retention.limits.token_count = reader.GetSigned();
   out.spec.labels.clear();
   for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
     const std::string name(reader.GetText());
@@ -142,6 +153,7 @@ std::string EncodeCounters(const RunCounters& counters) {
   writer.PutVarint(counters.duplicate_count);
   writer.PutVarint(counters.conflict_count);
   writer.PutVarint(counters.headless_count);
+  writer.PutVarint(static_cast<uint64_t>(counters.token_end));
   return out;
 }
 
@@ -153,6 +165,7 @@ bool DecodeCounters(std::string_view bytes, RunCounters& out) {
   out.duplicate_count = reader.GetVarint();
   out.conflict_count = reader.GetVarint();
   out.headless_count = reader.GetVarint();
+  out.token_end = static_cast<int64_t>(reader.GetVarint());
   return reader.done();
 }
 
@@ -172,6 +185,25 @@ bool DecodePosition(std::string_view bytes, LogPosition& out) {
   out.segment_id = reader.GetVarint();
   out.offset = reader.GetVarint();
   out.next_frame_sequence = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeExpiryMark(const ExpiryMark& mark) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kExpiryVersion);
+  writer.PutVarint(mark.end);
+  writer.PutVarint(mark.freed_end);
+  writer.PutVarint(mark.bytes);
+  return out;
+}
+
+bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kExpiryVersion) return false;
+  out.end = reader.GetVarint();
+  out.freed_end = reader.GetVarint();
+  out.bytes = reader.GetVarint();
   return reader.done();
 }
 

@@ -53,7 +53,7 @@ bool DecodeStoreId(std::string_view bytes, uint64_t& out);
 std::string EncodeRun(const RunInfo& run);
 bool DecodeRun(std::string_view bytes, RunInfo& out);
 
-// All counters but dropped_count, which has a value of its own.
+// The counters that come from frames; the others have values of their own.
 std::string EncodeCounters(const RunCounters& counters);
 bool DecodeCounters(std::string_view bytes, RunCounters& out);
 
@@ -67,6 +67,19 @@ struct LogPosition {
 
 std::string EncodePosition(const LogPosition& position);
 bool DecodePosition(std::string_view bytes, LogPosition& out);
+
+// Up to where the bytes of a run have been given up in one segment.
+struct ExpiryMark {
+  // Of all frames, those to come included.
+  static constexpr uint64_t kAll = uint64_t{1} << 62;
+
+  uint64_t end = 0;        // Offset in the file; kAll for the whole segment.
+  uint64_t freed_end = 0;  // Up to where their room has been given back.
+  uint64_t bytes = 0;      // Payload given up.
+};
+
+std::string EncodeExpiryMark(const ExpiryMark& mark);
+bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out);
 
 // How many chunks of a stream are durable.
 std::string EncodeChunkCount(uint64_t count);

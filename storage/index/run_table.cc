@@ -145,15 +145,22 @@ void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
   if (it == by_id_.end()) return;
-  const uint64_t dropped_count = it->second->counters.dropped_count;
+  const RunCounters before = it->second->counters;
   it->second->counters = counters;
-  it->second->counters.dropped_count = dropped_count;
+  it->second->counters.dropped_count = before.dropped_count;
+  it->second->counters.expired_bytes = before.expired_bytes;
 }
 
 void RunTable::AcceptDropped(RunId id, uint64_t dropped_count) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
   if (it != by_id_.end()) it->second->counters.dropped_count = dropped_count;
+}
+
+void RunTable::AcceptExpired(RunId id, uint64_t expired_bytes) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it != by_id_.end()) it->second->counters.expired_bytes = expired_bytes;
 }
 
 }  // namespace msitd::storage

@@ -48,9 +48,11 @@ class RunTable {
   // Adds the run, or replaces all but its counters.
   void Accept(const RunInfo& run);
   void AcceptRemoval(std::string_view name);
-  // Replaces all counters but dropped_count.
+  // Replaces the counters that come from frames.
   void AcceptCounters(RunId id, const RunCounters& counters);
   void AcceptDropped(RunId id, uint64_t dropped_count);
+  // Kept by the expiry table.
+  void AcceptExpired(RunId id, uint64_t expired_bytes);
 
  private:
   absl::Status LoadCounters(RunInfo& run);

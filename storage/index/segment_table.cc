@@ -34,19 +34,37 @@ std::string DeadKey(SegmentId segment) {
 absl::Status SegmentTable::AppendLiveTo(rocksdb::WriteBatch& batch,
                                         SegmentId segment, RunId run,
                                         uint64_t added_bytes) {
-  const std::string key = LiveKey(segment, run);
-  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> before,
-                         db_.Get(Table::kSegment, key));
-  uint64_t bytes = added_bytes;
-  if (before.has_value()) {
-    ByteReader reader(*before);
-    bytes += reader.GetVarint();
-    if (!reader.done()) return IndexCorrupt("segment");
-  }
+  MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> before,
+                         LiveBytes(segment, run));
   std::string value;
-  ByteWriter(value).PutVarint(bytes);
-  db_.Put(batch, Table::kSegment, key, value);
+  ByteWriter(value).PutVarint(before.value_or(0) + added_bytes);
+  db_.Put(batch, Table::kSegment, LiveKey(segment, run), value);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<uint64_t>> SegmentTable::LiveBytes(
+    SegmentId segment, RunId run) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                         db_.Get(Table::kSegment, LiveKey(segment, run)));
+  if (!value.has_value()) return std::optional<uint64_t>();
+  ByteReader reader(*value);
+  const uint64_t bytes = reader.GetVarint();
+  if (!reader.done()) return IndexCorrupt("segment");
+  return std::optional<uint64_t>(bytes);
+}
+
+absl::StatusOr<std::vector<RunId>> SegmentTable::RunsIn(SegmentId segment) {
+  std::vector<RunId> runs;
+  const std::string begin =
+      kLiveTag + BigEndianKey(static_cast<uint64_t>(segment));
+  const auto it = db_.Iterate(Table::kSegment, rocksdb::ReadOptions());
+  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
+       it->Next()) {
+    if (it->key().size() != kLiveKeyBytes) return IndexCorrupt("segment");
+    runs.push_back(RunId{GetBigEndian(it->key().data() + 9, 8)});
+  }
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read segments"));
+  return runs;
 }
 
 absl::StatusOr<std::vector<SegmentId>> SegmentTable::AppendRemovalTo(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,13 @@ class SegmentTable {
   // Returns these.
   absl::StatusOr<std::vector<SegmentId>> AppendRemovalTo(
       rocksdb::WriteBatch& batch, RunId run);
+
+  // The payload bytes of `run` in `segment` that the index refers to; nothing
+  // if the run has no frame there.
+  absl::StatusOr<std::optional<uint64_t>> LiveBytes(SegmentId segment,
+                                                    RunId run);
+  // The runs that have frames in `segment`.
+  absl::StatusOr<std::vector<RunId>> RunsIn(SegmentId segment);
 
   // Dead segments whose file may still be there, and the end of one.
   absl::StatusOr<std::vector<SegmentId>> Dead();

@@ -11,14 +11,17 @@
 #include "protos/status/status.h"
 
 namespace msitd::storage {
-namespace {
 
-void AppendPart(const IndexValue& value, uint64_t part, TensorInfo& out) {
-  out.parts.push_back({SegmentId{value.segment_id}, value.offset,
-                       PartBytes(value.tensor_bytes, part), value.hash});
+void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
+                                 TensorInfo& out) {
+  const SegmentId segment{value.segment_id};
+  const RunId run{key.run};
+  out.has_bytes &=
+      value.has_bytes && !expiry_.IsExpired(segment, run, value.offset);
+  out.parts.push_back({segment, value.offset,
+                       PartBytes(value.tensor_bytes, key.part), value.hash,
+                       run});
 }
-
-}  // namespace
 
 absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
                                                TensorInfo& out) {
@@ -37,9 +40,9 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.sequence = first_.sequence;
   out.summary = first_.summary;
   out.hash = first_.hash;
-  out.has_bytes = first_.has_bytes;
+  out.has_bytes = true;
   out.parts.clear();
-  AppendPart(first_, 0, out);
+  AppendPart(*key, first_, out);
   if (first_.tensor_bytes > kPartBytes) return AssembleParts(it, out);
   it.Next();
   return true;
@@ -62,8 +65,7 @@ absl::StatusOr<bool> TensorAssembler::AssembleParts(rocksdb::Iterator& it,
     }
     if (key->part != part || !value_.SameTensor(first_)) return false;
     out.summary = Merge(out.summary, value_.summary);
-    out.has_bytes &= value_.has_bytes;
-    AppendPart(value_, part, out);
+    AppendPart(*key, value_, out);
     hashes_.push_back(value_.hash);
   }
   out.hash = chunk::CombinePartHashes(hashes_);

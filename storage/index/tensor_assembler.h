@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "storage/index/expiry_table.h"
 #include "storage/index/index_key.h"
 #include "storage/index/index_value.h"
 #include "storage/index/name_table.h"
@@ -21,6 +22,8 @@ namespace msitd::storage {
 // Makes one TensorInfo of the entries of its parts. Thread-compatible.
 class TensorAssembler {
  public:
+  explicit TensorAssembler(ExpiryTable& expiry) : expiry_(expiry) {}
+
   // Reads the parts of the tensor at whose first entry `it` stands, and leaves
   // `it` behind the last entry read. False if a part is missing or the parts
   // disagree; `out` is void then. Does not touch `out.key`.
@@ -29,6 +32,10 @@ class TensorAssembler {
  private:
   absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
 
+  void AppendPart(const IndexKey& key, const IndexValue& value,
+                  TensorInfo& out);
+
+  ExpiryTable& expiry_;
   // Reused from tensor to tensor.
   IndexValue first_;
   IndexValue value_;

@@ -53,7 +53,7 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
     return TensorNotFound(key);
   }
   TensorInfo out;
-  TensorAssembler assembler;
+  TensorAssembler assembler(expiry_);
   MSITD_ASSIGN_OR_RETURN(const bool is_whole, assembler.Assemble(*it, out));
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
   if (!is_whole) return TensorNotFound(key);
@@ -66,7 +66,8 @@ absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
     std::string_view position) {
   MSITD_ASSIGN_OR_RETURN(Selector compiled,
                          Selector::Compile(selector, names_));
-  return IndexScan::Begin(db_, names_, run, std::move(compiled), position);
+  return IndexScan::Begin(db_, names_, expiry_, run, std::move(compiled),
+                          position);
 }
 
 absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(

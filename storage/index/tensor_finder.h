@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "storage/chunk_store.h"
+#include "storage/index/expiry_table.h"
 #include "storage/index/index_db.h"
 #include "storage/index/name_table.h"
 #include "storage/types.h"
@@ -16,7 +17,8 @@ namespace msitd::storage {
 // Finds tensors in the primary index. Thread-safe.
 class TensorFinder {
  public:
-  TensorFinder(IndexDb& db, NameTable& names) : db_(db), names_(names) {}
+  TensorFinder(IndexDb& db, NameTable& names, ExpiryTable& expiry)
+      : db_(db), names_(names), expiry_(expiry) {}
 
   // See ChunkStore for all of them. `run` is the run that the name stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
@@ -29,6 +31,7 @@ class TensorFinder {
  private:
   IndexDb& db_;
   NameTable& names_;
+  ExpiryTable& expiry_;
 };
 
 // NOT_FOUND with TENSOR_NOT_FOUND.

@@ -88,8 +88,11 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
       (number == position_.segment_id && frame.end() <= position_.offset);
   const absl::StatusOr<RunInfo> run =
       store_.index().runs().GetById(RunId{chunk.header().run_id});
-  // Bytes of deleted runs may be as they like.
-  if (!run.ok()) return absl::OkStatus();
+  // Bytes of deleted runs, and those given up, may be as they like.
+  if (!run.ok() ||
+      store_.index().expiry().IsExpired(segment.id, run->id, offset)) {
+    return absl::OkStatus();
+  }
   if (!is_indexed) {
     if (!is_sound) ++counts_.torn_count;
     return absl::OkStatus();
@@ -189,7 +192,9 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   const IndexValue& value = *entry.value;
   const uint64_t fingerprint =
       Fingerprint(value.segment_id, value.offset, value.hash);
-  if (!value.has_bytes || reported_.contains(fingerprint) ||
+  const bool is_expired = store_.index().expiry().IsExpired(
+      SegmentId{value.segment_id}, RunId{entry.key.run}, value.offset);
+  if (is_expired || reported_.contains(fingerprint) ||
       std::binary_search(sound_.begin(), sound_.end(), fingerprint)) {
     return absl::OkStatus();
   }

@@ -15,6 +15,8 @@ absl::Status Examine(Env& env, SegmentFile& out) {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> file,
                          env.OpenForRead(out.path, /*direct=*/false));
   MSITD_ASSIGN_OR_RETURN(out.size_bytes, file->Size());
+  MSITD_ASSIGN_OR_RETURN(const uint64_t allocated, file->AllocatedBytes());
+  out.disk_bytes = std::min(out.size_bytes, allocated);
   AlignedBuffer page(kSegmentHeaderBytes);
   MSITD_ASSIGN_OR_RETURN(const uint64_t bytes, file->Read(0, page.span()));
   const absl::StatusOr<SegmentHeader> header =

@@ -18,6 +18,7 @@ struct SegmentFile {
   SegmentId id{};
   std::string path;
   uint64_t size_bytes = 0;
+  uint64_t disk_bytes = 0;  // Without holes, and without room asked for ahead.
   // Nothing if the header page is short or damaged; `header_error` says how.
   // Frames describe themselves, so they can be read all the same.
   std::optional<SegmentHeader> header;

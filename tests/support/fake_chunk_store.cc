@@ -195,6 +195,43 @@ absl::Status FakeChunkStore::DeleteRun(std::string_view name) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<RunInfo> FakeChunkStore::SetRetention(
+    std::string_view name, const storage::RunRetention& retention) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  it->second.info.retention = retention;
+  return it->second.info;
+}
+
+void FakeChunkStore::ScriptRetention(
+    std::vector<absl::StatusOr<storage::RetentionStep>> steps) {
+  MutexLock lock(mu_);
+  retention_steps_.assign(steps.begin(), steps.end());
+}
+
+size_t FakeChunkStore::retain_count() {
+  MutexLock lock(mu_);
+  return retention_policies_.size();
+}
+
+storage::RetentionPolicy FakeChunkStore::AwaitRetain(size_t count) {
+  MutexLock lock(mu_);
+  while (retention_policies_.size() < count) changed_.Wait(mu_);
+  return retention_policies_[count - 1];
+}
+
+absl::StatusOr<storage::RetentionStep> FakeChunkStore::Retain(
+    const storage::RetentionPolicy& policy) {
+  MutexLock lock(mu_);
+  retention_policies_.push_back(policy);
+  changed_.NotifyAll();
+  if (retention_steps_.empty()) return storage::RetentionStep();
+  absl::StatusOr<storage::RetentionStep> step = retention_steps_.front();
+  retention_steps_.pop_front();
+  return step;
+}
+
 absl::Status FakeChunkStore::AddDropped(std::string_view run, uint64_t count) {
   MutexLock lock(mu_);
   const auto it = runs_.find(run);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -45,6 +46,13 @@ class FakeChunkStore final : public storage::ChunkStore {
   // Every write of comparisons from now on returns `status`.
   void FailComparisonWrites(absl::Status status);
 
+  // What the calls of Retain return, one after another; then nothing is due.
+  void ScriptRetention(
+      std::vector<absl::StatusOr<storage::RetentionStep>> steps);
+  size_t retain_count();
+  // Returns the policy of the `count`th call of Retain, from 1, once it came.
+  storage::RetentionPolicy AwaitRetain(size_t count);
+
   // Sizes of the Append calls that succeeded.
   std::vector<size_t> append_sizes();
 
@@ -58,6 +66,10 @@ class FakeChunkStore final : public storage::ChunkStore {
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::StatusOr<storage::RunInfo> SetRetention(
+      std::string_view name, const storage::RunRetention& retention) override;
+  absl::StatusOr<storage::RetentionStep> Retain(
+      const storage::RetentionPolicy& policy) override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
@@ -133,6 +145,10 @@ class FakeChunkStore final : public storage::ChunkStore {
   std::map<uint64_t, Comparison> comparisons_ ABSL_GUARDED_BY(mu_);
   uint64_t last_comparison_id_ ABSL_GUARDED_BY(mu_) = 0;
   storage::StoreStats stats_ ABSL_GUARDED_BY(mu_);
+  std::deque<absl::StatusOr<storage::RetentionStep>> retention_steps_
+      ABSL_GUARDED_BY(mu_);
+  std::vector<storage::RetentionPolicy> retention_policies_
+      ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace msitd::testing

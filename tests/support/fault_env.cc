@@ -74,6 +74,17 @@ class FaultEnv::FaultFile final : public File {
     return base_->Size();
   }
 
+  absl::Status PunchHole(uint64_t offset, uint64_t bytes) override {
+    MSITD_RETURN_IF_ERROR(env_.Step());
+    if (env_.refuses_holes_) return absl::UnimplementedError("no holes");
+    return base_->PunchHole(offset, bytes);
+  }
+
+  absl::StatusOr<uint64_t> AllocatedBytes() override {
+    MSITD_RETURN_IF_ERROR(env_.Step());
+    return base_->AllocatedBytes();
+  }
+
  private:
   FaultEnv& env_;
   const std::string path_;
@@ -204,6 +215,6 @@ absl::StatusOr<uint64_t> FaultEnv::FreeBytes(const std::string& path) {
   return base_.FreeBytes(path);
 }
 
-int64_t FaultEnv::NowNs() { return base_.NowNs(); }
+int64_t FaultEnv::NowNs() { return base_.NowNs() + clock_offset_ns_; }
 
 }  // namespace msitd::testing

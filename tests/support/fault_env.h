@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,6 +35,12 @@ class FaultEnv final : public storage::Env {
   // first half of its bytes.
   void FailAt(uint64_t number, absl::Status status, bool forever);
   void StopFailing();
+
+  // Sets the clock forward.
+  void AdvanceClock(int64_t ns) { clock_offset_ns_ += ns; }
+
+  // File systems differ: this one has no holes from now on.
+  void RefuseHoles() { refuses_holes_ = true; }
 
   // Operations since the last FailAt, or since the begin.
   uint64_t operation_count();
@@ -70,6 +77,8 @@ class FaultEnv final : public storage::Env {
   void OnTruncated(const std::string& path, uint64_t bytes);
 
   storage::Env& base_;
+  std::atomic<int64_t> clock_offset_ns_ = 0;
+  std::atomic<bool> refuses_holes_ = false;
 
   Mutex mu_;
   std::map<std::string, FileState> files_ ABSL_GUARDED_BY(mu_);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 
@@ -92,6 +94,60 @@ TEST_P(PosixEnvTest, FileThatEndsBetweenPagesIsReadToItsEnd) {
   ASSERT_TRUE((*file)->Truncate(5000).ok());
   AlignedBuffer out(16384);
   EXPECT_EQ(*(*file)->Read(0, out.span()), 5000u);
+}
+
+TEST_P(PosixEnvTest, HoleReadsAsZerosAndGivesItsRoomBack) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok());
+  const AlignedBuffer a = Filled(1 << 20, 5);
+  const std::array<std::span<const std::byte>, 1> pieces = {a.span()};
+  ASSERT_TRUE((*file)->Write(0, pieces).ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  const uint64_t before = *(*file)->AllocatedBytes();
+  EXPECT_GE(before, uint64_t{1} << 20);
+  const absl::Status punched = (*file)->PunchHole(4096, (1 << 20) - 8192);
+  if (absl::IsUnimplemented(punched)) GTEST_SKIP() << "no holes here";
+  ASSERT_TRUE(punched.ok()) << punched;
+  ASSERT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(*(*file)->Size(), uint64_t{1} << 20);
+  EXPECT_LE(*(*file)->AllocatedBytes(), before - (1 << 20) + 65536);
+  AlignedBuffer out(1 << 20);
+  ASSERT_EQ(*(*file)->Read(0, out.span()), out.size());
+  EXPECT_EQ(out.data()[4095], std::byte{5});
+  EXPECT_EQ(out.data()[4096], std::byte{0});
+  EXPECT_EQ(out.data()[(1 << 20) - 4097], std::byte{0});
+  EXPECT_EQ(out.data()[(1 << 20) - 4096], std::byte{5});
+}
+
+// The kernel writes what the limit leaves room for, then refuses.
+TEST_P(PosixEnvTest, ShortWriteIsFollowedUpAndTheRefusalReported) {
+  auto file = env_.Create(dir_ / "file", direct_);
+  ASSERT_TRUE(file.ok());
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = before;
+  limit.rlim_cur = 12288;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const AlignedBuffer a = Filled(8192, 6);
+  const std::array<std::span<const std::byte>, 2> pieces = {a.span(), a.span()};
+  const absl::Status status = (*file)->Write(0, pieces);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(*(*file)->Size(), 12288u);
+  // Nothing of it sticks: with room, the same call succeeds.
+  ASSERT_TRUE((*file)->Write(0, pieces).ok());
+  EXPECT_EQ(*(*file)->Size(), 16384u);
+}
+
+TEST(PosixEnvErrorTest, FullDiskIsToldApart) {
+  auto file = Env::Posix().OpenForWrite("/dev/full", /*direct=*/false);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const AlignedBuffer a = Filled(4096, 7);
+  const std::array<std::span<const std::byte>, 1> pieces = {a.span()};
+  EXPECT_EQ((*file)->Write(0, pieces).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 INSTANTIATE_TEST_SUITE_P(

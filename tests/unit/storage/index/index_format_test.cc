@@ -164,7 +164,7 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
   EXPECT_EQ(decoded.spec.world_size, 8);
   EXPECT_EQ(decoded.seal_time_ns, -5);
   EXPECT_TRUE(decoded.sealed);
-  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0, 5}),
+  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0, 5, 600, 0}),
                   [](const std::string& in) {
                     RunCounters out;
                     return DecodeCounters(in, out);
@@ -173,6 +173,11 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
     LogPosition out;
     return DecodePosition(in, out);
   });
+  ExpectOnlyWhole(EncodeExpiryMark({70000, 4096, 300}),
+                  [](const std::string& in) {
+                    ExpiryMark out;
+                    return DecodeExpiryMark(in, out);
+                  });
   ExpectOnlyWhole(EncodeChunkCount(700), [](const std::string& in) {
     uint64_t out = 0;
     return DecodeChunkCount(in, out);

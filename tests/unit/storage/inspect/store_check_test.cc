@@ -183,6 +183,20 @@ TEST_F(StoreCheckTest, ForeignAndHeadlessSegmentsAreProblems) {
   EXPECT_EQ(problems[1].file, SegmentPath(9));
 }
 
+TEST_F(StoreCheckTest, BytesThatWereGivenUpAreNoProblem) {
+  Fill();
+  // The first frame of the first segment.
+  for (int i = 0; i < 3; ++i) {
+    const auto step = store_->Retain({.run = {.bytes_max = 9100}});
+    ASSERT_TRUE(step.ok()) << step.status();
+  }
+  EXPECT_EQ(store_->GetRun("r")->counters.expired_bytes, 8192u);
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  EXPECT_THAT(Check(), IsEmpty());
+  EXPECT_EQ(report_.entry_count, 5u);
+}
+
 TEST_F(StoreCheckTest, DumpHasALineForEachFrameAndRecord) {
   Fill();
   ASSERT_TRUE(store_->Close().ok());

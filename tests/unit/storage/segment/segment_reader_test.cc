@@ -70,7 +70,7 @@ TEST_F(SegmentReaderTest, BytesThatAreNotThoseOfTheHashAreDataLoss) {
   part.hash = Part(2, 64, 100).hash;
   for (const PartLocation& bad :
        {part, Part(1, kFileBytes - 10, 20), Part(1, 1 << 20, 20),
-        PartLocation{SegmentId{1}, 0, kPartBytes + 1, {}}}) {
+        PartLocation{SegmentId{1}, 0, kPartBytes + 1, {}, RunId{1}}}) {
     const auto read = reader_.Read(bad, buffer);
     EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Reason(read.status()), "FRAME_CORRUPT");

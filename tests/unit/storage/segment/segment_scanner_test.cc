@@ -44,6 +44,10 @@ class MemoryFile final : public File {
   absl::Status Preallocate(uint64_t) override { return absl::OkStatus(); }
   absl::Status Truncate(uint64_t) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> Size() override { return bytes.size(); }
+  absl::Status PunchHole(uint64_t, uint64_t) override {
+    return absl::UnimplementedError("read-only");
+  }
+  absl::StatusOr<uint64_t> AllocatedBytes() override { return bytes.size(); }
 };
 
 // A segment of three frames of two pages each, written by a SegmentWriter that

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "storage/chunk_store_impl.h"
+#include "storage/logger.h"
+
+namespace msitd::storage {
+
+absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
+    const RetentionPolicy& policy) {
+  const MutexLock lock(retain_mu_);
+  // What an earlier step left behind may be all the room that is needed.
+  MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
+  const Retainer::Room room = RoomFor(policy);
+  if (room.sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  absl::StatusOr<Retainer::Outcome> outcome = retainer_.Step(policy, room);
+  if (!outcome.ok()) {
+    const MutexLock append_lock(append_mu_);
+    index_failed_ = true;
+    return Annotate(outcome.status(), "retain");
+  }
+  {
+    const MutexLock stats_lock(stats_mu_);
+    stats_.expired_bytes += outcome->expired_bytes;
+    if (outcome->changed.has_value()) {
+      const auto [segment, bytes] = *outcome->changed;
+      segment_sizes_[ToNumber(segment)] = bytes;
+    }
+  }
+  MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
+  RetentionStep step;
+  step.expired_bytes = outcome->expired_bytes;
+  step.is_done = outcome->is_done;
+  if (outcome->wants_seal && SealForRetention()) step.is_done = false;
+  step.excess_bytes = ExcessBytes(policy);
+  const MutexLock stats_lock(stats_mu_);
+  stats_.excess_bytes = step.excess_bytes;
+  return step;
+}
+
+uint64_t ChunkStoreImpl::ExcessBytes(const RetentionPolicy& policy) {
+  uint64_t excess = 0;
+  if (policy.disk_bytes_max != 0) {
+    uint64_t used = 0;
+    const MutexLock lock(stats_mu_);
+    for (const auto& [segment, bytes] : segment_sizes_) used += bytes;
+    excess = used - std::min(used, policy.disk_bytes_max);
+  }
+  if (policy.disk_free_min != 0) {
+    const uint64_t free =
+        env_.FreeBytes(segment_directory_).value_or(policy.disk_free_min);
+    const uint64_t missing =
+        policy.disk_free_min - std::min(free, policy.disk_free_min);
+    excess = std::max(excess, missing);
+  }
+  return excess;
+}
+
+Retainer::Room ChunkStoreImpl::RoomFor(const RetentionPolicy& policy) {
+  Retainer::Room room;
+  room.excess_bytes = ExcessBytes(policy);
+  room.now_ns = env_.NowNs();
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return room;
+  if (writer_ == nullptr) {
+    room.sealed_end = next_segment_id_;
+  } else {
+    room.sealed_end = ToNumber(writer_->id());
+    room.open_end_bytes = acknowledged_bytes_;
+  }
+  return room;
+}
+
+bool ChunkStoreImpl::SealForRetention() {
+  const MutexLock lock(append_mu_);
+  if (writer_ == nullptr || acknowledged_bytes_ <= kSegmentHeaderBytes) {
+    return false;
+  }
+  if (acknowledged_bytes_ < kSealBytesMin &&
+      env_.NowNs() - segment_begin_ns_ < kSealAgeMinNs) {
+    return false;
+  }
+  EndSegment();
+  return true;
+}
+
+absl::Status ChunkStoreImpl::RemoveDrainedSegments() {
+  const std::vector<uint64_t> drained(retainer_.drained().begin(),
+                                      retainer_.drained().end());
+  for (const uint64_t number : drained) {
+    const SegmentId segment{number};
+    reader_.Forget(segment);
+    const absl::Status status = env_.Remove(PathOf(segment));
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    retainer_.Forget(number);
+    const MutexLock lock(stats_mu_);
+    segment_sizes_.erase(number);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::storage
