@@ -89,15 +89,23 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   for (const char* name : kTableNames) {
     descriptors.emplace_back(name, TableOptions(options, cache));
   }
-  const rocksdb::DBOptions database = DatabaseOptions(options);
+  rocksdb::DBOptions database = DatabaseOptions(options);
   std::unique_ptr<IndexDb> out(new IndexDb);
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status =
-      options.read_only
-          ? rocksdb::DB::OpenForReadOnly(database, options.directory,
-                                         descriptors, &out->tables_, &db)
-          : rocksdb::DB::Open(database, options.directory, descriptors,
-                              &out->tables_, &db);
+  rocksdb::Status status;
+  if (!options.beside_directory.empty()) {
+    // Files that are open cannot be taken away.
+    database.max_open_files = -1;
+    status = rocksdb::DB::OpenAsSecondary(database, options.directory,
+                                          options.beside_directory, descriptors,
+                                          &out->tables_, &db);
+  } else if (options.read_only) {
+    status = rocksdb::DB::OpenForReadOnly(database, options.directory,
+                                          descriptors, &out->tables_, &db);
+  } else {
+    status = rocksdb::DB::Open(database, options.directory, descriptors,
+                               &out->tables_, &db);
+  }
   MSITD_RETURN_IF_ERROR(ToStatus(status, "open index " + options.directory));
   out->db_.reset(db);
   MSITD_CHECK(out->tables_.size() == kTableCount);

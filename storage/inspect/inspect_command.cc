@@ -29,11 +29,11 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
   if (!report.ok()) return Failed(report.status(), err);
   fmt::print(out,
              "segments={} frames={} records={} payload_bytes={} entries={} "
-             "unindexed_frames={} torn={} problems={}\n",
+             "unindexed_frames={} torn={} problems={}{}\n",
              report->segment_count, report->frame_count, report->record_count,
              report->payload_bytes, report->entry_count,
              report->unindexed_frame_count, report->torn_count,
-             report->problem_count);
+             report->problem_count, store.is_live() ? " live" : "");
   return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;
 }
 
@@ -42,8 +42,8 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
 InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
                        std::ostream& err) {
   CLI::App app(
-      "Looks into the store of msitd while no daemon has it open. Nothing is "
-      "written.",
+      "Looks into the store of msitd, also while a daemon has it open. Nothing "
+      "is written to it.",
       "msitd-inspect");
   std::string directory = "/var/lib/msitd";
   app.add_option("--data-dir", directory, "Directory of the store")

@@ -41,7 +41,15 @@ class StoreCheck {
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunInfo& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
-  void Report(std::string file, uint64_t offset, std::string what);
+  // Where a problem is; no run: one of the file itself.
+  struct Place {
+    SegmentId segment{};
+    RunId run{};
+    uint64_t offset = 0;
+  };
+  void Report(std::string file, Place place, std::string what);
+  // Reports those problems of a live view that are there still.
+  absl::Status ReportLasting();
 
   StoreView& store_;
   const std::function<void(const StoreProblem&)>& report_;
@@ -52,11 +60,40 @@ class StoreCheck {
   std::vector<uint64_t> sound_;
   // Of places that were reported with their frame.
   std::unordered_set<uint64_t> reported_;
+  // Of a live view: what may be no problem.
+  std::vector<std::pair<Place, StoreProblem>> suspected_;
 };
 
-void StoreCheck::Report(std::string file, uint64_t offset, std::string what) {
+void StoreCheck::Report(std::string file, Place place, std::string what) {
+  StoreProblem problem{std::move(file), place.offset, std::move(what)};
+  if (store_.is_live() && suspected_.size() < kLiveProblemsMax) {
+    suspected_.emplace_back(place, std::move(problem));
+    return;
+  }
   ++counts_.problem_count;
-  report_({std::move(file), offset, std::move(what)});
+  report_(problem);
+}
+
+absl::Status StoreCheck::ReportLasting() {
+  if (suspected_.empty()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(StoreView now, store_.Again());
+  std::unordered_set<uint64_t> segments;
+  for (const SegmentFile& file : now.segments()) {
+    segments.insert(ToNumber(file.id));
+  }
+  for (const auto& [place, problem] : suspected_) {
+    const bool is_of_run = place.run != RunId{};
+    const bool has_gone = is_of_run
+                              ? !now.index().runs().GetById(place.run).ok() ||
+                                    now.index().expiry().IsExpired(
+                                        place.segment, place.run, place.offset)
+                              : place.segment != SegmentId{} &&
+                                    !segments.contains(ToNumber(place.segment));
+    if (has_gone) continue;
+    ++counts_.problem_count;
+    report_(problem);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
@@ -103,7 +140,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
                              entry->offset == offset;
   if (is_referenced && !is_sound) {
     reported_.insert(Fingerprint(number, offset, entry->hash));
-    Report(segment.path, offset,
+    Report(segment.path, {segment.id, run->id, offset},
            fmt::format("the bytes of op {} of token {} do not match their hash",
                        chunk.Text(record.op), record.token));
     return absl::OkStatus();
@@ -112,7 +149,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   MSITD_ASSIGN_OR_RETURN(const bool is_acknowledged,
                          IsAcknowledged(chunk, *run));
   if (is_acknowledged) {
-    Report(segment.path, offset,
+    Report(segment.path, {segment.id, run->id, offset},
            fmt::format("op {} of token {} is not in the index",
                        chunk.Text(record.op), record.token));
   } else {
@@ -145,7 +182,8 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
 absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
   ++counts_.segment_count;
   if (segment.IsForeignTo(store_.index().store_id())) {
-    Report(segment.path, 0, "the file does not belong to this store");
+    Report(segment.path, {segment.id, {}, 0},
+           "the file does not belong to this store");
     return absl::OkStatus();
   }
   if (!segment.header.has_value()) {
@@ -153,12 +191,15 @@ absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
     if (segment.size_bytes < kSegmentHeaderBytes) {
       ++counts_.torn_count;
     } else {
-      Report(segment.path, 0, segment.header_error);
+      Report(segment.path, {segment.id, {}, 0}, segment.header_error);
     }
   }
-  MSITD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<File> file,
-      store_.env().OpenForRead(segment.path, /*direct=*/false));
+  absl::StatusOr<std::unique_ptr<File>> opened =
+      store_.env().OpenForRead(segment.path, /*direct=*/false);
+  if (absl::IsNotFound(opened.status()) && store_.is_live()) {
+    return absl::OkStatus();
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, std::move(opened));
   MSITD_ASSIGN_OR_RETURN(SegmentWalk walk, store_.Walk(segment, *file));
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const SegmentWalk::Step step, walk.Next());
@@ -170,7 +211,7 @@ absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
         ++counts_.torn_count;
         break;
       case Kind::kDamage:
-        Report(segment.path, step.gap.offset,
+        Report(segment.path, {segment.id, {}, step.gap.offset},
                fmt::format("no frame for {} bytes: {}", step.gap.bytes,
                            step.gap.reason));
         break;
@@ -184,7 +225,7 @@ absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
 absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   ++counts_.entry_count;
   if (!entry.value.has_value()) {
-    Report("index", 0,
+    Report("index", {},
            fmt::format("the entry of {} cannot be read",
                        DescribeKey(store_.index(), entry.key)));
     return absl::OkStatus();
@@ -198,7 +239,9 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
       std::binary_search(sound_.begin(), sound_.end(), fingerprint)) {
     return absl::OkStatus();
   }
-  Report(SegmentFileName(SegmentId{value.segment_id}), value.offset,
+  const SegmentId segment{value.segment_id};
+  Report(SegmentFileName(segment),
+         {segment, RunId{entry.key.run}, value.offset},
          fmt::format("the bytes of {} are not there",
                      DescribeKey(store_.index(), entry.key)));
   return absl::OkStatus();
@@ -214,6 +257,7 @@ absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
   MSITD_RETURN_IF_ERROR(ForEachEntry(
       store_.index(),
       [this](const AuditedEntry& entry) { return CheckEntry(entry); }));
+  MSITD_RETURN_IF_ERROR(ReportLasting());
   return counts_;
 }
 

@@ -35,6 +35,10 @@ struct StoreCheckReport {
 // and calls `report` for each problem, in the order of files and offsets, then
 // of keys. Keeps 8 bytes of memory for each record.
 //
+// On a live view, what a deletion or the giving up of bytes explains is no
+// problem: problems are looked at again at the end, at most kLiveProblemsMax.
+inline constexpr size_t kLiveProblemsMax = 10'000;
+
 // Errors: those of reading; a store that can be read is checked to its end.
 absl::StatusOr<StoreCheckReport> CheckStore(
     StoreView& store, const std::function<void(const StoreProblem&)>& report);

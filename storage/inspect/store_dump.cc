@@ -63,9 +63,13 @@ absl::Status DumpSegment(StoreView& store, const SegmentFile& segment,
                      ToNumber(segment.id), segment.path, segment.size_bytes,
                      segment.header_error));
   }
-  MSITD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<File> file,
-      store.env().OpenForRead(segment.path, /*direct=*/false));
+  absl::StatusOr<std::unique_ptr<File>> opened =
+      store.env().OpenForRead(segment.path, /*direct=*/false);
+  if (absl::IsNotFound(opened.status()) && store.is_live()) {
+    sink(fmt::format("segment {} has gone meanwhile", ToNumber(segment.id)));
+    return absl::OkStatus();
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, std::move(opened));
   MSITD_ASSIGN_OR_RETURN(SegmentWalk walk, store.Walk(segment, *file));
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const SegmentWalk::Step step, walk.Next());

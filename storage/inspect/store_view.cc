@@ -1,28 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/inspect/store_view.h"
 
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
 #include <optional>
+#include <system_error>
+#include <utility>
 
 #include "protos/status/status.h"
 #include "storage/chunk_store_impl.h"
 
 namespace msitd::storage {
 
+void StoreView::RemoveDirectory::operator()(const std::string* path) const {
+  std::error_code ignored;
+  std::filesystem::remove_all(*path, ignored);
+  delete path;
+}
+
 absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
                                           Env& env) {
-  MSITD_ASSIGN_OR_RETURN(
-      DirectoryLock lock,
-      DirectoryLock::Acquire(directory, DirectoryLock::Mode::kShared));
   IndexDb::Options options;
   options.directory = IndexDirectory(directory);
   options.read_only = true;
+  std::optional<DirectoryLock> lock;
+  ScratchDirectory scratch;
+  absl::StatusOr<DirectoryLock> acquired =
+      DirectoryLock::Acquire(directory, DirectoryLock::Mode::kShared);
+  if (acquired.ok()) {
+    lock = *std::move(acquired);
+  } else if (absl::IsFailedPrecondition(acquired.status())) {
+    std::error_code error;
+    std::string path =
+        std::filesystem::temp_directory_path(error) / "msitd-inspect-XXXXXX";
+    if (error || ::mkdtemp(path.data()) == nullptr) {
+      return ErrnoStatus(error ? error.value() : errno,
+                         "make a directory for temporary files");
+    }
+    scratch.reset(new std::string(path));
+    options.beside_directory = path;
+  } else {
+    return acquired.status();
+  }
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                          ChunkIndex::Open(options));
   if (index->store_id() == 0) {
     return MakeStatus(absl::StatusCode::kDataLoss, "{} holds no store",
                       directory);
   }
-  StoreView view(env, std::move(lock), std::move(index));
+  StoreView view(directory, env, std::move(lock), std::move(scratch),
+                 std::move(index));
   MSITD_ASSIGN_OR_RETURN(view.segments_,
                          ListSegments(env, SegmentDirectory(directory)));
   view.known_ends_ = KnownEnds(view.segments_, view.index().store_id());

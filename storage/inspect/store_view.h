@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +19,20 @@
 namespace msitd::storage {
 
 // A store opened for reading by something that is not the daemon. Nothing is
-// written; no daemon can open the store meanwhile. Thread-compatible.
+// written to it. Thread-compatible.
+//
+// If a daemon has the store open, the view is a *live* one: the index as a
+// crash of the daemon would leave it now, and the segments as they were listed
+// after that. They go on changing: what looks wrong is so only if a later view
+// finds it too. Otherwise no daemon can open the store meanwhile.
 class StoreView {
  public:
-  // Errors: FAILED_PRECONDITION if a daemon has the store open; NOT_FOUND or
-  // DATA_LOSS if there is none.
+  // Errors: NOT_FOUND or DATA_LOSS if there is no store.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
+
+  bool is_live() const { return !lock_.has_value(); }
+  // Another view of the same store, as it is now.
+  absl::StatusOr<StoreView> Again() const { return Open(directory_, *env_); }
 
   Env& env() { return *env_; }
   ChunkIndex& index() { return *index_; }
@@ -37,11 +46,24 @@ class StoreView {
   absl::StatusOr<SegmentWalk> Walk(const SegmentFile& segment, File& file);
 
  private:
-  StoreView(Env& env, DirectoryLock lock, std::unique_ptr<ChunkIndex> index)
-      : env_(&env), lock_(std::move(lock)), index_(std::move(index)) {}
+  // Removes the directory and all that is in it.
+  struct RemoveDirectory {
+    void operator()(const std::string* path) const;
+  };
+  using ScratchDirectory = std::unique_ptr<const std::string, RemoveDirectory>;
 
+  StoreView(std::string directory, Env& env, std::optional<DirectoryLock> lock,
+            ScratchDirectory scratch, std::unique_ptr<ChunkIndex> index)
+      : directory_(std::move(directory)),
+        env_(&env),
+        lock_(std::move(lock)),
+        scratch_(std::move(scratch)),
+        index_(std::move(index)) {}
+
+  std::string directory_;
   Env* env_;
-  DirectoryLock lock_;
+  std::optional<DirectoryLock> lock_;  // Nothing: the view is live.
+  ScratchDirectory scratch_;           // Of a live view; outlives the index.
   std::unique_ptr<ChunkIndex> index_;
   std::vector<SegmentFile> segments_;
   std::map<uint64_t, uint64_t> known_ends_;
