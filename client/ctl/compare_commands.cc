@@ -27,17 +27,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_option("TARGET,--target", flags.target, "The run under test")
       ->type_name("RUN");
   AddSelectionFlags(verb, flags.selection);
-  AddTexts(verb, "--rule", flags.rules,
-           "Tolerance for some ops; the first that matches decides; repeatable")
-      ->type_name("'PATTERN: PREDICATE'");
-  verb.add_option("--policy", flags.policy_file,
-                  "File of rules: a PATTERN: PREDICATE a line, or JSON; after "
-                  "--rule")
-      ->type_name("FILE");
-  verb.add_option("--tol", flags.tolerance,
-                  "Tolerance for all ops that no rule is for, such as 'cosine "
-                  ">= 0.999 and max_abs <= 1e-2'")
-      ->type_name("PREDICATE");
+  AddPolicyFlags(verb, flags.policy);
   verb.add_flag("--detach", flags.detach,
                 "Start it, print it, do not wait for it");
   verb.add_option("--rows", flags.rows,
@@ -61,7 +51,9 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "msitctl compare run golden-fp32 tp8-bf16 --tokens 0 --io output "
            "--tol 'cosine >= 0.999'\n"
            "msitctl compare run golden-fp32 tp8-bf16 --rule '*.norm: max_abs "
-           "<= 1e-3' --rows all -o csv",
+           "<= 1e-3' --rows all -o csv\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --preset torch --rule "
+           "'lm_head: argmax_agreement == 1'",
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "

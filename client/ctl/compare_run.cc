@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "client/ctl/comparison_report.h"
-#include "client/ctl/policy_file.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
 #include "protos/status/status.h"
@@ -26,38 +25,6 @@ constexpr std::chrono::seconds kCancelTimeout(5);
 // Rows under the header of a table, unless told otherwise.
 constexpr int64_t kTableRows = 20;
 
-Outcome MakePolicy(const CompareFlags& flags, v1::Comparison& comparison) {
-  v1::Policy policy;
-  for (const std::string& text : flags.rules) {
-    const auto rule = ParseRule(text);
-    if (!rule.ok()) {
-      return UsageError(fmt::format("--rule: {}", Message(rule.status())));
-    }
-    *policy.add_rules() = *rule;
-  }
-  if (!flags.policy_file.empty()) {
-    const auto file = ReadPolicyFile(flags.policy_file);
-    if (!file.ok()) {
-      const std::string text =
-          fmt::format("--policy: {}", Message(file.status()));
-      return absl::IsInvalidArgument(file.status()) ? UsageError(text)
-                                                    : LocalError(text);
-    }
-    policy.MergeFrom(*file);
-  }
-  if (!flags.tolerance.empty()) {
-    v1::Policy::Rule& rule = *policy.add_rules();
-    rule.set_op_pattern("*");
-    rule.set_predicate(flags.tolerance);
-  }
-  if (policy.rules_size() > kPolicyRulesMax) {
-    return UsageError(
-        fmt::format("more than {} rules in the policy", kPolicyRulesMax));
-  }
-  if (policy.rules_size() > 0) *comparison.mutable_policy() = policy;
-  return {};
-}
-
 Outcome MakeRequest(const CompareFlags& flags,
                     v1::CreateComparisonRequest& request) {
   if (flags.golden.empty() || flags.target.empty()) {
@@ -69,7 +36,10 @@ Outcome MakeRequest(const CompareFlags& flags,
   v1::TensorFilter filter;
   MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
-  return MakePolicy(flags, comparison);
+  v1::Policy policy;
+  MSITCTL_RETURN_IF_FAILED(ToPolicy(flags.policy, policy));
+  if (policy.ByteSizeLong() > 0) *comparison.mutable_policy() = policy;
+  return {};
 }
 
 std::string ProgressText(const v1::Comparison& comparison) {

@@ -6,6 +6,7 @@
 
 #include "client/ctl/outcome.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/policy_flags.h"
 #include "client/ctl/selection.h"
 #include "client/ctl/session.h"
 
@@ -15,9 +16,7 @@ struct CompareFlags {
   std::string golden;
   std::string target;
   SelectionFlags selection;
-  std::vector<std::string> rules;
-  std::string policy_file;
-  std::string tolerance;
+  PolicyFlags policy;
   bool detach = false;
   std::string rows = "fail";
   bool limit_is_given = false;

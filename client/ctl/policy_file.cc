@@ -3,7 +3,9 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <memory>
 
@@ -18,6 +20,25 @@ std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// Takes `rtol=1e-3` and the like off the front of `text`.
+absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
+  while (text.starts_with("rtol=") || text.starts_with("atol=")) {
+    const bool is_rtol = text.front() == 'r';
+    const size_t end = std::min(text.find_first_of(kBlank), text.size());
+    const std::string_view number = text.substr(5, end - 5);
+    double value = 0;
+    const auto [stop, error] =
+        std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || stop != number.data() + number.size()) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is no number", number);
+    }
+    is_rtol ? rule.set_rtol(value) : rule.set_atol(value);
+    text = Trim(text.substr(end));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Policy> ParseJson(std::string_view text) {
@@ -56,17 +77,53 @@ struct FileCloser {
 
 }  // namespace
 
+std::string WordOf(std::string_view enum_value) {
+  std::string out(enum_value);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '_') c = '-';
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name) {
+  std::string all;
+  for (int i = 1; i < v1::Policy::Preset_ARRAYSIZE; ++i) {
+    const auto preset = static_cast<v1::Policy::Preset>(i);
+    const std::string word = WordOf(v1::Policy::Preset_Name(preset));
+    if (word == name) return preset;
+    all += (all.empty() ? "" : ", ") + word;
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "\"{}\" is no preset; there are {}", name, all);
+}
+
 absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text) {
   const size_t colon = text.rfind(':');
-  v1::Policy::Rule rule;
+  std::string_view pattern;
+  std::string_view tolerance;
   if (colon != std::string_view::npos) {
-    rule.set_op_pattern(std::string(Trim(text.substr(0, colon))));
-    rule.set_predicate(std::string(Trim(text.substr(colon + 1))));
+    pattern = Trim(text.substr(0, colon));
+    tolerance = Trim(text.substr(colon + 1));
   }
-  if (rule.op_pattern().empty() || rule.predicate().empty()) {
+  if (pattern.empty() || tolerance.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "\"{}\" is not PATTERN: PREDICATE", text);
+                      "\"{}\" is not PATTERN: TOLERANCE", text);
   }
+  v1::Policy::Rule rule;
+  if (pattern.size() > 2 && pattern.front() == '/' && pattern.back() == '/') {
+    rule.set_op_regex(std::string(pattern.substr(1, pattern.size() - 2)));
+  } else {
+    rule.set_op_pattern(std::string(pattern));
+  }
+  if (tolerance.front() == '@') {
+    MSITD_ASSIGN_OR_RETURN(const v1::Policy::Preset preset,
+                           ParsePreset(tolerance.substr(1)));
+    rule.set_preset(preset);
+    return rule;
+  }
+  MSITD_RETURN_IF_ERROR(TakeTolerances(tolerance, rule));
+  rule.set_predicate(std::string(tolerance));
   return rule;
 }
 

@@ -17,8 +17,16 @@ inline constexpr int kPolicyRulesMax = 1024;
 // A larger file is no policy.
 inline constexpr size_t kPolicyBytesMax = size_t{16} << 20;
 
-// "PATTERN: PREDICATE", cut at the last colon: names of ops have colons
-// (`aten::mm`), predicates have none.
+// "torch" and the like. INVALID_ARGUMENT lists them.
+absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name);
+
+// Name of a value of an enum as users write it: `TOP_K` is `top-k`.
+std::string WordOf(std::string_view enum_value);
+
+// "PATTERN: TOLERANCE", cut at the last colon: names of ops have colons
+// (`aten::mm`), tolerances have none. A PATTERN between two slashes is a
+// regular expression. A TOLERANCE is `@PRESET`, or `rtol=NUMBER` and
+// `atol=NUMBER`, one or both, and a predicate behind them, or only that.
 absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 
 // Takes the proto JSON of msitd.v1.Policy if the first character that is not

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
@@ -28,6 +31,32 @@ bool SelectsAll(const storage::TensorSelector& selector) {
   return selector.ranks.empty() && selector.devices.empty() &&
          selector.tokens.empty() && selector.op_patterns.empty() &&
          selector.ios.empty();
+}
+
+// What would pass, for a reason.
+std::string ToleranceNeeded(const compute::ElementRequest& request,
+                            const compute::ElementMetrics& elements) {
+  const double atol = elements[compute::ElementMetric::kAtolNeeded].value_or(0);
+  const double rtol = elements[compute::ElementMetric::kRtolNeeded].value_or(0);
+  return fmt::format(
+      " (rtol {:g}, atol {:g}); passes with atol {:.6g} or rtol {:.6g}",
+      request.rtol, request.atol, atol, rtol);
+}
+
+bool ShapesAgree(std::vector<int64_t> a, std::vector<int64_t> b,
+                 ShapeRule rule) {
+  if (rule == ShapeRule::kCount) {
+    const auto count = [](const std::vector<int64_t>& shape) {
+      return std::accumulate(shape.begin(), shape.end(), int64_t{1},
+                             std::multiplies<>());
+    };
+    return count(a) == count(b);
+  }
+  if (rule == ShapeRule::kSqueeze) {
+    std::erase(a, 1);
+    std::erase(b, 1);
+  }
+  return a == b;
 }
 
 std::string_view SideWithoutBytes(const TensorPair& pair) {
@@ -89,6 +118,9 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     MSITD_RETURN_IF_ERROR(Judge(pair, row));
     MSITD_RETURN_IF_ERROR(EmitRow(std::move(row)));
   }
+  if (required_tolerances_.changed()) {
+    observer_.OnRequiredTolerances(required_tolerances_);
+  }
   return absl::OkStatus();
 }
 
@@ -104,7 +136,7 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
   }
   const storage::TensorInfo& golden = *pair.golden;
   const storage::TensorInfo& target = *pair.target;
-  if (target.shape != golden.shape) {
+  if (!ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule())) {
     Decide(v1::FAIL,
            fmt::format("shape {} against {}", ShapeText(target.shape),
                        ShapeText(golden.shape)),
@@ -115,18 +147,14 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                        DTypeName(target.dtype), DTypeName(golden.dtype)),
            row);
   } else if (target.dtype == golden.dtype && target.hash == golden.hash) {
-    // Equal bytes pass whatever the predicate asks: it may name a metric that
-    // such a pair does not have, as the cosine of zeros.
-    row.set_bitwise_equal(true);
-    const Summary& summary = golden.summary;
-    AddMetrics(ToRowMetrics(compute::MetricsOfEqual(summary.count,
-                                                    summary.finite_count()),
-                            summary),
-               row);
-    Decide(v1::PASS, "", row);
+    PassEqual(pair, row);
   } else if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     Decide(v1::PASS, "no elements", row);
   } else if (!golden.has_bytes || !target.has_bytes) {
+    if (VerificationOf(pair).hash_decides) {
+      Decide(v1::FAIL, "the hashes differ; the bytes are no longer kept", row);
+      return absl::OkStatus();
+    }
     Decide(v1::SKIPPED,
            fmt::format("the bytes of the {} tensor are no longer kept, and "
                        "the hashes do not decide",
@@ -138,32 +166,69 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
   return absl::OkStatus();
 }
 
+Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
+  Verification out = plan_.policy.VerificationFor(
+      pair.golden->key.op, pair.target->dtype, pair.golden->dtype);
+  const std::vector<int64_t>& shape = pair.golden->shape;
+  out.request.row_elements = shape.empty() ? 1 : shape.back();
+  return out;
+}
+
+void ComparisonEngine::PassEqual(const TensorPair& pair,
+                                 v1::ComparisonRow& row) const {
+  // Equal bytes pass whatever the predicate asks: it may name a metric that
+  // such a pair does not have, as the cosine of zeros.
+  row.set_bitwise_equal(true);
+  const Summary& summary = pair.golden->summary;
+  RowMetrics metrics = ToRowMetrics(
+      compute::MetricsOfEqual(summary.count, summary.finite_count()), summary);
+  AddElementMetrics(
+      compute::ElementMetricsOfEqual(pair.golden->dtype, summary,
+                                     VerificationOf(pair).request),
+      metrics);
+  AddMetrics(metrics, row);
+  Decide(v1::PASS, "", row);
+}
+
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                                        v1::ComparisonRow& row) {
-  const absl::StatusOr<compute::PairMetrics> pair_metrics = ReadMetrics(pair);
-  if (absl::IsCancelled(pair_metrics.status())) return pair_metrics.status();
-  if (!pair_metrics.ok()) {
-    Decide(v1::SKIPPED, std::string(Message(pair_metrics.status())), row);
+  const Verification verification = VerificationOf(pair);
+  const absl::StatusOr<PairMeasurement> measurement =
+      ReadMetrics(pair, verification.request);
+  if (absl::IsCancelled(measurement.status())) return measurement.status();
+  if (!measurement.ok()) {
+    Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);
     return absl::OkStatus();
   }
-  const RowMetrics metrics = ToRowMetrics(*pair_metrics, pair.golden->summary);
+  RowMetrics metrics = ToRowMetrics(measurement->metrics, pair.golden->summary);
+  AddElementMetrics(measurement->elements, metrics);
   AddMetrics(metrics, row);
-  const Predicate& predicate = plan_.policy.PredicateFor(
-      row.op(), pair.target->dtype, pair.golden->dtype);
+  required_tolerances_.Add(verification, metrics, row_count_);
+  const Predicate& predicate = *verification.predicate;
   row.set_predicate(predicate.text());
+  const bool has_tolerance =
+      (verification.request.sets & compute::kToleranceSet) != 0;
+  if (has_tolerance) {
+    row.set_rtol(verification.request.rtol);
+    row.set_atol(verification.request.atol);
+  }
   if (predicate.Holds(metrics)) {
     Decide(v1::PASS, "", row);
     return absl::OkStatus();
   }
   std::string reason = predicate.FirstFailure(metrics);
-  const std::string where = LargestDifference(*pair_metrics, *pair.golden);
+  if (has_tolerance) {
+    reason += ToleranceNeeded(verification.request, measurement->elements);
+  }
+  const std::string where =
+      LargestDifference(measurement->metrics, *pair.golden);
   if (!where.empty()) reason += "; " + where;
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }
 
-absl::StatusOr<compute::PairMetrics> ComparisonEngine::ReadMetrics(
-    const TensorPair& pair) {
+absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
+    const TensorPair& pair, const compute::ElementRequest& request) {
   // The matcher left the parts out.
   const auto with_parts =
       [this](const storage::TensorInfo& tensor, const std::string& run,
@@ -180,7 +245,7 @@ absl::StatusOr<compute::PairMetrics> ComparisonEngine::ReadMetrics(
                          with_parts(*pair.target, plan_.target_run, "target"));
   MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo golden,
                          with_parts(*pair.golden, plan_.golden_run, "golden"));
-  return reader_.Measure(target, golden, observer_);
+  return reader_.Measure(target, golden, request, observer_);
 }
 
 absl::Status ComparisonEngine::EmitRow(v1::ComparisonRow row) {

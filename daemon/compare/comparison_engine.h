@@ -9,6 +9,7 @@
 #include "daemon/compare/matcher.h"
 #include "daemon/compare/pair_reader.h"
 #include "daemon/compare/policy.h"
+#include "daemon/compare/required_tolerances.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
@@ -45,13 +46,19 @@ class ComparisonEngine {
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);
-  absl::StatusOr<compute::PairMetrics> ReadMetrics(const TensorPair& pair);
+  absl::StatusOr<PairMeasurement> ReadMetrics(
+      const TensorPair& pair, const compute::ElementRequest& request);
+  // Judges two tensors with equal bytes.
+  void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
+  // What the policy asks of a pair.
+  Verification VerificationOf(const TensorPair& pair) const;
   absl::Status EmitRow(v1::ComparisonRow row);
 
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
   PairReader reader_;
+  RequiredTolerances required_tolerances_;
   int64_t row_count_ = 0;
 };
 

@@ -111,6 +111,10 @@ void ComparisonJob::OnRead(uint64_t bytes) {
   PublishIfDue().IgnoreError();
 }
 
+void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
+  tolerances.Show(working_);
+}
+
 absl::Status ComparisonJob::OnRow(v1::ComparisonRow row) {
   AccountRow(row, working_);
   if (row.has_golden()) ++golden_row_count_;

@@ -93,6 +93,7 @@ class ComparisonJob final : private ComparisonObserver {
   bool IsCancelled() override;
   void OnTotal(uint64_t tensor_count) override;
   void OnRead(uint64_t bytes) override;
+  void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
   absl::Status OnRow(v1::ComparisonRow row) override;
 
   // Stores the rows so far, then makes them visible. The first error stays.

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "daemon/compare/required_tolerances.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::compare {
@@ -23,6 +24,10 @@ class ComparisonObserver {
 
   // Bytes of tensors that were read since the last call.
   virtual void OnRead(uint64_t bytes) = 0;
+
+  // What the bounds of the policy would have to be for the rows so far; called
+  // now and then, and before the end.
+  virtual void OnRequiredTolerances(const RequiredTolerances& /*tolerances*/) {}
 
   // The next row; its number is set. An error ends the comparison.
   virtual absl::Status OnRow(v1::ComparisonRow row) = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -86,9 +87,9 @@ class PartStream {
 
 }  // namespace
 
-absl::StatusOr<compute::PairMetrics> PairReader::Measure(
+absl::StatusOr<PairMeasurement> PairReader::Measure(
     const storage::TensorInfo& target, const storage::TensorInfo& golden,
-    ComparisonObserver& observer) {
+    const compute::ElementRequest& request, ComparisonObserver& observer) {
   PartStream target_parts("target", target, store_, target_buffer_);
   PartStream golden_parts("golden", golden, store_, golden_buffer_);
   MSITD_RETURN_IF_ERROR(target_parts.CheckParts());
@@ -102,6 +103,10 @@ absl::StatusOr<compute::PairMetrics> PairReader::Measure(
                       golden.tensor_bytes, DTypeName(golden.dtype));
   }
   compute::PairAccumulator accumulator(target.dtype, golden.dtype);
+  std::optional<compute::ElementAccumulator> element_accumulator;
+  if (request.sets != 0) {
+    element_accumulator.emplace(target.dtype, golden.dtype, request);
+  }
   while (elements > 0) {
     if (observer.IsCancelled()) return absl::CancelledError("cancelled");
     MSITD_ASSIGN_OR_RETURN(const uint64_t target_bytes, target_parts.Fill());
@@ -109,10 +114,20 @@ absl::StatusOr<compute::PairMetrics> PairReader::Measure(
     observer.OnRead(target_bytes + golden_bytes);
     const uint64_t step =
         std::min(target_parts.element_count(), golden_parts.element_count());
-    accumulator.Update(target_parts.Take(step), golden_parts.Take(step));
+    const auto target_piece = target_parts.Take(step);
+    const auto golden_piece = golden_parts.Take(step);
+    accumulator.Update(target_piece, golden_piece);
+    if (element_accumulator.has_value()) {
+      element_accumulator->Update(target_piece, golden_piece);
+    }
     elements -= step;
   }
-  return accumulator.Finish();
+  PairMeasurement out;
+  out.metrics = accumulator.Finish();
+  if (element_accumulator.has_value()) {
+    out.elements = element_accumulator->Finish();
+  }
+  return out;
 }
 
 }  // namespace msitd::compare

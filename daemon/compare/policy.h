@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,7 +12,13 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/predicate.h"
+#include "daemon/compare/preset.h"
+#include "daemon/compute/element_metrics.h"
 #include "protos/base/dtype.h"
+
+namespace re2 {
+class RE2;
+}
 
 namespace msitd::compare {
 
@@ -18,14 +27,41 @@ namespace msitd::compare {
 inline constexpr size_t kPolicyRulesMax = 1024;
 inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
-// Applies a predicate to the ops that match a GlobMatch pattern.
+// Applies a tolerance to the ops that match a GlobMatch pattern, or an RE2
+// expression. Either a predicate with or without rtol and atol, or these alone,
+// or a preset.
 struct PolicyRule {
   std::string op_pattern;
-  std::string predicate;
+  std::string predicate = {};
+  bool is_regex = false;
+  Preset preset = Preset::kDefault;
+  std::optional<double> rtol = {};
+  std::optional<double> atol = {};
+};
+
+// Which shapes may be compared.
+enum class ShapeRule { kOfPreset, kExact, kSqueeze, kCount };
+
+struct PolicySpec {
+  std::vector<PolicyRule> rules;
+  Preset preset = Preset::kDefault;
+  ShapeRule shape_rule = ShapeRule::kOfPreset;
+  uint32_t metric_sets = 0;  // compute::MetricSet
+  int top_k = 5;
+};
+
+// What one pair must satisfy.
+struct Verification {
+  int rule = -1;  // -1: the preset behind the rules.
+  const Predicate* predicate = nullptr;
+  // Of the pair's sets, and of the tolerance if kToleranceSet is among them.
+  compute::ElementRequest request;
+  // Different hashes of equal types decide without the bytes.
+  bool hash_decides = false;
 };
 
 // What passes: rules by op, of which the first that matches decides, and a
-// default for every element type behind them.
+// preset behind them.
 //
 // Immutable, hence thread-safe.
 class Policy {
@@ -35,25 +71,41 @@ class Policy {
 
   // Errors: INVALID_ARGUMENT with PREDICATE_INVALID or FIELD_INVALID; the
   // message begins with the rule: `policy.rules[2]: ...`.
+  static absl::StatusOr<Policy> Create(const PolicySpec& spec);
   static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
 
   // Returns what a pair of tensors of `op` must satisfy. The values of the
   // predicate are a RowMetrics. Lives as long as the policy.
+  Verification VerificationFor(std::string_view op, DType target,
+                               DType golden) const;
   const Predicate& PredicateFor(std::string_view op, DType target,
-                                DType golden) const;
+                                DType golden) const {
+    return *VerificationFor(op, target, golden).predicate;
+  }
+
+  // Never kOfPreset.
+  ShapeRule shape_rule() const;
 
  private:
   struct Rule {
     std::string op_pattern;
-    Predicate predicate;
+    std::shared_ptr<const re2::RE2> regex;  // Null for a glob.
+    std::optional<Predicate> predicate;     // None for a preset.
+    Preset preset = Preset::kDefault;
+    double rtol = 0;
+    double atol = 0;
+    uint32_t sets = 0;
   };
 
-  std::vector<Rule> rules_;
-};
+  static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,
+                                       const std::string& field);
+  Verification OfPreset(Preset preset, DType target, DType golden) const;
 
-// Returns the default predicate for the looser of two valid element types;
-// docs/predicates.md has the table and the reasons. Lives as long as the
-// process.
-const Predicate& DefaultPredicate(DType target, DType golden);
+  std::vector<Rule> rules_;
+  Preset preset_ = Preset::kDefault;
+  ShapeRule shape_rule_ = ShapeRule::kOfPreset;
+  uint32_t metric_sets_ = 0;
+  int top_k_ = 5;
+};
 
 }  // namespace msitd::compare

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,6 +26,45 @@ std::string Predicate::FirstFailure(Values values) const {
   if (Holds(values)) return "";
   const auto [comparison, wanted] = Culprit(nodes_.size() - 1, true, values);
   return Describe(comparisons_[comparison], wanted, values);
+}
+
+std::vector<Predicate::Bound> Predicate::Bounds() const {
+  std::vector<Bound> out;
+  if (!nodes_.empty()) AppendBounds(nodes_.size() - 1, out);
+  return out;
+}
+
+void Predicate::AppendBounds(uint32_t node, std::vector<Bound>& out) const {
+  const Node& at = nodes_[node];
+  if (at.kind == Kind::kNot) return;
+  if (at.kind != Kind::kComparison) {
+    AppendBounds(at.left, out);
+    AppendBounds(at.right, out);
+    return;
+  }
+  const Comparison& comparison = comparisons_[at.left];
+  const bool mirrored = comparison.left.name < 0;
+  const Operand& name = mirrored ? comparison.right : comparison.left;
+  const Operand& bound = mirrored ? comparison.left : comparison.right;
+  const Operator op = mirrored ? Mirrored(comparison.op) : comparison.op;
+  if (bound.name >= 0 || op == Operator::kEqual || op == Operator::kNotEqual) {
+    return;
+  }
+  out.push_back({name.name,
+                 op == Operator::kGreater || op == Operator::kGreaterEqual,
+                 bound.number});
+}
+
+std::vector<int> Predicate::Names() const {
+  std::vector<int> out;
+  for (const Comparison& comparison : comparisons_) {
+    for (const int name : {comparison.left.name, comparison.right.name}) {
+      if (name >= 0) out.push_back(name);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 std::optional<bool> Predicate::Evaluate(uint32_t node, Values values) const {

@@ -47,6 +47,20 @@ class Predicate {
 
   const std::string& text() const { return text_; }
 
+  // A comparison of a name with a number, the name on the left: `name >=
+  // number` or `name > number` if `at_least`, else `<=` or `<`. In order; those
+  // of
+  // `==`, `!=`, under `not`, and of two names are no bounds.
+  struct Bound {
+    int name = 0;  // Index of the names given to Parse.
+    bool at_least = false;
+    double number = 0;
+  };
+  std::vector<Bound> Bounds() const;
+
+  // Indices of the names that occur, each once, ascending.
+  std::vector<int> Names() const;
+
  private:
   friend class PredicateParser;
 
@@ -93,6 +107,7 @@ class Predicate {
   // have to be true.
   std::pair<uint32_t, bool> Culprit(uint32_t node, bool wanted,
                                     Values values) const;
+  void AppendBounds(uint32_t node, std::vector<Bound>& out) const;
   std::string Describe(const Comparison& comparison, bool wanted,
                        Values values) const;
   std::string_view TextOf(const Operand& operand) const;

@@ -23,6 +23,11 @@ void Describe(const storage::TensorInfo& tensor, std::string_view run,
     out.set_max(summary.max);
   }
   if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  if (summary.finite_count() > 0) out.set_l2_norm(summary.l2_norm());
+  if (tensor.hash != ContentHash()) {
+    out.set_hash(
+        fmt::format("{:016x}{:016x}", tensor.hash.high, tensor.hash.low));
+  }
   out.set_nan_count(static_cast<int64_t>(summary.nan_count));
   out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +
                                               summary.negative_infinity_count));

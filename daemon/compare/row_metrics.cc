@@ -31,9 +31,31 @@ std::span<const std::string_view> MetricNames() {
       out[i] = compute::InfoOf(static_cast<compute::Metric>(i)).name;
     }
     out[kScaledMaxAbs] = "scaled_max_abs";
+    out[kPsnrDb] = "psnr_db";
+    for (int i = 0; i < compute::kElementMetricCount; ++i) {
+      out[kFirstElementMetric + i] =
+          compute::InfoOf(static_cast<compute::ElementMetric>(i)).name;
+    }
     return out;
   }();
   return names;
+}
+
+bool HigherIsBetter(int metric) {
+  if (metric >= kFirstElementMetric) {
+    return compute::InfoOf(static_cast<compute::ElementMetric>(
+                               metric - kFirstElementMetric))
+        .higher_is_better;
+  }
+  if (metric >= compute::kMetricCount) return metric == kPsnrDb;
+  return compute::InfoOf(static_cast<compute::Metric>(metric)).higher_is_better;
+}
+
+uint32_t SetOf(int metric) {
+  if (metric < kFirstElementMetric) return 0;
+  return compute::InfoOf(
+             static_cast<compute::ElementMetric>(metric - kFirstElementMetric))
+      .set;
 }
 
 RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
@@ -51,7 +73,24 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
       out[kScaledMaxAbs] = *max_abs / scale;
     }
   }
+  const std::optional<double> rmse = pair[compute::Metric::kRmse];
+  if (rmse.has_value() && std::isfinite(golden.min) &&
+      std::isfinite(golden.max)) {
+    if (*rmse == 0) {
+      out[kPsnrDb] = std::numeric_limits<double>::infinity();
+    } else {
+      // Apart, since the range of doubles is less than their difference.
+      const double range = golden.max / 2 - golden.min / 2;
+      out[kPsnrDb] = 20 * (std::log10(range) - std::log10(*rmse / 2));
+    }
+  }
   return out;
+}
+
+void AddElementMetrics(const compute::ElementMetrics& elements,
+                       RowMetrics& out) {
+  std::copy(std::begin(elements.values), std::end(elements.values),
+            out.begin() + kFirstElementMetric);
 }
 
 }  // namespace msitd::compare

@@ -63,6 +63,23 @@ double NormalizedL2(const Wide& noise, const Wide& signal) {
   return SquareRoot(Quotient(noise, signal));
 }
 
+// Sum of two that are not negative.
+Wide Sum(const Wide& a, const Wide& b) {
+  const Wide& large =
+      b.mantissa == 0 || (a.mantissa != 0 && a.exponent > b.exponent) ? a : b;
+  const Wide& small = &large == &a ? b : a;
+  return ToWide(
+      large.mantissa + Scale(small.mantissa, small.exponent - large.exponent),
+      large.exponent);
+}
+
+// 1 - 2 sum(t g) / sum(t^2 + g^2) without its cancellation.
+double Rel(const Wide& noise, const Wide& both) {
+  if (noise.mantissa == 0) return 0;
+  const Wide rel = Quotient(noise, both);
+  return Scale(rel.mantissa, rel.exponent);
+}
+
 double SqnrDb(const Wide& noise, const Wide& signal) {
   constexpr double kDbPerNeper = 4.3429448190325182765;  // 10 / ln 10
   constexpr double kLn2 = 0x1.62e42fefa39efp-1;
@@ -100,6 +117,8 @@ void SetErrors(const PairState& state, PairMetrics& out) {
       SquareRoot(ToWide(noise.mantissa / count, noise.exponent)));
   set(Metric::kNl2, NormalizedL2(noise, signal));
   set(Metric::kSqnrDb, SqnrDb(noise, signal));
+  set(Metric::kRel, Rel(noise, Sum(ToWide(state.target_squares), signal)));
+  set(Metric::kL2Distance, SquareRoot(noise));
   const double kl = KlDivergence(state.softmax);
   if (std::isfinite(kl)) set(Metric::kKl, kl);
 }

@@ -28,6 +28,8 @@ constexpr MetricInfo kInfos[kMetricCount] = {
     {"mismatch_count", false},
     {"nan_mismatch_count", false},
     {"inf_mismatch_count", false},
+    {"rel", false},
+    {"l2_distance", false},
 };
 
 // Returns how many elements differ and round to the same double, which is how
@@ -114,7 +116,7 @@ PairMetrics MetricsOfEqual(uint64_t count, uint64_t finite_count) {
   set(Metric::kCosine, 1);
   for (const Metric metric :
        {Metric::kMaxAbs, Metric::kMeanAbs, Metric::kMaxRel, Metric::kMeanRel,
-        Metric::kRmse, Metric::kNl2}) {
+        Metric::kRmse, Metric::kNl2, Metric::kRel, Metric::kL2Distance}) {
     set(metric, 0);
   }
   set(Metric::kSqnrDb, kInfinity);

@@ -30,8 +30,10 @@ enum class Metric : int {
   kMismatchCount,     // elements that differ; NaN equals NaN, +0 equals -0
   kNanMismatchCount,  // elements that are NaN on one side only
   kInfMismatchCount,  // elements where an infinity meets anything else
+  kRel,               // 1 - 2 sum(t g) / sum(t^2 + g^2)
+  kL2Distance,        // |t - g|
 };
-inline constexpr int kMetricCount = 12;
+inline constexpr int kMetricCount = 14;
 
 struct MetricInfo {
   std::string_view name;  // As predicates and reports spell it.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/comparison_convert.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "daemon/compare/comparison_name.h"
 #include "daemon/service/proto_convert.h"
@@ -20,6 +22,86 @@ absl::StatusOr<uint64_t> ToComparisonId(std::string_view name) {
                     "COMPARISON_NOT_FOUND");
 }
 
+namespace {
+
+absl::StatusOr<compare::Preset> ToPreset(v1::Policy::Preset preset,
+                                         const std::string& field) {
+  if (v1::Policy::Preset_IsValid(preset)) {
+    return static_cast<compare::Preset>(preset);
+  }
+  return FieldInvalid(field, fmt::format("{} is no preset", preset));
+}
+
+absl::StatusOr<uint32_t> ToMetricSets(const v1::Policy& policy) {
+  uint32_t sets = 0;
+  for (int i = 0; i < policy.metric_sets_size(); ++i) {
+    switch (policy.metric_sets(i)) {
+      case v1::Policy::ULP:
+        sets |= compute::kUlpSet;
+        break;
+      case v1::Policy::SHARES:
+        sets |= compute::kShareSet;
+        break;
+      case v1::Policy::PERCENTILES:
+        sets |= compute::kPercentileSet;
+        break;
+      case v1::Policy::PEARSON:
+        sets |= compute::kPearsonSet;
+        break;
+      case v1::Policy::BITS:
+        sets |= compute::kBitSet;
+        break;
+      case v1::Policy::TOP_K:
+        sets |= compute::kTopKSet;
+        break;
+      case v1::Policy::MSIT_METRICS:
+        sets |= compute::kMsitSet;
+        break;
+      case v1::Policy::MSPROBE_METRICS:
+        sets |= compute::kMsprobeSet | compute::kShareSet;
+        break;
+      default:
+        return FieldInvalid(
+            fmt::format("policy.metric_sets[{}]", i),
+            fmt::format("{} is no metric set",
+                        static_cast<int>(policy.metric_sets(i))));
+    }
+  }
+  return sets;
+}
+
+absl::StatusOr<compare::PolicySpec> ToPolicySpec(const v1::Policy& policy) {
+  compare::PolicySpec spec;
+  for (int i = 0; i < policy.rules_size(); ++i) {
+    const v1::Policy::Rule& rule = policy.rules(i);
+    const std::string field = fmt::format("policy.rules[{}]", i);
+    if (!rule.op_regex().empty() && !rule.op_pattern().empty()) {
+      return FieldInvalid(field, "has both op_pattern and op_regex");
+    }
+    compare::PolicyRule& out = spec.rules.emplace_back();
+    out.is_regex = !rule.op_regex().empty();
+    out.op_pattern = out.is_regex ? rule.op_regex() : rule.op_pattern();
+    out.predicate = rule.predicate();
+    MSITD_ASSIGN_OR_RETURN(out.preset,
+                           ToPreset(rule.preset(), field + ".preset"));
+    if (rule.has_rtol()) out.rtol = rule.rtol();
+    if (rule.has_atol()) out.atol = rule.atol();
+  }
+  MSITD_ASSIGN_OR_RETURN(spec.preset,
+                         ToPreset(policy.preset(), "policy.preset"));
+  MSITD_ASSIGN_OR_RETURN(spec.metric_sets, ToMetricSets(policy));
+  if (!v1::Policy::ShapeRule_IsValid(policy.shape_rule())) {
+    return FieldInvalid("policy.shape_rule",
+                        fmt::format("{} is no shape rule",
+                                    static_cast<int>(policy.shape_rule())));
+  }
+  spec.shape_rule = static_cast<compare::ShapeRule>(policy.shape_rule());
+  if (policy.top_k() != 0) spec.top_k = policy.top_k();
+  return spec;
+}
+
+}  // namespace
+
 absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   compare::ComparisonPlan plan;
   plan.golden_run = request.golden_run();
@@ -31,11 +113,9 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
     return FieldInvalid("comparison.target_run", "is required");
   }
   MSITD_ASSIGN_OR_RETURN(plan.selector, ToSelector(request.filter()));
-  std::vector<compare::PolicyRule> rules;
-  for (const v1::Policy::Rule& rule : request.policy().rules()) {
-    rules.push_back({rule.op_pattern(), rule.predicate()});
-  }
-  MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(rules));
+  MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec,
+                         ToPolicySpec(request.policy()));
+  MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
   return plan;
 }
 

@@ -23,6 +23,25 @@ TEST(PolicyFileTest, ARuleIsCutAtItsLastColon) {
   EXPECT_EQ(rule->predicate(), "cosine >= 0.999");
 }
 
+TEST(PolicyFileTest, SlashesMakeARegularExpression) {
+  const auto rule = ParseRule("/layers\\.[0-3]/: nl2 < 1");
+  ASSERT_TRUE(rule.ok());
+  EXPECT_EQ(rule->op_regex(), "layers\\.[0-3]");
+  EXPECT_EQ(rule->op_pattern(), "");
+}
+
+TEST(PolicyFileTest, ATolerancePresetOrPredicateMayStand) {
+  EXPECT_EQ(ParseRule("x: @torch")->preset(), v1::Policy::TORCH);
+  const auto both = ParseRule("x: rtol=1e-3 atol=0.5 cosine > 0.9");
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ(both->rtol(), 1e-3);
+  EXPECT_EQ(both->atol(), 0.5);
+  EXPECT_EQ(both->predicate(), "cosine > 0.9");
+  EXPECT_FALSE(ParseRule("x: rtol=1e-3")->has_atol());
+  EXPECT_THAT(ErrorOf("x: @toch"), HasSubstr("there are torch, polygraphy"));
+  EXPECT_THAT(ErrorOf("x: rtol=1x"), HasSubstr("\"1x\" is no number"));
+}
+
 TEST(PolicyFileTest, HalfARuleIsRefused) {
   for (const char* text : {"", "x", ":", "x:", ": cosine >= 1"}) {
     EXPECT_FALSE(ParseRule(text).ok()) << text;

@@ -28,6 +28,9 @@ class CollectingObserver final : public ComparisonObserver {
   bool IsCancelled() override { return is_cancelled && is_cancelled(); }
   void OnTotal(uint64_t tensor_count) override { total = tensor_count; }
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
+  void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
+    tolerances.Show(comparison);
+  }
   absl::Status OnRow(v1::ComparisonRow row) override {
     AccountRow(row, comparison);
     rows.push_back(std::move(row));
@@ -325,6 +328,84 @@ TEST_F(ComparisonEngineTest, NamesWithSlashBlankAndUnicodeMatch) {
   RecordedTensor tensor = Floats("层 1/注意力", {1});
   tensor.index = "";
   EXPECT_EQ(RowOf(tensor, tensor).verdict(), v1::PASS);
+}
+
+Policy WithPreset(Preset preset) {
+  PolicySpec spec;
+  spec.preset = preset;
+  return *Policy::Create(spec);
+}
+
+TEST_F(ComparisonEngineTest, TorchSaysHowManyAreOutAndWhatWouldPass) {
+  plan_.policy = WithPreset(Preset::kTorch);
+  const v1::ComparisonRow row =
+      RowOf(Floats("op", {1, 2.5, 4}), Floats("op", {1, 2, 4}));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(MetricOf(row, "outlier_count"), 1);
+  EXPECT_EQ(row.rtol(), 1.3e-6);
+  EXPECT_THAT(row.reason(),
+              HasSubstr("outlier_count = 1, needs == 0 (rtol 1.3e-06, atol "
+                        "1e-05); passes with atol 0.499997 or rtol 0.249995"));
+}
+
+TEST_F(ComparisonEngineTest, BitwiseFailsByHashWhenBytesAreGone) {
+  plan_.policy = WithPreset(Preset::kBitwise);
+  const v1::ComparisonRow row = RowOf(Floats("op", {-0.0F}), Floats("op", {0}));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(MetricOf(row, "bitwise_mismatch_count"), 1);
+}
+
+TEST_F(ComparisonEngineTest, ShapesAgreeAsThePolicySays) {
+  RecordedTensor golden = Floats("op", {1, 2, 3, 4});
+  RecordedTensor target = Floats("op", {1, 2, 3, 5});
+  golden.shape = {1, 4};
+  for (const auto& [preset, squeezed, counted] :
+       {std::tuple(Preset::kDefault, false, false),
+        std::tuple(Preset::kSglang, true, false),
+        std::tuple(Preset::kMsit, true, true)}) {
+    plan_.policy = WithPreset(preset);
+    testing::FakeChunkStore store;
+    RunRecorder golden_run(store, "g");
+    RunRecorder target_run(store, "t");
+    target.shape = {4};
+    golden_run.Record(golden);
+    target_run.Record(target);
+    RecordedTensor square = target;
+    square.op = "square";
+    square.shape = {2, 2};
+    target_run.Record(square);
+    RecordedTensor square_golden = golden;
+    square_golden.op = "square";
+    golden_run.Record(square_golden);
+    CollectingObserver observer;
+    ASSERT_TRUE(ComparisonEngine(store, plan_, observer).Run().ok());
+    ASSERT_EQ(observer.rows.size(), 2u);
+    EXPECT_EQ(MetricOf(observer.rows[0], "max_abs").has_value(), squeezed);
+    EXPECT_EQ(MetricOf(observer.rows[1], "max_abs").has_value(), counted);
+  }
+}
+
+TEST_F(ComparisonEngineTest,
+       SmallestTolerancesThatWouldPassAreThoseOfTheWorst) {
+  plan_.policy = *Policy::Create(
+      std::vector<PolicyRule>{{"*", "max_abs <= 0.1 and cosine >= 0.9999"}});
+  for (const float off : {0.5F, 2.0F, 1.0F}) {
+    const std::string op = std::to_string(off);
+    golden_.Record(Floats(op, {1, 10}));
+    target_.Record(Floats(op, {1 + off, 10}));
+  }
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  ASSERT_EQ(observer.comparison.required_tolerances_size(), 2);
+  const v1::RequiredTolerance& first =
+      observer.comparison.required_tolerances(0);
+  EXPECT_EQ(first.metric(), "max_abs");
+  EXPECT_EQ(first.required(), 2);
+  EXPECT_EQ(first.row(), 1);
+  EXPECT_EQ(first.row_count(), 3);
+  EXPECT_EQ(first.rule(), 0);
+  EXPECT_TRUE(observer.comparison.required_tolerances(1).at_least());
+  EXPECT_LT(observer.comparison.required_tolerances(1).required(), 0.99);
 }
 
 }  // namespace

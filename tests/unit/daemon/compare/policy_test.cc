@@ -189,11 +189,115 @@ TEST(RowMetricsTest, ScaledMaxAbsDividesByTheLargestFiniteGoldenValue) {
   EXPECT_GE(scaled({1, -kInf, 2}, {1, -kInf, 4}), 2.0 / 4);
 }
 
-TEST(RowMetricsTest, NamesAreThoseOfThePairThenScaledMaxAbs) {
+TEST(RowMetricsTest, NamesAreThoseOfThePairThenDerivedThenElementOnes) {
   const auto names = MetricNames();
   ASSERT_EQ(names.size(), static_cast<size_t>(kRowMetricCount));
   EXPECT_EQ(names.front(), "cosine");
-  EXPECT_EQ(names.back(), "scaled_max_abs");
+  EXPECT_EQ(names[kScaledMaxAbs], "scaled_max_abs");
+  EXPECT_EQ(names[kPsnrDb], "psnr_db");
+  EXPECT_EQ(names[kFirstElementMetric], "outlier_count");
+  EXPECT_TRUE(HigherIsBetter(kPsnrDb));
+  EXPECT_FALSE(HigherIsBetter(kScaledMaxAbs));
+  EXPECT_EQ(SetOf(kPsnrDb), 0u);
+  EXPECT_EQ(SetOf(kFirstElementMetric), uint32_t{compute::kToleranceSet});
+}
+
+TEST(RowMetricsTest, PsnrTakesTheRangeOfTheGoldenTensorAsPeak) {
+  // Range 4, rmse 2.
+  EXPECT_NEAR(*Measure({1, 5}, {-1, 3})[kPsnrDb], 20 * std::log10(4 / 2.0),
+              1e-9);
+  EXPECT_EQ(Measure({1, 5}, {1, 5})[kPsnrDb], kInf);
+  EXPECT_EQ(Measure({1, 1}, {2, 2})[kPsnrDb], -kInf);
+  EXPECT_FALSE(Measure({1, kInf}, {2, kInf})[kPsnrDb]);
+}
+
+Verification VerificationOf(const PolicySpec& spec, std::string_view op,
+                            DType target = DType::kFloat32,
+                            DType golden = DType::kFloat32) {
+  // Predicates live as long as their policy.
+  static std::vector<std::unique_ptr<Policy>> policies;
+  auto policy = Policy::Create(spec);
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  policies.push_back(std::make_unique<Policy>(*std::move(policy)));
+  return policies.back()->VerificationFor(op, target, golden);
+}
+
+TEST(PolicyTest, RegularExpressionsMatchAllOfAnOp) {
+  PolicySpec spec;
+  spec.rules = {{"layer\\.[0-3]", "nl2 < 1", true}};
+  EXPECT_EQ(VerificationOf(spec, "layer.2").rule, 0);
+  EXPECT_EQ(VerificationOf(spec, "layer.22").rule, -1);
+}
+
+TEST(PolicyTest, ARuleMayHaveItsOwnPresetOrTolerance) {
+  PolicySpec spec;
+  spec.rules = {{.op_pattern = "a", .preset = Preset::kTorch},
+                {.op_pattern = "b", .rtol = 0.5},
+                {"c", "cosine > 0 and outlier_count < 3", false,
+                 Preset::kDefault, 0.1, 0.2}};
+  const Verification a = VerificationOf(spec, "a");
+  EXPECT_EQ(a.request.rtol, 1.3e-6);
+  EXPECT_EQ(a.request.atol, 1e-5);
+  EXPECT_EQ(a.predicate->text(), "outlier_count == 0");
+  EXPECT_EQ(VerificationOf(spec, "b").request.rtol, 0.5);
+  EXPECT_EQ(VerificationOf(spec, "b").request.atol, 0);
+  EXPECT_EQ(VerificationOf(spec, "c").request.atol, 0.2);
+}
+
+TEST(PolicyTest, TorchTakesTheLooserOfTwoTypes) {
+  PolicySpec spec;
+  spec.preset = Preset::kTorch;
+  const auto request = [&](DType t, DType g) {
+    return VerificationOf(spec, "x", t, g).request;
+  };
+  EXPECT_EQ(request(DType::kBfloat16, DType::kFloat32).rtol, 1.6e-2);
+  EXPECT_EQ(request(DType::kFloat64, DType::kFloat64).atol, 1e-7);
+  EXPECT_EQ(request(DType::kInt64, DType::kInt64).rtol, 0);
+  EXPECT_EQ(request(DType::kFloat8E5m2, DType::kBfloat16).rtol, 0.25);
+}
+
+TEST(PolicyTest, APredicateAsksForTheSetsThatItNames) {
+  PolicySpec spec;
+  spec.rules = {{"a", "max_ulp <= 4 or pearson > 0.9"}, {"b", "nl2 < 1"}};
+  spec.metric_sets = compute::kTopKSet;
+  EXPECT_EQ(VerificationOf(spec, "a").request.sets,
+            compute::kUlpSet | compute::kPearsonSet | compute::kTopKSet);
+  EXPECT_EQ(VerificationOf(spec, "b").request.sets,
+            uint32_t{compute::kTopKSet});
+}
+
+TEST(PolicyTest, EveryPresetHasAPredicateForEveryPairOfTypes) {
+  for (int preset = 0; preset < kPresetCount; ++preset) {
+    for (int t = 1; t < kDTypeCount; ++t) {
+      for (int g = 1; g < kDTypeCount; ++g) {
+        const PresetTolerance tolerance =
+            ToleranceOf(static_cast<Preset>(preset), static_cast<DType>(t),
+                        static_cast<DType>(g));
+        ASSERT_NE(tolerance.predicate, nullptr);
+        EXPECT_EQ(SetsOf(*tolerance.predicate) & ~tolerance.sets, 0u);
+      }
+    }
+  }
+}
+
+TEST(PolicyTest, WhatIsWrongIsNamedByItsPlace) {
+  const auto error = [](const PolicyRule& rule) {
+    PolicySpec spec;
+    spec.rules = {{"x", "nl2 < 1"}, rule};
+    return std::string(Message(Policy::Create(spec).status()));
+  };
+  EXPECT_THAT(error({"a(", "nl2 < 1", true}), HasSubstr("rules[1].op_regex: "));
+  EXPECT_THAT(error({.op_pattern = "a", .rtol = -1}),
+              HasSubstr("rules[1].rtol: -1"));
+  EXPECT_THAT(error({"a", "outlier_count == 0"}),
+              HasSubstr("rules[1].predicate: outlier_count"));
+  EXPECT_THAT(error({"a", "nl2 < 1", false, Preset::kTorch}),
+              HasSubstr("rules[1].preset: "));
+  EXPECT_THAT(error({.op_pattern = "a"}), HasSubstr("column 1"));
+  PolicySpec spec;
+  spec.top_k = 65;
+  EXPECT_THAT(std::string(Message(Policy::Create(spec).status())),
+              HasSubstr("policy.top_k: 65"));
 }
 
 }  // namespace

@@ -55,7 +55,10 @@ uint64_t PairFingerprint(DType dtype, double scale) {
   accumulator.Update(MakeTensor(dtype, scale, 1), MakeTensor(dtype, scale, 2));
   const PairMetrics metrics = accumulator.Finish();
   Fingerprint out;
-  for (const auto& value : metrics.values) out.Add(value.value_or(-1));
+  // Those behind it follow from the same sums.
+  for (int i = 0; i <= static_cast<int>(Metric::kInfMismatchCount); ++i) {
+    out.Add(metrics.values[i].value_or(-1));
+  }
   out.Add(metrics.max_abs_index);
   return out.value();
 }

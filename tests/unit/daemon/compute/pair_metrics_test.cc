@@ -110,6 +110,8 @@ void ExpectBruteForce(const PairMetrics& metrics, const Values& target,
   ExpectRelative(metrics, Metric::kNl2, std::sqrt(b.dd / b.gg), 1e-12);
   EXPECT_NEAR(*metrics[Metric::kSqnrDb],
               static_cast<double>(10 * std::log10(b.gg / b.dd)), 1e-9);
+  ExpectRelative(metrics, Metric::kRel, b.dd / (b.tt + b.gg), 1e-12);
+  ExpectRelative(metrics, Metric::kL2Distance, std::sqrt(b.dd), 1e-12);
   EXPECT_EQ(metrics.max_abs_index, b.max_index);
   EXPECT_EQ(metrics.max_abs_target, target[b.max_index]);
   EXPECT_EQ(metrics.max_abs_golden, golden[b.max_index]);
@@ -230,7 +232,8 @@ TEST(PairMetricsTest, EmptyPairHasCountsOnly) {
   const PairMetrics metrics = MetricsOf({}, {});
   for (int i = 0; i < kMetricCount; ++i) {
     const auto metric = static_cast<Metric>(i);
-    if (metric >= Metric::kMismatchCount) {
+    if (metric >= Metric::kMismatchCount &&
+        metric <= Metric::kInfMismatchCount) {
       EXPECT_EQ(metrics[metric], 0) << InfoOf(metric).name;
     } else {
       EXPECT_FALSE(metrics[metric].has_value()) << InfoOf(metric).name;

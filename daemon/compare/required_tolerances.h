@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/policy.h"
+#include "daemon/compare/row_metrics.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::compare {
+
+// Bounds that are kept track of; those of later predicates are left out.
+inline constexpr size_t kRequiredTolerancesMax = 256;
+
+// Collects, for every bound of the predicates that decide, the bound that all
+// rows so far would satisfy. Thread-compatible.
+class RequiredTolerances {
+ public:
+  // Takes the metrics of a row that `verification` decides. A metric that is
+  // absent asks for nothing: no bound would pass it.
+  void Add(const Verification& verification, const RowMetrics& metrics,
+           int64_t row);
+
+  // Replaces the field.
+  void Show(v1::Comparison& comparison) const;
+
+  // True if Add has changed anything since the last Show.
+  bool changed() const { return changed_; }
+
+ private:
+  struct Entry {
+    Predicate::Bound bound;
+    double required = 0;
+    int64_t row = -1;
+    int64_t row_count = 0;
+  };
+  // Predicates live as long as the policy and are told apart by their place.
+  using Key = std::pair<int, const Predicate*>;
+
+  std::map<Key, std::vector<Entry>> entries_;
+  size_t count_ = 0;
+  mutable bool changed_ = false;
+};
+
+}  // namespace msitd::compare

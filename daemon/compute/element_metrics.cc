@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compute/element_metrics.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "daemon/compute/element.h"
+#include "daemon/compute/element_passes.h"
+#include "protos/base/check.h"
+
+namespace msitd::compute {
+namespace {
+
+constexpr ElementMetricInfo kInfos[kElementMetricCount] = {
+    {"outlier_count", false, kToleranceSet},
+    {"atol_needed", false, kToleranceSet},
+    {"rtol_needed", false, kToleranceSet},
+    {"max_ulp", false, kUlpSet},
+    {"mean_ulp", false, kUlpSet},
+    {"within_1_permille", true, kShareSet},
+    {"within_5_permille", true, kShareSet},
+    {"abs_p50", false, kPercentileSet},
+    {"abs_p90", false, kPercentileSet},
+    {"abs_p95", false, kPercentileSet},
+    {"abs_p99", false, kPercentileSet},
+    {"pearson", true, kPearsonSet},
+    {"bitwise_mismatch_count", false, kBitSet},
+    {"argmax_agreement", true, kTopKSet},
+    {"top_k_overlap", true, kTopKSet},
+    {"msit_cosine", true, kMsitSet},
+    {"msit_max_rel", false, kMsitSet},
+    {"msit_mean_rel", false, kMsitSet},
+    {"msit_max_abs", false, kMsitSet},
+    {"msit_mean_abs", false, kMsitSet},
+    {"msit_euclid", false, kMsitSet},
+    {"msprobe_max_rel", false, kMsprobeSet},
+};
+
+// msit divides by norms no smaller than this.
+constexpr double kMsitNormMin = 1e-8;
+
+}  // namespace
+
+const ElementMetricInfo& InfoOf(ElementMetric metric) {
+  return kInfos[static_cast<int>(metric)];
+}
+
+struct ElementAccumulator::State {
+  DType target;
+  DType golden;
+  size_t target_bytes;
+  size_t golden_bytes;
+  std::vector<std::unique_ptr<ElementPass>> passes;
+  double target_block[kElementBlock];
+  double golden_block[kElementBlock];
+};
+
+ElementAccumulator::ElementAccumulator(DType target, DType golden,
+                                       const ElementRequest& request)
+    : state_(std::make_unique<State>()) {
+  MSITD_CHECK(IsValid(target) && IsValid(golden));
+  MSITD_CHECK(IsComplex(target) == IsComplex(golden));
+  state_->target = ComponentOf(target);
+  state_->golden = ComponentOf(golden);
+  state_->target_bytes = ElementBytes(state_->target);
+  state_->golden_bytes = ElementBytes(state_->golden);
+  state_->passes = MakePasses(target, golden, request);
+}
+
+ElementAccumulator::~ElementAccumulator() = default;
+ElementAccumulator::ElementAccumulator(ElementAccumulator&&) noexcept = default;
+ElementAccumulator& ElementAccumulator::operator=(
+    ElementAccumulator&&) noexcept = default;
+
+void ElementAccumulator::Update(std::span<const std::byte> target,
+                                std::span<const std::byte> golden) {
+  State& state = *state_;
+  size_t count = target.size() / state.target_bytes;
+  MSITD_CHECK(count == golden.size() / state.golden_bytes);
+  const std::byte* t = target.data();
+  const std::byte* g = golden.data();
+  while (count > 0) {
+    const size_t now = std::min(count, kElementBlock);
+    ToDouble(state.target, t, now, state.target_block);
+    ToDouble(state.golden, g, now, state.golden_block);
+    const ElementBlock block = {state.target_block, state.golden_block, t, g,
+                                now};
+    for (const auto& pass : state.passes) pass->Add(block);
+    t += now * state.target_bytes;
+    g += now * state.golden_bytes;
+    count -= now;
+  }
+}
+
+ElementMetrics ElementAccumulator::Finish() const {
+  ElementMetrics out;
+  for (const auto& pass : state_->passes) pass->Finish(out);
+  return out;
+}
+
+ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
+                                     const ElementRequest& request) {
+  ElementMetrics out;
+  const auto asked = [&](MetricSet set) { return (request.sets & set) != 0; };
+  const auto zero = [&out](std::initializer_list<ElementMetric> metrics) {
+    for (const ElementMetric metric : metrics) out.Set(metric, 0);
+  };
+  using M = ElementMetric;
+  const bool any_finite = summary.finite_count() > 0;
+  if (asked(kToleranceSet)) {
+    zero({M::kOutlierCount, M::kAtolNeeded, M::kRtolNeeded});
+  }
+  if (asked(kUlpSet) && any_finite && IsFloatingPoint(ComponentOf(dtype))) {
+    zero({M::kMaxUlp, M::kMeanUlp});
+  }
+  if (asked(kShareSet) && summary.count > 0) {
+    out.Set(M::kWithin1Permille, 1);
+    out.Set(M::kWithin5Permille, 1);
+  }
+  if (asked(kPercentileSet) && any_finite) {
+    zero({M::kAbsP50, M::kAbsP90, M::kAbsP95, M::kAbsP99});
+  }
+  if (asked(kBitSet)) zero({M::kBitMismatchCount});
+  if (asked(kTopKSet) && summary.count > 0 && !IsComplex(dtype)) {
+    out.Set(M::kArgmaxAgreement, 1);
+    out.Set(M::kTopKOverlap, 1);
+  }
+  if (asked(kPearsonSet) && any_finite && std::isfinite(summary.min) &&
+      std::isfinite(summary.max) && summary.min < summary.max) {
+    out.Set(M::kPearson, 1);
+  }
+  if (asked(kMsitSet) && any_finite &&
+      summary.finite_count() == summary.count && summary.abs_max() <= FLT_MAX) {
+    const double norm = summary.l2_norm();
+    const double shown = norm / std::max(norm, kMsitNormMin);
+    out.Set(M::kMsitCosine, norm == 0 ? 1 : shown * shown);
+    zero({M::kMsitMaxRel, M::kMsitMeanRel, M::kMsitMaxAbs, M::kMsitMeanAbs,
+          M::kMsitEuclid});
+  }
+  if (asked(kMsprobeSet) && any_finite) zero({M::kMsprobeMaxRel});
+  return out;
+}
+
+}  // namespace msitd::compute

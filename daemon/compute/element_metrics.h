@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "protos/base/dtype.h"
+#include "protos/base/summary.h"
+
+// Metrics of a pair that take a second look at every element, and so are
+// computed only if asked for. docs/metrics.md has every formula.
+namespace msitd::compute {
+
+// Bits of ElementRequest::sets.
+enum MetricSet : uint32_t {
+  kToleranceSet = 1u << 0,
+  kUlpSet = 1u << 1,
+  kShareSet = 1u << 2,
+  kPercentileSet = 1u << 3,
+  kPearsonSet = 1u << 4,
+  kBitSet = 1u << 5,
+  kTopKSet = 1u << 6,
+  kMsitSet = 1u << 7,
+  kMsprobeSet = 1u << 8,
+};
+
+// The numbers index ElementMetrics; the order is that of reports.
+enum class ElementMetric : int {
+  kOutlierCount,      // elements with |t - g| > atol + rtol |g|
+  kAtolNeeded,        // least atol without outliers, rtol as it is
+  kRtolNeeded,        // least rtol without outliers, atol as it is
+  kMaxUlp,            // largest distance in representable values
+  kMeanUlp,           // mean of it
+  kWithin1Permille,   // share of elements with |t - g| < 0.001 |g|
+  kWithin5Permille,   // and with 0.005
+  kAbsP50,            // percentiles of |t - g|
+  kAbsP90,            // see kAbsP50
+  kAbsP95,            // see kAbsP50
+  kAbsP99,            // see kAbsP50
+  kPearson,           // correlation
+  kBitMismatchCount,  // elements whose bytes differ
+  kArgmaxAgreement,   // share of rows with the largest element in one place
+  kTopKOverlap,       // mean share of the k largest that are the same
+  kMsitCosine,        // msit's formulas, in float
+  kMsitMaxRel,        // see kMsitCosine
+  kMsitMeanRel,       // see kMsitCosine
+  kMsitMaxAbs,        // see kMsitCosine
+  kMsitMeanAbs,       // see kMsitCosine
+  kMsitEuclid,        // see kMsitCosine
+  kMsprobeMaxRel,     // msprobe's relative error
+};
+inline constexpr int kElementMetricCount = 22;
+
+struct ElementMetricInfo {
+  std::string_view name;  // As predicates and reports spell it.
+  bool higher_is_better;
+  uint32_t set;
+};
+
+const ElementMetricInfo& InfoOf(ElementMetric metric);
+
+inline constexpr int kTopKMax = 64;
+
+struct ElementRequest {
+  uint32_t sets = 0;
+
+  // Of kToleranceSet. With `either`, an element is an outlier only if
+  // |t - g| > atol and |t - g| > rtol |g|.
+  double rtol = 0;
+  double atol = 0;
+  bool either = false;
+
+  // Of kTopKSet: 1 to kTopKMax, and the elements of one row of logits, which
+  // is the last dimension.
+  int top_k = 5;
+  uint64_t row_elements = 1;
+};
+
+struct ElementMetrics {
+  // One that is not defined for the pair, or not asked for, is absent.
+  std::optional<double> values[kElementMetricCount];
+
+  std::optional<double> operator[](ElementMetric metric) const {
+    return values[static_cast<int>(metric)];
+  }
+  void Set(ElementMetric metric, double value) {
+    values[static_cast<int>(metric)] = value;
+  }
+};
+
+// Takes a pair piece by piece, of any size. Thread-compatible. Allocates
+// nothing after construction.
+class ElementAccumulator {
+ public:
+  // Both dtypes are valid and both complex or neither.
+  ElementAccumulator(DType target, DType golden, const ElementRequest& request);
+  ~ElementAccumulator();
+  ElementAccumulator(ElementAccumulator&&) noexcept;
+  ElementAccumulator& operator=(ElementAccumulator&&) noexcept;
+
+  // Takes the next elements, equally many on both sides.
+  void Update(std::span<const std::byte> target,
+              std::span<const std::byte> golden);
+
+  ElementMetrics Finish() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Returns what the accumulator gives for two equal tensors with this summary,
+// without reading them.
+ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
+                                     const ElementRequest& request);
+
+}  // namespace msitd::compute

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compute/element_passes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "daemon/compute/element.h"
+
+namespace msitd::compute {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool BothFinite(double t, double g) {
+  return std::isfinite(t) && std::isfinite(g);
+}
+
+// Equal as numbers, where NaN equals NaN.
+bool SameValue(double t, double g) {
+  return t == g || (std::isnan(t) && std::isnan(g));
+}
+
+class TolerancePass final : public ElementPass {
+ public:
+  explicit TolerancePass(const ElementRequest& request)
+      : rtol_(request.rtol), atol_(request.atol), either_(request.either) {}
+
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      const double t = block.target[i];
+      const double g = block.golden[i];
+      if (!BothFinite(t, g)) {
+        if (SameValue(t, g)) continue;
+        ++outliers_;
+        atol_needed_ = rtol_needed_ = kInfinity;
+        continue;
+      }
+      const double d = std::fabs(t - g);
+      if (d == 0) continue;
+      either_ ? AddEither(d, std::fabs(g)) : AddSum(d, std::fabs(g));
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    out.Set(ElementMetric::kOutlierCount, static_cast<double>(outliers_));
+    out.Set(ElementMetric::kAtolNeeded, atol_needed_);
+    out.Set(ElementMetric::kRtolNeeded, rtol_needed_);
+  }
+
+ private:
+  void AddSum(double d, double g) {
+    if (d > atol_ + rtol_ * g) ++outliers_;
+    atol_needed_ = std::max(atol_needed_, d - rtol_ * g);
+    if (d > atol_) rtol_needed_ = std::max(rtol_needed_, (d - atol_) / g);
+  }
+
+  void AddEither(double d, double g) {
+    const bool over_atol = d > atol_;
+    const bool over_rtol = d > rtol_ * g;
+    if (over_atol && over_rtol) ++outliers_;
+    if (over_rtol) atol_needed_ = std::max(atol_needed_, d);
+    if (over_atol) rtol_needed_ = std::max(rtol_needed_, d / g);
+  }
+
+  const double rtol_;
+  const double atol_;
+  const bool either_;
+  uint64_t outliers_ = 0;
+  double atol_needed_ = 0;
+  double rtol_needed_ = 0;
+};
+
+// Unsigned is as wide as the elements, which are sign and magnitude.
+template <typename Unsigned>
+class UlpPass final : public ElementPass {
+ public:
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      if (!BothFinite(block.target[i], block.golden[i])) continue;
+      const uint64_t distance =
+          Distance(Ordered(block.target_bytes + i * sizeof(Unsigned)),
+                   Ordered(block.golden_bytes + i * sizeof(Unsigned)));
+      max_ = std::max(max_, distance);
+      sum_ += static_cast<double>(distance);
+      ++count_;
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0) return;
+    out.Set(ElementMetric::kMaxUlp, static_cast<double>(max_));
+    out.Set(ElementMetric::kMeanUlp, sum_ / static_cast<double>(count_));
+  }
+
+ private:
+  // Neighbouring numbers are neighbours, and +0 is -0.
+  static int64_t Ordered(const std::byte* bytes) {
+    Unsigned bits;
+    std::memcpy(&bits, bytes, sizeof(bits));
+    constexpr Unsigned kMagnitude = static_cast<Unsigned>(~Unsigned{0}) >> 1;
+    const auto magnitude = static_cast<int64_t>(bits & kMagnitude);
+    return bits > kMagnitude ? -magnitude : magnitude;
+  }
+
+  static uint64_t Distance(int64_t a, int64_t b) {
+    return a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+                 : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+  }
+
+  uint64_t max_ = 0;
+  double sum_ = 0;
+  uint64_t count_ = 0;
+};
+
+class SharePass final : public ElementPass {
+ public:
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      const double t = block.target[i];
+      const double g = block.golden[i];
+      ++count_;
+      if (SameValue(t, g)) {
+        ++within_1_;
+        ++within_5_;
+      } else if (BothFinite(t, g)) {
+        const double ratio = std::fabs(t - g) / std::fabs(g);
+        if (ratio < 0.001) ++within_1_;
+        if (ratio < 0.005) ++within_5_;
+      }
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0) return;
+    const auto count = static_cast<double>(count_);
+    out.Set(ElementMetric::kWithin1Permille,
+            static_cast<double>(within_1_) / count);
+    out.Set(ElementMetric::kWithin5Permille,
+            static_cast<double>(within_5_) / count);
+  }
+
+ private:
+  uint64_t count_ = 0;
+  uint64_t within_1_ = 0;
+  uint64_t within_5_ = 0;
+};
+
+// Counts |t - g| in buckets that are 2^-6 of their lower end wide, so the
+// middle of a bucket is within 2^-7 of every value in it.
+class PercentilePass final : public ElementPass {
+ public:
+  PercentilePass() : buckets_(kBuckets) {}
+
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      if (!BothFinite(block.target[i], block.golden[i])) continue;
+      const double d = std::fabs(block.target[i] - block.golden[i]);
+      ++buckets_[std::bit_cast<uint64_t>(d) >> kDropped];
+      max_ = std::max(max_, d);
+      ++count_;
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0) return;
+    out.Set(ElementMetric::kAbsP50, Quantile(0.50));
+    out.Set(ElementMetric::kAbsP90, Quantile(0.90));
+    out.Set(ElementMetric::kAbsP95, Quantile(0.95));
+    out.Set(ElementMetric::kAbsP99, Quantile(0.99));
+  }
+
+ private:
+  static constexpr int kDropped = 52 - 6;
+  static constexpr size_t kBuckets = size_t{1} << (63 - kDropped);
+
+  // The smallest value that this share of all values does not exceed.
+  double Quantile(double share) const {
+    const double wanted = std::ceil(share * static_cast<double>(count_));
+    uint64_t seen = 0;
+    for (size_t i = 0; i < kBuckets; ++i) {
+      seen += buckets_[i];
+      if (static_cast<double>(seen) < wanted) continue;
+      if (i == 0) return 0;
+      const uint64_t low = static_cast<uint64_t>(i) << kDropped;
+      const uint64_t half = uint64_t{1} << (kDropped - 1);
+      return std::min(std::bit_cast<double>(low + half), max_);
+    }
+    return max_;
+  }
+
+  std::vector<uint64_t> buckets_;
+  double max_ = 0;
+  uint64_t count_ = 0;
+};
+
+// Co-moments of blocks, merged; stable however far the mean is from zero.
+class PearsonPass final : public ElementPass {
+ public:
+  void Add(const ElementBlock& block) override {
+    double count = 0;
+    double t_sum = 0;
+    double g_sum = 0;
+    for (size_t i = 0; i < block.count; ++i) {
+      if (!BothFinite(block.target[i], block.golden[i])) continue;
+      t_sum += block.target[i];
+      g_sum += block.golden[i];
+      ++count;
+    }
+    if (count == 0) return;
+    const double t_mean = t_sum / count;
+    const double g_mean = g_sum / count;
+    double tt = 0;
+    double gg = 0;
+    double tg = 0;
+    for (size_t i = 0; i < block.count; ++i) {
+      if (!BothFinite(block.target[i], block.golden[i])) continue;
+      const double t = block.target[i] - t_mean;
+      const double g = block.golden[i] - g_mean;
+      tt += t * t;
+      gg += g * g;
+      tg += t * g;
+    }
+    const double total = count_ + count;
+    const double t_shift = t_mean - t_mean_;
+    const double g_shift = g_mean - g_mean_;
+    const double weight = count_ * count / total;
+    tt_ += tt + t_shift * t_shift * weight;
+    gg_ += gg + g_shift * g_shift * weight;
+    tg_ += tg + t_shift * g_shift * weight;
+    t_mean_ += t_shift * count / total;
+    g_mean_ += g_shift * count / total;
+    count_ = total;
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    const double norms = std::sqrt(tt_) * std::sqrt(gg_);
+    if (!(norms > 0) || !std::isfinite(norms)) return;
+    out.Set(ElementMetric::kPearson, std::clamp(tg_ / norms, -1.0, 1.0));
+  }
+
+ private:
+  double count_ = 0;
+  double t_mean_ = 0;
+  double g_mean_ = 0;
+  double tt_ = 0;
+  double gg_ = 0;
+  double tg_ = 0;
+};
+
+class BitPass final : public ElementPass {
+ public:
+  // `parts` components make up an element.
+  BitPass(size_t bytes, size_t parts) : bytes_(bytes), parts_(parts) {}
+
+  void Add(const ElementBlock& block) override {
+    const size_t step = bytes_ * parts_;
+    const size_t end = block.count * bytes_;
+    if (std::memcmp(block.target_bytes, block.golden_bytes, end) == 0) return;
+    for (size_t at = 0; at < end; at += step) {
+      if (std::memcmp(block.target_bytes + at, block.golden_bytes + at, step) !=
+          0) {
+        ++count_;
+      }
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    out.Set(ElementMetric::kBitMismatchCount, static_cast<double>(count_));
+  }
+
+ private:
+  const size_t bytes_;
+  const size_t parts_;
+  uint64_t count_ = 0;
+};
+
+// The largest elements of one row; of equal ones the first. NaN is largest.
+class Leaders {
+ public:
+  explicit Leaders(int capacity) : capacity_(capacity) {}
+
+  void Offer(double value, uint64_t index) {
+    if (size_ == capacity_ && !Larger(value, value_[size_ - 1])) return;
+    if (size_ < capacity_) ++size_;
+    int at = size_ - 1;
+    for (; at > 0 && Larger(value, value_[at - 1]); --at) {
+      value_[at] = value_[at - 1];
+      index_[at] = index_[at - 1];
+    }
+    value_[at] = value;
+    index_[at] = index;
+  }
+
+  uint64_t first() const { return index_[0]; }
+
+  double Overlap(const Leaders& other) const {
+    int shared = 0;
+    for (int i = 0; i < size_; ++i) {
+      const auto* end = other.index_ + other.size_;
+      if (std::find(other.index_, end, index_[i]) != end) ++shared;
+    }
+    return static_cast<double>(shared) / size_;
+  }
+
+  void Clear() { size_ = 0; }
+
+ private:
+  static bool Larger(double a, double b) {
+    return a > b || (std::isnan(a) && !std::isnan(b));
+  }
+
+  const int capacity_;
+  int size_ = 0;
+  double value_[kTopKMax];
+  uint64_t index_[kTopKMax];
+};
+
+class TopKPass final : public ElementPass {
+ public:
+  explicit TopKPass(const ElementRequest& request)
+      : row_elements_(std::max<uint64_t>(request.row_elements, 1)),
+        target_(std::clamp(request.top_k, 1, kTopKMax)),
+        golden_(std::clamp(request.top_k, 1, kTopKMax)) {}
+
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      target_.Offer(block.target[i], at_);
+      golden_.Offer(block.golden[i], at_);
+      if (++at_ == row_elements_) EndRow();
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (rows_ == 0) return;
+    out.Set(ElementMetric::kArgmaxAgreement, agreements_ / rows_);
+    out.Set(ElementMetric::kTopKOverlap, overlap_ / rows_);
+  }
+
+ private:
+  void EndRow() {
+    ++rows_;
+    if (target_.first() == golden_.first()) ++agreements_;
+    overlap_ += target_.Overlap(golden_);
+    target_.Clear();
+    golden_.Clear();
+    at_ = 0;
+  }
+
+  const uint64_t row_elements_;
+  uint64_t at_ = 0;
+  Leaders target_;
+  Leaders golden_;
+  double rows_ = 0;
+  double agreements_ = 0;
+  double overlap_ = 0;
+};
+
+// msit works in float and leaves out errors where golden is nearly zero.
+class MsitPass final : public ElementPass {
+ public:
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      const auto t = static_cast<float>(block.target[i]);
+      const auto g = static_cast<float>(block.golden[i]);
+      finite_ = finite_ && std::isfinite(t) && std::isfinite(g);
+      tt_ += double{t} * t;
+      gg_ += double{g} * g;
+      tg_ += double{t} * g;
+      const float d = t - g;
+      noise_ += d * d;
+      signal_ += g * g;
+      ++count_;
+      if (!(std::fabs(g) > FLT_EPSILON)) continue;
+      const float relative = std::fabs(t / g - 1);
+      const float absolute = std::fabs(d);
+      max_rel_ = std::max(max_rel_, relative);
+      max_abs_ = std::max(max_abs_, absolute);
+      rel_ += relative;
+      abs_ += absolute;
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0 || !finite_) return;
+    const auto set = [&out](ElementMetric metric, double value) {
+      if (!std::isnan(value)) out.Set(metric, value);
+    };
+    set(ElementMetric::kMsitCosine, Cosine());
+    set(ElementMetric::kMsitMaxRel, max_rel_);
+    set(ElementMetric::kMsitMeanRel, static_cast<float>(rel_ / count_));
+    set(ElementMetric::kMsitMaxAbs, max_abs_);
+    set(ElementMetric::kMsitMeanAbs, static_cast<float>(abs_ / count_));
+    const auto signal = static_cast<float>(signal_);
+    const auto noise = static_cast<float>(noise_);
+    set(ElementMetric::kMsitEuclid,
+        std::sqrt(signal) <= FLT_EPSILON ? 0 : std::sqrt(noise / signal));
+  }
+
+ private:
+  double Cosine() const {
+    if (tt_ == 0 || gg_ == 0) return tt_ == gg_ ? 1 : 0;
+    constexpr double kNormMin = 1e-8;
+    return tg_ / std::max(std::sqrt(tt_), kNormMin) /
+           std::max(std::sqrt(gg_), kNormMin);
+  }
+
+  bool finite_ = true;
+  double count_ = 0;
+  double tt_ = 0;
+  double gg_ = 0;
+  double tg_ = 0;
+  double noise_ = 0;
+  double signal_ = 0;
+  float max_rel_ = 0;
+  float max_abs_ = 0;
+  double rel_ = 0;
+  double abs_ = 0;
+};
+
+// |t - g| / |g| in T; where g is zero, the rounding unit of T is added to both.
+template <typename T>
+class MsprobePass final : public ElementPass {
+ public:
+  void Add(const ElementBlock& block) override {
+    for (size_t i = 0; i < block.count; ++i) {
+      if (!BothFinite(block.target[i], block.golden[i])) continue;
+      auto t = static_cast<T>(block.target[i]);
+      auto g = static_cast<T>(block.golden[i]);
+      if (g == 0) {
+        t += std::numeric_limits<T>::epsilon();
+        g += std::numeric_limits<T>::epsilon();
+      }
+      max_ = std::max(max_, std::fabs(t - g) / std::fabs(g));
+      any_ = true;
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (any_) out.Set(ElementMetric::kMsprobeMaxRel, max_);
+  }
+
+ private:
+  bool any_ = false;
+  T max_ = 0;
+};
+
+std::unique_ptr<ElementPass> MakeUlpPass(DType component) {
+  switch (ElementBytes(component)) {
+    case 1:
+      return std::make_unique<UlpPass<uint8_t>>();
+    case 2:
+      return std::make_unique<UlpPass<uint16_t>>();
+    case 4:
+      return std::make_unique<UlpPass<uint32_t>>();
+    default:
+      return std::make_unique<UlpPass<uint64_t>>();
+  }
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<ElementPass>> MakePasses(
+    DType target, DType golden, const ElementRequest& request) {
+  std::vector<std::unique_ptr<ElementPass>> out;
+  const DType component = ComponentOf(golden);
+  const auto asked = [&](MetricSet set) { return (request.sets & set) != 0; };
+  if (asked(kToleranceSet)) {
+    out.push_back(std::make_unique<TolerancePass>(request));
+  }
+  if (asked(kUlpSet) && target == golden && IsFloatingPoint(component)) {
+    out.push_back(MakeUlpPass(component));
+  }
+  if (asked(kShareSet)) out.push_back(std::make_unique<SharePass>());
+  if (asked(kPercentileSet)) out.push_back(std::make_unique<PercentilePass>());
+  if (asked(kPearsonSet)) out.push_back(std::make_unique<PearsonPass>());
+  if (asked(kBitSet) && target == golden) {
+    out.push_back(std::make_unique<BitPass>(ElementBytes(component),
+                                            IsComplex(golden) ? 2 : 1));
+  }
+  if (asked(kTopKSet) && !IsComplex(golden)) {
+    out.push_back(std::make_unique<TopKPass>(request));
+  }
+  if (asked(kMsitSet)) out.push_back(std::make_unique<MsitPass>());
+  if (asked(kMsprobeSet)) {
+    if (FitsFloat(component) && FitsFloat(ComponentOf(target))) {
+      out.push_back(std::make_unique<MsprobePass<float>>());
+    } else {
+      out.push_back(std::make_unique<MsprobePass<double>>());
+    }
+  }
+  return out;
+}
+
+}  // namespace msitd::compute
