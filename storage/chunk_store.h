@@ -120,6 +120,12 @@ class ChunkStore {
   // (DISK_FULL); UNAVAILABLE (STORAGE_FAILED).
   virtual absl::Status Append(std::span<chunk::Chunk> chunks) = 0;
 
+  // Finds out whether Append would be let through, after one that was not:
+  // makes the next segment, durably, and sees whether the disk has more than
+  // kProbeRoomBytes. One thread at a time with Append; errors as Append's.
+  static constexpr uint64_t kProbeRoomBytes = uint64_t{16} << 20;
+  virtual absl::Status Probe() = 0;
+
   // Returns how many chunks of the stream are durable: the sequence number of
   // the next one. A stream is one of a rank of a run: the same id of another
   // rank or run is another stream. 0 for an unknown stream or run. Kept until

@@ -42,11 +42,8 @@ absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
 absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
-  if (index_failed_) {
-    if (const absl::Status status = index_->db().Resume(); !status.ok()) {
-      return ToAppendStatus(status);
-    }
-    index_failed_ = false;
+  if (const absl::Status status = ResumeIndex(); !status.ok()) {
+    return ToAppendStatus(status);
   }
   const absl::StatusOr<std::vector<Admitted>> admission = Admit(chunks);
   if (!admission.ok()) {
@@ -70,6 +67,34 @@ absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
   }
   acknowledged_bytes_ = writer_->durable_bytes();
   return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::ResumeIndex() {
+  if (!index_failed_) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(index_->db().Resume());
+  index_failed_ = false;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::Probe() {
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return absl::FailedPreconditionError("the store is closed");
+  const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) {
+    MSITD_ASSIGN_OR_RETURN(const uint64_t free,
+                           env_.FreeBytes(segment_directory_));
+    if (free < kProbeRoomBytes) {
+      return MakeStatus(absl::StatusCode::kResourceExhausted,
+                        "the disk has {} bytes left", free);
+    }
+    MSITD_RETURN_IF_ERROR(ResumeIndex());
+    if (writer_ != nullptr) return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(BeginSegment());
+    return writer_->Sync();
+  };
+  const absl::Status status = probe();
+  if (status.ok()) return status;
+  EndSegment();
+  return ToAppendStatus(status);
 }
 
 absl::Status ChunkStoreImpl::WriteFrames(std::span<const Admitted> admitted) {

@@ -56,6 +56,7 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
 
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
+  absl::Status Probe() override;
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
                                                uint64_t stream_id) override;
@@ -103,6 +104,8 @@ class ChunkStoreImpl final : public ChunkStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status IndexFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Has the index leave the state that a failed write put it into.
+  absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Ends the segment in use, if there is one, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);

@@ -35,11 +35,15 @@ struct IngestOptions {
   // sync before.
   std::chrono::milliseconds commit_interval{0};
 
+  // How often a storage that refused chunks is asked whether it would take some
+  // again, so that its state is known although nobody sends any.
+  std::chrono::milliseconds probe_interval{1000};
+
   // One Append takes no more once it has this much: bounds its duration.
   uint64_t commit_bytes_max = uint64_t{64} << 20;
 };
 
-// How the storage does, as the last Append left it.
+// How the storage does, as the last Append or the last probe left it.
 enum class StorageState { kOk, kFull, kFailed };
 
 // Counters begin at the start.
@@ -137,6 +141,8 @@ class IngestPipeline {
     std::vector<Drops> drops;
     // One for each of `commits`.
     std::vector<absl::Status> results;
+    // Nothing was there to do for so long that the storage is to be asked.
+    bool is_probe = false;
   };
 
   // What the peer of a stream is to hear, in this order.
@@ -165,7 +171,9 @@ class IngestPipeline {
 
   void DigestLoop();
   void CommitLoop();
-  bool AwaitRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // False at the end. `probe`: see Round::is_probe.
+  bool AwaitRound(bool& probe) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ProbeStorage();
   Round GatherLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AppendRound(Round& round);
   void Append(std::span<Item* const> items, std::span<absl::Status*> results);

@@ -86,8 +86,14 @@ void IngestPipeline::CommitLoop() {
     Round round;
     {
       MutexLock lock(mu_);
-      if (!AwaitRound()) return;
+      bool is_probe = false;
+      if (!AwaitRound(is_probe)) return;
       round = GatherLocked();
+      round.is_probe = is_probe;
+    }
+    if (round.is_probe) {
+      ProbeStorage();
+      continue;
     }
     AppendRound(round);
     PassOnDrops(round);
@@ -95,10 +101,17 @@ void IngestPipeline::CommitLoop() {
   }
 }
 
-bool IngestPipeline::AwaitRound() {
+bool IngestPipeline::AwaitRound(bool& probe) {
+  const auto probe_due =
+      std::chrono::steady_clock::now() + options_.probe_interval;
   while (touched_.empty()) {
     if (stop_) return false;
-    commit_ready_.Wait(mu_);
+    if (stats_.storage_state == StorageState::kOk) {
+      commit_ready_.Wait(mu_);
+    } else if (!commit_ready_.WaitUntil(mu_, probe_due)) {
+      probe = touched_.empty() && !stop_;
+      if (probe) return true;
+    }
   }
   const auto due = ready_since_ + options_.commit_interval;
   while (!hurry_ && ready_bytes_ > 0 &&
@@ -108,6 +121,19 @@ bool IngestPipeline::AwaitRound() {
   }
   hurry_ = false;
   return true;
+}
+
+void IngestPipeline::ProbeStorage() {
+  const absl::Status status = store_.Probe();
+  const StorageState state = StateOf(status);
+  {
+    MutexLock lock(mu_);
+    const StorageState before = stats_.storage_state;
+    stats_.storage_state = state;
+    stats_.storage_error = Message(status);
+    if (state == before) return;
+  }
+  LogState(state, Message(status));
 }
 
 IngestPipeline::Round IngestPipeline::GatherLocked() {

@@ -306,6 +306,56 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
       std::filesystem::exists(options_.directory + "/segments/00000003.seg"));
 }
 
+TEST_F(StoreFaultCaseTest, ProbeTellsWhetherAppendWouldSucceed) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  EXPECT_TRUE(store_->Probe().ok());
+  env_.FailAt(1, absl::ResourceExhaustedError("full"), /*forever=*/true);
+  TestChunks chunks(1, 0, RecordsOf(0, 0));
+  EXPECT_EQ(Reason(store_->Append(chunks.span())), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->Probe()), "DISK_FULL");
+  env_.FailAt(1, absl::UnavailableError("broken"), /*forever=*/true);
+  EXPECT_EQ(Reason(store_->Probe()), "STORAGE_FAILED");
+  // Each operation of a probe may fail, and none leaves anything behind.
+  int failures = 0;
+  for (uint64_t number = 1;; ++number) {
+    env_.FailAt(number, absl::UnavailableError("broken"), /*forever=*/true);
+    if (store_->Probe().ok()) break;
+    ++failures;
+  }
+  EXPECT_GE(failures, 3);
+  env_.StopFailing();
+  TestChunks again(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(again.span()).ok());
+  Open();
+  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  // The one in use, and that of the first Append, which could not be removed.
+  EXPECT_EQ(store_->Stats().segment_count, 2u);
+}
+
+TEST_F(StoreFaultCaseTest, FailedSyncIsNeverTriedAgain) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+  // Room for the chunk is there already, so its operations are a write for
+  // each chunk, and the sync.
+  TestChunks second(1, 1, RecordsOf(0, 1));
+  env_.FailAt(2, absl::UnavailableError("input/output error"), false);
+  EXPECT_EQ(Reason(store_->Append(second.span())), "STORAGE_FAILED");
+  env_.StopFailing();
+  TestChunks again(1, 1, RecordsOf(0, 1));
+  ASSERT_TRUE(store_->Append(again.span()).ok());
+  // The segment whose sync failed ends where it was acknowledged.
+  TensorInfo info = *store_->GetTensor(RecordsOf(0, 1)[0].key);
+  EXPECT_EQ(info.parts.at(0).segment, SegmentId{2});
+  env_.CutPower(FaultEnv::PowerLoss::kLoseAll, 1);
+  Open();
+  for (int chunk = 0; chunk < 2; ++chunk) {
+    EXPECT_TRUE(store_->GetTensor(RecordsOf(0, chunk)[0].key).ok());
+  }
+}
+
 TEST_F(StoreFaultCaseTest, SegmentThatCouldNotBeRemovedGoesAtTheNextOpen) {
   Open();
   ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());

@@ -269,6 +269,11 @@ absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
   return absl::OkStatus();
 }
 
+absl::Status FakeChunkStore::Probe() {
+  MutexLock lock(mu_);
+  return append_status_;
+}
+
 void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
                                const chunk::RecordDescriptor& record) {
   TensorKey key{run.info.spec.name,

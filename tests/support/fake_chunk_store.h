@@ -71,6 +71,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<storage::RetentionStep> Retain(
       const storage::RetentionPolicy& policy) override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
+  // What Append would return.
+  absl::Status Probe() override;
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
                                                uint64_t stream_id) override;

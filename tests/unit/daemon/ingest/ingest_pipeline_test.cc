@@ -275,6 +275,28 @@ TEST_F(IngestPipelineTest, StorageRecoversWithTheNextAppendThatSucceeds) {
   EXPECT_EQ(pipeline_->Stats().storage_error, "");
 }
 
+TEST_F(IngestPipelineTest, StorageThatRecoversIsKnownWithoutAnAppend) {
+  IngestOptions options;
+  options.probe_interval = std::chrono::milliseconds(1);
+  Restart(options);
+  Producer producer("run", 0, 7);
+  RecordingPeer& peer = NewPeer();
+  store_.FailAppends(DiskError());
+  Offer(Open(producer, peer), producer.Chunk(0));
+  EXPECT_FALSE(peer.AwaitEnd().ok());
+  EXPECT_EQ(pipeline_->Stats().storage_state, StorageState::kFailed);
+  store_.FailAppends(
+      WithReason(absl::ResourceExhaustedError("no space"), "DISK_FULL"));
+  while (pipeline_->Stats().storage_state != StorageState::kFull) {
+    std::this_thread::yield();
+  }
+  store_.FailAppends(absl::OkStatus());
+  while (pipeline_->Stats().storage_state != StorageState::kOk) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(pipeline_->Stats().storage_error, "");
+}
+
 TEST_F(IngestPipelineTest, RunThatVanishesTakesNoOtherRunWithIt) {
   Producer doomed("doomed", 0, 7);
   Producer sound("sound", 0, 8);
