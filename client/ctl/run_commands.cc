@@ -2,14 +2,17 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/confirm.h"
+#include "client/ctl/endpoint.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/selection.h"
 #include "client/ctl/text.h"
+#include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
@@ -131,6 +134,86 @@ void AddSeal(CommandLine& line, CLI::App& noun) {
   verb.add_option("RUN", *name, "Name of the run")->required();
 }
 
+Outcome SetRetention(Session& session, const v1::SetRunRetentionRequest& set) {
+  v1::Run run;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().SetRunRetention(&context, set, &run);
+  }));
+  return PrintOne(session, run, "name");
+}
+
+void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
+  auto name = std::make_shared<std::string>();
+  const std::string verb_name = pinned ? "pin" : "unpin";
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = verb_name,
+       .summary = pinned ? "Keeps all bytes of a run, whatever the limits."
+                         : "Lets bytes of a run go again once a limit says so.",
+       .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
+       .rpcs = "RunService.SetRunRetention"},
+      [name, pinned](Session& session) {
+        v1::SetRunRetentionRequest request;
+        request.set_run(*name);
+        request.mutable_retention()->set_pinned(pinned);
+        return SetRetention(session, request);
+      });
+  verb.add_option("RUN", *name, "Name of the run")->required();
+}
+
+struct RetainFlags {
+  std::string name;
+  std::optional<uint64_t> bytes;
+  std::optional<std::string> age;
+  std::optional<int64_t> tokens;
+};
+
+Outcome Retain(Session& session, const RetainFlags& flags) {
+  v1::SetRunRetentionRequest request;
+  request.set_run(flags.name);
+  v1::Retention& retention = *request.mutable_retention();
+  if (flags.bytes.has_value()) {
+    retention.set_size_bytes_max(static_cast<int64_t>(*flags.bytes));
+  }
+  if (flags.age == "0") {
+    retention.mutable_age_max();
+  } else if (flags.age.has_value()) {
+    const auto age = ParseDuration(*flags.age);
+    if (!age.ok()) {
+      return UsageError(fmt::format("--age: {}", Message(age.status())));
+    }
+    const int64_t ms = age->count();
+    retention.mutable_age_max()->set_seconds(ms / 1000);
+    retention.mutable_age_max()->set_nanos(
+        static_cast<int32_t>(ms % 1000 * 1'000'000));
+  }
+  if (flags.tokens.has_value()) retention.set_token_count(*flags.tokens);
+  return SetRetention(session, request);
+}
+
+void AddRetain(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<RetainFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "retain",
+       .summary = "Says how much of a run is kept; 0 is the daemon's limit.",
+       .examples = "msitctl run retain nightly --bytes 200GB\n"
+                   "msitctl run retain nightly --tokens 64 --age 48h",
+       .rpcs = "RunService.SetRunRetention"},
+      [flags](Session& session) { return Retain(session, *flags); });
+  verb.add_option("RUN", flags->name, "Name of the run")->required();
+  verb.add_option("--bytes", flags->bytes,
+                  "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  verb.add_option("--age", flags->age, "How long to keep bytes, such as 48h")
+      ->type_name("DURATION");
+  verb.add_option("--tokens", flags->tokens,
+                  "Tokens to keep, from the highest down")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+}
+
 Outcome Delete(Session& session, const std::string& name, bool yes) {
   if (!yes) {
     // Off a terminal the question fails before a daemon is asked anything.
@@ -177,6 +260,9 @@ void AddRunCommands(CommandLine& line) {
   AddGet(line, noun);
   AddCreate(line, noun);
   AddSeal(line, noun);
+  AddPin(line, noun, /*pinned=*/true);
+  AddPin(line, noun, /*pinned=*/false);
+  AddRetain(line, noun);
   AddDelete(line, noun);
 }
 

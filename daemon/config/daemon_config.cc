@@ -50,6 +50,7 @@ constexpr std::array<std::string_view, 4> kLogLevels = {"debug", "info", "warn",
                                                         "error"};
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr int64_t kPiB = int64_t{1} << 50;
 
 using C = DaemonConfig;
 
@@ -97,6 +98,16 @@ const Key kKeys[] = {
      "Memory for index entries that are not on disk yet"},
     {"index_cache_bytes", NumberKey{&C::index_cache_bytes, kMiB, 1024 * kGiB},
      "Memory for the block cache of the index"},
+    {"retain_disk_bytes", NumberKey{&C::retain_disk_bytes, 0, kPiB},
+     "Disk that segments may take; the oldest bytes go; 0 is no limit"},
+    {"retain_disk_free_bytes", NumberKey{&C::retain_disk_free_bytes, 0, kPiB},
+     "Disk to leave free; the oldest bytes go; 0 is none"},
+    {"retain_run_bytes", NumberKey{&C::retain_run_bytes, 0, kPiB},
+     "Bytes of tensors that each run keeps; 0 is no limit"},
+    {"retain_age_s", NumberKey{&C::retain_age_s, 0, 1'000'000'000},
+     "Seconds that bytes of tensors are kept; 0 is no limit"},
+    {"retain_tokens", NumberKey{&C::retain_tokens, 0, int64_t{1} << 40},
+     "Tokens of which each run keeps bytes; 0 is no limit"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
      "How long a stop may take before it is forced"},
 };

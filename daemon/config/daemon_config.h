@@ -46,6 +46,13 @@ struct DaemonConfig {
   int64_t index_write_buffer_bytes = int64_t{32} << 20;
   int64_t index_cache_bytes = int64_t{64} << 20;
 
+  // Bounds of what is kept; 0 is no bound.
+  int64_t retain_disk_bytes = 0;
+  int64_t retain_disk_free_bytes = 0;
+  int64_t retain_run_bytes = 0;
+  int64_t retain_age_s = 0;
+  int64_t retain_tokens = 0;
+
   int64_t drain_timeout_ms = 20'000;
 
   // The Unix socket of the gRPC services.

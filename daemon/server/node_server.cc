@@ -29,6 +29,17 @@ ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
   return out;
 }
 
+storage::RetentionPolicy ToRetentionPolicy(const config::DaemonConfig& config) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  storage::RetentionPolicy out;
+  out.disk_bytes_max = static_cast<uint64_t>(config.retain_disk_bytes);
+  out.disk_free_min = static_cast<uint64_t>(config.retain_disk_free_bytes);
+  out.run.bytes_max = static_cast<uint64_t>(config.retain_run_bytes);
+  out.run.age_max_ns = config.retain_age_s * kNsPerSecond;
+  out.run.token_count = config.retain_tokens;
+  return out;
+}
+
 }  // namespace
 
 NodeServer::NodeServer(const config::DaemonConfig& config,
@@ -41,6 +52,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
                    static_cast<size_t>(config.query_queue_max)),
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
       pipeline_(store, ToIngestOptions(config)),
+      retention_(store, ToRetentionPolicy(config)),
       comparisons_(std::move(comparisons)),
       comparison_service_(*comparisons_, query_tasks_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_),
@@ -48,7 +60,8 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       tensor_service_(store, query_tasks_),
       node_service_(
           std::string(config::Version()), store, pipeline_,
-          [this] { return comparisons_->live_count(); }, query_tasks_) {}
+          [this] { return comparisons_->live_count(); },
+          [this] { return retention_.error(); }, query_tasks_) {}
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::ChunkStore& store) {
@@ -95,6 +108,7 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   if (grpc_ != nullptr) grpc_->SetNotServing();
   MSITD_RETURN_IF_ERROR(pipeline_.Drain(deadline));
   if (ingest_server_ != nullptr) ingest_server_->Stop();
+  retention_.Stop();
   comparisons_->Stop();
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       deadline - std::chrono::steady_clock::now());

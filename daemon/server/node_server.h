@@ -12,6 +12,7 @@
 #include "daemon/config/daemon_config.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/retention_loop.h"
 #include "daemon/server/grpc_server.h"
 #include "daemon/service/comparison_service.h"
 #include "daemon/service/ingest_service.h"
@@ -64,6 +65,7 @@ class NodeServer {
   service::TaskPool query_tasks_;
   ingest::BufferPool buffers_;
   ingest::IngestPipeline pipeline_;
+  ingest::RetentionLoop retention_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::ComparisonServiceImpl comparison_service_;
   service::IngestServiceImpl ingest_service_;

@@ -15,15 +15,18 @@ namespace msitd::service {
 // NodeService over what it tells about, which outlives it.
 class NodeServiceImpl final : public v1::NodeService::CallbackService {
  public:
-  // `active_comparisons` gives the number of comparisons that run or wait; it
-  // may be called from any thread.
+  // `active_comparisons` gives the number of comparisons that run or wait,
+  // `retention_error` why no room can be made; both may be called from any
+  // thread.
   NodeServiceImpl(std::string version, storage::ChunkStore& store,
                   ingest::IngestPipeline& pipeline,
-                  std::function<int64_t()> active_comparisons, TaskPool& pool)
+                  std::function<int64_t()> active_comparisons,
+                  std::function<std::string()> retention_error, TaskPool& pool)
       : version_(std::move(version)),
         store_(store),
         pipeline_(pipeline),
         active_comparisons_(std::move(active_comparisons)),
+        retention_error_(std::move(retention_error)),
         pool_(pool) {}
 
   grpc::ServerUnaryReactor* GetCapabilities(
@@ -44,6 +47,7 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   storage::ChunkStore& store_;
   ingest::IngestPipeline& pipeline_;
   const std::function<int64_t()> active_comparisons_;
+  const std::function<std::string()> retention_error_;
   TaskPool& pool_;
 };
 

@@ -195,6 +195,17 @@ void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
   out.set_has_bytes(tensor.has_bytes);
 }
 
+void ToProto(const storage::RunRetention& retention, v1::Retention& out) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  const storage::RetentionLimits& limits = retention.limits;
+  out.set_pinned(retention.pinned);
+  out.set_size_bytes_max(static_cast<int64_t>(limits.bytes_max));
+  out.mutable_age_max()->set_seconds(limits.age_max_ns / kNsPerSecond);
+  out.mutable_age_max()->set_nanos(
+      static_cast<int32_t>(limits.age_max_ns % kNsPerSecond));
+  out.set_token_count(limits.token_count);
+}
+
 void ToProto(const storage::RunInfo& run, v1::Run& out) {
   out.set_name(run.spec.name);
   out.set_world_size(run.spec.world_size);
@@ -211,6 +222,8 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
   counters.set_duplicate_count(static_cast<int64_t>(from.duplicate_count));
   counters.set_conflict_count(static_cast<int64_t>(from.conflict_count));
   counters.set_dropped_count(static_cast<int64_t>(from.dropped_count));
+  counters.set_expired_size_bytes(static_cast<int64_t>(from.expired_bytes));
+  ToProto(run.retention, *out.mutable_retention());
 }
 
 }  // namespace msitd::service

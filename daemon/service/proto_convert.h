@@ -52,6 +52,7 @@ absl::StatusOr<storage::TensorSelector> ToSelector(
 void ToProto(int64_t time_ns, google::protobuf::Timestamp& out);
 void ToProto(const Summary& summary, v1::Summary& out);
 void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out);
+void ToProto(const storage::RunRetention& retention, v1::Retention& out);
 void ToProto(const storage::RunInfo& run, v1::Run& out);
 
 }  // namespace msitd::service

@@ -46,6 +46,38 @@ absl::StatusOr<storage::RunSpec> ToSpec(const v1::Run& run) {
   return spec;
 }
 
+// Replaces what `changes` sets.
+absl::Status Apply(const v1::Retention& changes,
+                   storage::RunRetention& retention) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  constexpr int64_t kAgeMaxSeconds = 1'000'000'000;
+  storage::RetentionLimits& limits = retention.limits;
+  if (changes.has_pinned()) retention.pinned = changes.pinned();
+  if (changes.has_size_bytes_max()) {
+    if (changes.size_bytes_max() < 0) {
+      return FieldInvalid("retention.size_bytes_max", "is negative");
+    }
+    limits.bytes_max = static_cast<uint64_t>(changes.size_bytes_max());
+  }
+  if (changes.has_age_max()) {
+    const google::protobuf::Duration& age = changes.age_max();
+    if (age.seconds() < 0 || age.seconds() > kAgeMaxSeconds ||
+        age.nanos() < 0 || age.nanos() >= kNsPerSecond) {
+      return FieldInvalid(
+          "retention.age_max",
+          fmt::format("is not in 0..{} seconds", kAgeMaxSeconds));
+    }
+    limits.age_max_ns = age.seconds() * kNsPerSecond + age.nanos();
+  }
+  if (changes.has_token_count()) {
+    if (changes.token_count() < 0) {
+      return FieldInvalid("retention.token_count", "is negative");
+    }
+    limits.token_count = changes.token_count();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Answer(absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
   if (!run.ok()) return run.status();
   ToProto(*run, response);
@@ -80,6 +112,16 @@ absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,
   return Answer(store_.CreateRun(spec), response);
 }
 
+absl::Status RunServiceImpl::SetRetention(
+    const v1::SetRunRetentionRequest& request, v1::Run& response) {
+  const MutexLock lock(retention_mu_);
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
+                         store_.GetRun(request.run()));
+  storage::RunRetention retention = run.retention;
+  MSITD_RETURN_IF_ERROR(Apply(request.retention(), retention));
+  return Answer(store_.SetRetention(request.run(), retention), response);
+}
+
 grpc::ServerUnaryReactor* RunServiceImpl::GetRun(
     grpc::CallbackServerContext* context, const v1::GetRunRequest* request,
     v1::Run* response) {
@@ -109,6 +151,14 @@ grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
     return Answer(pipeline_.SealRun(request->run()), *response);
+  });
+}
+
+grpc::ServerUnaryReactor* RunServiceImpl::SetRunRetention(
+    grpc::CallbackServerContext* context,
+    const v1::SetRunRetentionRequest* request, v1::Run* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+    return SetRetention(*request, *response);
   });
 }
 

@@ -4,6 +4,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
+#include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
 
 namespace msitd::service {
@@ -27,6 +28,9 @@ class RunServiceImpl final : public v1::RunService::CallbackService {
   grpc::ServerUnaryReactor* SealRun(grpc::CallbackServerContext* context,
                                     const v1::SealRunRequest* request,
                                     v1::Run* response) override;
+  grpc::ServerUnaryReactor* SetRunRetention(
+      grpc::CallbackServerContext* context,
+      const v1::SetRunRetentionRequest* request, v1::Run* response) override;
   grpc::ServerUnaryReactor* DeleteRun(
       grpc::CallbackServerContext* context, const v1::DeleteRunRequest* request,
       google::protobuf::Empty* response) override;
@@ -35,10 +39,14 @@ class RunServiceImpl final : public v1::RunService::CallbackService {
   absl::Status List(const v1::ListRunsRequest& request,
                     v1::ListRunsResponse& response);
   absl::Status Create(const v1::CreateRunRequest& request, v1::Run& response);
+  absl::Status SetRetention(const v1::SetRunRetentionRequest& request,
+                            v1::Run& response);
 
   storage::ChunkStore& store_;
   ingest::IngestPipeline& pipeline_;
   TaskPool& pool_;
+  // Held from reading what a run asks for to replacing it.
+  Mutex retention_mu_;
 };
 
 }  // namespace msitd::service

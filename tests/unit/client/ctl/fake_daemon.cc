@@ -91,6 +91,14 @@ class FakeDaemon::Runs final : public v1::RunService::Service {
     run->set_state(v1::Run::SEALED);
     return status;
   }
+  Status SetRunRetention(ServerContext*,
+                         const v1::SetRunRetentionRequest* request,
+                         v1::Run* run) override {
+    daemon_.Record("SetRunRetention");
+    Status status = Find(request->run(), *run);
+    *run->mutable_retention() = request->retention();
+    return status;
+  }
   Status DeleteRun(ServerContext*, const v1::DeleteRunRequest* request,
                    Empty*) override {
     daemon_.Record("DeleteRun");

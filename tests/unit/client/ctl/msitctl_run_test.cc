@@ -70,7 +70,36 @@ TEST_F(RunCommandsTest, CreateSendsWhatWasGiven) {
 TEST_F(RunCommandsTest, SealPrintsTheRun) {
   AddRun("a");
   EXPECT_THAT(Run({"run", "seal", "a"}).out,
-              HasSubstr("state                     sealed\n"));
+              HasSubstr("\nstate                        sealed\n"));
+}
+
+TEST_F(RunCommandsTest, PinSetsNothingElse) {
+  AddRun("a");
+  const ChildResult pinned = Run({"run", "pin", "a", "-o", "json"});
+  EXPECT_EQ(pinned.exit_code, 0);
+  EXPECT_THAT(pinned.out, HasSubstr("\"pinned\": true"));
+  EXPECT_THAT(pinned.out, Not(HasSubstr("size_bytes_max")));
+  EXPECT_THAT(Run({"run", "unpin", "a", "-o", "json"}).out,
+              HasSubstr("\"pinned\": false"));
+  EXPECT_THAT(daemon_.calls(),
+              ElementsAre("SetRunRetention", "SetRunRetention"));
+}
+
+TEST_F(RunCommandsTest, RetainSendsTheLimitsThatWereGiven) {
+  AddRun("a");
+  const std::string out = Run({"run", "retain", "a", "--bytes", "2MB", "--age",
+                               "90m", "-o", "json"})
+                              .out;
+  EXPECT_THAT(out, HasSubstr("\"size_bytes_max\": \"2097152\""));
+  EXPECT_THAT(out, HasSubstr("\"age_max\": \"5400s\""));
+  EXPECT_THAT(out, Not(HasSubstr("token_count")));
+  const std::string off =
+      Run({"run", "retain", "a", "--tokens", "0", "--age", "0", "-o", "json"})
+          .out;
+  EXPECT_THAT(off, HasSubstr("\"token_count\": \"0\""));
+  EXPECT_THAT(off, HasSubstr("\"age_max\": \"0s\""));
+  EXPECT_EQ(Run({"run", "retain", "a", "--age", "soon"}).exit_code, 2);
+  EXPECT_EQ(Run({"run", "retain", "a", "--tokens", "-1"}).exit_code, 2);
 }
 
 TEST_F(RunCommandsTest, DeleteOffATerminalNeedsYes) {

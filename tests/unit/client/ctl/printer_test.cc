@@ -80,8 +80,10 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
             "name,world_size,labels,state,create_time,seal_time,"
             "counters.tensor_count,counters.size_bytes,"
             "counters.duplicate_count,counters.conflict_count,"
-            "counters.dropped_count\n"
-            "\"a,b\",8,,sealed,,,0,4194304,0,0,0\n");
+            "counters.dropped_count,counters.expired_size_bytes,"
+            "retention.pinned,retention.size_bytes_max,retention.age_max,"
+            "retention.token_count\n"
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
@@ -169,15 +171,16 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
   Page page;
   ASSERT_TRUE(PrintMessage(MakeRun("a", 2048), "name", {}, page.out()).ok());
   EXPECT_EQ(page.Text(),
-            "field                     value\n"
-            "name                      a\n"
-            "world_size                8\n"
-            "state                     sealed\n"
-            "counters.tensor_count     0\n"
-            "counters.size_bytes       2 KiB\n"
-            "counters.duplicate_count  0\n"
-            "counters.conflict_count   0\n"
-            "counters.dropped_count    0\n");
+            "field                        value\n"
+            "name                         a\n"
+            "world_size                   8\n"
+            "state                        sealed\n"
+            "counters.tensor_count        0\n"
+            "counters.size_bytes          2 KiB\n"
+            "counters.duplicate_count     0\n"
+            "counters.conflict_count      0\n"
+            "counters.dropped_count       0\n"
+            "counters.expired_size_bytes  0 B\n");
 }
 
 TEST(PrinterTest, OneMessageWithoutANameHasNone) {

@@ -194,5 +194,40 @@ TEST_P(RunServiceTest, CountersTellWhatHappened) {
   EXPECT_EQ(run.counters().dropped_count(), 5);
 }
 
+TEST_P(RunServiceTest, RetentionIsChangedFieldByField) {
+  ASSERT_TRUE(Create("run").ok());
+  v1::Run run;
+  const auto set = [&](const auto& change) {
+    v1::SetRunRetentionRequest request;
+    request.set_run("run");
+    change(*request.mutable_retention());
+    return Outcome(Invoke(*runs_, &Stub::SetRunRetention, request, run));
+  };
+  EXPECT_EQ(set([](v1::Retention& r) {
+              r.set_size_bytes_max(5000);
+              r.mutable_age_max()->set_seconds(60);
+              r.mutable_age_max()->set_nanos(7);
+            }),
+            "0 ");
+  EXPECT_EQ(set([](v1::Retention& r) { r.set_pinned(true); }), "0 ");
+  EXPECT_EQ(set([](v1::Retention& r) { r.set_token_count(-1); }),
+            "3 FIELD_INVALID");
+  EXPECT_EQ(set([](v1::Retention& r) { r.set_size_bytes_max(-1); }),
+            "3 FIELD_INVALID");
+  EXPECT_EQ(set([](v1::Retention& r) { r.mutable_age_max()->set_seconds(-1); }),
+            "3 FIELD_INVALID");
+  EXPECT_EQ(set([](v1::Retention& r) { r.set_token_count(3); }), "0 ");
+  ASSERT_TRUE(Get("run", run).ok());
+  EXPECT_TRUE(run.retention().pinned());
+  EXPECT_EQ(run.retention().size_bytes_max(), 5000);
+  EXPECT_EQ(run.retention().age_max().seconds(), 60);
+  EXPECT_EQ(run.retention().age_max().nanos(), 7);
+  EXPECT_EQ(run.retention().token_count(), 3);
+  v1::SetRunRetentionRequest request;
+  request.set_run("nobody");
+  EXPECT_EQ(Outcome(Invoke(*runs_, &Stub::SetRunRetention, request, run)),
+            "5 RUN_NOT_FOUND");
+}
+
 }  // namespace
 }  // namespace msitd::service

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ingest/retention_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/fake_chunk_store.h"
+
+namespace msitd::ingest {
+namespace {
+
+using testing::FakeChunkStore;
+
+TEST(RetentionLoopTest, GoesOnUntilNothingIsLeftThenWaits) {
+  FakeChunkStore store;
+  storage::RetentionStep more;
+  more.is_done = false;
+  store.ScriptRetention({more, more, storage::RetentionStep()});
+  storage::RetentionPolicy policy;
+  policy.disk_bytes_max = 5;
+  RetentionLoop loop(store, policy, std::chrono::hours(1));
+  EXPECT_EQ(store.AwaitRetain(3).disk_bytes_max, 5u);
+  loop.Stop();
+  EXPECT_EQ(store.retain_count(), 3u);
+  EXPECT_EQ(loop.error(), "");
+}
+
+TEST(RetentionLoopTest, TriesAgainAfterAnErrorAndTellsIt) {
+  FakeChunkStore store;
+  std::vector<absl::StatusOr<storage::RetentionStep>> errors(
+      3, absl::UnavailableError("punch hole: input/output error"));
+  store.ScriptRetention(errors);
+  {
+    RetentionLoop loop(store, {}, std::chrono::hours(1));
+    store.AwaitRetain(1);
+    loop.Stop();
+    EXPECT_EQ(loop.error(), "punch hole: input/output error");
+  }
+  RetentionLoop loop(store, {}, std::chrono::milliseconds(1));
+  // The fourth call succeeds; the error is gone before the fifth.
+  store.AwaitRetain(5);
+  EXPECT_EQ(loop.error(), "");
+}
+
+}  // namespace
+}  // namespace msitd::ingest
