@@ -6,6 +6,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
+#include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
@@ -13,6 +14,7 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
+#include "storage/index/index_key.h"
 
 namespace msitd::storage {
 namespace {
@@ -25,6 +27,8 @@ constexpr int kBackgroundJobs = 2;
 // 1 % of the lookups of keys that are not there read a block in vain.
 constexpr int kBloomBitsPerKey = 10;
 constexpr size_t kBlockBytes = 16 << 10;
+// Of the write buffer.
+constexpr double kMemtableFilterRatio = 0.05;
 
 rocksdb::ColumnFamilyOptions TableOptions(
     const IndexDb::Options& options,
@@ -51,6 +55,17 @@ rocksdb::ColumnFamilyOptions TableOptions(
   table.compression =
       has_lz4 ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
   return table;
+}
+
+// What goes into the primary index is looked up first and is mostly not there,
+// and comes in runs of ascending keys: a filter over the memtable spares the
+// search, and a hint for each (run, rank, device, token) the way down to where
+// the entry before went.
+void SpeedUpNewEntries(rocksdb::ColumnFamilyOptions& table) {
+  table.memtable_prefix_bloom_size_ratio = kMemtableFilterRatio;
+  table.memtable_whole_key_filtering = true;
+  table.memtable_insert_with_hint_prefix_extractor.reset(
+      rocksdb::NewFixedPrefixTransform(kTokenPrefixBytes));
 }
 
 rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
@@ -89,6 +104,7 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   for (const char* name : kTableNames) {
     descriptors.emplace_back(name, TableOptions(options, cache));
   }
+  SpeedUpNewEntries(descriptors[static_cast<size_t>(Table::kTensor)].options);
   rocksdb::DBOptions database = DatabaseOptions(options);
   std::unique_ptr<IndexDb> out(new IndexDb);
   rocksdb::DB* db = nullptr;

@@ -32,6 +32,7 @@ struct IndexKey {
 inline constexpr size_t kIndexKeyBytes = 32;
 inline constexpr size_t kTensorPrefixBytes = 29;
 inline constexpr size_t kRunPrefixBytes = 4;
+inline constexpr size_t kTokenPrefixBytes = 16;  // Up to the token.
 
 using EncodedKey = std::array<char, kIndexKeyBytes>;
 

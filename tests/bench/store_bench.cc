@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Records per second that become durable in a store, against puts of entries
+// of the same sizes into a bare RocksDB, in batches of the same count. Memory
+// is that of the file system in which TMPDIR lies.
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "protos/base/check.h"
+#include "storage/chunk_store.h"
+#include "storage/env/env.h"
+#include "storage/index/index_key.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_chunk.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::msitd::testing::MakeTensor;
+using ::msitd::testing::TempDir;
+using ::msitd::testing::TestChunks;
+using ::msitd::testing::TestTensor;
+
+constexpr int kRecordsPerChunk = 512;
+constexpr int kChunksPerAppend = 8;
+constexpr uint64_t kRecordBytes = 1024;
+// What one entry of the primary index takes.
+constexpr size_t kEntryBytes = 108;
+
+// Chunks of one token each, with ops in no order of names.
+TestChunks MakeChunks() {
+  TestChunks chunks;
+  for (int chunk = 0; chunk < kChunksPerAppend; ++chunk) {
+    std::vector<TestTensor> records;
+    for (int i = 0; i < kRecordsPerChunk; ++i) {
+      const int op = i * 193 % kRecordsPerChunk;
+      records.push_back(MakeTensor("r", chunk, "layer." + std::to_string(op),
+                                   kRecordBytes, 1 + i));
+    }
+    chunks.Add(/*stream_id=*/1, chunk, records);
+  }
+  return chunks;
+}
+
+void AppendRecords(benchmark::State& state) {
+  const TempDir dir;
+  StoreOptions options;
+  options.directory = dir / "store";
+  auto store = ChunkStore::Open(options, Env::Posix());
+  MSITD_CHECK(store.ok());
+  MSITD_CHECK((*store)->CreateRun({"r", 0, {}}).ok());
+  TestChunks chunks = MakeChunks();
+  for (auto _ : state) {
+    MSITD_CHECK((*store)->Append(chunks.span()).ok());
+    for (chunk::Chunk& chunk : chunks.span()) {
+      chunk.header().chunk_sequence += kChunksPerAppend;
+      for (auto& record : chunk.records()) record.token += kChunksPerAppend;
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * kRecordsPerChunk *
+                          kChunksPerAppend);
+}
+BENCHMARK(AppendRecords)->UseRealTime()->MinTime(3);
+
+void PutEntries(benchmark::State& state) {
+  const TempDir dir;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = size_t{32} << 20;
+  rocksdb::DB* opened = nullptr;
+  MSITD_CHECK(rocksdb::DB::Open(options, dir / "db", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  const std::string value(kEntryBytes, 'v');
+  IndexKey key;
+  for (auto _ : state) {
+    rocksdb::WriteBatch batch;
+    for (int chunk = 0; chunk < kChunksPerAppend; ++chunk, ++key.token) {
+      for (key.op = 0; key.op < kRecordsPerChunk; ++key.op) {
+        MSITD_CHECK(batch.Put(View(EncodeIndexKey(key)), value).ok());
+      }
+    }
+    MSITD_CHECK(db->Write(write, &batch).ok());
+  }
+  state.SetItemsProcessed(state.iterations() * kRecordsPerChunk *
+                          kChunksPerAppend);
+}
+BENCHMARK(PutEntries)->UseRealTime()->MinTime(3);
+
+}  // namespace
+}  // namespace msitd::storage
