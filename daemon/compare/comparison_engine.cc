@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,6 +22,10 @@
 
 namespace msitd::compare {
 namespace {
+
+// Between two looks at runs that are followed, with questions to the observer.
+constexpr int kFollowPauseSteps = 5;
+constexpr std::chrono::milliseconds kFollowPauseStep{40};
 
 // How many tensors are counted between two looks at the observer.
 constexpr uint64_t kCountedBetweenChecks = 4096;
@@ -66,15 +74,51 @@ std::string_view SideWithoutBytes(const TensorPair& pair) {
 
 }  // namespace
 
+std::span<const std::string_view> WatchNames() {
+  static const auto& names = *new std::vector<std::string_view>([] {
+    const auto metrics = MetricNames();
+    std::vector<std::string_view> out(metrics.begin(), metrics.end());
+    out.insert(out.end(), {"target_nan_count", "target_inf_count", "failed"});
+    return out;
+  }());
+  return names;
+}
+
 absl::Status ComparisonEngine::Run() {
   MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
   observer_.OnTotal(total);
-  MSITD_ASSIGN_OR_RETURN(
-      const ExactMatcher matcher,
-      ExactMatcher::Create(store_, plan_.golden_run, plan_.target_run,
-                           plan_.selector));
+  while (true) {
+    // Asked before the matcher looks at the runs, so that nothing that it does
+    // not see comes behind.
+    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
+                           store_.GetRun(plan_.golden_run));
+    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
+                           store_.GetRun(plan_.target_run));
+    MSITD_ASSIGN_OR_RETURN(
+        const TensorMatcher matcher,
+        TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
+                              plan_.selector, plan_.matching));
+    MSITD_RETURN_IF_ERROR(CompareReady(matcher, golden.sealed, target.sealed));
+    if (!plan_.follow || (golden.sealed && target.sealed)) {
+      return absl::OkStatus();
+    }
+    for (int i = 0; i < kFollowPauseSteps; ++i) {
+      if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+      std::this_thread::sleep_for(kFollowPauseStep);
+    }
+  }
+}
+
+absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
+                                            bool golden_sealed,
+                                            bool target_sealed) {
   for (size_t i = 0; i < matcher.group_count(); ++i) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    const std::pair key(matcher.token(i), matcher.rank(i));
+    if (plan_.follow) {
+      if (!matcher.IsComplete(i, golden_sealed, target_sealed)) continue;
+      if (!done_.insert(key).second) continue;
+    }
     MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(i));
     MSITD_RETURN_IF_ERROR(CompareGroup(group));
   }
@@ -111,11 +155,14 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
            row);
     return EmitRow(std::move(row));
   }
+  origins_.StartGroup();
   for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     v1::ComparisonRow row =
         DescribePair(pair, plan_.golden_run, plan_.target_run);
     MSITD_RETURN_IF_ERROR(Judge(pair, row));
+    row.set_origin(origins_.Find(row));
+    Watch(row);
     MSITD_RETURN_IF_ERROR(EmitRow(std::move(row)));
   }
   if (required_tolerances_.changed()) {
@@ -248,12 +295,62 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
   return reader_.Measure(target, golden, request, observer_);
 }
 
+void ComparisonEngine::Watch(v1::ComparisonRow& row) const {
+  if (plan_.watches.empty()) return;
+  const auto names = WatchNames();
+  std::vector<std::optional<double>> values(names.size());
+  for (const v1::MetricValue& metric : row.metrics()) {
+    const auto found = std::find(names.begin(), names.end(), metric.metric());
+    if (found != names.end()) values[found - names.begin()] = metric.value();
+  }
+  const size_t derived = MetricNames().size();
+  if (row.has_target()) {
+    values[derived] = static_cast<double>(row.target().nan_count());
+    values[derived + 1] = static_cast<double>(row.target().infinity_count());
+  }
+  values[derived + 2] =
+      row.verdict() == v1::FAIL || row.verdict() == v1::UNMATCHED ? 1 : 0;
+  for (size_t i = 0; i < plan_.watches.size(); ++i) {
+    if (plan_.watches[i].Holds(values)) {
+      row.add_watches(static_cast<int32_t>(i));
+    }
+  }
+}
+
 absl::Status ComparisonEngine::EmitRow(v1::ComparisonRow row) {
   row.set_row(row_count_++);
   return observer_.OnRow(std::move(row));
 }
 
+namespace {
+
+// Replaces `first` if it did not execute before `row`.
+void OfferFirst(const v1::ComparisonRow& row, bool has_first,
+                v1::ComparisonRow& first) {
+  const auto order = [](const v1::ComparisonRow& of) {
+    return std::tuple(of.token(), of.sequence(), of.rank(), of.row());
+  };
+  if (!has_first || order(row) < order(first)) first = row;
+}
+
+// The target has a NaN or an infinity that the golden tensor has not.
+bool TurnsNonFinite(const v1::ComparisonRow& row) {
+  return row.has_target() &&
+         (row.target().nan_count() > row.golden().nan_count() ||
+          row.target().infinity_count() > row.golden().infinity_count());
+}
+
+}  // namespace
+
 void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
+  if (row.watches_size() > 0) {
+    comparison.set_watched_count(comparison.watched_count() + 1);
+  }
+  // A message is made by the call that hands it out.
+  if (TurnsNonFinite(row)) {
+    const bool has = comparison.has_first_non_finite();
+    OfferFirst(row, has, *comparison.mutable_first_non_finite());
+  }
   switch (row.verdict()) {
     case v1::PASS:
       comparison.set_pass_count(comparison.pass_count() + 1);
@@ -268,12 +365,11 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
       break;
   }
   comparison.set_fail_count(comparison.fail_count() + 1);
-  const auto order = [](const v1::ComparisonRow& of) {
-    return std::tuple(of.token(), of.sequence(), of.rank(), of.row());
-  };
-  if (!comparison.has_first_divergence() ||
-      order(row) < order(comparison.first_divergence())) {
-    *comparison.mutable_first_divergence() = row;
+  const bool has_divergence = comparison.has_first_divergence();
+  OfferFirst(row, has_divergence, *comparison.mutable_first_divergence());
+  if (row.origin() == v1::CREATED) {
+    const bool has_origin = comparison.has_first_origin();
+    OfferFirst(row, has_origin, *comparison.mutable_first_origin());
   }
 }
 

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matcher.h"
+#include "daemon/compare/origin.h"
 #include "daemon/compare/pair_reader.h"
 #include "daemon/compare/policy.h"
 #include "daemon/compare/required_tolerances.h"
@@ -22,7 +28,18 @@ struct ComparisonPlan {
   std::string target_run;
   storage::TensorSelector selector;
   Policy policy;
+  Matching matching = {};
+  // Goes on until both runs are sealed; see v1.Comparison.follow.
+  bool follow = false;
+  std::vector<Predicate> watches = {};  // Over WatchNames.
 };
+
+// Watches beyond this are refused.
+inline constexpr int kWatchesMax = 16;
+
+// What a watch may name: MetricNames, target_nan_count, target_inf_count and
+// failed. They live as long as the process.
+std::span<const std::string_view> WatchNames();
 
 // Makes the rows of one comparison. A tensor that cannot be read or compared
 // gives a row that says so; the comparison goes on.
@@ -42,6 +59,11 @@ class ComparisonEngine {
 
  private:
   absl::StatusOr<uint64_t> CountGolden();
+  // Compares the groups that may be, and that `done_` has not.
+  absl::Status CompareReady(const TensorMatcher& matcher, bool golden_sealed,
+                            bool target_sealed);
+  // Adds the numbers of the watches that hold.
+  void Watch(v1::ComparisonRow& row) const;
   absl::Status CompareGroup(const TensorGroup& group);
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
@@ -59,12 +81,15 @@ class ComparisonEngine {
   ComparisonObserver& observer_;
   PairReader reader_;
   RequiredTolerances required_tolerances_;
+  OriginFinder origins_;
+  // Token and rank of the groups that were compared, while following.
+  std::set<std::pair<int64_t, int32_t>> done_;
   int64_t row_count_ = 0;
 };
 
-// Adds `row` to the counts of `comparison`, and makes it the first divergence
-// if it is a FAIL that executed before the one so far: smallest token, then
-// sequence, then rank.
+// Adds `row` to the counts of `comparison`, and makes it the first divergence,
+// origin or non-finite row if it is one that executed before that so far:
+// smallest token, then sequence, then rank.
 void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison);
 
 }  // namespace msitd::compare

@@ -96,6 +96,9 @@ bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
 }
 
 bool ComparisonJob::IsCancelled() {
+  // A comparison that waits for its runs to grow must not keep rows back. A
+  // failure is kept, and shows below.
+  if (!pending_rows_.empty()) PublishIfDue().IgnoreError();
   return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone ||
          !publish_status_.ok();
 }

@@ -82,6 +82,11 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_target_run(plan.target_run);
   if (request.has_filter()) *comparison.mutable_filter() = request.filter();
   if (request.has_policy()) *comparison.mutable_policy() = request.policy();
+  if (request.has_matching()) {
+    *comparison.mutable_matching() = request.matching();
+  }
+  comparison.set_follow(request.follow());
+  *comparison.mutable_watches() = request.watches();
   comparison.set_state(v1::Comparison::PENDING);
   *comparison.mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();

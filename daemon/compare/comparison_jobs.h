@@ -51,8 +51,8 @@ class ComparisonJobs {
   ComparisonJobs(const ComparisonJobs&) = delete;
   ComparisonJobs& operator=(const ComparisonJobs&) = delete;
 
-  // Stores a new comparison and queues it. Runs, filter and policy are taken
-  // from `request` for the record, and from `plan` for the work.
+  // Stores a new comparison and queues it. Runs, filter, policy and so on are
+  // taken from `request` for the record, and from `plan` for the work.
   //
   // Errors: NOT_FOUND with RUN_NOT_FOUND; RESOURCE_EXHAUSTED with
   // COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING behind Stop.

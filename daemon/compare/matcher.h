@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/compare/matching.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
 
@@ -44,22 +46,41 @@ struct TensorGroup {
   std::vector<storage::TensorInfo> target;
 };
 
-// Finds which tensor of one run belongs to which of another by name: rank,
-// token, op, call, io and index are equal. Devices must be equal as well,
-// unless each run has a single device for the rank.
+// Finds which tensor of one run belongs to which of another: rank, token, op,
+// call, io and index are equal, once a Matching has made golden names of those
+// of the target. Devices must be equal as well, unless each run has a single
+// device for the rank.
+//
+// What is left over is paired once more if the matching is fuzzy: the first
+// golden tensor in the order of execution with the first target one that has
+// its shape, io, index and op; then those whose Matching::LooseName is equal.
+// Takes time in proportion to the number of tensors.
+//
+// Of several target tensors with one golden name the first to execute counts.
+// Ranks and tokens of the selector are those of the golden run; its op patterns
+// match golden names.
 //
 // Thread-compatible; the store must outlive it. What appears in a run after
 // Create at a new rank and token is not seen.
-class ExactMatcher {
+class TensorMatcher {
  public:
   // Errors: RESOURCE_EXHAUSTED above kGroupsMax; those of the store.
-  static absl::StatusOr<ExactMatcher> Create(storage::ChunkStore& store,
-                                             std::string golden_run,
-                                             std::string target_run,
-                                             storage::TensorSelector selector);
+  static absl::StatusOr<TensorMatcher> Create(storage::ChunkStore& store,
+                                              std::string golden_run,
+                                              std::string target_run,
+                                              storage::TensorSelector selector,
+                                              Matching matching);
 
   // Groups are in the order of token, then rank.
   size_t group_count() const { return groups_.size(); }
+
+  // Of `index`, which is below group_count(); coordinates of the golden run.
+  int64_t token(size_t index) const { return groups_[index].token; }
+  int32_t rank(size_t index) const { return groups_[index].rank; }
+
+  // True if no more tensors of the group are to be expected: each run has a
+  // later token of the rank, or is sealed. The flags are from before Create.
+  bool IsComplete(size_t index, bool golden_sealed, bool target_sealed) const;
 
   // Loads `index`, which is below group_count().
   absl::StatusOr<TensorGroup> Load(size_t index) const;
@@ -73,27 +94,43 @@ class ExactMatcher {
   struct RankDevices {
     std::vector<std::string> golden;
     std::vector<std::string> target;
+    // The last ones, in tokens of the golden run.
+    int64_t golden_token = -1;
+    int64_t target_token = std::numeric_limits<int64_t>::min();
   };
 
-  ExactMatcher(storage::ChunkStore& store, std::string golden_run,
-               std::string target_run, storage::TensorSelector selector)
+  TensorMatcher(storage::ChunkStore& store, std::string golden_run,
+                std::string target_run, storage::TensorSelector selector,
+                Matching matching)
       : store_(&store),
         golden_run_(std::move(golden_run)),
         target_run_(std::move(target_run)),
-        selector_(std::move(selector)) {}
+        selector_(std::move(selector)),
+        matching_(std::move(matching)) {}
 
-  absl::Status AddCoordinates(const std::string& run,
-                              std::vector<std::string> RankDevices::*side);
+  absl::Status AddGoldenCoordinates();
+  absl::Status AddTargetCoordinates();
+  void AddGroup(int32_t rank, int64_t token, const std::string& device,
+                std::vector<std::string> RankDevices::*side);
+  // The selector in the terms of the target run.
+  storage::TensorSelector TargetSelector() const;
   // Returns false if there are too many.
-  absl::StatusOr<bool> LoadSide(const std::string& run, const GroupKey& key,
+  absl::StatusOr<bool> LoadSide(const std::string& run,
+                                storage::TensorSelector selector,
+                                const GroupKey& key,
                                 const std::vector<std::string>& devices,
                                 std::vector<storage::TensorInfo>& out) const;
-  static void MatchByName(bool with_device, TensorGroup& group);
+  void Match(bool with_device, TensorGroup& group) const;
+  void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,
+                      std::vector<bool>& matched) const;
+  // True for what the op patterns select by its golden name.
+  bool IsSelected(const storage::TensorInfo& target) const;
 
   storage::ChunkStore* store_;
   std::string golden_run_;
   std::string target_run_;
   storage::TensorSelector selector_;
+  Matching matching_;
   std::vector<GroupKey> groups_;
   std::map<int32_t, RankDevices> devices_;
 };

@@ -6,6 +6,23 @@
 #include <string>
 
 namespace msitd::compare {
+namespace {
+
+// The bounds of a predicate, and of the tolerance for elements, if any.
+std::vector<Predicate::Bound> BoundsOf(const Verification& verification) {
+  std::vector<Predicate::Bound> out = verification.predicate->Bounds();
+  if ((verification.request.sets & compute::kToleranceSet) != 0) {
+    constexpr int kAtol = static_cast<int>(compute::ElementMetric::kAtolNeeded);
+    constexpr int kRtol = static_cast<int>(compute::ElementMetric::kRtolNeeded);
+    out.push_back(
+        {kFirstElementMetric + kAtol, false, verification.request.atol});
+    out.push_back(
+        {kFirstElementMetric + kRtol, false, verification.request.rtol});
+  }
+  return out;
+}
+
+}  // namespace
 
 void RequiredTolerances::Add(const Verification& verification,
                              const RowMetrics& metrics, int64_t row) {
@@ -13,7 +30,7 @@ void RequiredTolerances::Add(const Verification& verification,
       entries_.try_emplace({verification.rule, verification.predicate});
   std::vector<Entry>& entries = found->second;
   if (is_new) {
-    for (const Predicate::Bound& bound : verification.predicate->Bounds()) {
+    for (const Predicate::Bound& bound : BoundsOf(verification)) {
       if (count_ == kRequiredTolerancesMax) break;
       entries.push_back({bound});
       ++count_;

@@ -116,6 +116,22 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec,
                          ToPolicySpec(request.policy()));
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
+  MSITD_ASSIGN_OR_RETURN(plan.matching,
+                         compare::Matching::Create(request.matching()));
+  plan.follow = request.follow();
+  if (request.watches_size() > compare::kWatchesMax) {
+    return FieldInvalid(
+        "watches", fmt::format("{} of them, at most {}", request.watches_size(),
+                               compare::kWatchesMax));
+  }
+  for (int i = 0; i < request.watches_size(); ++i) {
+    auto watch =
+        compare::Predicate::Parse(request.watches(i), compare::WatchNames());
+    if (!watch.ok()) {
+      return Annotate(watch.status(), fmt::format("watches[{}]", i));
+    }
+    plan.watches.push_back(*std::move(watch));
+  }
   return plan;
 }
 

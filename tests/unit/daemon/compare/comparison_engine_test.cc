@@ -408,5 +408,108 @@ TEST_F(ComparisonEngineTest,
   EXPECT_LT(observer.comparison.required_tolerances(1).required(), 0.99);
 }
 
+RecordedTensor In(RecordedTensor tensor, Io io) {
+  tensor.io = io;
+  return tensor;
+}
+
+TEST_F(ComparisonEngineTest, TheOpThatWasGivenEqualInputsMadeTheDifference) {
+  const auto record = [](RunRecorder& run, float error) {
+    run.Record(In(Floats("a", {1}), Io::kInput));
+    run.Record(Floats("a", {2}));
+    run.Record(In(Floats("b", {2}), Io::kInput));
+    run.Record(Floats("b.part", {3 + error}));
+    run.Record(Floats("b", {3 + error}));
+    run.Record(In(Floats("c", {3}), Io::kInput));
+    run.Record(Floats("c", {4 + error}));
+    run.Record(In(Floats("d", {4 + error}), Io::kInput));
+    run.Record(Floats("d", {5 + error}));
+  };
+  record(golden_, 0);
+  record(target_, 1);
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  std::vector<std::pair<std::string, v1::Origin>> origins;
+  for (const v1::ComparisonRow& row : observer.rows) {
+    if (row.origin() == v1::ORIGIN_UNSPECIFIED) continue;
+    origins.emplace_back(row.op(), row.origin());
+  }
+  EXPECT_THAT(origins, ::testing::ElementsAre(
+                           ::testing::Pair("b.part", v1::UNKNOWN_INPUTS),
+                           ::testing::Pair("b", v1::INSIDE),
+                           ::testing::Pair("c", v1::CREATED),
+                           ::testing::Pair("d", v1::PASSED_ON)));
+  EXPECT_EQ(observer.comparison.first_divergence().op(), "b.part");
+  EXPECT_EQ(observer.comparison.first_origin().op(), "c");
+}
+
+TEST_F(ComparisonEngineTest, FirstNonFiniteIsThatOfTheTargetAcrossRanks) {
+  const auto record = [](RunRecorder& run, bool bad) {
+    for (const int32_t rank : {0, 1}) {
+      for (const int64_t sequence : {5, 9}) {
+        RecordedTensor tensor =
+            Floats("op" + std::to_string(sequence - rank), {1, kNan, 1});
+        tensor.rank = rank;
+        tensor.sequence = sequence - rank;
+        if (bad) tensor.bytes = BytesOf<float>({kNan, kNan, 1});
+        run.Record(tensor);
+      }
+    }
+  };
+  record(golden_, false);
+  record(target_, true);
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_EQ(observer.comparison.first_non_finite().op(), "op4");
+  EXPECT_EQ(observer.comparison.first_non_finite().rank(), 1);
+}
+
+TEST_F(ComparisonEngineTest, WatchesTellTheRowsForWhichTheyHold) {
+  for (const char* text : {"target_nan_count > 0", "failed > 0", "nl2 > 5"}) {
+    plan_.watches.push_back(*Predicate::Parse(text, WatchNames()));
+  }
+  golden_.Record(Floats("a", {1}));
+  target_.Record(Floats("a", {2}));
+  golden_.Record(Floats("b", {1}));
+  target_.Record(Floats("b", {kNan}));
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_THAT(observer.rows[0].watches(), ::testing::ElementsAre(1));
+  EXPECT_THAT(observer.rows[1].watches(), ::testing::ElementsAre(0, 1));
+  EXPECT_EQ(observer.comparison.watched_count(), 2);
+}
+
+// Records the next token of the target whenever the engine looks up from its
+// work, and seals at the end.
+TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
+  plan_.follow = true;
+  const auto record = [](RunRecorder& run, int64_t token) {
+    RecordedTensor tensor = Floats("op", {1});
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  for (const int64_t token : {0, 1, 2}) record(golden_, token);
+  ASSERT_TRUE(store_.SealRun("g").ok());
+  record(target_, 0);
+  CollectingObserver observer;
+  std::vector<size_t> rows_before;
+  int questions = 0;
+  observer.is_cancelled = [&] {
+    if (++questions % 20 != 0) return false;
+    const auto next = static_cast<int64_t>(rows_before.size()) + 1;
+    rows_before.push_back(observer.rows.size());
+    if (next <= 2) record(target_, next);
+    if (next == 3) {
+      EXPECT_TRUE(store_.SealRun("t").ok());
+    }
+    return questions > 10000;
+  };
+  ASSERT_TRUE(Run(observer).ok());
+  // A token is complete once there is a later one, the last with the seal.
+  EXPECT_THAT(rows_before, ::testing::ElementsAre(0, 1, 2));
+  EXPECT_EQ(observer.rows.size(), 3u);
+  EXPECT_EQ(observer.comparison.pass_count(), 3);
+}
+
 }  // namespace
 }  // namespace msitd::compare
