@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/ctl/command_line.h"
+#include "client/ctl/compare_report.h"
 #include "client/ctl/compare_run.h"
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/confirm.h"
@@ -28,6 +29,13 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
       ->type_name("RUN");
   AddSelectionFlags(verb, flags.selection);
   AddPolicyFlags(verb, flags.policy);
+  AddMatchingFlags(verb, flags.matching);
+  verb.add_flag("--follow", flags.follow,
+                "Print rows as tokens complete, until both runs are sealed");
+  AddTexts(verb, "--watch", flags.watches,
+           "Tell of rows for which this holds, and exit with 1: nan, inf, fail "
+           "or a predicate such as 'max_abs > 10'; repeatable")
+      ->type_name("CONDITION");
   verb.add_flag("--detach", flags.detach,
                 "Start it, print it, do not wait for it");
   verb.add_option("--rows", flags.rows,
@@ -57,6 +65,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
+               "ComparisonService.StreamComparisonRows, "
                "ComparisonService.CancelComparison, "
                "NodeService.GetCapabilities"},
       [flags, verb](Session& session) {
@@ -144,6 +153,37 @@ void AddRows(CommandLine& line, CLI::App& noun) {
   AddListFlags(verb, flags->list);
 }
 
+void AddReport(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "report",
+       .summary = "Writes a report of a stored comparison to a file.",
+       .examples =
+           "msitctl compare report c-000001 --out report.html\n"
+           "msitctl compare report c-000001 --format msit --out "
+           "msit_cmp_report.csv\n"
+           "msitctl compare report c-000001 --format msprobe --mode summary",
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "NodeService.GetCapabilities"},
+      [flags](Session& session) { return WriteReport(session, *flags); });
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  verb.add_option("--format", flags->format,
+                  "csv, jsonl, html, msit (its 24 columns), msprobe; default "
+                  "by the end of --out, else csv")
+      ->type_name("FORMAT");
+  verb.add_option("--out", flags->out, "File to write; - is stdout")
+      ->type_name("FILE");
+  verb.add_option("--mode", flags->mode,
+                  "Of msprobe: all (from tensors), summary, md5; default all")
+      ->type_name("MODE");
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+}
+
 void AddCancel(CommandLine& line, CLI::App& noun) {
   auto name = std::make_shared<std::string>();
   CLI::App& verb =
@@ -213,6 +253,7 @@ void AddCompareCommands(CommandLine& line) {
   AddList(line, noun);
   AddGet(line, noun);
   AddRows(line, noun);
+  AddReport(line, noun);
   AddCancel(line, noun);
   AddDelete(line, noun);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "client/ctl/compare_follow.h"
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
@@ -36,6 +37,16 @@ Outcome MakeRequest(const CompareFlags& flags,
   v1::TensorFilter filter;
   MSITCTL_ASSIGN_OR_USAGE(filter, ToFilter(flags.selection));
   if (filter.ByteSizeLong() > 0) *comparison.mutable_filter() = filter;
+  v1::Matching matching;
+  MSITCTL_RETURN_IF_FAILED(ToMatching(flags.matching, matching));
+  if (matching.ByteSizeLong() > 0) *comparison.mutable_matching() = matching;
+  comparison.set_follow(flags.follow);
+  for (const std::string& watch : flags.watches) {
+    comparison.add_watches(watch == "nan"    ? "target_nan_count > 0"
+                           : watch == "inf"  ? "target_inf_count > 0"
+                           : watch == "fail" ? "failed == 1"
+                                             : watch);
+  }
   v1::Policy policy;
   MSITCTL_RETURN_IF_FAILED(ToPolicy(flags.policy, policy));
   if (policy.ByteSizeLong() > 0) *comparison.mutable_policy() = policy;
@@ -118,7 +129,10 @@ Outcome Wait(Session& session, v1::Comparison& comparison) {
 Outcome OutcomeOf(const v1::Comparison& comparison) {
   switch (comparison.state()) {
     case v1::Comparison::DONE:
-      return {Passes(comparison) ? kExitOk : kExitPolicyFailed, ""};
+      return {Passes(comparison) && comparison.watched_count() == 0
+                  ? kExitOk
+                  : kExitPolicyFailed,
+              ""};
     case v1::Comparison::CANCELLED:
       return DaemonError(
           grpc::Status(grpc::StatusCode::CANCELLED,
@@ -128,6 +142,27 @@ Outcome OutcomeOf(const v1::Comparison& comparison) {
           grpc::StatusCode::INTERNAL,
           fmt::format("{} failed: {}", comparison.name(), comparison.error())));
   }
+}
+
+// Prints rows as they come, then the header.
+Outcome Follow(Session& session, const CompareFlags& flags,
+               v1::Comparison& comparison,
+               std::chrono::steady_clock::time_point start) {
+  std::vector<v1::Verdict> verdicts;
+  if (flags.rows == "fail") verdicts = {v1::FAIL, v1::UNMATCHED};
+  const std::string name = comparison.name();
+  const Outcome outcome = FollowComparison(
+      session, flags.rows == "none" ? nullptr : &verdicts, comparison);
+  if (outcome.exit_code == kExitInterrupted) {
+    return CancelAfterInterrupt(session, name);
+  }
+  MSITCTL_RETURN_IF_FAILED(outcome);
+  if (session.is_table()) {
+    session.out().Write(VerdictHeader(comparison,
+                                      std::chrono::steady_clock::now() - start,
+                                      session.options().color));
+  }
+  return OutcomeOf(comparison);
 }
 
 }  // namespace
@@ -149,8 +184,11 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
                                                         &comparison);
         }));
     if (flags.detach) return PrintOne(session, comparison, "name");
-    MSITCTL_RETURN_IF_FAILED(Wait(session, comparison));
+    if (!flags.follow) {
+      MSITCTL_RETURN_IF_FAILED(Wait(session, comparison));
+    }
   }
+  if (flags.follow) return Follow(session, flags, comparison, start);
   ListFlags list = flags.list;
   if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
   std::vector<v1::Verdict> verdicts;

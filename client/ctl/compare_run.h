@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/matching_flags.h"
 #include "client/ctl/outcome.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/policy_flags.h"
@@ -17,6 +18,9 @@ struct CompareFlags {
   std::string target;
   SelectionFlags selection;
   PolicyFlags policy;
+  MatchingFlags matching;
+  bool follow = false;
+  std::vector<std::string> watches;
   bool detach = false;
   std::string rows = "fail";
   bool limit_is_given = false;
@@ -24,7 +28,8 @@ struct CompareFlags {
 };
 
 // Creates a comparison, waits for its end and prints it; exit code 1 if it does
-// not pass. An interrupt cancels the comparison.
+// not pass, or a watch holds for a row. While it follows, rows are printed as
+// they come. An interrupt cancels the comparison.
 Outcome RunComparison(Session& session, const CompareFlags& flags);
 
 }  // namespace msitd::ctl

@@ -27,15 +27,16 @@ std::string Colored(std::string_view text, const char* color, bool is_on) {
                : std::string(text);
 }
 
-std::string DivergenceLine(const v1::Comparison& comparison) {
-  if (!comparison.has_first_divergence()) return "none";
-  const v1::ComparisonRow& row = comparison.first_divergence();
+// Bounds under the header of a table; all of them are in the comparison.
+constexpr int kTolerancesShown = 8;
+
+std::string RowText(const v1::ComparisonRow& row) {
   std::string place(IoName(static_cast<Io>(row.io())));
   if (!row.index().empty()) place += "/" + row.index();
   if (row.call() != 0) place += fmt::format(", call {}", row.call());
-  return Printable(fmt::format("{} {}, rank {}, token {}, row {}: {}", row.op(),
+  return Printable(fmt::format("{} {}, rank {}, token {}, row {}{}{}", row.op(),
                                place, row.rank(), row.token(), row.row(),
-                               row.reason()));
+                               row.reason().empty() ? "" : ": ", row.reason()));
 }
 
 v1::ListComparisonRowsRequest RowsRequest(
@@ -105,6 +106,13 @@ bool Passes(const v1::Comparison& comparison) {
          comparison.pass_count() > 0;
 }
 
+std::string RequiredToleranceText(const v1::RequiredTolerance& needed) {
+  return fmt::format("{} {} {:.6g}, is {:g}; row {}",
+                     Printable(needed.metric()),
+                     needed.at_least() ? ">=" : "<=", needed.required(),
+                     needed.bound(), needed.row());
+}
+
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                           bool color) {
   const bool passes = Passes(comparison);
@@ -121,7 +129,29 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
       "rows              {}: {} pass, {} fail, {} unmatched, {} skipped\n",
       row_count, comparison.pass_count(), comparison.fail_count(),
       comparison.unmatched_count(), comparison.skipped_count());
-  out += fmt::format("first divergence  {}\n", DivergenceLine(comparison));
+  out += fmt::format("first divergence  {}\n",
+                     comparison.has_first_divergence()
+                         ? RowText(comparison.first_divergence())
+                         : "none");
+  if (comparison.has_first_origin()) {
+    out += fmt::format("made by           {}\n",
+                       RowText(comparison.first_origin()));
+  }
+  if (comparison.has_first_non_finite()) {
+    out += fmt::format("first NaN or Inf  {}\n",
+                       RowText(comparison.first_non_finite()));
+  }
+  int shown = 0;
+  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
+    const bool violated = needed.at_least()
+                              ? needed.required() < needed.bound()
+                              : needed.required() > needed.bound();
+    if (!violated || shown++ >= kTolerancesShown) continue;
+    out += fmt::format("would pass        {}\n", RequiredToleranceText(needed));
+  }
+  if (comparison.watched_count() > 0) {
+    out += fmt::format("watched rows      {}\n", comparison.watched_count());
+  }
   out += fmt::format("read              {} in {}\n",
                      HumanSize(comparison.read_bytes()),
                      HumanDuration(elapsed.count()));

@@ -15,6 +15,10 @@ void Output::Write(std::string_view text) {
   }
 }
 
+void Output::Flush() {
+  if (error_number_ == 0 && std::fflush(file_) != 0) error_number_ = errno;
+}
+
 Outcome Output::Finish() {
   if (std::fflush(file_) != 0 && error_number_ == 0) error_number_ = errno;
   if (error_number_ == 0) return {};

@@ -17,6 +17,9 @@ class Output {
 
   void Write(std::string_view text);
 
+  // Writes out what is buffered; Finish tells of an error.
+  void Flush();
+
   // Writes out what is buffered; returns the first error of all.
   Outcome Finish();
 

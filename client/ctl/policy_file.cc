@@ -132,7 +132,8 @@ absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text) {
   return trimmed.starts_with('{') ? ParseJson(trimmed) : ParseLines(text);
 }
 
-absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path) {
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         size_t bytes_max) {
   const std::unique_ptr<std::FILE, FileCloser> file(
       path == "-" ? stdin : std::fopen(path.c_str(), "rbe"));
   if (file == nullptr) return ErrnoStatus(errno, "read " + path);
@@ -141,12 +142,18 @@ absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path) {
   while (const size_t size =
              std::fread(buffer, 1, sizeof(buffer), file.get())) {
     text.append(buffer, size);
-    if (text.size() > kPolicyBytesMax) {
+    if (text.size() > bytes_max) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "{} has more than {} bytes", path, kPolicyBytesMax);
+                        "{} has more than {} bytes", path, bytes_max);
     }
   }
   if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, "read " + path);
+  return text;
+}
+
+absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path) {
+  MSITD_ASSIGN_OR_RETURN(const std::string text,
+                         ReadTextFile(path, kPolicyBytesMax));
   auto policy = ParsePolicy(text);
   return policy.ok() ? policy : Annotate(policy.status(), path);
 }

@@ -35,6 +35,11 @@ absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text);
 
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
+// of ErrnoStatus; a file of more bytes is INVALID_ARGUMENT.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         size_t bytes_max);
+
+// Reads a file, or stdin if `path` is "-". An error of the system has the code
 // of ErrnoStatus, an error of the content is INVALID_ARGUMENT with the line.
 absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path);
 

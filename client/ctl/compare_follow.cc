@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/compare_follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "client/ctl/policy_file.h"
+#include "client/ctl/printer.h"
+#include "client/ctl/text.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Streams in a row that may end with UNAVAILABLE and without a row.
+constexpr int kFruitlessStreamsMax = 10;
+constexpr std::chrono::milliseconds kRetryDelay(200);
+
+std::string PlaceText(const v1::ComparisonRow& row) {
+  return Printable(fmt::format("token {} rank {} {} {}{}{}", row.token(),
+                               row.rank(), row.op(),
+                               IoName(static_cast<Io>(row.io())),
+                               row.index().empty() ? "" : "/", row.index()));
+}
+
+// Takes what a stream brings.
+class Follower {
+ public:
+  Follower(Session& session, const std::vector<v1::Verdict>* verdicts,
+           v1::Comparison& comparison)
+      : session_(session), verdicts_(verdicts), comparison_(comparison) {}
+
+  Outcome Run() {
+    int fruitless_count = 0;
+    while (true) {
+      const int64_t row_before = next_row_;
+      const grpc::Status status = ReadStream();
+      if (status.ok()) return {};
+      fruitless_count = next_row_ > row_before ? 0 : fruitless_count + 1;
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+          fruitless_count == kFruitlessStreamsMax ||
+          session_.interrupts().WaitFor(kRetryDelay)) {
+        return session_.OutcomeOf(status);
+      }
+    }
+  }
+
+ private:
+  grpc::Status ReadStream() {
+    v1::StreamComparisonRowsRequest request;
+    request.set_comparison(comparison_.name());
+    request.set_first_row(next_row_);
+    grpc::ClientContext context;
+    context.set_deadline(session_.StreamDeadline());
+    const Interrupts::Hold hold(session_.interrupts(), &context);
+    const auto reader =
+        session_.comparisons().StreamComparisonRows(&context, request);
+    v1::StreamComparisonRowsResponse response;
+    while (reader->Read(&response)) {
+      for (const v1::ComparisonRow& row : response.rows()) Show(row);
+      if (response.has_comparison()) comparison_ = response.comparison();
+      session_.out().Flush();
+    }
+    return reader->Finish();
+  }
+
+  void Show(const v1::ComparisonRow& row) {
+    next_row_ = row.row() + 1;
+    for (const int32_t watch : row.watches()) {
+      const bool known = watch >= 0 && watch < comparison_.watches_size();
+      fmt::print(stderr, "msitctl: watch \"{}\" holds: row {}, {}\n",
+                 known ? Printable(comparison_.watches(watch)) : "?", row.row(),
+                 PlaceText(row));
+    }
+    if (verdicts_ == nullptr) return;
+    const bool selected =
+        verdicts_->empty() || std::find(verdicts_->begin(), verdicts_->end(),
+                                        row.verdict()) != verdicts_->end();
+    if (!selected) return;
+    if (!session_.is_table()) {
+      session_.out().Write(ToJson(row, false) + "\n");
+      return;
+    }
+    const std::string verdict = WordOf(v1::Verdict_Name(row.verdict()));
+    session_.out().Write(fmt::format("{:<9}  {}{}{}\n", verdict, PlaceText(row),
+                                     row.reason().empty() ? "" : ": ",
+                                     Printable(row.reason())));
+  }
+
+  Session& session_;
+  const std::vector<v1::Verdict>* const verdicts_;
+  v1::Comparison& comparison_;
+  int64_t next_row_ = 0;
+};
+
+}  // namespace
+
+Outcome FollowComparison(Session& session,
+                         const std::vector<v1::Verdict>* verdicts,
+                         v1::Comparison& comparison) {
+  return Follower(session, verdicts, comparison).Run();
+}
+
+}  // namespace msitd::ctl

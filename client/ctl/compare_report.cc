@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/compare_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "client/ctl/comparison_report.h"
+#include "client/ctl/file_sink.h"
+#include "client/ctl/pages.h"
+#include "client/ctl/report_writer.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+
+// Gathers small pieces, since every one of them is a call of the system.
+class BufferedSink {
+ public:
+  explicit BufferedSink(FileSink& file) : file_(file) {}
+
+  absl::Status Write(std::string_view bytes) {
+    buffer_ += bytes;
+    return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+  }
+
+  absl::Status Flush() {
+    const absl::Status status = file_.Write(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+ private:
+  FileSink& file_;
+  std::string buffer_;
+};
+
+absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
+  if (word == "all") return MsprobeMode::kAll;
+  if (word == "summary") return MsprobeMode::kSummary;
+  if (word == "md5") return MsprobeMode::kMd5;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--mode: \"{}\" is not all, summary or md5", word);
+}
+
+absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
+    const ReportFlags& flags, const std::vector<std::string>& metrics,
+    ReportSink sink) {
+  std::string format = flags.format;
+  if (format.empty()) {
+    format = flags.out.ends_with(".html")    ? "html"
+             : flags.out.ends_with(".jsonl") ? "jsonl"
+                                             : "csv";
+  }
+  if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
+  if (format == "jsonl") return MakeJsonLinesReport(std::move(sink));
+  if (format == "html") return MakeHtmlReport(metrics, std::move(sink));
+  if (format == "msit") return MakeMsitReport(std::move(sink));
+  if (format == "msprobe") {
+    MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
+    return MakeMsprobeReport(mode, std::move(sink));
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--format: \"{}\" is not csv, jsonl, html, msit or msprobe",
+                    format);
+}
+
+Outcome OutcomeOfReport(const absl::Status& status) {
+  if (status.ok()) return {};
+  return absl::IsFailedPrecondition(status) ? UsageError(Message(status))
+                                            : LocalError(Message(status));
+}
+
+Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
+  v1::Capabilities capabilities;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetCapabilities(
+        &context, v1::GetCapabilitiesRequest(), &capabilities);
+  }));
+  metrics.assign(capabilities.metrics().begin(), capabilities.metrics().end());
+  return {};
+}
+
+Outcome WriteRows(Session& session, const ReportFlags& flags,
+                  const v1::Comparison& comparison, ReportWriter& writer) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(flags.name);
+  std::vector<v1::Verdict> verdicts;
+  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  absl::Status status = writer.Begin(comparison);
+  v1::ListComparisonRowsResponse response;
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(
+      session, request, "rows", 0,
+      [&session](auto... args) {
+        return session.comparisons().ListComparisonRows(args...);
+      },
+      [&](const google::protobuf::Message& row) {
+        if (!status.ok()) return;
+        status = writer.Add(static_cast<const v1::ComparisonRow&>(row));
+      },
+      response));
+  if (!status.ok()) return OutcomeOfReport(status);
+  const auto note = writer.Finish();
+  if (!note.ok()) return OutcomeOfReport(note.status());
+  if (!note->empty()) fmt::print(stderr, "msitctl: note: {}\n", *note);
+  return {};
+}
+
+}  // namespace
+
+Outcome WriteReport(Session& session, const ReportFlags& flags) {
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const Interrupts::Hold hold(session.interrupts());
+  auto file =
+      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  if (!file.ok()) return LocalError(Message(file.status()));
+  v1::GetComparisonRequest request;
+  request.set_comparison(flags.name);
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().GetComparison(&context, request, &comparison);
+  }));
+  std::vector<std::string> metrics;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  BufferedSink sink(*file);
+  std::unique_ptr<ReportWriter> writer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      writer, MakeWriter(flags, metrics, [&sink](std::string_view bytes) {
+        return sink.Write(bytes);
+      }));
+  MSITCTL_RETURN_IF_FAILED(WriteRows(session, flags, comparison, *writer));
+  absl::Status status = sink.Flush();
+  if (status.ok()) status = file->Commit();
+  return OutcomeOfReport(status);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/ctl/outcome.h"
+#include "client/ctl/session.h"
+
+namespace msitd::ctl {
+
+struct ReportFlags {
+  std::string name;
+  std::string format;  // Empty: by the end of `out`.
+  std::string out = "-";
+  std::string mode = "all";
+  std::vector<std::string> verdicts;
+};
+
+// Writes a report of a stored comparison to a file, which is there whole or not
+// at all, or to stdout.
+Outcome WriteReport(Session& session, const ReportFlags& flags);
+
+}  // namespace msitd::ctl

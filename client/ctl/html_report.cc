@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <utility>
+
+#include "client/ctl/comparison_report.h"
+#include "client/ctl/policy_file.h"
+#include "client/ctl/report_page.h"
+#include "client/ctl/report_writer.h"
+#include "client/ctl/text.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kPlaceholder = "%DATA%";
+
+// JSON of a string that may stand in a page: no `<`, so that no tag ends it.
+// What is not UTF-8 cannot come from a proto.
+std::string JsonText(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || c == '<') {
+      out += fmt::format("\\u{:04x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string JsonNumber(std::optional<double> value) {
+  if (!value.has_value()) return "null";
+  if (std::isnan(*value)) return "\"nan\"";
+  if (std::isinf(*value)) return *value < 0 ? "\"-inf\"" : "\"inf\"";
+  return fmt::format("{}", *value);
+}
+
+// Both sides of a property, or one if they agree.
+std::string Pair(const v1::ComparisonRow& row,
+                 std::string (*text)(const v1::ComparedTensor&)) {
+  const std::string golden = row.has_golden() ? text(row.golden()) : "-";
+  const std::string target = row.has_target() ? text(row.target()) : "-";
+  return golden == target ? golden : golden + "/" + target;
+}
+
+bool HigherIsBetter(const std::string& metric) {
+  constexpr std::string_view kHigher[] = {
+      "cosine",           "sqnr_db",           "psnr_db",
+      "pearson",          "within_1_permille", "within_5_permille",
+      "argmax_agreement", "top_k_overlap",     "msit_cosine"};
+  return std::find(std::begin(kHigher), std::end(kHigher), metric) !=
+         std::end(kHigher);
+}
+
+class HtmlReport final : public ReportWriter {
+ public:
+  HtmlReport(std::vector<std::string> metrics, ReportSink sink)
+      : metrics_(std::move(metrics)), sink_(std::move(sink)) {}
+
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    const std::string_view page = ReportPage();
+    MSITD_RETURN_IF_ERROR(sink_(page.substr(0, page.find(kPlaceholder))));
+    std::string names;
+    std::string higher;
+    for (const std::string& metric : metrics_) {
+      const char* comma = names.empty() ? "" : ",";
+      names += comma + JsonText(metric);
+      higher += fmt::format("{}{}", comma, HigherIsBetter(metric));
+    }
+    return sink_(fmt::format(
+        "{{\"metrics\":[{}],\"higher\":[{}],\"comparison\":{},\"rows\":[",
+        names, higher, ComparisonJson(comparison)));
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    // Verdicts are numbered from 1.
+    std::string line = fmt::format(
+        "{}[{},{},{},{},{},{},{},{},{},{},{},{}", is_first_ ? "" : ",\n",
+        row.row(), row.rank(), row.token(), TextId(row.op()), row.call(),
+        TextId(IoName(static_cast<Io>(row.io()))), TextId(row.index()),
+        TextId(Pair(row,
+                    [](const v1::ComparedTensor& side) {
+                      return std::string(
+                          DTypeName(static_cast<DType>(side.dtype())));
+                    })),
+        TextId(Pair(row, PythonShape)), static_cast<int>(row.verdict()) - 1,
+        TextId(row.origin() == v1::ORIGIN_UNSPECIFIED
+                   ? std::string()
+                   : WordOf(v1::Origin_Name(row.origin()))),
+        TextId(row.reason()));
+    is_first_ = false;
+    for (const std::string& metric : metrics_) {
+      line += ',' + JsonNumber(MetricOf(row, metric));
+    }
+    return sink_(line + ']');
+  }
+
+  absl::StatusOr<std::string> Finish() override {
+    MSITD_RETURN_IF_ERROR(sink_("],\"texts\":["));
+    bool first = true;
+    for (const std::string& text : texts_) {
+      MSITD_RETURN_IF_ERROR(sink_((first ? "" : ",") + JsonText(text)));
+      first = false;
+    }
+    const std::string_view page = ReportPage();
+    MSITD_RETURN_IF_ERROR(sink_("]}"));
+    MSITD_RETURN_IF_ERROR(
+        sink_(page.substr(page.find(kPlaceholder) + kPlaceholder.size())));
+    return "";
+  }
+
+ private:
+  static std::string RowText(const v1::ComparisonRow& row) {
+    return Printable(fmt::format(
+        "{} {}{}{}, rank {}, token {}, row {}: {}", row.op(),
+        IoName(static_cast<Io>(row.io())), row.index().empty() ? "" : "/",
+        row.index(), row.rank(), row.token(), row.row(), row.reason()));
+  }
+
+  static std::string ComparisonJson(const v1::Comparison& comparison) {
+    std::string facts;
+    const auto fact = [&facts](std::string_view name, std::string_view text) {
+      facts += fmt::format("{}[{},{}]", facts.empty() ? "" : ",",
+                           JsonText(name), JsonText(text));
+    };
+    fact("golden", comparison.golden_run());
+    fact("target", comparison.target_run());
+    fact("state", WordOf(v1::Comparison::State_Name(comparison.state())));
+    fact("rows",
+         fmt::format("{} pass, {} fail, {} unmatched, {} skipped",
+                     comparison.pass_count(), comparison.fail_count(),
+                     comparison.unmatched_count(), comparison.skipped_count()));
+    fact("first divergence", comparison.has_first_divergence()
+                                 ? RowText(comparison.first_divergence())
+                                 : "none");
+    if (comparison.has_first_origin()) {
+      fact("first origin", RowText(comparison.first_origin()));
+    }
+    if (comparison.has_first_non_finite()) {
+      fact("first NaN or Inf", RowText(comparison.first_non_finite()));
+    }
+    for (const v1::RequiredTolerance& needed :
+         comparison.required_tolerances()) {
+      fact("would pass", RequiredToleranceText(needed));
+    }
+    return fmt::format("{{\"name\":{},\"passes\":{},\"facts\":[{}]}}",
+                       JsonText(comparison.name()), Passes(comparison), facts);
+  }
+
+  // Most texts are there many times.
+  size_t TextId(std::string_view text) {
+    const auto [found, is_new] = ids_.emplace(text, texts_.size());
+    if (is_new) texts_.emplace_back(text);
+    return found->second;
+  }
+
+  const std::vector<std::string> metrics_;
+  const ReportSink sink_;
+  bool is_first_ = true;
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string, size_t> ids_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
+                                             ReportSink sink) {
+  return std::make_unique<HtmlReport>(std::move(metrics), std::move(sink));
+}
+
+}  // namespace msitd::ctl

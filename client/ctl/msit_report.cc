@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cfloat>
+#include <cmath>
+#include <utility>
+
+#include "client/ctl/report_writer.h"
+#include "protos/base/dtype.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kHeading =
+    "token_id,data_id,golden_data_path,golden_op_type,golden_dtype,"
+    "golden_shape,golden_max_value,golden_min_value,golden_mean_value,"
+    "my_data_path,my_op_type,my_dtype,my_shape,my_max_value,my_min_value,"
+    "my_mean_value,cosine_similarity,max_relative_error,mean_relative_error,"
+    "max_absolute_error,mean_absolute_error,kl_divergence,"
+    "relative_euclidean_distance,cmp_fail_reason\n";
+
+constexpr std::string_view kShapeReason = "data shape doesn't match.";
+
+// Not finite once it is a float, which is how msit sees it.
+bool IsNonFinite(const v1::ComparedTensor& side) {
+  const auto overflows = [](double x) {
+    return std::isinf(static_cast<float>(x));
+  };
+  return side.nan_count() > 0 || side.infinity_count() > 0 ||
+         (side.has_max() && overflows(side.max())) ||
+         (side.has_min() && overflows(side.min()));
+}
+
+int64_t ElementCount(const v1::ComparedTensor& side) {
+  int64_t count = 1;
+  for (const int64_t dim : side.shape()) count *= dim;
+  return count;
+}
+
+// Why msit would not compare; empty if it would.
+std::string Reason(const v1::ComparisonRow& row) {
+  std::string out;
+  const auto add = [&out](bool applies, std::string_view text) {
+    if (!applies) return;
+    if (!out.empty()) out += ' ';
+    out += text;
+  };
+  add(ElementCount(row.golden()) != ElementCount(row.target()), kShapeReason);
+  add(IsNonFinite(row.golden()), "golden_data includes NAN or inf.");
+  add(IsNonFinite(row.target()), "my_data includes NAN or inf.");
+  return out;
+}
+
+std::string Single(bool has, double value) {
+  // NaN is an empty cell there.
+  return has ? PythonFloat(static_cast<float>(value)) : std::string();
+}
+
+std::string Side(const v1::ComparedTensor& side) {
+  // msit lets NaN and infinities into all three.
+  const bool nan = side.nan_count() > 0;
+  const bool finite = side.infinity_count() == 0;
+  return fmt::format("{},,{},{},{},{},{}", CsvCell(side.name()),
+                     TorchDType(side), CsvCell(PythonShape(side)),
+                     Single(side.has_max() && !nan, side.max()),
+                     Single(side.has_min() && !nan, side.min()),
+                     Single(side.has_mean() && !nan && finite, side.mean()));
+}
+
+class MsitReport final : public ReportWriter {
+ public:
+  explicit MsitReport(ReportSink sink) : sink_(std::move(sink)) {}
+
+  absl::Status Begin(const v1::Comparison&) override { return sink_(kHeading); }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    if (!row.has_golden() || !row.has_target()) {
+      ++unmatched_;
+      return absl::OkStatus();
+    }
+    const int64_t data_id = next_id_++;
+    std::string reason = Reason(row);
+    const bool one_int8 = (row.golden().dtype() == v1::D_TYPE_INT8) !=
+                          (row.target().dtype() == v1::D_TYPE_INT8);
+    if (reason == kShapeReason || one_int8) {
+      ++left_out_;
+      return absl::OkStatus();
+    }
+    std::string metrics = ",,,,,,";
+    if (reason.empty() && row.verdict() == v1::SKIPPED) reason = row.reason();
+    if (reason.empty() && ElementCount(row.golden()) > 0) {
+      MSITD_ASSIGN_OR_RETURN(metrics, Metrics(row));
+    }
+    return sink_(fmt::format("{},{},{},{},{},{}\n", row.token(), data_id,
+                             Side(row.golden()), Side(row.target()), metrics,
+                             CsvCell(reason)));
+  }
+
+  absl::StatusOr<std::string> Finish() override {
+    if (unmatched_ + left_out_ == 0) return "";
+    return fmt::format(
+        "{} unmatched rows, and {} that differ in their number of elements or "
+        "of which one side is int8, are left out, as msit does",
+        unmatched_, left_out_);
+  }
+
+ private:
+  static absl::StatusOr<std::string> Metrics(const v1::ComparisonRow& row) {
+    if (!MetricOf(row, "msit_cosine").has_value()) {
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "row {} has no msit metrics; compare with --metrics "
+                        "msit or --preset msit",
+                        row.row());
+    }
+    const auto cell = [&row](std::string_view name) {
+      const auto value = MetricOf(row, name);
+      return value.has_value() ? PythonFloat(*value) : std::string();
+    };
+    constexpr double kDigits = 1e10;
+    const double cosine =
+        std::nearbyint(*MetricOf(row, "msit_cosine") * kDigits) / kDigits;
+    return fmt::format("{},{},{},{},{},{},{}", PythonFloat(cosine),
+                       cell("msit_max_rel"), cell("msit_mean_rel"),
+                       cell("msit_max_abs"), cell("msit_mean_abs"), cell("kl"),
+                       cell("msit_euclid"));
+  }
+
+  const ReportSink sink_;
+  int64_t next_id_ = 0;
+  int64_t unmatched_ = 0;
+  int64_t left_out_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeMsitReport(ReportSink sink) {
+  return std::make_unique<MsitReport>(std::move(sink));
+}
+
+}  // namespace msitd::ctl

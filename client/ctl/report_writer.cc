@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/report_writer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "client/ctl/policy_file.h"
+#include "client/ctl/printer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kCsvHeading =
+    "row,rank,token,op,call,io,index,verdict,reason,origin,golden_dtype,"
+    "golden_shape,golden_min,golden_max,golden_mean,target_dtype,target_shape,"
+    "target_min,target_max,target_mean,bitwise_equal,predicate";
+
+std::string OptionalNumber(bool has, double value) {
+  return has ? fmt::format("{}", value) : std::string();
+}
+
+std::string SideCells(bool has, const v1::ComparedTensor& side) {
+  if (!has) return ",,,,,";
+  return fmt::format(
+      ",{},{},{},{},{}", DTypeName(static_cast<DType>(side.dtype())),
+      CsvCell(PythonShape(side)), OptionalNumber(side.has_min(), side.min()),
+      OptionalNumber(side.has_max(), side.max()),
+      OptionalNumber(side.has_mean(), side.mean()));
+}
+
+class CsvReport final : public ReportWriter {
+ public:
+  CsvReport(std::vector<std::string> metrics, ReportSink sink)
+      : metrics_(std::move(metrics)), sink_(std::move(sink)) {}
+
+  absl::Status Begin(const v1::Comparison&) override {
+    std::string line(kCsvHeading);
+    for (const std::string& metric : metrics_) line += ',' + metric;
+    return sink_(line + '\n');
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    const std::string origin = row.origin() == v1::ORIGIN_UNSPECIFIED
+                                   ? std::string()
+                                   : WordOf(v1::Origin_Name(row.origin()));
+    std::string line = fmt::format(
+        "{},{},{},{},{},{},{},{},{},{}", row.row(), row.rank(), row.token(),
+        CsvCell(row.op()), row.call(), IoName(static_cast<Io>(row.io())),
+        CsvCell(row.index()), WordOf(v1::Verdict_Name(row.verdict())),
+        CsvCell(row.reason()), origin);
+    line += SideCells(row.has_golden(), row.golden());
+    line += SideCells(row.has_target(), row.target());
+    line +=
+        fmt::format(",{},{}", row.bitwise_equal(), CsvCell(row.predicate()));
+    for (const std::string& metric : metrics_) {
+      const auto value = MetricOf(row, metric);
+      line += ',';
+      if (value.has_value()) line += fmt::format("{}", *value);
+    }
+    return sink_(line + '\n');
+  }
+
+  absl::StatusOr<std::string> Finish() override { return ""; }
+
+ private:
+  const std::vector<std::string> metrics_;
+  const ReportSink sink_;
+};
+
+class JsonLinesReport final : public ReportWriter {
+ public:
+  explicit JsonLinesReport(ReportSink sink) : sink_(std::move(sink)) {}
+
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    return sink_(ToJson(comparison, false) + '\n');
+  }
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    return sink_(ToJson(row, false) + '\n');
+  }
+  absl::StatusOr<std::string> Finish() override { return ""; }
+
+ private:
+  const ReportSink sink_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeCsvReport(std::vector<std::string> metrics,
+                                            ReportSink sink) {
+  return std::make_unique<CsvReport>(std::move(metrics), std::move(sink));
+}
+
+std::unique_ptr<ReportWriter> MakeJsonLinesReport(ReportSink sink) {
+  return std::make_unique<JsonLinesReport>(std::move(sink));
+}
+
+std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                               std::string_view name) {
+  for (const v1::MetricValue& metric : row.metrics()) {
+    if (metric.metric() == name) return metric.value();
+  }
+  return std::nullopt;
+}
+
+std::string CsvCell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string PythonFloat(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  std::string out = fmt::format("{}", value);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
+std::string PythonShape(const v1::ComparedTensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.shape(), ", "));
+}
+
+std::string TorchDType(const v1::ComparedTensor& tensor) {
+  return fmt::format("torch.{}", DTypeName(static_cast<DType>(tensor.dtype())));
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,200 @@
+"""Reports of a stored comparison: what they hold, and in which form."""
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+from chunk_bytes import Chunk, Record, float32
+from wire import write
+
+from daemon import Daemon
+
+USAGE = 2
+NAN, INF = float("nan"), float("inf")
+
+MSIT_COLUMNS = (
+    "token_id,data_id,golden_data_path,golden_op_type,golden_dtype,golden_shape,"
+    "golden_max_value,golden_min_value,golden_mean_value,my_data_path,my_op_type,"
+    "my_dtype,my_shape,my_max_value,my_min_value,my_mean_value,cosine_similarity,"
+    "max_relative_error,mean_relative_error,max_absolute_error,"
+    "mean_absolute_error,kl_divergence,relative_euclidean_distance,"
+    "cmp_fail_reason"
+)
+MSPROBE_BASIC = (
+    "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,"
+    "NPU Requires_grad,Bench Requires_grad"
+)
+
+
+def compare(
+    daemon: Daemon,
+    pairs: dict[str, tuple[list[float], list[float]]],
+    *flags: str,
+) -> None:
+    """Compares golden and target values, op by op."""
+    for side, run in enumerate(("g", "t")):
+        records = [
+            Record(op, float32(*pair[side]), [len(pair[side])], sequence=i)
+            for i, (op, pair) in enumerate(pairs.items())
+            if pair[side]
+        ]
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    daemon.ctl("compare", "run", "g", "t", *flags, expect=None)
+
+
+def report(daemon: Daemon, *flags: str) -> list[dict[str, str]]:
+    text = daemon.ctl("compare", "report", "c-000001", *flags).stdout
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_msit_report_has_its_columns_and_numbers(daemon: Daemon) -> None:
+    pairs = {
+        "exact": ([1.0, 2.0], [1.0, 2.0]),
+        "masked": ([0.0, 2.0], [1.0, 2.5]),
+        "tenth": ([0.1, 0.1], [0.2, 0.1]),
+        "nan": ([NAN, 1.0], [1.0, 1.0]),
+        "count": ([1.0, 2.0, 3.0], [1.0, 2.0]),
+        "only golden": ([1.0], []),
+    }
+    compare(daemon, pairs, "--preset", "msit")
+    result = daemon.ctl("compare", "report", "c-000001", "--format", "msit")
+    lines = result.stdout.split("\n")
+    assert lines[0] == MSIT_COLUMNS
+    assert "1 unmatched rows, and 1 that differ" in result.stderr
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [r["data_id"] for r in rows] == ["0", "1", "2", "3"]
+    exact, masked, tenth, nan = rows
+    assert exact["cosine_similarity"] == "1.0"
+    assert exact["kl_divergence"] == "0.0"
+    assert exact["golden_dtype"] == "torch.float32"
+    assert exact["golden_shape"] == "[2]"
+    assert exact["golden_max_value"] == "2.0"
+    assert masked["max_absolute_error"] == "0.5"
+    assert masked["max_relative_error"] == "0.25"
+    assert masked["mean_relative_error"] == "0.125"
+    # Values of float32 as the double has them.
+    assert tenth["golden_min_value"] == "0.10000000149011612"
+    assert tenth["cosine_similarity"] == "0.9486832981"
+    assert nan["cosine_similarity"] == "" and nan["golden_max_value"] == ""
+    assert nan["cmp_fail_reason"] == "golden_data includes NAN or inf."
+
+
+def test_compatible_reports_need_their_metrics(daemon: Daemon) -> None:
+    compare(daemon, {"a": ([1.0, 2.0], [1.0, 3.0])})
+    for format_ in ("msit", "msprobe"):
+        result = daemon.ctl(
+            "compare", "report", "c-000001", "--format", format_, expect=USAGE
+        )
+        assert f"--metrics {format_}" in result.stderr
+    for mode in ("summary", "md5"):
+        flags = ("--format", "msprobe", "--mode", mode)
+        assert len(report(daemon, *flags)) == 1
+
+
+def test_msprobe_tensor_report(daemon: Daemon) -> None:
+    pairs = {
+        "ratio": ([1.0, 1.0], [1.0, 2.0]),
+        "euclid": ([4.0, 5.0, 6.0], [1.0, 2.0, 3.0]),
+        "zero": ([1.0, 2.0], [0.0, 0.0]),
+        "one": ([1.0], [2.0]),
+        "nan": ([1.0, NAN], [1.0, 2.0]),
+        "both nan": ([1.0, NAN, 3.0], [1.0, NAN, 4.0]),
+        "shape": ([1.0, 2.0], [1.0]),
+        "only target": ([], [1.0]),
+        "only golden": ([1.0], []),
+        "inf": ([1.0, 1.0], [1.0, INF]),
+    }
+    compare(daemon, pairs, "--preset", "msprobe")
+    result = daemon.ctl("compare", "report", "c-000001", "--format", "msprobe")
+    assert result.stdout.split("\n")[0] == (
+        MSPROBE_BASIC + ",Cosine,EucDist,MaxAbsErr,MaxRelativeErr,"
+        "One Thousandth Err Ratio,Five Thousandths Err Ratio,"
+        "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,"
+        "Bench l2norm,Requires_grad Consistent,Result,Err_message"
+    )
+    rows = {
+        r["NPU Name"].split(".")[0]: r
+        for r in csv.DictReader(io.StringIO(result.stdout))
+    }
+    assert "only golden" not in rows
+    ratio = rows["ratio"]
+    assert ratio["NPU Name"] == "ratio.0.forward.output.0"
+    assert ratio["MaxAbsErr"] == "1.0" and ratio["MaxRelativeErr"] == "1.0"
+    assert ratio["One Thousandth Err Ratio"] == "0.5"
+    assert float(rows["euclid"]["EucDist"]) == 5.196152422706632
+    assert rows["zero"]["Cosine"] == "Nan"
+    assert rows["one"]["Cosine"] == "unsupported"
+    assert rows["nan"]["Cosine"] == "N/A"
+    assert rows["both nan"]["MaxAbsErr"] == "1.0"
+    assert rows["shape"]["Cosine"] == "shape unmatched"
+    assert rows["shape"]["Result"] == "error"
+    assert rows["only target"]["Bench Name"] == "N/A"
+    assert rows["only target"]["Result"] == "warning"
+    assert rows["inf"]["NPU max"] == " inf" and rows["inf"]["Result"] == "error"
+
+
+def test_msprobe_summary_and_md5_reports(daemon: Daemon) -> None:
+    pairs = {
+        "double": ([5.0, 1.0], [10.0, 1.0]),
+        "zero": ([0.0, -1.0], [5.0, -1.0]),
+        "same": ([1.0, 2.0], [1.0, 2.0]),
+    }
+    compare(daemon, pairs)
+    double, zero, same = report(daemon, "--format", "msprobe", "--mode", "summary")
+    assert double["Max diff"] == "5.0" and double["MaxRelativeErr"] == "100.0%"
+    assert double["Min diff"] == "0" and double["MinRelativeErr"] == "0"
+    assert zero["Max diff"] == "5.0" and zero["MaxRelativeErr"] == "inf"
+    assert double["Result"] == "error" and same["Result"] == "pass"
+    double, _, same = report(daemon, "--format", "msprobe", "--mode", "md5")
+    assert list(same) == [
+        *MSPROBE_BASIC.split(","),
+        *("NPU MD5", "BENCH MD5"),
+        *("Requires_grad Consistent", "Result", "Err_message"),
+    ]
+    assert same["NPU MD5"] == same["BENCH MD5"] and same["Result"] == "pass"
+    assert double["NPU MD5"] != double["BENCH MD5"] and double["Result"] == "error"
+
+
+def test_csv_and_json_lines_have_every_row(daemon: Daemon, tmp_path: Path) -> None:
+    compare(daemon, {"a,b": ([1.0], [2.0]), "c": ([1.0], [1.0]), "d": ([1.0], [])})
+    rows = report(daemon)
+    assert [(r["op"], r["verdict"]) for r in rows] == [
+        ("a,b", "fail"),
+        ("c", "pass"),
+        ("d", "unmatched"),
+    ]
+    assert rows[0]["max_abs"] == "1" and rows[2]["max_abs"] == ""
+    out = tmp_path / "rows.jsonl"
+    daemon.ctl("compare", "report", "c-000001", "--out", str(out))
+    comparison, *lines = map(json.loads, out.read_text().splitlines())
+    assert comparison["name"] == "c-000001"
+    assert [line["op"] for line in lines] == ["a,b", "c", "d"]
+    only = report(daemon, "--verdict", "fail")
+    assert len(only) == 1
+    daemon.ctl("compare", "report", "c-000001", "--format", "pdf", expect=USAGE)
+    daemon.ctl("compare", "report", "c-000009", expect=64 + 5)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_html_report_needs_nothing_else(daemon: Daemon, tmp_path: Path) -> None:
+    odd = "</script><script>alert(1)</script>\u6ce8"
+    compare(daemon, {odd: ([1.0, 2.0], [1.0, 3.0]), "nan": ([NAN], [1.0])})
+    out = tmp_path / "report.html"
+    daemon.ctl("compare", "report", "c-000001", "--out", str(out))
+    page = out.read_text()
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)\s*=|https?://|@import|url\(", page)
+    # The data and the program, and no third one from a name.
+    assert page.count("<script") == 2 and page.count("</script>") == 2
+    text = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL
+    )
+    data = json.loads(text.group(1)) if text else json.loads("null")
+    assert data["texts"][data["rows"][0][3]] == odd
+    assert [row[9] for row in data["rows"]] == [1, 1]
+    nl2 = data["metrics"].index("nl2")
+    assert data["rows"][0][12 + nl2] == 1 / np.sqrt(5)
+    assert data["comparison"]["passes"] is False

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/matching_flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::vector<std::pair<std::string, std::string>> Pairs(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto mapping = ParseMapping(text);
+  EXPECT_TRUE(mapping.ok()) << mapping.status();
+  if (!mapping.ok()) return out;
+  for (const v1::Matching::OpPair& pair : mapping->ops()) {
+    out.emplace_back(pair.golden_op(), pair.target_op());
+  }
+  return out;
+}
+
+std::string ErrorOf(std::string_view text) {
+  return std::string(Message(ParseMapping(text).status()));
+}
+
+TEST(MatchingFlagsTest, MappingsAreJsonOrYaml) {
+  EXPECT_THAT(Pairs(R"({"b": "x", "a": "y"})"),
+              ElementsAre(Pair("a", "y"), Pair("b", "x")));
+  EXPECT_THAT(
+      Pairs("---\n# comment\naten::mm: ge.MatMul # more\n"
+            "\"a: b\": 'c # d'\n\n"),
+      ElementsAre(Pair("aten::mm", "ge.MatMul"), Pair("a: b", "c # d")));
+}
+
+TEST(MatchingFlagsTest, DuplicatesAreRefused) {
+  EXPECT_THAT(ErrorOf("a: b\nc: d\na: e\n"), HasSubstr("line 3: \"a\""));
+  EXPECT_FALSE(ParseMapping(R"({"a": "b", "a": "c"})").ok());
+}
+
+TEST(MatchingFlagsTest, WhatIsNoMappingIsRefused) {
+  for (const char* text : {"a", "a:", ": b", "'a: b", "{\"a\": 1}", "{",
+                           "\"a\" b: c", "a: 'b' c"}) {
+    EXPECT_FALSE(ParseMapping(text).ok()) << text;
+  }
+}
+
+TEST(MatchingFlagsTest, RewritesAndRanksAreCutInTwo) {
+  EXPECT_EQ(ParseRewrite("a=>b=>c")->regex(), "a");
+  EXPECT_EQ(ParseRewrite("a=>b=>c")->replacement(), "b=>c");
+  EXPECT_EQ(ParseRewrite("a=>")->replacement(), "");
+  EXPECT_FALSE(ParseRewrite("a->b").ok());
+  EXPECT_EQ(ParseRankPair("3=14")->target_rank(), 14);
+  for (const char* text : {"", "1", "1=", "=1", "1=2=3", "a=b"}) {
+    EXPECT_FALSE(ParseRankPair(text).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace msitd::ctl
