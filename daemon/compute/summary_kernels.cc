@@ -9,6 +9,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "daemon/compute/byte_summary-inl.h"
 #include "daemon/compute/fold-inl.h"
 #include "daemon/compute/loaders-inl.h"
 // clang-format on
@@ -179,6 +180,21 @@ HWY_NOINLINE void AddBlocks(DType component, const std::byte* bytes,
   Store(d, running, state);
 }
 
+void AddWholeBlocks(DType component, const std::byte* bytes, size_t blocks,
+                    SummaryState& state) {
+#if HWY_TARGET != HWY_SCALAR
+  if (component == DType::kInt8) {
+    return AddByteBlocks<true>(bytes, blocks, state);
+  }
+  if (component == DType::kUint8) {
+    return AddByteBlocks<false>(bytes, blocks, state);
+  }
+#endif
+  WithLoader(component, [&](auto loader) HWY_ATTR {
+    AddBlocks<decltype(loader)>(component, bytes, blocks, state);
+  });
+}
+
 void AddElements(DType component, const std::byte* bytes, size_t count,
                  SummaryState& state) {
   // Zeros are counted in lanes of 32 bits, which these many blocks cannot
@@ -189,9 +205,7 @@ void AddElements(DType component, const std::byte* bytes, size_t count,
   size_t blocks = count / kBlockElements;
   while (blocks > 0) {
     const size_t now = blocks < kBlocksPerCall ? blocks : kBlocksPerCall;
-    WithLoader(component, [&](auto loader) HWY_ATTR {
-      AddBlocks<decltype(loader)>(component, bytes, now, state);
-    });
+    AddWholeBlocks(component, bytes, now, state);
     bytes += now * kBlockElements * element_bytes;
     blocks -= now;
   }
