@@ -7,6 +7,7 @@ seconds per GB; for a time all three are in its unit, and there is no baseline.
 """
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import msitd
 import numpy as np
+import torch
 
 MIB = 1 << 20
 
@@ -166,6 +168,42 @@ def numpy_pair() -> float:
     return best_of(3, work)
 
 
+def torch_statistics(dtype: torch.dtype) -> float:
+    """Returns the GB/s of max, min, mean and norm in torch, on one thread."""
+    tensor = torch.randn(16 * MIB, generator=torch.manual_seed(0)).to(dtype)
+
+    def work() -> int:
+        _ = (tensor.max(), tensor.min(), tensor.mean(), torch.linalg.norm(tensor))
+        return tensor.numel() * tensor.element_size()
+
+    return best_of(5, work)
+
+
+def torch_msit() -> float:
+    """Returns the GB/s, of both sides, of msit's seven metrics in torch."""
+    generator = torch.manual_seed(0)
+    golden = torch.randn(4 * MIB, generator=generator)
+    mine = golden + 1e-3 * torch.randn(4 * MIB, generator=generator)
+    eps = torch.finfo(torch.float32).eps
+
+    def work() -> int:
+        g, m = golden.reshape(-1).float(), mine.reshape(-1).float()
+        _ = bool(torch.isfinite(g).all()), bool(torch.isfinite(m).all())
+        a, b = g.double(), m.double()
+        _ = torch.cosine_similarity(a, b, dim=0).item()
+        large = g.abs() > eps
+        relative = torch.where(large, (m / g - 1).abs(), torch.tensor(0.0))
+        absolute = torch.where(large, (m - g).abs(), torch.tensor(0.0))
+        _ = relative.max().item(), relative.mean().item()
+        _ = absolute.max().item(), absolute.mean().item()
+        p, q = torch.softmax(g, dim=-1), torch.softmax(m, dim=-1)
+        _ = torch.nn.functional.kl_div(q.log(), p, reduction="sum").item()
+        _ = (((m - g) ** 2).sum() / (g**2).sum()).sqrt().item()
+        return 2 * golden.numel() * golden.element_size()
+
+    return best_of(3, work)
+
+
 def record(folder: Path, binaries: Path, count: int) -> float:
     """Returns the GB/s at which 1 MiB tensors become durable in a daemon."""
     sockets = Path(tempfile.mkdtemp(prefix="msitd-bench-"))
@@ -229,6 +267,7 @@ def main() -> int:
     parser.add_argument("--tests", type=Path, required=True, help="folder of tests")
     args = parser.parse_args()
 
+    torch.set_num_threads(1)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=args.bin.parent))
     tests, binaries = args.tests.resolve(), args.bin.resolve()
 
@@ -253,18 +292,51 @@ def main() -> int:
 
         return run
 
+    read = functools.cache(lambda: kernel(tests, "BM_Read"))
+
+    def against_read(name: str, target: float) -> Callable[[], Result]:
+        return ratio(target, "plain read", lambda: kernel(tests, name), read)
+
     benchmarks: dict[str, Callable[[], Result]] = {
         "summary-and-hash-float32": ratio(
             1.0,
             "numpy min, max, mean and norm",
-            lambda: kernel(args.tests, "BM_Digest/float32"),
+            lambda: kernel(tests, "BM_Digest/float32"),
             numpy_statistics,
         ),
         "pair-metrics-float32": ratio(
             3.0,
             "numpy max and mean error, relative distance and cosine",
-            lambda: kernel(args.tests, "BM_Pair/float32_without_kl"),
+            lambda: kernel(tests, "BM_Pair/float32_without_kl"),
             numpy_pair,
+        ),
+        "reduce.bandwidth_ratio.fp32": against_read("BM_Summarize/float32", 0.9),
+        "reduce.bandwidth_ratio.bf16": against_read("BM_Summarize/bfloat16", 0.8),
+        "reduce.bandwidth_ratio.fp16": against_read("BM_Summarize/float16", 0.6),
+        "reduce.bandwidth_ratio.int8": against_read("BM_Summarize/int8", 0.8),
+        "reduce.bandwidth_ratio.fp8": against_read("BM_Summarize/float8_e4m3fn", 0.4),
+        "reduce.vs_torch.fp32": ratio(
+            2.5,
+            "torch max, min, mean and norm",
+            lambda: kernel(tests, "BM_Summarize/float32"),
+            lambda: torch_statistics(torch.float32),
+        ),
+        "reduce.vs_torch.bf16": ratio(
+            6.0,
+            "torch max, min, mean and norm",
+            lambda: kernel(tests, "BM_Summarize/bfloat16"),
+            lambda: torch_statistics(torch.bfloat16),
+        ),
+        "compare.bandwidth_ratio.fp32": against_read("BM_Pair/float32_without_kl", 0.9),
+        "compare.bandwidth_ratio.bf16": against_read(
+            "BM_Pair/bfloat16_without_kl", 0.9
+        ),
+        "compare.bandwidth_ratio_kl.fp32": against_read("BM_Pair/float32", 0.45),
+        "compare.vs_msit": ratio(
+            40.0,
+            "msit's seven metrics in torch",
+            lambda: kernel(tests, "BM_Pair/float32"),
+            torch_msit,
         ),
         "record-1-mib": ratio(
             1.0,

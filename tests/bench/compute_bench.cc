@@ -135,6 +135,7 @@ void BM_Pair(benchmark::State& state, DType dtype, bool softmax) {
 BENCHMARK_CAPTURE(BM_Pair, float32, DType::kFloat32, true);
 BENCHMARK_CAPTURE(BM_Pair, float32_without_kl, DType::kFloat32, false);
 BENCHMARK_CAPTURE(BM_Pair, bfloat16, DType::kBfloat16, true);
+BENCHMARK_CAPTURE(BM_Pair, bfloat16_without_kl, DType::kBfloat16, false);
 BENCHMARK_CAPTURE(BM_Pair, float16, DType::kFloat16, true);
 BENCHMARK_CAPTURE(BM_Pair, float64, DType::kFloat64, true);
 
