@@ -109,13 +109,9 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   std::unique_ptr<IndexDb> out(new IndexDb);
   rocksdb::DB* db = nullptr;
   rocksdb::Status status;
-  if (!options.beside_directory.empty()) {
+  if (options.read_only) {
     // Files that are open cannot be taken away.
     database.max_open_files = -1;
-    status = rocksdb::DB::OpenAsSecondary(database, options.directory,
-                                          options.beside_directory, descriptors,
-                                          &out->tables_, &db);
-  } else if (options.read_only) {
     status = rocksdb::DB::OpenForReadOnly(database, options.directory,
                                           descriptors, &out->tables_, &db);
   } else {

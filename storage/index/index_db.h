@@ -48,11 +48,8 @@ class IndexDb {
     std::string directory;
     uint64_t write_buffer_bytes = uint64_t{32} << 20;
     uint64_t cache_bytes = uint64_t{64} << 20;
-    bool read_only = false;  // Nothing is written, not even a log file.
-    // Not empty: the database is in use by another process and is read beside
-    // it, as it was when it was last flushed, with what has been logged since.
-    // This directory takes the files that RocksDB needs for that.
-    std::string beside_directory;
+    // Nothing is written, not even a log file; all tables are open on return.
+    bool read_only = false;
   };
 
   // Opens the database, or makes it unless it is read-only.

@@ -11,6 +11,7 @@
 
 #include "protos/status/status.h"
 #include "storage/chunk_store_impl.h"
+#include "storage/index/live_copy.h"
 
 namespace msitd::storage {
 
@@ -20,32 +21,53 @@ void StoreView::RemoveDirectory::operator()(const std::string* path) const {
   delete path;
 }
 
+absl::StatusOr<StoreView::ScratchDirectory> StoreView::MakeScratch() {
+  std::error_code error;
+  std::string path =
+      std::filesystem::temp_directory_path(error) / "msitd-inspect-XXXXXX";
+  if (error || ::mkdtemp(path.data()) == nullptr) {
+    return ErrnoStatus(error ? error.value() : errno,
+                       "make a directory for temporary files");
+  }
+  return ScratchDirectory(new std::string(path));
+}
+
+absl::StatusOr<std::unique_ptr<ChunkIndex>> StoreView::OpenLive(
+    const std::string& index_directory, ScratchDirectory& scratch) {
+  absl::StatusOr<std::unique_ptr<ChunkIndex>> index;
+  // A compaction may take a table away before it is open.
+  for (int attempt = 0; attempt < kLiveAttemptsMax; ++attempt) {
+    MSITD_ASSIGN_OR_RETURN(scratch, MakeScratch());
+    const absl::Status copied = CopyLiveDatabase(index_directory, *scratch);
+    if (absl::IsNotFound(copied)) return copied;
+    if (copied.ok()) {
+      index = ChunkIndex::Open({.directory = *scratch, .read_only = true});
+      if (index.ok()) break;
+    } else {
+      index = copied;
+    }
+  }
+  return index;
+}
+
 absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
                                           Env& env) {
-  IndexDb::Options options;
-  options.directory = IndexDirectory(directory);
-  options.read_only = true;
+  const std::string index_directory = IndexDirectory(directory);
   std::optional<DirectoryLock> lock;
   ScratchDirectory scratch;
+  absl::StatusOr<std::unique_ptr<ChunkIndex>> opened;
   absl::StatusOr<DirectoryLock> acquired =
       DirectoryLock::Acquire(directory, DirectoryLock::Mode::kShared);
   if (acquired.ok()) {
     lock = *std::move(acquired);
+    opened =
+        ChunkIndex::Open({.directory = index_directory, .read_only = true});
   } else if (absl::IsFailedPrecondition(acquired.status())) {
-    std::error_code error;
-    std::string path =
-        std::filesystem::temp_directory_path(error) / "msitd-inspect-XXXXXX";
-    if (error || ::mkdtemp(path.data()) == nullptr) {
-      return ErrnoStatus(error ? error.value() : errno,
-                         "make a directory for temporary files");
-    }
-    scratch.reset(new std::string(path));
-    options.beside_directory = path;
+    opened = OpenLive(index_directory, scratch);
   } else {
     return acquired.status();
   }
-  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
-                         ChunkIndex::Open(options));
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index, std::move(opened));
   if (index->store_id() == 0) {
     return MakeStatus(absl::StatusCode::kDataLoss, "{} holds no store",
                       directory);

@@ -27,6 +27,9 @@ namespace msitd::storage {
 // finds it too. Otherwise no daemon can open the store meanwhile.
 class StoreView {
  public:
+  // How often a live view is tried to be had.
+  static constexpr int kLiveAttemptsMax = 10;
+
   // Errors: NOT_FOUND or DATA_LOSS if there is no store.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
@@ -51,6 +54,11 @@ class StoreView {
     void operator()(const std::string* path) const;
   };
   using ScratchDirectory = std::unique_ptr<const std::string, RemoveDirectory>;
+
+  static absl::StatusOr<ScratchDirectory> MakeScratch();
+  // Opens a copy of the index that it makes in `scratch`.
+  static absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenLive(
+      const std::string& index_directory, ScratchDirectory& scratch);
 
   StoreView(std::string directory, Env& env, std::optional<DirectoryLock> lock,
             ScratchDirectory scratch, std::unique_ptr<ChunkIndex> index)

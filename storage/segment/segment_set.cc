@@ -43,6 +43,7 @@ absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     file.id = *id;
     file.path = directory + "/" + name;
     if (absl::Status status = Examine(env, file); !status.ok()) {
+      if (absl::IsNotFound(status)) continue;  // Removed since it was listed.
       return Annotate(status, "examine " + file.path);
     }
     files.push_back(std::move(file));

@@ -33,7 +33,7 @@ struct SegmentFile {
 };
 
 // Returns the segment files of `directory` in the order of their ids. Other
-// files are passed over.
+// files, and those that are removed meanwhile, are passed over.
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     Env& env, const std::string& directory);
 
