@@ -6,6 +6,7 @@ import grpc
 import pytest
 from chunk_bytes import FLOAT64, PART, Chunk, Record, float32
 from msitd.v1 import (
+    comparison_policy_pb2,
     comparison_service_pb2,
     filter_pb2,
     ingest_service_pb2,
@@ -180,9 +181,9 @@ def _compare(channel: grpc.Channel, **fields: object) -> object:
     )
 
 
-def _policy(predicate: str) -> comparison_service_pb2.Policy:
-    rule = comparison_service_pb2.Policy.Rule(op_pattern="*", predicate=predicate)
-    return comparison_service_pb2.Policy(rules=[rule])
+def _policy(predicate: str) -> comparison_policy_pb2.Policy:
+    rule = comparison_policy_pb2.Policy.Rule(op_pattern="*", predicate=predicate)
+    return comparison_policy_pb2.Policy(rules=[rule])
 
 
 BAD_REQUESTS: list[tuple[str, Call, str, str]] = [
