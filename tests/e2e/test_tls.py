@@ -15,7 +15,8 @@ import sys
 import msitd
 import numpy as np
 
-with msitd.Client(run="secret", endpoint=sys.argv[1], open_timeout=20) as client:
+endpoint, open_timeout = sys.argv[1], float(sys.argv[2])
+with msitd.Client(run="secret", endpoint=endpoint, open_timeout=open_timeout) as client:
     client.record(np.arange(8, dtype=np.float32), op="op")
     client.flush()
 """
@@ -35,9 +36,11 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {path.name: str(path) for path in folder.iterdir()}
 
 
-def record(daemon: Daemon, **variables: str) -> "subprocess.CompletedProcess[str]":
+def record(
+    daemon: Daemon, open_timeout: float = 20, **variables: str
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", RECORD, daemon.endpoint],
+        [sys.executable, "-c", RECORD, daemon.endpoint, str(open_timeout)],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -67,7 +70,7 @@ def test_rank_and_tool_speak_tls(
     assert ctl(daemon, "--ca-file", pem["ca.pem"]).stdout == "secret\n"
 
     for variables in ({}, {"MSITD_CA_FILE": pem["stranger.pem"]}):
-        result = record(daemon, **variables)
+        result = record(daemon, open_timeout=1, **variables)
         assert result.returncode != 0
         assert "MsitError" in result.stderr
     assert ctl(daemon).returncode == 64 + 14
@@ -87,7 +90,8 @@ def test_daemon_can_ask_for_certificates(
         "MSITD_CERT_FILE": pem["client.pem"],
         "MSITD_KEY_FILE": pem["client.key"],
     }
-    assert record(daemon, MSITD_CA_FILE=pem["ca.pem"]).returncode != 0
+    anonymous = record(daemon, open_timeout=1, MSITD_CA_FILE=pem["ca.pem"])
+    assert anonymous.returncode != 0
     result = record(daemon, **own)
     assert result.returncode == 0, result.stderr
     assert ctl(daemon, "--ca-file", pem["ca.pem"]).returncode == 64 + 14
