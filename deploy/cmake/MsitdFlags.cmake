@@ -47,3 +47,13 @@ if(MSITD_SANITIZE)
   add_compile_options(${sanitize_flags})
   add_link_options(-fsanitize=${MSITD_SANITIZE})
 endif()
+
+# For code that is not under test in a lane with sanitizers, but has to see the
+# same layout of objects as what is: compiles in about half the time.
+set(MSITD_CHEAP_SANITIZE "")
+if(MSITD_SANITIZE)
+  set(MSITD_CHEAP_SANITIZE -O0)
+  if(MSITD_SANITIZE MATCHES "undefined")
+    list(APPEND MSITD_CHEAP_SANITIZE -fno-sanitize=undefined)
+  endif()
+endif()
