@@ -220,7 +220,7 @@ absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
   const auto is_expired = [this, &part] {
     return index_->expiry().IsExpired(part.segment, part.run, part.offset);
   };
-  if (is_expired()) return TensorExpired(part);
+  if (!part.has_bytes || is_expired()) return TensorExpired(part);
   auto bytes = reader_.Read(part, buffer);
   // They may have gone while they were read.
   if (!bytes.ok() && is_expired()) return TensorExpired(part);

@@ -39,11 +39,12 @@ Retainer::Frame Retainer::Describe(const FoundFrame& found) {
   Frame frame;
   frame.offset = found.offset;
   frame.end = found.end();
-  const chunk::ChunkHeader& header = found.chunk.header();
-  frame.payload_span = AlignUp(header.payload_bytes, kChunkAlignment);
-  frame.receive_time_ns = header.receive_time_ns;
+  frame.payload_span = found.chunk.stored_payload_bytes();
+  frame.receive_time_ns = found.chunk.header().receive_time_ns;
   for (const chunk::RecordDescriptor& record : found.chunk.records()) {
-    frame.record_bytes += record.payload_bytes;
+    if (found.chunk.keeps_payload()) {
+      frame.record_bytes += record.payload_bytes;
+    }
     frame.token_end = std::max(frame.token_end, record.token + 1);
   }
   return frame;
@@ -260,7 +261,7 @@ absl::Status Retainer::Free(SegmentId segment, RunId run, Outcome& outcome) {
       MSITD_ASSIGN_OR_RETURN(const ScanStep step, scanner.Next());
       if (!step.frame.has_value()) break;
       const chunk::ChunkHeader& header = step.frame->chunk.header();
-      const uint64_t span = AlignUp(header.payload_bytes, kChunkAlignment);
+      const uint64_t span = step.frame->chunk.stored_payload_bytes();
       if (RunId{header.run_id} != run || span == 0) continue;
       freed = (*file)->PunchHole(step.frame->end() - span, span);
     }

@@ -91,6 +91,8 @@ struct PartLocation {
   uint64_t bytes = 0;
   ContentHash hash;
   RunId run{};  // Whose frame it is in.
+  // False if it never had bytes: its capture asked for a summary.
+  bool has_bytes = true;
 };
 
 struct TensorInfo {
@@ -101,7 +103,8 @@ struct TensorInfo {
   uint64_t sequence = 0;
   Summary summary;  // Of the whole tensor: its parts merged in order.
   ContentHash hash;
-  bool has_bytes = false;  // False once bytes of it were given up.
+  // False if bytes of it were given up, or not kept in the first place.
+  bool has_bytes = false;
   std::vector<PartLocation> parts;
 };
 

@@ -131,8 +131,13 @@ std::span<const int64_t> Chunk::Dims(const RecordDescriptor& record) const {
           record.dim_count};
 }
 
-uint64_t Chunk::frame_bytes() const {
-  return head_.size() + AlignUp(header().payload_bytes, kChunkAlignment);
+uint64_t Chunk::stored_payload_bytes() const {
+  return StoredPayloadBytes(header());
+}
+
+uint64_t StoredPayloadBytes(const ChunkHeader& header) {
+  if ((header.flags & kSummaryOnlyFlag) != 0) return 0;
+  return AlignUp(header.payload_bytes, kChunkAlignment);
 }
 
 void Chunk::StampChecksum() { header().head_checksum = HeadChecksum(head()); }

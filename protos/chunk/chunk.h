@@ -62,8 +62,16 @@ class Chunk {
     return payload_.subspan(record.payload_offset, record.payload_bytes);
   }
 
-  // Head and payload with their padding: what the frame takes on disk.
-  uint64_t frame_bytes() const;
+  // False for a chunk of which only the head is kept.
+  bool keeps_payload() const {
+    return (header().flags & kSummaryOnlyFlag) == 0;
+  }
+
+  // What the payload takes on disk, with its padding.
+  uint64_t stored_payload_bytes() const;
+
+  // The same of head and payload.
+  uint64_t frame_bytes() const { return head_.size() + stored_payload_bytes(); }
 
   // Writes the checksum of the head as it is now. The last stamp.
   void StampChecksum();
@@ -75,6 +83,9 @@ class Chunk {
   AlignedBuffer head_;
   std::span<const std::byte> payload_;
 };
+
+// Returns what a payload takes on disk, with its padding.
+uint64_t StoredPayloadBytes(const ChunkHeader& header);
 
 // Returns how many bytes the head of the frame takes with its padding, given
 // its first sizeof(ChunkHeader) bytes, so that a reader knows what to pass to

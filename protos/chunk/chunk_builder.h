@@ -55,6 +55,9 @@ class ChunkBuilder {
   void Start(std::string_view run, int32_t rank, uint64_t stream_id,
              uint64_t chunk_sequence);
 
+  // Asks the daemon to keep summaries and hashes of the records only.
+  void KeepSummariesOnly() { header_.flags |= kSummaryOnlyFlag; }
+
   // Adds a record and returns where its `part_bytes` bytes are to be written,
   // or an empty span with a null pointer if the chunk cannot hold it. A chunk
   // without records can hold every record inside the limits of limits.h.

@@ -211,7 +211,7 @@ absl::Status CheckHeader(const ChunkHeader& header) {
     return Malformed("a head of {} bytes is not in {}..{}", header.head_bytes,
                      table_bytes, kChunkHeadBytesMax);
   }
-  if (header.flags != 0 || header.reserved_1 != 0) {
+  if ((header.flags & ~kSummaryOnlyFlag) != 0 || header.reserved_1 != 0) {
     return Malformed("chunk flags {:#x} {:#x} are unknown", header.flags,
                      header.reserved_1);
   }

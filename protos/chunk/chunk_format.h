@@ -31,6 +31,12 @@ struct TextRef {
   uint32_t length = 0;
 };
 
+// Bits of ChunkHeader::flags. Others are refused.
+//
+// Summaries and hashes are kept, and the payload is not: the frame of the chunk
+// is its head alone, while its descriptors go on saying what the payload was.
+inline constexpr uint32_t kSummaryOnlyFlag = 1;
+
 struct ChunkHeader {
   uint32_t magic = kMagic;
   uint16_t version = kVersion;

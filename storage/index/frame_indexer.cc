@@ -74,7 +74,7 @@ void FillValue(const Pending& pending, IndexValue& out) {
   const chunk::RecordDescriptor& record = *pending.record;
   const auto dims = chunk.Dims(record);
   out.dtype = static_cast<DType>(record.dtype);
-  out.has_bytes = true;
+  out.has_bytes = chunk.keeps_payload();
   out.dims.assign(dims.begin(), dims.end());
   out.tensor_bytes = record.tensor_bytes;
   out.sequence = record.sequence;
@@ -239,7 +239,7 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
 void Batch::Put(const Pending& pending, bool is_new_tensor) {
   EncodeIndexValue(value_, encoded_);
   db_.Put(changes_, Table::kTensor, View(pending.key), encoded_);
-  const uint64_t bytes = pending.record->payload_bytes;
+  const uint64_t bytes = value_.has_bytes ? pending.record->payload_bytes : 0;
   const auto run = static_cast<uint64_t>(pending.frame->run);
   RunCounters& added = added_[run];
   added.tensor_count += is_new_tensor ? 1 : 0;

@@ -19,8 +19,8 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
   out.has_bytes &=
       value.has_bytes && !expiry_.IsExpired(segment, run, value.offset);
   out.parts.push_back({segment, value.offset,
-                       PartBytes(value.tensor_bytes, key.part), value.hash,
-                       run});
+                       PartBytes(value.tensor_bytes, key.part), value.hash, run,
+                       value.has_bytes});
 }
 
 absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,

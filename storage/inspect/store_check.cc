@@ -36,6 +36,9 @@ class StoreCheck {
                           const FoundFrame& frame);
   absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
                            const chunk::RecordDescriptor& record);
+  // True if what is kept of the record's bytes, in payload_, is as it was.
+  bool IsSound(const chunk::Chunk& chunk,
+               const chunk::RecordDescriptor& record);
   // True if the producer of the frame has been told that it is durable, as
   // far as can be told.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
@@ -106,6 +109,14 @@ absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
   return chunk.header().chunk_sequence < count;
 }
 
+bool StoreCheck::IsSound(const chunk::Chunk& chunk,
+                         const chunk::RecordDescriptor& record) {
+  if (!chunk.keeps_payload()) return true;
+  const auto bytes = std::span<const std::byte>(payload_.span())
+                         .subspan(record.payload_offset, record.payload_bytes);
+  return chunk::HashBytes(bytes) == record.hash;
+}
+
 absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
                                      const FoundFrame& frame,
                                      const chunk::RecordDescriptor& record) {
@@ -113,11 +124,9 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const uint64_t number = ToNumber(segment.id);
   const uint64_t offset =
       frame.offset + chunk.head().size() + record.payload_offset;
-  const auto bytes = std::span<const std::byte>(payload_.span())
-                         .subspan(record.payload_offset, record.payload_bytes);
-  const bool is_sound = chunk::HashBytes(bytes) == record.hash;
+  const bool is_sound = IsSound(chunk, record);
   ++counts_.record_count;
-  counts_.payload_bytes += record.payload_bytes;
+  if (chunk.keeps_payload()) counts_.payload_bytes += record.payload_bytes;
   if (is_sound) sound_.push_back(Fingerprint(number, offset, record.hash));
 
   const bool is_indexed =
@@ -161,8 +170,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
 absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
                                     const FoundFrame& frame) {
   ++counts_.frame_count;
-  const uint64_t bytes =
-      AlignUp(frame.chunk.header().payload_bytes, kChunkAlignment);
+  const uint64_t bytes = frame.chunk.stored_payload_bytes();
   if (payload_.size() < bytes) payload_ = AlignedBuffer(bytes);
   MSITD_ASSIGN_OR_RETURN(const uint64_t read,
                          file.Read(frame.offset + frame.chunk.head().size(),

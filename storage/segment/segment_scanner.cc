@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<uint64_t>> SegmentScanner::ClaimedEnd(
   if (!head_span.ok()) return std::nullopt;
   chunk::ChunkHeader header;
   std::memcpy(&header, page.data(), sizeof(header));
-  return offset + *head_span + AlignUp(header.payload_bytes, kChunkAlignment);
+  return offset + *head_span + chunk::StoredPayloadBytes(header);
 }
 
 absl::StatusOr<std::optional<FoundFrame>> SegmentScanner::FindBehind(
@@ -137,7 +137,8 @@ absl::StatusOr<ScanStep> SegmentScanner::Next() {
 absl::Status VerifyPayload(File& file, const FoundFrame& frame,
                            AlignedBuffer& buffer) {
   const chunk::Chunk& chunk = frame.chunk;
-  const uint64_t bytes = AlignUp(chunk.header().payload_bytes, kChunkAlignment);
+  if (!chunk.keeps_payload()) return absl::OkStatus();
+  const uint64_t bytes = chunk.stored_payload_bytes();
   if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
   MSITD_ASSIGN_OR_RETURN(const uint64_t read,
                          file.Read(frame.offset + chunk.head().size(),

@@ -66,8 +66,8 @@ absl::Status SegmentWriter::Append(chunk::Chunk& chunk,
 
   const uint64_t end = written_bytes_ + chunk.frame_bytes();
   MakeRoom(end);
-  const std::array<std::span<const std::byte>, 2> pieces = {chunk.head(),
-                                                            chunk.payload()};
+  const std::array<std::span<const std::byte>, 2> pieces = {
+      chunk.head(), chunk.payload().first(chunk.stored_payload_bytes())};
   MSITD_RETURN_IF_ERROR(
       Latch(file_->Write(written_bytes_, pieces), "append to"));
   written_bytes_ = end;

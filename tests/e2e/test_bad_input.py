@@ -37,7 +37,7 @@ BAD_CHUNKS: list[tuple[str, bytes, str]] = [
     ("short", b"\0" * 100, "CHUNK_MALFORMED"),
     ("magic", chunk(magic=0), "CHUNK_MALFORMED"),
     ("version", chunk(version=9), "CHUNK_VERSION_UNSUPPORTED"),
-    ("flags", chunk(flags=1), "CHUNK_MALFORMED"),
+    ("flags", chunk(flags=2), "CHUNK_MALFORMED"),
     ("no records", chunk(record_count=0), "CHUNK_MALFORMED"),
     ("a million records", chunk(record_count=1_000_000), "CHUNK_MALFORMED"),
     ("payload cut", chunk(cut_bytes=4096), "CHUNK_MALFORMED"),

@@ -53,7 +53,7 @@ std::vector<Row> HeaderRows() {
       {"HeaderReserved", "CHUNK_MALFORMED",
        [](Spoiled& s) { s.header.reserved_1 = 1; }},
       {"HeaderFlags", "CHUNK_MALFORMED",
-       [](Spoiled& s) { s.header.flags = 1; }},
+       [](Spoiled& s) { s.header.flags = 2; }},
       {"HeadTooShortForItsTable", "CHUNK_MALFORMED",
        [](Spoiled& s) { s.header.head_bytes = 128 + 3 * 224 - 1; }},
       {"HeadTooLong", "CHUNK_MALFORMED",
