@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "protos/status/status.h"
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 #include "storage/index/index_key.h"
 #include "storage/index/log_position.h"
 

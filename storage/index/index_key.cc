@@ -2,7 +2,7 @@
 #include "storage/index/index_key.h"
 
 #include "protos/base/limits.h"
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "protos/status/status.h"
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/index_value.h"
 
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "protos/status/status.h"
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
 namespace {

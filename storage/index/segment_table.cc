@@ -10,7 +10,7 @@
 #include <string>
 
 #include "protos/status/status.h"
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <tuple>
 
-#include "storage/index/byte_codec.h"
+#include "protos/base/byte_codec.h"
 #include "storage/index/index_key.h"
 #include "storage/index/index_value.h"
 

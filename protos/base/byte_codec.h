@@ -10,7 +10,7 @@
 // Numbers and text inside index keys and values. Values are little-endian and
 // use varints (7 bits a byte, low first); keys are big-endian, so that their
 // bytes sort as the numbers do.
-namespace msitd::storage {
+namespace msitd {
 
 // Writes the low `bytes` bytes of `value` to `out`, high first, and returns
 // where the next field begins.
@@ -135,4 +135,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace msitd::storage
+}  // namespace msitd

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/capture/capture_policy.h"
+
+#include <algorithm>
+
+#include "protos/base/byte_codec.h"
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+
+namespace msitd::capture {
+namespace {
+
+constexpr uint8_t kVersion = 1;
+
+template <typename Items, typename Item>
+bool HasOrIsEmpty(const Items& items, const Item& item) {
+  return items.empty() ||
+         std::find(items.begin(), items.end(), item) != items.end();
+}
+
+bool Agrees(const Rule& rule, std::string_view device, int64_t token,
+            std::string_view op, Io io) {
+  // The cheapest first: most tensors of a narrow policy end at the token.
+  const bool has_token =
+      rule.tokens.empty() ||
+      std::any_of(rule.tokens.begin(), rule.tokens.end(),
+                  [token](const TokenRange& range) {
+                    return range.first <= token && token <= range.last;
+                  });
+  return has_token && HasOrIsEmpty(rule.ios, io) &&
+         HasOrIsEmpty(rule.devices, device) &&
+         (rule.op_patterns.empty() ||
+          std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
+                      [op](const std::string& pattern) {
+                        return GlobMatch(pattern, op);
+                      }));
+}
+
+Level LevelIn(const Policy& policy, std::string_view device, int64_t token,
+              std::string_view op, Io io) {
+  for (const Rule& rule : policy.rules) {
+    if (Agrees(rule, device, token, op, io)) return rule.level;
+  }
+  return Level::kOff;
+}
+
+void Put(ByteWriter& out, const Rule& rule) {
+  out.PutByte(static_cast<uint8_t>(rule.level));
+  out.PutVarint(rule.ranks.size());
+  for (const int32_t rank : rule.ranks) {
+    out.PutVarint(static_cast<uint64_t>(rank));
+  }
+  out.PutVarint(rule.devices.size());
+  for (const std::string& device : rule.devices) out.PutText(device);
+  out.PutVarint(rule.tokens.size());
+  for (const TokenRange& range : rule.tokens) {
+    out.PutVarint(static_cast<uint64_t>(range.first));
+    out.PutVarint(static_cast<uint64_t>(range.last));
+  }
+  out.PutVarint(rule.op_patterns.size());
+  for (const std::string& pattern : rule.op_patterns) out.PutText(pattern);
+  out.PutVarint(rule.ios.size());
+  for (const Io io : rule.ios) out.PutByte(static_cast<uint8_t>(io));
+}
+
+bool GetToken(ByteReader& in, int64_t& token) {
+  const uint64_t value = in.GetVarint();
+  token = static_cast<int64_t>(value);
+  return in.ok() && value <= static_cast<uint64_t>(kTokenMax);
+}
+
+// Reads a list of at most `size_max` items, each with `get`.
+template <typename Items, typename Get>
+bool GetList(ByteReader& in, size_t size_max, Items& items, const Get& get) {
+  const uint64_t size = in.GetVarint();
+  if (!in.ok() || size > size_max) return false;
+  items.resize(size);
+  return std::all_of(items.begin(), items.end(), get);
+}
+
+bool GetText(ByteReader& in, uint32_t bytes_max, std::string& text) {
+  text = std::string(in.GetText());
+  return in.ok() && text.size() <= bytes_max;
+}
+
+bool Get(ByteReader& in, Rule& rule) {
+  const uint8_t level = in.GetByte();
+  rule.level = static_cast<Level>(level);
+  return level < kLevelCount &&
+         GetList(in, kRanksMax, rule.ranks,
+                 [&in](int32_t& rank) {
+                   const uint64_t value = in.GetVarint();
+                   rank = static_cast<int32_t>(value);
+                   return in.ok() && value <= uint64_t{kRankMax};
+                 }) &&
+         GetList(in, kDevicesMax, rule.devices,
+                 [&in](std::string& device) {
+                   return GetText(in, kDeviceBytesMax, device);
+                 }) &&
+         GetList(in, kTokenRangesMax, rule.tokens,
+                 [&in](TokenRange& range) {
+                   return GetToken(in, range.first) && GetToken(in, range.last);
+                 }) &&
+         GetList(in, kOpPatternsMax, rule.op_patterns,
+                 [&in](std::string& pattern) {
+                   return GetText(in, kOpBytesMax, pattern);
+                 }) &&
+         GetList(in, kIoCount, rule.ios, [&in](Io& io) {
+           io = static_cast<Io>(in.GetByte());
+           return in.ok() && IsValid(io);
+         });
+}
+
+}  // namespace
+
+std::string Encode(const Policy& policy) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.PutByte(kVersion);
+  out.PutVarint(policy.revision);
+  out.PutVarint(static_cast<uint64_t>(policy.first_token));
+  out.PutVarint(policy.rules.size());
+  for (const Rule& rule : policy.rules) Put(out, rule);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, Policy& out) {
+  if (bytes.size() > kPolicyBytesMax) return false;
+  ByteReader in(bytes);
+  if (in.GetByte() != kVersion) return false;
+  Policy policy;
+  policy.revision = in.GetVarint();
+  if (!GetToken(in, policy.first_token) ||
+      !GetList(in, kRulesMax, policy.rules,
+               [&in](Rule& rule) { return Get(in, rule); }) ||
+      !in.done()) {
+    return false;
+  }
+  out = std::move(policy);
+  return true;
+}
+
+Schedule::Schedule(const Policy& policy, int32_t rank, const Schedule* before) {
+  if (before != nullptr) {
+    for (const auto& older : before->policies_) {
+      if (older->first_token < policy.first_token) policies_.push_back(older);
+    }
+  }
+  auto own = std::make_shared<Policy>(policy);
+  std::erase_if(own->rules, [rank](const Rule& rule) {
+    return !HasOrIsEmpty(rule.ranks, rank);
+  });
+  policies_.push_back(std::move(own));
+  if (policies_.size() > kPoliciesMax) {
+    auto oldest = std::make_shared<Policy>(*policies_[1]);
+    oldest->first_token = policies_[0]->first_token;
+    policies_.erase(policies_.begin());
+    policies_.front() = std::move(oldest);
+  }
+}
+
+Level Schedule::LevelOf(std::string_view device, int64_t token,
+                        std::string_view op, Io io) const {
+  for (auto it = policies_.rbegin(); it != policies_.rend(); ++it) {
+    if ((*it)->first_token <= token) {
+      return LevelIn(**it, device, token, op, io);
+    }
+  }
+  return Level::kFull;
+}
+
+}  // namespace msitd::capture

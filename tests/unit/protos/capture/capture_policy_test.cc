@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/capture/capture_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+
+namespace msitd::capture {
+namespace {
+
+Rule Full(std::vector<std::string> patterns) {
+  Rule rule;
+  rule.level = Level::kFull;
+  rule.op_patterns = std::move(patterns);
+  return rule;
+}
+
+Policy OneRule(uint64_t revision, int64_t first_token, Rule rule) {
+  return {revision, first_token, {std::move(rule)}};
+}
+
+Level LevelOf(const Schedule& schedule, int64_t token, std::string_view op,
+              Io io = Io::kOutput, std::string_view device = "cpu:0") {
+  return schedule.LevelOf(device, token, op, io);
+}
+
+TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
+  Rule summary = Full({"layers.*"});
+  summary.level = Level::kSummary;
+  const Schedule schedule({1, 0, {Full({"layers.3.*"}), summary}}, 0, nullptr);
+  EXPECT_EQ(LevelOf(schedule, 0, "layers.3.attn"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 0, "layers.4.attn"), Level::kSummary);
+  EXPECT_EQ(LevelOf(schedule, 0, "lm_head"), Level::kOff);
+}
+
+TEST(CapturePolicyTest, EveryListThatIsNotEmptyMustAgree) {
+  Rule rule = Full({"a", "b*"});
+  rule.devices = {"npu:1", "npu:2"};
+  rule.tokens = {{0, 3}, {10, 10}};
+  rule.ios = {Io::kInput};
+  const Schedule schedule(OneRule(1, 0, rule), 0, nullptr);
+  EXPECT_EQ(LevelOf(schedule, 10, "bc", Io::kInput, "npu:2"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 4, "bc", Io::kInput, "npu:2"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 10, "c", Io::kInput, "npu:2"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 10, "bc", Io::kOutput, "npu:2"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 10, "bc", Io::kInput, "npu:3"), Level::kOff);
+}
+
+TEST(CapturePolicyTest, RulesOfOtherRanksDoNotCount) {
+  Rule rule = Full({});
+  rule.ranks = {1, 3};
+  const Policy policy = OneRule(1, 0, rule);
+  EXPECT_EQ(LevelOf(Schedule(policy, 3, nullptr), 0, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(Schedule(policy, 2, nullptr), 0, "a"), Level::kOff);
+}
+
+TEST(CapturePolicyTest, NoRuleIsOff) {
+  EXPECT_EQ(LevelOf(Schedule({1, 0, {}}, 0, nullptr), 0, "a"), Level::kOff);
+}
+
+TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
+  const Schedule first(OneRule(1, 5, Full({"a"})), 0, nullptr);
+  EXPECT_EQ(LevelOf(first, 4, "b"), Level::kFull);
+  EXPECT_EQ(LevelOf(first, 5, "b"), Level::kOff);
+  const Schedule second(OneRule(2, 9, Full({"b"})), 0, &first);
+  EXPECT_EQ(second.revision(), 2u);
+  EXPECT_EQ(LevelOf(second, 4, "b"), Level::kFull);
+  EXPECT_EQ(LevelOf(second, 8, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(second, 8, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(second, 9, "a"), Level::kOff);
+  EXPECT_EQ(LevelOf(second, 9, "b"), Level::kFull);
+}
+
+TEST(CaptureScheduleTest, PolicyReplacesWhatHasNotBegun) {
+  const Schedule first(OneRule(1, 0, Full({"a"})), 0, nullptr);
+  const Schedule second(OneRule(2, 100, Full({"b"})), 0, &first);
+  const Schedule third(OneRule(3, 50, Full({"c"})), 0, &second);
+  EXPECT_EQ(LevelOf(third, 49, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(third, 49, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(third, 100, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(third, 100, "c"), Level::kFull);
+}
+
+TEST(CaptureScheduleTest, ForgetsTheOldestOfMany) {
+  auto schedule =
+      std::make_unique<Schedule>(OneRule(1, 0, Full({"op1"})), 0, nullptr);
+  for (int i = 2; i <= 40; ++i) {
+    schedule = std::make_unique<Schedule>(
+        OneRule(i, i, Full({"op" + std::to_string(i)})), 0, schedule.get());
+  }
+  EXPECT_EQ(LevelOf(*schedule, 40, "op40"), Level::kFull);
+  EXPECT_EQ(LevelOf(*schedule, 39, "op39"), Level::kFull);
+  // 25 is the oldest that is kept, and stands for those before.
+  EXPECT_EQ(LevelOf(*schedule, 3, "op25"), Level::kFull);
+  EXPECT_EQ(LevelOf(*schedule, 3, "op3"), Level::kOff);
+}
+
+class CaptureCodecTest : public ::testing::Test {
+ protected:
+  uint64_t Draw(uint64_t bound) { return random_() % bound; }
+
+  Rule DrawRule() {
+    Rule rule;
+    rule.level = static_cast<Level>(Draw(kLevelCount));
+    for (uint64_t i = Draw(4); i > 0; --i) {
+      rule.ranks.push_back(static_cast<int32_t>(Draw(kRankMax + 1)));
+      rule.devices.push_back("npu:" + std::to_string(Draw(9)));
+      rule.tokens.push_back({static_cast<int64_t>(Draw(kTokenMax)), kTokenMax});
+      rule.op_patterns.push_back(std::string(Draw(200), 'x') + "*");
+      rule.ios.push_back(static_cast<Io>(1 + Draw(7)));
+    }
+    return rule;
+  }
+
+  Policy DrawPolicy() {
+    Policy policy;
+    policy.revision = random_();
+    policy.first_token = static_cast<int64_t>(Draw(kTokenMax));
+    for (uint64_t i = Draw(6); i > 0; --i) policy.rules.push_back(DrawRule());
+    return policy;
+  }
+
+  std::mt19937_64 random_{7};
+};
+
+TEST_F(CaptureCodecTest, RoundTrips) {
+  for (int i = 0; i < 500; ++i) {
+    const Policy policy = DrawPolicy();
+    Policy decoded;
+    ASSERT_TRUE(Decode(Encode(policy), decoded));
+    ASSERT_TRUE(decoded == policy);
+  }
+}
+
+TEST_F(CaptureCodecTest, CutOrLongerBytesAreRefused) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string bytes = Encode(DrawPolicy());
+    Policy decoded;
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      ASSERT_FALSE(Decode(std::string_view(bytes).substr(0, size), decoded));
+    }
+    ASSERT_FALSE(Decode(bytes + '\0', decoded));
+  }
+}
+
+TEST_F(CaptureCodecTest, SpoiledBytesAreRefusedOrInsideTheBounds) {
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = Encode(DrawPolicy());
+    for (uint64_t flips = 1 + Draw(4); flips > 0; --flips) {
+      bytes[Draw(bytes.size())] = static_cast<char>(Draw(256));
+    }
+    Policy decoded;
+    if (!Decode(bytes, decoded)) continue;
+    ASSERT_LE(decoded.rules.size(), kRulesMax);
+    ASSERT_LE(decoded.first_token, kTokenMax);
+    for (const Rule& rule : decoded.rules) {
+      ASSERT_LE(rule.op_patterns.size(), kOpPatternsMax);
+      for (const int32_t rank : rule.ranks) ASSERT_LE(rank, kRankMax);
+    }
+  }
+}
+
+TEST_F(CaptureCodecTest, OneOverABoundIsRefused) {
+  Policy decoded;
+  Policy policy = OneRule(1, 0, Rule());
+  policy.rules[0].ranks.assign(kRanksMax, 0);
+  EXPECT_TRUE(Decode(Encode(policy), decoded));
+  policy.rules[0].ranks.push_back(0);
+  EXPECT_FALSE(Decode(Encode(policy), decoded));
+  policy.rules.assign(kRulesMax, Rule());
+  EXPECT_TRUE(Decode(Encode(policy), decoded));
+  policy.rules.emplace_back();
+  EXPECT_FALSE(Decode(Encode(policy), decoded));
+  policy.rules.assign(1, Full({std::string(kOpBytesMax + 1, 'x')}));
+  EXPECT_FALSE(Decode(Encode(policy), decoded));
+}
+
+}  // namespace
+}  // namespace msitd::capture
