@@ -186,6 +186,11 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::SetRetention(
   return index_->SetRetention(name, retention);
 }
 
+absl::StatusOr<RunInfo> ChunkStoreImpl::SetCapturePolicy(
+    std::string_view name, std::string_view policy) {
+  return index_->SetCapturePolicy(name, policy);
+}
+
 absl::Status ChunkStoreImpl::AddDropped(std::string_view run, uint64_t count) {
   return index_->AddDropped(run, count);
 }

@@ -91,6 +91,10 @@ class ChunkStore {
   virtual absl::StatusOr<RunInfo> SetRetention(
       std::string_view name, const RunRetention& retention) = 0;
 
+  // Keeps what the clients of the run are to record. Durable on return.
+  virtual absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
+                                                   std::string_view policy) = 0;
+
   // Gives up bytes of tensors that `policy`, or what their run asks for, does
   // not keep: one bounded step, to be called again until `is_done`. Within a
   // run they go in the order in which they came, frame by frame: one that is

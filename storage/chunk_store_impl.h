@@ -50,6 +50,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
                                                 size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
+  absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
+                                           std::string_view policy) override;
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention) override;

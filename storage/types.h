@@ -81,6 +81,7 @@ struct RunInfo {
   int64_t create_time_ns = 0;  // Since the Unix epoch.
   int64_t seal_time_ns = 0;    // 0 while active.
   RunRetention retention;
+  std::string capture_policy;  // Opaque; empty if there is none.
   RunCounters counters;
 };
 

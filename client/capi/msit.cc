@@ -179,6 +179,21 @@ msit_code msit_record(msit_client* client, const msit_tensor* tensor) noexcept {
   });
 }
 
+int32_t msit_selects(const msit_client* client, int64_t token, const char* op,
+                     int32_t io) noexcept {
+  int32_t selects = 1;
+  if (client == nullptr || op == nullptr) return selects;
+  Guarded([&] {
+    const bool is_io = io > 0 && io < msitd::kIoCount;
+    selects =
+        !is_io || client->client->Selects(token, op, static_cast<msitd::Io>(io))
+            ? 1
+            : 0;
+    return Status();
+  });
+  return selects;
+}
+
 int64_t msit_token(const msit_client* client) noexcept {
   return client == nullptr ? 0 : client->client->token();
 }
@@ -228,6 +243,7 @@ msit_code msit_get_counters(const msit_client* client,
     out.invalid_count = now.invalid_count;
     out.refused_chunk_count = now.refused_chunk_count;
     out.reconnect_count = now.reconnect_count;
+    out.filtered_count = now.filtered_count;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });

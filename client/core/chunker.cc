@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/chunker.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "client/core/strided_copy.h"
@@ -8,25 +9,33 @@
 
 namespace msitd::client {
 
-std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part) {
+std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
+                                               capture::Level level) {
+  const bool is_full = level == capture::Level::kFull;
+  Slot*& open = is_full ? full_ : summary_;
   // Sequences may not decrease within a chunk, but threads that record large
   // tensors overtake each other between parts.
-  if (open_ != nullptr && part.sequence < open_->last_sequence) Seal();
-  if (open_ != nullptr) {
-    const std::span<std::byte> payload = AddTo(*open_, part);
-    if (payload.data() != nullptr) return Place{open_, payload};
-    Seal();
+  if (open != nullptr && part.sequence < open->last_sequence) Seal(open);
+  if (open != nullptr) {
+    const std::span<std::byte> payload = AddTo(*open, part);
+    if (payload.data() != nullptr) return Place{open, payload};
+    Seal(open);
   }
   Slot* slot = pool_.Acquire();
-  if (slot == nullptr) return std::nullopt;
+  if (slot == nullptr) {
+    // The chunk of the other level must not keep the last slot for itself.
+    Seal();
+    return std::nullopt;
+  }
   slot->builder.Start(run_, rank_, stream_id_, 0);
+  if (!is_full) slot->builder.KeepSummariesOnly();
   slot->start_time = std::chrono::steady_clock::now();
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
   const std::span<std::byte> payload = AddTo(*slot, part);
   MSITD_CHECK(payload.data() != nullptr);
-  open_ = slot;
+  open = slot;
   return Place{slot, payload};
 }
 
@@ -49,16 +58,23 @@ std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part) {
   return payload;
 }
 
+void Chunker::Seal(Slot*& open) {
+  if (open == nullptr) return;
+  queue_.Push(open);
+  open = nullptr;
+}
+
 void Chunker::Seal() {
-  if (open_ == nullptr) return;
-  queue_.Push(open_);
-  open_ = nullptr;
+  Seal(full_);
+  Seal(summary_);
 }
 
 std::optional<std::chrono::steady_clock::time_point> Chunker::open_since()
     const {
-  if (open_ == nullptr) return std::nullopt;
-  return open_->start_time;
+  if (full_ == nullptr && summary_ == nullptr) return std::nullopt;
+  if (full_ == nullptr) return summary_->start_time;
+  if (summary_ == nullptr) return full_->start_time;
+  return std::min(full_->start_time, summary_->start_time);
 }
 
 void CopyPart(const TensorView& tensor, uint64_t part_offset,

@@ -11,13 +11,15 @@
 #include "client/core/delivery_queue.h"
 #include "client/core/slot_pool.h"
 #include "client/core/tensor_view.h"
+#include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk_builder.h"
 
 namespace msitd::client {
 
-// Gathers records in chunks. It holds at most one open chunk; a chunk is
-// sealed into the delivery queue when the next record does not fit, or by
-// Seal. Thread-compatible; the payload is written without its lock.
+// Gathers records in chunks. It holds at most one open chunk for each level,
+// since a chunk is kept with its bytes or without; a chunk is sealed into the
+// delivery queue when the next record does not fit, or by Seal.
+// Thread-compatible; the payload is written without its lock.
 class Chunker {
  public:
   // `pool` and `queue` outlive the chunker.
@@ -37,27 +39,33 @@ class Chunker {
     std::span<std::byte> payload;
   };
 
-  // Finds room for a part; nothing if no slot is free.
-  std::optional<Place> Reserve(const chunk::RecordSpec& part);
+  // Finds room for a part at a level that is not off; nothing if no slot is
+  // free.
+  std::optional<Place> Reserve(const chunk::RecordSpec& part,
+                               capture::Level level);
   bool Written(const Place& place) {
-    return --place.slot->writer_count == 0 && place.slot != open_;
+    return --place.slot->writer_count == 0 && place.slot != full_ &&
+           place.slot != summary_;
   }
 
-  // Seals the open chunk, if there is one.
+  // Seals the open chunks.
   void Seal();
 
-  // When the open chunk got its first record; nothing if there is none.
+  // When the older open chunk got its first record; nothing if there is none.
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
   std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part);
+  void Seal(Slot*& open);
 
   std::string run_;
   int32_t rank_;
   uint64_t stream_id_;
   SlotPool& pool_;
   DeliveryQueue& queue_;
-  Slot* open_ = nullptr;
+  // Open chunks.
+  Slot* full_ = nullptr;
+  Slot* summary_ = nullptr;
 };
 
 // Copies the bytes [part_offset, part_offset + out.size()) of `tensor`, as it

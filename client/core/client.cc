@@ -165,6 +165,27 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
   return call_counter_.Next(token, name);
 }
 
+bool Client::Selects(int64_t token, std::string_view op, Io io) {
+  if (fork_guard_.in_child()) return false;
+  if (!has_schedule_.load(std::memory_order_relaxed)) return true;
+  if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  const Lock lock(mu_);
+  return schedule_->MayRecord(token, op, io);
+}
+
+capture::Level Client::TakeLevel(const TensorView& tensor) {
+  if (!has_schedule_.load(std::memory_order_relaxed)) {
+    return capture::Level::kFull;
+  }
+  const int64_t token =
+      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
+  const Lock lock(mu_);
+  const capture::Level level =
+      schedule_->LevelOf(tensor.device, token, tensor.op, tensor.io);
+  if (level == capture::Level::kOff) ++filtered_count_;
+  return level;
+}
+
 Status Client::Record(const TensorView& tensor) {
   if (fork_guard_.in_child()) {
     dropped_in_child_.fetch_add(1, std::memory_order_relaxed);
@@ -172,6 +193,8 @@ Status Client::Record(const TensorView& tensor) {
   }
   TensorView checked = tensor;
   if (checked.device.empty()) checked.device = options_.device;
+  const capture::Level level = TakeLevel(checked);
+  if (level == capture::Level::kOff) return {};
   uint64_t tensor_bytes = 0;
   Status status = CheckTensor(checked, &tensor_bytes);
   const int64_t token =
@@ -205,7 +228,7 @@ Status Client::Record(const TensorView& tensor) {
                          .tensor_bytes = tensor_bytes,
                          .part_offset = 0,
                          .part_bytes = 0};
-  return RecordParts(checked, part, lock);
+  return RecordParts(checked, level, part, lock);
 }
 
 void Client::CountDrop() {
@@ -213,14 +236,14 @@ void Client::CountDrop() {
   ledger_.Drop();
 }
 
-Status Client::RecordParts(const TensorView& tensor, chunk::RecordSpec& part,
-                           Lock& lock) {
+Status Client::RecordParts(const TensorView& tensor, capture::Level level,
+                           chunk::RecordSpec& part, Lock& lock) {
   std::optional<Clock::time_point> deadline;
   do {
     part.part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
     const std::optional<Chunker::Place> place =
-        FindPlace(part, &deadline, lock);
+        FindPlace(part, level, &deadline, lock);
     if (!place) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
       if (is_closing_) return ClosedOrForked();
@@ -241,13 +264,13 @@ Status Client::RecordParts(const TensorView& tensor, chunk::RecordSpec& part,
 }
 
 std::optional<Chunker::Place> Client::FindPlace(
-    const chunk::RecordSpec& part, std::optional<Clock::time_point>* deadline,
-    Lock& lock) {
+    const chunk::RecordSpec& part, capture::Level level,
+    std::optional<Clock::time_point>* deadline, Lock& lock) {
   const auto open_before = chunker_.open_since();
   bool timed_out = false;
   while (true) {
     if (is_closing_ || was_refused_) return std::nullopt;
-    const std::optional<Chunker::Place> place = chunker_.Reserve(part);
+    const std::optional<Chunker::Place> place = chunker_.Reserve(part, level);
     // The sender sends what was sealed, and times what was begun.
     if (chunker_.open_since() != open_before) work_.notify_one();
     if (place) {
@@ -326,6 +349,7 @@ ClientCounters Client::counters() const {
   counters.acknowledged_bytes = ledger_.acknowledged_bytes();
   counters.dropped_count = ledger_.dropped_count();
   counters.invalid_count = ledger_.invalid_count();
+  counters.filtered_count = filtered_count_;
   counters.refused_chunk_count = refused_chunk_count_;
   counters.reconnect_count = reconnect_count_;
   return counters;

@@ -22,6 +22,7 @@
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
 #include "client/core/transport.h"
+#include "protos/capture/capture_policy.h"
 
 namespace msitd::client {
 
@@ -52,6 +53,7 @@ struct ClientCounters {
   uint64_t acknowledged_bytes = 0;
   uint64_t dropped_count = 0;
   uint64_t invalid_count = 0;
+  uint64_t filtered_count = 0;
   uint64_t refused_chunk_count = 0;
   uint64_t reconnect_count = 0;
 };
@@ -81,6 +83,9 @@ class Client final : private TransportListener {
   Status Record(const TensorView& tensor);
   // Counts a record that Record could not even count because it threw.
   void CountDrop();
+
+  // See msit_selects.
+  bool Selects(int64_t token, std::string_view op, Io io);
 
   int64_t token() const { return token_.load(std::memory_order_relaxed); }
   int64_t NextToken();
@@ -117,15 +122,18 @@ class Client final : private TransportListener {
   void StartSender();
   Status WaitUntilOpen();
 
+  // How much of the tensor is recorded; counts one that is not.
+  capture::Level TakeLevel(const TensorView& tensor);
+
   // Recording, in client.cc. All take mu_ as locked; those that are given the
   // lock release it for a while.
-  Status RecordParts(const TensorView& tensor, chunk::RecordSpec& part,
-                     Lock& lock);
+  Status RecordParts(const TensorView& tensor, capture::Level level,
+                     chunk::RecordSpec& part, Lock& lock);
   // Nothing if there is no room until `*deadline`, which is set when the
   // record begins to wait.
   std::optional<Chunker::Place> FindPlace(
-      const chunk::RecordSpec& part, std::optional<Clock::time_point>* deadline,
-      Lock& lock);
+      const chunk::RecordSpec& part, capture::Level level,
+      std::optional<Clock::time_point>* deadline, Lock& lock);
   std::optional<int32_t> NumberCall(const TensorView& tensor, int64_t token);
   bool WaitForDelivery(Clock::time_point deadline, Lock& lock);
   Status ClosedOrForked() const;
@@ -151,6 +159,7 @@ class Client final : private TransportListener {
 
   // TransportListener, on threads of the transport.
   void OnSharedMemory(std::span<std::byte> memory) override;
+  void OnCapturePolicy(std::string_view policy) override;
   void OnCommitted(uint64_t committed_count) override;
   void OnEnd(StreamEnd end, std::string_view message) override;
 
@@ -165,6 +174,8 @@ class Client final : private TransportListener {
   // Each stands for itself: relaxed everywhere.
   std::atomic<int64_t> token_{0};
   std::atomic<uint64_t> dropped_in_child_{0};
+  // schedule_ is set: the lock is worth taking.
+  std::atomic<bool> has_schedule_{false};
 
   mutable std::mutex mu_;
   // A slot became free or the client is closing: recorders.
@@ -181,6 +192,9 @@ class Client final : private TransportListener {
   DeliveryLedger ledger_;
   Overflow overflow_;
   CallCounter call_counter_;
+  // Null while everything is recorded.
+  std::unique_ptr<const capture::Schedule> schedule_;
+  uint64_t filtered_count_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
 

@@ -204,6 +204,23 @@ void Client::OnSharedMemory(std::span<std::byte> memory) {
   pool_.Share(memory);
 }
 
+void Client::OnCapturePolicy(std::string_view bytes) {
+  capture::Policy policy;
+  const bool is_sound = capture::Decode(bytes, policy);
+  const Lock lock(mu_);
+  if (ended_) return;
+  if (!is_sound) {
+    ended_ = Ended{StreamEnd::kRefused,
+                   "the daemon sends a capture policy that is none"};
+    work_.notify_one();
+    return;
+  }
+  if (schedule_ != nullptr && policy.revision <= schedule_->revision()) return;
+  schedule_ = std::make_unique<const capture::Schedule>(policy, options_.rank,
+                                                        schedule_.get());
+  has_schedule_.store(true, std::memory_order_relaxed);
+}
+
 void Client::OnCommitted(uint64_t committed_count) {
   const Lock lock(mu_);
   if (ended_) return;

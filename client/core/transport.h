@@ -41,6 +41,10 @@ class TransportListener {
   // OnCommitted. Begins at a page; stays until Destroy.
   virtual void OnSharedMemory(std::span<std::byte> memory) = 0;
 
+  // The daemon asks for what `policy`, an encoded capture::Policy, says. Of
+  // those that hold when the stream opens it comes before OnCommitted.
+  virtual void OnCapturePolicy(std::string_view policy) = 0;
+
   // The daemon holds the first `committed_count` chunks of the stream. The
   // first call says that the stream is open.
   virtual void OnCommitted(uint64_t committed_count) = 0;

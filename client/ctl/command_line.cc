@@ -52,6 +52,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddRunCommands(*this);
   AddTensorCommands(*this);
   AddCompareCommands(*this);
+  AddCaptureCommands(*this);
   AddNodeCommands(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);

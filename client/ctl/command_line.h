@@ -72,6 +72,7 @@ class CommandLine {
 void AddRunCommands(CommandLine& line);
 void AddTensorCommands(CommandLine& line);
 void AddCompareCommands(CommandLine& line);
+void AddCaptureCommands(CommandLine& line);
 void AddNodeCommands(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);

@@ -76,6 +76,7 @@ Outcome Session::OpenChannel() {
   runs_ = v1::RunService::NewStub(channel_);
   tensors_ = v1::TensorService::NewStub(channel_);
   comparisons_ = v1::ComparisonService::NewStub(channel_);
+  captures_ = v1::CaptureService::NewStub(channel_);
   node_ = v1::NodeService::NewStub(channel_);
   return {};
 }

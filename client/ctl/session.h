@@ -14,6 +14,7 @@
 #include "client/ctl/output.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/terminal.h"
+#include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 #include "msitd/v1/node_service.grpc.pb.h"
 #include "msitd/v1/run_service.grpc.pb.h"
@@ -98,6 +99,7 @@ class Session {
   v1::RunService::Stub& runs() { return *runs_; }
   v1::TensorService::Stub& tensors() { return *tensors_; }
   v1::ComparisonService::Stub& comparisons() { return *comparisons_; }
+  v1::CaptureService::Stub& captures() { return *captures_; }
   v1::NodeService::Stub& node() { return *node_; }
 
  private:
@@ -112,6 +114,7 @@ class Session {
   std::unique_ptr<v1::RunService::Stub> runs_;
   std::unique_ptr<v1::TensorService::Stub> tensors_;
   std::unique_ptr<v1::ComparisonService::Stub> comparisons_;
+  std::unique_ptr<v1::CaptureService::Stub> captures_;
   std::unique_ptr<v1::NodeService::Stub> node_;
 };
 

@@ -126,15 +126,18 @@ std::string EncodeDropReport(uint64_t dropped_count) {
   return request;
 }
 
-std::optional<uint64_t> DecodeCommittedCount(std::string_view message) {
+std::optional<Answer> DecodeAnswer(std::string_view message) {
   FieldReader reader(message);
   // A field that is not there has its default.
-  uint64_t count = 0;
+  Answer answer;
   while (reader.Next()) {
-    if (reader.IsNumber(1)) count = reader.number();
+    if (reader.IsNumber(1)) answer.committed_count = reader.number();
+    if (reader.IsBytes(2)) answer.capture_policy = reader.bytes();
   }
-  if (reader.is_malformed() || count > uint64_t{INT64_MAX}) return std::nullopt;
-  return count;
+  if (reader.is_malformed() || answer.committed_count > uint64_t{INT64_MAX}) {
+    return std::nullopt;
+  }
+  return answer;
 }
 
 std::string DecodeReason(std::string_view status_details) {

@@ -24,9 +24,14 @@ std::string EncodeChunkPrefix(uint64_t chunk_bytes);
 // WriteChunksRequest with `drop_report` set.
 std::string EncodeDropReport(uint64_t dropped_count);
 
-// Returns WriteChunksResponse.committed_chunk_count; nothing if `message` is
-// no such message or the count is negative.
-std::optional<uint64_t> DecodeCommittedCount(std::string_view message);
+// A WriteChunksResponse. The view is into the message.
+struct Answer {
+  uint64_t committed_count = 0;
+  std::string_view capture_policy;  // Empty if there is none.
+};
+
+// Nothing if `message` is no such message or the count is negative.
+std::optional<Answer> DecodeAnswer(std::string_view message);
 
 // Returns the reason of the ErrorInfo in a google.rpc.Status; empty if there
 // is none.

@@ -106,13 +106,16 @@ void WriteStream::OnReadDone(bool ok) {
     return;
   }
   grpc::Slice message;
-  std::optional<uint64_t> count;
+  std::optional<Answer> answer;
   if (incoming_.DumpToSingleSlice(&message).ok()) {
-    count = DecodeCommittedCount(
+    answer = DecodeAnswer(
         {reinterpret_cast<const char*>(message.begin()), message.size()});
   }
-  if (count) {
-    listener_->OnCommitted(*count);
+  if (answer) {
+    if (!answer->capture_policy.empty()) {
+      listener_->OnCapturePolicy(answer->capture_policy);
+    }
+    listener_->OnCommitted(answer->committed_count);
   } else {
     is_answer_bad_ = true;
     context_->TryCancel();

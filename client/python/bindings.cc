@@ -183,6 +183,10 @@ class Client {
     return Record(shape, dtype, array.data(), place);
   }
 
+  bool Selects(int64_t token, const char* op, int32_t io) const {
+    return msit_selects(client_, token, op, io) != 0;
+  }
+
   int64_t token() const { return msit_token(client_); }
   int64_t NextToken() { return msit_next_token(client_); }
   int SetToken(int64_t token) { return msit_set_token(client_, token); }
@@ -215,7 +219,7 @@ class Client {
                           counters.acknowledged_count,
                           counters.acknowledged_bytes, counters.dropped_count,
                           counters.invalid_count, counters.refused_chunk_count,
-                          counters.reconnect_count);
+                          counters.reconnect_count, counters.filtered_count);
   }
 
   std::string StreamError() const {
@@ -279,6 +283,7 @@ NB_MODULE(_msit, m) {
       .def("record_pointer", &Client::RecordPointer)
       .def("record_buffer", &Client::RecordBuffer)
       .def("record_dlpack", &Client::RecordDlpack)
+      .def("selects", &Client::Selects)
       .def("token", &Client::token)
       .def("next_token", &Client::NextToken)
       .def("set_token", &Client::SetToken)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "client/core/stream_end.h"
+#include "protos/capture/capture_policy.h"
 
 namespace msitd::client {
 namespace {
@@ -135,6 +136,8 @@ void ShmSession::ListenUntilEnd() {
 }
 
 bool ShmSession::HandlePacket(shm::Packet& packet) {
+  shm::SessionPolicy policy;
+  if (packet.As(policy)) return HandlePolicy(packet, policy.policy_bytes);
   shm::SessionWelcome welcome;
   if (!ring_ && packet.As(welcome)) return HandleWelcome(packet, welcome);
   PassOnCommits();
@@ -173,6 +176,24 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
     listener_->OnSharedMemory(arena_.bytes());
   }
   listener_->OnCommitted(committed_count_);
+  return true;
+}
+
+bool ShmSession::HandlePolicy(const shm::Packet& packet,
+                              uint64_t policy_bytes) {
+  if (packet.fd_count != 1 || policy_bytes == 0 ||
+      policy_bytes > capture::kPolicyBytesMax ||
+      shm::SealedMemorySize(packet.fds[0].get()) != policy_bytes) {
+    return End(StreamEnd::kRefused, kBadAnswer);
+  }
+  const shm::MappedRegion memory(packet.fds[0].get(), policy_bytes, PROT_READ);
+  if (!memory.valid()) {
+    return End(StreamEnd::kLost, ErrnoMessage("map the capture policy", ""));
+  }
+  // Nobody changes the copy while it is read.
+  const std::string policy(reinterpret_cast<const char*>(memory.data()),
+                           policy_bytes);
+  listener_->OnCapturePolicy(policy);
   return true;
 }
 

@@ -62,6 +62,7 @@ class ShmSession {
   // Returns false behind the end of the session.
   bool HandlePacket(shm::Packet& packet);
   bool HandleWelcome(shm::Packet& packet, const shm::SessionWelcome& welcome);
+  bool HandlePolicy(const shm::Packet& packet, uint64_t policy_bytes);
   bool TakeArena(shm::Packet& packet, uint64_t arena_bytes);
   void PassOnCommits();
   bool End(StreamEnd end, std::string_view message);

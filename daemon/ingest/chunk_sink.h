@@ -35,6 +35,9 @@ class StreamPeer {
   // The first `count` chunks of the stream are durable. Never decreases.
   virtual void Commit(uint64_t count) = 0;
 
+  // The producer is to record what `policy` says: an encoded capture::Policy.
+  virtual void SetCapturePolicy(const std::string& policy) = 0;
+
   // There is room again after an Offer that returned kWait.
   virtual void Resume() = 0;
 

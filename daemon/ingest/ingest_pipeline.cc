@@ -77,7 +77,7 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
     MutexLock lock(mu_);
     if (draining_) return NotServing();
   }
-  MSITD_RETURN_IF_ERROR(JoinRun(spec));
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
   auto stream = std::make_shared<IngestStream>(spec, peer);
   {
     MutexLock lock(mu_);
@@ -93,7 +93,7 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
   stream->next_sequence = committed;
   stream->committed_count = committed;
   MSITD_RETURN_IF_ERROR(registry_.Add(stream));
-  return Opened{std::move(stream), committed};
+  return Opened{std::move(stream), committed, std::move(run.capture_policy)};
 }
 
 absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
@@ -106,27 +106,26 @@ absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
   }
 }
 
-absl::Status IngestPipeline::CreateOrGetRun(const StreamSpec& spec,
-                                            storage::RunInfo& run) {
-  absl::StatusOr<storage::RunInfo> found = store_.GetRun(spec.run);
+absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
+    std::string_view name, int32_t world_size) {
+  absl::StatusOr<storage::RunInfo> found = store_.GetRun(name);
   if (found.status().code() == Code::kNotFound) {
-    found = store_.CreateRun({spec.run, spec.world_size, {}});
+    found = store_.CreateRun({std::string(name), world_size, {}});
     // RunService may have made it in between.
     if (found.status().code() == Code::kAlreadyExists) {
-      found = store_.GetRun(spec.run);
+      found = store_.GetRun(name);
     }
   }
-  if (!found.ok()) return found.status();
-  run = *std::move(found);
-  return absl::OkStatus();
+  return found;
 }
 
-absl::Status IngestPipeline::JoinRun(const StreamSpec& spec) {
-  storage::RunInfo run;
-  MSITD_RETURN_IF_ERROR(CreateOrGetRun(spec, run));
+absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
+    const StreamSpec& spec) {
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
+                         CreateOrGetRun(spec.run, spec.world_size));
   if (run.sealed) return RunSealed(spec.run, "is sealed");
   if (run.spec.world_size == 0) {
-    return store_.SetWorldSize(spec.run, spec.world_size).status();
+    return store_.SetWorldSize(spec.run, spec.world_size);
   }
   if (run.spec.world_size != spec.world_size) {
     return WithReason(
@@ -135,7 +134,37 @@ absl::Status IngestPipeline::JoinRun(const StreamSpec& spec) {
                    run.spec.world_size, spec.world_size),
         "RUN_EXISTS");
   }
-  return absl::OkStatus();
+  return run;
+}
+
+absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
+    std::string_view run, capture::Policy policy,
+    std::optional<int64_t> first_token) {
+  MutexLock run_lock(run_mu_);
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(run, 0));
+  if (info.sealed) return RunSealed(run, "is sealed");
+  capture::Policy before;
+  if (!info.capture_policy.empty()) {
+    MSITD_CHECK(capture::Decode(info.capture_policy, before));
+  }
+  policy.revision = before.revision + 1;
+  policy.first_token = first_token.value_or(info.counters.token_end);
+  auto encoded = std::make_shared<const std::string>(capture::Encode(policy));
+  // What no client could read is no policy.
+  if (capture::Policy read; !capture::Decode(*encoded, read)) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument,
+                   "the policy has {} bytes, at most {} are taken",
+                   encoded->size(), capture::kPolicyBytesMax),
+        "FIELD_INVALID");
+  }
+  MSITD_RETURN_IF_ERROR(store_.SetCapturePolicy(run, *encoded).status());
+  MutexLock lock(mu_);
+  for (const StreamHandle& stream : registry_.StreamsOf(run)) {
+    stream->new_policy = encoded;
+    TouchLocked(stream);
+  }
+  return policy;
 }
 
 absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,

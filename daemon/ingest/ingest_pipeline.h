@@ -18,6 +18,7 @@
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/ingest/ingest_stream.h"
 #include "daemon/ingest/stream_registry.h"
+#include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
@@ -91,6 +92,8 @@ class IngestPipeline {
   struct Opened {
     StreamHandle stream;
     uint64_t committed_chunk_count = 0;
+    // See storage::RunInfo. The peer hears of those that follow.
+    std::string capture_policy;
   };
   absl::StatusOr<Opened> Open(const StreamSpec& spec, StreamPeer& peer);
 
@@ -117,6 +120,16 @@ class IngestPipeline {
   // flight, then seals or deletes it. Blocks.
   absl::StatusOr<storage::RunInfo> SealRun(std::string_view run);
   absl::Status DeleteRun(std::string_view run);
+
+  // Replaces what the clients of the run record, and tells those that stream.
+  // Makes the run if there is none. `policy.revision` is set; without a
+  // `first_token` it begins behind the highest token that is stored. Blocks.
+  //
+  // Errors: FAILED_PRECONDITION (RUN_SEALED); INVALID_ARGUMENT for a policy
+  // over its bounds; those of the store. The policy before stays.
+  absl::StatusOr<capture::Policy> SetCapturePolicy(
+      std::string_view run, capture::Policy policy,
+      std::optional<int64_t> first_token);
 
   // Refuses new streams, ends all others with NOT_SERVING, and commits what
   // they have in flight. DEADLINE_EXCEEDED if that was not done by `deadline`.
@@ -149,13 +162,15 @@ class IngestPipeline {
   struct Notice {
     StreamHandle stream;
     std::optional<uint64_t> commit;
+    std::shared_ptr<const std::string> policy;
     bool resume = false;
     std::optional<absl::Status> end;
   };
 
-  absl::Status JoinRun(const StreamSpec& spec)
+  absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_mu_);
-  absl::Status CreateOrGetRun(const StreamSpec& spec, storage::RunInfo& run);
+  absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
+                                                  int32_t world_size);
   absl::Status AwaitPredecessor(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndStreamsOf(std::string_view run, std::string_view what)

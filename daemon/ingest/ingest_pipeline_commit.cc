@@ -249,6 +249,7 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
   if (std::exchange(stream->owes_ack, false)) {
     notice.commit = stream->committed_count;
   }
+  notice.policy = std::exchange(stream->new_policy, nullptr);
   if (!stream->end.has_value()) {
     notice.resume = stream->awaits_room &&
                     stream->in_flight_bytes < options_.stream_window_bytes;
@@ -286,6 +287,7 @@ void IngestPipeline::Conclude(Round& round) {
   for (const Notice& notice : notices) {
     StreamPeer& peer = notice.stream->peer;
     if (notice.commit.has_value()) peer.Commit(*notice.commit);
+    if (notice.policy != nullptr) peer.SetCapturePolicy(*notice.policy);
     if (notice.resume) peer.Resume();
     if (notice.end.has_value()) peer.End(*notice.end);
   }

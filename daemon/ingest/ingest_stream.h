@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -38,6 +39,8 @@ struct IngestStream {
   uint64_t next_sequence = 0;  // Of the next chunk to take.
   uint64_t committed_count = 0;
   uint64_t dropped_count = 0;  // Reported, not yet passed to the store.
+  // The peer has not heard of it; null if there is none.
+  std::shared_ptr<const std::string> new_policy;
 
   // Taken and not yet committed, in order.
   std::deque<std::unique_ptr<PendingChunk>> pending;

@@ -55,6 +55,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       retention_(store, ToRetentionPolicy(config)),
       comparisons_(std::move(comparisons)),
       comparison_service_(*comparisons_, query_tasks_),
+      capture_service_(store, pipeline_, query_tasks_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_),
       run_service_(store, pipeline_, query_tasks_),
       tensor_service_(store, query_tasks_),
@@ -73,6 +74,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       new NodeServer(config, store, std::move(comparisons)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
+      {v1::CaptureService::service_full_name(), &out->capture_service_},
       {v1::ComparisonService::service_full_name(), &out->comparison_service_},
       {v1::IngestService::service_full_name(), &out->ingest_service_},
       {v1::NodeService::service_full_name(), &out->node_service_},

@@ -14,6 +14,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/ingest/retention_loop.h"
 #include "daemon/server/grpc_server.h"
+#include "daemon/service/capture_service.h"
 #include "daemon/service/comparison_service.h"
 #include "daemon/service/ingest_service.h"
 #include "daemon/service/node_service.h"
@@ -68,6 +69,7 @@ class NodeServer {
   ingest::RetentionLoop retention_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::ComparisonServiceImpl comparison_service_;
+  service::CaptureServiceImpl capture_service_;
   service::IngestServiceImpl ingest_service_;
   service::RunServiceImpl run_service_;
   service::TensorServiceImpl tensor_service_;

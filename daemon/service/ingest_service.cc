@@ -66,6 +66,7 @@ class WriteChunksCall final
   void OnDone() override { delete this; }
 
   void Commit(uint64_t count) override;
+  void SetCapturePolicy(const std::string& policy) override;
   void Resume() override;
   void End(const absl::Status& status) override;
 
@@ -95,7 +96,11 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<uint64_t> to_ack_ ABSL_GUARDED_BY(mu_);
+  // To be written: the count that was written last, or a newer one, and a
+  // policy.
+  bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
+  std::string policy_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
@@ -118,9 +123,10 @@ void WriteChunksCall::Pump() {
   {
     MutexLock lock(mu_);
     if (writing_ || finished_) return;
-    if (to_ack_.has_value()) {
-      response_.set_committed_chunk_count(static_cast<int64_t>(*to_ack_));
-      to_ack_.reset();
+    if (owes_ack_) {
+      response_.set_committed_chunk_count(static_cast<int64_t>(*committed_));
+      response_.set_capture_policy(std::exchange(policy_, {}));
+      owes_ack_ = false;
       writing_ = true;
       StartWrite(&response_);
       return;
@@ -209,7 +215,10 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     MutexLock lock(mu_);
     stream_ = opened->stream;
     left = left_;
-    if (!to_ack_.has_value()) to_ack_ = opened->committed_chunk_count;
+    // What the pipeline has said meanwhile is newer.
+    if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
+    if (policy_.empty()) policy_ = std::move(opened->capture_policy);
+    owes_ack_ = true;
   }
   if (left) return parts_.pipeline.Finish(opened->stream, absl::OkStatus());
   Pump();
@@ -277,7 +286,7 @@ void WriteChunksCall::OnWriteDone(bool ok) {
     MutexLock lock(mu_);
     ++holds_;
     writing_ = false;
-    if (!ok) to_ack_.reset();
+    if (!ok) owes_ack_ = false;
   }
   if (!ok) Leave(absl::CancelledError("the connection is gone"));
   Release();
@@ -286,7 +295,18 @@ void WriteChunksCall::OnWriteDone(bool ok) {
 void WriteChunksCall::Commit(uint64_t count) {
   {
     MutexLock lock(mu_);
-    to_ack_ = count;
+    committed_ = count;
+    owes_ack_ = true;
+  }
+  Pump();
+}
+
+void WriteChunksCall::SetCapturePolicy(const std::string& policy) {
+  {
+    MutexLock lock(mu_);
+    policy_ = policy;
+    // Else the opening's answer takes it along.
+    owes_ack_ = committed_.has_value();
   }
   Pump();
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/shm/producer_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,6 +13,7 @@
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
 #include "protos/base/utf8.h"
+#include "protos/shm/sealed_memory.h"
 #include "protos/status/status.h"
 
 namespace msitd::shm {
@@ -136,7 +139,8 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
   MSITD_ASSIGN_OR_RETURN(ingest::IngestPipeline::Opened opened,
                          pipeline_.Open(spec_, *this));
   // From here on the pipeline calls this session, which must stay for it.
-  Opened out{std::move(opened.stream), nullptr, opened.committed_chunk_count};
+  Opened out{std::move(opened.stream), nullptr, opened.committed_chunk_count,
+             std::move(opened.capture_policy)};
   absl::StatusOr<std::unique_ptr<RingReader>> ring = RingReader::Create(
       std::move(arena), spec_.stream_id, out.committed_count);
   if (ring.ok()) {
@@ -162,12 +166,28 @@ void ProducerSession::OnOpened() {
   ring_ = std::move(opened->ring);
   state_ = ring_ == nullptr ? State::kEnding : State::kStreaming;
   if (is_ended_) return OnEnded();
-  if (ring_ != nullptr && !Welcome(opened->committed_count)) OnLeft();
+  if (ring_ != nullptr && !Welcome(*opened)) OnLeft();
 }
 
-bool ProducerSession::Welcome(uint64_t committed_count) {
+bool ProducerSession::SendPolicy(const std::string& policy) {
+  const UniqueFd memory =
+      MakeSealedMemory("msitd-policy", std::max<size_t>(policy.size(), 1));
+  if (!memory.valid() || ::pwrite(memory.get(), policy.data(), policy.size(),
+                                  0) != static_cast<ssize_t>(policy.size())) {
+    return false;
+  }
+  SessionPolicy message;
+  message.policy_bytes = policy.size();
+  const int fd = memory.get();
+  return SendMessage(socket_.get(), message, std::span(&fd, 1));
+}
+
+bool ProducerSession::Welcome(const Opened& opened) {
+  if (!opened.capture_policy.empty() && !SendPolicy(opened.capture_policy)) {
+    return false;
+  }
   SessionWelcome welcome;
-  welcome.committed_count = committed_count;
+  welcome.committed_count = opened.committed_count;
   welcome.arena_bytes = ring_->arena()->bytes().size();
   const std::array<int, 3> fds = {ring_->table_fd(), ring_->data_ready_fd(),
                                   ring_->arena()->fd()};
@@ -247,8 +267,14 @@ void ProducerSession::Refuse(const absl::Status& status) {
 
 void ProducerSession::Commit(uint64_t count) {
   ring_->Commit(count);
+  if (!unsent_policy_.empty()) SetCapturePolicy(std::string(unsent_policy_));
   // If the producer does not read, it has more than enough to wake up to.
   (void)SendMessage(socket_.get(), SessionCommitted{});
+}
+
+void ProducerSession::SetCapturePolicy(const std::string& policy) {
+  // A producer that does not read gets it with a later acknowledgement.
+  unsent_policy_ = SendPolicy(policy) ? std::string() : policy;
 }
 
 void ProducerSession::Resume() { events_.Post({id_, EventQueue::Kind::kRoom}); }

@@ -88,17 +88,21 @@ class ProducerSession final : private ingest::StreamPeer {
     ingest::StreamHandle stream;
     std::unique_ptr<RingReader> ring;
     uint64_t committed_count = 0;
+    std::string capture_policy;
   };
 
   void HandlePacket(Packet& packet);
   void HandleHello(const SessionHello& hello, Packet& packet);
   absl::StatusOr<Opened> TryOpen(uint64_t arena_bytes_max);
-  bool Welcome(uint64_t committed_count);
+  bool Welcome(const Opened& opened);
+  // False if the producer does not read.
+  bool SendPolicy(const std::string& policy);
   // Takes no more chunks; the end of the stream follows.
   void EndStream(const absl::Status& status);
 
   // Of the pipeline.
   void Commit(uint64_t count) override;
+  void SetCapturePolicy(const std::string& policy) override;
   void Resume() override;
   void End(const absl::Status& status) override;
 
@@ -123,6 +127,8 @@ class ProducerSession final : private ingest::StreamPeer {
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.
   bool is_ended_ = false;     // The pipeline calls no more.
+  // Could not be sent yet; of the pipeline's thread.
+  std::string unsent_policy_;
 
   Mutex mu_;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);

@@ -18,8 +18,8 @@ bool HasOrIsEmpty(const Items& items, const Item& item) {
          std::find(items.begin(), items.end(), item) != items.end();
 }
 
-bool Agrees(const Rule& rule, std::string_view device, int64_t token,
-            std::string_view op, Io io) {
+bool AgreesOnAnyDevice(const Rule& rule, int64_t token, std::string_view op,
+                       Io io) {
   // The cheapest first: most tensors of a narrow policy end at the token.
   const bool has_token =
       rule.tokens.empty() ||
@@ -28,20 +28,11 @@ bool Agrees(const Rule& rule, std::string_view device, int64_t token,
                     return range.first <= token && token <= range.last;
                   });
   return has_token && HasOrIsEmpty(rule.ios, io) &&
-         HasOrIsEmpty(rule.devices, device) &&
          (rule.op_patterns.empty() ||
           std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
                       [op](const std::string& pattern) {
                         return GlobMatch(pattern, op);
                       }));
-}
-
-Level LevelIn(const Policy& policy, std::string_view device, int64_t token,
-              std::string_view op, Io io) {
-  for (const Rule& rule : policy.rules) {
-    if (Agrees(rule, device, token, op, io)) return rule.level;
-  }
-  return Level::kOff;
 }
 
 void Put(ByteWriter& out, const Rule& rule) {
@@ -159,14 +150,34 @@ Schedule::Schedule(const Policy& policy, int32_t rank, const Schedule* before) {
   }
 }
 
+const Policy* Schedule::PolicyFor(int64_t token) const {
+  for (auto it = policies_.rbegin(); it != policies_.rend(); ++it) {
+    if ((*it)->first_token <= token) return it->get();
+  }
+  return nullptr;
+}
+
 Level Schedule::LevelOf(std::string_view device, int64_t token,
                         std::string_view op, Io io) const {
-  for (auto it = policies_.rbegin(); it != policies_.rend(); ++it) {
-    if ((*it)->first_token <= token) {
-      return LevelIn(**it, device, token, op, io);
+  const Policy* policy = PolicyFor(token);
+  if (policy == nullptr) return Level::kFull;
+  for (const Rule& rule : policy->rules) {
+    if (HasOrIsEmpty(rule.devices, device) &&
+        AgreesOnAnyDevice(rule, token, op, io)) {
+      return rule.level;
     }
   }
-  return Level::kFull;
+  return Level::kOff;
+}
+
+bool Schedule::MayRecord(int64_t token, std::string_view op, Io io) const {
+  const Policy* policy = PolicyFor(token);
+  return policy == nullptr ||
+         std::any_of(policy->rules.begin(), policy->rules.end(),
+                     [&](const Rule& rule) {
+                       return rule.level != Level::kOff &&
+                              AgreesOnAnyDevice(rule, token, op, io);
+                     });
 }
 
 }  // namespace msitd::capture

@@ -86,7 +86,13 @@ class Schedule {
   Level LevelOf(std::string_view device, int64_t token, std::string_view op,
                 Io io) const;
 
+  // True if a tensor like that is recorded on some device.
+  bool MayRecord(int64_t token, std::string_view op, Io io) const;
+
  private:
+  // Null below the first token of all policies.
+  const Policy* PolicyFor(int64_t token) const;
+
   // Without the rules of other ranks; first_token ascends.
   std::vector<std::shared_ptr<const Policy>> policies_;
 };

@@ -13,9 +13,10 @@
 //
 //   producer                                     daemon
 //      | -- SessionHello (+ its arena) ----------> |
+//      | <---- SessionPolicy (+ 1 fd), if any ---- |
 //      | <---- SessionWelcome (+ 2 or 3 fds) ----- |
 //      |                                           |   chunks go by the ring
-//      | <---------- SessionCommitted, any number  |
+//      | <--- SessionCommitted, SessionPolicy, any |
 //      | -- SessionDrops, any number ------------> |
 //      | -- SessionFinish -----------------------> |
 //      | <---------------------------- SessionEnd  |
@@ -36,6 +37,7 @@ enum class SessionMessage : uint16_t {
   kFinish = 4,
   kEnd = 5,
   kCommitted = 6,
+  kPolicy = 7,
 };
 
 struct SessionHeader {
@@ -77,6 +79,15 @@ struct SessionCommitted {
   SessionHeader header{.type = kType};
 };
 
+// What the producer is to record from now on: carries a memfd, whose size is
+// sealed, with an encoded capture::Policy. One that holds already comes before
+// the welcome.
+struct SessionPolicy {
+  static constexpr SessionMessage kType = SessionMessage::kPolicy;
+  SessionHeader header{.type = kType};
+  uint64_t policy_bytes = 0;
+};
+
 // Records that the producer dropped since the last report.
 struct SessionDrops {
   static constexpr SessionMessage kType = SessionMessage::kDrops;
@@ -108,6 +119,7 @@ static_assert(sizeof(SessionHeader) == 8);
 static_assert(sizeof(SessionHello) == 424);
 static_assert(sizeof(SessionWelcome) == 24);
 static_assert(sizeof(SessionCommitted) == 8);
+static_assert(sizeof(SessionPolicy) == 16);
 static_assert(sizeof(SessionDrops) == 16);
 static_assert(sizeof(SessionFinish) == 8);
 static_assert(sizeof(SessionEnd) == 600);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 #include "storage/index/index_key.h"
 #include "storage/index/log_position.h"
 
@@ -141,6 +141,18 @@ absl::StatusOr<RunInfo> ChunkIndex::SetRetention(
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
   if (run.retention == retention) return run;
   run.retention = retention;
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
+absl::StatusOr<RunInfo> ChunkIndex::SetCapturePolicy(std::string_view name,
+                                                     std::string_view policy) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  run.capture_policy = policy;
   rocksdb::WriteBatch batch;
   runs_.AppendTo(batch, run);
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));

@@ -48,6 +48,8 @@ class ChunkIndex {
                                        int32_t world_size);
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention);
+  absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
+                                           std::string_view policy);
   absl::Status AddDropped(std::string_view name, uint64_t count);
 
   // Removes everything of the run, in one step, and returns the segments that

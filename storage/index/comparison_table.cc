@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {

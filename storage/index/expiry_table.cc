@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/index_key.h"
 
-#include "protos/base/limits.h"
 #include "protos/base/byte_codec.h"
+#include "protos/base/limits.h"
 
 namespace msitd::storage {
 

@@ -115,6 +115,7 @@ std::string EncodeRun(const RunInfo& run) {
   writer.PutVarint(run.retention.limits.bytes_max);
   writer.PutSigned(run.retention.limits.age_max_ns);
   writer.PutSigned(run.retention.limits.token_count);
+  writer.PutText(run.capture_policy);
   writer.PutVarint(run.spec.labels.size());
   for (const auto& [name, value] : run.spec.labels) {
     writer.PutText(name);
@@ -136,6 +137,7 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
   out.retention.limits.bytes_max = reader.GetVarint();
   out.retention.limits.age_max_ns = reader.GetSigned();
   out.retention.limits.token_count = reader.GetSigned();
+  out.capture_policy = reader.GetText();
   out.spec.labels.clear();
   for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
     const std::string name(reader.GetText());

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 #include "storage/index/index_value.h"
 
 namespace msitd::storage {

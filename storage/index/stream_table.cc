@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "protos/status/status.h"
 #include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {

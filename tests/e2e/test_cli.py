@@ -184,6 +184,7 @@ def test_every_verb_shows_an_example() -> None:
         "run": ("list", "get", "create", "seal", "delete"),
         "tensor": ("list", "get", "read", "stats", "find"),
         "compare": ("run", "list", "get", "rows"),
+        "capture": ("get", "set"),
         "node": ("status",),
     }
     for noun, names in verbs.items():

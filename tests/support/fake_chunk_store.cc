@@ -195,6 +195,15 @@ absl::Status FakeChunkStore::DeleteRun(std::string_view name) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<RunInfo> FakeChunkStore::SetCapturePolicy(
+    std::string_view name, std::string_view policy) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  it->second.info.capture_policy = policy;
+  return it->second.info;
+}
+
 absl::StatusOr<RunInfo> FakeChunkStore::SetRetention(
     std::string_view name, const storage::RunRetention& retention) {
   MutexLock lock(mu_);
@@ -294,6 +303,8 @@ void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
     tensor.info.sequence = record.sequence;
     tensor.info.has_bytes = true;
     ++run.info.counters.tensor_count;
+    run.info.counters.token_end =
+        std::max(run.info.counters.token_end, record.token + 1);
   }
   ++stats_.committed_record_count;
   const auto payload = chunk.PayloadOf(record);

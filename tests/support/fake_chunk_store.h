@@ -66,6 +66,8 @@ class FakeChunkStore final : public storage::ChunkStore {
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
   absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::StatusOr<storage::RunInfo> SetCapturePolicy(
+      std::string_view name, std::string_view policy) override;
   absl::StatusOr<storage::RunInfo> SetRetention(
       std::string_view name, const storage::RunRetention& retention) override;
   absl::StatusOr<storage::RetentionStep> Retain(

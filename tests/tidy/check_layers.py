@@ -47,6 +47,7 @@ class Module:
 MODULES: dict[str, Module] = {
     "protos/base": Module(),
     "protos/status": Module(("protos/base",), COMMON),
+    "protos/capture": Module(("protos/base",)),
     "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(("protos/base", "protos/status"), COMMON),
     "storage": Module(
@@ -66,7 +67,9 @@ MODULES: dict[str, Module] = {
     ),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/compute": Module(PROTOS, ("highway", "xxhash", *COMMON)),
-    "daemon/ingest": Module((*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"), COMMON),
+    "daemon/ingest": Module(
+        (*PROTOS, "protos/capture", *STORAGE_FACE, LOG, "daemon/compute"), COMMON
+    ),
     "daemon/shm": Module(
         (*PROTOS, "protos/shm", LOG, "daemon/ingest"),
         COMMON,
@@ -82,6 +85,7 @@ MODULES: dict[str, Module] = {
     ),
     "daemon/service": Module(
         (
+            "protos/capture",
             *PROTOS,
             *STORAGE_FACE,
             LOG,
@@ -108,7 +112,9 @@ MODULES: dict[str, Module] = {
     ),
     "daemon": Module((*PROTOS, "daemon/config", "daemon/server"), COMMON),
     "client/include": Module(),
-    "client/core": Module(("protos/base", *CHUNK_PRODUCER, "client/include")),
+    "client/core": Module(
+        ("protos/base", "protos/capture", *CHUNK_PRODUCER, "client/include")
+    ),
     "client/capi": Module(
         (
             "protos/base",
@@ -124,7 +130,13 @@ MODULES: dict[str, Module] = {
         (*RPC, "absl"),
     ),
     "client/shm": Module(
-        ("protos/base", *SHM_PRODUCER, "client/core", "client/include")
+        (
+            "protos/base",
+            "protos/capture",
+            *SHM_PRODUCER,
+            "client/core",
+            "client/include",
+        )
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
     "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json")),

@@ -209,7 +209,7 @@ typedef struct msit_tensor {
 typedef struct msit_counters {
   // sizeof(msit_counters) of the caller.
   size_t struct_size;
-  // Records for which msit_record returned MSIT_OK, and their bytes.
+  // Records that were taken, and their bytes.
   uint64_t recorded_count;
   uint64_t recorded_bytes;
   // Records that are durable and visible in the daemon, and their bytes.
@@ -225,6 +225,9 @@ typedef struct msit_counters {
   uint64_t refused_chunk_count;
   // Streams opened after the first one.
   uint64_t reconnect_count;
+  // Records for which msit_record returned MSIT_OK and which the capture policy
+  // of the run does not ask for. They count nowhere else.
+  uint64_t filtered_count;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -239,15 +242,23 @@ MSIT_API void msit_options_init(msit_options* options) MSIT_NOEXCEPT;
 MSIT_API msit_code msit_open(const msit_options* options,
                              msit_client** client) MSIT_NOEXCEPT;
 
-// Copies `tensor` into the client. The caller may overwrite the bytes when the
-// call returns. Records of one thread keep their order. Blocks for at most
-// `max_block_us` beyond the copy, a tensor larger than the memory of the client
-// included: it goes through in parts, as fast as the daemon takes them.
+// Copies `tensor` into the client, or counts it as filtered if the capture
+// policy of the run does not ask for it. The caller may overwrite the bytes
+// when the call returns. Records of one thread keep their order. Blocks for at
+// most `max_block_us` beyond the copy, a tensor larger than the memory of the
+// client included: it goes through in parts, as fast as the daemon takes them.
 //
 // Errors: INVALID_ARGUMENT. After all others the record counts as dropped:
 // DROPPED, CLOSED, FORKED, NO_MEMORY.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
+
+// Returns 0 if the capture policy of the run does not ask for a tensor like
+// that on any device, so that there is no use in bringing it to the host; else
+// 1, also for arguments that msit_record refuses. `token` may be
+// MSIT_TOKEN_CURRENT. The policy may change at any time.
+MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
+                              const char* op, int32_t io) MSIT_NOEXCEPT;
 
 // Returns the current token: 0 at first.
 MSIT_API int64_t msit_token(const msit_client* client) MSIT_NOEXCEPT;

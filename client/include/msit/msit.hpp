@@ -124,6 +124,12 @@ class Client {
     return Status(msit_record(handle_.get(), &tensor));
   }
 
+  // See msit_selects.
+  bool Selects(const char* op, msit_io io,
+               int64_t token = MSIT_TOKEN_CURRENT) const {
+    return msit_selects(handle_.get(), token, op, io) != 0;
+  }
+
   int64_t token() const { return msit_token(handle_.get()); }
   int64_t NextToken() { return msit_next_token(handle_.get()); }
   Status SetToken(int64_t token) {

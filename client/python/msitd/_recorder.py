@@ -79,6 +79,9 @@ class Counters(NamedTuple):
     """Chunks that the daemon refused as malformed."""
     reconnect_count: int
     """Streams opened after the first one."""
+    filtered_count: int
+    """Records that the capture policy of the run does not ask for. They count
+    nowhere else."""
 
 
 def _microseconds(seconds: float) -> int:
@@ -257,6 +260,17 @@ class Client:
             return False
         self._raise_for(code)
         return False
+
+    def selects(self, op: str, io: str = "output", token: int | None = None) -> bool:
+        """Returns whether the capture policy asks for such tensors.
+
+        False says that `record` would only count them as filtered, whatever
+        their device, so that there is no use in bringing them to the host. The
+        policy may change at any time.
+        """
+        return self._native.selects(
+            _TOKEN_CURRENT if token is None else token, op, _IO_NUMBERS[io]
+        )
 
     @property
     def token(self) -> int:

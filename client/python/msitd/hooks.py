@@ -233,7 +233,7 @@ class HookHandle:
         token: int,
         call: int,
     ) -> None:
-        if call < 0:
+        if call < 0 or not self._client.selects(op, io, token):
             return
         record = self._client.record
         for index, tensor in tensors:

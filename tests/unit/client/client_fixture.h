@@ -38,6 +38,7 @@ struct Arrived {
   uint64_t tensor_bytes;
   uint64_t part_offset;
   std::vector<std::byte> bytes;
+  bool is_summary_only;
 };
 
 // Reads chunks the way the daemon does; a chunk that it would refuse fails the
@@ -67,7 +68,8 @@ inline std::vector<Arrived> ReadChunks(
                      .dims = {dims.begin(), dims.end()},
                      .tensor_bytes = record.tensor_bytes,
                      .part_offset = record.part_offset,
-                     .bytes = {bytes.begin(), bytes.end()}});
+                     .bytes = {bytes.begin(), bytes.end()},
+                     .is_summary_only = !chunk->keeps_payload()});
     }
   }
   return out;

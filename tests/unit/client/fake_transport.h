@@ -53,6 +53,15 @@ class FakeDaemon {
     Post([count](TransportListener& l) { l.OnCommitted(count); });
   }
 
+  // Sends a capture policy, now and at each opening that follows.
+  void SetPolicy(const std::string& policy) {
+    const std::lock_guard lock(mu_);
+    policy_ = policy;
+    if (is_connected_) {
+      Post([policy](TransportListener& l) { l.OnCapturePolicy(policy); });
+    }
+  }
+
   // Acknowledges what has arrived, and all that will arrive.
   void CommitAll() {
     const std::lock_guard lock(mu_);
@@ -179,6 +188,11 @@ class FakeDaemon {
       Post(opening_);
     } else {
       is_connected_ = true;
+      if (!policy_.empty()) {
+        Post([policy = policy_](TransportListener& l) {
+          l.OnCapturePolicy(policy);
+        });
+      }
       Post([count = committed_count_](TransportListener& l) {
         l.OnCommitted(count);
       });
@@ -259,6 +273,7 @@ class FakeDaemon {
   size_t arrival_count_ = 0;
   uint64_t reported_drop_count_ = 0;
   uint64_t stream_id_ = 0;
+  std::string policy_;
   Event opening_;
   TransportListener* listener_ = nullptr;
   std::deque<Event> events_;

@@ -61,9 +61,19 @@ TEST(WireTest, CommittedCountIsRead) {
   for (const int64_t count : {int64_t{0}, int64_t{1}, INT64_MAX}) {
     v1::WriteChunksResponse response;
     response.set_committed_chunk_count(count);
-    EXPECT_EQ(DecodeCommittedCount(response.SerializeAsString()),
+    EXPECT_EQ(DecodeAnswer(response.SerializeAsString())->committed_count,
               static_cast<uint64_t>(count));
   }
+}
+
+TEST(WireTest, CapturePolicyIsRead) {
+  v1::WriteChunksResponse response;
+  response.set_committed_chunk_count(3);
+  EXPECT_EQ(DecodeAnswer(response.SerializeAsString())->capture_policy, "");
+  response.set_capture_policy("policy");
+  const std::string bytes = response.SerializeAsString();
+  EXPECT_EQ(DecodeAnswer(bytes)->capture_policy, "policy");
+  EXPECT_EQ(DecodeAnswer(bytes)->committed_count, 3u);
 }
 
 TEST(WireTest, UnknownFieldsAreSkipped) {
@@ -75,18 +85,18 @@ TEST(WireTest, UnknownFieldsAreSkipped) {
       "1234"
       "\x28\x01",
       22);
-  EXPECT_EQ(DecodeCommittedCount(message), 5u);
+  EXPECT_EQ(DecodeAnswer(message)->committed_count, 5u);
 }
 
 TEST(WireTest, MalformedResponsesAreRefused) {
   v1::WriteChunksResponse negative;
   negative.set_committed_chunk_count(-1);
-  EXPECT_FALSE(DecodeCommittedCount(negative.SerializeAsString()));
-  EXPECT_FALSE(DecodeCommittedCount("\x08"));
-  EXPECT_FALSE(DecodeCommittedCount("\x08\xff"));
-  EXPECT_FALSE(DecodeCommittedCount("\x12\x05x"));
-  EXPECT_FALSE(DecodeCommittedCount("\x0b"));
-  EXPECT_FALSE(DecodeCommittedCount(std::string(20, '\xff')));
+  EXPECT_FALSE(DecodeAnswer(negative.SerializeAsString()));
+  EXPECT_FALSE(DecodeAnswer("\x08"));
+  EXPECT_FALSE(DecodeAnswer("\x08\xff"));
+  EXPECT_FALSE(DecodeAnswer("\x12\x05x"));
+  EXPECT_FALSE(DecodeAnswer("\x0b"));
+  EXPECT_FALSE(DecodeAnswer(std::string(20, '\xff')));
 }
 
 TEST(WireTest, ReasonIsFoundAmongTheDetails) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
@@ -466,6 +467,62 @@ TEST_F(IngestPipelineTest, DropReportsReachTheRun) {
   EXPECT_TRUE(peer.AwaitEnd().ok());
   EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 7u);
   EXPECT_EQ(pipeline_->Stats().dropped_count, 7u);
+}
+
+TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
+  Producer producer("run", 0, 7);
+  Producer other("other", 0, 8);
+  RecordingPeer& peer = NewPeer();
+  RecordingPeer& other_peer = NewPeer();
+  const StreamHandle stream = Open(producer, peer);
+  Open(other, other_peer);
+  Offer(stream, producer.Chunk(0, {{.op = "a", .token = 4, .values = {1}}}));
+  peer.AwaitCommit(1);
+
+  capture::Policy policy;
+  policy.rules.emplace_back().op_patterns = {"a*"};
+  const auto first = pipeline_->SetCapturePolicy("run", policy, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->revision, 1u);
+  EXPECT_EQ(first->first_token, 5);
+  EXPECT_EQ(peer.AwaitPolicy(1), capture::Encode(*first));
+
+  const auto second = pipeline_->SetCapturePolicy("run", policy, 70);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->revision, 2u);
+  EXPECT_EQ(second->first_token, 70);
+  EXPECT_EQ(peer.AwaitPolicy(2), capture::Encode(*second));
+
+  ASSERT_TRUE(pipeline_->SetCapturePolicy("other", policy, 1).ok());
+  EXPECT_EQ(other_peer.AwaitPolicy(1).size(), peer.AwaitPolicy(2).size());
+
+  // Who comes later hears of it at once.
+  RecordingPeer& later = NewPeer();
+  const auto opened = pipeline_->Open(SpecOf(Producer("run", 1, 9)), later);
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(opened->capture_policy, capture::Encode(*second));
+}
+
+TEST_F(IngestPipelineTest, CapturePolicyMakesItsRunOrFindsItSealed) {
+  ASSERT_TRUE(pipeline_->SetCapturePolicy("new", {}, 3).ok());
+  EXPECT_EQ(store_.GetRun("new")->spec.world_size, 0);
+  ASSERT_TRUE(pipeline_->SealRun("new").ok());
+  EXPECT_EQ(Reason(pipeline_->SetCapturePolicy("new", {}, 3).status()),
+            "RUN_SEALED");
+}
+
+TEST_F(IngestPipelineTest, CapturePolicyThatIsTooLongLeavesTheOneBefore) {
+  capture::Policy policy;
+  policy.rules.emplace_back();
+  ASSERT_TRUE(pipeline_->SetCapturePolicy("run", policy, 3).ok());
+  const std::string before = store_.GetRun("run")->capture_policy;
+  policy.rules.resize(capture::kRulesMax);
+  for (capture::Rule& rule : policy.rules) {
+    rule.op_patterns.assign(8, std::string(kOpBytesMax, '*'));
+  }
+  EXPECT_EQ(Reason(pipeline_->SetCapturePolicy("run", policy, 4).status()),
+            "FIELD_INVALID");
+  EXPECT_EQ(store_.GetRun("run")->capture_policy, before);
 }
 
 TEST_F(IngestPipelineTest, DrainCommitsEverythingAndRefusesNewStreams) {

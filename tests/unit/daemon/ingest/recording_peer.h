@@ -22,6 +22,11 @@ class RecordingPeer final : public StreamPeer {
     commits_.push_back(count);
     changed_.NotifyAll();
   }
+  void SetCapturePolicy(const std::string& policy) override {
+    MutexLock lock(mu_);
+    policies_.push_back(policy);
+    changed_.NotifyAll();
+  }
   void Resume() override {
     MutexLock lock(mu_);
     ++resumes_;
@@ -38,6 +43,12 @@ class RecordingPeer final : public StreamPeer {
   void AwaitCommit(uint64_t count) {
     MutexLock lock(mu_);
     while (commits_.empty() || commits_.back() < count) changed_.Wait(mu_);
+  }
+  // Returns once `count` policies have come, with the last of them.
+  std::string AwaitPolicy(size_t count) {
+    MutexLock lock(mu_);
+    while (policies_.size() < count) changed_.Wait(mu_);
+    return policies_.back();
   }
   void AwaitResume() {
     MutexLock lock(mu_);
@@ -63,6 +74,7 @@ class RecordingPeer final : public StreamPeer {
   Mutex mu_;
   CondVar changed_;
   std::vector<uint64_t> commits_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> policies_ ABSL_GUARDED_BY(mu_);
   int resumes_ ABSL_GUARDED_BY(mu_) = 0;
   int ends_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);

@@ -62,6 +62,18 @@ TEST(CapturePolicyTest, NoRuleIsOff) {
   EXPECT_EQ(LevelOf(Schedule({1, 0, {}}, 0, nullptr), 0, "a"), Level::kOff);
 }
 
+TEST(CapturePolicyTest, TensorMayBeRecordedIfItIsOnSomeDevice) {
+  Rule off;
+  off.devices = {"npu:0"};
+  Rule full = Full({"a"});
+  full.tokens = {{2, 3}};
+  const Schedule schedule({1, 1, {off, full}}, 0, nullptr);
+  EXPECT_TRUE(schedule.MayRecord(0, "b", Io::kInput));
+  EXPECT_TRUE(schedule.MayRecord(2, "a", Io::kInput));
+  EXPECT_FALSE(schedule.MayRecord(2, "b", Io::kInput));
+  EXPECT_FALSE(schedule.MayRecord(4, "a", Io::kInput));
+}
+
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
   const Schedule first(OneRule(1, 5, Full({"a"})), 0, nullptr);
   EXPECT_EQ(LevelOf(first, 4, "b"), Level::kFull);

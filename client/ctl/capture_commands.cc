@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "client/ctl/command_line.h"
+#include "client/ctl/pages.h"
+#include "client/ctl/selection.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+const std::map<std::string, v1::CaptureLevel> kLevels = {
+    {"off", v1::CAPTURE_LEVEL_OFF},
+    {"hash", v1::CAPTURE_LEVEL_SUMMARY},
+    {"summary", v1::CAPTURE_LEVEL_SUMMARY},
+    {"full", v1::CAPTURE_LEVEL_FULL}};
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto run = std::make_shared<std::string>();
+  CLI::App& verb =
+      line.AddVerb(noun,
+                   {.name = "get",
+                    .summary = "Prints what the clients of a run record.",
+                    .examples = "msitctl capture get --run tp8-bf16",
+                    .rpcs = "CaptureService.GetCapturePolicy"},
+                   [run](Session& session) -> Outcome {
+                     v1::GetCapturePolicyRequest request;
+                     request.set_run(*run);
+                     v1::CapturePolicy policy;
+                     MSITCTL_RETURN_IF_FAILED(
+                         session.Unary([&](grpc::ClientContext& context) {
+                           return session.captures().GetCapturePolicy(
+                               &context, request, &policy);
+                         }));
+                     return PrintOne(session, policy, "revision");
+                   });
+  verb.add_option("--run", *run, "Name of the run")->required();
+}
+
+struct SetFlags {
+  std::string run;
+  SelectionFlags selection;
+  std::string level = "full";
+  std::optional<int64_t> from_token;
+};
+
+Outcome Set(Session& session, const SetFlags& flags) {
+  const absl::StatusOr<v1::TensorFilter> filter = ToFilter(flags.selection);
+  if (!filter.ok()) return UsageError(std::string(Message(filter.status())));
+  v1::SetCapturePolicyRequest request;
+  request.set_run(flags.run);
+  v1::CaptureRule& rule = *request.mutable_policy()->add_rules();
+  *rule.mutable_filter() = *filter;
+  rule.set_level(kLevels.at(flags.level));
+  if (flags.from_token.has_value()) {
+    request.mutable_policy()->set_first_token(*flags.from_token);
+  }
+  v1::CapturePolicy policy;
+  MSITCTL_RETURN_IF_FAILED(
+      session.UnaryToTheEnd([&](grpc::ClientContext& context) {
+        return session.captures().SetCapturePolicy(&context, request, &policy);
+      }));
+  return PrintOne(session, policy, "revision");
+}
+
+void AddSet(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<SetFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "set",
+       .summary = "Says what the clients of a run record, without a restart. "
+                  "What is not selected is off; without a selection, all is.",
+       .examples = "msitctl capture set --run tp8-bf16 --ops 'layers.3.*' "
+                   "--io output --tokens 0-3,10\n"
+                   "msitctl capture set --run nightly --level summary "
+                   "--from-token 500\n"
+                   "msitctl capture set --run nightly --level off",
+       .rpcs = "CaptureService.SetCapturePolicy"},
+      [flags](Session& session) { return Set(session, *flags); });
+  verb.add_option("--run", flags->run, "Name of the run; made if there is none")
+      ->required();
+  AddSelectionFlags(verb, flags->selection);
+  verb.add_option("--level", flags->level,
+                  "How much of each tensor: full, with its bytes; summary or "
+                  "hash, both without; off")
+      ->check(CLI::IsMember({"off", "hash", "summary", "full"}))
+      ->capture_default_str();
+  verb.add_option("--from-token", flags->from_token,
+                  "First token that it is for, the same in all ranks; default: "
+                  "that behind the highest that is stored")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+}
+
+}  // namespace
+
+void AddCaptureCommands(CommandLine& line) {
+  CLI::App& noun =
+      line.AddNoun("capture", "Captures: what the clients of a run record.");
+  AddGet(line, noun);
+  AddSet(line, noun);
+}
+
+}  // namespace msitd::ctl

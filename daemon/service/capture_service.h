@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/task_pool.h"
+#include "msitd/v1/capture_service.grpc.pb.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::service {
+
+// CaptureService over a store and the pipeline. All of them outlive it.
+class CaptureServiceImpl final : public v1::CaptureService::CallbackService {
+ public:
+  CaptureServiceImpl(storage::ChunkStore& store,
+                     ingest::IngestPipeline& pipeline, TaskPool& pool)
+      : store_(store), pipeline_(pipeline), pool_(pool) {}
+
+  grpc::ServerUnaryReactor* GetCapturePolicy(
+      grpc::CallbackServerContext* context,
+      const v1::GetCapturePolicyRequest* request,
+      v1::CapturePolicy* response) override;
+  grpc::ServerUnaryReactor* SetCapturePolicy(
+      grpc::CallbackServerContext* context,
+      const v1::SetCapturePolicyRequest* request,
+      v1::CapturePolicy* response) override;
+
+ private:
+  absl::Status Get(const v1::GetCapturePolicyRequest& request,
+                   v1::CapturePolicy& response);
+  absl::Status Set(const v1::SetCapturePolicyRequest& request,
+                   v1::CapturePolicy& response);
+
+  storage::ChunkStore& store_;
+  ingest::IngestPipeline& pipeline_;
+  TaskPool& pool_;
+};
+
+}  // namespace msitd::service

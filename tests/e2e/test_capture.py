@@ -1,0 +1,155 @@
+"""What ranks record is said by the command line, while they go on."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msitd
+import numpy as np
+import pytest
+from names import tensor_name
+
+from daemon import Daemon
+
+WAIT_S = 60
+NOT_FOUND_EXIT = 64 + 5
+EXPIRED_EXIT = 64 + 9
+SEALED_EXIT = 64 + 9
+DATA = np.arange(256, dtype=np.float32)
+OPS = ("layers.0.attn", "layers.0.mlp", "layers.1.attn", "lm_head")
+
+
+def capture(daemon: Daemon, verb: str, *args: str, expect: int = 0) -> Any:
+    return daemon.ctl_json("capture", verb, "--run", "r", *args, expect=expect)
+
+
+def record_token(client: msitd.Client, token: int) -> None:
+    for op in OPS:
+        for io in ("input", "output"):
+            assert client.record(DATA, op=op, io=io, token=token)
+
+
+def recorded(daemon: Daemon, *args: str) -> set[tuple[int, int, str, str]]:
+    found = daemon.ctl_json("tensor", "list", "--run", "r", "--limit", "0", *args)
+    return {
+        (t.get("rank", 0), int(t.get("token", 0)), t["op"], t["io"])
+        for t in found.get("tensors", [])
+    }
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_all_ranks_change_at_the_stated_token(daemon: Daemon, transport: str) -> None:
+    endpoint = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
+    ranks = [
+        msitd.Client("r", rank=rank, world_size=2, endpoint=endpoint)
+        for rank in range(2)
+    ]
+    for token in range(3):
+        for client in ranks:
+            record_token(client, token)
+    policy = capture(
+        daemon, "set", "--ops", "layers.*.attn", "--io", "output", "--from-token", "5"
+    )
+    assert policy["revision"] == "1"
+    for client in ranks:
+        wait_until(lambda c=client: not c.selects("lm_head", token=5))
+        assert client.selects("lm_head", token=4)
+        assert client.selects("layers.1.attn", token=5)
+        assert not client.selects("layers.1.attn", "input", token=5)
+    for token in range(3, 8):
+        for client in ranks:
+            record_token(client, token)
+    for client in ranks:
+        client.flush()
+        counters = client.counters()
+        assert counters.recorded_count == 5 * 8 + 3 * 2
+        assert counters.filtered_count == 3 * 6
+        assert counters.dropped_count == 0
+        client.close()
+    everything = {
+        (rank, token, op, io)
+        for rank in range(2)
+        for token in range(5)
+        for op in OPS
+        for io in ("IO_INPUT", "IO_OUTPUT")
+    }
+    selected = {
+        (rank, token, op, "IO_OUTPUT")
+        for rank in range(2)
+        for token in range(5, 8)
+        for op in OPS
+        if op.endswith("attn")
+    }
+    assert recorded(daemon) == everything | selected
+
+
+def test_policy_may_come_before_the_run_and_survives_the_daemon(
+    daemon: Daemon,
+) -> None:
+    capture(daemon, "set", "--tokens", "0-1,10", "--ranks", "0")
+    daemon.kill()
+    daemon.start()
+    assert capture(daemon, "get")["revision"] == "1"
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        for token in (0, 1, 2, 9, 10):
+            record_token(client, token)
+    assert {token for _, token, _, _ in recorded(daemon)} == {0, 1, 10}
+    with msitd.Client("r", rank=0, endpoint=str(daemon.socket_dir)) as client:
+        # A client that returns hears of what was said while it was away.
+        capture(daemon, "set", "--level", "off")
+        wait_until(lambda: not client.selects("lm_head", token=11))
+
+
+def test_summaries_are_kept_without_bytes(daemon: Daemon) -> None:
+    capture(daemon, "set", "--level", "summary")
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        client.record(DATA, op="op")
+        client.record(np.ones(3 << 20, dtype=np.float32), op="big")
+    stats = daemon.ctl_json("tensor", "stats", "--run", "r")["groups"][0]
+    assert stats["summary"]["max"] == 255
+    run = daemon.ctl_json("run", "get", "r")["counters"]
+    assert run["tensor_count"] == "2"
+    assert int(run.get("size_bytes", 0)) == 0
+    for op in ("op", "big"):
+        args = ("tensor", "read", tensor_name("r", op), "--out", "-")
+        daemon.ctl(*args, "--format", "raw", expect=EXPIRED_EXIT, binary=True)
+
+
+def test_bad_policy_is_refused_and_the_old_one_kept(daemon: Daemon) -> None:
+    capture(daemon, "set", "--ops", "a*")
+    before = capture(daemon, "get")
+    for args in (
+        ("--from-token", str(1 << 40)),
+        ("--devices", "x" * 33),
+        ("--ops", "y" * 1025),
+    ):
+        daemon.ctl("capture", "set", "--run", "r", *args, expect=64 + 3)
+    for args in (("--level", "some"), ("--tokens", "3-1"), ("--io", "sideways")):
+        daemon.ctl("capture", "set", "--run", "r", *args, expect=2)
+    assert capture(daemon, "get") == before
+    daemon.ctl("run", "seal", "r")
+    daemon.ctl("capture", "set", "--run", "r", expect=SEALED_EXIT)
+    daemon.ctl("capture", "get", "--run", "nobody", expect=NOT_FOUND_EXIT)
+
+
+def test_hooks_leave_alone_what_is_off(daemon: Daemon) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    capture(daemon, "set", "--ops", "root.1", "--io", "output")
+    with (
+        msitd.Client("r", endpoint=str(daemon.socket_dir)) as client,
+        msitd.register_hook(model, client),
+    ):
+        model(torch.ones(2, 4))
+        model(torch.ones(2, 4))
+    assert recorded(daemon) == {
+        (0, 0, "root.1", "IO_OUTPUT"),
+        (0, 1, "root.1", "IO_OUTPUT"),
+    }

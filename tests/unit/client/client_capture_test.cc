@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include "protos/capture/capture_policy.h"
+#include "tests/unit/client/client_fixture.h"
+
+// What a client records under a capture policy.
+namespace msitd::client {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ClientCaptureTest : public ClientTest {
+ protected:
+  // A rule for ops that match `pattern`.
+  static capture::Rule Rule(capture::Level level, const std::string& pattern) {
+    capture::Rule rule;
+    rule.level = level;
+    rule.op_patterns = {pattern};
+    return rule;
+  }
+
+  void SetPolicy(uint64_t revision, int64_t first_token,
+                 std::vector<capture::Rule> rules) {
+    daemon_.SetPolicy(
+        capture::Encode({revision, first_token, std::move(rules)}));
+  }
+
+  // Ops that have arrived, those without bytes in brackets.
+  std::vector<std::string> Ops() {
+    std::vector<std::string> ops;
+    for (const Arrived& arrived : Arrivals()) {
+      ops.push_back(arrived.is_summary_only ? "(" + arrived.key.op + ")"
+                                            : arrived.key.op);
+    }
+    return ops;
+  }
+
+  // Until the client has heard of a policy that has this op off.
+  void AwaitOff(const std::string& op) {
+    while (client_->Selects(MSIT_TOKEN_CURRENT, op, Io::kOutput)) {
+      std::this_thread::yield();
+    }
+  }
+};
+
+TEST_F(ClientCaptureTest, PolicyOfTheOpeningHoldsForTheFirstRecord) {
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "a*")});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Record("a1", 10).ok());
+  EXPECT_TRUE(Record("b1", 10).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_THAT(Ops(), ElementsAre("a1"));
+  EXPECT_EQ(client_->counters().recorded_count, 1u);
+  EXPECT_EQ(client_->counters().filtered_count, 1u);
+  EXPECT_EQ(client_->counters().dropped_count, 0u);
+}
+
+TEST_F(ClientCaptureTest, ChangesAtTheStatedToken) {
+  ASSERT_TRUE(Open().ok());
+  SetPolicy(1, 2, {Rule(capture::Level::kFull, "b")});
+  ASSERT_TRUE(client_->SetToken(2).ok());
+  AwaitOff("a");
+  for (const int64_t token : {0, 1, 2, 3}) {
+    ASSERT_TRUE(client_->SetToken(token).ok());
+    EXPECT_TRUE(Record("a", 10).ok());
+    EXPECT_TRUE(Record("b", 10).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_THAT(Ops(), ElementsAre("a", "b", "a", "b", "b", "b"));
+}
+
+TEST_F(ClientCaptureTest, OlderRevisionChangesNothing) {
+  SetPolicy(2, 0, {Rule(capture::Level::kFull, "b")});
+  ASSERT_TRUE(Open().ok());
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "a")});
+  SetPolicy(3, 7, {});
+  ASSERT_TRUE(client_->SetToken(7).ok());
+  AwaitOff("b");
+  ASSERT_TRUE(client_->SetToken(0).ok());
+  EXPECT_FALSE(client_->Selects(MSIT_TOKEN_CURRENT, "a", Io::kOutput));
+  EXPECT_TRUE(client_->Selects(MSIT_TOKEN_CURRENT, "b", Io::kOutput));
+}
+
+TEST_F(ClientCaptureTest, SummariesTravelInChunksOfTheirOwn) {
+  SetPolicy(1, 0,
+            {Rule(capture::Level::kFull, "f*"),
+             Rule(capture::Level::kSummary, "s*")});
+  ASSERT_TRUE(Open().ok());
+  for (const char* op : {"f1", "s1", "f2", "s2"}) {
+    EXPECT_TRUE(Record(op, 10).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_THAT(Ops(), ElementsAre("f1", "f2", "(s1)", "(s2)"));
+  EXPECT_EQ(client_->counters().acknowledged_count, 4u);
+}
+
+TEST_F(ClientCaptureTest, TwoOpenChunksDoNotBlockTheLastSlot) {
+  options_.buffer_bytes = 2 * kSlotBytes;
+  SetPolicy(
+      1, 0,
+      {Rule(capture::Level::kFull, "f"), Rule(capture::Level::kSummary, "s")});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Record("f", 10).ok());
+  EXPECT_TRUE(Record("s", 10).ok());
+  // Both slots are open, neither lingers long enough, and this fits in none.
+  EXPECT_TRUE(Record("f", kPartBytes).ok());
+  EXPECT_TRUE(Record("s", kPartBytes).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->counters().dropped_count, 0u);
+  EXPECT_EQ(client_->counters().acknowledged_count, 4u);
+}
+
+TEST_F(ClientCaptureTest, BytesThatAreNoPolicyEndTheStream) {
+  daemon_.SetPolicy("none");
+  EXPECT_EQ(Open().code, MSIT_ERROR_REFUSED);
+}
+
+TEST_F(ClientCaptureTest, ManyThreadsRecordWhileThePolicyChanges) {
+  ASSERT_TRUE(Open().ok());
+  constexpr int kThreads = 4;
+  constexpr int kRecords = 2'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this, i] {
+      for (int j = 0; j < kRecords; ++j) {
+        EXPECT_TRUE(Record(i % 2 == 0 ? "a" : "b", 100).ok());
+      }
+    });
+  }
+  for (uint64_t revision = 1; revision <= 200; ++revision) {
+    SetPolicy(revision, 0,
+              {Rule(revision % 3 == 0 ? capture::Level::kSummary
+                                      : capture::Level::kFull,
+                    revision % 2 == 0 ? "a" : "b")});
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  const ClientCounters counters = client_->counters();
+  EXPECT_EQ(counters.recorded_count + counters.filtered_count,
+            uint64_t{kThreads * kRecords});
+  EXPECT_EQ(Arrivals().size(), counters.recorded_count);
+}
+
+}  // namespace
+}  // namespace msitd::client
