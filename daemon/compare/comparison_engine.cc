@@ -67,6 +67,37 @@ bool ShapesAgree(std::vector<int64_t> a, std::vector<int64_t> b,
   return a == b;
 }
 
+// Decides the row if the shards of a side cannot be put together.
+bool IsWhole(const LogicalTensor& tensor, std::string_view side,
+             v1::ComparisonRow& row) {
+  if (tensor.assembly == nullptr) return true;
+  const Assembly& assembly = *tensor.assembly;
+  if (assembly.problem == Assembly::Problem::kNone) return true;
+  Decide(assembly.problem == Assembly::Problem::kShardsAmiss ? v1::UNMATCHED
+                                                             : v1::SKIPPED,
+         fmt::format("{} {}: {}", side, AssemblyText(assembly),
+                     assembly.problem_text),
+         row);
+  return false;
+}
+
+// Fails the row if shards that should be copies are not, whatever the first of
+// them is worth.
+void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (tensor == nullptr || tensor->assembly == nullptr) continue;
+    const Assembly& assembly = *tensor->assembly;
+    if (assembly.difference.empty()) continue;
+    std::string reason =
+        fmt::format("{} {}: {}", tensor == pair.golden ? "golden" : "target",
+                    AssemblyText(assembly), assembly.difference);
+    if (!row.reason().empty()) reason += "; " + row.reason();
+    row.set_bitwise_equal(false);
+    Decide(row.verdict() == v1::UNMATCHED ? v1::UNMATCHED : v1::FAIL,
+           std::move(reason), row);
+  }
+}
+
 std::string_view SideWithoutBytes(const TensorPair& pair) {
   if (pair.golden->has_bytes) return "target";
   return pair.target->has_bytes ? "golden" : "golden and target";
@@ -161,6 +192,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     v1::ComparisonRow row =
         DescribePair(pair, plan_.golden_run, plan_.target_run);
     MSITD_RETURN_IF_ERROR(Judge(pair, row));
+    JudgeCopies(pair, row);
     row.set_origin(origins_.Find(row));
     Watch(row);
     MSITD_RETURN_IF_ERROR(EmitRow(std::move(row)));
@@ -179,26 +211,32 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                                              ? plan_.golden_run
                                              : plan_.target_run),
            row);
+    v1::ComparisonRow problem;
+    if (!(pair.golden != nullptr ? IsWhole(*pair.golden, "golden", problem)
+                                 : IsWhole(*pair.target, "target", problem))) {
+      row.set_reason(row.reason() + "; " + problem.reason());
+    }
     return absl::OkStatus();
   }
-  const storage::TensorInfo& golden = *pair.golden;
-  const storage::TensorInfo& target = *pair.target;
+  const LogicalTensor& golden = *pair.golden;
+  const LogicalTensor& target = *pair.target;
+  if (!IsWhole(target, "target", row) || !IsWhole(golden, "golden", row)) {
+    return absl::OkStatus();
+  }
   if (!ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule())) {
-    Decide(v1::FAIL,
-           fmt::format("shape {} against {}", ShapeText(target.shape),
-                       ShapeText(golden.shape)),
-           row);
+    Decide(v1::FAIL, ShapeDifference(target, golden), row);
   } else if (IsComplex(target.dtype) != IsComplex(golden.dtype)) {
     Decide(v1::SKIPPED,
            fmt::format("{} against {}: complex against real is not compared",
                        DTypeName(target.dtype), DTypeName(golden.dtype)),
            row);
-  } else if (target.dtype == golden.dtype && target.hash == golden.hash) {
+  } else if (HashesAgree(target, golden)) {
     PassEqual(pair, row);
   } else if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     Decide(v1::PASS, "no elements", row);
   } else if (!golden.has_bytes || !target.has_bytes) {
-    if (VerificationOf(pair).hash_decides) {
+    if (HasHash(golden) && HasHash(target) &&
+        VerificationOf(pair).hash_decides) {
       Decide(v1::FAIL, "the hashes differ; the bytes are no longer kept", row);
       return absl::OkStatus();
     }
@@ -247,7 +285,15 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);
     return absl::OkStatus();
   }
-  RowMetrics metrics = ToRowMetrics(measurement->metrics, pair.golden->summary);
+  if (measurement->target_summary) {
+    AddSummary(*measurement->target_summary, *row.mutable_target());
+  }
+  if (measurement->golden_summary) {
+    AddSummary(*measurement->golden_summary, *row.mutable_golden());
+  }
+  RowMetrics metrics =
+      ToRowMetrics(measurement->metrics,
+                   measurement->golden_summary.value_or(pair.golden->summary));
   AddElementMetrics(measurement->elements, metrics);
   AddMetrics(metrics, row);
   required_tolerances_.Add(verification, metrics, row_count_);
@@ -277,21 +323,40 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
     const TensorPair& pair, const compute::ElementRequest& request) {
   // The matcher left the parts out.
-  const auto with_parts =
-      [this](const storage::TensorInfo& tensor, const std::string& run,
-             std::string_view side) -> absl::StatusOr<storage::TensorInfo> {
-    TensorKey key = tensor.key;
-    key.run = run;
-    auto out = store_.GetTensor(key);
-    if (!out.ok()) {
-      return Annotate(out.status(), fmt::format("{} tensor", side));
+  const auto source_of =
+      [this](const LogicalTensor& tensor, const std::string& run,
+             std::string_view side) -> absl::StatusOr<TensorSource> {
+    TensorSource out;
+    out.side = side;
+    const storage::TensorInfo& alone = tensor;
+    std::span<const storage::TensorInfo> shards(&alone, 1);
+    if (const Assembly* const assembly = tensor.assembly.get()) {
+      shards = assembly->shards;
+      out.dim = assembly->dim;
+      if (assembly->is_sum()) out.kind = TensorSource::Kind::kSum;
+    }
+    out.shards.reserve(shards.size());
+    for (const storage::TensorInfo& shard : shards) {
+      TensorKey key = shard.key;
+      key.run = run;
+      auto stored = store_.GetTensor(key);
+      if (!stored.ok()) {
+        return Annotate(stored.status(), fmt::format("{} tensor", side));
+      }
+      // A client cannot change a tensor, but a run may go and come again.
+      if (stored->dtype != shard.dtype || stored->shape != shard.shape) {
+        return MakeStatus(absl::StatusCode::kAborted,
+                          "{} tensor, rank {}: changed meanwhile", side,
+                          key.rank);
+      }
+      out.shards.push_back(*std::move(stored));
     }
     return out;
   };
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo target,
-                         with_parts(*pair.target, plan_.target_run, "target"));
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo golden,
-                         with_parts(*pair.golden, plan_.golden_run, "golden"));
+  MSITD_ASSIGN_OR_RETURN(const TensorSource target,
+                         source_of(*pair.target, plan_.target_run, "target"));
+  MSITD_ASSIGN_OR_RETURN(const TensorSource golden,
+                         source_of(*pair.golden, plan_.golden_run, "golden"));
   return reader_.Measure(target, golden, request, observer_);
 }
 

@@ -17,11 +17,12 @@ namespace msitd::compare {
 namespace {
 
 // Names hold no NUL, so it keeps the components apart.
-std::string NameOf(std::string_view op, const TensorKey& key,
+std::string NameOf(std::string_view op, const LogicalTensor& tensor,
                    bool with_device) {
+  const TensorKey& key = tensor.key;
   std::string out = fmt::format("{}{}{}{}{}{}{}", op, '\0', key.call, '\0',
                                 IoName(key.io), '\0', key.index);
-  if (with_device) {
+  if (with_device && tensor.assembly == nullptr) {
     out += '\0';
     out += key.device;
   }
@@ -29,12 +30,12 @@ std::string NameOf(std::string_view op, const TensorKey& key,
 }
 
 // What fuzzy matching goes by.
-std::string LooseNameOf(std::string_view op, const storage::TensorInfo& tensor,
+std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor,
                         bool with_device) {
   std::string out =
       fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
                   '\0', IoName(tensor.key.io), '\0', tensor.key.index);
-  if (with_device) {
+  if (with_device && tensor.assembly == nullptr) {
     out += '\0';
     out += tensor.key.device;
   }
@@ -58,6 +59,12 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
     storage::TensorSelector selector, Matching matching) {
   TensorMatcher out(store, std::move(golden_run), std::move(target_run),
                     std::move(selector), std::move(matching));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
+                         store.GetRun(out.golden_run_));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
+                         store.GetRun(out.target_run_));
+  out.golden_rank_count_ = golden.spec.world_size;
+  out.target_rank_count_ = target.spec.world_size;
   MSITD_RETURN_IF_ERROR(out.AddGoldenCoordinates());
   MSITD_RETURN_IF_ERROR(out.AddTargetCoordinates());
   std::sort(out.groups_.begin(), out.groups_.end());
@@ -73,57 +80,81 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
 }
 
 absl::Status TensorMatcher::AddGoldenCoordinates() {
+  const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
-                         store_->ListCoordinates(golden_run_, selector_));
+                         store_->ListCoordinates(side.run, side.selector));
   for (const storage::Coordinate& at : coordinates) {
-    int32_t ignored = 0;
-    if (!matching_.TargetRank(at.rank, ignored)) continue;
-    AddGroup(at.rank, at.token, at.device, &RankDevices::golden);
-    int64_t& last = devices_[at.rank].golden_token;
-    last = std::max(last, at.token);
+    golden_rank_count_ = std::max(golden_rank_count_, at.rank + 1);
+    for (const int32_t place : side.layouts.PlacesOf(at.rank)) {
+      int32_t ignored = 0;
+      if (!matching_.TargetRank(place, ignored)) continue;
+      AddGroup(place, at.token, at, place == at.rank, &Place::golden);
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status TensorMatcher::AddTargetCoordinates() {
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<storage::Coordinate> coordinates,
-      store_->ListCoordinates(target_run_, TargetSelector()));
+  const Side side = TargetSide();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
+                         store_->ListCoordinates(side.run, side.selector));
   for (const storage::Coordinate& at : coordinates) {
-    int32_t golden_rank = 0;
-    if (!matching_.GoldenRank(at.rank, golden_rank)) continue;
+    target_rank_count_ = std::max(target_rank_count_, at.rank + 1);
     const int64_t token = at.token - matching_.token_offset();
-    AddGroup(golden_rank, token, at.device, &RankDevices::target);
-    int64_t& last = devices_[golden_rank].target_token;
-    last = std::max(last, token);
+    for (const int32_t place : side.layouts.PlacesOf(at.rank)) {
+      int32_t golden_place = 0;
+      if (!matching_.GoldenRank(place, golden_place)) continue;
+      AddGroup(golden_place, token, at, place == at.rank, &Place::target);
+    }
   }
   return absl::OkStatus();
 }
 
-void TensorMatcher::AddGroup(int32_t rank, int64_t token,
-                             const std::string& device,
-                             std::vector<std::string> RankDevices::*side) {
-  groups_.push_back({token, rank});
-  std::vector<std::string>& devices = devices_[rank].*side;
-  if (std::find(devices.begin(), devices.end(), device) == devices.end()) {
-    devices.push_back(device);
-  }
+void TensorMatcher::AddGroup(int32_t place, int64_t token,
+                             const storage::Coordinate& at, bool is_own,
+                             Holders Place::*side) {
+  if (!IsSelected(place)) return;
+  groups_.push_back({token, place});
+  Holders& holders = places_[place].*side;
+  holders.devices.insert(at.device);
+  if (is_own) holders.own_devices.insert(at.device);
+  const auto last = holders.last_tokens.emplace(at.rank, token).first;
+  last->second = std::max(last->second, token);
 }
 
-storage::TensorSelector TensorMatcher::TargetSelector() const {
-  storage::TensorSelector out = selector_;
+bool TensorMatcher::IsSelected(int32_t place) const {
+  return selector_.ranks.empty() ||
+         std::find(selector_.ranks.begin(), selector_.ranks.end(), place) !=
+             selector_.ranks.end();
+}
+
+TensorMatcher::Side TensorMatcher::GoldenSide() const {
+  Side side{golden_run_, selector_, matching_.golden_layouts(),
+            golden_rank_count_};
+  // Shards of other ranks belong to what is asked for.
+  if (!side.layouts.empty()) side.selector.ranks.clear();
+  return side;
+}
+
+TensorMatcher::Side TensorMatcher::TargetSide() const {
+  Side side{target_run_, selector_, matching_.target_layouts(),
+            target_rank_count_};
+  storage::TensorSelector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
-  std::erase_if(out.ranks, [this](int32_t& rank) {
+  std::erase_if(selector.ranks, [this](int32_t& rank) {
     return !matching_.TargetRank(rank, rank);
   });
-  if (out.ranks.empty() && !selector_.ranks.empty()) out.ranks = {-1};
-  for (storage::TokenRange& range : out.tokens) {
+  if (selector.ranks.empty() && !selector_.ranks.empty()) {
+    selector.ranks = {-1};
+  }
+  if (!side.layouts.empty()) selector.ranks.clear();
+  for (storage::TokenRange& range : selector.tokens) {
     range.first += matching_.token_offset();
     range.last += matching_.token_offset();
   }
   // Patterns are for golden names, which are made later.
-  if (matching_.renames()) out.op_patterns.clear();
-  return out;
+  if (matching_.renames()) selector.op_patterns.clear();
+  return side;
 }
 
 bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
@@ -134,79 +165,22 @@ bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
       [&](const std::string& pattern) { return GlobMatch(pattern, op); });
 }
 
-bool TensorMatcher::IsComplete(size_t index, bool golden_sealed,
-                               bool target_sealed) const {
-  MSITD_CHECK(index < groups_.size());
-  const GroupKey& key = groups_[index];
-  const RankDevices& rank = devices_.at(key.rank);
-  return (golden_sealed || rank.golden_token > key.token) &&
-         (target_sealed || rank.target_token > key.token);
-}
-
-absl::StatusOr<TensorGroup> TensorMatcher::Load(size_t index) const {
-  MSITD_CHECK(index < groups_.size());
-  const GroupKey& key = groups_[index];
-  const RankDevices& devices = devices_.at(key.rank);
-  TensorGroup group;
-  group.token = key.token;
-  group.rank = key.rank;
-  MSITD_ASSIGN_OR_RETURN(
-      const bool golden_fits,
-      LoadSide(golden_run_, selector_, key, devices.golden, group.golden));
-  GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
-  // Groups were made of ranks that have a counterpart.
-  MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
-  MSITD_ASSIGN_OR_RETURN(const bool target_fits,
-                         LoadSide(target_run_, TargetSelector(), target_key,
-                                  devices.target, group.target));
-  if (!golden_fits || !target_fits) {
-    group.too_large_run = golden_fits ? target_run_ : golden_run_;
-    group.golden.clear();
-    group.target.clear();
-    return group;
-  }
-  Match(devices.golden.size() > 1 || devices.target.size() > 1, group);
-  return group;
-}
-
-absl::StatusOr<bool> TensorMatcher::LoadSide(
-    const std::string& run, storage::TensorSelector selector,
-    const GroupKey& key, const std::vector<std::string>& devices,
-    std::vector<storage::TensorInfo>& out) const {
-  if (devices.empty() || key.token < 0) return true;
-  selector.ranks = {key.rank};
-  selector.devices = devices;
-  selector.tokens = {{key.token, key.token}};
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                         store_->Scan(run, std::move(selector), ""));
-  while (true) {
-    storage::TensorInfo tensor;
-    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
-    if (!more) break;
-    if (out.size() == kGroupTensorsMax) return false;
-    tensor.key.run = std::string();
-    tensor.parts = std::vector<storage::PartLocation>();
-    out.push_back(std::move(tensor));
-  }
-  return true;
-}
-
 void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
   std::sort(group.golden.begin(), group.golden.end(), ExecutesBefore);
   std::sort(group.target.begin(), group.target.end(), ExecutesBefore);
   std::unordered_map<std::string, size_t> target_by_name;
   target_by_name.reserve(group.target.size());
   for (size_t i = 0; i < group.target.size(); ++i) {
-    const TensorKey& key = group.target[i].key;
+    const LogicalTensor& target = group.target[i];
     target_by_name.emplace(
-        NameOf(matching_.KeyOfTarget(key.op), key, with_device), i);
+        NameOf(matching_.KeyOfTarget(target.key.op), target, with_device), i);
   }
   std::vector<bool> matched(group.target.size());
   group.pairs.reserve(group.golden.size());
-  for (const storage::TensorInfo& golden : group.golden) {
+  for (const LogicalTensor& golden : group.golden) {
     TensorPair pair{&golden, nullptr};
     const auto found = target_by_name.find(
-        NameOf(matching_.KeyOfGolden(golden.key.op), golden.key, with_device));
+        NameOf(matching_.KeyOfGolden(golden.key.op), golden, with_device));
     // Two golden names may be one but for case.
     if (found != target_by_name.end() && !matched[found->second]) {
       pair.target = &group.target[found->second];
@@ -227,7 +201,7 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
 void TensorMatcher::MatchLeftOvers(bool loose, bool with_device,
                                    TensorGroup& group,
                                    std::vector<bool>& matched) const {
-  const auto name_of = [&](std::string op, const storage::TensorInfo& tensor) {
+  const auto name_of = [&](std::string op, const LogicalTensor& tensor) {
     if (loose) op = Matching::LooseName(op);
     return LooseNameOf(op, tensor, with_device);
   };
@@ -239,7 +213,7 @@ void TensorMatcher::MatchLeftOvers(bool loose, bool with_device,
   std::unordered_map<std::string, Queue> queues;
   for (size_t i = 0; i < group.target.size(); ++i) {
     if (matched[i]) continue;
-    const storage::TensorInfo& target = group.target[i];
+    const LogicalTensor& target = group.target[i];
     queues[name_of(matching_.KeyOfTarget(target.key.op), target)]
         .targets.push_back(i);
   }

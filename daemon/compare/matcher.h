@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/compare/assembly.h"
 #include "daemon/compare/matching.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
@@ -19,16 +20,16 @@ namespace msitd::compare {
 // A comparison over more pairs of rank and token is refused; narrow its filter.
 inline constexpr size_t kGroupsMax = size_t{1} << 20;
 
-// A rank and token with more tensors than this in one run is not compared.
-// Bounds the memory of a comparison: some 400 bytes for each tensor of the two
-// groups at hand.
+// A rank and token with more tensors than this in one run, shards included, is
+// not compared. Bounds the memory of a comparison: some 400 bytes for each
+// tensor of the two groups at hand.
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
 // One tensor with its counterpart, or either alone: one of the two is null at
 // most.
 struct TensorPair {
-  const storage::TensorInfo* golden = nullptr;
-  const storage::TensorInfo* target = nullptr;
+  const LogicalTensor* golden = nullptr;
+  const LogicalTensor* target = nullptr;
 };
 
 // The tensors of both runs at one rank and token.
@@ -42,8 +43,8 @@ struct TensorGroup {
   // its own order. They point into the vectors below, which must not change.
   std::vector<TensorPair> pairs;
   // `key.run` and `parts` are left empty, to save memory.
-  std::vector<storage::TensorInfo> golden;
-  std::vector<storage::TensorInfo> target;
+  std::vector<LogicalTensor> golden;
+  std::vector<LogicalTensor> target;
 };
 
 // Finds which tensor of one run belongs to which of another: rank, token, op,
@@ -55,6 +56,10 @@ struct TensorGroup {
 // golden tensor in the order of execution with the first target one that has
 // its shape, io, index and op; then those whose Matching::LooseName is equal.
 // Takes time in proportion to the number of tensors.
+//
+// Where the matching has layouts, the shards of all ranks of a group are put
+// together before, and have the number of the group for a rank: their place.
+// Devices do not count for them.
 //
 // Of several target tensors with one golden name the first to execute counts.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
@@ -79,7 +84,8 @@ class TensorMatcher {
   int32_t rank(size_t index) const { return groups_[index].rank; }
 
   // True if no more tensors of the group are to be expected: each run has a
-  // later token of the rank, or is sealed. The flags are from before Create.
+  // later token of the rank, and of all ranks of the groups with its number, or
+  // is sealed. The flags are from before Create.
   bool IsComplete(size_t index, bool golden_sealed, bool target_sealed) const;
 
   // Loads `index`, which is below group_count().
@@ -91,12 +97,24 @@ class TensorMatcher {
     int32_t rank;
     friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
   };
-  struct RankDevices {
-    std::vector<std::string> golden;
-    std::vector<std::string> target;
-    // The last ones, in tokens of the golden run.
-    int64_t golden_token = -1;
-    int64_t target_token = std::numeric_limits<int64_t>::min();
+  // What one run has for a place.
+  struct Holders {
+    // Of all ranks, and of the rank that is the place itself.
+    std::set<std::string> devices;
+    std::set<std::string> own_devices;
+    // The last token of every rank, in tokens of the golden run.
+    std::map<int32_t, int64_t> last_tokens;
+  };
+  struct Place {
+    Holders golden;
+    Holders target;
+  };
+  // One run, with what is asked of it.
+  struct Side {
+    const std::string& run;
+    storage::TensorSelector selector;
+    const LayoutRules& layouts;
+    int32_t rank_count;
   };
 
   TensorMatcher(storage::ChunkStore& store, std::string golden_run,
@@ -110,16 +128,23 @@ class TensorMatcher {
 
   absl::Status AddGoldenCoordinates();
   absl::Status AddTargetCoordinates();
-  void AddGroup(int32_t rank, int64_t token, const std::string& device,
-                std::vector<std::string> RankDevices::*side);
+  // Takes note that a run has tensors at `token` of the golden run, for a place
+  // of the golden run; `is_own` if the rank of `at` is the place.
+  void AddGroup(int32_t place, int64_t token, const storage::Coordinate& at,
+                bool is_own, Holders Place::*side);
+  // True if the ranks that the user asks for have this place of the golden run.
+  bool IsSelected(int32_t place) const;
+  Side GoldenSide() const;
   // The selector in the terms of the target run.
-  storage::TensorSelector TargetSelector() const;
+  Side TargetSide() const;
+  static bool IsComplete(const LayoutRules& layouts, int32_t place,
+                         int32_t rank_count, const Holders& holders,
+                         int64_t token);
+  // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
-  absl::StatusOr<bool> LoadSide(const std::string& run,
-                                storage::TensorSelector selector,
-                                const GroupKey& key,
-                                const std::vector<std::string>& devices,
-                                std::vector<storage::TensorInfo>& out) const;
+  absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
+                                const Holders& holders,
+                                std::vector<LogicalTensor>& out) const;
   void Match(bool with_device, TensorGroup& group) const;
   void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,
                       std::vector<bool>& matched) const;
@@ -132,7 +157,10 @@ class TensorMatcher {
   storage::TensorSelector selector_;
   Matching matching_;
   std::vector<GroupKey> groups_;
-  std::map<int32_t, RankDevices> devices_;
+  std::map<int32_t, Place> places_;  // By place of the golden run.
+  // Ranks from 0 that there are, or are to be.
+  int32_t golden_rank_count_ = 0;
+  int32_t target_rank_count_ = 0;
 };
 
 }  // namespace msitd::compare

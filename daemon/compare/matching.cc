@@ -57,6 +57,12 @@ absl::StatusOr<Matching> Matching::Create(const v1::Matching& spec) {
   MSITD_RETURN_IF_ERROR(out.AddRewrites(spec));
   MSITD_RETURN_IF_ERROR(out.AddOps(spec));
   MSITD_RETURN_IF_ERROR(out.AddRanks(spec));
+  MSITD_ASSIGN_OR_RETURN(
+      out.golden_layouts_,
+      LayoutRules::Create(spec.golden_layouts(), "matching.golden_layouts"));
+  MSITD_ASSIGN_OR_RETURN(
+      out.target_layouts_,
+      LayoutRules::Create(spec.target_layouts(), "matching.target_layouts"));
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/layout.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace re2 {
@@ -59,6 +60,10 @@ class Matching {
   bool TargetRank(int32_t golden, int32_t& target) const;
   bool GoldenRank(int32_t target, int32_t& golden) const;
 
+  // How shards of either run become tensors. The ranks above are places then.
+  const LayoutRules& golden_layouts() const { return golden_layouts_; }
+  const LayoutRules& target_layouts() const { return target_layouts_; }
+
  private:
   struct Rewrite {
     std::shared_ptr<const re2::RE2> regex;
@@ -78,6 +83,8 @@ class Matching {
   std::map<std::string, std::string, std::less<>> golden_by_target_;
   std::map<int32_t, int32_t> target_by_golden_rank_;
   std::map<int32_t, int32_t> golden_by_target_rank_;
+  LayoutRules golden_layouts_;
+  LayoutRules target_layouts_;
 };
 
 }  // namespace msitd::compare

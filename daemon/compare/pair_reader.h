@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/tensor_stream.h"
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/pair_metrics.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/base/summary.h"
 #include "storage/chunk_store.h"
-#include "storage/types.h"
 
 namespace msitd::compare {
 
@@ -15,10 +17,13 @@ namespace msitd::compare {
 struct PairMeasurement {
   compute::PairMetrics metrics;
   compute::ElementMetrics elements;
+  // Of sides that are sums, since no index has it.
+  std::optional<Summary> target_summary;
+  std::optional<Summary> golden_summary;
 };
 
-// Measures pairs of tensors from their bytes, part by part: one part of either
-// side is in memory at a time, however large the tensors are.
+// Measures pairs of tensors from their bytes, part by part: what is in memory
+// does not depend on how large the tensors are.
 //
 // Thread-compatible; the store must outlive it.
 class PairReader {
@@ -26,20 +31,18 @@ class PairReader {
   explicit PairReader(storage::ChunkStore& store) : store_(store) {}
 
   // Returns the metrics of two tensors with equally many elements, both complex
-  // or neither, and the element metrics that are asked for. Both infos have
-  // their parts.
+  // or neither, and the element metrics that are asked for.
   //
-  // Errors: CANCELLED once the observer says so; DATA_LOSS for a side whose
-  // parts do not make up the tensor; those of ReadPart. All but CANCELLED name
-  // the side.
+  // Errors: CANCELLED once the observer says so; those of TensorStream. All but
+  // CANCELLED name the side.
   absl::StatusOr<PairMeasurement> Measure(
-      const storage::TensorInfo& target, const storage::TensorInfo& golden,
+      const TensorSource& target, const TensorSource& golden,
       const compute::ElementRequest& request, ComparisonObserver& observer);
 
  private:
   storage::ChunkStore& store_;
-  AlignedBuffer target_buffer_;
-  AlignedBuffer golden_buffer_;
+  StreamBuffers target_buffers_;
+  StreamBuffers golden_buffers_;
 };
 
 }  // namespace msitd::compare

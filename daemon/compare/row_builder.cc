@@ -10,27 +10,22 @@
 namespace msitd::compare {
 namespace {
 
-void Describe(const storage::TensorInfo& tensor, std::string_view run,
+void Describe(const LogicalTensor& tensor, std::string_view run,
               v1::ComparedTensor& out) {
   TensorKey key = tensor.key;
   key.run = std::string(run);
   out.set_name(FormatTensorName(key));
   out.set_dtype(static_cast<v1::DType>(tensor.dtype));
   for (const int64_t dim : tensor.shape) out.add_shape(dim);
-  const Summary& summary = tensor.summary;
-  if (summary.has_extremes()) {
-    out.set_min(summary.min);
-    out.set_max(summary.max);
+  AddSummary(tensor.summary, out);
+  if (tensor.assembly != nullptr) {
+    out.set_layout(tensor.assembly->layout.Text());
+    for (const int32_t rank : tensor.assembly->ranks) out.add_ranks(rank);
   }
-  if (summary.finite_count() > 0) out.set_mean(summary.mean());
-  if (summary.finite_count() > 0) out.set_l2_norm(summary.l2_norm());
   if (tensor.hash != ContentHash()) {
     out.set_hash(
         fmt::format("{:016x}{:016x}", tensor.hash.high, tensor.hash.low));
   }
-  out.set_nan_count(static_cast<int64_t>(summary.nan_count));
-  out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +
-                                              summary.negative_infinity_count));
 }
 
 // The position of element `index` of a row-major tensor.
@@ -51,9 +46,9 @@ v1::ComparisonRow DescribePair(const TensorPair& pair,
                                std::string_view golden_run,
                                std::string_view target_run) {
   v1::ComparisonRow row;
-  const storage::TensorInfo& first =
+  const LogicalTensor& first =
       pair.golden != nullptr ? *pair.golden : *pair.target;
-  row.set_rank(first.key.rank);
+  row.set_rank(first.place());
   row.set_token(first.key.token);
   row.set_op(first.key.op);
   row.set_call(first.key.call);
@@ -67,6 +62,38 @@ v1::ComparisonRow DescribePair(const TensorPair& pair,
     Describe(*pair.target, target_run, *row.mutable_target());
   }
   return row;
+}
+
+void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
+  if (summary.has_extremes()) {
+    out.set_min(summary.min);
+    out.set_max(summary.max);
+  }
+  if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  if (summary.finite_count() > 0) out.set_l2_norm(summary.l2_norm());
+  out.set_nan_count(static_cast<int64_t>(summary.nan_count));
+  out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +
+                                              summary.negative_infinity_count));
+}
+
+std::string ShapeDifference(const LogicalTensor& target,
+                            const LogicalTensor& golden) {
+  std::string out = fmt::format("shape {} against {}", ShapeText(target.shape),
+                                ShapeText(golden.shape));
+  for (const LogicalTensor* const tensor : {&target, &golden}) {
+    if (tensor->assembly == nullptr) continue;
+    const Assembly& assembly = *tensor->assembly;
+    const LogicalTensor& other = tensor == &target ? golden : target;
+    out += fmt::format("; {} is {}, the first with {}",
+                       tensor == &target ? "target" : "golden",
+                       AssemblyText(assembly),
+                       ShapeText(assembly.shards.front().shape));
+    if (assembly.ranks.size() > 1 &&
+        assembly.shards.front().shape == other.shape) {
+      out += ", which alone has the shape of the other side";
+    }
+  }
+  return out;
 }
 
 void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {

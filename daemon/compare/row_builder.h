@@ -18,6 +18,14 @@ v1::ComparisonRow DescribePair(const TensorPair& pair,
                                std::string_view golden_run,
                                std::string_view target_run);
 
+// Sets what the index knows of most tensors.
+void AddSummary(const Summary& summary, v1::ComparedTensor& out);
+
+// Returns why the shapes of a pair do not agree: `shape [3,2] against [4,2]`,
+// the target's first, and how the sides were put together.
+std::string ShapeDifference(const LogicalTensor& target,
+                            const LogicalTensor& golden);
+
 // Adds the metrics that are defined.
 void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
 

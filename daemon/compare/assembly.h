@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/layout.h"
+#include "storage/types.h"
+
+// Tensors that are put together from the shards of several ranks.
+namespace msitd::compare {
+
+// What a tensor is put together from.
+struct Assembly {
+  // What keeps the shards from being one tensor.
+  enum class Problem { kNone, kShardsAmiss, kShardsUnfit };
+
+  Layout layout;
+  int dim = 0;        // Of kConcat, from the first.
+  int32_t place = 0;  // Number of the group of ranks.
+  // The ranks that have a shard, ascending.
+  std::vector<int32_t> ranks;
+  // Those whose bytes count, in order; one for kReplicated and kPick. `key.run`
+  // and `parts` are empty.
+  std::vector<storage::TensorInfo> shards;
+  // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes or
+  // types do not go together.
+  Problem problem = Problem::kNone;
+  std::string problem_text;
+  // Of replicated shards: which one is not as the first, and how. Empty if all
+  // are equal.
+  std::string difference;
+
+  // Elements must be added to know the tensor.
+  bool is_sum() const { return layout.kind == v1::Layout::SUM; }
+};
+
+// A tensor as a comparison sees it: one of a rank, or one that is put together.
+// Of the latter, the key is that of the first shard; all else is of the whole,
+// or of the first shard if there is a problem. The summary of a sum is empty.
+struct LogicalTensor : storage::TensorInfo {
+  // Null for a tensor of a rank. Shared with copies of this.
+  std::shared_ptr<const Assembly> assembly;
+
+  // Its place among the ranks: see LayoutRules::PlacesOf.
+  int32_t place() const { return assembly ? assembly->place : key.rank; }
+};
+
+// Puts together the shards of one tensor: at least one, of ranks among
+// `expected`, ascending. Takes time in proportion to their number.
+LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
+                       std::vector<storage::TensorInfo> shards);
+
+// True if `tensor.hash` is that of its bytes.
+bool HasHash(const LogicalTensor& tensor);
+
+// True if hashes prove that both have the same bytes. They have equal shapes.
+bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b);
+
+// `concat(0) of ranks 0-3`; for messages.
+std::string AssemblyText(const Assembly& assembly);
+
+// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
+std::string RanksText(std::span<const int32_t> ranks);
+
+}  // namespace msitd::compare

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "google/protobuf/repeated_ptr_field.h"
+#include "msitd/v1/comparison_matching.pb.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::compare {
+
+// More rules for one run are refused.
+inline constexpr int kLayoutsMax = 256;
+
+// Consecutive ranks.
+struct RankRange {
+  int32_t first = 0;
+  int32_t count = 0;
+
+  int32_t end() const { return first + count; }
+};
+
+// How the shards of some ops become tensors. See msitd.v1.Layout.
+struct Layout {
+  std::string op_pattern;
+  Io io = Io::kUnspecified;  // kUnspecified: all.
+  std::optional<std::string> index;
+  v1::Layout::Kind kind = v1::Layout::CONCAT;
+  int dim = 0;
+  int32_t rank = 0;
+  int32_t group_size = 0;  // 0: all ranks.
+
+  // The number of the group that a rank is in.
+  int32_t PlaceOf(int32_t rank_of_run) const {
+    return group_size == 0 ? 0 : rank_of_run / group_size;
+  }
+
+  // The ranks of a group, in a run of `rank_count` ranks.
+  RankRange RanksOf(int32_t place, int32_t rank_count) const {
+    if (group_size == 0) return {0, rank_count};
+    return {place * group_size, group_size};
+  }
+
+  // `concat(0)`, `sum`, `replicated`, `pick(1)`.
+  std::string Text() const;
+};
+
+// The layouts of one run.
+//
+// Immutable, hence thread-safe.
+class LayoutRules {
+ public:
+  // No op has a layout.
+  LayoutRules() = default;
+
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with the
+  // field: `matching.golden_layouts[0].dim: ...`.
+  static absl::StatusOr<LayoutRules> Create(
+      const google::protobuf::RepeatedPtrField<v1::Layout>& layouts,
+      const std::string& field);
+
+  bool empty() const { return rules_.empty(); }
+
+  // The first rule for this op, io and index; null if there is none. Lives as
+  // long as the rules.
+  const Layout* Find(const TensorKey& key) const;
+
+  // Where tensors of a rank may have their place: the numbers of its groups,
+  // and the rank itself unless a rule takes everything. Ascending.
+  std::vector<int32_t> PlacesOf(int32_t rank) const;
+
+  // The ranks that tensors of a place may be on, in a run of `rank_count`
+  // ranks; they may overlap.
+  std::vector<RankRange> RanksOf(int32_t place, int32_t rank_count) const;
+
+ private:
+  // A rule that takes everything is the last one; none can come behind it.
+  std::vector<Layout> rules_;
+  bool takes_all_ = false;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/compare/matcher.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// The shards of one place, by what they are shards of.
+class ShardTable {
+ public:
+  ShardTable(int32_t place, int32_t rank_count)
+      : place_(place), rank_count_(rank_count) {}
+
+  // `layout` is that of the tensor, and lives as long as the rules.
+  void Add(const Layout& layout, storage::TensorInfo shard) {
+    const TensorKey& key = shard.key;
+    std::string name = fmt::format("{}{}{}{}{}{}{}", key.op, '\0', key.call,
+                                   '\0', IoName(key.io), '\0', key.index);
+    Shards& shards = tensors_[std::move(name)];
+    shards.layout = &layout;
+    shards.shards.push_back(std::move(shard));
+  }
+
+  void Assemble(std::vector<LogicalTensor>& out) {
+    for (auto& [name, tensor] : tensors_) {
+      std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
+      out.push_back(compare::Assemble(
+          *tensor.layout, place_, tensor.layout->RanksOf(place_, rank_count_),
+          std::move(tensor.shards)));
+    }
+  }
+
+ private:
+  struct Shards {
+    const Layout* layout = nullptr;
+    std::vector<storage::TensorInfo> shards;
+  };
+
+  static bool ComesBefore(const storage::TensorInfo& a,
+                          const storage::TensorInfo& b) {
+    return std::tie(a.key.rank, a.key.device) <
+           std::tie(b.key.rank, b.key.device);
+  }
+
+  const int32_t place_;
+  const int32_t rank_count_;
+  std::unordered_map<std::string, Shards> tensors_;
+};
+
+}  // namespace
+
+bool TensorMatcher::IsComplete(size_t index, bool golden_sealed,
+                               bool target_sealed) const {
+  MSITD_CHECK(index < groups_.size());
+  const GroupKey& key = groups_[index];
+  const Place& place = places_.at(key.rank);
+  int32_t target_place = 0;
+  MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
+  return (golden_sealed ||
+          IsComplete(matching_.golden_layouts(), key.rank, golden_rank_count_,
+                     place.golden, key.token)) &&
+         (target_sealed ||
+          IsComplete(matching_.target_layouts(), target_place,
+                     target_rank_count_, place.target, key.token));
+}
+
+bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
+                               int32_t rank_count, const Holders& holders,
+                               int64_t token) {
+  if (holders.last_tokens.empty()) return false;
+  for (const RankRange& ranks : layouts.RanksOf(place, rank_count)) {
+    const auto begin = holders.last_tokens.lower_bound(ranks.first);
+    const auto end = holders.last_tokens.lower_bound(ranks.end());
+    if (std::distance(begin, end) != ranks.count) return false;
+    if (std::any_of(begin, end, [token](const auto& last) {
+          return last.second <= token;
+        })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::StatusOr<TensorGroup> TensorMatcher::Load(size_t index) const {
+  MSITD_CHECK(index < groups_.size());
+  const GroupKey& key = groups_[index];
+  const Place& place = places_.at(key.rank);
+  TensorGroup group;
+  group.token = key.token;
+  group.rank = key.rank;
+  MSITD_ASSIGN_OR_RETURN(
+      const bool golden_fits,
+      LoadSide(GoldenSide(), key, place.golden, group.golden));
+  GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
+  // Groups were made of ranks that have a counterpart.
+  MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
+  MSITD_ASSIGN_OR_RETURN(
+      const bool target_fits,
+      LoadSide(TargetSide(), target_key, place.target, group.target));
+  if (!golden_fits || !target_fits) {
+    group.too_large_run = golden_fits ? target_run_ : golden_run_;
+    group.golden.clear();
+    group.target.clear();
+    return group;
+  }
+  Match(place.golden.own_devices.size() > 1 ||
+            place.target.own_devices.size() > 1,
+        group);
+  return group;
+}
+
+absl::StatusOr<bool> TensorMatcher::LoadSide(
+    Side side, const GroupKey& key, const Holders& holders,
+    std::vector<LogicalTensor>& out) const {
+  if (holders.devices.empty() || key.token < 0) return true;
+  side.selector.ranks.clear();
+  for (const auto& [rank, last_token] : holders.last_tokens) {
+    side.selector.ranks.push_back(rank);
+  }
+  side.selector.devices.assign(holders.devices.begin(), holders.devices.end());
+  side.selector.tokens = {{key.token, key.token}};
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
+                         store_->Scan(side.run, std::move(side.selector), ""));
+  ShardTable shards(key.rank, side.rank_count);
+  for (size_t count = 0;;) {
+    storage::TensorInfo tensor;
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
+    if (!more) break;
+    const Layout* const layout = side.layouts.Find(tensor.key);
+    const int32_t place =
+        layout == nullptr ? tensor.key.rank : layout->PlaceOf(tensor.key.rank);
+    if (place != key.rank) continue;
+    if (count++ == kGroupTensorsMax) return false;
+    tensor.key.run = std::string();
+    tensor.parts = std::vector<storage::PartLocation>();
+    if (layout == nullptr) {
+      out.push_back({std::move(tensor), nullptr});
+    } else {
+      shards.Add(*layout, std::move(tensor));
+    }
+  }
+  shards.Assemble(out);
+  return true;
+}
+
+}  // namespace msitd::compare

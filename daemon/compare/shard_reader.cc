@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/shard_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+
+absl::Status ShardReader::CheckParts() const {
+  const uint32_t element_bytes = ElementBytes(tensor_.dtype);
+  bool whole = tensor_.parts.size() == chunk::PartCount(tensor_.tensor_bytes);
+  uint64_t rest = tensor_.tensor_bytes;
+  for (const storage::PartLocation& part : tensor_.parts) {
+    whole = whole && part.bytes == std::min(rest, kPartBytes);
+    rest -= std::min(rest, part.bytes);
+  }
+  uint64_t elements = 1;
+  for (const int64_t dim : tensor_.shape) {
+    whole = whole && dim >= 0 &&
+            !__builtin_mul_overflow(elements, static_cast<uint64_t>(dim),
+                                    &elements);
+  }
+  whole = whole && rest == 0 && element_bytes != 0 &&
+          tensor_.tensor_bytes % element_bytes == 0 &&
+          tensor_.tensor_bytes / element_bytes == elements;
+  if (whole) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kDataLoss,
+                    "{}: its {} parts do not make up its {} bytes", label_,
+                    tensor_.parts.size(), tensor_.tensor_bytes);
+}
+
+absl::StatusOr<std::span<const std::byte>> ShardReader::ReadPart(size_t index) {
+  MSITD_CHECK(index < tensor_.parts.size());
+  const storage::PartLocation& part = tensor_.parts[index];
+  const auto bytes = store_.ReadPart(part, part_);
+  if (!bytes.ok()) {
+    return Annotate(bytes.status(), label_);
+  }
+  if (bytes->size() != part.bytes) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "{}: part of {} bytes where {} were stored", label_,
+                      bytes->size(), part.bytes);
+  }
+  observer_.OnRead(bytes->size());
+  return *bytes;
+}
+
+absl::Status ShardReader::Read(std::span<std::byte> out) {
+  while (!out.empty()) {
+    if (ahead_.empty()) {
+      if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+      MSITD_ASSIGN_OR_RETURN(const std::span<const std::byte> part,
+                             ReadPart(position_ / kPartBytes));
+      const auto rest = part.subspan(position_ % kPartBytes);
+      // What fits is not copied twice.
+      const size_t now = std::min(rest.size(), out.size());
+      std::memcpy(out.data(), rest.data(), now);
+      out = out.subspan(now);
+      const size_t later = std::min(rest.size() - now, window_.size());
+      if (later > 0) {
+        std::memcpy(window_.data(), rest.data() + now, later);
+      }
+      ahead_ = window_.first(later);
+      position_ += now + later;
+      continue;
+    }
+    const size_t now = std::min(ahead_.size(), out.size());
+    std::memcpy(out.data(), ahead_.data(), now);
+    out = out.subspan(now);
+    ahead_ = ahead_.subspan(now);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::compare

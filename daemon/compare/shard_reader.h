@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/comparison_observer.h"
+#include "protos/base/aligned_buffer.h"
+#include "storage/chunk_store.h"
+#include "storage/types.h"
+
+namespace msitd::compare {
+
+// Reads the bytes of one recorded tensor in order: part by part, or in runs of
+// any length through a window.
+//
+// Thread-compatible. Borrows all that it is made from; `part` may be shared
+// with other readers.
+class ShardReader {
+ public:
+  // `label` names the tensor in errors. `window` keeps what was read ahead by
+  // Read.
+  ShardReader(std::string label, const storage::TensorInfo& tensor,
+              storage::ChunkStore& store, ComparisonObserver& observer,
+              AlignedBuffer& part, std::span<std::byte> window)
+      : label_(std::move(label)),
+        tensor_(tensor),
+        store_(store),
+        observer_(observer),
+        part_(part),
+        window_(window) {}
+
+  // The index is on disk like everything else: what it says is checked once
+  // here, since the calls below rely on it. DATA_LOSS.
+  absl::Status CheckParts() const;
+
+  // Returns part `index`, in the buffer.
+  //
+  // Errors: DATA_LOSS and those of ChunkStore::ReadPart, which name the tensor.
+  absl::StatusOr<std::span<const std::byte>> ReadPart(size_t index);
+
+  // Fills `out` with the next bytes; there are so many.
+  //
+  // Errors: CANCELLED once the observer says so, which is asked before every
+  // part; those of ReadPart.
+  absl::Status Read(std::span<std::byte> out);
+
+ private:
+  const std::string label_;
+  const storage::TensorInfo& tensor_;
+  storage::ChunkStore& store_;
+  ComparisonObserver& observer_;
+  AlignedBuffer& part_;
+  const std::span<std::byte> window_;
+  std::span<const std::byte> ahead_;  // In the window.
+  uint64_t position_ = 0;             // Behind `ahead_`, in the tensor.
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of comparisons in which ranks hold shards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/comparison_engine.h"
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class RowObserver final : public ComparisonObserver {
+ public:
+  bool IsCancelled() override { return false; }
+  void OnTotal(uint64_t) override {}
+  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
+  absl::Status OnRow(v1::ComparisonRow row) override {
+    rows.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  uint64_t read_bytes = 0;
+  std::vector<v1::ComparisonRow> rows;
+};
+
+class LayoutRowsTest : public ::testing::Test {
+ protected:
+  static RecordedTensor Shard(const std::vector<float>& values,
+                              std::vector<int64_t> shape, int32_t rank,
+                              std::string op = "op") {
+    RecordedTensor out = Floats(op, values);
+    out.shape = std::move(shape);
+    out.rank = rank;
+    return out;
+  }
+
+  v1::Layout& Add(bool golden, std::string pattern, v1::Layout::Kind kind,
+                  int dim = 0) {
+    v1::Layout& layout = golden ? *matching_.add_golden_layouts()
+                                : *matching_.add_target_layouts();
+    layout.set_op_pattern(std::move(pattern));
+    layout.set_kind(kind);
+    layout.set_dim(dim);
+    return layout;
+  }
+
+  std::vector<v1::ComparisonRow> Rows() {
+    plan_.matching = *Matching::Create(matching_);
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    read_bytes_ = observer.read_bytes;
+    return observer.rows;
+  }
+
+  // A 2x4 matrix in the golden run, and its halves in the target run.
+  void RecordColumns() {
+    golden_.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0));
+    target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0));
+    target_.Record(Shard({3, 4, 7, 8}, {2, 2}, 1));
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  v1::Matching matching_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  uint64_t read_bytes_ = 0;
+};
+
+TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
+  RecordColumns();
+  Add(false, "op", v1::Layout::CONCAT, -1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].rank(), 0);
+  EXPECT_THAT(rows[0].target().ranks(), ElementsAre(0, 1));
+  EXPECT_EQ(rows[0].target().layout(), "concat(-1)");
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 4));
+  EXPECT_EQ(rows[0].target().max(), 8);
+  EXPECT_EQ(rows[0].target().hash(), "");
+  EXPECT_THAT(rows[0].golden().ranks(), SizeIs(0));
+}
+
+TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  golden_.Record(Shard({3}, {1}, 1));
+  target_.Record(Shard({1, 2, 3.5F}, {3}, 0));
+  Add(true, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [2]: 3.5 against 3"));
+}
+
+TEST_F(LayoutRowsTest, BothMayBeShardedInOtherWays) {
+  golden_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0));
+  golden_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto base = static_cast<float>(rank);
+    target_.Record(Shard({base + 1, base + 5}, {2, 1}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 0);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_GT(read_bytes_, 0u);
+}
+
+TEST_F(LayoutRowsTest, EqualShardsOfEqualLayoutsAreNotRead) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, 2}, {1, 2}, rank));
+    target_.Record(Shard({1, 2}, {1, 2}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 1);
+  Add(false, "op", v1::Layout::CONCAT, -1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].bitwise_equal());
+  EXPECT_EQ(read_bytes_, 0u);
+}
+
+TEST_F(LayoutRowsTest, PartialSumsAreAdded) {
+  golden_.Record(Shard({3, 5}, {2}, 0));
+  target_.Record(Shard({1, 2}, {2}, 0));
+  target_.Record(Shard({2, 3}, {2}, 1));
+  Add(false, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().max(), 5);
+}
+
+TEST_F(LayoutRowsTest, EqualPartialSumsAreReadForTheirSummary) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, -2}, {2}, rank));
+    target_.Record(Shard({1, -2}, {2}, rank));
+  }
+  Add(true, "op", v1::Layout::SUM);
+  Add(false, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].golden().min(), -4);
+}
+
+TEST_F(LayoutRowsTest, AReplicaThatDiffersFailsEvenIfTheFirstIsRight) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1, 2}) {
+    target_.Record(Shard({1, rank == 1 ? 3.F : 2.F}, {2}, rank));
+  }
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("target replicated of ranks 0-2: rank 1 has other "
+                        "bytes than rank 0"));
+  EXPECT_THAT(rows[0].target().ranks(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(LayoutRowsTest, EqualReplicasAreOneTensor) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].bitwise_equal());
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+}
+
+TEST_F(LayoutRowsTest, PickTakesOneRankOfEachGroup) {
+  for (const int place : {0, 1}) {
+    golden_.Record(Shard({static_cast<float>(place)}, {1}, place));
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    const float value = rank % 2 == 1 ? static_cast<float>(rank / 2) : 99;
+    target_.Record(Shard({value}, {1}, rank));
+  }
+  v1::Layout& layout = Add(false, "op", v1::Layout::PICK);
+  layout.set_rank(1);
+  layout.set_group_size(2);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  for (const int place : {0, 1}) {
+    EXPECT_EQ(rows[place].verdict(), v1::PASS) << rows[place].reason();
+    EXPECT_EQ(rows[place].rank(), place);
+    EXPECT_THAT(rows[place].target().ranks(), ElementsAre(2 * place + 1));
+  }
+}
+
+TEST_F(LayoutRowsTest, TheFilterSelectsGroups) {
+  for (int rank = 0; rank < 4; ++rank) {
+    golden_.Record(Shard({1}, {1}, rank));
+    target_.Record(Shard({1}, {1}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT).set_group_size(2);
+  Add(false, "op", v1::Layout::CONCAT).set_group_size(2);
+  plan_.selector.ranks = {1};
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].golden().ranks(), ElementsAre(2, 3));
+}
+
+TEST_F(LayoutRowsTest, MissingShardsAreNamedAndTheRestIsCompared) {
+  golden_.Record(Shard({1, 2, 3}, {3}, 0));
+  target_.Record(Shard({1}, {1}, 0));
+  target_.Record(Shard({3}, {1}, 2));
+  golden_.Record(Shard({7}, {1}, 0, "other"));
+  for (const int rank : {0, 1, 2}) {
+    target_.Record(Shard({7}, {1}, rank, "other"));
+  }
+  Add(false, "op", v1::Layout::CONCAT);
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_EQ(rows[0].reason(),
+            "target concat(0) of ranks 0,2: rank 1 has no such tensor");
+  EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
+}
+
+TEST_F(LayoutRowsTest, ARankThatTheWorldSizeSaysIsMissingEvenIfItSentNothing) {
+  RecordColumns();
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("ranks 2-3 have no such tensor"));
+}
+
+TEST_F(LayoutRowsTest, PickOfARankWithoutTheTensorIsUnmatched) {
+  RecordColumns();
+  Add(false, "op", v1::Layout::PICK).set_rank(7);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("rank 7 has no such tensor, ranks 0-1 have"));
+}
+
+TEST_F(LayoutRowsTest, OverlappingShardsAreNamed) {
+  RecordColumns();
+  RecordedTensor second = Shard({3, 4, 7, 8}, {2, 2}, 1);
+  second.device = "cpu:1";
+  target_.Record(second);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("shards overlap: rank 1 has one on cpu:0 and one on "
+                        "cpu:1"));
+}
+
+TEST_F(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
+  const auto record = [this](std::string op, RecordedTensor a,
+                             RecordedTensor b) {
+    golden_.Record(Shard({1}, {1}, 0, op));
+    a.op = b.op = op;
+    target_.Record(a);
+    target_.Record(b);
+  };
+  record("dims", Shard({1, 2}, {1, 2}, 0), Shard({1}, {1, 1}, 1));
+  RecordedTensor half = Bfloats("", {1});
+  half.rank = 1;
+  record("types", Shard({1}, {1}, 0), half);
+  record("scalar", Shard({1}, {}, 0), Shard({1}, {}, 1));
+  Add(false, "*", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("rank 0 has shape [1,2], rank 1 has [1,1]"));
+  EXPECT_THAT(rows[1].reason(),
+              HasSubstr("rank 0 has float32, rank 1 has bfloat16"));
+  EXPECT_THAT(rows[2].reason(), HasSubstr("shape [] has no dimension 0"));
+  for (const v1::ComparisonRow& row : rows) {
+    EXPECT_EQ(row.verdict(), v1::SKIPPED);
+  }
+}
+
+TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
+  Add(false, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].reason(),
+            "shape [4] against [2]; target is concat(0) of ranks 0-1, the "
+            "first with [2], which alone has the shape of the other side");
+}
+
+TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
+  RecordColumns();
+  RecordedTensor corrupt = Shard({3, 4, 7, 8}, {2, 2}, 1);
+  store_.Corrupt(target_.KeyOf(corrupt), 0);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("target tensor, rank 1: "));
+}
+
+TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
+  RecordColumns();
+  golden_.Record(Shard({1}, {1}, 0, "plain"));
+  target_.Record(Shard({1}, {1}, 0, "plain"));
+  target_.Record(Shard({1}, {1}, 1, "plain"));
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[1].verdict(), v1::PASS);
+  EXPECT_EQ(rows[2].verdict(), v1::UNMATCHED);
+  EXPECT_EQ(rows[2].rank(), 1);
+}
+
+}  // namespace
+}  // namespace msitd::compare
