@@ -176,6 +176,7 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
   AddTexts(verb, "--rank-map", flags.rank_map,
            "Ranks that belong to each other; no others are compared")
       ->type_name("GOLDEN=TARGET,...");
+  AddLayoutFlags(verb, flags.layouts);
 }
 
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
@@ -205,6 +206,7 @@ Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
     }
     *matching.add_ranks() = *pair;
   }
+  MSITCTL_RETURN_IF_FAILED(AddLayouts(flags.layouts, matching));
   matching.set_ignore_case(flags.ignore_case);
   matching.set_fuzzy(flags.fuzzy);
   matching.set_token_offset(flags.token_offset);

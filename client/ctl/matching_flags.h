@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/ctl/layout_flags.h"
 #include "client/ctl/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -24,6 +25,7 @@ struct MatchingFlags {
   bool fuzzy = false;
   int64_t token_offset = 0;
   std::vector<std::string> rank_map;
+  LayoutFlags layouts;
 };
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);

@@ -64,5 +64,26 @@ TEST(MatchingFlagsTest, RewritesAndRanksAreCutInTwo) {
   }
 }
 
+TEST(MatchingFlagsTest, LayoutsAreCutAtTheLastEqualsSign) {
+  const auto layout = ParseLayout("a=b@x.*@grad_input/1.0=concat(-2)/4");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->op_pattern(), "a=b@x.*");
+  EXPECT_EQ(layout->io(), v1::IO_GRAD_INPUT);
+  EXPECT_EQ(layout->index(), "1.0");
+  EXPECT_EQ(layout->kind(), v1::Layout::CONCAT);
+  EXPECT_EQ(layout->dim(), -2);
+  EXPECT_EQ(layout->group_size(), 4);
+  EXPECT_EQ(ParseLayout("a@output=sum")->kind(), v1::Layout::SUM);
+  EXPECT_FALSE(ParseLayout("a@output=sum")->has_index());
+  EXPECT_EQ(ParseLayout("a@b=replicated")->op_pattern(), "a@b");
+  EXPECT_EQ(ParseLayout("*=pick(3)")->rank(), 3);
+  for (const char* text :
+       {"", "a", "=sum", "a=", "a=sun", "a=concat", "a=concat()", "a=concat(x)",
+        "a=concat(1", "a=pick(1)/0", "a=sum/", "a=sum/x", "@output=sum",
+        "a=sum(1)", "a=concat(99999999999)"}) {
+    EXPECT_FALSE(ParseLayout(text).ok()) << text;
+  }
+}
+
 }  // namespace
 }  // namespace msitd::ctl
