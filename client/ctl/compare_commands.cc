@@ -164,7 +164,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
        .examples =
            "msitctl compare report c-000001 --out report.html\n"
            "msitctl compare report c-000001 --format msit --out "
-           "msit_cmp_report.csv\n"
+           "msit_cmp_report.xlsx\n"
            "msitctl compare report c-000001 --format msprobe --mode summary",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
@@ -173,8 +173,9 @@ void AddReport(CommandLine& line, CLI::App& noun) {
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();
   verb.add_option("--format", flags->format,
-                  "csv, jsonl, html, msit (its 24 columns), msprobe; default "
-                  "by the end of --out, else csv")
+                  "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
+                  "default by the end of --out, else csv. msit and msprobe "
+                  "are workbooks if --out ends with .xlsx")
       ->type_name("FORMAT");
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");

@@ -11,6 +11,7 @@
 #include "client/ctl/file_sink.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/report_writer.h"
+#include "client/ctl/xlsx_report.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -54,18 +55,38 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
   if (format.empty()) {
     format = flags.out.ends_with(".html")    ? "html"
              : flags.out.ends_with(".jsonl") ? "jsonl"
+             : flags.out.ends_with(".xlsx")  ? "xlsx"
                                              : "csv";
   }
   if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
+  if (format == "xlsx") {
+    return MakeXlsxReport(
+        [&metrics](ReportSink lines) {
+          return MakeCsvReport(metrics, std::move(lines));
+        },
+        std::move(sink));
+  }
   if (format == "jsonl") return MakeJsonLinesReport(std::move(sink));
   if (format == "html") return MakeHtmlReport(metrics, std::move(sink));
-  if (format == "msit") return MakeMsitReport(std::move(sink));
+  const bool is_workbook = flags.out.ends_with(".xlsx");
+  if (format == "msit") {
+    const auto make = [is_workbook](ReportSink lines) {
+      return MakeMsitReport(is_workbook, std::move(lines));
+    };
+    return is_workbook ? MakeXlsxReport(make, std::move(sink))
+                       : make(std::move(sink));
+  }
   if (format == "msprobe") {
     MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
-    return MakeMsprobeReport(mode, std::move(sink));
+    const auto make = [mode](ReportSink lines) {
+      return MakeMsprobeReport(mode, std::move(lines));
+    };
+    return is_workbook ? MakeXlsxReport(make, std::move(sink))
+                       : make(std::move(sink));
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "--format: \"{}\" is not csv, jsonl, html, msit or msprobe",
+                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit or "
+                    "msprobe",
                     format);
 }
 

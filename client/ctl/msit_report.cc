@@ -70,7 +70,8 @@ std::string Side(const v1::ComparedTensor& side) {
 
 class MsitReport final : public ReportWriter {
  public:
-  explicit MsitReport(ReportSink sink) : sink_(std::move(sink)) {}
+  MsitReport(bool keeps_all, ReportSink sink)
+      : keeps_all_(keeps_all), sink_(std::move(sink)) {}
 
   absl::Status Begin(const v1::Comparison&) override { return sink_(kHeading); }
 
@@ -83,7 +84,7 @@ class MsitReport final : public ReportWriter {
     std::string reason = Reason(row);
     const bool one_int8 = (row.golden().dtype() == v1::D_TYPE_INT8) !=
                           (row.target().dtype() == v1::D_TYPE_INT8);
-    if (reason == kShapeReason || one_int8) {
+    if (!keeps_all_ && (reason == kShapeReason || one_int8)) {
       ++left_out_;
       return absl::OkStatus();
     }
@@ -99,6 +100,10 @@ class MsitReport final : public ReportWriter {
 
   absl::StatusOr<std::string> Finish() override {
     if (unmatched_ + left_out_ == 0) return "";
+    if (keeps_all_) {
+      return fmt::format("{} unmatched rows are left out, as msit does",
+                         unmatched_);
+    }
     return fmt::format(
         "{} unmatched rows, and {} that differ in their number of elements or "
         "of which one side is int8, are left out, as msit does",
@@ -126,6 +131,7 @@ class MsitReport final : public ReportWriter {
                        cell("msit_euclid"));
   }
 
+  const bool keeps_all_;
   const ReportSink sink_;
   int64_t next_id_ = 0;
   int64_t unmatched_ = 0;
@@ -134,8 +140,8 @@ class MsitReport final : public ReportWriter {
 
 }  // namespace
 
-std::unique_ptr<ReportWriter> MakeMsitReport(ReportSink sink) {
-  return std::make_unique<MsitReport>(std::move(sink));
+std::unique_ptr<ReportWriter> MakeMsitReport(bool keeps_all, ReportSink sink) {
+  return std::make_unique<MsitReport>(keeps_all, std::move(sink));
 }
 
 }  // namespace msitd::ctl

@@ -41,7 +41,9 @@ enum class MsprobeMode { kAll, kSummary, kMd5 };
 std::unique_ptr<ReportWriter> MakeCsvReport(std::vector<std::string> metrics,
                                             ReportSink sink);
 std::unique_ptr<ReportWriter> MakeJsonLinesReport(ReportSink sink);
-std::unique_ptr<ReportWriter> MakeMsitReport(ReportSink sink);
+// msit leaves rows with other numbers of elements out of its CSV, but not out
+// of its workbook: `keeps_all`.
+std::unique_ptr<ReportWriter> MakeMsitReport(bool keeps_all, ReportSink sink);
 std::unique_ptr<ReportWriter> MakeMsprobeReport(MsprobeMode mode,
                                                 ReportSink sink);
 std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,

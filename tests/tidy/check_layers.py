@@ -139,7 +139,7 @@ MODULES: dict[str, Module] = {
         )
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
-    "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json")),
+    "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json", "xlsx")),
 }
 
 # Files that keep to less than their module does: they travel in libmsit, which
@@ -171,6 +171,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "xxhash": re.compile(r"xxhash\.h$"),
     "re2": re.compile(r"re2/"),
     "cli11": re.compile(r"CLI/"),
+    "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),
     "json": re.compile(r"nlohmann/"),
     "systemd": re.compile(r"systemd/"),

@@ -9,11 +9,13 @@
 
 #include "client/ctl/msprobe_verdict.h"
 #include "client/ctl/report_page.h"
+#include "client/ctl/xlsx_report.h"
 
 namespace msitd::ctl {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
@@ -35,6 +37,42 @@ TEST(ReportWriterTest, CellsAreQuotedOnlyWhereTheyMustBe) {
   EXPECT_EQ(CsvCell("a b"), "a b");
   EXPECT_EQ(CsvCell("[2, 3]"), "\"[2, 3]\"");
   EXPECT_EQ(CsvCell("say \"x\""), "\"say \"\"x\"\"\"");
+}
+
+// A workbook of so many rows, on sheets of three rows with their heading.
+absl::StatusOr<std::string> WorkbookOf(int row_count) {
+  std::string out;
+  const auto writer = MakeXlsxReport(
+      [](ReportSink lines) { return MakeCsvReport({}, std::move(lines)); },
+      [&out](std::string_view bytes) {
+        out += bytes;
+        return absl::OkStatus();
+      },
+      3);
+  absl::Status status = writer->Begin(v1::Comparison());
+  for (int i = 0; i < row_count && status.ok(); ++i) {
+    status = writer->Add(v1::ComparisonRow());
+  }
+  if (!status.ok()) return status;
+  const auto note = writer->Finish();
+  if (!note.ok()) return note.status();
+  return out;
+}
+
+TEST(XlsxReportTest, RowsThatDoNotFitGoOnInTheNextSheet) {
+  const auto one = WorkbookOf(2);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_THAT(*one, HasSubstr("xl/worksheets/sheet1.xml"));
+  EXPECT_THAT(*one, Not(HasSubstr("xl/worksheets/sheet2.xml")));
+  const auto three = WorkbookOf(5);
+  ASSERT_TRUE(three.ok()) << three.status();
+  EXPECT_THAT(*three, HasSubstr("xl/worksheets/sheet3.xml"));
+}
+
+TEST(XlsxReportTest, MoreRowsThanTheSheetsHoldAreRefused) {
+  EXPECT_TRUE(WorkbookOf(2 * kSheetsMax).ok());
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(WorkbookOf(2 * kSheetsMax + 1).status()));
 }
 
 // Numbers of msprobe's own tests.

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/xlsx_report.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xlsxwriter.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "protos/base/unique_fd.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr size_t kCopyBytes = size_t{256} << 10;
+
+absl::Status FileError(std::string_view what, std::string_view why) {
+  return MakeStatus(absl::StatusCode::kInternal, "xlsx: {}: {}", what, why);
+}
+
+// True for a column that holds no numbers, whatever its cells look like.
+bool IsTextColumn(std::string_view heading) {
+  constexpr std::array kTexts = {
+      "op",         "io",        "index",  "verdict",  "reason",
+      "origin",     "predicate", "Result", "token_id", "cmp_fail_reason",
+      "Err_message"};
+  constexpr std::array kEnds = {"_dtype", "_shape", "_path",  "_op_type",
+                                " Name",  " Dtype", " Shape", " MD5"};
+  return std::find(kTexts.begin(), kTexts.end(), heading) != kTexts.end() ||
+         std::any_of(kEnds.begin(), kEnds.end(), [heading](const char* end) {
+           return heading.ends_with(end);
+         });
+}
+
+std::optional<double> FiniteNumber(std::string_view text) {
+  double out = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, out);
+  if (error != std::errc() || stop != end || !std::isfinite(out)) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+// Cells of one line of CSV, as CsvCell makes them.
+std::vector<std::string> CellsOf(std::string_view line) {
+  std::vector<std::string> out(1);
+  bool is_quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (is_quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      out.back() += c;
+      ++i;
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (c == ',' && !is_quoted) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+// Cuts between characters.
+void Cut(std::string& text) {
+  if (text.size() <= kCellBytesMax) return;
+  size_t end = kCellBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  text.resize(end);
+}
+
+// A workbook that is made in a file without a name, so that nothing is left of
+// it if the process ends.
+class Workbook {
+ public:
+  Workbook() = default;
+  Workbook(const Workbook&) = delete;
+  Workbook& operator=(const Workbook&) = delete;
+  ~Workbook() {
+    if (book_ != nullptr) lxw_workbook_free(book_);
+  }
+
+  absl::Status Open() {
+    const char* const dir = std::getenv("TMPDIR");
+    dir_ = dir != nullptr && *dir != '\0' ? dir : "/tmp";
+    std::string path = dir_ + "/msitctl-XXXXXX";
+    file_ = UniqueFd(::mkostemp(path.data(), O_CLOEXEC));
+    if (!file_.valid()) return FileError(path, ErrorText(errno));
+    ::unlink(path.c_str());
+    lxw_workbook_options options = {};
+    options.constant_memory = LXW_TRUE;
+    options.tmpdir = dir_.data();
+    options.use_zip64 = LXW_TRUE;
+    book_ = workbook_new_opt(
+        fmt::format("/proc/self/fd/{}", file_.get()).c_str(), &options);
+    if (book_ == nullptr) return FileError("workbook", "no memory");
+    bold_ = workbook_add_format(book_);
+    if (bold_ == nullptr) return FileError("workbook", "no memory");
+    format_set_bold(bold_);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSheet(const std::vector<std::string>& heading) {
+    MSITD_RETURN_IF_ERROR(CheckSheet());
+    if (sheet_count_ == kSheetsMax) {
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "more rows than {} sheets hold; write csv or jsonl",
+                        kSheetsMax);
+    }
+    ++sheet_count_;
+    const std::string name =
+        sheet_count_ == 1 ? "rows" : fmt::format("rows {}", sheet_count_);
+    sheet_ = workbook_add_worksheet(book_, name.c_str());
+    if (sheet_ == nullptr) return FileError(name, "no sheet can be added");
+    worksheet_freeze_panes(sheet_, 1, 0);
+    row_ = 0;
+    for (size_t i = 0; i < heading.size(); ++i) {
+      MSITD_RETURN_IF_ERROR(Check(worksheet_write_string(
+          sheet_, 0, static_cast<lxw_col_t>(i), heading[i].c_str(), bold_)));
+    }
+    ++row_;
+    return absl::OkStatus();
+  }
+
+  // Rows of the sheet so far.
+  uint32_t row_count() const { return row_; }
+
+  absl::Status AddNumber(size_t column, double value) {
+    return Check(worksheet_write_number(
+        sheet_, row_, static_cast<lxw_col_t>(column), value, nullptr));
+  }
+  absl::Status AddText(size_t column, std::string text) {
+    Cut(text);
+    return Check(worksheet_write_string(
+        sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
+  }
+  void EndRow() { ++row_; }
+
+  // Puts the workbook together and gives all of it to `sink`.
+  absl::Status Finish(const ReportSink& sink) {
+    MSITD_RETURN_IF_ERROR(CheckSheet());
+    MSITD_RETURN_IF_ERROR(Check(workbook_close(std::exchange(book_, nullptr))));
+    std::string buffer(kCopyBytes, '\0');
+    for (off_t offset = 0;;) {
+      const ssize_t bytes =
+          ::pread(file_.get(), buffer.data(), buffer.size(), offset);
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes < 0) return FileError("read back", ErrorText(errno));
+      if (bytes == 0) return absl::OkStatus();
+      MSITD_RETURN_IF_ERROR(sink(std::string_view(buffer.data(), bytes)));
+      offset += bytes;
+    }
+  }
+
+ private:
+  static std::string ErrorText(int error) {
+    return std::error_code(error, std::generic_category()).message();
+  }
+
+  static absl::Status Check(lxw_error error) {
+    if (error == LXW_NO_ERROR) return absl::OkStatus();
+    return FileError("write", lxw_strerror(error));
+  }
+
+  // The library does not look at what becomes of the rows that it puts aside.
+  absl::Status CheckSheet() const {
+    if (sheet_ == nullptr || sheet_->optimize_tmpfile == nullptr) {
+      return absl::OkStatus();
+    }
+    if (std::fflush(sheet_->optimize_tmpfile) == 0 &&
+        std::ferror(sheet_->optimize_tmpfile) == 0) {
+      return absl::OkStatus();
+    }
+    return FileError("rows do not fit into " + dir_, ErrorText(errno));
+  }
+
+  std::string dir_;
+  UniqueFd file_;
+  lxw_workbook* book_ = nullptr;
+  lxw_format* bold_ = nullptr;
+  lxw_worksheet* sheet_ = nullptr;
+  int sheet_count_ = 0;
+  lxw_row_t row_ = 0;
+};
+
+class XlsxReport final : public ReportWriter {
+ public:
+  XlsxReport(const TableMaker& make_table, ReportSink sink,
+             uint32_t sheet_rows_max)
+      : sink_(std::move(sink)),
+        sheet_rows_max_(sheet_rows_max),
+        table_(make_table(
+            [this](std::string_view line) { return AddLine(line); })) {}
+
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    MSITD_RETURN_IF_ERROR(workbook_.Open());
+    return table_->Begin(comparison);
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    return table_->Add(row);
+  }
+
+  absl::StatusOr<std::string> Finish() override {
+    MSITD_ASSIGN_OR_RETURN(std::string note, table_->Finish());
+    MSITD_RETURN_IF_ERROR(workbook_.Finish(sink_));
+    return note;
+  }
+
+ private:
+  absl::Status AddLine(std::string_view line) {
+    if (line.ends_with('\n')) line.remove_suffix(1);
+    std::vector<std::string> cells = CellsOf(line);
+    if (heading_.empty()) {
+      heading_ = std::move(cells);
+      for (const std::string& cell : heading_) {
+        is_text_.push_back(IsTextColumn(cell));
+      }
+      return workbook_.AddSheet(heading_);
+    }
+    if (workbook_.row_count() == sheet_rows_max_) {
+      MSITD_RETURN_IF_ERROR(workbook_.AddSheet(heading_));
+    }
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i].empty()) continue;
+      const bool is_text = i >= is_text_.size() || is_text_[i];
+      const auto number = is_text ? std::nullopt : FiniteNumber(cells[i]);
+      MSITD_RETURN_IF_ERROR(number.has_value()
+                                ? workbook_.AddNumber(i, *number)
+                                : workbook_.AddText(i, std::move(cells[i])));
+    }
+    workbook_.EndRow();
+    return absl::OkStatus();
+  }
+
+  const ReportSink sink_;
+  const uint32_t sheet_rows_max_;
+  const std::unique_ptr<ReportWriter> table_;
+  Workbook workbook_;
+  std::vector<std::string> heading_;
+  std::vector<bool> is_text_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeXlsxReport(const TableMaker& make_table,
+                                             ReportSink sink,
+                                             uint32_t sheet_rows_max) {
+  return std::make_unique<XlsxReport>(make_table, std::move(sink),
+                                      sheet_rows_max);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,105 @@
+"""Workbooks of a stored comparison, read back with openpyxl."""
+
+import csv
+import io
+from pathlib import Path
+
+import openpyxl
+from chunk_bytes import Chunk, Record, float32
+from openpyxl.worksheet.worksheet import Worksheet
+from wire import write
+
+from daemon import Daemon
+
+NAN, INF = float("nan"), float("inf")
+# Names that a spreadsheet might take for something else.
+PAIRS: dict[str, tuple[list[float], list[float]]] = {
+    "exact": ([1.0, 2.0], [1.0, 2.0]),
+    "tenth": ([0.1, 0.3], [0.2, 0.3]),
+    "=1+1": ([1.0], [2.0]),
+    "12": ([INF, 1.0], [1.0, 1.0]),
+    '<a & "b", é>': ([1.0, 2.0, 3.0], [1.0, 2.0]),
+    "only golden": ([1.0], []),
+}
+
+
+def compare(daemon: Daemon, *flags: str) -> None:
+    for side, run in enumerate(("g", "t")):
+        records = [
+            Record(op, float32(*pair[side]), [len(pair[side])], sequence=i)
+            for i, (op, pair) in enumerate(PAIRS.items())
+            if pair[side]
+        ]
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    daemon.ctl("compare", "run", "g", "t", *flags, expect=None)
+
+
+def sheet_of(daemon: Daemon, file: Path, *flags: str) -> Worksheet:
+    daemon.ctl("compare", "report", "c-000001", "--out", str(file), *flags)
+    book = openpyxl.load_workbook(file)
+    assert book.sheetnames == ["rows"]
+    return book["rows"]
+
+
+def table(sheet: Worksheet) -> list[dict[str, object]]:
+    heading, *rows = sheet.iter_rows(values_only=True)
+    return [dict(zip(map(str, heading), row, strict=True)) for row in rows]
+
+
+def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> None:
+    compare(daemon)
+    text = daemon.ctl("compare", "report", "c-000001").stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
+    sheet = sheet_of(daemon, tmp_path / "report.xlsx")
+    assert sheet.freeze_panes == "A2"
+    rows = table(sheet)
+    assert [row["op"] for row in rows] == list(PAIRS)
+    assert len(rows) == len(lines)
+    for row, line in zip(rows, lines, strict=True):
+        assert list(row) == list(line)
+        for name, cell in row.items():
+            if cell is None:
+                assert line[name] == ""
+            elif isinstance(cell, str):
+                assert cell == line[name], name
+            else:
+                # What Excel keeps of a double.
+                assert float(f"{float(line[name]):.16g}") == cell, name
+    by_op = {str(row["op"]): row for row in rows}
+    assert by_op["exact"]["cosine"] == 1
+    assert by_op["12"]["golden_max"] == "inf"
+    # A text, not a formula.
+    assert sheet.cell(4, 4).value == "=1+1"
+    assert sheet.cell(4, 4).data_type in ("s", "inlineStr")
+
+
+def test_msit_workbook_keeps_what_its_csv_leaves_out(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    compare(daemon, "--metrics", "msit")
+    text = daemon.ctl("compare", "report", "c-000001", "--format", "msit").stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
+    sheet = sheet_of(daemon, tmp_path / "m.xlsx", "--format", "msit")
+    rows = table(sheet)
+    assert len(rows[0]) == 24
+    assert list(rows[0]) == list(lines[0])
+    assert [row["data_id"] for row in rows] == [0, 1, 2, 3, 4]
+    assert len(lines) == 4
+    assert rows[0]["token_id"] == "0"
+    assert rows[4]["cmp_fail_reason"] == "data shape doesn't match."
+    assert rows[4]["cosine_similarity"] is None
+    for row, line in zip(rows, lines, strict=False):
+        for name, cell in row.items():
+            if isinstance(cell, int | float):
+                assert cell == float(f"{float(line[name]):.16g}"), name
+
+
+def test_msprobe_workbook_has_its_columns(daemon: Daemon, tmp_path: Path) -> None:
+    compare(daemon)
+    flags = ("--format", "msprobe", "--mode", "md5")
+    text = daemon.ctl("compare", "report", "c-000001", *flags).stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
+    rows = table(sheet_of(daemon, tmp_path / "p.xlsx", *flags))
+    assert [[cell or "" for cell in row.values()] for row in rows] == [
+        list(line.values()) for line in lines
+    ]
