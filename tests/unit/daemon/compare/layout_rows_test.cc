@@ -314,6 +314,33 @@ TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("target tensor, rank 1: "));
 }
 
+TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
+  const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
+    RecordedTensor tensor = Shard({1}, {1}, rank);
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  Add(false, "*", v1::Layout::REPLICATED);
+  const Matching matching = *Matching::Create(matching_);
+  const auto is_complete = [&](bool target_sealed) {
+    const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, matching);
+    EXPECT_TRUE(matcher.ok()) << matcher.status();
+    return matcher->IsComplete(0, false, target_sealed);
+  };
+  for (const int64_t token : {0, 1}) {
+    record(golden_, 0, token);
+    record(target_, 0, token);
+  }
+  EXPECT_TRUE(is_complete(false));
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  EXPECT_FALSE(is_complete(false)) << "rank 1 has nothing yet";
+  record(target_, 1, 0);
+  EXPECT_FALSE(is_complete(false));
+  EXPECT_TRUE(is_complete(true));
+  record(target_, 1, 1);
+  EXPECT_TRUE(is_complete(false));
+}
+
 TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
   RecordColumns();
   golden_.Record(Shard({1}, {1}, 0, "plain"));
