@@ -1,35 +1,10 @@
 """Fixtures: stubs made from protos/, daemons of one's own."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from grpc_tools import protoc
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def _make_stubs(folder: Path) -> None:
-    protos = ROOT / "protos"
-    files = [*protos.glob("msitd/v1/*.proto"), *protos.glob("google/rpc/*.proto")]
-    well_known = Path(protoc.__file__).parent / "_proto"
-    status = protoc.main(
-        [
-            "protoc",
-            f"-I{protos}",
-            f"-I{well_known}",
-            f"--python_out={folder}",
-            f"--grpc_python_out={folder}",
-            *map(str, files),
-        ]
-    )
-    assert status == 0
-    sys.path.insert(0, str(folder))
-    # The stubs are msitd.v1, and the Python package is msitd: let both be.
-    import msitd
-
-    msitd.__path__.append(str(folder / "msitd"))
+from stubs import make_stubs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +13,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     folder = tempfile.TemporaryDirectory(prefix="msitd-stubs-")
     config.add_cleanup(folder.cleanup)
-    _make_stubs(Path(folder.name))
+    make_stubs(Path(folder.name))
 
 
 @pytest.fixture

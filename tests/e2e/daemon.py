@@ -29,6 +29,8 @@ class Daemon:
         self.socket_dir = Path(tempfile.mkdtemp(prefix="msitd-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._channels: list[grpc.Channel] = []
+        # Beside what this process has itself.
+        self.environment: dict[str, str] = {}
 
     def start(self, *flags: str) -> None:
         """Starts the daemon and waits until it serves."""
@@ -59,6 +61,7 @@ class Daemon:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
+                env={**os.environ, **self.environment},
             )
 
     def stop(self) -> int:

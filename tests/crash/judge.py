@@ -1,0 +1,233 @@
+"""Says whether a store kept its promises, from the ledgers and the API alone."""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from msitd.v1 import node_service_pb2 as node_pb
+from msitd.v1 import node_service_pb2_grpc as node_grpc
+from msitd.v1 import run_service_pb2 as run_pb
+from msitd.v1 import run_service_pb2_grpc as run_grpc
+from msitd.v1 import tensor_service_pb2 as tensor_pb
+from msitd.v1 import tensor_service_pb2_grpc as tensor_grpc
+from names import tensor_name
+from recorded import Entries, Key, Ledger, hash_of, ops_of, tensor_bytes
+
+TIMEOUT_S = 60
+PAGE = 1000
+# Bytes go by whole frames, until no more is left than was asked for.
+FRAME_BYTES_MAX = 9 << 19
+# Of tensors that were found right before, looked at once more by each check.
+SAMPLE = 20
+
+
+@dataclass(frozen=True)
+class RankLedger:
+    """Where one rank writes down what it did."""
+
+    run: str
+    rank: int
+    path: Path
+
+
+class Judge:
+    """Compares what the daemon shows with the ledgers.
+
+    Bytes of a tensor are read when it is first seen, those of a few afterwards,
+    and those of all by a check of everything.
+    """
+
+    def __init__(
+        self, seed: int, ledgers: Iterable[RankLedger], expiring: dict[str, int]
+    ) -> None:
+        """`expiring`: runs of which bytes go, and how many of them stay."""
+        self._seed = seed
+        self._ledgers = list(ledgers)
+        self._expiring = expiring
+        # What the daemon said about tensors that were right.
+        self._known: dict[str, str] = {}
+        self.acknowledged_count = 0
+        self.read_count = 0
+
+    def check(self, channel: grpc.Channel, rng: random.Random) -> list[str]:
+        """Returns what is wrong; ranks may go on recording."""
+        return self._check(channel, rng, is_all=False)
+
+    def check_all(self, channel: grpc.Channel) -> list[str]:
+        """Returns what is wrong, once the ranks have ended, reading all bytes."""
+        findings = self._check(channel, random.Random(0), is_all=True)
+        stub = run_grpc.RunServiceStub(channel)
+        for run in self._runs():
+            counters = stub.GetRun(
+                run_pb.GetRunRequest(run=run), timeout=TIMEOUT_S
+            ).counters
+            listed = len(self._list(channel, run))
+            if counters.tensor_count != listed:
+                findings.append(
+                    f"{run}: counts {counters.tensor_count} tensors, lists {listed}"
+                )
+            for name in ("duplicate_count", "conflict_count", "dropped_count"):
+                if (count := getattr(counters, name)) != 0:
+                    findings.append(f"{run}: {name} is {count}")
+        return findings
+
+    def _runs(self) -> list[str]:
+        return sorted({ledger.run for ledger in self._ledgers})
+
+    def _check(
+        self, channel: grpc.Channel, rng: random.Random, is_all: bool
+    ) -> list[str]:
+        # Before the tensors are listed: what is in the ledgers now must be there.
+        entries = {
+            (ledger.run, ledger.rank): Ledger(ledger.path).read()
+            for ledger in self._ledgers
+        }
+        self.acknowledged_count = sum(len(e.acknowledged) for e in entries.values())
+        findings = self._check_node(channel)
+        for run in self._runs():
+            tensors = self._list(channel, run)
+            # Before they are read again: what a rank begins now is listed later.
+            begun = {
+                (ledger.run, ledger.rank): Ledger(ledger.path).read().begun
+                for ledger in self._ledgers
+            }
+            findings += duplicates(tensors)
+            of_run = {key: e for key, e in entries.items() if key[0] == run}
+            findings += self._check_ledgers(of_run, {t.name for t in tensors})
+            again = set(rng.sample(range(len(tensors)), min(SAMPLE, len(tensors))))
+            for i, tensor in enumerate(tensors):
+                must_read = is_all or i in again or tensor.name not in self._known
+                findings += self._check_tensor(channel, tensor, begun, must_read)
+            findings += self._check_expiry(run, tensors)
+        return findings
+
+    def _check_node(self, channel: grpc.Channel) -> list[str]:
+        status = node_grpc.NodeServiceStub(channel).GetNodeStatus(
+            node_pb.GetNodeStatusRequest(), timeout=TIMEOUT_S
+        )
+        findings = []
+        if status.storage_state != node_pb.NodeStatus.OK:
+            findings.append(f"the storage is not OK: {status.storage_error}")
+        for name in ("corrupt_frame_count", "refused_chunk_count"):
+            if (count := getattr(status, name)) != 0:
+                findings.append(f"node status: {name} is {count}")
+        return findings
+
+    def _list(self, channel: grpc.Channel, run: str) -> list[Any]:
+        stub = tensor_grpc.TensorServiceStub(channel)
+        tensors: list[Any] = []
+        token = ""
+        while True:
+            response = stub.ListTensors(
+                tensor_pb.ListTensorsRequest(run=run, page_size=PAGE, page_token=token),
+                timeout=TIMEOUT_S,
+            )
+            tensors += response.tensors
+            token = response.next_page_token
+            if not token:
+                return tensors
+
+    def _check_ledgers(
+        self, entries: dict[tuple[str, int], Entries], listed: set[str]
+    ) -> list[str]:
+        findings = []
+        for (run, rank), of_rank in entries.items():
+            for (token, op), digest in of_rank.acknowledged.items():
+                name = tensor_name(run, op, rank=rank, token=token)
+                if name not in listed:
+                    findings.append(f"{name}: acknowledged, and not there")
+                if name in self._known:
+                    continue
+                key = Key(run, rank, token, op)
+                if hash_of(tensor_bytes(self._seed, key)) != digest:
+                    findings.append(f"{name}: acknowledged with other bytes")
+        return findings
+
+    def _check_tensor(
+        self,
+        channel: grpc.Channel,
+        tensor: Any,
+        begun: dict[tuple[str, int], set[int]],
+        must_read: bool,
+    ) -> list[str]:
+        name = tensor.name
+        key = Key(tensor.run, tensor.rank, tensor.token, tensor.op)
+        place = tensor_name(key.run, key.op, rank=key.rank, token=key.token)
+        if (
+            name != place
+            or key.token not in begun.get((key.run, key.rank), ())
+            or key.op not in ops_of(self._seed, key.run, key.rank, key.token)
+        ):
+            return [f"{name}: nobody recorded that"]
+        if self._known.get(name, tensor.hash) != tensor.hash:
+            return [f"{name}: has another hash than before"]
+        if not must_read:
+            return []
+        expected = tensor_bytes(self._seed, key)
+        findings = [f"{name}: {what}" for what in check_summary(tensor, expected)]
+        if tensor.has_bytes:
+            findings += self._check_bytes(channel, tensor, expected)
+        elif expected and key.run not in self._expiring:
+            findings.append(f"{name}: its bytes are gone")
+        if not findings:
+            self._known[name] = tensor.hash
+        return findings
+
+    def _check_bytes(
+        self, channel: grpc.Channel, tensor: Any, expected: bytes
+    ) -> list[str]:
+        stub = tensor_grpc.TensorServiceStub(channel)
+        request = tensor_pb.ReadTensorRequest(name=tensor.name)
+        self.read_count += 1
+        try:
+            pieces = [p.data for p in stub.ReadTensor(request, timeout=TIMEOUT_S)]
+        except grpc.RpcError as error:
+            # Given up since it was listed.
+            if tensor.run in self._expiring and not self._has_bytes(
+                channel, tensor.name
+            ):
+                return []
+            return [f"{tensor.name}: cannot be read: {error.details()}"]
+        if b"".join(pieces) != expected:
+            return [f"{tensor.name}: has other bytes than were recorded"]
+        return []
+
+    def _has_bytes(self, channel: grpc.Channel, name: str) -> bool:
+        stub = tensor_grpc.TensorServiceStub(channel)
+        request = tensor_pb.GetTensorRequest(name=name)
+        return stub.GetTensor(request, timeout=TIMEOUT_S).has_bytes
+
+    def _check_expiry(self, run: str, tensors: list[Any]) -> list[str]:
+        gone = sum(t.size_bytes for t in tensors if not t.has_bytes)
+        kept = sum(t.size_bytes for t in tensors if t.has_bytes)
+        if gone > 0 and kept + FRAME_BYTES_MAX < self._expiring.get(run, 0):
+            return [f"{run}: keeps {kept} bytes, less than it was told to"]
+        return []
+
+
+def duplicates(tensors: Iterable[Any]) -> list[str]:
+    """Returns a line for each name that is listed more than once."""
+    counts = Counter(tensor.name for tensor in tensors)
+    return [f"{n}: listed {count} times" for n, count in counts.items() if count > 1]
+
+
+def check_summary(tensor: Any, expected: bytes) -> list[str]:
+    """Returns what is wrong with what an index entry says of its bytes."""
+    summary = tensor.summary
+    said = [tensor.size_bytes, *tensor.shape, summary.count]
+    true = [len(expected)] * 3
+    if expected:
+        elements = np.frombuffer(expected, np.uint8)
+        said += [summary.zero_count, summary.sum, summary.min, summary.max]
+        true += [
+            expected.count(0),
+            int(elements.sum()),
+            int(elements.min()),
+            int(elements.max()),
+        ]
+    return [] if said == true else [f"the index says {said}, true is {true}"]

@@ -1,0 +1,100 @@
+"""What a rank records: every byte follows from where the tensor belongs."""
+
+import hashlib
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KIB = 1 << 10
+MIB = 1 << 20
+OPS_MAX = 5
+
+
+@dataclass(frozen=True, order=True)
+class Key:
+    """One tensor of one seed."""
+
+    run: str
+    rank: int
+    token: int
+    op: str
+
+
+def ops_of(seed: int, run: str, rank: int, token: int) -> list[str]:
+    """Returns the ops that a rank records in a token."""
+    rng = random.Random(f"{seed}/{run}/{rank}/{token}")
+    return [f"op.{i}" for i in range(rng.randint(1, OPS_MAX))]
+
+
+def tensor_bytes(seed: int, key: Key) -> bytes:
+    """Returns the bytes of a tensor: mostly small, some of several parts."""
+    rng = random.Random(f"{seed}/{key.run}/{key.rank}/{key.token}/{key.op}")
+    size_max = rng.choices(
+        (4 * KIB, 64 * KIB, MIB, 5 * MIB), weights=(800, 180, 17, 3)
+    )[0]
+    return rng.randbytes(rng.randint(0, size_max))
+
+
+def hash_of(data: bytes) -> str:
+    """Returns the hash that ledgers hold."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@dataclass
+class Entries:
+    """What one ledger says."""
+
+    # Tokens of which at least one tensor may have been recorded.
+    begun: set[int] = field(default_factory=set)
+    # Acknowledged tensors: (token, op) to hash.
+    acknowledged: dict[tuple[int, str], str] = field(default_factory=dict)
+
+
+class Ledger:
+    """What one rank did, in a file outside of the daemon that is only added to.
+
+    `begin` comes before the first record of a token, `ack` after the
+    acknowledgement. Any thread, any number of readers; a line of a rank that was
+    killed while it wrote is no line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def begin(self, token: int) -> None:
+        """Says that tensors of the token may be there from now on."""
+        self._append(f"begin {token}\n")
+
+    def acknowledge(self, tensors: list[tuple[int, str, str]]) -> None:
+        """Says that tensors (token, op, hash) are durable."""
+        self._append("".join(f"ack {t} {op} {digest}\n" for t, op, digest in tensors))
+
+    def read(self) -> Entries:
+        """Returns what the whole lines say."""
+        entries = Entries()
+        if not self.path.exists():
+            return entries
+        text = self.path.read_text()
+        for line in text[: text.rfind("\n") + 1].splitlines():
+            word, token, *rest = line.split()
+            if word == "begin":
+                entries.begun.add(int(token))
+            else:
+                op, digest = rest
+                entries.acknowledged[int(token), op] = digest
+        return entries
+
+    def cut_torn_line(self) -> None:
+        """Removes what is no line, before another rank goes on."""
+        if self.path.exists():
+            data = self.path.read_bytes()
+            os.truncate(self.path, data.rfind(b"\n") + 1)
+
+    def _append(self, text: str) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            data = text.encode()
+            assert os.write(file, data) == len(data)
+        finally:
+            os.close(file)
