@@ -57,3 +57,8 @@ if(MSITD_SANITIZE)
     list(APPEND MSITD_CHEAP_SANITIZE -fno-sanitize=undefined)
   endif()
 endif()
+
+if(MSITD_FUZZ)
+  # What libFuzzer looks at to tell new paths from known ones.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -10,6 +10,7 @@
 #include "storage/segment/segment_walk.h"
 #include "storage/segment/segment_writer.h"
 #include "tests/support/fault_env.h"
+#include "tests/support/memory_file.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
@@ -18,37 +19,12 @@ namespace {
 
 using msitd::testing::FaultEnv;
 using msitd::testing::MakeTensor;
+using msitd::testing::MemoryFile;
 using msitd::testing::TempDir;
 using msitd::testing::TestChunks;
 
 constexpr uint64_t kStore = 99;
 constexpr SegmentId kSegment{1};
-
-// A file whose bytes are at hand.
-class MemoryFile final : public File {
- public:
-  std::vector<std::byte> bytes;
-
-  absl::Status Write(uint64_t,
-                     std::span<const std::span<const std::byte>>) override {
-    return absl::UnimplementedError("read-only");
-  }
-  absl::StatusOr<uint64_t> Read(uint64_t offset,
-                                std::span<std::byte> out) override {
-    if (offset >= bytes.size()) return 0;
-    const uint64_t count = std::min(out.size(), bytes.size() - offset);
-    std::memcpy(out.data(), bytes.data() + offset, count);
-    return count;
-  }
-  absl::Status Sync() override { return absl::OkStatus(); }
-  absl::Status Preallocate(uint64_t) override { return absl::OkStatus(); }
-  absl::Status Truncate(uint64_t) override { return absl::OkStatus(); }
-  absl::StatusOr<uint64_t> Size() override { return bytes.size(); }
-  absl::Status PunchHole(uint64_t, uint64_t) override {
-    return absl::UnimplementedError("read-only");
-  }
-  absl::StatusOr<uint64_t> AllocatedBytes() override { return bytes.size(); }
-};
 
 // A segment of three frames of two pages each, written by a SegmentWriter that
 // syncs after each.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/chunk_use.h"
+
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+
+namespace msitd::fuzz {
+namespace {
+
+void UseName(std::string_view name, size_t bytes_max) {
+  MSITD_CHECK(name.size() <= bytes_max);
+  MSITD_CHECK(IsValidUtf8(name));
+  MSITD_CHECK(name.find('\0') == std::string_view::npos);
+}
+
+void UseRecord(const chunk::Chunk& chunk,
+               const chunk::RecordDescriptor& record) {
+  MSITD_CHECK(!chunk.Text(record.op).empty());
+  MSITD_CHECK(!chunk.Text(record.device).empty());
+  UseName(chunk.Text(record.op), kOpBytesMax);
+  UseName(chunk.Text(record.device), kDeviceBytesMax);
+  UseName(chunk.Text(record.index), kIndexBytesMax);
+  MSITD_CHECK(record.token >= 0 && record.token <= kTokenMax);
+  MSITD_CHECK(record.call >= 0 && record.call <= kCallMax);
+  unsigned __int128 bytes = ElementBytes(DType{record.dtype});
+  bool is_empty = false;
+  for (const int64_t dim : chunk.Dims(record)) {
+    MSITD_CHECK(dim >= 0);
+    is_empty = is_empty || dim == 0;
+    if (bytes <= kTensorBytesMax) bytes *= static_cast<uint64_t>(dim);
+  }
+  MSITD_CHECK(record.tensor_bytes == (is_empty ? 0 : bytes));
+  MSITD_CHECK(record.part_offset % kPartBytes == 0);
+  MSITD_CHECK(record.payload_offset % kRecordAlignment == 0);
+  MSITD_CHECK(record.payload_bytes <= chunk.header().payload_bytes);
+  MSITD_CHECK(record.payload_offset <=
+              chunk.header().payload_bytes - record.payload_bytes);
+}
+
+}  // namespace
+
+void UseHead(const chunk::Chunk& chunk) {
+  MSITD_CHECK(!chunk.run().empty());
+  UseName(chunk.run(), kRunNameBytesMax);
+  MSITD_CHECK(chunk.header().rank >= 0 && chunk.header().rank <= kRankMax);
+  MSITD_CHECK(chunk.records().size() <= kChunkRecordsMax);
+  for (const chunk::RecordDescriptor& record : chunk.records()) {
+    UseRecord(chunk, record);
+  }
+}
+
+void UsePayload(const chunk::Chunk& chunk) {
+  ContentHash sum;
+  for (const chunk::RecordDescriptor& record : chunk.records()) {
+    const ContentHash hash = chunk::HashBytes(chunk.PayloadOf(record));
+    sum.low ^= hash.low;
+  }
+  // What the compiler must not leave out.
+  volatile uint64_t sink = sum.low;
+  (void)sink;
+}
+
+}  // namespace msitd::fuzz

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values of the index. What can be decoded is encoded to the same
+// again.
+#include "protos/base/check.h"
+#include "storage/index/index_key.h"
+#include "storage/index/index_value.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace msitd::storage {
+namespace {
+
+enum Kind : uint8_t {
+  kKey,
+  kEntry,
+  kStore,
+  kRun,
+  kCounters,
+  kPosition,
+  kMark,
+  kCount,
+  kKindCount,
+};
+
+template <typename Value, typename Decode, typename Encode>
+void TryValue(std::string_view bytes, Decode decode, Encode encode) {
+  Value value{};
+  if (!decode(bytes, value)) return;
+  const std::string encoded = encode(value);
+  Value again{};
+  MSITD_CHECK(decode(encoded, again));
+  MSITD_CHECK(encode(again) == encoded);
+}
+
+void TryKey(std::string_view bytes) {
+  const std::optional<IndexKey> key = DecodeIndexKey(bytes);
+  if (key.has_value()) MSITD_CHECK(View(EncodeIndexKey(*key)) == bytes);
+}
+
+std::string EncodedValue(const IndexValue& value) {
+  std::string out = "what was there before";
+  EncodeIndexValue(value, out);
+  return out;
+}
+
+void Try(Kind kind, std::string_view bytes) {
+  switch (kind) {
+    case kKey:
+      return TryKey(bytes);
+    case kEntry:
+      return TryValue<IndexValue>(bytes, DecodeIndexValue, EncodedValue);
+    case kStore:
+      return TryValue<uint64_t>(bytes, DecodeStoreId, EncodeStoreId);
+    case kRun:
+      return TryValue<RunInfo>(bytes, DecodeRun, EncodeRun);
+    case kCounters:
+      return TryValue<RunCounters>(bytes, DecodeCounters, EncodeCounters);
+    case kPosition:
+      return TryValue<LogPosition>(bytes, DecodePosition, EncodePosition);
+    case kMark:
+      return TryValue<ExpiryMark>(bytes, DecodeExpiryMark, EncodeExpiryMark);
+    case kCount:
+      return TryValue<uint64_t>(bytes, DecodeChunkCount, EncodeChunkCount);
+    case kKindCount:
+      return;
+  }
+}
+
+std::string SeedOf(Kind kind, std::string_view bytes) {
+  return static_cast<char>(kind) + std::string(bytes);
+}
+
+IndexValue SampleValue() {
+  IndexValue value;
+  value.dtype = DType::kFloat32;
+  value.dims = {2, 300};
+  value.tensor_bytes = 2400;
+  value.sequence = 5;
+  value.segment_id = 1;
+  value.offset = 8192;
+  value.hash = {0x1111, 0x2222};
+  value.summary.count = 600;
+  value.summary.min = -1;
+  value.summary.max = 2;
+  return value;
+}
+
+std::vector<std::string> SeedList() {
+  const IndexKey key{.run = 1,
+                     .rank = 2,
+                     .device = 3,
+                     .token = 7,
+                     .op = 4,
+                     .call = 0,
+                     .io = Io::kOutput,
+                     .index = 5,
+                     .part = 0};
+  RunInfo run;
+  run.spec.world_size = 8;
+  run.spec.labels = {{"model", "small"}};
+  RunCounters counters;
+  counters.tensor_count = 300;
+  return {SeedOf(kKey, View(EncodeIndexKey(key))),
+          SeedOf(kEntry, EncodedValue(SampleValue())),
+          SeedOf(kStore, EncodeStoreId(99)),
+          SeedOf(kRun, EncodeRun(run)),
+          SeedOf(kCounters, EncodeCounters(counters)),
+          SeedOf(kPosition, EncodePosition({3, 1 << 20, 17})),
+          SeedOf(kMark, EncodeExpiryMark({8192, 4096, 300})),
+          SeedOf(kCount, EncodeChunkCount(1000))};
+}
+
+}  // namespace
+}  // namespace msitd::storage
+
+namespace msitd::fuzz {
+
+std::vector<std::string> Seeds() { return storage::SeedList(); }
+
+}  // namespace msitd::fuzz
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  msitd::fuzz::Input input(data, size);
+  const auto kind = static_cast<msitd::storage::Kind>(
+      input.Get<uint8_t>() % msitd::storage::kKindCount);
+  msitd::storage::Try(kind, input.rest());
+  return 0;
+}
