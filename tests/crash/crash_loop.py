@@ -43,7 +43,7 @@ SECOND_KILL_CHANCE = 0.25
 RANK_CHANCE = 0.25
 LIVE_VERIFY_CHANCE = 0.15
 
-KEPT_BYTES = 5 << 20
+KEPT_BYTES = 8 << 20
 FLAGS = ("--segment-bytes", str(16 << 20), "--index-write-buffer-bytes", str(1 << 20))
 
 

@@ -21,7 +21,7 @@ from recorded import Entries, Key, Ledger, hash_of, ops_of, tensor_bytes
 TIMEOUT_S = 60
 PAGE = 1000
 # Bytes go by whole frames, until no more is left than was asked for.
-FRAME_BYTES_MAX = 9 << 19
+FRAME_BYTES_MAX = 4 << 20
 # Of tensors that were found right before, looked at once more by each check.
 SAMPLE = 20
 
@@ -61,16 +61,13 @@ class Judge:
     def check_all(self, channel: grpc.Channel) -> list[str]:
         """Returns what is wrong, once the ranks have ended, reading all bytes."""
         findings = self._check(channel, random.Random(0), is_all=True)
-        stub = run_grpc.RunServiceStub(channel)
         for run in self._runs():
-            counters = stub.GetRun(
-                run_pb.GetRunRequest(run=run), timeout=TIMEOUT_S
-            ).counters
-            listed = len(self._list(channel, run))
-            if counters.tensor_count != listed:
-                findings.append(
-                    f"{run}: counts {counters.tensor_count} tensors, lists {listed}"
-                )
+            counters = self._counters(channel, run)
+            tensors = self._list(channel, run)
+            counted = (counters.tensor_count, counters.size_bytes)
+            listed = (len(tensors), sum(t.size_bytes for t in tensors))
+            if counted != listed:
+                findings.append(f"{run}: counts {counted}, lists {listed}")
             for name in ("duplicate_count", "conflict_count", "dropped_count"):
                 if (count := getattr(counters, name)) != 0:
                     findings.append(f"{run}: {name} is {count}")
@@ -103,7 +100,7 @@ class Judge:
             for i, tensor in enumerate(tensors):
                 must_read = is_all or i in again or tensor.name not in self._known
                 findings += self._check_tensor(channel, tensor, begun, must_read)
-            findings += self._check_expiry(run, tensors)
+            findings += self._check_expiry(channel, run)
         return findings
 
     def _check_node(self, channel: grpc.Channel) -> list[str]:
@@ -202,12 +199,17 @@ class Judge:
         request = tensor_pb.GetTensorRequest(name=name)
         return stub.GetTensor(request, timeout=TIMEOUT_S).has_bytes
 
-    def _check_expiry(self, run: str, tensors: list[Any]) -> list[str]:
-        gone = sum(t.size_bytes for t in tensors if not t.has_bytes)
-        kept = sum(t.size_bytes for t in tensors if t.has_bytes)
-        if gone > 0 and kept + FRAME_BYTES_MAX < self._expiring.get(run, 0):
+    def _check_expiry(self, channel: grpc.Channel, run: str) -> list[str]:
+        counters = self._counters(channel, run)
+        kept = counters.size_bytes - counters.expired_size_bytes
+        limit = self._expiring.get(run, 0)
+        if counters.expired_size_bytes > 0 and kept + FRAME_BYTES_MAX < limit:
             return [f"{run}: keeps {kept} bytes, less than it was told to"]
         return []
+
+    def _counters(self, channel: grpc.Channel, run: str) -> Any:
+        stub = run_grpc.RunServiceStub(channel)
+        return stub.GetRun(run_pb.GetRunRequest(run=run), timeout=TIMEOUT_S).counters
 
 
 def duplicates(tensors: Iterable[Any]) -> list[str]:
