@@ -72,7 +72,12 @@ class RankProcess:
 
     plan: RankPlan
     ledger: Ledger
+    first_token: int
     process: "subprocess.Popen[str]"
+
+    def has_begun(self) -> bool:
+        """True once it records, and SIGTERM ends it well."""
+        return max(self.ledger.read().begun, default=-1) >= self.first_token
 
 
 class CrashFailure(Exception):
@@ -161,12 +166,14 @@ class Store:
 
     def end(self) -> None:
         """Ends ranks and daemon well, and checks everything."""
-        for rank in self.ranks:
-            rank.process.send_signal(signal.SIGTERM)
+        self._await(lambda: all(rank.has_begun() for rank in self.ranks))
+        self._signal_ranks(signal.SIGTERM)
         for rank in self.ranks:
             _, errors = rank.process.communicate(timeout=END_PATIENCE_S)
             if rank.process.returncode != 0:
-                raise CrashFailure(f"{rank.plan} ended with: {errors}")
+                raise CrashFailure(
+                    f"{rank.plan} ended with {rank.process.returncode}: {errors}"
+                )
         import remains
 
         assert self.daemon.process is not None
@@ -193,13 +200,22 @@ class Store:
     def _look(self, rng: random.Random) -> None:
         import remains
 
-        self._judge(self.judge.check(self.daemon.channel(), rng))
-        if rng.random() < LIVE_VERIFY_CHANCE:
-            self._judge(remains.inspect(self.daemon, is_live=True))
+        # Else there is more to read the longer the judge reads.
+        self._signal_ranks(signal.SIGSTOP)
+        try:
+            self._judge(self.judge.check(self.daemon.channel(), rng))
+            if rng.random() < LIVE_VERIFY_CHANCE:
+                self._judge(remains.inspect(self.daemon, is_live=True))
+        finally:
+            self._signal_ranks(signal.SIGCONT)
         for rank in self.ranks:
             if rank.process.poll() is not None:
                 _, errors = rank.process.communicate()
                 raise CrashFailure(f"{rank.plan} has ended: {errors}")
+
+    def _signal_ranks(self, number: signal.Signals) -> None:
+        for rank in self.ranks:
+            rank.process.send_signal(number)
 
     def _judge(self, findings: list[str]) -> None:
         if findings:
@@ -256,7 +272,7 @@ class Store:
     def _start_rank(self, plan: RankPlan) -> RankProcess:
         ledger = self.ledgers[plan]
         ledger.cut_torn_line()
-        begun = ledger.read().begun
+        first_token = max(ledger.read().begun, default=-1) + 1
         endpoint = self.daemon.socket_dir if plan.shares_memory else self.streamed_dir
         options = {
             "seed": self.seed,
@@ -265,7 +281,7 @@ class Store:
             "rank": plan.rank,
             "world-size": plan.world_size,
             "threads": plan.threads,
-            "first-token": max(begun, default=-1) + 1,
+            "first-token": first_token,
             "ledger": ledger.path,
         }
         flags = itertools.chain.from_iterable(
@@ -277,7 +293,7 @@ class Store:
             stderr=subprocess.PIPE,
             text=True,
         )
-        return RankProcess(plan, ledger, process)
+        return RankProcess(plan, ledger, first_token, process)
 
     def _kill_rank(self, plan: RankPlan) -> None:
         for rank in self.ranks:

@@ -18,7 +18,7 @@ PATIENCE_S = 60
 BUFFER_BYTES = 24 << 20
 TOKENS_UNACKNOWLEDGED_MAX = 8
 # How long a rank pauses at most between two tokens: it computes, so to say.
-PAUSE_S_MAX = 0.2
+PAUSE_S_MAX = 0.06
 
 
 class Rank:
