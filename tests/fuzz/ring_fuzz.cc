@@ -152,12 +152,19 @@ class Ring {
 
 std::string StepBytes(Step step) { return std::string(1, step); }
 
+std::string EntryBytes(uint64_t offset, uint64_t bytes) {
+  return StepBytes(kPublishEntry) + fuzz::BytesOf(kCommitted) +
+         fuzz::BytesOf(offset) + fuzz::BytesOf(bytes);
+}
+
 std::vector<std::string> SeedList() {
   const std::string publish = StepBytes(kPublish) + '\2';
   const std::string take = StepBytes(kTake);
-  const std::string entry =
-      StepBytes(kPublishEntry) + fuzz::BytesOf(kCommitted) +
-      fuzz::BytesOf(uint64_t{8192}) + fuzz::BytesOf(uint64_t{8192});
+  const std::string entry = EntryBytes(8192, 8192);
+  // Up to the end of the arena, and one page behind it.
+  const uint64_t last_page = kArenaBytesMin - kChunkAlignment;
+  const std::string last = EntryBytes(last_page, kChunkAlignment);
+  const std::string over = EntryBytes(last_page, 2 * kChunkAlignment);
   const std::string beside =
       StepBytes(kTakeBeside) + fuzz::BytesOf(uint16_t{8192 + 16}) + '\1';
   const std::string write = StepBytes(kWriteArena) +
@@ -169,6 +176,8 @@ std::vector<std::string> SeedList() {
   return {publish + take + commit,
           publish + publish + take + take,
           entry + take,
+          last + take,
+          over + take,
           publish + write + take,
           publish + beside,
           publish + number + take};
