@@ -12,6 +12,7 @@ import random
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,13 @@ class Tally:
     rounds: int = 0
 
 
+def free_port() -> int:
+    """Returns a port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 class Store:
     """One folder of data, its daemons and its ranks."""
 
@@ -107,10 +115,9 @@ class Store:
         self.switch = KillSwitch(folder)
         self.daemon = Daemon(folder)
         self.daemon.environment = dict(self.switch.environment)
-        # Only the socket of gRPC is seen through this one.
-        self.streamed_dir = self.daemon.socket_dir / "streamed"
-        self.streamed_dir.mkdir()
-        (self.streamed_dir / "msitd.sock").symlink_to("../msitd.sock")
+        # Where ranks that stream find every start of the daemon.
+        self.address = f"127.0.0.1:{free_port()}"
+        self.flags = (*FLAGS, "--listen", self.address)
         self.ranks: list[RankProcess] = []
         self.ledgers = {
             plan: Ledger(folder / f"{plan.run}-{plan.rank}.ledger") for plan in RANKS
@@ -126,7 +133,7 @@ class Store:
 
     def begin(self) -> None:
         """Starts the daemon and all ranks."""
-        self.daemon.start(*FLAGS)
+        self.daemon.start(*self.flags)
         self.daemon.ctl("run", "create", "aged", "--world-size", "1")
         self.daemon.ctl("run", "retain", "aged", "--bytes", str(KEPT_BYTES))
         self.ranks = [self._start_rank(plan) for plan in RANKS]
@@ -158,7 +165,7 @@ class Store:
         if victim is not None and not rank_first:
             self._kill_rank(victim)
         if self.daemon.process is None:
-            self.daemon.start(*FLAGS)
+            self.daemon.start(*self.flags)
         for i, rank in enumerate(self.ranks):
             if rank.plan == victim:
                 self.ranks[i] = self._start_rank(victim)
@@ -182,7 +189,7 @@ class Store:
         if self.daemon.stop() != 0:
             raise CrashFailure("the daemon did not stop well")
         self._judge(remains.in_store(self.daemon.data_dir))
-        self._judge(remains.of_sockets(self.daemon.socket_dir, {"streamed"}))
+        self._judge(remains.of_sockets(self.daemon.socket_dir, set()))
         self._judge(remains.inspect(self.daemon, is_live=False))
         self.tally.acknowledged_count += self.judge.acknowledged_count
         self.tally.read_count += self.judge.read_count
@@ -245,7 +252,7 @@ class Store:
         if self.daemon.process is not None:
             self._kill("any moment")
         self.switch.arm(point, rng)
-        self.daemon.process = self.daemon.spawn(*FLAGS)
+        self.daemon.process = self.daemon.spawn(*self.flags)
         try:
             self.daemon.process.wait(POINT_PATIENCE_S)
         except subprocess.TimeoutExpired:
@@ -273,7 +280,7 @@ class Store:
         ledger = self.ledgers[plan]
         ledger.cut_torn_line()
         first_token = max(ledger.read().begun, default=-1) + 1
-        endpoint = self.daemon.socket_dir if plan.shares_memory else self.streamed_dir
+        endpoint = self.daemon.socket_dir if plan.shares_memory else self.address
         options = {
             "seed": self.seed,
             "endpoint": endpoint,
