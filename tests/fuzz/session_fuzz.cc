@@ -64,8 +64,13 @@ class Server {
 // What the daemon says is a message that a producer can expect.
 void Use(const Packet& packet) {
   SessionWelcome welcome;
+  SessionPolicy policy;
   SessionCommitted committed;
   SessionEnd end;
+  if (packet.As(policy)) {
+    MSITD_CHECK(packet.fd_count == 1);
+    return;
+  }
   if (packet.As(welcome)) {
     MSITD_CHECK(packet.fd_count == 2 || packet.fd_count == 3);
     return;
@@ -139,7 +144,8 @@ std::vector<std::string> SeedList() {
           end,
           hello + hello,
           PacketOf(SessionWelcome()) + PacketOf(SessionEnd()),
-          hello + PacketOf(SessionCommitted())};
+          hello + PacketOf(SessionCommitted()),
+          hello + PacketOf(SessionPolicy())};
 }
 
 }  // namespace
