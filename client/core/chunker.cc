@@ -24,7 +24,8 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   Slot* slot = pool_.Acquire();
   if (slot == nullptr) {
     // The chunk of the other level must not keep the last slot for itself.
-    Seal();
+    // Others that wait for the daemon will make room as well.
+    if (queue_.empty()) Seal();
     return std::nullopt;
   }
   slot->builder.Start(run_, rank_, stream_id_, 0);

@@ -51,6 +51,10 @@ class Chunker {
   // Seals the open chunks.
   void Seal();
 
+  size_t open_count() const {
+    return (full_ == nullptr ? 0 : 1) + (summary_ == nullptr ? 0 : 1);
+  }
+
   // When the older open chunk got its first record; nothing if there is none.
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 

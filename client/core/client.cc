@@ -162,6 +162,8 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
   name += '\0';
   name += static_cast<char>(tensor.io);
   name += tensor.index;
+  name += '\0';
+  name += tensor.device;
   return call_counter_.Next(token, name);
 }
 
@@ -170,16 +172,18 @@ bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (!has_schedule_.load(std::memory_order_relaxed)) return true;
   if (token == MSIT_TOKEN_CURRENT) token = this->token();
   const Lock lock(mu_);
-  return schedule_->MayRecord(token, op, io);
+  return schedule_ == nullptr || schedule_->MayRecord(token, op, io);
 }
 
-capture::Level Client::TakeLevel(const TensorView& tensor) {
+capture::Level Client::TakeLevel(const TensorView& tensor, int64_t token) {
   if (!has_schedule_.load(std::memory_order_relaxed)) {
     return capture::Level::kFull;
   }
-  const int64_t token =
-      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
   const Lock lock(mu_);
+  // What a client that is over refuses, it says.
+  if (schedule_ == nullptr || is_closing_ || was_refused_) {
+    return capture::Level::kFull;
+  }
   const capture::Level level =
       schedule_->LevelOf(tensor.device, token, tensor.op, tensor.io);
   if (level == capture::Level::kOff) ++filtered_count_;
@@ -193,12 +197,12 @@ Status Client::Record(const TensorView& tensor) {
   }
   TensorView checked = tensor;
   if (checked.device.empty()) checked.device = options_.device;
-  const capture::Level level = TakeLevel(checked);
+  const int64_t token =
+      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
+  const capture::Level level = TakeLevel(checked, token);
   if (level == capture::Level::kOff) return {};
   uint64_t tensor_bytes = 0;
   Status status = CheckTensor(checked, &tensor_bytes);
-  const int64_t token =
-      tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
   if (status.ok() && token > kTokenMax) {
     status = InvalidArgument("the current token is over its limit");
   }
@@ -267,12 +271,16 @@ std::optional<Chunker::Place> Client::FindPlace(
     const chunk::RecordSpec& part, capture::Level level,
     std::optional<Clock::time_point>* deadline, Lock& lock) {
   const auto open_before = chunker_.open_since();
+  const uint64_t pushed_before = queue_.pushed_count();
   bool timed_out = false;
   while (true) {
     if (is_closing_ || was_refused_) return std::nullopt;
     const std::optional<Chunker::Place> place = chunker_.Reserve(part, level);
     // The sender sends what was sealed, and times what was begun.
-    if (chunker_.open_since() != open_before) work_.notify_one();
+    if (chunker_.open_since() != open_before ||
+        queue_.pushed_count() != pushed_before) {
+      work_.notify_one();
+    }
     if (place) {
       overflow_.OnRoom();
       return place;

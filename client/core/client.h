@@ -123,7 +123,7 @@ class Client final : private TransportListener {
   Status WaitUntilOpen();
 
   // How much of the tensor is recorded; counts one that is not.
-  capture::Level TakeLevel(const TensorView& tensor);
+  capture::Level TakeLevel(const TensorView& tensor, int64_t token);
 
   // Recording, in client.cc. All take mu_ as locked; those that are given the
   // lock release it for a while.
@@ -194,6 +194,8 @@ class Client final : private TransportListener {
   CallCounter call_counter_;
   // Null while everything is recorded.
   std::unique_ptr<const capture::Schedule> schedule_;
+  // A policy came over this connection.
+  bool has_policy_ = false;
   uint64_t filtered_count_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;

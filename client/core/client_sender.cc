@@ -96,9 +96,11 @@ bool Client::AdvanceStream(Lock& lock) {
 
 std::optional<Client::Clock::time_point> Client::LingerTime() const {
   const auto since = chunker_.open_since();
+  if (!since) return std::nullopt;
   // With half of the memory waiting for the daemon, part-filled chunks would
   // use up the other half: gather until one is full.
-  if (!since || pool_.used_count() * 2 > pool_.capacity()) return std::nullopt;
+  const size_t waiting_count = pool_.used_count() - chunker_.open_count();
+  if ((waiting_count + 1) * 2 > pool_.capacity()) return std::nullopt;
   return *since + options_.linger;
 }
 
@@ -120,6 +122,7 @@ std::optional<Client::Clock::time_point> Client::WakeTime() const {
 
 void Client::OpenStream(Lock& lock) {
   state_ = StreamState::kOpening;
+  has_policy_ = false;
   answer_deadline_ = Clock::now() + options_.answer_timeout;
   lock.unlock();
   transport_->Open({.run = options_.run,
@@ -205,8 +208,8 @@ void Client::OnSharedMemory(std::span<std::byte> memory) {
 }
 
 void Client::OnCapturePolicy(std::string_view bytes) {
-  capture::Policy policy;
-  const bool is_sound = capture::Decode(bytes, policy);
+  capture::Policies policies;
+  const bool is_sound = capture::Decode(bytes, policies);
   const Lock lock(mu_);
   if (ended_) return;
   if (!is_sound) {
@@ -215,9 +218,11 @@ void Client::OnCapturePolicy(std::string_view bytes) {
     work_.notify_one();
     return;
   }
-  if (schedule_ != nullptr && policy.revision <= schedule_->revision()) return;
-  schedule_ = std::make_unique<const capture::Schedule>(policy, options_.rank,
-                                                        schedule_.get());
+  // Of one connection the newest counts; another daemon may count anew.
+  if (has_policy_ && policies.back().revision <= schedule_->revision()) return;
+  has_policy_ = true;
+  schedule_ = std::make_unique<const capture::Schedule>(std::move(policies),
+                                                        options_.rank);
   has_schedule_.store(true, std::memory_order_relaxed);
 }
 
@@ -227,6 +232,10 @@ void Client::OnCommitted(uint64_t committed_count) {
   const bool is_opening = state_ == StreamState::kOpening;
   if (is_opening) {
     state_ = StreamState::kStreaming;
+    if (!has_policy_) {
+      has_schedule_.store(false, std::memory_order_relaxed);
+      schedule_.reset();
+    }
     if (refused_chunk_count_ == 0) stream_error_.clear();
     reconnect_count_ += was_open_ ? 1 : 0;
     was_open_ = true;

@@ -41,7 +41,7 @@ class TransportListener {
   // OnCommitted. Begins at a page; stays until Destroy.
   virtual void OnSharedMemory(std::span<std::byte> memory) = 0;
 
-  // The daemon asks for what `policy`, an encoded capture::Policy, says. Of
+  // The daemon asks for what `policy`, encoded capture::Policies, says. Of
   // those that hold when the stream opens it comes before OnCommitted.
   virtual void OnCapturePolicy(std::string_view policy) = 0;
 

@@ -182,7 +182,7 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
 bool ShmSession::HandlePolicy(const shm::Packet& packet,
                               uint64_t policy_bytes) {
   if (packet.fd_count != 1 || policy_bytes == 0 ||
-      policy_bytes > capture::kPolicyBytesMax ||
+      policy_bytes > capture::kPoliciesBytesMax ||
       shm::SealedMemorySize(packet.fds[0].get()) != policy_bytes) {
     return End(StreamEnd::kRefused, kBadAnswer);
   }

@@ -35,7 +35,7 @@ class StreamPeer {
   // The first `count` chunks of the stream are durable. Never decreases.
   virtual void Commit(uint64_t count) = 0;
 
-  // The producer is to record what `policy` says: an encoded capture::Policy.
+  // The producer is to record what `policy` says: encoded capture::Policies.
   virtual void SetCapturePolicy(const std::string& policy) = 0;
 
   // There is room again after an Offer that returned kWait.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "protos/base/check.h"
@@ -140,24 +142,28 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
 absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     std::string_view run, capture::Policy policy,
     std::optional<int64_t> first_token) {
+  // Numbers at their longest, so that what fits here fits below.
+  policy.revision = std::numeric_limits<uint64_t>::max();
+  policy.first_token = kTokenMax;
+  if (capture::Policies alone; !capture::Add(policy, alone)) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument, "the policy is over {} bytes long",
+                   capture::kPoliciesBytesMax),
+        "FIELD_INVALID");
+  }
   MutexLock run_lock(run_mu_);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(run, 0));
   if (info.sealed) return RunSealed(run, "is sealed");
-  capture::Policy before;
-  if (!info.capture_policy.empty()) {
-    MSITD_CHECK(capture::Decode(info.capture_policy, before));
+  capture::Policies policies;
+  if (!info.capture_policy.empty() &&
+      !capture::Decode(info.capture_policy, policies)) {
+    return absl::DataLossError("the capture policy of the run is damaged");
   }
-  policy.revision = before.revision + 1;
-  policy.first_token = first_token.value_or(info.counters.token_end);
-  auto encoded = std::make_shared<const std::string>(capture::Encode(policy));
-  // What no client could read is no policy.
-  if (capture::Policy read; !capture::Decode(*encoded, read)) {
-    return WithReason(
-        MakeStatus(Code::kInvalidArgument,
-                   "the policy has {} bytes, at most {} are taken",
-                   encoded->size(), capture::kPolicyBytesMax),
-        "FIELD_INVALID");
-  }
+  policy.revision = policies.empty() ? 1 : policies.back().revision + 1;
+  policy.first_token =
+      std::min(first_token.value_or(info.counters.token_end), kTokenMax);
+  MSITD_CHECK(capture::Add(policy, policies));
+  auto encoded = std::make_shared<const std::string>(capture::Encode(policies));
   MSITD_RETURN_IF_ERROR(store_.SetCapturePolicy(run, *encoded).status());
   MutexLock lock(mu_);
   for (const StreamHandle& stream : registry_.StreamsOf(run)) {

@@ -97,12 +97,12 @@ absl::Status CaptureServiceImpl::Get(const v1::GetCapturePolicyRequest& request,
                                      v1::CapturePolicy& response) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
                          store_.GetRun(request.run()));
-  capture::Policy policy = Everything();
+  capture::Policies policies = {Everything()};
   if (!run.capture_policy.empty() &&
-      !capture::Decode(run.capture_policy, policy)) {
+      !capture::Decode(run.capture_policy, policies)) {
     return absl::DataLossError("the capture policy of the run is damaged");
   }
-  ToProto(policy, response);
+  ToProto(policies.back(), response);
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/shm/producer_session.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -267,14 +268,13 @@ void ProducerSession::Refuse(const absl::Status& status) {
 
 void ProducerSession::Commit(uint64_t count) {
   ring_->Commit(count);
-  if (!unsent_policy_.empty()) SetCapturePolicy(std::string(unsent_policy_));
   // If the producer does not read, it has more than enough to wake up to.
   (void)SendMessage(socket_.get(), SessionCommitted{});
 }
 
 void ProducerSession::SetCapturePolicy(const std::string& policy) {
-  // A producer that does not read gets it with a later acknowledgement.
-  unsent_policy_ = SendPolicy(policy) ? std::string() : policy;
+  // A producer that does not read gets it when it comes back.
+  if (!SendPolicy(policy)) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 void ProducerSession::Resume() { events_.Post({id_, EventQueue::Kind::kRoom}); }

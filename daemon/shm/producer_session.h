@@ -127,8 +127,6 @@ class ProducerSession final : private ingest::StreamPeer {
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.
   bool is_ended_ = false;     // The pipeline calls no more.
-  // Could not be sent yet; of the pipeline's thread.
-  std::string unsent_policy_;
 
   Mutex mu_;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);

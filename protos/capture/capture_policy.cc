@@ -2,6 +2,7 @@
 #include "protos/capture/capture_policy.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "protos/base/byte_codec.h"
 #include "protos/base/glob.h"
@@ -102,57 +103,80 @@ bool Get(ByteReader& in, Rule& rule) {
          });
 }
 
-}  // namespace
-
-std::string Encode(const Policy& policy) {
-  std::string bytes;
-  ByteWriter out(bytes);
-  out.PutByte(kVersion);
+void Put(ByteWriter& out, const Policy& policy) {
   out.PutVarint(policy.revision);
   out.PutVarint(static_cast<uint64_t>(policy.first_token));
   out.PutVarint(policy.rules.size());
   for (const Rule& rule : policy.rules) Put(out, rule);
-  return bytes;
 }
 
-bool Decode(std::string_view bytes, Policy& out) {
-  if (bytes.size() > kPolicyBytesMax) return false;
-  ByteReader in(bytes);
-  if (in.GetByte() != kVersion) return false;
-  Policy policy;
+bool Get(ByteReader& in, Policy& policy) {
   policy.revision = in.GetVarint();
-  if (!GetToken(in, policy.first_token) ||
-      !GetList(in, kRulesMax, policy.rules,
-               [&in](Rule& rule) { return Get(in, rule); }) ||
-      !in.done()) {
-    return false;
+  return GetToken(in, policy.first_token) &&
+         GetList(in, kRulesMax, policy.rules,
+                 [&in](Rule& rule) { return Get(in, rule); });
+}
+
+// True if each policy begins, and was made, behind the one before.
+bool Ascend(const Policies& policies) {
+  return std::adjacent_find(policies.begin(), policies.end(),
+                            [](const Policy& a, const Policy& b) {
+                              return a.revision >= b.revision ||
+                                     a.first_token >= b.first_token;
+                            }) == policies.end();
+}
+
+}  // namespace
+
+bool Add(Policy policy, Policies& policies) {
+  if (Encode({policy}).size() > kPoliciesBytesMax) return false;
+  std::erase_if(policies, [&policy](const Policy& older) {
+    return older.first_token >= policy.first_token;
+  });
+  policies.push_back(std::move(policy));
+  while (policies.size() > kPoliciesMax ||
+         Encode(policies).size() > kPoliciesBytesMax) {
+    policies[1].first_token = policies[0].first_token;
+    policies.erase(policies.begin());
   }
-  out = std::move(policy);
   return true;
 }
 
-Schedule::Schedule(const Policy& policy, int32_t rank, const Schedule* before) {
-  if (before != nullptr) {
-    for (const auto& older : before->policies_) {
-      if (older->first_token < policy.first_token) policies_.push_back(older);
-    }
+std::string Encode(const Policies& policies) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.PutByte(kVersion);
+  out.PutVarint(policies.size());
+  for (const Policy& policy : policies) Put(out, policy);
+  return bytes;
+}
+
+bool Decode(std::string_view bytes, Policies& out) {
+  if (bytes.size() > kPoliciesBytesMax) return false;
+  ByteReader in(bytes);
+  if (in.GetByte() != kVersion) return false;
+  Policies policies;
+  if (!GetList(in, kPoliciesMax, policies,
+               [&in](Policy& policy) { return Get(in, policy); }) ||
+      !in.done() || policies.empty() || !Ascend(policies)) {
+    return false;
   }
-  auto own = std::make_shared<Policy>(policy);
-  std::erase_if(own->rules, [rank](const Rule& rule) {
-    return !HasOrIsEmpty(rule.ranks, rank);
-  });
-  policies_.push_back(std::move(own));
-  if (policies_.size() > kPoliciesMax) {
-    auto oldest = std::make_shared<Policy>(*policies_[1]);
-    oldest->first_token = policies_[0]->first_token;
-    policies_.erase(policies_.begin());
-    policies_.front() = std::move(oldest);
+  out = std::move(policies);
+  return true;
+}
+
+Schedule::Schedule(Policies policies, int32_t rank)
+    : policies_(std::move(policies)) {
+  for (Policy& policy : policies_) {
+    std::erase_if(policy.rules, [rank](const Rule& rule) {
+      return !HasOrIsEmpty(rule.ranks, rank);
+    });
   }
 }
 
 const Policy* Schedule::PolicyFor(int64_t token) const {
   for (auto it = policies_.rbegin(); it != policies_.rend(); ++it) {
-    if ((*it)->first_token <= token) return it->get();
+    if (it->first_token <= token) return &*it;
   }
   return nullptr;
 }
@@ -172,12 +196,14 @@ Level Schedule::LevelOf(std::string_view device, int64_t token,
 
 bool Schedule::MayRecord(int64_t token, std::string_view op, Io io) const {
   const Policy* policy = PolicyFor(token);
-  return policy == nullptr ||
-         std::any_of(policy->rules.begin(), policy->rules.end(),
-                     [&](const Rule& rule) {
-                       return rule.level != Level::kOff &&
-                              AgreesOnAnyDevice(rule, token, op, io);
-                     });
+  if (policy == nullptr) return true;
+  for (const Rule& rule : policy->rules) {
+    if (!AgreesOnAnyDevice(rule, token, op, io)) continue;
+    if (rule.level != Level::kOff) return true;
+    // Off on all devices: later rules do not count.
+    if (rule.devices.empty()) return false;
+  }
+  return false;
 }
 
 }  // namespace msitd::capture

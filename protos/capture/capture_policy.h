@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,13 +10,14 @@
 
 namespace msitd::capture {
 
-// Bounds of one policy; more is refused. kFilter...: see filter.proto.
+// Bounds of one policy, then of all that a run knows; more is refused.
 inline constexpr size_t kRulesMax = 64;
 inline constexpr size_t kRanksMax = 4096;
 inline constexpr size_t kDevicesMax = 64;
 inline constexpr size_t kTokenRangesMax = 256;
 inline constexpr size_t kOpPatternsMax = 64;
-inline constexpr size_t kPolicyBytesMax = size_t{256} << 10;
+inline constexpr size_t kPoliciesMax = 16;
+inline constexpr size_t kPoliciesBytesMax = size_t{256} << 10;
 
 // How much of a tensor is recorded.
 enum class Level : uint8_t {
@@ -59,28 +59,30 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
-// Returns the bytes of `policy`, which is inside the bounds above but for
-// kPolicyBytesMax.
-std::string Encode(const Policy& policy);
+// Those of a run that still hold for some token; first_token and revision
+// ascend.
+using Policies = std::vector<Policy>;
 
-// The inverse, for foreign bytes. False if they are no policy inside the
-// bounds.
-bool Decode(std::string_view bytes, Policy& out);
+// Adds `policy`, whose revision is set: it replaces those that would begin with
+// it or later. Where there are too many, the oldest are forgotten, and the next
+// one holds in their place. False if it is too long by itself; nothing changes
+// then.
+bool Add(Policy policy, Policies& policies);
 
-// What one rank asks for every tensor: the policies of its run that still hold
-// for some token. Immutable, so any thread may use it.
+std::string Encode(const Policies& policies);
+
+// The inverse, for foreign bytes. False if they are no policies inside the
+// bounds, or none at all.
+bool Decode(std::string_view bytes, Policies& out);
+
+// What one rank asks for every tensor. Immutable, so any thread may use it.
 class Schedule {
  public:
-  // Of more policies the oldest are forgotten: the next one holds in their
-  // place.
-  static constexpr size_t kPoliciesMax = 16;
-
-  // Adds `policy` to those of `before`, which may be null. It replaces those
-  // that would begin with it or later.
-  Schedule(const Policy& policy, int32_t rank, const Schedule* before);
+  // `policies` are not empty.
+  Schedule(Policies policies, int32_t rank);
 
   // Of the newest policy.
-  uint64_t revision() const { return policies_.back()->revision; }
+  uint64_t revision() const { return policies_.back().revision; }
 
   // kFull below the first token of all policies.
   Level LevelOf(std::string_view device, int64_t token, std::string_view op,
@@ -93,8 +95,8 @@ class Schedule {
   // Null below the first token of all policies.
   const Policy* PolicyFor(int64_t token) const;
 
-  // Without the rules of other ranks; first_token ascends.
-  std::vector<std::shared_ptr<const Policy>> policies_;
+  // Without the rules of other ranks.
+  Policies policies_;
 };
 
 }  // namespace msitd::capture

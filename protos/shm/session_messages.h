@@ -80,7 +80,7 @@ struct SessionCommitted {
 };
 
 // What the producer is to record from now on: carries a memfd, whose size is
-// sealed, with an encoded capture::Policy. One that holds already comes before
+// sealed, with encoded capture::Policies. One that holds already comes before
 // the welcome.
 struct SessionPolicy {
   static constexpr SessionMessage kType = SessionMessage::kPolicy;

@@ -107,6 +107,15 @@ def test_policy_may_come_before_the_run_and_survives_the_daemon(
         wait_until(lambda: not client.selects("lm_head", token=11))
 
 
+def test_rank_that_comes_late_knows_the_policies_before(daemon: Daemon) -> None:
+    capture(daemon, "set", "--level", "off")
+    capture(daemon, "set", "--ops", "lm_head", "--from-token", "500")
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        for token in (0, 499, 500):
+            record_token(client, token)
+    assert {(token, op) for _, token, op, _ in recorded(daemon)} == {(500, "lm_head")}
+
+
 def test_summaries_are_kept_without_bytes(daemon: Daemon) -> None:
     capture(daemon, "set", "--level", "summary")
     with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:

@@ -96,6 +96,7 @@ std::vector<std::string> SeedList() {
                      .part = 0};
   RunInfo run;
   run.spec.world_size = 8;
+  run.capture_policy = "what to record";
   run.spec.labels = {{"model", "small"}};
   RunCounters counters;
   counters.tensor_count = 300;

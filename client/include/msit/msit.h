@@ -156,10 +156,11 @@ typedef struct msit_options {
 // msit_tensor.token: the current token, see msit_next_token.
 #define MSIT_TOKEN_CURRENT (-1)
 
-// msit_tensor.call: count the records of the same token, op, io and index in
-// this client and take their number. That pairs inputs and outputs of a call
-// only if every call records all of them; where that is not certain, ask
-// msit_begin_call once per call. Do not mix the two ways for one op.
+// msit_tensor.call: count the records of the same device, token, op, io and
+// index in this client, filtered ones left out, and take their number. That
+// pairs inputs and outputs of a call only if every call records all of them;
+// where that is not certain, ask msit_begin_call once per call. Do not mix the
+// two ways for one op.
 #define MSIT_CALL_AUTO (-1)
 
 // One tensor to record. Zero-initialise it and set `struct_size`.

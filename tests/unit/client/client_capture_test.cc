@@ -22,8 +22,9 @@ class ClientCaptureTest : public ClientTest {
 
   void SetPolicy(uint64_t revision, int64_t first_token,
                  std::vector<capture::Rule> rules) {
-    daemon_.SetPolicy(
-        capture::Encode({revision, first_token, std::move(rules)}));
+    ASSERT_TRUE(
+        capture::Add({revision, first_token, std::move(rules)}, policies_));
+    daemon_.SetPolicy(capture::Encode(policies_));
   }
 
   // Ops that have arrived, those without bytes in brackets.
@@ -35,6 +36,8 @@ class ClientCaptureTest : public ClientTest {
     }
     return ops;
   }
+
+  capture::Policies policies_;
 
   // Until the client has heard of a policy that has this op off.
   void AwaitOff(const std::string& op) {
@@ -73,7 +76,8 @@ TEST_F(ClientCaptureTest, ChangesAtTheStatedToken) {
 TEST_F(ClientCaptureTest, OlderRevisionChangesNothing) {
   SetPolicy(2, 0, {Rule(capture::Level::kFull, "b")});
   ASSERT_TRUE(Open().ok());
-  SetPolicy(1, 0, {Rule(capture::Level::kFull, "a")});
+  daemon_.SetPolicy(
+      capture::Encode({{1, 0, {Rule(capture::Level::kFull, "a")}}}));
   SetPolicy(3, 7, {});
   ASSERT_TRUE(client_->SetToken(7).ok());
   AwaitOff("b");
@@ -109,6 +113,41 @@ TEST_F(ClientCaptureTest, TwoOpenChunksDoNotBlockTheLastSlot) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(client_->counters().dropped_count, 0u);
   EXPECT_EQ(client_->counters().acknowledged_count, 4u);
+}
+
+TEST_F(ClientCaptureTest, OpenChunksOfBothLevelsDoNotLingerForEver) {
+  options_.buffer_bytes = 2 * kSlotBytes;
+  options_.linger = milliseconds(1);
+  SetPolicy(
+      1, 0,
+      {Rule(capture::Level::kFull, "f"), Rule(capture::Level::kSummary, "s")});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Record("f", 10).ok());
+  EXPECT_TRUE(Record("s", 10).ok());
+  EXPECT_TRUE(daemon_.WaitForChunks(2));
+}
+
+TEST_F(ClientCaptureTest, DaemonThatComesBackCountsAnew) {
+  SetPolicy(5, 0, {Rule(capture::Level::kFull, "a")});
+  ASSERT_TRUE(Open().ok());
+  policies_.clear();
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "b")});
+  daemon_.Break(StreamEnd::kLost, "gone");
+  AwaitOff("a");
+  EXPECT_TRUE(client_->Selects(MSIT_TOKEN_CURRENT, "b", Io::kOutput));
+  daemon_.SetPolicy("");
+  daemon_.Break(StreamEnd::kLost, "gone");
+  while (!client_->Selects(MSIT_TOKEN_CURRENT, "a", Io::kOutput)) {
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(ClientCaptureTest, ClientThatIsClosedSaysSoOfWhatIsOff) {
+  SetPolicy(1, 0, {});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Record("a", 10).ok());
+  ASSERT_TRUE(client_->Close(kLong).ok());
+  EXPECT_EQ(Record("a", 10).code, MSIT_ERROR_CLOSED);
 }
 
 TEST_F(ClientCaptureTest, BytesThatAreNoPolicyEndTheStream) {

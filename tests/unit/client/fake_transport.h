@@ -57,7 +57,7 @@ class FakeDaemon {
   void SetPolicy(const std::string& policy) {
     const std::lock_guard lock(mu_);
     policy_ = policy;
-    if (is_connected_) {
+    if (is_connected_ && !policy.empty()) {
       Post([policy](TransportListener& l) { l.OnCapturePolicy(policy); });
     }
   }

@@ -485,22 +485,25 @@ TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->revision, 1u);
   EXPECT_EQ(first->first_token, 5);
-  EXPECT_EQ(peer.AwaitPolicy(1), capture::Encode(*first));
+  EXPECT_EQ(peer.AwaitPolicy(1), capture::Encode({*first}));
 
   const auto second = pipeline_->SetCapturePolicy("run", policy, 70);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->revision, 2u);
   EXPECT_EQ(second->first_token, 70);
-  EXPECT_EQ(peer.AwaitPolicy(2), capture::Encode(*second));
+  const std::string both = capture::Encode({*first, *second});
+  EXPECT_EQ(peer.AwaitPolicy(2), both);
 
   ASSERT_TRUE(pipeline_->SetCapturePolicy("other", policy, 1).ok());
-  EXPECT_EQ(other_peer.AwaitPolicy(1).size(), peer.AwaitPolicy(2).size());
+  capture::Policies others;
+  EXPECT_TRUE(capture::Decode(other_peer.AwaitPolicy(1), others));
+  EXPECT_EQ(others.size(), 1u);
 
   // Who comes later hears of it at once.
   RecordingPeer& later = NewPeer();
   const auto opened = pipeline_->Open(SpecOf(Producer("run", 1, 9)), later);
   ASSERT_TRUE(opened.ok());
-  EXPECT_EQ(opened->capture_policy, capture::Encode(*second));
+  EXPECT_EQ(opened->capture_policy, both);
 }
 
 TEST_F(IngestPipelineTest, CapturePolicyMakesItsRunOrFindsItSealed) {

@@ -19,6 +19,12 @@ Rule Full(std::vector<std::string> patterns) {
   return rule;
 }
 
+Policies Chain(std::vector<Policy> policies) {
+  Policies chain;
+  for (Policy& policy : policies) EXPECT_TRUE(Add(std::move(policy), chain));
+  return chain;
+}
+
 Policy OneRule(uint64_t revision, int64_t first_token, Rule rule) {
   return {revision, first_token, {std::move(rule)}};
 }
@@ -31,7 +37,7 @@ Level LevelOf(const Schedule& schedule, int64_t token, std::string_view op,
 TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
   Rule summary = Full({"layers.*"});
   summary.level = Level::kSummary;
-  const Schedule schedule({1, 0, {Full({"layers.3.*"}), summary}}, 0, nullptr);
+  const Schedule schedule({{1, 0, {Full({"layers.3.*"}), summary}}}, 0);
   EXPECT_EQ(LevelOf(schedule, 0, "layers.3.attn"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 0, "layers.4.attn"), Level::kSummary);
   EXPECT_EQ(LevelOf(schedule, 0, "lm_head"), Level::kOff);
@@ -42,7 +48,7 @@ TEST(CapturePolicyTest, EveryListThatIsNotEmptyMustAgree) {
   rule.devices = {"npu:1", "npu:2"};
   rule.tokens = {{0, 3}, {10, 10}};
   rule.ios = {Io::kInput};
-  const Schedule schedule(OneRule(1, 0, rule), 0, nullptr);
+  const Schedule schedule({OneRule(1, 0, rule)}, 0);
   EXPECT_EQ(LevelOf(schedule, 10, "bc", Io::kInput, "npu:2"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 4, "bc", Io::kInput, "npu:2"), Level::kOff);
   EXPECT_EQ(LevelOf(schedule, 10, "c", Io::kInput, "npu:2"), Level::kOff);
@@ -54,12 +60,12 @@ TEST(CapturePolicyTest, RulesOfOtherRanksDoNotCount) {
   Rule rule = Full({});
   rule.ranks = {1, 3};
   const Policy policy = OneRule(1, 0, rule);
-  EXPECT_EQ(LevelOf(Schedule(policy, 3, nullptr), 0, "a"), Level::kFull);
-  EXPECT_EQ(LevelOf(Schedule(policy, 2, nullptr), 0, "a"), Level::kOff);
+  EXPECT_EQ(LevelOf(Schedule({policy}, 3), 0, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(Schedule({policy}, 2), 0, "a"), Level::kOff);
 }
 
 TEST(CapturePolicyTest, NoRuleIsOff) {
-  EXPECT_EQ(LevelOf(Schedule({1, 0, {}}, 0, nullptr), 0, "a"), Level::kOff);
+  EXPECT_EQ(LevelOf(Schedule({{1, 0, {}}}, 0), 0, "a"), Level::kOff);
 }
 
 TEST(CapturePolicyTest, TensorMayBeRecordedIfItIsOnSomeDevice) {
@@ -67,48 +73,69 @@ TEST(CapturePolicyTest, TensorMayBeRecordedIfItIsOnSomeDevice) {
   off.devices = {"npu:0"};
   Rule full = Full({"a"});
   full.tokens = {{2, 3}};
-  const Schedule schedule({1, 1, {off, full}}, 0, nullptr);
+  const Schedule schedule({{1, 1, {off, full}}}, 0);
   EXPECT_TRUE(schedule.MayRecord(0, "b", Io::kInput));
   EXPECT_TRUE(schedule.MayRecord(2, "a", Io::kInput));
   EXPECT_FALSE(schedule.MayRecord(2, "b", Io::kInput));
   EXPECT_FALSE(schedule.MayRecord(4, "a", Io::kInput));
 }
 
+TEST(CapturePolicyTest, RuleThatIsOffEverywhereHidesThoseBehindIt) {
+  Rule off = Full({"a*"});
+  off.level = Level::kOff;
+  const Schedule schedule({{1, 0, {off, Full({})}}}, 0);
+  EXPECT_FALSE(schedule.MayRecord(0, "a1", Io::kInput));
+  EXPECT_TRUE(schedule.MayRecord(0, "b1", Io::kInput));
+}
+
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
-  const Schedule first(OneRule(1, 5, Full({"a"})), 0, nullptr);
-  EXPECT_EQ(LevelOf(first, 4, "b"), Level::kFull);
-  EXPECT_EQ(LevelOf(first, 5, "b"), Level::kOff);
-  const Schedule second(OneRule(2, 9, Full({"b"})), 0, &first);
-  EXPECT_EQ(second.revision(), 2u);
-  EXPECT_EQ(LevelOf(second, 4, "b"), Level::kFull);
-  EXPECT_EQ(LevelOf(second, 8, "a"), Level::kFull);
-  EXPECT_EQ(LevelOf(second, 8, "b"), Level::kOff);
-  EXPECT_EQ(LevelOf(second, 9, "a"), Level::kOff);
-  EXPECT_EQ(LevelOf(second, 9, "b"), Level::kFull);
+  const Schedule schedule(
+      Chain({OneRule(1, 5, Full({"a"})), OneRule(2, 9, Full({"b"}))}), 0);
+  EXPECT_EQ(schedule.revision(), 2u);
+  EXPECT_EQ(LevelOf(schedule, 4, "b"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 5, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 8, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 9, "a"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 9, "b"), Level::kFull);
 }
 
 TEST(CaptureScheduleTest, PolicyReplacesWhatHasNotBegun) {
-  const Schedule first(OneRule(1, 0, Full({"a"})), 0, nullptr);
-  const Schedule second(OneRule(2, 100, Full({"b"})), 0, &first);
-  const Schedule third(OneRule(3, 50, Full({"c"})), 0, &second);
-  EXPECT_EQ(LevelOf(third, 49, "a"), Level::kFull);
-  EXPECT_EQ(LevelOf(third, 49, "b"), Level::kOff);
-  EXPECT_EQ(LevelOf(third, 100, "b"), Level::kOff);
-  EXPECT_EQ(LevelOf(third, 100, "c"), Level::kFull);
+  const Schedule schedule(
+      Chain({OneRule(1, 0, Full({"a"})), OneRule(2, 100, Full({"b"})),
+             OneRule(3, 50, Full({"c"}))}),
+      0);
+  EXPECT_EQ(LevelOf(schedule, 49, "a"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 49, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 100, "b"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 100, "c"), Level::kFull);
 }
 
 TEST(CaptureScheduleTest, ForgetsTheOldestOfMany) {
-  auto schedule =
-      std::make_unique<Schedule>(OneRule(1, 0, Full({"op1"})), 0, nullptr);
-  for (int i = 2; i <= 40; ++i) {
-    schedule = std::make_unique<Schedule>(
-        OneRule(i, i, Full({"op" + std::to_string(i)})), 0, schedule.get());
+  std::vector<Policy> policies;
+  for (int i = 1; i <= 40; ++i) {
+    policies.push_back(OneRule(i, i, Full({"op" + std::to_string(i)})));
   }
-  EXPECT_EQ(LevelOf(*schedule, 40, "op40"), Level::kFull);
-  EXPECT_EQ(LevelOf(*schedule, 39, "op39"), Level::kFull);
+  const Schedule schedule(Chain(policies), 0);
+  EXPECT_EQ(LevelOf(schedule, 40, "op40"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 39, "op39"), Level::kFull);
   // 25 is the oldest that is kept, and stands for those before.
-  EXPECT_EQ(LevelOf(*schedule, 3, "op25"), Level::kFull);
-  EXPECT_EQ(LevelOf(*schedule, 3, "op3"), Level::kOff);
+  EXPECT_EQ(LevelOf(schedule, 3, "op25"), Level::kFull);
+  EXPECT_EQ(LevelOf(schedule, 3, "op3"), Level::kOff);
+}
+
+TEST(CaptureScheduleTest, ForgetsTheOldestOfLongOnes) {
+  Rule rule = Full({});
+  rule.op_patterns.assign(kOpPatternsMax, std::string(kOpBytesMax, 'x'));
+  Policies policies;
+  for (int i = 1; i <= 10; ++i) {
+    ASSERT_TRUE(Add({uint64_t(i), i, {rule}}, policies));
+  }
+  EXPECT_LE(Encode(policies).size(), kPoliciesBytesMax);
+  EXPECT_EQ(policies.size(), 3u);
+  EXPECT_EQ(policies.front().first_token, 1);
+  Policies unchanged = policies;
+  EXPECT_FALSE(Add({11, 11, {rule, rule, rule, rule}}, policies));
+  EXPECT_TRUE(policies == unchanged);
 }
 
 class CaptureCodecTest : public ::testing::Test {
@@ -128,12 +155,17 @@ class CaptureCodecTest : public ::testing::Test {
     return rule;
   }
 
-  Policy DrawPolicy() {
-    Policy policy;
-    policy.revision = random_();
-    policy.first_token = static_cast<int64_t>(Draw(kTokenMax));
-    for (uint64_t i = Draw(6); i > 0; --i) policy.rules.push_back(DrawRule());
-    return policy;
+  Policies DrawPolicies() {
+    Policies policies;
+    const uint64_t count = 1 + Draw(3);
+    for (uint64_t i = 1; i <= count; ++i) {
+      Policy policy;
+      policy.revision = i * 1000 + Draw(1000);
+      policy.first_token = static_cast<int64_t>(Draw(kTokenMax));
+      for (uint64_t j = Draw(6); j > 0; --j) policy.rules.push_back(DrawRule());
+      EXPECT_TRUE(Add(std::move(policy), policies));
+    }
+    return policies;
   }
 
   std::mt19937_64 random_{7};
@@ -141,17 +173,17 @@ class CaptureCodecTest : public ::testing::Test {
 
 TEST_F(CaptureCodecTest, RoundTrips) {
   for (int i = 0; i < 500; ++i) {
-    const Policy policy = DrawPolicy();
-    Policy decoded;
-    ASSERT_TRUE(Decode(Encode(policy), decoded));
-    ASSERT_TRUE(decoded == policy);
+    const Policies policies = DrawPolicies();
+    Policies decoded;
+    ASSERT_TRUE(Decode(Encode(policies), decoded));
+    ASSERT_TRUE(decoded == policies);
   }
 }
 
 TEST_F(CaptureCodecTest, CutOrLongerBytesAreRefused) {
   for (int i = 0; i < 50; ++i) {
-    const std::string bytes = Encode(DrawPolicy());
-    Policy decoded;
+    const std::string bytes = Encode(DrawPolicies());
+    Policies decoded;
     for (size_t size = 0; size < bytes.size(); ++size) {
       ASSERT_FALSE(Decode(std::string_view(bytes).substr(0, size), decoded));
     }
@@ -161,34 +193,48 @@ TEST_F(CaptureCodecTest, CutOrLongerBytesAreRefused) {
 
 TEST_F(CaptureCodecTest, SpoiledBytesAreRefusedOrInsideTheBounds) {
   for (int i = 0; i < 20'000; ++i) {
-    std::string bytes = Encode(DrawPolicy());
+    std::string bytes = Encode(DrawPolicies());
     for (uint64_t flips = 1 + Draw(4); flips > 0; --flips) {
       bytes[Draw(bytes.size())] = static_cast<char>(Draw(256));
     }
-    Policy decoded;
+    Policies decoded;
     if (!Decode(bytes, decoded)) continue;
-    ASSERT_LE(decoded.rules.size(), kRulesMax);
-    ASSERT_LE(decoded.first_token, kTokenMax);
-    for (const Rule& rule : decoded.rules) {
-      ASSERT_LE(rule.op_patterns.size(), kOpPatternsMax);
-      for (const int32_t rank : rule.ranks) ASSERT_LE(rank, kRankMax);
+    ASSERT_LE(decoded.size(), kPoliciesMax);
+    for (const Policy& policy : decoded) {
+      ASSERT_LE(policy.rules.size(), kRulesMax);
+      ASSERT_LE(policy.first_token, kTokenMax);
+      for (const Rule& rule : policy.rules) {
+        ASSERT_LE(rule.op_patterns.size(), kOpPatternsMax);
+        for (const int32_t rank : rule.ranks) ASSERT_LE(rank, kRankMax);
+      }
     }
   }
 }
 
 TEST_F(CaptureCodecTest, OneOverABoundIsRefused) {
-  Policy decoded;
+  const auto is_taken = [](const Policy& policy) {
+    Policies decoded;
+    return Decode(Encode({policy}), decoded);
+  };
   Policy policy = OneRule(1, 0, Rule());
   policy.rules[0].ranks.assign(kRanksMax, 0);
-  EXPECT_TRUE(Decode(Encode(policy), decoded));
+  EXPECT_TRUE(is_taken(policy));
   policy.rules[0].ranks.push_back(0);
-  EXPECT_FALSE(Decode(Encode(policy), decoded));
+  EXPECT_FALSE(is_taken(policy));
   policy.rules.assign(kRulesMax, Rule());
-  EXPECT_TRUE(Decode(Encode(policy), decoded));
+  EXPECT_TRUE(is_taken(policy));
   policy.rules.emplace_back();
-  EXPECT_FALSE(Decode(Encode(policy), decoded));
+  EXPECT_FALSE(is_taken(policy));
   policy.rules.assign(1, Full({std::string(kOpBytesMax + 1, 'x')}));
-  EXPECT_FALSE(Decode(Encode(policy), decoded));
+  EXPECT_FALSE(is_taken(policy));
+}
+
+TEST_F(CaptureCodecTest, NoneOrUnorderedOnesAreRefused) {
+  Policies decoded;
+  EXPECT_FALSE(Decode(Encode({}), decoded));
+  EXPECT_TRUE(Decode(Encode({{1, 1, {}}, {2, 2, {}}}), decoded));
+  EXPECT_FALSE(Decode(Encode({{1, 2, {}}, {2, 2, {}}}), decoded));
+  EXPECT_FALSE(Decode(Encode({{2, 1, {}}, {2, 2, {}}}), decoded));
 }
 
 }  // namespace

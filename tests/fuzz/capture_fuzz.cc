@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Capture policies. What can be decoded is encoded to the same again, and can
+// be asked about any tensor.
+#include "protos/base/check.h"
+#include "protos/capture/capture_policy.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace msitd::fuzz {
+
+std::vector<std::string> Seeds() {
+  capture::Rule rule;
+  rule.level = capture::Level::kFull;
+  rule.ranks = {0, 3};
+  rule.devices = {"npu:0"};
+  rule.tokens = {{0, 3}, {10, 10}};
+  rule.op_patterns = {"layers.*.attn", "?*"};
+  rule.ios = {Io::kInput, Io::kOutput};
+  return {capture::Encode({{1, 0, {rule}}}),
+          capture::Encode({{1, 0, {}}, {2, 500, {rule, capture::Rule()}}})};
+}
+
+}  // namespace msitd::fuzz
+
+namespace msitd::capture {
+namespace {
+
+void Try(std::string_view bytes) {
+  Policies policies;
+  if (!Decode(bytes, policies)) return;
+  Policies again;
+  MSITD_CHECK(Decode(Encode(policies), again));
+  MSITD_CHECK(again == policies);
+  const Schedule schedule(policies, 3);
+  for (const int64_t token : {0, 10, 500}) {
+    const Level level =
+        schedule.LevelOf("npu:0", token, "layers.1.attn", Io::kInput);
+    MSITD_CHECK(level == Level::kOff ||
+                schedule.MayRecord(token, "layers.1.attn", Io::kInput));
+  }
+}
+
+}  // namespace
+}  // namespace msitd::capture
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  msitd::capture::Try({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
