@@ -119,6 +119,8 @@ class Store:
         self.address = f"127.0.0.1:{free_port()}"
         self.flags = (*FLAGS, "--listen", self.address)
         self.ranks: list[RankProcess] = []
+        # By run: each thread of a rank may have been amid a tensor.
+        self.torn_max: Counter[str] = Counter()
         self.ledgers = {
             plan: Ledger(folder / f"{plan.run}-{plan.rank}.ledger") for plan in RANKS
         }
@@ -184,7 +186,8 @@ class Store:
         import remains
 
         assert self.daemon.process is not None
-        self._judge(self.judge.check_all(self.daemon.channel()))
+        findings = self.judge.check_all(self.daemon.channel(), self.torn_max)
+        self._judge(findings)
         self._judge(remains.shared_memory(self.daemon.process.pid))
         if self.daemon.stop() != 0:
             raise CrashFailure("the daemon did not stop well")
@@ -307,6 +310,7 @@ class Store:
             if rank.plan == plan:
                 rank.process.kill()
                 rank.process.communicate()
+                self.torn_max[plan.run] += plan.threads
                 self.tally.kills["a rank"] += 1
 
     def _await_progress(self) -> None:

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import msitd
 import pytest
 import remains
+from chunk_bytes import PART, Chunk, Record
 from judge import Judge, RankLedger, check_summary, duplicates
 from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
+from wire import write
 
 from daemon import Daemon
 
@@ -121,6 +123,15 @@ def test_bytes_of_another_rank_are_found(case: Case) -> None:
     findings = case.findings()
     assert any("other bytes than were recorded" in finding for finding in findings)
     assert any("the index says" in finding for finding in findings)
+
+
+def test_tensor_without_its_last_part_counts_only_if_a_rank_died(case: Case) -> None:
+    shape = [PART // 4 + 1]
+    part = Record("op.0", b"1" * PART, shape, token=TOKENS, tensor_bytes=PART + 4)
+    write(case.daemon.channel(), RUN, [Chunk(RUN, [part]).pack()])
+    assert case.findings() != []
+    channel = case.daemon.channel()
+    assert case.judge().check_all(channel, {RUN: 1}) == []
 
 
 def test_tensor_that_nobody_recorded_is_found(case: Case) -> None:
