@@ -148,7 +148,7 @@ class Client final : private TransportListener {
   bool MustFinishFirst() const;
   void OpenStream(Lock& lock);
   void StopStream(Lock& lock);
-  void HandleEnd(const Ended& ended, Lock& lock);
+  void HandleEnd(Lock& lock);
   void RetryLater(std::string message);
   void EndForGood(std::string message);
   void Drop(Slot* slot);

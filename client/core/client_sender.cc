@@ -25,7 +25,7 @@ void Client::RunSender() noexcept {
 void Client::Send(Lock& lock) {
   while (true) {
     if (ended_) {
-      HandleEnd(*std::exchange(ended_, std::nullopt), lock);
+      HandleEnd(lock);
       continue;
     }
     if (must_stop_ && !MustFinishFirst()) return;
@@ -52,7 +52,7 @@ bool Client::Advance(Lock& lock) {
       return true;
     case StreamState::kOpening:
       if (Clock::now() < answer_deadline_) return false;
-      HandleEnd({StreamEnd::kLost, "the daemon does not answer"}, lock);
+      ended_ = Ended{StreamEnd::kLost, "the daemon does not answer"};
       return true;
     case StreamState::kStreaming:
       return AdvanceStream(lock);
@@ -143,8 +143,10 @@ void Client::StopStream(Lock& lock) {
   ended_.reset();
 }
 
-void Client::HandleEnd(const Ended& ended, Lock& lock) {
+void Client::HandleEnd(Lock& lock) {
   const bool was_streaming = state_ == StreamState::kStreaming;
+  const Ended ended = *ended_;
+  // Until it returns, `ended_` keeps out what the transport still reports.
   StopStream(lock);
   switch (ended.end) {
     case StreamEnd::kFinished:

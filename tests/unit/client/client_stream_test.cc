@@ -221,6 +221,18 @@ TEST_F(StreamTest, OpenWaitsForADaemonThatIsLate) {
   other.join();
 }
 
+TEST_F(StreamTest, AnAnswerBehindTheEndOpensNothing) {
+  daemon_.RefuseOpening(StreamEnd::kLost, "UNAVAILABLE: not yet");
+  daemon_.CommitDuringStop(0);
+  options_.open_timeout = seconds(0);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(daemon_.WaitForOpenings(2));
+  daemon_.AcceptOpening();
+  ASSERT_TRUE(Record("a", 10).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->counters().reconnect_count, 0u);
+}
+
 TEST_F(StreamTest, OpenFailsAfterItsTimeout) {
   daemon_.RefuseOpening(StreamEnd::kLost, "UNAVAILABLE: nobody home");
   options_.open_timeout = milliseconds(20);

@@ -109,6 +109,12 @@ class FakeDaemon {
     refuses_next_ = true;
   }
 
+  // The next Stop lets through an acknowledgement that was under way.
+  void CommitDuringStop(uint64_t count) {
+    const std::lock_guard lock(mu_);
+    last_event_ = [count](TransportListener& l) { l.OnCommitted(count); };
+  }
+
   // Stop says that chunks are still borrowed.
   void KeepChunks() {
     const std::lock_guard lock(mu_);
@@ -219,10 +225,16 @@ class FakeDaemon {
 
   bool OnStop() {
     std::unique_lock lock(mu_);
-    listener_ = nullptr;
+    TransportListener* const listener = std::exchange(listener_, nullptr);
     is_connected_ = false;
     events_.clear();
     changed_.wait(lock, [&] { return !is_calling_; });
+    if (listener != nullptr && last_event_) {
+      const Event event = std::exchange(last_event_, nullptr);
+      lock.unlock();
+      event(*listener);
+      lock.lock();
+    }
     return !keeps_chunks_;
   }
 
@@ -275,6 +287,7 @@ class FakeDaemon {
   uint64_t stream_id_ = 0;
   std::string policy_;
   Event opening_;
+  Event last_event_;
   TransportListener* listener_ = nullptr;
   std::deque<Event> events_;
   bool is_calling_ = false;
