@@ -7,6 +7,7 @@
 
 #include "client/ctl/report_writer.h"
 #include "protos/base/dtype.h"
+#include "protos/base/shape.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -32,12 +33,6 @@ bool IsNonFinite(const v1::ComparedTensor& side) {
          (side.has_min() && overflows(side.min()));
 }
 
-int64_t ElementCount(const v1::ComparedTensor& side) {
-  int64_t count = 1;
-  for (const int64_t dim : side.shape()) count *= dim;
-  return count;
-}
-
 // Why msit would not compare; empty if it would.
 std::string Reason(const v1::ComparisonRow& row) {
   std::string out;
@@ -46,7 +41,8 @@ std::string Reason(const v1::ComparisonRow& row) {
     if (!out.empty()) out += ' ';
     out += text;
   };
-  add(ElementCount(row.golden()) != ElementCount(row.target()), kShapeReason);
+  add(ElementCount(row.golden().shape()) != ElementCount(row.target().shape()),
+      kShapeReason);
   add(IsNonFinite(row.golden()), "golden_data includes NAN or inf.");
   add(IsNonFinite(row.target()), "my_data includes NAN or inf.");
   return out;
@@ -90,7 +86,7 @@ class MsitReport final : public ReportWriter {
     }
     std::string metrics = ",,,,,,";
     if (reason.empty() && row.verdict() == v1::SKIPPED) reason = row.reason();
-    if (reason.empty() && ElementCount(row.golden()) > 0) {
+    if (reason.empty() && ElementCount(row.golden().shape()) > 0) {
       MSITD_ASSIGN_OR_RETURN(metrics, Metrics(row));
     }
     return sink_(fmt::format("{},{},{},{},{},{}\n", row.token(), data_id,

@@ -7,6 +7,7 @@
 
 #include "client/ctl/msprobe_verdict.h"
 #include "client/ctl/report_writer.h"
+#include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
@@ -169,12 +170,7 @@ class MsprobeReport final : public ReportWriter {
   static absl::StatusOr<std::string> TensorCells(const v1::ComparisonRow& row) {
     constexpr int kColumns = 6;
     if (!row.has_golden()) return Repeated(kAbsent, kColumns);
-    const auto count = [](const v1::ComparedTensor& side) {
-      int64_t out = 1;
-      for (const int64_t dim : side.shape()) out *= dim;
-      return out;
-    };
-    const int64_t elements = count(row.target());
+    const uint64_t elements = ElementCount(row.target().shape());
     if (elements == 0) return Repeated("unsupported", kColumns);
     const auto max_abs = MetricOf(row, "max_abs");
     const bool positions_differ =

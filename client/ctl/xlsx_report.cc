@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <xlsxwriter.h>
 
@@ -27,6 +29,9 @@ namespace msitd::ctl {
 namespace {
 
 constexpr size_t kCopyBytes = size_t{256} << 10;
+
+// What a workbook needs beside its sheets.
+constexpr uint64_t kMarginBytes = uint64_t{1} << 20;
 
 absl::Status FileError(std::string_view what, std::string_view why) {
   return MakeStatus(absl::StatusCode::kInternal, "xlsx: {}: {}", what, why);
@@ -74,6 +79,16 @@ std::vector<std::string> CellsOf(std::string_view line) {
     }
   }
   return out;
+}
+
+// XML has no such characters, which UTF-8 has: U+FFFE and U+FFFF.
+void ReplaceNonCharacters(std::string& text) {
+  for (const char* const absent : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
+    for (size_t at = text.find(absent); at != std::string::npos;
+         at = text.find(absent, at)) {
+      text.replace(at, 3, "\xEF\xBF\xBD");
+    }
+  }
 }
 
 // Cuts between characters.
@@ -129,6 +144,7 @@ class Workbook {
         sheet_count_ == 1 ? "rows" : fmt::format("rows {}", sheet_count_);
     sheet_ = workbook_add_worksheet(book_, name.c_str());
     if (sheet_ == nullptr) return FileError(name, "no sheet can be added");
+    sheets_.push_back(sheet_);
     worksheet_freeze_panes(sheet_, 1, 0);
     row_ = 0;
     for (size_t i = 0; i < heading.size(); ++i) {
@@ -148,6 +164,7 @@ class Workbook {
   }
   absl::Status AddText(size_t column, std::string text) {
     Cut(text);
+    ReplaceNonCharacters(text);
     return Check(worksheet_write_string(
         sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
   }
@@ -156,6 +173,7 @@ class Workbook {
   // Puts the workbook together and gives all of it to `sink`.
   absl::Status Finish(const ReportSink& sink) {
     MSITD_RETURN_IF_ERROR(CheckSheet());
+    MSITD_RETURN_IF_ERROR(CheckRoom());
     MSITD_RETURN_IF_ERROR(Check(workbook_close(std::exchange(book_, nullptr))));
     std::string buffer(kCopyBytes, '\0');
     for (off_t offset = 0;;) {
@@ -191,8 +209,34 @@ class Workbook {
     return FileError("rows do not fit into " + dir_, ErrorText(errno));
   }
 
+  // Nor at what becomes of the sheets that it makes of them, one at a time, and
+  // then packs to less than half their size.
+  absl::Status CheckRoom() const {
+    uint64_t all = 0;
+    uint64_t largest = 0;
+    for (const lxw_worksheet* const sheet : sheets_) {
+      struct stat rows = {};
+      if (sheet->optimize_tmpfile == nullptr ||
+          ::fstat(::fileno(sheet->optimize_tmpfile), &rows) != 0) {
+        continue;
+      }
+      const auto bytes = static_cast<uint64_t>(rows.st_size);
+      all += bytes;
+      largest = std::max(largest, bytes);
+    }
+    const uint64_t needed = largest + all / 2 + kMarginBytes;
+    struct statvfs room = {};
+    if (::statvfs(dir_.c_str(), &room) != 0) {
+      return FileError(dir_, ErrorText(errno));
+    }
+    if (room.f_bavail * room.f_frsize >= needed) return absl::OkStatus();
+    return FileError("workbook", fmt::format("{} has less than {} MiB left",
+                                             dir_, (needed >> 20) + 1));
+  }
+
   std::string dir_;
   UniqueFd file_;
+  std::vector<lxw_worksheet*> sheets_;
   lxw_workbook* book_ = nullptr;
   lxw_format* bold_ = nullptr;
   lxw_worksheet* sheet_ = nullptr;

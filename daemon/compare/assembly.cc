@@ -199,7 +199,13 @@ class Assembler {
   void Concat() {
     for (size_t i = 1; i < out_.shards.size(); ++i) {
       const TensorInfo& shard = out_.shards[i];
-      whole_.shape[out_.dim] += shard.shape[out_.dim];
+      // Of tensors without elements a dimension may be anything.
+      if (__builtin_add_overflow(whole_.shape[out_.dim], shard.shape[out_.dim],
+                                 &whole_.shape[out_.dim])) {
+        Fail(Assembly::Problem::kShardsUnfit,
+             fmt::format("dimension {} is longer than 2^63 - 1", out_.dim));
+        return;
+      }
       whole_.tensor_bytes += shard.tensor_bytes;
       whole_.summary = Merge(whole_.summary, shard.summary);
       whole_.has_bytes = whole_.has_bytes && shard.has_bytes;

@@ -152,15 +152,18 @@ std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
   return out;
 }
 
-std::vector<RankRange> LayoutRules::RanksOf(int32_t place,
-                                            int32_t rank_count) const {
+std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
+                                                int32_t rank_count) const {
   std::vector<RankRange> out;
   if (!takes_all_) out.push_back({place, 1});
   for (const Layout& rule : rules_) {
     // Ranks that stand for themselves have places where a group has none.
-    if (rule.group_size == 0 && place != 0) continue;
-    if (rule.group_size != 0 && place > kRankMax / rule.group_size) continue;
-    out.push_back(rule.RanksOf(place, rank_count));
+    const int64_t group_size =
+        rule.group_size == 0 ? rank_count : rule.group_size;
+    if (place * group_size >= rank_count) continue;
+    const RankRange ranks = rule.RanksOf(place, rank_count);
+    const bool is_pick = rule.kind == v1::Layout::PICK;
+    out.push_back(is_pick ? RankRange{ranks.first + rule.rank, 1} : ranks);
   }
   return out;
 }

@@ -75,9 +75,9 @@ class LayoutRules {
   // and the rank itself unless a rule takes everything. Ascending.
   std::vector<int32_t> PlacesOf(int32_t rank) const;
 
-  // The ranks that tensors of a place may be on, in a run of `rank_count`
+  // The ranks of which tensors of a place are made, in a run of `rank_count`
   // ranks; they may overlap.
-  std::vector<RankRange> RanksOf(int32_t place, int32_t rank_count) const;
+  std::vector<RankRange> RanksNeeded(int32_t place, int32_t rank_count) const;
 
  private:
   // A rule that takes everything is the last one; none can come behind it.

@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
-#include "protos/base/check.h"
+#include "daemon/compare/target_names.h"
 #include "protos/base/glob.h"
 #include "protos/status/status.h"
 
@@ -17,30 +15,33 @@ namespace msitd::compare {
 namespace {
 
 // Names hold no NUL, so it keeps the components apart.
-std::string NameOf(std::string_view op, const LogicalTensor& tensor,
-                   bool with_device) {
-  const TensorKey& key = tensor.key;
-  std::string out = fmt::format("{}{}{}{}{}{}{}", op, '\0', key.call, '\0',
-                                IoName(key.io), '\0', key.index);
-  if (with_device && tensor.assembly == nullptr) {
-    out += '\0';
-    out += key.device;
-  }
-  return out;
+std::string NameOf(std::string_view op, const TensorKey& key) {
+  return fmt::format("{}{}{}{}{}{}{}", op, '\0', key.call, '\0', IoName(key.io),
+                     '\0', key.index);
 }
 
 // What fuzzy matching goes by.
-std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor,
-                        bool with_device) {
-  std::string out =
-      fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
-                  '\0', IoName(tensor.key.io), '\0', tensor.key.index);
-  if (with_device && tensor.assembly == nullptr) {
-    out += '\0';
-    out += tensor.key.device;
-  }
-  return out;
+std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor) {
+  return fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
+                     '\0', IoName(tensor.key.io), '\0', tensor.key.index);
 }
+
+// LayoutRules::PlacesOf for ranks of which equal ones come one after the other.
+class PlacesOfRank {
+ public:
+  explicit PlacesOfRank(const LayoutRules& layouts) : layouts_(layouts) {}
+
+  const std::vector<int32_t>& Of(int32_t rank) {
+    if (rank != rank_) places_ = layouts_.PlacesOf(rank);
+    rank_ = rank;
+    return places_;
+  }
+
+ private:
+  const LayoutRules& layouts_;
+  int32_t rank_ = -1;
+  std::vector<int32_t> places_;
+};
 
 bool ExecutesBefore(const storage::TensorInfo& a,
                     const storage::TensorInfo& b) {
@@ -67,15 +68,7 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
   out.target_rank_count_ = target.spec.world_size;
   MSITD_RETURN_IF_ERROR(out.AddGoldenCoordinates());
   MSITD_RETURN_IF_ERROR(out.AddTargetCoordinates());
-  std::sort(out.groups_.begin(), out.groups_.end());
-  out.groups_.erase(std::unique(out.groups_.begin(), out.groups_.end()),
-                    out.groups_.end());
-  if (out.groups_.size() > kGroupsMax) {
-    return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "{} pairs of rank and token to compare, at most {}; "
-                      "narrow the filter by rank or token",
-                      out.groups_.size(), kGroupsMax);
-  }
+  MSITD_RETURN_IF_ERROR(out.CompactGroups());
   return out;
 }
 
@@ -83,12 +76,14 @@ absl::Status TensorMatcher::AddGoldenCoordinates() {
   const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          store_->ListCoordinates(side.run, side.selector));
+  PlacesOfRank places(side.layouts);
   for (const storage::Coordinate& at : coordinates) {
     golden_rank_count_ = std::max(golden_rank_count_, at.rank + 1);
-    for (const int32_t place : side.layouts.PlacesOf(at.rank)) {
+    for (const int32_t place : places.Of(at.rank)) {
       int32_t ignored = 0;
       if (!matching_.TargetRank(place, ignored)) continue;
-      AddGroup(place, at.token, at, place == at.rank, &Place::golden);
+      MSITD_RETURN_IF_ERROR(
+          AddGroup(place, at.token, at, place == at.rank, &Place::golden));
     }
   }
   return absl::OkStatus();
@@ -98,28 +93,42 @@ absl::Status TensorMatcher::AddTargetCoordinates() {
   const Side side = TargetSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          store_->ListCoordinates(side.run, side.selector));
+  PlacesOfRank places(side.layouts);
   for (const storage::Coordinate& at : coordinates) {
     target_rank_count_ = std::max(target_rank_count_, at.rank + 1);
     const int64_t token = at.token - matching_.token_offset();
-    for (const int32_t place : side.layouts.PlacesOf(at.rank)) {
+    for (const int32_t place : places.Of(at.rank)) {
       int32_t golden_place = 0;
       if (!matching_.GoldenRank(place, golden_place)) continue;
-      AddGroup(golden_place, token, at, place == at.rank, &Place::target);
+      MSITD_RETURN_IF_ERROR(
+          AddGroup(golden_place, token, at, place == at.rank, &Place::target));
     }
   }
   return absl::OkStatus();
 }
 
-void TensorMatcher::AddGroup(int32_t place, int64_t token,
-                             const storage::Coordinate& at, bool is_own,
-                             Holders Place::*side) {
-  if (!IsSelected(place)) return;
+absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
+                                     const storage::Coordinate& at, bool is_own,
+                                     Holders Place::*side) {
+  if (!IsSelected(place)) return absl::OkStatus();
   groups_.push_back({token, place});
   Holders& holders = places_[place].*side;
   holders.devices.insert(at.device);
   if (is_own) holders.own_devices.insert(at.device);
   const auto last = holders.last_tokens.emplace(at.rank, token).first;
   last->second = std::max(last->second, token);
+  // A group comes once for each of its ranks and devices.
+  return groups_.size() > 2 * kGroupsMax ? CompactGroups() : absl::OkStatus();
+}
+
+absl::Status TensorMatcher::CompactGroups() {
+  std::sort(groups_.begin(), groups_.end());
+  groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
+  if (groups_.size() <= kGroupsMax) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kResourceExhausted,
+                    "more than {} pairs of rank and token to compare; narrow "
+                    "the filter by rank or token",
+                    kGroupsMax);
 }
 
 bool TensorMatcher::IsSelected(int32_t place) const {
@@ -168,25 +177,19 @@ bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
 void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
   std::sort(group.golden.begin(), group.golden.end(), ExecutesBefore);
   std::sort(group.target.begin(), group.target.end(), ExecutesBefore);
-  std::unordered_map<std::string, size_t> target_by_name;
-  target_by_name.reserve(group.target.size());
+  TargetNames names(with_device);
   for (size_t i = 0; i < group.target.size(); ++i) {
     const LogicalTensor& target = group.target[i];
-    target_by_name.emplace(
-        NameOf(matching_.KeyOfTarget(target.key.op), target, with_device), i);
+    names.Add(NameOf(matching_.KeyOfTarget(target.key.op), target.key), target,
+              i);
   }
   std::vector<bool> matched(group.target.size());
   group.pairs.reserve(group.golden.size());
   for (const LogicalTensor& golden : group.golden) {
-    TensorPair pair{&golden, nullptr};
-    const auto found = target_by_name.find(
-        NameOf(matching_.KeyOfGolden(golden.key.op), golden, with_device));
-    // Two golden names may be one but for case.
-    if (found != target_by_name.end() && !matched[found->second]) {
-      pair.target = &group.target[found->second];
-      matched[found->second] = true;
-    }
-    group.pairs.push_back(pair);
+    const auto found =
+        names.Take(NameOf(matching_.KeyOfGolden(golden.key.op), golden.key),
+                   golden, matched);
+    group.pairs.push_back({&golden, found ? &group.target[*found] : nullptr});
   }
   if (matching_.fuzzy()) {
     MatchLeftOvers(false, with_device, group, matched);
@@ -201,32 +204,22 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
 void TensorMatcher::MatchLeftOvers(bool loose, bool with_device,
                                    TensorGroup& group,
                                    std::vector<bool>& matched) const {
-  const auto name_of = [&](std::string op, const LogicalTensor& tensor) {
+  const auto name_of = [loose](std::string op, const LogicalTensor& tensor) {
     if (loose) op = Matching::LooseName(op);
-    return LooseNameOf(op, tensor, with_device);
+    return LooseNameOf(op, tensor);
   };
-  // The left-over targets of one name, in order; `next` is the first free one.
-  struct Queue {
-    std::vector<size_t> targets;
-    size_t next = 0;
-  };
-  std::unordered_map<std::string, Queue> queues;
+  TargetNames names(with_device);
   for (size_t i = 0; i < group.target.size(); ++i) {
     if (matched[i]) continue;
     const LogicalTensor& target = group.target[i];
-    queues[name_of(matching_.KeyOfTarget(target.key.op), target)]
-        .targets.push_back(i);
+    names.Add(name_of(matching_.KeyOfTarget(target.key.op), target), target, i);
   }
   for (TensorPair& pair : group.pairs) {
     if (pair.target != nullptr) continue;
-    const auto found = queues.find(
-        name_of(matching_.KeyOfGolden(pair.golden->key.op), *pair.golden));
-    if (found == queues.end()) continue;
-    Queue& queue = found->second;
-    if (queue.next == queue.targets.size()) continue;
-    const size_t target = queue.targets[queue.next++];
-    pair.target = &group.target[target];
-    matched[target] = true;
+    const auto found = names.Take(
+        name_of(matching_.KeyOfGolden(pair.golden->key.op), *pair.golden),
+        *pair.golden, matched);
+    if (found) pair.target = &group.target[*found];
   }
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/assembly.h"
+#include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matching.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
@@ -59,9 +60,9 @@ struct TensorGroup {
 //
 // Where the matching has layouts, the shards of all ranks of a group are put
 // together before, and have the number of the group for a rank: their place.
-// Devices do not count for them.
+// Devices do not count for them, nor for what they are compared with.
 //
-// Of several target tensors with one golden name the first to execute counts.
+// Several of one name are paired in the order of execution.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
 // match golden names.
 //
@@ -88,8 +89,11 @@ class TensorMatcher {
   // is sealed. The flags are from before Create.
   bool IsComplete(size_t index, bool golden_sealed, bool target_sealed) const;
 
-  // Loads `index`, which is below group_count().
-  absl::StatusOr<TensorGroup> Load(size_t index) const;
+  // Loads `index`, which is below group_count(). Reads the descriptors of all
+  // ranks of its groups. Errors: CANCELLED once the observer says so; those of
+  // the store.
+  absl::StatusOr<TensorGroup> Load(size_t index,
+                                   ComparisonObserver& observer) const;
 
  private:
   struct GroupKey {
@@ -130,8 +134,11 @@ class TensorMatcher {
   absl::Status AddTargetCoordinates();
   // Takes note that a run has tensors at `token` of the golden run, for a place
   // of the golden run; `is_own` if the rank of `at` is the place.
-  void AddGroup(int32_t place, int64_t token, const storage::Coordinate& at,
-                bool is_own, Holders Place::*side);
+  absl::Status AddGroup(int32_t place, int64_t token,
+                        const storage::Coordinate& at, bool is_own,
+                        Holders Place::*side);
+  // Leaves every group once, in order.
+  absl::Status CompactGroups();
   // True if the ranks that the user asks for have this place of the golden run.
   bool IsSelected(int32_t place) const;
   Side GoldenSide() const;
@@ -144,6 +151,7 @@ class TensorMatcher {
   // Returns false if there are too many.
   absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
                                 const Holders& holders,
+                                ComparisonObserver& observer,
                                 std::vector<LogicalTensor>& out) const;
   void Match(bool with_device, TensorGroup& group) const;
   void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,

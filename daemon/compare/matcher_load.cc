@@ -16,6 +16,28 @@
 namespace msitd::compare {
 namespace {
 
+// How many tensors are looked at between two looks at the observer.
+constexpr uint64_t kScannedBetweenChecks = 4096;
+
+// LayoutRules::Find, which looks at every rule, once for each op, io and index:
+// ranks and calls have the same ones again and again.
+class LayoutFinder {
+ public:
+  explicit LayoutFinder(const LayoutRules& rules) : rules_(rules) {}
+
+  const Layout* Find(const TensorKey& key) {
+    if (rules_.empty()) return nullptr;
+    const auto [found, is_new] = layouts_.try_emplace(fmt::format(
+        "{}{}{}{}{}", key.op, '\0', IoName(key.io), '\0', key.index));
+    if (is_new) found->second = rules_.Find(key);
+    return found->second;
+  }
+
+ private:
+  const LayoutRules& rules_;
+  std::unordered_map<std::string, const Layout*> layouts_;
+};
+
 // The shards of one place, by what they are shards of.
 class ShardTable {
  public:
@@ -79,7 +101,7 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
                                int32_t rank_count, const Holders& holders,
                                int64_t token) {
   if (holders.last_tokens.empty()) return false;
-  for (const RankRange& ranks : layouts.RanksOf(place, rank_count)) {
+  for (const RankRange& ranks : layouts.RanksNeeded(place, rank_count)) {
     const auto begin = holders.last_tokens.lower_bound(ranks.first);
     const auto end = holders.last_tokens.lower_bound(ranks.end());
     if (std::distance(begin, end) != ranks.count) return false;
@@ -92,7 +114,8 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
   return true;
 }
 
-absl::StatusOr<TensorGroup> TensorMatcher::Load(size_t index) const {
+absl::StatusOr<TensorGroup> TensorMatcher::Load(
+    size_t index, ComparisonObserver& observer) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
@@ -101,13 +124,13 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(size_t index) const {
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
-      LoadSide(GoldenSide(), key, place.golden, group.golden));
+      LoadSide(GoldenSide(), key, place.golden, observer, group.golden));
   GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
   // Groups were made of ranks that have a counterpart.
   MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
   MSITD_ASSIGN_OR_RETURN(
       const bool target_fits,
-      LoadSide(TargetSide(), target_key, place.target, group.target));
+      LoadSide(TargetSide(), target_key, place.target, observer, group.target));
   if (!golden_fits || !target_fits) {
     group.too_large_run = golden_fits ? target_run_ : golden_run_;
     group.golden.clear();
@@ -122,7 +145,7 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(size_t index) const {
 
 absl::StatusOr<bool> TensorMatcher::LoadSide(
     Side side, const GroupKey& key, const Holders& holders,
-    std::vector<LogicalTensor>& out) const {
+    ComparisonObserver& observer, std::vector<LogicalTensor>& out) const {
   if (holders.devices.empty() || key.token < 0) return true;
   side.selector.ranks.clear();
   for (const auto& [rank, last_token] : holders.last_tokens) {
@@ -133,11 +156,16 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          store_->Scan(side.run, std::move(side.selector), ""));
   ShardTable shards(key.rank, side.rank_count);
-  for (size_t count = 0;;) {
+  LayoutFinder finder(side.layouts);
+  size_t count = 0;
+  for (uint64_t scanned = 0;; ++scanned) {
+    if (scanned % kScannedBetweenChecks == 0 && observer.IsCancelled()) {
+      return absl::CancelledError("cancelled");
+    }
     storage::TensorInfo tensor;
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
     if (!more) break;
-    const Layout* const layout = side.layouts.Find(tensor.key);
+    const Layout* const layout = finder.Find(tensor.key);
     const int32_t place =
         layout == nullptr ? tensor.key.rank : layout->PlaceOf(tensor.key.rank);
     if (place != key.rank) continue;

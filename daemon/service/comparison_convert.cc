@@ -118,6 +118,12 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
   MSITD_ASSIGN_OR_RETURN(plan.matching,
                          compare::Matching::Create(request.matching()));
+  const bool has_layouts = !plan.matching.golden_layouts().empty() ||
+                           !plan.matching.target_layouts().empty();
+  if (has_layouts && !plan.selector.devices.empty()) {
+    return FieldInvalid("filter.devices",
+                        "cannot be with layouts, whose shards are on several");
+  }
   plan.follow = request.follow();
   if (request.watches_size() > compare::kWatchesMax) {
     return FieldInvalid(

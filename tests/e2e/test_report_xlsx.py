@@ -73,6 +73,15 @@ def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> Non
     assert sheet.cell(4, 4).data_type in ("s", "inlineStr")
 
 
+def test_workbook_replaces_what_xml_has_not(daemon: Daemon, tmp_path: Path) -> None:
+    record = Record("a\ufffeb\uffffc", float32(1.0), [1])
+    for run in ("g", "t"):
+        write(daemon.channel(), run, [Chunk(run, [record]).pack()])
+    daemon.ctl("compare", "run", "g", "t")
+    rows = table(sheet_of(daemon, tmp_path / "report.xlsx"))
+    assert [row["op"] for row in rows] == ["a\ufffdb\ufffdc"]
+
+
 def test_msit_workbook_keeps_what_its_csv_leaves_out(
     daemon: Daemon, tmp_path: Path
 ) -> None:

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "client/ctl/msprobe_verdict.h"
 #include "client/ctl/report_page.h"
 #include "client/ctl/xlsx_report.h"
+#include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
@@ -67,6 +70,19 @@ TEST(XlsxReportTest, RowsThatDoNotFitGoOnInTheNextSheet) {
   const auto three = WorkbookOf(5);
   ASSERT_TRUE(three.ok()) << three.status();
   EXPECT_THAT(*three, HasSubstr("xl/worksheets/sheet3.xml"));
+}
+
+TEST(XlsxReportTest, ADirectoryThatTakesNoFileIsNamed) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", "/proc/self", 1);
+  const absl::Status status = WorkbookOf(1).status();
+  if (before == nullptr) {
+    ::unsetenv("TMPDIR");
+  } else {
+    ::setenv("TMPDIR", kept.c_str(), 1);
+  }
+  EXPECT_THAT(std::string(Message(status)), HasSubstr("xlsx: /proc/self"));
 }
 
 TEST(XlsxReportTest, MoreRowsThanTheSheetsHoldAreRefused) {

@@ -335,6 +335,16 @@ TEST_F(ComparisonServiceTest, BadRequestsSayWhatIsWrong) {
   request = Request();
   request.mutable_comparison()->mutable_filter()->add_ranks(-1);
   EXPECT_EQ(ReasonOf(Create(request)), "FIELD_INVALID");
+
+  request = Request();
+  request.mutable_comparison()->mutable_filter()->add_devices("cpu:0");
+  v1::Layout& layout =
+      *request.mutable_comparison()->mutable_matching()->add_target_layouts();
+  layout.set_op_pattern("*");
+  layout.set_kind(v1::Layout::REPLICATED);
+  status = Create(request);
+  EXPECT_EQ(ReasonOf(status), "FIELD_INVALID");
+  EXPECT_THAT(status.error_message(), HasSubstr("filter.devices: "));
 }
 
 TEST_F(ComparisonServiceTest, TooManyComparisonsAreRefused) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "daemon/compare/comparison_engine.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -17,21 +19,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::SizeIs;
-
-class RowObserver final : public ComparisonObserver {
- public:
-  bool IsCancelled() override { return false; }
-  void OnTotal(uint64_t) override {}
-  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  absl::Status OnRow(v1::ComparisonRow row) override {
-    rows.push_back(std::move(row));
-    return absl::OkStatus();
-  }
-
-  uint64_t read_bytes = 0;
-  std::vector<v1::ComparisonRow> rows;
-};
 
 class LayoutRowsTest : public ::testing::Test {
  protected:
@@ -60,6 +49,7 @@ class LayoutRowsTest : public ::testing::Test {
     const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
     EXPECT_TRUE(status.ok()) << status;
     read_bytes_ = observer.read_bytes;
+    comparison_ = observer.comparison;
     return observer.rows;
   }
 
@@ -76,6 +66,7 @@ class LayoutRowsTest : public ::testing::Test {
   v1::Matching matching_;
   ComparisonPlan plan_{"g", "t", {}, {}};
   uint64_t read_bytes_ = 0;
+  v1::Comparison comparison_;
 };
 
 TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
@@ -339,6 +330,94 @@ TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
   EXPECT_TRUE(is_complete(true));
   record(target_, 1, 1);
   EXPECT_TRUE(is_complete(false));
+}
+
+TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
+  const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
+    RecordedTensor tensor = Shard({1}, {1}, rank);
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  for (const int64_t token : {0, 1}) {
+    for (int rank = 0; rank < 4; ++rank) record(golden_, rank, token);
+    // Rank 0 never gets to token 1.
+    for (int rank = token == 0 ? 0 : 1; rank < 4; ++rank) {
+      record(target_, rank, token);
+    }
+  }
+  Add(false, "a", v1::Layout::SUM).set_group_size(2);
+  v1::Layout& pick = Add(false, "*", v1::Layout::PICK);
+  pick.set_group_size(2);
+  pick.set_rank(1);
+  const auto matcher =
+      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  ASSERT_TRUE(matcher.ok()) << matcher.status();
+  std::vector<std::pair<int, bool>> complete;
+  for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
+       ++i) {
+    complete.emplace_back(matcher->rank(i),
+                          matcher->IsComplete(i, true, false));
+  }
+  EXPECT_THAT(complete, ElementsAre(Pair(0, false), Pair(1, true),
+                                    Pair(2, false), Pair(3, false)))
+      << "ranks 0 and 1 are added up, ranks 2 and 3 of golden have no group";
+  matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
+  const auto picked =
+      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  EXPECT_TRUE(picked->IsComplete(0, true, false)) << "rank 0 is not picked";
+}
+
+TEST_F(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
+  for (const bool golden_is_sharded : {false, true}) {
+    SCOPED_TRACE(golden_is_sharded);
+    RunRecorder& whole = golden_is_sharded ? target_ : golden_;
+    RunRecorder& sharded = golden_is_sharded ? golden_ : target_;
+    const int64_t token = golden_is_sharded ? 1 : 0;
+    for (const char* device : {"cpu:0", "cpu:1"}) {
+      RecordedTensor tensor =
+          Shard({1, 2}, {2}, 0, std::string("on ") + device);
+      tensor.device = device;
+      tensor.token = token;
+      whole.Record(tensor);
+      for (const int32_t rank : {0, 1}) {
+        RecordedTensor shard = Shard({1.F + rank}, {1}, rank, tensor.op);
+        shard.token = token;
+        sharded.Record(shard);
+      }
+    }
+    matching_.Clear();
+    Add(golden_is_sharded, "*", v1::Layout::CONCAT);
+    plan_.selector.tokens = {{token, token}};
+    const auto rows = Rows();
+    ASSERT_THAT(rows, SizeIs(2));
+    for (const v1::ComparisonRow& row : rows) {
+      EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+    }
+  }
+}
+
+TEST_F(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  golden_.Record(Shard({}, {0, 1}, 0));
+  for (const int32_t rank : {0, 1}) {
+    target_.Record(Shard({}, {0, kHuge}, rank));
+  }
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("dimension 1 is longer"));
+}
+
+TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const int32_t rank : {0, 1}) golden_.Record(Shard({kNan}, {1}, rank));
+  target_.Record(Shard({kNan, kNan}, {2}, 0));
+  Add(true, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("shape [2] against [1]"));
+  EXPECT_FALSE(comparison_.has_first_non_finite());
 }
 
 TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace msitd {
+
+// The number of elements of a tensor with these dimensions, none negative: 1 of
+// a scalar. Modulo 2^64, which no tensor reaches that has elements.
+template <typename Shape>
+uint64_t ElementCount(const Shape& shape) {
+  uint64_t count = 1;
+  for (const int64_t dim : shape) count *= static_cast<uint64_t>(dim);
+  return count;
+}
+
+}  // namespace msitd
