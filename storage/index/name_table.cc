@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/name_table.h"
 
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
 #include <limits>
 
 #include "protos/base/byte_codec.h"
+#include "protos/base/glob.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -68,6 +71,24 @@ absl::StatusOr<std::optional<uint32_t>> NameTable::Find(std::string_view name) {
   const auto id = static_cast<uint32_t>(GetBigEndian(value->data(), 4));
   Remember(name, id);
   return std::optional<uint32_t>(id);
+}
+
+absl::StatusOr<std::optional<std::vector<uint64_t>>> NameTable::FindGlob(
+    std::string_view pattern, size_t& budget) {
+  const std::string begin = ByName(pattern.substr(0, LiteralPrefix(pattern)));
+  std::vector<uint64_t> ids;
+  const auto it = db_.Iterate(Table::kName, rocksdb::ReadOptions());
+  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
+       it->Next()) {
+    if (budget == 0) return std::optional<std::vector<uint64_t>>();
+    --budget;
+    if (it->value().size() != 4) return IndexCorrupt("name");
+    if (GlobMatch(pattern, it->key().ToStringView().substr(1))) {
+      ids.push_back(GetBigEndian(it->value().data(), 4));
+    }
+  }
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read names"));
+  return ids;
 }
 
 absl::StatusOr<std::string> NameTable::NameOf(uint32_t id) {

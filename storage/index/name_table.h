@@ -40,6 +40,12 @@ class NameTable {
   absl::StatusOr<std::optional<uint32_t>> Find(std::string_view name);
   absl::StatusOr<std::string> NameOf(uint32_t id);
 
+  // Returns the numbers of all names that a glob matches. Looks at the names
+  // that begin with what stands before its first wildcard, and takes each from
+  // `budget`; nothing once that is used up.
+  absl::StatusOr<std::optional<std::vector<uint64_t>>> FindGlob(
+      std::string_view pattern, size_t& budget);
+
  private:
   friend class NewNames;
 

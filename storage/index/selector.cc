@@ -48,10 +48,6 @@ std::vector<TokenRange> Merged(std::vector<TokenRange> ranges) {
   return out;
 }
 
-bool IsLiteral(std::string_view pattern) {
-  return pattern.find_first_of("*?") == std::string_view::npos;
-}
-
 // Numbers of those of `names` that the store knows.
 absl::StatusOr<std::vector<uint64_t>> IdsOf(
     const std::vector<std::string>& names, NameTable& table) {
@@ -81,13 +77,7 @@ absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
   out.tokens_ = Merged(selector.tokens);
   out.is_void_ |= out.tokens_.empty() && !selector.tokens.empty();
 
-  const auto& patterns = selector.op_patterns;
-  if (std::all_of(patterns.begin(), patterns.end(), &IsLiteral)) {
-    MSITD_ASSIGN_OR_RETURN(out.ops_, IdsOf(patterns, names));
-    out.is_void_ |= out.ops_.empty() && !patterns.empty();
-  } else {
-    out.patterns_ = patterns;
-  }
+  MSITD_RETURN_IF_ERROR(out.CompileOps(selector.op_patterns, names));
   if (!selector.ios.empty()) {
     out.ios_ = 0;
     for (const Io io : selector.ios) {
@@ -95,6 +85,33 @@ absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
     }
   }
   return out;
+}
+
+absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
+                                  NameTable& names) {
+  if (patterns.empty() ||
+      std::find(patterns.begin(), patterns.end(), "*") != patterns.end()) {
+    return absl::OkStatus();
+  }
+  size_t budget = kNamesTriedMax;
+  for (const std::string& pattern : patterns) {
+    if (LiteralPrefix(pattern) == pattern.size()) {
+      MSITD_ASSIGN_OR_RETURN(const std::optional<uint32_t> id,
+                             names.Find(pattern));
+      if (id.has_value()) ops_.push_back(*id);
+      continue;
+    }
+    MSITD_ASSIGN_OR_RETURN(const auto ids, names.FindGlob(pattern, budget));
+    if (!ids.has_value()) {
+      ops_.clear();
+      patterns_ = patterns;
+      return absl::OkStatus();
+    }
+    ops_.insert(ops_.end(), ids->begin(), ids->end());
+  }
+  SortUnique(ops_);
+  is_void_ |= ops_.empty();
+  return absl::OkStatus();
 }
 
 bool Selector::MatchesOp(std::string_view op) const {

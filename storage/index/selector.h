@@ -13,11 +13,17 @@
 namespace msitd::storage {
 
 // A TensorSelector in terms of the index: names are numbers, ranges are sorted
-// and merged, so that a scan can seek over what cannot match.
+// and merged, so that a scan can seek over what cannot match. The names that an
+// op pattern stands for are looked up once; a store with a great many of them
+// has the pattern tried on every tensor instead.
 //
 // Constant after Compile: thread-safe.
 class Selector {
  public:
+  // Names that patterns are tried on before they are left to the scan: some
+  // milliseconds.
+  static constexpr size_t kNamesTriedMax = size_t{1} << 14;
+
   // Errors: those of reading names.
   static absl::StatusOr<Selector> Compile(const TensorSelector& selector,
                                           NameTable& names);
@@ -27,7 +33,7 @@ class Selector {
   bool is_void() const { return is_void_; }
 
   // Moves `key` on to the first place, itself or later, at which rank, device
-  // and token agree, and the op if it is asked for by its full name. What lies
+  // and token agree, and the op unless its name is to be judged. What lies
   // below a field that moves becomes 0. False if there is no such place.
   bool Advance(IndexKey& key) const;
 
@@ -39,6 +45,8 @@ class Selector {
   bool judges_op_names() const { return !patterns_.empty(); }
 
  private:
+  absl::Status CompileOps(const std::vector<std::string>& patterns,
+                          NameTable& names);
   bool AdvanceToken(IndexKey& key) const;
 
   bool is_void_ = false;

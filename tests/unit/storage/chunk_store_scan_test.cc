@@ -3,6 +3,7 @@
 #include <map>
 
 #include "protos/base/glob.h"
+#include "storage/index/selector.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
@@ -120,6 +121,26 @@ TEST_F(ChunkStoreScanTest, EverySelectorGivesWhatItSays) {
         }
       }
     }
+  }
+}
+
+TEST_F(ChunkStoreScanTest, PatternsSelectTheSameAmongAGreatManyNames) {
+  Fill();
+  constexpr int kNames = Selector::kNamesTriedMax + 1;
+  constexpr int kNamesPerChunk = 512;
+  std::vector<TestTensor> records;
+  uint64_t chunk = 0;
+  for (int i = 0; i < kNames; ++i) {
+    records.push_back(MakeTensor("other", 0, "op." + std::to_string(i), 1));
+    if (records.size() == kNamesPerChunk || i + 1 == kNames) {
+      ASSERT_TRUE(Append(TestChunks(99, chunk++, records)).ok());
+      records.clear();
+    }
+  }
+  // The first is found among few names, the second gives up among all.
+  for (const char* pattern : {"layers.*.attn", "*attn"}) {
+    const TensorSelector selector{{}, {}, {}, {pattern, "a"}, {}};
+    EXPECT_EQ(ScanKeys("r", selector), Expected(selector)) << pattern;
   }
 }
 
