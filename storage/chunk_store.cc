@@ -37,7 +37,7 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
 absl::Status TensorExpired(const PartLocation& part) {
   return WithReason(
       MakeStatus(absl::StatusCode::kNotFound,
-                 "the bytes in segment {} at offset {} are no longer kept",
+                 "the bytes in segment {} at offset {} are not kept",
                  ToNumber(part.segment), part.offset),
       "TENSOR_EXPIRED");
 }

@@ -15,7 +15,7 @@ using Code = absl::StatusCode;
 
 absl::Status Expired() {
   return WithReason(MakeStatus(Code::kFailedPrecondition,
-                               "the bytes of the tensor are no longer kept"),
+                               "the bytes of the tensor are not kept"),
                     "TENSOR_EXPIRED");
 }
 

@@ -23,6 +23,7 @@ constexpr const char* kTableNames[kTableCount] = {
     "default", "run", "name", "tensor", "comparison", "segment", "stream"};
 
 constexpr int kOpenFilesMax = 512;
+constexpr uint64_t kManifestBytesMax = uint64_t{4} << 20;
 constexpr int kBackgroundJobs = 2;
 // 1 % of the lookups of keys that are not there read a block in vain.
 constexpr int kBloomBitsPerKey = 10;
@@ -76,7 +77,10 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   database.atomic_flush = true;
   database.avoid_flush_during_shutdown = true;
   database.db_write_buffer_size = options.write_buffer_bytes;
-  database.max_open_files = kOpenFilesMax;
+  // Files that are open cannot be taken away.
+  database.max_open_files = options.opens_all_tables ? -1 : kOpenFilesMax;
+  // A live copy has to copy it.
+  database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
   database.info_log_level = rocksdb::WARN_LEVEL;
   database.keep_log_file_num = 2;
@@ -110,8 +114,6 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   rocksdb::DB* db = nullptr;
   rocksdb::Status status;
   if (options.read_only) {
-    // Files that are open cannot be taken away.
-    database.max_open_files = -1;
     status = rocksdb::DB::OpenForReadOnly(database, options.directory,
                                           descriptors, &out->tables_, &db);
   } else {

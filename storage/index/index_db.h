@@ -48,8 +48,10 @@ class IndexDb {
     std::string directory;
     uint64_t write_buffer_bytes = uint64_t{32} << 20;
     uint64_t cache_bytes = uint64_t{64} << 20;
-    // Nothing is written, not even a log file; all tables are open on return.
+    // Nothing is written, not even a log file.
     bool read_only = false;
+    // All tables are open on return, however many files that takes.
+    bool opens_all_tables = false;
   };
 
   // Opens the database, or makes it unless it is read-only.

@@ -14,10 +14,11 @@
 namespace msitd::storage {
 namespace {
 
-// A seek takes about as long as stepping over so many ops.
-constexpr uint32_t kOpsSteppedOver = 4;
+// A seek takes about as long as so many steps, and an op has about two entries.
+constexpr int kStepsBeforeSeek = 8;
+constexpr uint32_t kOpsSteppedOver = kStepsBeforeSeek / 2;
 
-// `to` is behind `from`.
+// True if steps may lead from one to the other, which is behind it.
 bool IsNear(const IndexKey& from, const IndexKey& to) {
   return from.rank == to.rank && from.device == to.device &&
          from.token == to.token && to.op - from.op <= kOpsSteppedOver;
@@ -30,11 +31,10 @@ std::string RunPrefix(uint64_t run) {
 }  // namespace
 
 IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
-                     const RunInfo& run, Selector selector)
+                     const RunInfo& run)
     : run_name_(run.spec.name),
       run_(static_cast<uint32_t>(run.id)),
       end_(RunPrefix(uint64_t{run_} + 1)),
-      selector_(std::move(selector)),
       names_(names),
       assembler_(expiry),
       options_(std::make_unique<rocksdb::ReadOptions>()),
@@ -46,10 +46,13 @@ IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
 IndexScan::~IndexScan() = default;
 
 absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
-    IndexDb& db, NameTable& names, ExpiryTable& expiry, const RunInfo& run,
-    Selector selector, std::string_view position) {
-  std::unique_ptr<IndexScan> scan(
-      new IndexScan(db, names, expiry, run, std::move(selector)));
+    IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
+    const RunInfo& run, const TensorSelector& selector,
+    std::string_view position) {
+  std::unique_ptr<IndexScan> scan(new IndexScan(db, names, expiry, run));
+  // Behind the iterator: it sees no tensor whose names are not there now.
+  MSITD_ASSIGN_OR_RETURN(scan->selector_,
+                         Selector::Compile(selector, names, globs));
   const std::string prefix = RunPrefix(scan->run_);
   if (position.empty()) {
     scan->it_->Seek(prefix);
@@ -78,6 +81,15 @@ absl::StatusOr<bool> IndexScan::MatchesOp(uint32_t op) {
   return entry->matches;
 }
 
+void IndexScan::SkipTo(const IndexKey& key, int steps_max) {
+  const EncodedKey target = EncodeIndexKey(key);
+  for (int i = 0; i < steps_max; ++i) {
+    it_->Next();
+    if (!it_->Valid() || it_->key().ToStringView() >= View(target)) return;
+  }
+  it_->Seek(View(target));
+}
+
 absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
   while (it_->Valid()) {
     const std::optional<IndexKey> here =
@@ -86,11 +98,7 @@ absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
     key = *here;
     if (!selector_.Advance(key)) return false;
     if (key != *here) {
-      if (IsNear(*here, key)) {
-        it_->Next();
-      } else {
-        it_->Seek(View(EncodeIndexKey(key)));
-      }
+      SkipTo(key, IsNear(*here, key) ? kStepsBeforeSeek : 0);
       continue;
     }
     bool matches = selector_.MatchesIo(key.io);

@@ -19,8 +19,9 @@ class IndexScan final : public TensorScan {
   // INVALID_ARGUMENT with PAGE_TOKEN_INVALID if `position` is of another run
   // or of no scan.
   static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
-      IndexDb& db, NameTable& names, ExpiryTable& expiry, const RunInfo& run,
-      Selector selector, std::string_view position);
+      IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
+      const RunInfo& run, const TensorSelector& selector,
+      std::string_view position);
   ~IndexScan() override;
 
   absl::StatusOr<bool> Next(TensorInfo& out) override;
@@ -28,18 +29,21 @@ class IndexScan final : public TensorScan {
 
  private:
   IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
-            const RunInfo& run, Selector selector);
+            const RunInfo& run);
 
   // Moves the iterator on to the next entry that the selector takes, which
   // `key` is then; false at the end.
   absl::StatusOr<bool> FindMatch(IndexKey& key);
+  // Moves the iterator, which is before `key`, on to the first entry from
+  // there, by at most so many steps before it seeks.
+  void SkipTo(const IndexKey& key, int steps_max);
   absl::StatusOr<bool> MatchesOp(uint32_t op);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
 
   const std::string run_name_;
   const uint32_t run_;
   const std::string end_;  // Where the next run begins.
-  const Selector selector_;
+  Selector selector_;
   ScanNames names_;
   TensorAssembler assembler_;
   std::unique_ptr<rocksdb::ReadOptions> options_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/live_copy.h"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -62,7 +63,10 @@ absl::Status CopyLiveDatabase(const std::string& directory,
   const absl::Status copied = CopyFile(source / manifest, target / manifest);
   if (absl::IsNotFound(copied)) return absl::UnavailableError(copied.message());
   MSITD_RETURN_IF_ERROR(copied);
-  std::ofstream(target / "CURRENT") << manifest << '\n';
+  std::ofstream copied_current(target / "CURRENT");
+  copied_current << manifest << '\n';
+  copied_current.close();
+  if (!copied_current) return ErrnoStatus(errno, "write a copy of CURRENT");
   MSITD_RETURN_IF_ERROR(CopyFile(source / "IDENTITY", target / "IDENTITY"));
   MSITD_ASSIGN_OR_RETURN(const std::set<fs::path> tables, List(source, ".sst"));
   for (const fs::path& table : tables) {

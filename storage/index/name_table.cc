@@ -1,31 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/name_table.h"
 
-#include <rocksdb/iterator.h>
-#include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
 #include <limits>
 
 #include "protos/base/byte_codec.h"
-#include "protos/base/glob.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {
 
 constexpr std::string_view kNextIdKey = "next_name_id";
+constexpr char kNumberKeyTag = 'i';
+constexpr size_t kNumberKeyBytes = 5;
 // What an entry of the maps takes besides the name, roughly.
 constexpr size_t kEntryBytes = 128;
 
 std::string ByName(std::string_view name) {
   return std::string("n").append(name);
-}
-
-std::string ById(uint32_t id) {
-  std::string key(5, 'i');
-  PutBigEndian(key.data() + 1, id, 4);
-  return key;
 }
 
 std::string Fixed32(uint32_t value) {
@@ -35,6 +28,18 @@ std::string Fixed32(uint32_t value) {
 }
 
 }  // namespace
+
+std::string NumberKey(uint32_t id) {
+  std::string key(kNumberKeyBytes, kNumberKeyTag);
+  PutBigEndian(key.data() + 1, id, 4);
+  return key;
+}
+
+bool IsNumberKey(std::string_view key, uint32_t& id) {
+  if (key.size() != kNumberKeyBytes || key[0] != kNumberKeyTag) return false;
+  id = static_cast<uint32_t>(GetBigEndian(key.data() + 1, 4));
+  return true;
+}
 
 absl::Status NameTable::Load() {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
@@ -73,24 +78,6 @@ absl::StatusOr<std::optional<uint32_t>> NameTable::Find(std::string_view name) {
   return std::optional<uint32_t>(id);
 }
 
-absl::StatusOr<std::optional<std::vector<uint64_t>>> NameTable::FindGlob(
-    std::string_view pattern, size_t& budget) {
-  const std::string begin = ByName(pattern.substr(0, LiteralPrefix(pattern)));
-  std::vector<uint64_t> ids;
-  const auto it = db_.Iterate(Table::kName, rocksdb::ReadOptions());
-  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
-       it->Next()) {
-    if (budget == 0) return std::optional<std::vector<uint64_t>>();
-    --budget;
-    if (it->value().size() != 4) return IndexCorrupt("name");
-    if (GlobMatch(pattern, it->key().ToStringView().substr(1))) {
-      ids.push_back(GetBigEndian(it->value().data(), 4));
-    }
-  }
-  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read names"));
-  return ids;
-}
-
 absl::StatusOr<std::string> NameTable::NameOf(uint32_t id) {
   {
     const MutexLock lock(mu_);
@@ -98,7 +85,7 @@ absl::StatusOr<std::string> NameTable::NameOf(uint32_t id) {
     if (it != names_.end()) return *it->second;
   }
   MSITD_ASSIGN_OR_RETURN(std::optional<std::string> name,
-                         db_.Get(Table::kName, ById(id)));
+                         db_.Get(Table::kName, NumberKey(id)));
   if (!name.has_value()) return IndexCorrupt("name");
   Remember(*name, id);
   return *std::move(name);
@@ -122,7 +109,7 @@ void NewNames::AppendTo(rocksdb::WriteBatch& batch) const {
   const IndexDb& db = table_.db_;
   for (const auto& [name, id] : added_) {
     db.Put(batch, Table::kName, ByName(name), Fixed32(id));
-    db.Put(batch, Table::kName, ById(id), name);
+    db.Put(batch, Table::kName, NumberKey(id), name);
   }
   db.Put(batch, Table::kMeta, kNextIdKey, Fixed32(next_id_));
 }

@@ -24,6 +24,11 @@ struct StringHash {
   }
 };
 
+// The entry of Table::kName that has the name of this number: they follow each
+// other. IsNumberKey is true for such keys.
+std::string NumberKey(uint32_t id);
+bool IsNumberKey(std::string_view key, uint32_t& id);
+
 // Numbers for the names of ops, indexes and devices, given in the order of
 // their first appearance and never again. Thread-safe, but for NewNames.
 class NameTable {
@@ -39,12 +44,6 @@ class NameTable {
 
   absl::StatusOr<std::optional<uint32_t>> Find(std::string_view name);
   absl::StatusOr<std::string> NameOf(uint32_t id);
-
-  // Returns the numbers of all names that a glob matches. Looks at the names
-  // that begin with what stands before its first wildcard, and takes each from
-  // `budget`; nothing once that is used up.
-  absl::StatusOr<std::optional<std::vector<uint64_t>>> FindGlob(
-      std::string_view pattern, size_t& budget);
 
  private:
   friend class NewNames;

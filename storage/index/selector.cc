@@ -48,6 +48,10 @@ std::vector<TokenRange> Merged(std::vector<TokenRange> ranges) {
   return out;
 }
 
+bool IsLiteral(std::string_view pattern) {
+  return pattern.find_first_of("*?") == std::string_view::npos;
+}
+
 // Numbers of those of `names` that the store knows.
 absl::StatusOr<std::vector<uint64_t>> IdsOf(
     const std::vector<std::string>& names, NameTable& table) {
@@ -63,7 +67,7 @@ absl::StatusOr<std::vector<uint64_t>> IdsOf(
 }  // namespace
 
 absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
-                                           NameTable& names) {
+                                           NameTable& names, GlobNames& globs) {
   Selector out;
   for (const int32_t rank : selector.ranks) {
     if (rank >= 0) out.ranks_.push_back(static_cast<uint64_t>(rank));
@@ -77,7 +81,7 @@ absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
   out.tokens_ = Merged(selector.tokens);
   out.is_void_ |= out.tokens_.empty() && !selector.tokens.empty();
 
-  MSITD_RETURN_IF_ERROR(out.CompileOps(selector.op_patterns, names));
+  MSITD_RETURN_IF_ERROR(out.CompileOps(selector.op_patterns, names, globs));
   if (!selector.ios.empty()) {
     out.ios_ = 0;
     for (const Io io : selector.ios) {
@@ -88,21 +92,20 @@ absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
 }
 
 absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
-                                  NameTable& names) {
+                                  NameTable& names, GlobNames& globs) {
   if (patterns.empty() ||
       std::find(patterns.begin(), patterns.end(), "*") != patterns.end()) {
     return absl::OkStatus();
   }
-  size_t budget = kNamesTriedMax;
   for (const std::string& pattern : patterns) {
-    if (LiteralPrefix(pattern) == pattern.size()) {
+    if (IsLiteral(pattern)) {
       MSITD_ASSIGN_OR_RETURN(const std::optional<uint32_t> id,
                              names.Find(pattern));
       if (id.has_value()) ops_.push_back(*id);
       continue;
     }
-    MSITD_ASSIGN_OR_RETURN(const auto ids, names.FindGlob(pattern, budget));
-    if (!ids.has_value()) {
+    MSITD_ASSIGN_OR_RETURN(const auto ids, globs.Find(pattern));
+    if (ids == nullptr) {
       ops_.clear();
       patterns_ = patterns;
       return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "storage/index/glob_names.h"
 #include "storage/index/index_key.h"
 #include "storage/index/name_table.h"
 #include "storage/types.h"
@@ -14,19 +15,15 @@ namespace msitd::storage {
 
 // A TensorSelector in terms of the index: names are numbers, ranges are sorted
 // and merged, so that a scan can seek over what cannot match. The names that an
-// op pattern stands for are looked up once; a store with a great many of them
-// has the pattern tried on every tensor instead.
+// op pattern stands for are looked up before; in a store with too many of them
+// (GlobNames::kNamesMax) the pattern is tried on every tensor instead.
 //
 // Constant after Compile: thread-safe.
 class Selector {
  public:
-  // Names that patterns are tried on before they are left to the scan: some
-  // milliseconds.
-  static constexpr size_t kNamesTriedMax = size_t{1} << 14;
-
   // Errors: those of reading names.
   static absl::StatusOr<Selector> Compile(const TensorSelector& selector,
-                                          NameTable& names);
+                                          NameTable& names, GlobNames& globs);
 
   // True if nothing can match: a device or op is asked for that no tensor of
   // the store has.
@@ -46,7 +43,7 @@ class Selector {
 
  private:
   absl::Status CompileOps(const std::vector<std::string>& patterns,
-                          NameTable& names);
+                          NameTable& names, GlobNames& globs);
   bool AdvanceToken(IndexKey& key) const;
 
   bool is_void_ = false;

@@ -64,9 +64,7 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
 absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
     const RunInfo& run, const TensorSelector& selector,
     std::string_view position) {
-  MSITD_ASSIGN_OR_RETURN(Selector compiled,
-                         Selector::Compile(selector, names_));
-  return IndexScan::Begin(db_, names_, expiry_, run, std::move(compiled),
+  return IndexScan::Begin(db_, names_, globs_, expiry_, run, selector,
                           position);
 }
 
@@ -75,7 +73,8 @@ absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
   MSITD_ASSIGN_OR_RETURN(
       const Selector places,
       Selector::Compile(
-          {selector.ranks, selector.devices, selector.tokens, {}, {}}, names_));
+          {selector.ranks, selector.devices, selector.tokens, {}, {}}, names_,
+          globs_));
   std::vector<Coordinate> out;
   if (places.is_void()) return out;
   const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "storage/chunk_store.h"
 #include "storage/index/expiry_table.h"
+#include "storage/index/glob_names.h"
 #include "storage/index/index_db.h"
 #include "storage/index/name_table.h"
 #include "storage/types.h"
@@ -18,7 +19,7 @@ namespace msitd::storage {
 class TensorFinder {
  public:
   TensorFinder(IndexDb& db, NameTable& names, ExpiryTable& expiry)
-      : db_(db), names_(names), expiry_(expiry) {}
+      : db_(db), names_(names), globs_(db), expiry_(expiry) {}
 
   // See ChunkStore for all of them. `run` is the run that the name stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
@@ -31,6 +32,7 @@ class TensorFinder {
  private:
   IndexDb& db_;
   NameTable& names_;
+  GlobNames globs_;
   ExpiryTable& expiry_;
 };
 

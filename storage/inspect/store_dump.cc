@@ -38,12 +38,12 @@ void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
   const chunk::ChunkHeader& header = frame.chunk.header();
   sink(fmt::format(
       "frame segment={} offset={} bytes={} sequence={} run_id={} rank={} "
-      "stream={:016x} chunk={} records={} payload_bytes={}{} durable_bytes={} "
-      "receive_time_ns={}",
+      "stream={:016x} chunk={} records={} payload_bytes={} kept={} "
+      "durable_bytes={} receive_time_ns={}",
       header.segment_id, frame.offset, frame.chunk.frame_bytes(),
       header.frame_sequence, header.run_id, header.rank, header.stream_id,
       header.chunk_sequence, header.record_count, header.payload_bytes,
-      frame.chunk.keeps_payload() ? "" : " (not kept)", header.durable_bytes,
+      frame.chunk.keeps_payload() ? 1 : 0, header.durable_bytes,
       header.receive_time_ns));
   for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
     sink(RecordLine(frame, record));

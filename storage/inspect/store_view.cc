@@ -39,13 +39,14 @@ absl::StatusOr<std::unique_ptr<ChunkIndex>> StoreView::OpenLive(
   for (int attempt = 0; attempt < kLiveAttemptsMax; ++attempt) {
     MSITD_ASSIGN_OR_RETURN(scratch, MakeScratch());
     const absl::Status copied = CopyLiveDatabase(index_directory, *scratch);
-    if (absl::IsNotFound(copied)) return copied;
-    if (copied.ok()) {
-      index = ChunkIndex::Open({.directory = *scratch, .read_only = true});
-      if (index.ok()) break;
-    } else {
+    if (absl::IsUnavailable(copied)) {
       index = copied;
+      continue;
     }
+    MSITD_RETURN_IF_ERROR(copied);
+    index = ChunkIndex::Open(
+        {.directory = *scratch, .read_only = true, .opens_all_tables = true});
+    if (index.ok()) break;
   }
   return index;
 }
@@ -75,7 +76,8 @@ absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
   StoreView view(directory, env, std::move(lock), std::move(scratch),
                  std::move(index));
   MSITD_ASSIGN_OR_RETURN(view.segments_,
-                         ListSegments(env, SegmentDirectory(directory)));
+                         ListSegments(env, SegmentDirectory(directory),
+                                      /*may_vanish=*/true));
   view.known_ends_ = KnownEnds(view.segments_, view.index().store_id());
   MSITD_ASSIGN_OR_RETURN(view.position_, view.index().Position());
   return view;

@@ -30,7 +30,9 @@ class StoreView {
   // How often a live view is tried to be had.
   static constexpr int kLiveAttemptsMax = 10;
 
-  // Errors: NOT_FOUND or DATA_LOSS if there is no store.
+  // Errors: NOT_FOUND or DATA_LOSS if there is no store; UNAVAILABLE if a live
+  // one changed at every attempt; those of the files, also of the temporary
+  // ones of a live view.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
   bool is_live() const { return !lock_.has_value(); }

@@ -32,7 +32,7 @@ absl::Status Examine(Env& env, SegmentFile& out) {
 }  // namespace
 
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
-    Env& env, const std::string& directory) {
+    Env& env, const std::string& directory, bool may_vanish) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                          env.List(directory));
   std::vector<SegmentFile> files;
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     file.id = *id;
     file.path = directory + "/" + name;
     if (absl::Status status = Examine(env, file); !status.ok()) {
-      if (absl::IsNotFound(status)) continue;  // Removed since it was listed.
+      if (may_vanish && absl::IsNotFound(status)) continue;
       return Annotate(status, "examine " + file.path);
     }
     files.push_back(std::move(file));

@@ -33,9 +33,10 @@ struct SegmentFile {
 };
 
 // Returns the segment files of `directory` in the order of their ids. Other
-// files, and those that are removed meanwhile, are passed over.
+// files are passed over, and so are those that `may_vanish` since they were
+// listed.
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
-    Env& env, const std::string& directory);
+    Env& env, const std::string& directory, bool may_vanish = false);
 
 // Where segments end by what the header of the segment after them says, by
 // the number of the segment.

@@ -43,7 +43,7 @@ class SummaryOnlyTest : public StoreTest {
   }
 };
 
-TEST_F(SummaryOnlyTest, TakesARoomOfHeadsOnly) {
+TEST_F(SummaryOnlyTest, TakesRoomForHeadsOnly) {
   OpenWithRun("r");
   const TestTensor tensor = MakeTensor("r", 0, "op", kPartBytes);
   ASSERT_TRUE(AppendSummaries({tensor}).ok());
