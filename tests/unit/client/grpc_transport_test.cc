@@ -147,9 +147,9 @@ TEST_F(GrpcTransportTest, SealedRunEndsTheStreamForGood) {
 TEST_F(GrpcTransportTest, BusyRankIsTriedAgain) {
   service_.RefuseOpening(
       {grpc::StatusCode::ALREADY_EXISTS, "the rank streams already"});
-  options_.open_timeout = milliseconds(50);
-  EXPECT_EQ(OpenGrpc().code, MSIT_ERROR_UNAVAILABLE);
-  EXPECT_GT(service_.stream_count(), 1);
+  options_.open_timeout = seconds(0);
+  ASSERT_TRUE(OpenGrpc().ok());
+  while (service_.stream_count() < 2) std::this_thread::yield();
 }
 
 TEST_F(GrpcTransportTest, NobodyListensIsUnavailable) {
