@@ -77,7 +77,10 @@ class Assembler {
     } else if (CheckPresence()) {
       PutTogether();
     }
-    if (out_.problem != Assembly::Problem::kNone) out_.shards.resize(1);
+    if (out_.problem != Assembly::Problem::kNone) {
+      out_.shards.resize(1);
+      whole_.knows_summary = false;
+    }
     whole_.assembly = std::make_shared<const Assembly>(std::move(out_));
     return std::move(whole_);
   }
@@ -218,6 +221,7 @@ class Assembler {
       whole_.has_bytes = whole_.has_bytes && shard.has_bytes;
     }
     whole_.summary = Summary();
+    whole_.knows_summary = false;
     whole_.hash = ContentHash();
   }
 

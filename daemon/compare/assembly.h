@@ -40,10 +40,13 @@ struct Assembly {
 
 // A tensor as a comparison sees it: one of a rank, or one that is put together.
 // Of the latter, the key is that of the first shard; all else is of the whole,
-// or of the first shard if there is a problem. The summary of a sum is empty.
+// or of the first shard if there is a problem.
 struct LogicalTensor : storage::TensorInfo {
   // Null for a tensor of a rank. Shared with copies of this.
   std::shared_ptr<const Assembly> assembly;
+  // False if `summary` is not that of the whole: of sums, which no index has,
+  // and where there is a problem.
+  bool knows_summary = true;
 
   // Its place among the ranks: see LayoutRules::PlacesOf.
   int32_t place() const { return assembly ? assembly->place : key.rank; }

@@ -123,7 +123,7 @@ absl::Status ComparisonEngine::Run() {
     MSITD_ASSIGN_OR_RETURN(
         const TensorMatcher matcher,
         TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
-                              plan_.selector, plan_.matching));
+                              plan_.selector, plan_.matching, plan_.follow));
     MSITD_RETURN_IF_ERROR(CompareReady(matcher, golden.sealed, target.sealed));
     if (!plan_.follow || (golden.sealed && target.sealed)) {
       return absl::OkStatus();
@@ -233,11 +233,11 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
   } else if (!golden.has_bytes || !target.has_bytes) {
     if (HasHash(golden) && HasHash(target) &&
         VerificationOf(pair).hash_decides) {
-      Decide(v1::FAIL, "the hashes differ; the bytes are no longer kept", row);
+      Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
       return absl::OkStatus();
     }
     Decide(v1::SKIPPED,
-           fmt::format("the bytes of the {} tensor are no longer kept, and "
+           fmt::format("the bytes of the {} tensor are not kept, and "
                        "the hashes do not decide",
                        SideWithoutBytes(pair)),
            row);
@@ -365,7 +365,7 @@ void ComparisonEngine::Watch(v1::ComparisonRow& row) const {
     if (found != names.end()) values[found - names.begin()] = metric.value();
   }
   const size_t derived = MetricNames().size();
-  if (row.has_target()) {
+  if (row.target().has_nan_count()) {
     values[derived] = static_cast<double>(row.target().nan_count());
     values[derived + 1] = static_cast<double>(row.target().infinity_count());
   }
@@ -394,15 +394,11 @@ void OfferFirst(const v1::ComparisonRow& row, bool has_first,
   if (!has_first || order(row) < order(first)) first = row;
 }
 
-// True for a sum of which no more is known than its shards.
-bool IsUnknown(const v1::ComparedTensor& tensor) {
-  return tensor.layout() == "sum" && !tensor.has_min() &&
-         tensor.nan_count() == 0 && tensor.infinity_count() == 0;
-}
-
-// The target has a NaN or an infinity that the golden tensor has not.
+// The target has a NaN or an infinity that the golden tensor has not, as far as
+// both are known.
 bool TurnsNonFinite(const v1::ComparisonRow& row) {
-  return row.has_target() && !IsUnknown(row.golden()) &&
+  if (row.has_golden() && !row.golden().has_nan_count()) return false;
+  return row.has_target() &&
          (row.target().nan_count() > row.golden().nan_count() ||
           row.target().infinity_count() > row.golden().infinity_count());
 }

@@ -153,17 +153,17 @@ std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
 }
 
 std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
-                                                int32_t rank_count) const {
+                                                RankCount ranks) const {
   std::vector<RankRange> out;
   if (!takes_all_) out.push_back({place, 1});
   for (const Layout& rule : rules_) {
     // Ranks that stand for themselves have places where a group has none.
-    const int64_t group_size =
-        rule.group_size == 0 ? rank_count : rule.group_size;
-    if (place * group_size >= rank_count) continue;
-    const RankRange ranks = rule.RanksOf(place, rank_count);
-    const bool is_pick = rule.kind == v1::Layout::PICK;
-    out.push_back(is_pick ? RankRange{ranks.first + rule.rank, 1} : ranks);
+    if (rule.group_size == 0 && place != 0) continue;
+    if (rule.group_size != 0 && place > kRankMax / rule.group_size) continue;
+    RankRange range = rule.RanksOf(place, ranks.count);
+    if (rule.kind == v1::Layout::PICK) range = {range.first + rule.rank, 1};
+    if (ranks.is_final && range.first >= ranks.count) continue;
+    out.push_back(range);
   }
   return out;
 }

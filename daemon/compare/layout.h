@@ -26,6 +26,12 @@ struct RankRange {
   int32_t end() const { return first + count; }
 };
 
+// The ranks of a run, from 0.
+struct RankCount {
+  int32_t count = 0;      // Its world size, or those seen so far.
+  bool is_final = false;  // No more will come.
+};
+
 // How the shards of some ops become tensors. See msitd.v1.Layout.
 struct Layout {
   std::string op_pattern;
@@ -75,9 +81,9 @@ class LayoutRules {
   // and the rank itself unless a rule takes everything. Ascending.
   std::vector<int32_t> PlacesOf(int32_t rank) const;
 
-  // The ranks of which tensors of a place are made, in a run of `rank_count`
-  // ranks; they may overlap.
-  std::vector<RankRange> RanksNeeded(int32_t place, int32_t rank_count) const;
+  // The ranks of which tensors of a place are made, or will be; they may
+  // overlap.
+  std::vector<RankRange> RanksNeeded(int32_t place, RankCount ranks) const;
 
  private:
   // A rule that takes everything is the last one; none can come behind it.

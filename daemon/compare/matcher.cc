@@ -9,6 +9,7 @@
 
 #include "daemon/compare/target_names.h"
 #include "protos/base/glob.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -57,15 +58,18 @@ bool ExecutesBefore(const storage::TensorInfo& a,
 
 absl::StatusOr<TensorMatcher> TensorMatcher::Create(
     storage::ChunkStore& store, std::string golden_run, std::string target_run,
-    storage::TensorSelector selector, Matching matching) {
+    storage::TensorSelector selector, Matching matching, bool looks_ahead) {
   TensorMatcher out(store, std::move(golden_run), std::move(target_run),
-                    std::move(selector), std::move(matching));
+                    std::move(selector), std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
                          store.GetRun(out.golden_run_));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
                          store.GetRun(out.target_run_));
-  out.golden_rank_count_ = golden.spec.world_size;
-  out.target_rank_count_ = target.spec.world_size;
+  const auto ranks_of = [](const storage::RunInfo& run) {
+    return RankCount{run.spec.world_size, run.spec.world_size > 0};
+  };
+  out.golden_ranks_ = ranks_of(golden);
+  out.target_ranks_ = ranks_of(target);
   MSITD_RETURN_IF_ERROR(out.AddGoldenCoordinates());
   MSITD_RETURN_IF_ERROR(out.AddTargetCoordinates());
   MSITD_RETURN_IF_ERROR(out.CompactGroups());
@@ -75,10 +79,10 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
 absl::Status TensorMatcher::AddGoldenCoordinates() {
   const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
-                         store_->ListCoordinates(side.run, side.selector));
+                         ListCoordinates(side));
   PlacesOfRank places(side.layouts);
   for (const storage::Coordinate& at : coordinates) {
-    golden_rank_count_ = std::max(golden_rank_count_, at.rank + 1);
+    golden_ranks_.count = std::max(golden_ranks_.count, at.rank + 1);
     for (const int32_t place : places.Of(at.rank)) {
       int32_t ignored = 0;
       if (!matching_.TargetRank(place, ignored)) continue;
@@ -92,10 +96,10 @@ absl::Status TensorMatcher::AddGoldenCoordinates() {
 absl::Status TensorMatcher::AddTargetCoordinates() {
   const Side side = TargetSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
-                         store_->ListCoordinates(side.run, side.selector));
+                         ListCoordinates(side));
   PlacesOfRank places(side.layouts);
   for (const storage::Coordinate& at : coordinates) {
-    target_rank_count_ = std::max(target_rank_count_, at.rank + 1);
+    target_ranks_.count = std::max(target_ranks_.count, at.rank + 1);
     const int64_t token = at.token - matching_.token_offset();
     for (const int32_t place : places.Of(at.rank)) {
       int32_t golden_place = 0;
@@ -107,11 +111,24 @@ absl::Status TensorMatcher::AddTargetCoordinates() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
+    Side side) const {
+  std::vector<storage::TokenRange>& tokens = side.selector.tokens;
+  if (looks_ahead_ && !tokens.empty()) {
+    int64_t last = 0;
+    for (const storage::TokenRange& range : tokens) {
+      last = std::max(last, range.last);
+    }
+    if (last < kTokenMax) tokens.push_back({last + 1, kTokenMax});
+  }
+  return store_->ListCoordinates(side.run, side.selector);
+}
+
 absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
                                      const storage::Coordinate& at, bool is_own,
                                      Holders Place::*side) {
   if (!IsSelected(place)) return absl::OkStatus();
-  groups_.push_back({token, place});
+  if (IsSelectedToken(token)) groups_.push_back({token, place});
   Holders& holders = places_[place].*side;
   holders.devices.insert(at.device);
   if (is_own) holders.own_devices.insert(at.device);
@@ -137,9 +154,17 @@ bool TensorMatcher::IsSelected(int32_t place) const {
              selector_.ranks.end();
 }
 
+bool TensorMatcher::IsSelectedToken(int64_t token) const {
+  return selector_.tokens.empty() ||
+         std::any_of(selector_.tokens.begin(), selector_.tokens.end(),
+                     [token](const storage::TokenRange& range) {
+                       return range.first <= token && token <= range.last;
+                     });
+}
+
 TensorMatcher::Side TensorMatcher::GoldenSide() const {
   Side side{golden_run_, selector_, matching_.golden_layouts(),
-            golden_rank_count_};
+            golden_ranks_.count};
   // Shards of other ranks belong to what is asked for.
   if (!side.layouts.empty()) side.selector.ranks.clear();
   return side;
@@ -147,7 +172,7 @@ TensorMatcher::Side TensorMatcher::GoldenSide() const {
 
 TensorMatcher::Side TensorMatcher::TargetSide() const {
   Side side{target_run_, selector_, matching_.target_layouts(),
-            target_rank_count_};
+            target_ranks_.count};
   storage::TensorSelector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
   std::erase_if(selector.ranks, [this](int32_t& rank) {

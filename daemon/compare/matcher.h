@@ -70,12 +70,14 @@ struct TensorGroup {
 // Create at a new rank and token is not seen.
 class TensorMatcher {
  public:
+  // `looks_ahead` has IsComplete know of tokens behind those of the selector.
   // Errors: RESOURCE_EXHAUSTED above kGroupsMax; those of the store.
   static absl::StatusOr<TensorMatcher> Create(storage::ChunkStore& store,
                                               std::string golden_run,
                                               std::string target_run,
                                               storage::TensorSelector selector,
-                                              Matching matching);
+                                              Matching matching,
+                                              bool looks_ahead = false);
 
   // Groups are in the order of token, then rank.
   size_t group_count() const { return groups_.size(); }
@@ -123,15 +125,20 @@ class TensorMatcher {
 
   TensorMatcher(storage::ChunkStore& store, std::string golden_run,
                 std::string target_run, storage::TensorSelector selector,
-                Matching matching)
+                Matching matching, bool looks_ahead)
       : store_(&store),
         golden_run_(std::move(golden_run)),
         target_run_(std::move(target_run)),
         selector_(std::move(selector)),
-        matching_(std::move(matching)) {}
+        matching_(std::move(matching)),
+        looks_ahead_(looks_ahead) {}
 
   absl::Status AddGoldenCoordinates();
   absl::Status AddTargetCoordinates();
+  // Where a run has tensors, and, if this looks ahead, where it has later ones
+  // than are asked for.
+  absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
+      Side side) const;
   // Takes note that a run has tensors at `token` of the golden run, for a place
   // of the golden run; `is_own` if the rank of `at` is the place.
   absl::Status AddGroup(int32_t place, int64_t token,
@@ -141,11 +148,12 @@ class TensorMatcher {
   absl::Status CompactGroups();
   // True if the ranks that the user asks for have this place of the golden run.
   bool IsSelected(int32_t place) const;
+  bool IsSelectedToken(int64_t token) const;
   Side GoldenSide() const;
   // The selector in the terms of the target run.
   Side TargetSide() const;
   static bool IsComplete(const LayoutRules& layouts, int32_t place,
-                         int32_t rank_count, const Holders& holders,
+                         RankCount ranks, const Holders& holders,
                          int64_t token);
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
@@ -164,11 +172,11 @@ class TensorMatcher {
   std::string target_run_;
   storage::TensorSelector selector_;
   Matching matching_;
+  bool looks_ahead_;
   std::vector<GroupKey> groups_;
   std::map<int32_t, Place> places_;  // By place of the golden run.
-  // Ranks from 0 that there are, or are to be.
-  int32_t golden_rank_count_ = 0;
-  int32_t target_rank_count_ = 0;
+  RankCount golden_ranks_;
+  RankCount target_ranks_;
 };
 
 }  // namespace msitd::compare

@@ -27,6 +27,7 @@ class LayoutFinder {
 
   const Layout* Find(const TensorKey& key) {
     if (rules_.empty()) return nullptr;
+    if (layouts_.size() == kGroupTensorsMax) layouts_.clear();
     const auto [found, is_new] = layouts_.try_emplace(fmt::format(
         "{}{}{}{}{}", key.op, '\0', IoName(key.io), '\0', key.index));
     if (is_new) found->second = rules_.Find(key);
@@ -90,21 +91,20 @@ bool TensorMatcher::IsComplete(size_t index, bool golden_sealed,
   int32_t target_place = 0;
   MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
   return (golden_sealed ||
-          IsComplete(matching_.golden_layouts(), key.rank, golden_rank_count_,
+          IsComplete(matching_.golden_layouts(), key.rank, golden_ranks_,
                      place.golden, key.token)) &&
-         (target_sealed ||
-          IsComplete(matching_.target_layouts(), target_place,
-                     target_rank_count_, place.target, key.token));
+         (target_sealed || IsComplete(matching_.target_layouts(), target_place,
+                                      target_ranks_, place.target, key.token));
 }
 
 bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
-                               int32_t rank_count, const Holders& holders,
+                               RankCount ranks, const Holders& holders,
                                int64_t token) {
   if (holders.last_tokens.empty()) return false;
-  for (const RankRange& ranks : layouts.RanksNeeded(place, rank_count)) {
-    const auto begin = holders.last_tokens.lower_bound(ranks.first);
-    const auto end = holders.last_tokens.lower_bound(ranks.end());
-    if (std::distance(begin, end) != ranks.count) return false;
+  for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
+    const auto begin = holders.last_tokens.lower_bound(range.first);
+    const auto end = holders.last_tokens.lower_bound(range.end());
+    if (std::distance(begin, end) != range.count) return false;
     if (std::any_of(begin, end, [token](const auto& last) {
           return last.second <= token;
         })) {

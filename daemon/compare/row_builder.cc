@@ -17,7 +17,7 @@ void Describe(const LogicalTensor& tensor, std::string_view run,
   out.set_name(FormatTensorName(key));
   out.set_dtype(static_cast<v1::DType>(tensor.dtype));
   for (const int64_t dim : tensor.shape) out.add_shape(dim);
-  AddSummary(tensor.summary, out);
+  if (tensor.knows_summary) AddSummary(tensor.summary, out);
   if (tensor.assembly != nullptr) {
     out.set_layout(tensor.assembly->layout.Text());
     for (const int32_t rank : tensor.assembly->ranks) out.add_ranks(rank);

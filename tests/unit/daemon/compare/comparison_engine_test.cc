@@ -229,7 +229,7 @@ TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
   EXPECT_EQ(observer.rows[0].verdict(), v1::PASS);
   EXPECT_EQ(observer.rows[1].verdict(), v1::SKIPPED);
   EXPECT_THAT(observer.rows[1].reason(),
-              HasSubstr("bytes of the golden tensor are no longer kept"));
+              HasSubstr("bytes of the golden tensor are not kept"));
   EXPECT_EQ(store_.read_part_count(), 0u);
 }
 
@@ -509,6 +509,25 @@ TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
   EXPECT_THAT(rows_before, ::testing::ElementsAre(0, 1, 2));
   EXPECT_EQ(observer.rows.size(), 3u);
   EXPECT_EQ(observer.comparison.pass_count(), 3);
+}
+
+TEST_F(ComparisonEngineTest, FollowingKnowsOfTokensThatItDoesNotCompare) {
+  plan_.follow = true;
+  plan_.selector.tokens = {{0, 0}};
+  for (const int64_t token : {0, 1}) {
+    RecordedTensor tensor = Floats("op", {1});
+    tensor.token = token;
+    golden_.Record(tensor);
+    target_.Record(tensor);
+  }
+  CollectingObserver observer;
+  int questions = 0;
+  observer.is_cancelled = [&] {
+    return !observer.rows.empty() || ++questions > 1000;
+  };
+  EXPECT_TRUE(absl::IsCancelled(Run(observer)));
+  ASSERT_EQ(observer.rows.size(), 1u) << "nothing is sealed";
+  EXPECT_EQ(observer.rows[0].token(), 0);
 }
 
 }  // namespace

@@ -345,6 +345,7 @@ TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
       record(target_, rank, token);
     }
   }
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
   Add(false, "a", v1::Layout::SUM).set_group_size(2);
   v1::Layout& pick = Add(false, "*", v1::Layout::PICK);
   pick.set_group_size(2);
@@ -417,6 +418,20 @@ TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_THAT(rows[0].reason(), HasSubstr("shape [2] against [1]"));
+  EXPECT_FALSE(rows[0].golden().has_nan_count());
+  EXPECT_FALSE(comparison_.has_first_non_finite());
+}
+
+TEST_F(LayoutRowsTest, ShardsAmissDoNotSayWhoTurnsNonFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  golden_.Record(Shard({1}, {1}, 0));
+  golden_.Record(Shard({kNan}, {1}, 2));
+  target_.Record(Shard({1, 1, kNan}, {3}, 0));
+  Add(true, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_FALSE(rows[0].golden().has_max());
   EXPECT_FALSE(comparison_.has_first_non_finite());
 }
 
