@@ -191,8 +191,16 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::SetCapturePolicy(
   return index_->SetCapturePolicy(name, policy);
 }
 
-absl::Status ChunkStoreImpl::AddDropped(std::string_view run, uint64_t count) {
-  return index_->AddDropped(run, count);
+absl::StatusOr<uint64_t> ChunkStoreImpl::ReportCoverage(
+    std::string_view run, int32_t rank, uint64_t stream_id,
+    const StreamCoverage& coverage) {
+  return index_->ReportCoverage(run, rank, stream_id, coverage);
+}
+
+absl::StatusOr<std::vector<RankCoverage>> ChunkStoreImpl::GetCoverage(
+    std::string_view run) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  return index_->coverage().Ranks(info.id);
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CommittedChunkCount(

@@ -84,8 +84,15 @@ class ChunkStore {
                                                         size_t limit) = 0;
   // Removes the run from the index, and segments that only it used.
   virtual absl::Status DeleteRun(std::string_view name) = 0;
-  // Adds to RunCounters::dropped_count.
-  virtual absl::Status AddDropped(std::string_view run, uint64_t count) = 0;
+  // Keeps the newest coverage that a stream tells, and returns by how much the
+  // dropped_count of its run has risen. Survives the process on return, and
+  // the loss of power like the change of a run that comes next.
+  virtual absl::StatusOr<uint64_t> ReportCoverage(
+      std::string_view run, int32_t rank, uint64_t stream_id,
+      const StreamCoverage& coverage) = 0;
+  // Returns what was told of each rank, in their order.
+  virtual absl::StatusOr<std::vector<RankCoverage>> GetCoverage(
+      std::string_view run) = 0;
 
   // Says when bytes of the run may go. Durable on return.
   virtual absl::StatusOr<RunInfo> SetRetention(

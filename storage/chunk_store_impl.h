@@ -52,7 +52,11 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status DeleteRun(std::string_view name) override;
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
                                            std::string_view policy) override;
-  absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::StatusOr<uint64_t> ReportCoverage(
+      std::string_view run, int32_t rank, uint64_t stream_id,
+      const StreamCoverage& coverage) override;
+  absl::StatusOr<std::vector<RankCoverage>> GetCoverage(
+      std::string_view run) override;
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention) override;
   absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;

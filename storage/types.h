@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "protos/base/dtype.h"
+#include "protos/base/stream_coverage.h"
 #include "protos/base/summary.h"
 #include "protos/base/tensor_key.h"
 
@@ -30,13 +31,24 @@ struct RunCounters {
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;  // Records that came again, equal.
   uint64_t conflict_count = 0;   // Records that came again, with other bytes.
-  uint64_t dropped_count = 0;    // Records that producers could not send.
+  // Records that producers gave up; see StreamCoverage.
+  uint64_t dropped_count = 0;
+  uint64_t truncated_count = 0;
   // Parts that came before the first part of their tensor.
   uint64_t headless_count = 0;
   int64_t token_end = 0;       // The highest token of a tensor, plus 1.
   uint64_t expired_bytes = 0;  // Of payload_bytes, those given up.
 
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
+};
+
+// What all streams of a rank were handed.
+struct RankCoverage {
+  int32_t rank = 0;
+  uint64_t stream_count = 0;
+  StreamCoverage total;
+
+  friend bool operator==(const RankCoverage&, const RankCoverage&) = default;
 };
 
 // When bytes of tensors are given up. Their summaries and hashes stay. 0 is no

@@ -244,6 +244,7 @@ msit_code msit_get_counters(const msit_client* client,
     out.refused_chunk_count = now.refused_chunk_count;
     out.reconnect_count = now.reconnect_count;
     out.filtered_count = now.filtered_count;
+    out.truncated_count = now.truncated_count;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });

@@ -54,6 +54,7 @@ std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part) {
     slot.contents.parts.push_back(
         {.sequence = part.sequence,
          .tensor_bytes = part.tensor_bytes,
+         .is_first = part.part_offset == 0,
          .is_last = part.part_offset + part.part_bytes == part.tensor_bytes});
   }
   return payload;

@@ -186,7 +186,11 @@ capture::Level Client::TakeLevel(const TensorView& tensor, int64_t token) {
   }
   const capture::Level level =
       schedule_->LevelOf(tensor.device, token, tensor.op, tensor.io);
-  if (level == capture::Level::kOff) ++filtered_count_;
+  if (level == capture::Level::kOff) {
+    // Nothing else may wake the sender to report.
+    if (!ledger_.has_news()) work_.notify_one();
+    ledger_.Filter();
+  }
   return level;
 }
 
@@ -355,9 +359,10 @@ ClientCounters Client::counters() const {
   counters.recorded_bytes = ledger_.recorded_bytes();
   counters.acknowledged_count = ledger_.acknowledged_count();
   counters.acknowledged_bytes = ledger_.acknowledged_bytes();
-  counters.dropped_count = ledger_.dropped_count();
+  counters.dropped_count = ledger_.coverage().dropped_count;
+  counters.truncated_count = ledger_.coverage().truncated_count;
   counters.invalid_count = ledger_.invalid_count();
-  counters.filtered_count = filtered_count_;
+  counters.filtered_count = ledger_.coverage().filtered_count;
   counters.refused_chunk_count = refused_chunk_count_;
   counters.reconnect_count = reconnect_count_;
   return counters;

@@ -43,6 +43,10 @@ struct ClientOptions {
   std::chrono::milliseconds answer_timeout{10'000};
   std::chrono::milliseconds backoff_min{100};
   std::chrono::milliseconds backoff_max{5'000};
+
+  // How often the daemon is told what became of the records, if that changes;
+  // at the end of the stream it is told in any case.
+  std::chrono::milliseconds report_interval{1'000};
 };
 
 // Plain values of msit_counters; see there.
@@ -52,6 +56,7 @@ struct ClientCounters {
   uint64_t acknowledged_count = 0;
   uint64_t acknowledged_bytes = 0;
   uint64_t dropped_count = 0;
+  uint64_t truncated_count = 0;
   uint64_t invalid_count = 0;
   uint64_t filtered_count = 0;
   uint64_t refused_chunk_count = 0;
@@ -155,6 +160,8 @@ class Client final : private TransportListener {
   void DropQueued();
   // When the open chunk has lingered long enough; nothing if it may stay.
   std::optional<Clock::time_point> LingerTime() const;
+  // When the daemon is to be told the counts; nothing if it knows them.
+  std::optional<Clock::time_point> ReportTime() const;
   std::optional<Clock::time_point> WakeTime() const;
 
   // TransportListener, on threads of the transport.
@@ -196,12 +203,12 @@ class Client final : private TransportListener {
   std::unique_ptr<const capture::Schedule> schedule_;
   // A policy came over this connection.
   bool has_policy_ = false;
-  uint64_t filtered_count_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
 
   StreamState state_ = StreamState::kIdle;
   Clock::time_point retry_time_;
+  Clock::time_point report_time_;
   Clock::time_point answer_deadline_;
   std::chrono::milliseconds backoff_;
   std::optional<Ended> ended_;

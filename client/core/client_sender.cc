@@ -70,17 +70,18 @@ bool Client::AdvanceStream(Lock& lock) {
   if (const auto time = LingerTime(); time && *time <= Clock::now()) {
     chunker_.Seal();
   }
+  if (const auto time = ReportTime(); time && *time <= Clock::now()) {
+    report_time_ = Clock::now() + options_.report_interval;
+    const StreamCoverage coverage = ledger_.TakeNews();
+    lock.unlock();
+    transport_->ReportCoverage(coverage);
+    lock.lock();
+    return true;
+  }
   if (Slot* next = queue_.PeekNext(); next && pool_.MoveToShared(next)) {
     const std::span<const std::byte> chunk = queue_.TakeNext()->chunk;
     lock.unlock();
     transport_->Send(chunk);
-    lock.lock();
-    return true;
-  }
-  if (ledger_.has_unreported_drops()) {
-    const uint64_t count = ledger_.TakeUnreportedDrops();
-    lock.unlock();
-    transport_->ReportDrops(count);
     lock.lock();
     return true;
   }
@@ -104,14 +105,24 @@ std::optional<Client::Clock::time_point> Client::LingerTime() const {
   return *since + options_.linger;
 }
 
+std::optional<Client::Clock::time_point> Client::ReportTime() const {
+  if (!ledger_.has_news()) return std::nullopt;
+  const bool is_last = must_stop_ && queue_.empty();
+  return is_last ? Clock::time_point::min() : report_time_;
+}
+
 std::optional<Client::Clock::time_point> Client::WakeTime() const {
   switch (state_) {
     case StreamState::kIdle:
       return retry_time_;
     case StreamState::kOpening:
       return answer_deadline_;
-    case StreamState::kStreaming:
-      return LingerTime();
+    case StreamState::kStreaming: {
+      const auto linger = LingerTime();
+      const auto report = ReportTime();
+      if (!linger || !report) return linger ? linger : report;
+      return std::min(*linger, *report);
+    }
     case StreamState::kFinishing:
       return finish_deadline_;
     case StreamState::kOver:
@@ -234,6 +245,8 @@ void Client::OnCommitted(uint64_t committed_count) {
   const bool is_opening = state_ == StreamState::kOpening;
   if (is_opening) {
     state_ = StreamState::kStreaming;
+    ledger_.TellAgain();
+    report_time_ = Clock::now();
     if (!has_policy_) {
       has_schedule_.store(false, std::memory_order_relaxed);
       schedule_.reset();

@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/delivery_ledger.h"
 
-#include <utility>
-
 namespace msitd::client {
 
 void DeliveryLedger::Record(uint64_t bytes) {
+  ++coverage_.seen_count;
   ++recorded_count_;
   recorded_bytes_ += bytes;
+}
+
+void DeliveryLedger::Filter() {
+  ++coverage_.seen_count;
+  ++coverage_.filtered_count;
+}
+
+void DeliveryLedger::Drop() {
+  ++coverage_.seen_count;
+  ++coverage_.dropped_count;
 }
 
 bool DeliveryLedger::Break(uint64_t sequence) {
@@ -16,7 +25,8 @@ bool DeliveryLedger::Break(uint64_t sequence) {
 }
 
 void DeliveryLedger::BreakOff(uint64_t sequence) {
-  if (Break(sequence)) ++dropped_count_;
+  ++coverage_.seen_count;
+  if (Break(sequence)) ++coverage_.truncated_count;
 }
 
 void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
@@ -30,15 +40,19 @@ void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
 }
 
 void DeliveryLedger::DropChunk(const ChunkContents& contents) {
-  dropped_count_ += contents.tensor_count;
+  coverage_.dropped_count += contents.tensor_count;
   for (const ChunkContents::Part& part : contents.parts) {
-    if (Break(part.sequence)) ++dropped_count_;
+    // Those before it were acknowledged, or it would be broken already.
+    if (Break(part.sequence)) {
+      ++(part.is_first ? coverage_.dropped_count : coverage_.truncated_count);
+    }
     if (part.is_last) broken_.erase(part.sequence);
   }
 }
 
-uint64_t DeliveryLedger::TakeUnreportedDrops() {
-  return dropped_count_ - std::exchange(reported_drop_count_, dropped_count_);
+StreamCoverage DeliveryLedger::TakeNews() {
+  told_ = coverage_;
+  return coverage_;
 }
 
 }  // namespace msitd::client

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_set>
 #include <vector>
+
+#include "protos/base/stream_coverage.h"
 
 namespace msitd::client {
 
@@ -14,6 +17,7 @@ struct ChunkContents {
   struct Part {
     uint64_t sequence = 0;
     uint64_t tensor_bytes = 0;
+    bool is_first = false;
     bool is_last = false;
   };
 
@@ -24,18 +28,21 @@ struct ChunkContents {
 };
 
 // Counts what became of each record, once: a tensor of several parts is
-// acknowledged with its last part, and only if none of them was dropped.
-// Thread-compatible.
+// acknowledged with its last part, and only if none of them was dropped; it is
+// truncated if it was given up behind its first part. Thread-compatible.
 class DeliveryLedger {
  public:
   // Broken tensors that are remembered; with more, one whose parts are dropped
-  // at different times may count as dropped twice.
+  // at different times may count twice.
   static constexpr size_t kBrokenMax = 4096;
 
   void Record(uint64_t bytes);
 
+  // A record that the capture policy does not ask for.
+  void Filter();
+
   // A record that was not taken at all.
-  void Drop() { ++dropped_count_; }
+  void Drop();
 
   // A record that was given up after some of its parts had been taken.
   void BreakOff(uint64_t sequence);
@@ -46,17 +53,17 @@ class DeliveryLedger {
   void Acknowledge(const ChunkContents& contents);
   void DropChunk(const ChunkContents& contents);
 
-  // Returns the records dropped since the last call.
-  uint64_t TakeUnreportedDrops();
-  bool has_unreported_drops() const {
-    return dropped_count_ != reported_drop_count_;
-  }
+  // What the daemon is to be told: has_news until it is taken. It may not have
+  // arrived if the connection is lost, so the next one is told all again.
+  bool has_news() const { return told_ != coverage_; }
+  StreamCoverage TakeNews();
+  void TellAgain() { told_.reset(); }
 
   uint64_t recorded_count() const { return recorded_count_; }
   uint64_t recorded_bytes() const { return recorded_bytes_; }
   uint64_t acknowledged_count() const { return acknowledged_count_; }
   uint64_t acknowledged_bytes() const { return acknowledged_bytes_; }
-  uint64_t dropped_count() const { return dropped_count_; }
+  const StreamCoverage& coverage() const { return coverage_; }
   uint64_t invalid_count() const { return invalid_count_; }
 
  private:
@@ -67,8 +74,8 @@ class DeliveryLedger {
   uint64_t recorded_bytes_ = 0;
   uint64_t acknowledged_count_ = 0;
   uint64_t acknowledged_bytes_ = 0;
-  uint64_t dropped_count_ = 0;
-  uint64_t reported_drop_count_ = 0;
+  StreamCoverage coverage_;
+  std::optional<StreamCoverage> told_;
   uint64_t invalid_count_ = 0;
   std::unordered_set<uint64_t> broken_;
 };

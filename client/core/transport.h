@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "protos/base/stream_coverage.h"
+
 namespace msitd::client {
 
 // Says who streams. The views live as long as the transport.
@@ -75,8 +77,8 @@ class Transport {
   // has returned true.
   virtual void Send(std::span<const std::byte> chunk) = 0;
 
-  // Tells the daemon that `dropped_count` more records were dropped.
-  virtual void ReportDrops(uint64_t dropped_count) = 0;
+  // Tells the daemon what the stream was handed so far.
+  virtual void ReportCoverage(const StreamCoverage& coverage) = 0;
 
   // Ends the stream after what was sent; OnEnd follows.
   virtual void Finish() = 0;

@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/printer.h"
 #include "client/ctl/selection.h"
 #include "protos/status/status.h"
 
@@ -97,6 +99,66 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       ->type_name("N");
 }
 
+// Sums of all ranks.
+v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
+  v1::RankCoverage total;
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    total.set_stream_count(total.stream_count() + rank.stream_count());
+    total.set_seen_count(total.seen_count() + rank.seen_count());
+    total.set_filtered_count(total.filtered_count() + rank.filtered_count());
+    total.set_stored_count(total.stored_count() + rank.stored_count());
+    total.set_dropped_count(total.dropped_count() + rank.dropped_count());
+    total.set_truncated_count(total.truncated_count() + rank.truncated_count());
+  }
+  return total;
+}
+
+Outcome Coverage(Session& session, const std::string& run) {
+  ListLayout layout;
+  layout.response = v1::CaptureCoverage::descriptor();
+  layout.field = "ranks";
+  layout.columns =
+      "rank,streams?=stream_count,seen=seen_count,filtered=filtered_count,"
+      "asked=asked_count,stored=stored_count,dropped=dropped_count,"
+      "truncated=truncated_count";
+  layout.name = "rank";
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(std::move(layout), session.print_options(),
+                                   session.out()));
+  v1::GetCaptureCoverageRequest request;
+  request.set_run(run);
+  v1::CaptureCoverage coverage;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.captures().GetCaptureCoverage(&context, request, &coverage);
+  }));
+  for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
+  printer->Finish(coverage);
+  const v1::RankCoverage total = TotalOf(coverage);
+  if (total.stored_count() > 0) return {};
+  if (total.stream_count() == 0) {
+    return {kExitPolicyFailed, "nothing is stored: no client has streamed"};
+  }
+  return {kExitPolicyFailed,
+          fmt::format("nothing is stored: of {} tensors seen {} were filtered "
+                      "by the capture policy, {} dropped, {} truncated",
+                      total.seen_count(), total.filtered_count(),
+                      total.dropped_count(), total.truncated_count())};
+}
+
+void AddCoverage(CommandLine& line, CLI::App& noun) {
+  auto run = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "coverage",
+       .summary = "Prints what became of the tensors of each rank. Exits with "
+                  "1 if nothing was stored.",
+       .examples = "msitctl capture coverage tp8-bf16",
+       .rpcs = "CaptureService.GetCaptureCoverage"},
+      [run](Session& session) { return Coverage(session, *run); });
+  verb.add_option("RUN", *run, "Name of the run")->required();
+}
+
 }  // namespace
 
 void AddCaptureCommands(CommandLine& line) {
@@ -104,6 +166,7 @@ void AddCaptureCommands(CommandLine& line) {
       line.AddNoun("capture", "Captures: what the clients of a run record.");
   AddGet(line, noun);
   AddSet(line, noun);
+  AddCoverage(line, noun);
 }
 
 }  // namespace msitd::ctl

@@ -56,7 +56,7 @@ std::string ExitCodeHelp() {
   add(kExitOk, "fine; of a comparison: all rows pass");
   add(kExitPolicyFailed,
       "a comparison failed its policy: a row fails or is unmatched, or none "
-      "passes");
+      "passes; a capture stored nothing");
   add(kExitUsage, "usage: a flag, an argument or a variable is wrong");
   add(kExitLocal, "a local file, stdout or the terminal");
   for (size_t i = 1; i < kCodes.size(); ++i) {

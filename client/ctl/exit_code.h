@@ -9,7 +9,8 @@
 namespace msitd::ctl {
 
 inline constexpr int kExitOk = 0;
-// A comparison failed its policy, or compared nothing.
+// A comparison failed its policy, or compared nothing; a capture stored
+// nothing.
 inline constexpr int kExitPolicyFailed = 1;
 inline constexpr int kExitUsage = 2;
 // A local file, stdout or the terminal.

@@ -5,7 +5,7 @@
 #include "client/grpc/grpc_transport_abi.h"
 
 extern "C" __attribute__((visibility("default"))) msitd::client::Transport*
-msit_grpc_transport_v3(const char* endpoint) {
+msit_grpc_transport_v4(const char* endpoint) {
   try {
     return new msitd::client::GrpcTransport(endpoint);
   } catch (const std::bad_alloc&) {
@@ -13,5 +13,5 @@ msit_grpc_transport_v3(const char* endpoint) {
   }
 }
 
-static_assert(std::is_same_v<decltype(&msit_grpc_transport_v3),
+static_assert(std::is_same_v<decltype(&msit_grpc_transport_v4),
                              msitd::client::GrpcTransportMaker>);

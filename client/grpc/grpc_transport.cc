@@ -55,8 +55,8 @@ void GrpcTransport::Send(std::span<const std::byte> chunk) {
   stream_->SendChunk(chunk);
 }
 
-void GrpcTransport::ReportDrops(uint64_t dropped_count) {
-  stream_->SendMessage(EncodeDropReport(dropped_count));
+void GrpcTransport::ReportCoverage(const StreamCoverage& coverage) {
+  stream_->SendMessage(EncodeCoverage(coverage));
 }
 
 void GrpcTransport::Finish() { stream_->Finish(); }

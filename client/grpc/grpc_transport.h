@@ -21,7 +21,7 @@ class GrpcTransport final : public Transport {
   void Open(const StreamIdentity& identity,
             TransportListener* listener) override;
   void Send(std::span<const std::byte> chunk) override;
-  void ReportDrops(uint64_t dropped_count) override;
+  void ReportCoverage(const StreamCoverage& coverage) override;
   void Finish() override;
   bool Stop() override;
   void Destroy() override;

@@ -118,9 +118,12 @@ std::string EncodeChunkPrefix(uint64_t chunk_bytes) {
   return prefix;
 }
 
-std::string EncodeDropReport(uint64_t dropped_count) {
+std::string EncodeCoverage(const StreamCoverage& coverage) {
   std::string report;
-  AppendNumber(1, dropped_count, &report);
+  AppendNumber(1, coverage.dropped_count, &report);
+  AppendNumber(2, coverage.truncated_count, &report);
+  AppendNumber(3, coverage.filtered_count, &report);
+  AppendNumber(4, coverage.seen_count, &report);
   std::string request;
   AppendBytes(3, report, &request);
   return request;

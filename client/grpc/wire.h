@@ -21,8 +21,8 @@ std::string EncodeOpen(const StreamIdentity& identity);
 // What precedes the `chunk_bytes` bytes of a chunk in a WriteChunksRequest.
 std::string EncodeChunkPrefix(uint64_t chunk_bytes);
 
-// WriteChunksRequest with `drop_report` set.
-std::string EncodeDropReport(uint64_t dropped_count);
+// WriteChunksRequest with `coverage` set.
+std::string EncodeCoverage(const StreamCoverage& coverage);
 
 // A WriteChunksResponse. The view is into the message.
 struct Answer {

@@ -23,7 +23,7 @@ namespace msitd::client {
 // reactions run on threads of gRPC. Chunks are not copied: gRPC reads them
 // where they lie.
 //
-//   Start --> Send, ReportDrops ... --> [Finish] --> Stop
+//   Start --> Send, ReportCoverage ... --> [Finish] --> Stop
 class WriteStream final
     : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:

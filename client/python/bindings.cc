@@ -219,7 +219,8 @@ class Client {
                           counters.acknowledged_count,
                           counters.acknowledged_bytes, counters.dropped_count,
                           counters.invalid_count, counters.refused_chunk_count,
-                          counters.reconnect_count, counters.filtered_count);
+                          counters.reconnect_count, counters.filtered_count,
+                          counters.truncated_count);
   }
 
   std::string StreamError() const {

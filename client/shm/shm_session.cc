@@ -89,10 +89,10 @@ void ShmSession::Publish(std::span<const std::byte> chunk) {
   if (!ring_ || !ring_->Publish(chunk)) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-bool ShmSession::ReportDrops(uint64_t dropped_count) {
-  shm::SessionDrops drops;
-  drops.dropped_count = dropped_count;
-  return shm::SendMessage(socket_.get(), drops);
+bool ShmSession::ReportCoverage(const StreamCoverage& coverage) {
+  shm::SessionCoverage message;
+  message.coverage = coverage;
+  return shm::SendMessage(socket_.get(), message);
 }
 
 void ShmSession::Finish() {

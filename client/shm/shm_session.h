@@ -50,7 +50,7 @@ class ShmSession {
   // nothing can be sent breaks off.
   void Publish(std::span<const std::byte> chunk);
   // Returns false if the daemon does not read: try again later.
-  bool ReportDrops(uint64_t dropped_count);
+  bool ReportCoverage(const StreamCoverage& coverage);
   void Finish();
 
  private:

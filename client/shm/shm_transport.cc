@@ -17,22 +17,22 @@ void ShmTransport::Open(const StreamIdentity& identity,
 
 void ShmTransport::Send(std::span<const std::byte> chunk) {
   session_->Publish(chunk);
-  SendDrops();
+  SendCoverage();
 }
 
-void ShmTransport::ReportDrops(uint64_t dropped_count) {
-  unsent_drop_count_ += dropped_count;
-  SendDrops();
+void ShmTransport::ReportCoverage(const StreamCoverage& coverage) {
+  unsent_coverage_ = coverage;
+  SendCoverage();
 }
 
-void ShmTransport::SendDrops() {
-  if (unsent_drop_count_ != 0 && session_->ReportDrops(unsent_drop_count_)) {
-    unsent_drop_count_ = 0;
+void ShmTransport::SendCoverage() {
+  if (unsent_coverage_ && session_->ReportCoverage(*unsent_coverage_)) {
+    unsent_coverage_.reset();
   }
 }
 
 void ShmTransport::Finish() {
-  SendDrops();
+  SendCoverage();
   session_->Finish();
 }
 

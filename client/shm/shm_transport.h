@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/core/transport.h"
@@ -21,7 +22,7 @@ class ShmTransport final : public Transport {
   void Open(const StreamIdentity& identity,
             TransportListener* listener) override;
   void Send(std::span<const std::byte> chunk) override;
-  void ReportDrops(uint64_t dropped_count) override;
+  void ReportCoverage(const StreamCoverage& coverage) override;
   void Finish() override;
   bool Stop() override;
   void Destroy() override;
@@ -29,12 +30,12 @@ class ShmTransport final : public Transport {
  private:
   ~ShmTransport() = default;
 
-  void SendDrops();
+  void SendCoverage();
 
   const std::string socket_path_;
   SharedArena arena_;
   // What a daemon that did not read has not been told.
-  uint64_t unsent_drop_count_ = 0;
+  std::optional<StreamCoverage> unsent_coverage_;
   std::unique_ptr<ShmSession> session_;
 };
 

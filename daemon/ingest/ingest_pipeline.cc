@@ -238,11 +238,11 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
   return Offered::kWait;
 }
 
-void IngestPipeline::ReportDropped(const StreamHandle& stream, uint64_t count) {
+void IngestPipeline::ReportCoverage(const StreamHandle& stream,
+                                    const StreamCoverage& coverage) {
   MutexLock lock(mu_);
   if (stream->end.has_value()) return;
-  stream->dropped_count += count;
-  stats_.dropped_count += count;
+  stream->coverage = coverage;
   TouchLocked(stream);
 }
 

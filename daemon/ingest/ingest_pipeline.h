@@ -109,8 +109,9 @@ class IngestPipeline {
   Offered Offer(const StreamHandle& stream, std::span<const std::byte> bytes,
                 std::unique_ptr<Lease> lease);
 
-  // Adds to the count of records that the producer could not send.
-  void ReportDropped(const StreamHandle& stream, uint64_t count);
+  // Keeps what the producer says that the stream was handed so far.
+  void ReportCoverage(const StreamHandle& stream,
+                      const StreamCoverage& coverage);
 
   // Ends the stream with `status` once what it has in flight is committed. The
   // first end counts.
@@ -143,15 +144,16 @@ class IngestPipeline {
     StreamHandle stream;
     std::unique_ptr<PendingChunk> pending;
   };
-  struct Drops {
+  struct Report {
     StreamHandle stream;
-    uint64_t count = 0;
+    StreamCoverage coverage;
   };
   struct Round {
     std::vector<Item> commits;
     std::vector<Item> discards;
     std::vector<StreamHandle> streams;
-    std::vector<Drops> drops;
+    std::vector<Report> reports;
+    uint64_t dropped_count = 0;  // By which that of runs has risen.
     // One for each of `commits`.
     std::vector<absl::Status> results;
     // Nothing was there to do for so long that the storage is to be asked.
@@ -193,7 +195,7 @@ class IngestPipeline {
   void AppendRound(Round& round);
   void Append(std::span<Item* const> items, std::span<absl::Status*> results);
   void AppendByRun(Round& round);
-  void PassOnDrops(Round& round);
+  void PassOnReports(Round& round);
   void SettleLocked(Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Notice NoticeLocked(const StreamHandle& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

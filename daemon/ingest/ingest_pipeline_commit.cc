@@ -96,7 +96,7 @@ void IngestPipeline::CommitLoop() {
       continue;
     }
     AppendRound(round);
-    PassOnDrops(round);
+    PassOnReports(round);
     Conclude(round);
   }
 }
@@ -156,8 +156,9 @@ IngestPipeline::Round IngestPipeline::GatherLocked() {
         round.commits.push_back({stream, std::move(pending)});
       }
     }
-    if (stream->dropped_count > 0) {
-      round.drops.push_back({stream, std::exchange(stream->dropped_count, 0)});
+    if (stream->coverage.has_value()) {
+      round.reports.push_back({stream, *stream->coverage});
+      stream->coverage.reset();
     }
     if (!stream->pending.empty() && stream->pending.front()->digested) {
       TouchLocked(stream);
@@ -209,11 +210,13 @@ void IngestPipeline::AppendByRun(Round& round) {
   for (auto& [run, part] : parts) Append(part.items, part.results);
 }
 
-void IngestPipeline::PassOnDrops(Round& round) {
-  for (const Drops& drops : round.drops) {
-    // The count of the daemon has them in any case; that of the run is lost
-    // only with the run or the disk.
-    (void)store_.AddDropped(drops.stream->spec.run, drops.count);
+void IngestPipeline::PassOnReports(Round& round) {
+  for (const Report& report : round.reports) {
+    const StreamSpec& spec = report.stream->spec;
+    const absl::StatusOr<uint64_t> dropped_count = store_.ReportCoverage(
+        spec.run, spec.rank, spec.stream_id, report.coverage);
+    // Where the disk failed, the next report has what this one had.
+    if (dropped_count.ok()) round.dropped_count += *dropped_count;
   }
 }
 
@@ -223,6 +226,7 @@ void IngestPipeline::SettleLocked(Round& round) {
     item.stream->in_flight_bytes -= item.pending->bytes;
   };
   for (Item& item : round.discards) settle(item);
+  stats_.dropped_count += round.dropped_count;
   for (size_t i = 0; i < round.commits.size(); ++i) {
     Item& item = round.commits[i];
     const absl::Status& status = round.results[i];
@@ -254,7 +258,7 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
     notice.resume = stream->awaits_room &&
                     stream->in_flight_bytes < options_.stream_window_bytes;
     if (notice.resume) stream->awaits_room = false;
-  } else if (stream->in_flight_chunks == 0 && stream->dropped_count == 0 &&
+  } else if (stream->in_flight_chunks == 0 && !stream->coverage.has_value() &&
              registry_.Contains(*stream)) {
     registry_.Remove(*stream);
     notice.end = stream->end;

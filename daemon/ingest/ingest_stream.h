@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/ingest/chunk_sink.h"
+#include "protos/base/stream_coverage.h"
 #include "protos/chunk/chunk.h"
 
 namespace msitd::ingest {
@@ -38,7 +39,8 @@ struct IngestStream {
 
   uint64_t next_sequence = 0;  // Of the next chunk to take.
   uint64_t committed_count = 0;
-  uint64_t dropped_count = 0;  // Reported, not yet passed to the store.
+  // Reported, not yet passed to the store.
+  std::optional<StreamCoverage> coverage;
   // The peer has not heard of it; null if there is none.
   std::shared_ptr<const std::string> new_policy;
 

@@ -3,12 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "daemon/query/tensor_query.h"
 #include "daemon/service/proto_convert.h"
-#include "daemon/service/reactor.h"
 #include "protos/base/limits.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/status/status.h"
@@ -84,6 +87,20 @@ void ToProto(const capture::Policy& from, v1::CapturePolicy& out) {
   for (const capture::Rule& rule : from.rules) ToProto(rule, *out.add_rules());
 }
 
+void ToProto(const storage::RankCoverage& from, uint64_t stored_count,
+             v1::RankCoverage& out) {
+  const StreamCoverage& total = from.total;
+  out.set_rank(from.rank);
+  out.set_stream_count(static_cast<int64_t>(from.stream_count));
+  out.set_seen_count(static_cast<int64_t>(total.seen_count));
+  out.set_filtered_count(static_cast<int64_t>(total.filtered_count));
+  out.set_asked_count(
+      std::max<int64_t>(out.seen_count() - out.filtered_count(), 0));
+  out.set_stored_count(static_cast<int64_t>(stored_count));
+  out.set_dropped_count(static_cast<int64_t>(total.dropped_count));
+  out.set_truncated_count(static_cast<int64_t>(total.truncated_count));
+}
+
 // What clients do that were told nothing.
 capture::Policy Everything() {
   capture::Policy policy;
@@ -121,6 +138,38 @@ absl::Status CaptureServiceImpl::Set(const v1::SetCapturePolicyRequest& request,
   return absl::OkStatus();
 }
 
+absl::Status CaptureServiceImpl::Coverage(
+    const Call& call, const v1::GetCaptureCoverageRequest& request,
+    v1::CaptureCoverage& response) {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> told,
+                         store_.GetCoverage(request.run()));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<query::Group> stored,
+      query::SummarizeTensors(store_, request.run(), {}, query::GroupBy::kRank,
+                              [&call] { return call.Check(); }));
+  struct Rank {
+    storage::RankCoverage told;
+    uint64_t stored_count = 0;
+  };
+  std::map<int32_t, Rank> ranks;
+  for (const storage::RankCoverage& rank : told) ranks[rank.rank].told = rank;
+  for (const query::Group& group : stored) {
+    const int32_t rank = std::stoi(group.key);
+    ranks[rank].told.rank = rank;
+    ranks[rank].stored_count = group.tensor_count;
+  }
+  if (ranks.size() > query::kGroupsMax) {
+    return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                                 "the run has {} ranks, at most {} are shown",
+                                 ranks.size(), query::kGroupsMax),
+                      "FIELD_INVALID");
+  }
+  for (const auto& [number, rank] : ranks) {
+    ToProto(rank.told, rank.stored_count, *response.add_ranks());
+  }
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* CaptureServiceImpl::GetCapturePolicy(
     grpc::CallbackServerContext* context,
     const v1::GetCapturePolicyRequest* request, v1::CapturePolicy* response) {
@@ -134,6 +183,15 @@ grpc::ServerUnaryReactor* CaptureServiceImpl::SetCapturePolicy(
     const v1::SetCapturePolicyRequest* request, v1::CapturePolicy* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
     return Set(*request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* CaptureServiceImpl::GetCaptureCoverage(
+    grpc::CallbackServerContext* context,
+    const v1::GetCaptureCoverageRequest* request,
+    v1::CaptureCoverage* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return Coverage(call, *request, *response);
   });
 }
 

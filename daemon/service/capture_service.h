@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/reactor.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "storage/chunk_store.h"
@@ -23,12 +24,19 @@ class CaptureServiceImpl final : public v1::CaptureService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::SetCapturePolicyRequest* request,
       v1::CapturePolicy* response) override;
+  grpc::ServerUnaryReactor* GetCaptureCoverage(
+      grpc::CallbackServerContext* context,
+      const v1::GetCaptureCoverageRequest* request,
+      v1::CaptureCoverage* response) override;
 
  private:
   absl::Status Get(const v1::GetCapturePolicyRequest& request,
                    v1::CapturePolicy& response);
   absl::Status Set(const v1::SetCapturePolicyRequest& request,
                    v1::CapturePolicy& response);
+  absl::Status Coverage(const Call& call,
+                        const v1::GetCaptureCoverageRequest& request,
+                        v1::CaptureCoverage& response);
 
   storage::ChunkStore& store_;
   ingest::IngestPipeline& pipeline_;

@@ -45,6 +45,14 @@ absl::StatusOr<ingest::StreamSpec> ToSpec(const v1::OpenStream& open) {
                             open.user_agent()};
 }
 
+StreamCoverage ToCoverage(const v1::CoverageReport& report) {
+  // A negative count becomes one that is not sound.
+  return {static_cast<uint64_t>(report.seen_count()),
+          static_cast<uint64_t>(report.filtered_count()),
+          static_cast<uint64_t>(report.dropped_count()),
+          static_cast<uint64_t>(report.truncated_count())};
+}
+
 // One WriteChunks call, and the peer of its stream in the pipeline. At most one
 // read and one write are under way. The call is finished once the pipeline has
 // ended the stream, the last acknowledgement is written and no task is left.
@@ -229,20 +237,20 @@ void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
   switch (request_.message_case()) {
     case v1::WriteChunksRequest::kChunk:
       return HandleChunk(stream);
-    case v1::WriteChunksRequest::kDropReport:
-      if (request_.drop_report().dropped_count() < 0) {
-        return Leave(FieldInvalid("drop_report.dropped_count", "is negative"));
+    case v1::WriteChunksRequest::kCoverage: {
+      const StreamCoverage coverage = ToCoverage(request_.coverage());
+      if (!IsSound(coverage)) {
+        return Leave(FieldInvalid("coverage", "a count is negative"));
       }
-      parts_.pipeline.ReportDropped(
-          stream,
-          static_cast<uint64_t>(request_.drop_report().dropped_count()));
+      parts_.pipeline.ReportCoverage(stream, coverage);
       return ReadNext();
+    }
     case v1::WriteChunksRequest::kOpen:
       return Leave(FieldInvalid("open", "the stream is open already"));
     case v1::WriteChunksRequest::MESSAGE_NOT_SET:
       break;
   }
-  Leave(FieldInvalid("message", "neither a chunk nor a drop report"));
+  Leave(FieldInvalid("message", "neither a chunk nor a coverage report"));
 }
 
 void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream) {

@@ -85,7 +85,7 @@ void ProducerSession::OnPackets() {
 
 void ProducerSession::HandlePacket(Packet& packet) {
   SessionHello hello;
-  SessionDrops drops;
+  SessionCoverage report;
   SessionFinish finish;
   if (state_ == State::kGreeting) {
     if (!packet.As(hello)) {
@@ -93,8 +93,8 @@ void ProducerSession::HandlePacket(Packet& packet) {
     }
     return HandleHello(hello, packet);
   }
-  if (packet.As(drops) && drops.dropped_count <= INT64_MAX) {
-    pipeline_.ReportDropped(stream_, drops.dropped_count);
+  if (packet.As(report) && IsSound(report.coverage)) {
+    pipeline_.ReportCoverage(stream_, report.coverage);
   } else if (packet.As(finish)) {
     is_complete_ = true;
   } else {

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "protos/base/limits.h"
+#include "protos/base/stream_coverage.h"
 
 // Messages between a local producer and the daemon on the ingest socket, a
 // Unix socket of type SOCK_SEQPACKET: one struct is one packet, little-endian.
@@ -17,7 +18,7 @@
 //      | <---- SessionWelcome (+ 2 or 3 fds) ----- |
 //      |                                           |   chunks go by the ring
 //      | <--- SessionCommitted, SessionPolicy, any |
-//      | -- SessionDrops, any number ------------> |
+//      | -- SessionCoverage, any number ---------> |
 //      | -- SessionFinish -----------------------> |
 //      | <---------------------------- SessionEnd  |
 //
@@ -33,7 +34,7 @@ inline constexpr uint32_t kMessageBytesMax = 512;
 enum class SessionMessage : uint16_t {
   kHello = 1,
   kWelcome = 2,
-  kDrops = 3,
+  kCoverage = 3,
   kFinish = 4,
   kEnd = 5,
   kCommitted = 6,
@@ -88,11 +89,11 @@ struct SessionPolicy {
   uint64_t policy_bytes = 0;
 };
 
-// Records that the producer dropped since the last report.
-struct SessionDrops {
-  static constexpr SessionMessage kType = SessionMessage::kDrops;
+// What the stream was handed so far.
+struct SessionCoverage {
+  static constexpr SessionMessage kType = SessionMessage::kCoverage;
   SessionHeader header{.type = kType};
-  uint64_t dropped_count = 0;
+  StreamCoverage coverage;
 };
 
 // The producer will publish no more; an end follows when all is durable.
@@ -120,12 +121,13 @@ static_assert(sizeof(SessionHello) == 424);
 static_assert(sizeof(SessionWelcome) == 24);
 static_assert(sizeof(SessionCommitted) == 8);
 static_assert(sizeof(SessionPolicy) == 16);
-static_assert(sizeof(SessionDrops) == 16);
+static_assert(sizeof(SessionCoverage) == 40);
 static_assert(sizeof(SessionFinish) == 8);
 static_assert(sizeof(SessionEnd) == 600);
 static_assert(offsetof(SessionHello, stream_id) == 16);
 static_assert(offsetof(SessionHello, run) == 40);
 static_assert(offsetof(SessionEnd, reason) == 24);
+static_assert(offsetof(SessionCoverage, coverage.truncated_count) == 32);
 static_assert(std::is_trivially_copyable_v<SessionHello>);
 static_assert(std::is_trivially_copyable_v<SessionEnd>);
 

@@ -27,6 +27,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       names_(*db_),
       runs_(*db_),
       streams_(*db_),
+      coverage_(*db_),
       segments_(*db_),
       expiry_(*db_),
       comparisons_(*db_),
@@ -54,6 +55,11 @@ absl::Status ChunkIndex::Load() {
   MSITD_RETURN_IF_ERROR(expiry_.Load());
   for (const RunInfo& run : runs_.List("", RunTable::kRunsMax)) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
+    MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> ranks,
+                           coverage_.Ranks(run.id));
+    for (const RankCoverage& rank : ranks) {
+      runs_.AcceptLoss(run.id, rank.total);
+    }
   }
   return absl::OkStatus();
 }
@@ -170,15 +176,22 @@ absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,
   return absl::OkStatus();
 }
 
-absl::Status ChunkIndex::AddDropped(std::string_view name, uint64_t count) {
+absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
+    std::string_view name, int32_t rank, uint64_t stream_id,
+    const StreamCoverage& coverage) {
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
-  const uint64_t total = run.counters.dropped_count + count;
+  const StreamKey stream{run.id, rank, stream_id};
+  MSITD_ASSIGN_OR_RETURN(const StreamCoverage before, coverage_.Get(stream));
+  const StreamCoverage after = Newer(before, coverage);
   rocksdb::WriteBatch batch;
-  runs_.AppendDroppedTo(batch, run.id, total);
+  coverage_.AppendTo(batch, stream, after);
   MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));
-  runs_.AcceptDropped(run.id, total);
-  return absl::OkStatus();
+  const StreamCoverage loss{
+      .dropped_count = after.dropped_count - before.dropped_count,
+      .truncated_count = after.truncated_count - before.truncated_count};
+  runs_.AcceptLoss(run.id, loss);
+  return loss.dropped_count;
 }
 
 absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
@@ -189,6 +202,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
   rocksdb::WriteBatch batch;
   runs_.AppendRemovalTo(batch, run);
   streams_.AppendRemovalTo(batch, run.id);
+  coverage_.AppendRemovalTo(batch, run.id);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run.id));
   expiry_.AppendRemovalTo(batch, run.id);

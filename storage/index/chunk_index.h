@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
 #include "storage/index/comparison_table.h"
+#include "storage/index/coverage_table.h"
 #include "storage/index/expiry_table.h"
 #include "storage/index/frame_indexer.h"
 #include "storage/index/index_db.h"
@@ -50,7 +51,9 @@ class ChunkIndex {
                                        const RunRetention& retention);
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,
                                            std::string_view policy);
-  absl::Status AddDropped(std::string_view name, uint64_t count);
+  absl::StatusOr<uint64_t> ReportCoverage(std::string_view name, int32_t rank,
+                                          uint64_t stream_id,
+                                          const StreamCoverage& coverage);
 
   // Removes everything of the run, in one step, and returns the segments that
   // only it used: they are marked dead.
@@ -68,6 +71,7 @@ class ChunkIndex {
   NameTable& names() { return names_; }
   RunTable& runs() { return runs_; }
   StreamTable& streams() { return streams_; }
+  CoverageTable& coverage() { return coverage_; }
   SegmentTable& segments() { return segments_; }
   ExpiryTable& expiry() { return expiry_; }
   ComparisonTable& comparisons() { return comparisons_; }
@@ -83,6 +87,7 @@ class ChunkIndex {
   NameTable names_;
   RunTable runs_;
   StreamTable streams_;
+  CoverageTable coverage_;
   SegmentTable segments_;
   ExpiryTable expiry_;
   ComparisonTable comparisons_;

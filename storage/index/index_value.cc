@@ -12,6 +12,7 @@ constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
+constexpr uint8_t kCoverageVersion = 1;
 constexpr uint8_t kExpiryVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
@@ -222,6 +223,27 @@ bool DecodeChunkCount(std::string_view bytes, uint64_t& out) {
   if (reader.GetByte() != kStreamVersion) return false;
   out = reader.GetVarint();
   return reader.done();
+}
+
+std::string EncodeCoverage(const StreamCoverage& coverage) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kCoverageVersion);
+  writer.PutVarint(coverage.seen_count);
+  writer.PutVarint(coverage.filtered_count);
+  writer.PutVarint(coverage.dropped_count);
+  writer.PutVarint(coverage.truncated_count);
+  return out;
+}
+
+bool DecodeCoverage(std::string_view bytes, StreamCoverage& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kCoverageVersion) return false;
+  out.seen_count = reader.GetVarint();
+  out.filtered_count = reader.GetVarint();
+  out.dropped_count = reader.GetVarint();
+  out.truncated_count = reader.GetVarint();
+  return reader.done() && IsSound(out);
 }
 
 }  // namespace msitd::storage

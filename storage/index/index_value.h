@@ -8,6 +8,7 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/stream_coverage.h"
 #include "protos/base/summary.h"
 #include "storage/types.h"
 
@@ -84,5 +85,8 @@ bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out);
 // How many chunks of a stream are durable.
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
+
+std::string EncodeCoverage(const StreamCoverage& coverage);
+bool DecodeCoverage(std::string_view bytes, StreamCoverage& out);
 
 }  // namespace msitd::storage

@@ -16,7 +16,6 @@ namespace {
 
 constexpr char kRunTag = 'r';
 constexpr char kCountersTag = 'c';
-constexpr char kDroppedTag = 'd';
 
 std::string RunKey(std::string_view name) {
   return std::string(1, kRunTag).append(name);
@@ -40,13 +39,6 @@ absl::Status RunTable::LoadCounters(RunInfo& run) {
   if (counters.has_value() && !DecodeCounters(*counters, run.counters)) {
     return IndexCorrupt("run");
   }
-  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> dropped,
-                         db_.Get(Table::kRun, IdKey(kDroppedTag, run.id)));
-  if (dropped.has_value()) {
-    ByteReader reader(*dropped);
-    run.counters.dropped_count = reader.GetVarint();
-    if (!reader.done()) return IndexCorrupt("run");
-  }
   return absl::OkStatus();
 }
 
@@ -64,7 +56,6 @@ absl::Status RunTable::Load() {
     const RunCounters counters = run.counters;
     Accept(run);
     AcceptCounters(run.id, counters);
-    AcceptDropped(run.id, counters.dropped_count);
   }
   return ToStatus(it->status(), "read runs");
 }
@@ -108,20 +99,12 @@ void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
                                const RunInfo& run) const {
   db_.Delete(batch, Table::kRun, RunKey(run.spec.name));
   db_.Delete(batch, Table::kRun, IdKey(kCountersTag, run.id));
-  db_.Delete(batch, Table::kRun, IdKey(kDroppedTag, run.id));
 }
 
 void RunTable::AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
                                 const RunCounters& counters) const {
   db_.Put(batch, Table::kRun, IdKey(kCountersTag, id),
           EncodeCounters(counters));
-}
-
-void RunTable::AppendDroppedTo(rocksdb::WriteBatch& batch, RunId id,
-                               uint64_t dropped_count) const {
-  std::string value;
-  ByteWriter(value).PutVarint(dropped_count);
-  db_.Put(batch, Table::kRun, IdKey(kDroppedTag, id), value);
 }
 
 void RunTable::Accept(const RunInfo& run) {
@@ -148,13 +131,20 @@ void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
   const RunCounters before = it->second->counters;
   it->second->counters = counters;
   it->second->counters.dropped_count = before.dropped_count;
+  it->second->counters.truncated_count = before.truncated_count;
   it->second->counters.expired_bytes = before.expired_bytes;
 }
 
-void RunTable::AcceptDropped(RunId id, uint64_t dropped_count) {
+void RunTable::AcceptLoss(RunId id, const StreamCoverage& loss) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
-  if (it != by_id_.end()) it->second->counters.dropped_count = dropped_count;
+  if (it == by_id_.end()) return;
+  RunCounters& counters = it->second->counters;
+  const StreamCoverage total =
+      Sum(loss, {.dropped_count = counters.dropped_count,
+                 .truncated_count = counters.truncated_count});
+  counters.dropped_count = total.dropped_count;
+  counters.truncated_count = total.truncated_count;
 }
 
 void RunTable::AcceptExpired(RunId id, uint64_t expired_bytes) {

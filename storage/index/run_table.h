@@ -39,18 +39,17 @@ class RunTable {
 
   void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
-  // Counters that come from frames, and the one that does not.
+  // Counters that come from frames.
   void AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
                         const RunCounters& counters) const;
-  void AppendDroppedTo(rocksdb::WriteBatch& batch, RunId id,
-                       uint64_t dropped_count) const;
 
   // Adds the run, or replaces all but its counters.
   void Accept(const RunInfo& run);
   void AcceptRemoval(std::string_view name);
   // Replaces the counters that come from frames.
   void AcceptCounters(RunId id, const RunCounters& counters);
-  void AcceptDropped(RunId id, uint64_t dropped_count);
+  // Adds to those that the coverage table keeps.
+  void AcceptLoss(RunId id, const StreamCoverage& loss);
   // Kept by the expiry table.
   void AcceptExpired(RunId id, uint64_t expired_bytes);
 

@@ -2,15 +2,11 @@
 #include "storage/index/stream_table.h"
 
 #include <optional>
-#include <string>
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
-namespace {
-
-constexpr size_t kStreamKeyBytes = 20;
 
 std::string EncodeStreamKey(const StreamKey& stream) {
   std::string key(kStreamKeyBytes, '\0');
@@ -19,8 +15,6 @@ std::string EncodeStreamKey(const StreamKey& stream) {
   PutBigEndian(end, stream.stream_id, 8);
   return key;
 }
-
-}  // namespace
 
 absl::StatusOr<uint64_t> StreamTable::ChunkCount(const StreamKey& stream) {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,

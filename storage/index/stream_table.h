@@ -2,8 +2,10 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "protos/chunk/chunk.h"
@@ -22,6 +24,9 @@ struct StreamKey {
 
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
+
+inline constexpr size_t kStreamKeyBytes = 20;
+std::string EncodeStreamKey(const StreamKey& stream);
 
 // The stream that a chunk of `run` belongs to.
 inline StreamKey StreamOf(const chunk::Chunk& chunk, RunId run) {

@@ -105,11 +105,11 @@ void DumpRuns(StoreView& store, const LineSink& sink) {
     const RunCounters& counters = run.counters;
     sink(fmt::format(
         "run {} id={} state={} world_size={} tensors={} payload_bytes={} "
-        "duplicates={} conflicts={} dropped={} create_time_ns={}",
+        "duplicates={} conflicts={} dropped={} truncated={} create_time_ns={}",
         run.spec.name, ToNumber(run.id), run.sealed ? "sealed" : "active",
         run.spec.world_size, counters.tensor_count, counters.payload_bytes,
         counters.duplicate_count, counters.conflict_count,
-        counters.dropped_count, run.create_time_ns));
+        counters.dropped_count, counters.truncated_count, run.create_time_ns));
   }
 }
 

@@ -78,7 +78,8 @@ class Judge:
             is_torn = 0 <= torn <= (torn_max or {}).get(run, 0)
             if not is_torn or counted[1] - listed[1] != torn * PART_BYTES:
                 findings.append(f"{run}: counts {counted}, lists {listed}")
-            for name in ("duplicate_count", "conflict_count", "dropped_count"):
+            for what in ("duplicate", "conflict", "dropped", "truncated"):
+                name = f"{what}_count"
                 if (count := getattr(counters, name)) != 0:
                     findings.append(f"{run}: {name} is {count}")
         return findings

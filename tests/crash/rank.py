@@ -70,6 +70,7 @@ class Rank:
         self.client.flush(PATIENCE_S)
         counters = self.client.counters()
         assert counters.dropped_count == 0, counters
+        assert counters.truncated_count == 0, counters
         assert counters.refused_chunk_count == 0, counters
         if recorded:
             self.ledger.acknowledge(recorded)

@@ -148,6 +148,72 @@ def test_bad_policy_is_refused_and_the_old_one_kept(daemon: Daemon) -> None:
     daemon.ctl("capture", "get", "--run", "nobody", expect=NOT_FOUND_EXIT)
 
 
+def coverage(daemon: Daemon, expect: int = 0) -> list[dict[str, int]]:
+    answer = daemon.ctl_json("capture", "coverage", "r", expect=expect)
+    return [
+        {name.removesuffix("_count"): int(value) for name, value in rank.items()}
+        for rank in answer["ranks"]
+    ]
+
+
+def row(rank: int, **counts: int) -> dict[str, int]:
+    names = ("stream", "seen", "filtered", "asked", "stored", "dropped", "truncated")
+    return {"rank": rank} | {name: counts.get(name, 0) for name in names}
+
+
+def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
+    def connect(rank: int) -> msitd.Client:
+        endpoint = str(daemon.socket_dir)
+        return msitd.Client("r", rank=rank, world_size=3, endpoint=endpoint)
+
+    capture(daemon, "set", "--ops", "*.attn,lm_head", "--from-token", "1")
+    with connect(0) as client, connect(1):
+        record_token(client, 0)
+        client.flush()
+        wait_until(lambda: len(coverage(daemon)) == 2)
+        # The stream is opened again, and its totals are told again.
+        daemon.kill()
+        daemon.start()
+        client.flush(WAIT_S)
+        wait_until(lambda: client.counters().reconnect_count > 0)
+        record_token(client, 1)
+    first = row(0, stream=1, seen=16, filtered=2, asked=14, stored=14)
+    assert coverage(daemon) == [first, row(1, stream=1)]
+    with connect(0) as client:
+        # Token 1 is recorded once more, and stored once.
+        record_token(client, 1)
+        record_token(client, 2)
+        big = np.zeros(5 << 20, dtype=np.float32)
+        assert client.record(big, op="lm_head", io="state", token=2)
+    daemon.ctl("run", "seal", "r")
+    daemon.kill()
+    daemon.start()
+    second = row(0, stream=2, seen=33, filtered=6, asked=27, stored=21)
+    assert coverage(daemon) == [second, row(1, stream=1)]
+    assert daemon.ctl("capture", "coverage", "r").stdout.splitlines() == [
+        "rank  streams  seen  filtered  asked  stored  dropped  truncated",
+        "   0        2    33         6     27      21        0          0",
+        "   1        1     0         0      0       0        0          0",
+    ]
+    csv = daemon.ctl("capture", "coverage", "r", "-o", "csv").stdout
+    assert csv.splitlines()[1:] == ["0,2,33,6,27,21,0,0", "1,1,0,0,0,0,0,0"]
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_capture_that_matched_nothing_is_an_error(
+    daemon: Daemon, transport: str
+) -> None:
+    endpoint = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
+    daemon.ctl("capture", "coverage", "r", expect=NOT_FOUND_EXIT)
+    capture(daemon, "set", "--ops", "layer.*")
+    assert coverage(daemon, expect=1) == []
+    with msitd.Client("r", endpoint=endpoint) as client:
+        record_token(client, 0)
+    assert coverage(daemon, expect=1) == [row(0, stream=1, seen=8, filtered=8)]
+    table = daemon.ctl("capture", "coverage", "r", expect=1)
+    assert "of 8 tensors seen 8 were filtered" in table.stderr
+
+
 def test_hooks_leave_alone_what_is_off(daemon: Daemon) -> None:
     torch = pytest.importorskip("torch")
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())

@@ -184,7 +184,7 @@ def test_every_verb_shows_an_example() -> None:
         "run": ("list", "get", "create", "seal", "delete"),
         "tensor": ("list", "get", "read", "stats", "find"),
         "compare": ("run", "list", "get", "rows"),
-        "capture": ("get", "set"),
+        "capture": ("get", "set", "coverage"),
         "node": ("status",),
     }
     for noun, names in verbs.items():

@@ -129,16 +129,16 @@ def test_tensor_that_comes_again_is_counted_and_the_first_stays(
     assert read(daemon, tensor_name("r", "op")) == float32(1)
 
 
-def test_drop_reports_are_counted_in_the_run(daemon: Daemon) -> None:
+def test_reports_of_a_stream_are_totals(daemon: Daemon) -> None:
     stream = IngestStream(daemon.channel(), "r")
     stream.opened()
     for count in (3, 4):
-        report = ingest_service_pb2.DropReport(dropped_count=count)
-        stream.send(ingest_service_pb2.WriteChunksRequest(drop_report=report))
+        report = ingest_service_pb2.CoverageReport(dropped_count=count)
+        stream.send(ingest_service_pb2.WriteChunksRequest(coverage=report))
     stream.send_chunk(small_chunk("r", 0))
     stream.wait_committed(1)
     stream.finish()
-    assert run_counters(daemon, "r").dropped_count == 7
+    assert run_counters(daemon, "r").dropped_count == 4
 
 
 def test_second_stream_of_a_rank_is_refused(daemon: Daemon) -> None:

@@ -199,6 +199,10 @@ def test_stopped_daemon_costs_a_rank_its_deadline_once(daemon: Daemon) -> None:
     run = daemon.ctl_json("run", "get", "r")
     assert int(run["counters"]["tensor_count"]) == taken + 1
     assert int(run["counters"]["dropped_count"]) == 200 - taken
+    ranks = daemon.ctl_json("capture", "coverage", "r")["ranks"]
+    assert int(ranks[0]["asked_count"]) == 201
+    assert int(ranks[0]["stored_count"]) == taken + 1
+    assert int(ranks[0]["dropped_count"]) == 200 - taken
 
 
 def test_stopped_rank_holds_nobody_up(daemon: Daemon) -> None:

@@ -18,6 +18,7 @@ enum Kind : uint8_t {
   kPosition,
   kMark,
   kCount,
+  kCoverage,
   kKindCount,
 };
 
@@ -60,6 +61,8 @@ void Try(Kind kind, std::string_view bytes) {
       return TryValue<ExpiryMark>(bytes, DecodeExpiryMark, EncodeExpiryMark);
     case kCount:
       return TryValue<uint64_t>(bytes, DecodeChunkCount, EncodeChunkCount);
+    case kCoverage:
+      return TryValue<StreamCoverage>(bytes, DecodeCoverage, EncodeCoverage);
     case kKindCount:
       return;
   }
@@ -107,7 +110,8 @@ std::vector<std::string> SeedList() {
           SeedOf(kCounters, EncodeCounters(counters)),
           SeedOf(kPosition, EncodePosition({3, 1 << 20, 17})),
           SeedOf(kMark, EncodeExpiryMark({8192, 4096, 300})),
-          SeedOf(kCount, EncodeChunkCount(1000))};
+          SeedOf(kCount, EncodeChunkCount(1000)),
+          SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0}))};
 }
 
 }  // namespace

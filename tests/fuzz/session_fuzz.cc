@@ -134,13 +134,13 @@ SessionHello Hello() {
 }
 
 std::vector<std::string> SeedList() {
-  SessionDrops drops;
-  drops.dropped_count = 3;
+  SessionCoverage report;
+  report.coverage.dropped_count = 3;
   const std::string hello = PacketOf(Hello());
   const std::string end = PacketOf(SessionFinish());
   return {hello,
           hello + end,
-          hello + PacketOf(drops) + end,
+          hello + PacketOf(report) + end,
           end,
           hello + hello,
           PacketOf(SessionWelcome()) + PacketOf(SessionEnd()),

@@ -180,7 +180,7 @@ class FakeDaemon:
         for request in requests:
             fields = read_message(request)
             if 3 in fields:
-                self.dropped_count += read_message(fields[3])[1]
+                self.dropped_count = read_message(fields[3]).get(1, 0)
                 continue
             with self._lock:
                 self._lock.wait_for(lambda: not self._holds)

@@ -241,12 +241,35 @@ absl::StatusOr<storage::RetentionStep> FakeChunkStore::Retain(
   return step;
 }
 
-absl::Status FakeChunkStore::AddDropped(std::string_view run, uint64_t count) {
+absl::StatusOr<uint64_t> FakeChunkStore::ReportCoverage(
+    std::string_view run, int32_t rank, uint64_t stream_id,
+    const StreamCoverage& coverage) {
   MutexLock lock(mu_);
   const auto it = runs_.find(run);
   if (it == runs_.end()) return RunNotFound(run);
-  it->second.info.counters.dropped_count += count;
-  return absl::OkStatus();
+  StreamCoverage& kept = it->second.coverage[{rank, stream_id}];
+  const StreamCoverage before = std::exchange(kept, Newer(kept, coverage));
+  storage::RunCounters& counters = it->second.info.counters;
+  const uint64_t dropped_count = kept.dropped_count - before.dropped_count;
+  counters.dropped_count += dropped_count;
+  counters.truncated_count += kept.truncated_count - before.truncated_count;
+  return dropped_count;
+}
+
+absl::StatusOr<std::vector<storage::RankCoverage>> FakeChunkStore::GetCoverage(
+    std::string_view run) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  std::vector<storage::RankCoverage> ranks;
+  for (const auto& [stream, coverage] : it->second.coverage) {
+    if (ranks.empty() || ranks.back().rank != stream.first) {
+      ranks.emplace_back().rank = stream.first;
+    }
+    ++ranks.back().stream_count;
+    ranks.back().total = Sum(ranks.back().total, coverage);
+  }
+  return ranks;
 }
 
 absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {

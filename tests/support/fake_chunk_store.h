@@ -65,7 +65,11 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
-  absl::Status AddDropped(std::string_view run, uint64_t count) override;
+  absl::StatusOr<uint64_t> ReportCoverage(
+      std::string_view run, int32_t rank, uint64_t stream_id,
+      const StreamCoverage& coverage) override;
+  absl::StatusOr<std::vector<storage::RankCoverage>> GetCoverage(
+      std::string_view run) override;
   absl::StatusOr<storage::RunInfo> SetCapturePolicy(
       std::string_view name, std::string_view policy) override;
   absl::StatusOr<storage::RunInfo> SetRetention(
@@ -116,6 +120,7 @@ class FakeChunkStore final : public storage::ChunkStore {
     std::map<Key, Tensor> tensors;
     // By rank and stream id.
     std::map<std::pair<int32_t, uint64_t>, uint64_t> committed;
+    std::map<std::pair<int32_t, uint64_t>, StreamCoverage> coverage;
   };
 
   struct Comparison {

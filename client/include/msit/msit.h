@@ -39,7 +39,7 @@ typedef enum msit_code {
   MSIT_OK = 0,
   // An argument is out of its range. Nothing was recorded.
   MSIT_ERROR_INVALID_ARGUMENT = 1,
-  // The record was dropped, and counted: there was no room within
+  // The record was dropped, or truncated, and counted: there was no room within
   // `max_block_us`, or the daemon has refused the stream for good.
   MSIT_ERROR_DROPPED = 2,
   // The time of the call ran out first. Nothing is lost by that.
@@ -206,7 +206,7 @@ typedef struct msit_tensor {
 } msit_tensor;
 
 // What a client did so far. recorded = acknowledged + pending + those of
-// `dropped` that had been recorded.
+// `dropped` and `truncated` that had been recorded.
 typedef struct msit_counters {
   // sizeof(msit_counters) of the caller.
   size_t struct_size;
@@ -229,6 +229,9 @@ typedef struct msit_counters {
   // Records for which msit_record returned MSIT_OK and which the capture policy
   // of the run does not ask for. They count nowhere else.
   uint64_t filtered_count;
+  // Records that will never get there, but some parts of 4 MiB of which had
+  // been taken: what there is of them is not shown. They are not `dropped`.
+  uint64_t truncated_count;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -249,8 +252,8 @@ MSIT_API msit_code msit_open(const msit_options* options,
 // most `max_block_us` beyond the copy, a tensor larger than the memory of the
 // client included: it goes through in parts, as fast as the daemon takes them.
 //
-// Errors: INVALID_ARGUMENT. After all others the record counts as dropped:
-// DROPPED, CLOSED, FORKED, NO_MEMORY.
+// Errors: INVALID_ARGUMENT. After all others the record counts as dropped or
+// truncated: DROPPED, CLOSED, FORKED, NO_MEMORY.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 

@@ -59,8 +59,8 @@ class MsitError(RuntimeError):
 class Counters(NamedTuple):
     """What a client did so far.
 
-    recorded = acknowledged + pending + those of `dropped_count` that had been
-    recorded.
+    recorded = acknowledged + pending + those of `dropped_count` and
+    `truncated_count` that had been recorded.
     """
 
     recorded_count: int
@@ -82,6 +82,9 @@ class Counters(NamedTuple):
     filtered_count: int
     """Records that the capture policy of the run does not ask for. They count
     nowhere else."""
+    truncated_count: int
+    """Records that will never get there, but some parts of which had been
+    taken. They are not dropped."""
 
 
 def _microseconds(seconds: float) -> int:
@@ -222,7 +225,7 @@ class Client:
                 `float8_e4m3fn` for an array of uint8, for example.
 
         Returns:
-            False if the record was dropped: there was no room within
+            False if the record was dropped or truncated: there was no room within
             `max_block`, or the daemon has refused the stream for good.
 
         Raises:

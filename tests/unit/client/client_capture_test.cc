@@ -59,6 +59,15 @@ TEST_F(ClientCaptureTest, PolicyOfTheOpeningHoldsForTheFirstRecord) {
   EXPECT_EQ(client_->counters().dropped_count, 0u);
 }
 
+TEST_F(ClientCaptureTest, DaemonHearsOfWhatIsFilteredAlthoughNothingIsSent) {
+  options_.report_interval = milliseconds(1);
+  SetPolicy(1, 0, {});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(daemon_.WaitForReports(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Record("a", 10).ok());
+  EXPECT_TRUE(daemon_.WaitForCoverage({.seen_count = 3, .filtered_count = 3}));
+}
+
 TEST_F(ClientCaptureTest, ChangesAtTheStatedToken) {
   ASSERT_TRUE(Open().ok());
   SetPolicy(1, 2, {Rule(capture::Level::kFull, "b")});

@@ -66,7 +66,8 @@ TEST_F(OverflowTest, LargeTensorGivenUpHalfwayCountsOnce) {
   daemon_.CommitAll();
   EXPECT_TRUE(client_->Flush(kLong).ok());
   const ClientCounters counters = client_->counters();
-  EXPECT_EQ(counters.dropped_count, 1u);
+  EXPECT_EQ(counters.truncated_count, 1u);
+  EXPECT_EQ(counters.dropped_count, 0u);
   EXPECT_EQ(counters.recorded_count, 0u);
   EXPECT_EQ(counters.acknowledged_count, 0u);
 }
@@ -88,7 +89,35 @@ TEST_F(OverflowTest, DropsAreReportedToTheDaemon) {
   }
   daemon_.CommitAll();
   EXPECT_TRUE(client_->Close(kLong).ok());
-  EXPECT_EQ(daemon_.reported_drop_count(), 5u);
+  EXPECT_EQ(daemon_.coverage(),
+            (StreamCoverage{.seen_count = 7, .dropped_count = 5}));
+}
+
+TEST_F(OverflowTest, EachConnectionIsToldTheTotals) {
+  options_.report_interval = milliseconds(1);
+  daemon_.CommitAll();
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Record("op", 10).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_TRUE(daemon_.WaitForCoverage({.seen_count = 1}));
+  daemon_.Wipe();
+  daemon_.Break(StreamEnd::kLost, "gone");
+  EXPECT_TRUE(daemon_.WaitForCoverage({.seen_count = 1}));
+}
+
+TEST_F(OverflowTest, ReportsAreFewHoweverManyTheRecordsAre) {
+  options_.report_interval = std::chrono::hours(1);
+  options_.linger = milliseconds(0);
+  daemon_.CommitAll();
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(Record("op", 10).ok());
+    ASSERT_TRUE(client_->Flush(kLong).ok());
+  }
+  EXPECT_EQ(daemon_.report_count(), 1u);
+  ASSERT_TRUE(client_->Close(kLong).ok());
+  EXPECT_EQ(daemon_.report_count(), 2u);
+  EXPECT_EQ(daemon_.coverage(), StreamCoverage{.seen_count = 100});
 }
 
 TEST_F(OverflowTest, FlushRunsOutOfTimeWithoutLosingAnything) {

@@ -129,47 +129,79 @@ ChunkContents Whole(uint64_t count, uint64_t bytes) {
   return contents;
 }
 
-ChunkContents Part(uint64_t sequence, bool is_last) {
+enum class Place { kFirst, kMiddle, kLast };
+
+ChunkContents Part(uint64_t sequence, Place place) {
   ChunkContents contents;
-  contents.parts.push_back(
-      {.sequence = sequence, .tensor_bytes = 100, .is_last = is_last});
+  contents.parts.push_back({.sequence = sequence,
+                            .tensor_bytes = 100,
+                            .is_first = place == Place::kFirst,
+                            .is_last = place == Place::kLast});
   return contents;
 }
 
 TEST(DeliveryLedgerTest, AcknowledgesALargeTensorWithItsLastPart) {
   DeliveryLedger ledger;
-  ledger.Acknowledge(Part(1, false));
+  ledger.Acknowledge(Part(1, Place::kFirst));
   EXPECT_EQ(ledger.acknowledged_count(), 0u);
-  ledger.Acknowledge(Part(1, true));
+  ledger.Acknowledge(Part(1, Place::kLast));
   EXPECT_EQ(ledger.acknowledged_count(), 1u);
   EXPECT_EQ(ledger.acknowledged_bytes(), 100u);
 }
 
 TEST(DeliveryLedgerTest, ALargeTensorIsDroppedOnceAndNotAcknowledged) {
   DeliveryLedger ledger;
-  ledger.DropChunk(Part(1, false));
-  ledger.Acknowledge(Part(1, false));
-  ledger.DropChunk(Part(1, false));
-  ledger.Acknowledge(Part(1, true));
-  EXPECT_EQ(ledger.dropped_count(), 1u);
+  ledger.DropChunk(Part(1, Place::kFirst));
+  ledger.Acknowledge(Part(1, Place::kMiddle));
+  ledger.DropChunk(Part(1, Place::kMiddle));
+  ledger.Acknowledge(Part(1, Place::kLast));
+  EXPECT_EQ(ledger.coverage(), StreamCoverage{.dropped_count = 1});
   EXPECT_EQ(ledger.acknowledged_count(), 0u);
 }
 
-TEST(DeliveryLedgerTest, ARecordGivenUpHalfwayIsDroppedOnce) {
+TEST(DeliveryLedgerTest, ALargeTensorThatLosesALaterPartIsTruncatedOnce) {
   DeliveryLedger ledger;
-  ledger.BreakOff(3);
-  ledger.DropChunk(Part(3, false));
-  EXPECT_EQ(ledger.dropped_count(), 1u);
+  ledger.Acknowledge(Part(1, Place::kFirst));
+  ledger.DropChunk(Part(1, Place::kMiddle));
+  ledger.DropChunk(Part(1, Place::kLast));
+  EXPECT_EQ(ledger.coverage(), StreamCoverage{.truncated_count = 1});
+  EXPECT_EQ(ledger.acknowledged_count(), 0u);
 }
 
-TEST(DeliveryLedgerTest, ReportsEachDropOnce) {
+TEST(DeliveryLedgerTest, ARecordGivenUpHalfwayIsTruncatedOnce) {
   DeliveryLedger ledger;
+  ledger.BreakOff(3);
+  ledger.DropChunk(Part(3, Place::kFirst));
+  EXPECT_EQ(ledger.coverage(),
+            (StreamCoverage{.seen_count = 1, .truncated_count = 1}));
+}
+
+TEST(DeliveryLedgerTest, EveryRecordIsSeenOnce) {
+  DeliveryLedger ledger;
+  ledger.Record(10);
+  ledger.Filter();
   ledger.Drop();
-  ledger.DropChunk(Whole(3, 12));
-  EXPECT_TRUE(ledger.has_unreported_drops());
-  EXPECT_EQ(ledger.TakeUnreportedDrops(), 4u);
-  EXPECT_FALSE(ledger.has_unreported_drops());
-  EXPECT_EQ(ledger.TakeUnreportedDrops(), 0u);
+  ledger.BreakOff(3);
+  ledger.CountInvalid();
+  ledger.DropChunk(Whole(1, 10));
+  EXPECT_EQ(ledger.coverage(), (StreamCoverage{.seen_count = 4,
+                                               .filtered_count = 1,
+                                               .dropped_count = 2,
+                                               .truncated_count = 1}));
+}
+
+TEST(DeliveryLedgerTest, EachConnectionIsToldAllThatIsNew) {
+  DeliveryLedger ledger;
+  EXPECT_TRUE(ledger.has_news()) << "that nothing was handed over";
+  EXPECT_EQ(ledger.TakeNews(), StreamCoverage());
+  EXPECT_FALSE(ledger.has_news());
+  ledger.Drop();
+  EXPECT_TRUE(ledger.has_news());
+  const StreamCoverage told = ledger.TakeNews();
+  EXPECT_FALSE(ledger.has_news());
+  ledger.TellAgain();
+  EXPECT_TRUE(ledger.has_news());
+  EXPECT_EQ(ledger.TakeNews(), told);
 }
 
 TEST(SlotPoolTest, IsBoundedAndReusesTheWarmestSlot) {

@@ -37,8 +37,8 @@ class FakeIngestService final : public v1::IngestService::Service {
     Acknowledge(stream);
     while (stream->Read(&request)) {
       std::unique_lock lock(mu_);
-      if (request.has_drop_report()) {
-        dropped_count_ += request.drop_report().dropped_count();
+      if (request.has_coverage()) {
+        coverage_ = request.coverage();
         continue;
       }
       const std::string& chunk = request.chunk();
@@ -74,9 +74,9 @@ class FakeIngestService final : public v1::IngestService::Service {
     const std::lock_guard lock(mu_);
     return open_;
   }
-  int64_t dropped_count() const {
+  v1::CoverageReport coverage() const {
     const std::lock_guard lock(mu_);
-    return dropped_count_;
+    return coverage_;
   }
   int stream_count() const {
     const std::lock_guard lock(mu_);
@@ -98,7 +98,7 @@ class FakeIngestService final : public v1::IngestService::Service {
   mutable std::mutex mu_;
   std::vector<Bytes> chunks_;
   v1::OpenStream open_;
-  int64_t dropped_count_ = 0;
+  v1::CoverageReport coverage_;
   int stream_count_ = 0;
   bool was_cancelled_ = false;
   grpc::Status refusal_;

@@ -87,6 +87,7 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     chunks_.clear();
     committed_count_ = 0;
+    coverage_ = {};
   }
 
   // Refuses, or ignores, the openings that follow.
@@ -138,9 +139,20 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     return arrival_count_;
   }
-  uint64_t reported_drop_count() const {
+  // What the client told last, and how often it told something.
+  StreamCoverage coverage() const {
     const std::lock_guard lock(mu_);
-    return reported_drop_count_;
+    return coverage_;
+  }
+  size_t report_count() const {
+    const std::lock_guard lock(mu_);
+    return report_count_;
+  }
+  bool WaitForReports(size_t count) {
+    return WaitFor([&] { return report_count_ >= count; });
+  }
+  bool WaitForCoverage(const StreamCoverage& coverage) {
+    return WaitFor([&] { return coverage_ == coverage; });
   }
   bool was_finished() const {
     const std::lock_guard lock(mu_);
@@ -164,9 +176,11 @@ class FakeDaemon {
     void Send(std::span<const std::byte> chunk) override {
       daemon_.OnChunk(chunk);
     }
-    void ReportDrops(uint64_t count) override {
+    void ReportCoverage(const StreamCoverage& coverage) override {
       const std::lock_guard lock(daemon_.mu_);
-      daemon_.reported_drop_count_ += count;
+      daemon_.coverage_ = coverage;
+      ++daemon_.report_count_;
+      daemon_.changed_.notify_all();
     }
     void Finish() override {
       const std::lock_guard lock(daemon_.mu_);
@@ -283,7 +297,8 @@ class FakeDaemon {
   bool was_finished_ = false;
   size_t opening_count_ = 0;
   size_t arrival_count_ = 0;
-  uint64_t reported_drop_count_ = 0;
+  StreamCoverage coverage_;
+  size_t report_count_ = 0;
   uint64_t stream_id_ = 0;
   std::string policy_;
   Event opening_;

@@ -132,7 +132,8 @@ TEST_F(GrpcTransportTest, RefusedChunkIsDroppedAndTheStreamGoesOn) {
   EXPECT_EQ(client_->counters().refused_chunk_count, 1u);
   EXPECT_EQ(client_->stream_error(), "INVALID_ARGUMENT: bad chunk");
   ASSERT_TRUE(client_->Close(kLong).ok());
-  EXPECT_EQ(service_.dropped_count(), 1);
+  EXPECT_EQ(service_.coverage().dropped_count(), 1);
+  EXPECT_EQ(service_.coverage().seen_count(), 4);
 }
 
 TEST_F(GrpcTransportTest, SealedRunEndsTheStreamForGood) {

@@ -51,10 +51,19 @@ TEST(WireTest, ChunkWithItsPrefixReadsBack) {
   }
 }
 
-TEST(WireTest, DropReportReadsBack) {
+TEST(WireTest, CoverageReadsBack) {
   v1::WriteChunksRequest request;
-  ASSERT_TRUE(request.ParseFromString(EncodeDropReport(1'000'000'007)));
-  EXPECT_EQ(request.drop_report().dropped_count(), 1'000'000'007);
+  ASSERT_TRUE(
+      request.ParseFromString(EncodeCoverage({.seen_count = 1'000'000'007,
+                                              .filtered_count = 300,
+                                              .dropped_count = 20,
+                                              .truncated_count = 1})));
+  EXPECT_EQ(request.coverage().seen_count(), 1'000'000'007);
+  EXPECT_EQ(request.coverage().filtered_count(), 300);
+  EXPECT_EQ(request.coverage().dropped_count(), 20);
+  EXPECT_EQ(request.coverage().truncated_count(), 1);
+  ASSERT_TRUE(request.ParseFromString(EncodeCoverage({})));
+  EXPECT_TRUE(request.has_coverage()) << "nothing was handed over";
 }
 
 TEST(WireTest, CommittedCountIsRead) {

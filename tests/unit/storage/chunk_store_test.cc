@@ -211,8 +211,6 @@ TEST_F(ChunkStoreTest, RunsAreMadeSealedListedAndKept) {
   ASSERT_TRUE(store_->SealRun("b").ok());
   const auto sealed = store_->SealRun("b");
   ASSERT_TRUE(sealed.ok());
-  ASSERT_TRUE(store_->AddDropped("b", 3).ok());
-  ASSERT_TRUE(store_->AddDropped("b", 4).ok());
   Drop();
   Open();
   const auto run = store_->GetRun("b");
@@ -223,13 +221,44 @@ TEST_F(ChunkStoreTest, RunsAreMadeSealedListedAndKept) {
   EXPECT_GT(run->create_time_ns, 0);
   EXPECT_EQ(run->spec.labels, spec.labels);
   EXPECT_EQ(run->spec.world_size, 8);
-  EXPECT_EQ(run->counters.dropped_count, 7u);
   EXPECT_THAT(*store_->ListRuns("", 10), SizeIs(3));
   const auto page = *store_->ListRuns("a", 1);
   ASSERT_THAT(page, SizeIs(1));
   EXPECT_EQ(page[0].spec.name, "b");
   EXPECT_EQ(Reason(store_->GetRun("d").status()), "RUN_NOT_FOUND");
   EXPECT_EQ(store_->Stats().run_count, 3u);
+}
+
+TEST_F(ChunkStoreTest, CoverageOutlivesTheProcessAndTheStreams) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({"run", 0, {}}).ok());
+  ASSERT_TRUE(store_->CreateRun({"other", 0, {}}).ok());
+  const auto report = [&](const char* run, int32_t rank, uint64_t stream_id,
+                          const StreamCoverage& coverage) {
+    return store_->ReportCoverage(run, rank, stream_id, coverage).value_or(99);
+  };
+  EXPECT_EQ(report("run", 258, 7, {}), 0u);
+  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), 3u);
+  EXPECT_EQ(report("other", 1, 7, {5, 5, 0, 0}), 0u);
+  Drop();
+  Open();
+  // The stream is opened again and tells all once more, and somewhat more.
+  EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), 0u);
+  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2}), 1u);
+  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0}), 1u);
+  ASSERT_TRUE(store_->SealRun("run").ok());
+  Drop();
+  Open();
+  EXPECT_THAT(*store_->GetCoverage("run"),
+              ElementsAre(RankCoverage{1, 2, {112, 2, 5, 2}},
+                          RankCoverage{258, 1, {}}));
+  EXPECT_EQ(store_->GetRun("run")->counters.dropped_count, 5u);
+  EXPECT_EQ(store_->GetRun("run")->counters.truncated_count, 2u);
+  EXPECT_EQ(Reason(store_->GetCoverage("none").status()), "RUN_NOT_FOUND");
+  ASSERT_TRUE(store_->DeleteRun("run").ok());
+  ASSERT_TRUE(store_->CreateRun({"run", 0, {}}).ok());
+  EXPECT_THAT(*store_->GetCoverage("run"), IsEmpty());
+  EXPECT_THAT(*store_->GetCoverage("other"), SizeIs(1));
 }
 
 TEST_F(ChunkStoreTest, StreamsOfASealedRunAreForgotten) {

@@ -80,10 +80,11 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
             "name,world_size,labels,state,create_time,seal_time,"
             "counters.tensor_count,counters.size_bytes,"
             "counters.duplicate_count,counters.conflict_count,"
-            "counters.dropped_count,counters.expired_size_bytes,"
+            "counters.dropped_count,counters.truncated_count,"
+            "counters.expired_size_bytes,"
             "retention.pinned,retention.size_bytes_max,retention.age_max,"
             "retention.token_count\n"
-            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,,,,\n");
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,,,,\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
@@ -180,6 +181,7 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "counters.duplicate_count     0\n"
             "counters.conflict_count      0\n"
             "counters.dropped_count       0\n"
+            "counters.truncated_count     0\n"
             "counters.expired_size_bytes  0 B\n");
 }
 

@@ -458,15 +458,26 @@ TEST_F(IngestPipelineTest, StreamsAreBounded) {
   Open(third, *peers[2]);
 }
 
-TEST_F(IngestPipelineTest, DropReportsReachTheRun) {
-  RecordingPeer& peer = NewPeer();
-  const StreamHandle stream = Open(Producer("run", 0, 7), peer);
-  pipeline_->ReportDropped(stream, 3);
-  pipeline_->ReportDropped(stream, 4);
-  pipeline_->Finish(stream, absl::OkStatus());
-  EXPECT_TRUE(peer.AwaitEnd().ok());
-  EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 7u);
-  EXPECT_EQ(pipeline_->Stats().dropped_count, 7u);
+TEST_F(IngestPipelineTest, CoverageCountsOnceHoweverOftenItIsTold) {
+  const StreamCoverage first{.seen_count = 5, .dropped_count = 3};
+  const StreamCoverage second{
+      .seen_count = 9, .filtered_count = 1, .dropped_count = 4};
+  const std::vector<StreamCoverage> connections[] = {
+      {first, first}, {second}, {second, first}};
+  for (const std::vector<StreamCoverage>& reports : connections) {
+    RecordingPeer& peer = NewPeer();
+    const StreamHandle stream = Open(Producer("run", 2, 7), peer);
+    for (const StreamCoverage& report : reports) {
+      pipeline_->ReportCoverage(stream, report);
+    }
+    pipeline_->Finish(stream, absl::OkStatus());
+    EXPECT_TRUE(peer.AwaitEnd().ok());
+  }
+  const auto ranks = store_.GetCoverage("run");
+  ASSERT_TRUE(ranks.ok());
+  EXPECT_THAT(*ranks, ElementsAre(storage::RankCoverage{2, 1, second}));
+  EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 4u);
+  EXPECT_EQ(pipeline_->Stats().dropped_count, 4u);
 }
 
 TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {

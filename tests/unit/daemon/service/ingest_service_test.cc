@@ -223,7 +223,7 @@ TEST_P(IngestServiceTest, MessagesOutOfPlaceEndTheStream) {
 
   const auto negative = OpenChunks(producer);
   request.Clear();
-  request.mutable_drop_report()->set_dropped_count(-1);
+  request.mutable_coverage()->set_seen_count(-1);
   negative->Write(request);
   EXPECT_EQ(Outcome(negative->Finish()), "3 FIELD_INVALID");
 }

@@ -182,7 +182,8 @@ TEST_P(RunServiceTest, CountersTellWhatHappened) {
   stream->Write(
       again.Chunk(0, {{.op = "a", .values = {1}}, {.op = "b", .values = {3}}}));
   v1::WriteChunksRequest report;
-  report.mutable_drop_report()->set_dropped_count(5);
+  report.mutable_coverage()->set_dropped_count(5);
+  report.mutable_coverage()->set_truncated_count(2);
   stream->Write(report);
   ASSERT_TRUE(stream->Finish().ok());
   v1::Run run;
@@ -192,6 +193,7 @@ TEST_P(RunServiceTest, CountersTellWhatHappened) {
   EXPECT_EQ(run.counters().duplicate_count(), 1);
   EXPECT_EQ(run.counters().conflict_count(), 1);
   EXPECT_EQ(run.counters().dropped_count(), 5);
+  EXPECT_EQ(run.counters().truncated_count(), 2);
 }
 
 TEST_P(RunServiceTest, RetentionIsChangedFieldByField) {

@@ -104,6 +104,7 @@ void ServiceFixture::Start() {
   ingest_ = v1::IngestService::NewStub(channel_);
   runs_ = v1::RunService::NewStub(channel_);
   tensors_ = v1::TensorService::NewStub(channel_);
+  captures_ = v1::CaptureService::NewStub(channel_);
   nodes_ = v1::NodeService::NewStub(channel_);
 }
 

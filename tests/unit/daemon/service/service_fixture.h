@@ -10,6 +10,7 @@
 #include "daemon/server/node_server.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
+#include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/ingest_service.grpc.pb.h"
 #include "msitd/v1/node_service.grpc.pb.h"
 #include "msitd/v1/run_service.grpc.pb.h"
@@ -98,6 +99,7 @@ class ServiceFixture : public ::testing::Test {
   std::unique_ptr<v1::IngestService::Stub> ingest_;
   std::unique_ptr<v1::RunService::Stub> runs_;
   std::unique_ptr<v1::TensorService::Stub> tensors_;
+  std::unique_ptr<v1::CaptureService::Stub> captures_;
   std::unique_ptr<v1::NodeService::Stub> nodes_;
 };
 

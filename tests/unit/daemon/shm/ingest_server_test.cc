@@ -188,21 +188,27 @@ TEST_F(IngestServerTest, PacketThatDoesNotBelongEndsTheStream) {
   EXPECT_EQ(producer.AwaitReason(), "FIELD_INVALID");
   RawProducer liar(path());
   ASSERT_TRUE(liar.Open(RawProducer::Hello("run", 2, kStream + 1)));
-  SessionDrops drops;
-  drops.dropped_count = UINT64_MAX;
-  ASSERT_TRUE(liar.Send(drops));
+  SessionCoverage report;
+  report.coverage.truncated_count = uint64_t{INT64_MAX} + 1;
+  ASSERT_TRUE(liar.Send(report));
   EXPECT_EQ(liar.AwaitReason(), "FIELD_INVALID");
 }
 
-TEST_F(IngestServerTest, DropsAreCounted) {
+TEST_F(IngestServerTest, CoverageIsKept) {
   RawProducer producer(path());
   ASSERT_TRUE(producer.Open(Hello()));
-  SessionDrops drops;
-  drops.dropped_count = 12;
-  ASSERT_TRUE(producer.Send(drops));
+  SessionCoverage report;
+  report.coverage = {.seen_count = 30,
+                     .filtered_count = 10,
+                     .dropped_count = 12,
+                     .truncated_count = 1};
+  ASSERT_TRUE(producer.Send(report));
   ASSERT_TRUE(producer.Send(SessionFinish{}));
   ASSERT_TRUE(producer.AwaitEnd().has_value());
-  EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 12u);
+  const auto ranks = store_.GetCoverage("run");
+  ASSERT_TRUE(ranks.ok());
+  EXPECT_EQ(*ranks,
+            (std::vector{storage::RankCoverage{1, 1, report.coverage}}));
 }
 
 TEST_F(IngestServerTest, SecondProducerOfARankIsTurnedAway) {

@@ -50,13 +50,13 @@ TEST_F(SessionSocketTest, MessageOfAnotherTypeVersionOrSizeIsNone) {
   ASSERT_EQ(ReceivePacket(far_.get(), packet_), ReceiveResult::kPacket);
   EXPECT_FALSE(packet_.As(finish));
 
-  ASSERT_TRUE(SendMessage(near_.get(), SessionDrops{}));
+  ASSERT_TRUE(SendMessage(near_.get(), SessionCoverage{}));
   ASSERT_EQ(ReceivePacket(far_.get(), packet_), ReceiveResult::kPacket);
-  SessionDrops drops;
+  SessionCoverage report;
   SessionHello hello;
   EXPECT_FALSE(packet_.As(finish));
   EXPECT_FALSE(packet_.As(hello));
-  EXPECT_TRUE(packet_.As(drops));
+  EXPECT_TRUE(packet_.As(report));
 }
 
 TEST_F(SessionSocketTest, PacketOverTheLimitCountsAsBroken) {

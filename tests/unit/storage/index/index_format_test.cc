@@ -164,7 +164,7 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
   EXPECT_EQ(decoded.spec.world_size, 8);
   EXPECT_EQ(decoded.seal_time_ns, -5);
   EXPECT_TRUE(decoded.sealed);
-  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0, 5, 600, 0}),
+  ExpectOnlyWhole(EncodeCounters({1, 200, 3, 40000, 0, 0, 5, 600, 0}),
                   [](const std::string& in) {
                     RunCounters out;
                     return DecodeCounters(in, out);
@@ -181,6 +181,10 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
   ExpectOnlyWhole(EncodeChunkCount(700), [](const std::string& in) {
     uint64_t out = 0;
     return DecodeChunkCount(in, out);
+  });
+  ExpectOnlyWhole(EncodeCoverage({700, 5, 3, 1}), [](const std::string& in) {
+    StreamCoverage out;
+    return DecodeCoverage(in, out);
   });
   ExpectOnlyWhole(EncodeStoreId(5), [](const std::string& in) {
     uint64_t out = 0;

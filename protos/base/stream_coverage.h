@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msitd {
+
+// How many tensors a stream was handed since it was first opened, and how many
+// of them did not come through. These are totals over all its connections, so
+// telling them once more changes nothing.
+struct StreamCoverage {
+  static constexpr uint64_t kCountMax = INT64_MAX;
+
+  uint64_t seen_count = 0;       // Handed over, all that follow included.
+  uint64_t filtered_count = 0;   // Not asked for by the capture policy.
+  uint64_t dropped_count = 0;    // Given up before any part was kept.
+  uint64_t truncated_count = 0;  // Given up after some parts were.
+
+  friend bool operator==(const StreamCoverage&,
+                         const StreamCoverage&) = default;
+};
+
+// False for counts that no stream can have.
+constexpr bool IsSound(const StreamCoverage& coverage) {
+  constexpr uint64_t kMax = StreamCoverage::kCountMax;
+  return coverage.seen_count <= kMax && coverage.filtered_count <= kMax &&
+         coverage.dropped_count <= kMax && coverage.truncated_count <= kMax;
+}
+
+// What two streams have together; a sum over kCountMax stays there.
+constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
+  constexpr uint64_t kMax = StreamCoverage::kCountMax;
+  return {std::min(a.seen_count + b.seen_count, kMax),
+          std::min(a.filtered_count + b.filtered_count, kMax),
+          std::min(a.dropped_count + b.dropped_count, kMax),
+          std::min(a.truncated_count + b.truncated_count, kMax)};
+}
+
+// The newer of two totals of one stream, none of which ever decreases.
+constexpr StreamCoverage Newer(const StreamCoverage& a,
+                               const StreamCoverage& b) {
+  return {std::max(a.seen_count, b.seen_count),
+          std::max(a.filtered_count, b.filtered_count),
+          std::max(a.dropped_count, b.dropped_count),
+          std::max(a.truncated_count, b.truncated_count)};
+}
+
+}  // namespace msitd

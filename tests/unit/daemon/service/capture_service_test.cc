@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/service/service_fixture.h"
+
+namespace msitd::service {
+namespace {
+
+using Stub = v1::CaptureService::Stub;
+using testing::Producer;
+
+class CaptureServiceTest : public EitherStoreFixture {
+ protected:
+  void Tell(Producer& producer, int64_t seen, int64_t filtered, int64_t dropped,
+            int64_t truncated) {
+    const auto stream = OpenChunks(producer);
+    v1::WriteChunksRequest request;
+    v1::CoverageReport& report = *request.mutable_coverage();
+    report.set_seen_count(seen);
+    report.set_filtered_count(filtered);
+    report.set_dropped_count(dropped);
+    report.set_truncated_count(truncated);
+    stream->Write(request);
+    EXPECT_TRUE(stream->Finish().ok());
+  }
+
+  // Rank, streams, seen, filtered, asked, stored, dropped, truncated.
+  std::vector<std::vector<int64_t>> Coverage() {
+    v1::GetCaptureCoverageRequest request;
+    request.set_run("run");
+    v1::CaptureCoverage coverage;
+    EXPECT_TRUE(
+        Invoke(*captures_, &Stub::GetCaptureCoverage, request, coverage).ok());
+    std::vector<std::vector<int64_t>> rows;
+    for (const v1::RankCoverage& rank : coverage.ranks()) {
+      rows.push_back({rank.rank(), rank.stream_count(), rank.seen_count(),
+                      rank.filtered_count(), rank.asked_count(),
+                      rank.stored_count(), rank.dropped_count(),
+                      rank.truncated_count()});
+    }
+    return rows;
+  }
+};
+
+TEST_P(CaptureServiceTest, CoverageHasTheRanksThatToldAndThoseThatStored) {
+  Producer first("run", 0, 7);
+  Producer again("run", 0, 8);
+  Producer silent("run", 2, 9);
+  Producer filtered("run", 5, 7);
+  Ingest(first, {{{.op = "a", .values = {1}}, {.op = "b", .values = {2}}}});
+  Ingest(silent, {{{.op = "a", .values = {1}}}});
+  Tell(first, 9, 2, 3, 1);
+  Tell(again, 5, 1, 2, 0);
+  Tell(filtered, 4, 4, 0, 0);
+  const std::vector<std::vector<int64_t>> expected = {
+      {0, 2, 14, 3, 11, 2, 5, 1},
+      {2, 0, 0, 0, 0, 1, 0, 0},
+      {5, 1, 4, 4, 0, 0, 0, 0}};
+  EXPECT_EQ(Coverage(), expected);
+  Tell(first, 9, 2, 3, 1);
+  RestartWithStore();
+  EXPECT_EQ(Coverage(), expected);
+}
+
+TEST_P(CaptureServiceTest, CoverageOfNoRunIsNotFound) {
+  v1::GetCaptureCoverageRequest request;
+  request.set_run("run");
+  v1::CaptureCoverage coverage;
+  EXPECT_EQ(
+      Outcome(Invoke(*captures_, &Stub::GetCaptureCoverage, request, coverage)),
+      "5 RUN_NOT_FOUND");
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, CaptureServiceTest,
+                         ::testing::Values(StoreKind::kFake, StoreKind::kReal),
+                         StoreName);
+
+}  // namespace
+}  // namespace msitd::service
