@@ -1,0 +1,227 @@
+"""Comparisons of whole runs, and queries, of the real daemon."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from measure import (
+    MIB,
+    OPS_PER_TOKEN,
+    Bench,
+    Result,
+    google,
+    import_stubs,
+    medians,
+    memory_bytes,
+    new_daemon,
+    peak_memory,
+    read_directly,
+    record_mebibytes,
+    record_small,
+    segments,
+    take_turns,
+)
+
+# Behind every row: a stream that tells of the end alone.
+BEHIND_ALL_ROWS = 1 << 40
+
+
+def compare(channel: grpc.Channel, golden: str, target: str) -> Any:
+    """Compares two runs and returns the comparison once it is done."""
+    import_stubs()
+    from msitd.v1 import comparison_service_pb2 as pb
+    from msitd.v1.comparison_service_pb2_grpc import ComparisonServiceStub
+
+    stub = ComparisonServiceStub(channel)
+    request = pb.CreateComparisonRequest()
+    request.comparison.golden_run = golden
+    request.comparison.target_run = target
+    comparison = stub.CreateComparison(request)
+    watch = pb.StreamComparisonRowsRequest(
+        comparison=comparison.name, first_row=BEHIND_ALL_ROWS
+    )
+    for message in stub.StreamComparisonRows(watch):
+        comparison = message.comparison
+    assert comparison.state == pb.Comparison.DONE, comparison
+    return comparison
+
+
+@dataclass
+class ComparedRuns:
+    """What comparing two large runs takes."""
+
+    bytes_read: int
+    compare_s: float
+    read_s: float
+    memory_before: int
+    memory_peak: int
+
+
+@functools.cache
+def compared_runs(bench: Bench) -> ComparedRuns:
+    """Compares two runs of tensors of 1 MiB that all differ."""
+    count = bench.scale.compare_mib
+    with new_daemon(bench) as daemon:
+        record_mebibytes(daemon, "golden", count, seed=0)
+        record_mebibytes(daemon, "target", count, seed=1)
+        channel = daemon.channel()
+        bytes_read = 2 * count * MIB
+
+        def work() -> None:
+            comparison = compare(channel, "golden", "target")
+            assert comparison.read_bytes == bytes_read, comparison
+            assert comparison.pass_count + comparison.fail_count == count
+
+        import_stubs()
+        before = memory_bytes(daemon)
+        with peak_memory(daemon) as observed:
+            compare_s, read_s = take_turns(
+                bench, 5, work, lambda: read_directly(segments(daemon), bytes_read)
+            )
+        return ComparedRuns(bytes_read, compare_s, read_s, before, max(observed))
+
+
+def run_ratio(bench: Bench) -> Result:
+    """Two stored runs end to end, against reading their bytes."""
+    runs = compared_runs(bench)
+    return Result(
+        figure=runs.read_s / runs.compare_s,
+        unit="x",
+        better="higher",
+        target=0.8,
+        value=runs.bytes_read / runs.compare_s / 1e9,
+        baseline="O_DIRECT reads of 4 MiB of the same bytes, GB/s",
+        baseline_value=runs.bytes_read / runs.read_s / 1e9,
+    )
+
+
+def run_growth_mib(bench: Bench) -> Result:
+    """How much the daemon's memory grows over such comparisons."""
+    runs = compared_runs(bench)
+    growth = (runs.memory_peak - runs.memory_before) / MIB
+    return Result(
+        figure=growth,
+        unit="MiB",
+        better="lower",
+        target=256,
+        value=growth,
+        baseline="its memory before, MiB",
+        baseline_value=runs.memory_before / MIB,
+    )
+
+
+def equal_ratio(bench: Bench) -> Result:
+    """Two equal runs, whose hashes decide: seconds for 1e5 tensors."""
+    count = bench.scale.equal_tensors
+    with new_daemon(bench) as daemon:
+        record_small(daemon, "golden", count)
+        record_small(daemon, "target", count)
+        channel = daemon.channel()
+
+        def work() -> None:
+            comparison = compare(channel, "golden", "target")
+            assert comparison.pass_count == count, comparison
+            assert comparison.read_bytes == 0, comparison
+
+        import_stubs()
+        (compare_s,) = take_turns(bench, 5, work)
+    (scan_s,) = medians(
+        google(
+            bench,
+            "msitd_query_bench",
+            ("BM_ScanEntries",),
+            5,
+            MSITD_BENCH_REDUCE_TENSORS=2 * count,
+        )
+    )
+    return Result(
+        figure=compare_s / count * 1e5,
+        unit="s",
+        better="lower",
+        target=0.5,
+        value=compare_s / count * 1e5,
+        baseline="a look at the entries of both in a bare RocksDB, s",
+        baseline_value=scan_s / count * 1e5,
+    )
+
+
+QUERIES = (
+    "BM_Get/small",
+    "BM_Get/large",
+    "BM_GetBare",
+    "BM_ListPage/small",
+    "BM_ListPage/large",
+    "BM_ListPageBare",
+    "BM_Summarize",
+    "BM_ScanEntries",
+)
+
+
+@functools.cache
+def queries(bench: Bench) -> dict[str, float]:
+    """Returns the seconds of all queries, of a small and of a large index."""
+    small, large = bench.scale.index_tensors
+    assert small % OPS_PER_TOKEN == 0 and large % OPS_PER_TOKEN == 0
+    with new_daemon(bench) as of_small, new_daemon(bench) as of_large:
+        record_small(of_small, "bench", small)
+        record_small(of_large, "bench", large)
+        runs = google(
+            bench,
+            "msitd_query_bench",
+            QUERIES,
+            5,
+            MSITD_BENCH_SMALL=f"unix:{of_small.socket_dir}/msitd.sock",
+            MSITD_BENCH_SMALL_TENSORS=small,
+            MSITD_BENCH_LARGE=f"unix:{of_large.socket_dir}/msitd.sock",
+            MSITD_BENCH_LARGE_TENSORS=large,
+            MSITD_BENCH_REDUCE_TENSORS=bench.scale.reduce_tensors,
+        )
+    return dict(zip(QUERIES, medians(runs), strict=True))
+
+
+def get_us(bench: Bench) -> Result:
+    """The median time of one unary get over the Unix socket, large index."""
+    seconds = queries(bench)
+    us = seconds["BM_Get/large"] * 1e6
+    baseline = "a bare gRPC server that gives the same answer, us"
+    return Result(us, "us", "lower", 250, us, baseline, seconds["BM_GetBare"] * 1e6)
+
+
+def list_page_ms(bench: Bench) -> Result:
+    """The 99th percentile of the time of a page of 1000, large index."""
+    seconds = queries(bench)
+    ms = seconds["BM_ListPage/large"] * 1e3
+    baseline = "a bare gRPC server that gives the same page, ms"
+    return Result(ms, "ms", "lower", 10, ms, baseline, seconds["BM_ListPageBare"] * 1e3)
+
+
+def growth(bench: Bench, name: str, unit: str, factor: float) -> Result:
+    """How a query grows with the index, which is ten times as large."""
+    seconds = queries(bench)
+    small, large = seconds[f"{name}/small"], seconds[f"{name}/large"]
+    baseline = f"the index with {bench.scale.index_tensors[0]} tensors, {unit}"
+    return Result(
+        large / small, "x", "lower", 1.3, large * factor, baseline, small * factor
+    )
+
+
+def get_growth(bench: Bench) -> Result:
+    """How a get grows with the index."""
+    return growth(bench, "BM_Get", "us", 1e6)
+
+
+def list_page_growth(bench: Bench) -> Result:
+    """How a page grows with the index."""
+    return growth(bench, "BM_ListPage", "ms", 1e3)
+
+
+def set_reduce_ms(bench: Bench) -> Result:
+    """Smallest and largest element of 1e5 tensors, from their summaries."""
+    seconds = queries(bench)
+    factor = 1e3 * 1e5 / bench.scale.reduce_tensors
+    ms = seconds["BM_Summarize"] * factor
+    baseline = "a look at as many entries of a bare RocksDB, ms"
+    return Result(
+        ms, "ms", "lower", 50, ms, baseline, seconds["BM_ScanEntries"] * factor
+    )

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/bench_daemon.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace msitd::bench {
+namespace {
+
+constexpr size_t kTensorCount = 16;
+constexpr int64_t kOpsPerToken = 64;
+
+}  // namespace
+
+std::string Environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+int64_t Number(const char* name, int64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::atoll(value);
+}
+
+void Fail(std::string_view what) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(what.size()), what.data());
+  std::abort();
+}
+
+std::string NewDirectory(std::string path) {
+  path += "-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) Fail("cannot make " + path);
+  return path;
+}
+
+BenchDaemon::BenchDaemon(const std::string& listen)
+    : data_(NewDirectory(BenchDir() + "/msitd")),
+      sockets_(NewDirectory("/tmp/msitd-bench")) {
+  const std::string binary =
+      Environment("MSITD_BIN_DIR", "build/release/bin") + "/msitd";
+  const std::string data_dir = data_ + "/data";
+  const std::vector<const char*> arguments = {
+      binary.c_str(),   "--data-dir", data_dir.c_str(), "--socket-dir",
+      sockets_.c_str(), "--listen",   listen.c_str(),   "--log-level",
+      "warn",           nullptr};
+  if (::posix_spawn(&pid_, binary.c_str(), nullptr, nullptr,
+                    const_cast<char**>(arguments.data()), environ) != 0) {
+    Fail("cannot start " + binary);
+  }
+  for (int i = 0; i < 3000; ++i) {
+    if (std::filesystem::exists(sockets_ + "/endpoint")) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  Fail("msitd does not serve");
+}
+
+BenchDaemon::~BenchDaemon() {
+  ::kill(pid_, SIGTERM);
+  ::waitpid(pid_, nullptr, 0);
+  std::filesystem::remove_all(data_);
+  std::filesystem::remove_all(sockets_);
+}
+
+msit::Client BenchDaemon::Open(const char* run, int rank, int world_size,
+                               const std::string& endpoint) const {
+  msit_options options = msit::DefaultOptions();
+  options.endpoint = endpoint.c_str();
+  options.run = run;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.max_block_us = 60'000'000;
+  msit::Client client;
+  if (!msit::Client::Open(options, &client).ok()) Fail(msit_last_error());
+  return client;
+}
+
+std::string BenchDaemon::NetworkEndpoint() const {
+  std::ifstream lines(sockets_ + "/endpoint");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("unix:")) return line;
+  }
+  Fail("msitd does not listen");
+}
+
+int64_t BenchDaemon::MemoryBytes() const {
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  int64_t kibibytes = 0;
+  for (std::string line; std::getline(status, line);) {
+    const auto value = [&line] {
+      return std::atoll(line.c_str() + line.find(':') + 1);
+    };
+    if (line.starts_with("VmRSS:")) kibibytes += value();
+    if (line.starts_with("RssShmem:")) kibibytes -= value();
+  }
+  return kibibytes * 1024;
+}
+
+Tensors MakeTensors(size_t bytes) {
+  std::minstd_rand random(1);
+  Tensors out(kTensorCount);
+  for (std::vector<float>& tensor : out) {
+    tensor.resize(bytes / sizeof(float));
+    for (float& value : tensor) value = static_cast<float>(random()) * 1e-9f;
+  }
+  return out;
+}
+
+void Record(msit::Client& client, const Tensors& tensors, int64_t n) {
+  const std::vector<float>& tensor =
+      tensors[static_cast<size_t>(n) % tensors.size()];
+  const std::string op =
+      "model.layers." + std::to_string(n % kOpsPerToken) + ".mlp";
+  const int64_t dims[] = {static_cast<int64_t>(tensor.size())};
+  msit::Key key;
+  key.op = op.c_str();
+  key.token = n / kOpsPerToken;
+  key.call = 0;
+  if (!client.Record(key, std::span<const float>(tensor), dims).ok()) {
+    Fail(msit_last_error());
+  }
+}
+
+void Flush(msit::Client& client) {
+  if (!client.Flush(std::chrono::seconds(300)).ok()) Fail(msit_last_error());
+}
+
+}  // namespace msitd::bench

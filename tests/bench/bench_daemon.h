@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/include/msit/msit.hpp"
+
+// What the benchmarks that run a daemon share. Whatever goes wrong ends the
+// process: there is nothing to measure then.
+namespace msitd::bench {
+
+// The environment says where msitd is (MSITD_BIN_DIR), where a benchmark may
+// write (MSITD_BENCH_DIR), and how much it does.
+std::string Environment(const char* name, const char* otherwise);
+int64_t Number(const char* name, int64_t otherwise);
+
+inline double Seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// Says `what` on standard error and ends the process.
+[[noreturn]] void Fail(std::string_view what);
+
+// A new directory; its owner removes it.
+std::string NewDirectory(std::string path);
+
+// A daemon with a store of its own on the disk that is to be measured.
+class BenchDaemon {
+ public:
+  static std::string BenchDir() { return Environment("MSITD_BENCH_DIR", "."); }
+
+  // `listen`: as the flag of msitd.
+  explicit BenchDaemon(const std::string& listen = "none");
+  ~BenchDaemon();
+  BenchDaemon(const BenchDaemon&) = delete;
+  BenchDaemon& operator=(const BenchDaemon&) = delete;
+
+  // Opens one rank of `run`: over memory that it shares with the daemon, or
+  // over the network.
+  msit::Client Open(const char* run, int rank, int world_size) const {
+    return Open(run, rank, world_size, sockets_);
+  }
+  msit::Client OpenRemote(const char* run) const {
+    return Open(run, 0, 1, NetworkEndpoint());
+  }
+
+  // Bytes of memory that the daemon has, without what it shares with ranks.
+  int64_t MemoryBytes() const;
+
+ private:
+  msit::Client Open(const char* run, int rank, int world_size,
+                    const std::string& endpoint) const;
+  std::string NetworkEndpoint() const;
+
+  std::string data_;
+  std::string sockets_;
+  pid_t pid_ = -1;
+};
+
+inline constexpr size_t kMiB = size_t{1} << 20;
+
+// A few tensors of `bytes` bytes each.
+using Tensors = std::vector<std::vector<float>>;
+Tensors MakeTensors(size_t bytes);
+
+// Records one of `tensors` as the `n`th of the client: 64 ops are a token.
+void Record(msit::Client& client, const Tensors& tensors, int64_t n);
+
+// Waits until all that was recorded is acknowledged.
+void Flush(msit::Client& client);
+
+}  // namespace msitd::bench

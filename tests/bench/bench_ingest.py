@@ -1,0 +1,129 @@
+"""What recording costs a rank, and how fast it becomes durable."""
+
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from measure import (
+    MIB,
+    Bench,
+    Result,
+    google,
+    medians,
+    new_client,
+    new_daemon,
+    take_turns,
+)
+
+
+def capture_memcpy_ratio(bench: Bench) -> Result:
+    """Recording 1 MiB tensors against memcpy of the same bytes."""
+    record_s, memcpy_s = medians(
+        google(bench, "msitd_shm_bench", ("BM_RecordMiB", "BM_MemcpyMiB"), 7)
+    )
+    gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
+    return Result(
+        figure=record_s / memcpy_s,
+        unit="x",
+        better="lower",
+        target=1.10,
+        value=record_s / gigabytes,
+        baseline="memcpy of the same bytes into touched memory, s/GB",
+        baseline_value=memcpy_s / gigabytes,
+    )
+
+
+def capture_small_us(bench: Bench) -> Result:
+    """The median time of one record of 8 KiB."""
+    (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordSmall",), 3))
+    return Result(seconds * 1e6, "us", "lower", 2.0, seconds * 1e6, "none", 0.0)
+
+
+def disk_ratio(bench: Bench) -> Result:
+    """Two producers of 1 MiB tensors against O_DIRECT writes of as many bytes."""
+    ingest_s, raw_s = medians(
+        google(
+            bench,
+            "msitd_shm_bench",
+            ("BM_IngestMiB", "BM_RawWrite"),
+            3,
+            MSITD_BENCH_MIB=bench.scale.ingest_mib,
+        )
+    )
+    gigabytes = bench.scale.ingest_mib * MIB / 1e9
+    return Result(
+        figure=raw_s / ingest_s,
+        unit="x",
+        better="higher",
+        target=0.90,
+        value=gigabytes / ingest_s,
+        baseline="O_DIRECT writes of 4 MiB and one sync on the same disk, GB/s",
+        baseline_value=gigabytes / raw_s,
+    )
+
+
+@functools.cache
+def file_seconds(bench: Bench) -> tuple[float, float, float]:
+    """Returns the seconds that 1 MiB tensors take until they are durable.
+
+    Through msitd, and as files of numpy.save and of torch.save.
+    """
+    count = bench.scale.files
+    array = np.random.default_rng(0).standard_normal(MIB // 4, dtype=np.float32)
+    tensor = torch.from_numpy(array)
+    files = Path(tempfile.mkdtemp(prefix="files-", dir=bench.folder))
+
+    def save(name: str, save_one: Callable[[Path], None]) -> None:
+        paths = [files / f"{i}.{name}" for i in range(count)]
+        for i, path in enumerate(paths):
+            array[0] = i
+            save_one(path)
+        for path in [*paths, files]:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
+
+    with new_daemon(bench) as daemon, new_client(daemon, "files") as client:
+
+        def record() -> None:
+            for i in range(count):
+                array[0] = i
+                client.record(tensor, op=f"op.{i}")
+            client.flush(120)
+            client.next_token()
+
+        seconds = take_turns(
+            bench,
+            5,
+            record,
+            lambda: save("npy", lambda path: np.save(path, array)),
+            lambda: save("pt", lambda path: torch.save(tensor, path)),
+        )
+    shutil.rmtree(files)
+    record_s, numpy_s, torch_s = seconds
+    return record_s, numpy_s, torch_s
+
+
+def against_files(bench: Bench, target: float, files: str, files_s: float) -> Result:
+    """Recording 1 MiB tensors against writing them to files."""
+    record_s, _, _ = file_seconds(bench)
+    gigabytes = bench.scale.files * MIB / 1e9
+    return Result(
+        figure=files_s / record_s,
+        unit="x",
+        better="higher",
+        target=target,
+        value=gigabytes / record_s,
+        baseline=f"{files} of the same tensors to the same disk, fsync at the end",
+        baseline_value=gigabytes / files_s,
+    )
+
+
+def record_1_mib(bench: Bench) -> Result:
+    """Recording 1 MiB tensors against numpy.save."""
+    return against_files(bench, 1.0, "numpy.save", file_seconds(bench)[1])

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace rocksdb {
+class DB;
+}
+
+namespace msitd::bench {
+
+// A bare RocksDB, without a log, that is given what the index of a store has of
+// small tensors of 1 KiB: 1000 ops a token, one rank or several. Lives in
+// MSITD_BENCH_DIR.
+class IndexEntries {
+ public:
+  IndexEntries();
+  ~IndexEntries();
+  IndexEntries(const IndexEntries&) = delete;
+  IndexEntries& operator=(const IndexEntries&) = delete;
+
+  // Puts the entries of the tensors from number `first`, in batches as large as
+  // a chunk may be.
+  void Put(int64_t first, int64_t count, uint32_t rank = 0);
+
+  // Writes what is in memory to the disk.
+  void Flush();
+
+  // Looks at every entry and returns how many there are.
+  int64_t Scan() const;
+
+ private:
+  const std::string folder_;
+  const std::string value_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace msitd::bench

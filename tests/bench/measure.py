@@ -1,0 +1,307 @@
+"""What the benchmarks share: how much they do, how, and with which daemons."""
+
+import functools
+import json
+import mmap
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msitd
+import numpy as np
+
+# The daemon and the stubs of the end-to-end tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+
+from stubs import make_stubs
+
+from daemon import Daemon
+
+MIB = 1 << 20
+OPS_PER_TOKEN = 1000
+READ_BYTES = 4 * MIB
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much the benchmarks do."""
+
+    repetitions: int  # At most.
+    kernel_time_s: float
+    array_elements: int
+    files: int  # Of 1 MiB.
+    ingest_mib: int
+    many_producers_mib: int
+    records: int
+    recover_mib: int
+    compare_mib: int  # Of each run.
+    equal_tensors: int  # Of each run.
+    index_tensors: tuple[int, int]
+    reduce_tensors: int
+
+
+SCALES = {
+    # Shows that everything works, and measures nothing.
+    "smoke": Scale(
+        repetitions=1,
+        kernel_time_s=0.001,
+        array_elements=MIB // 4,
+        files=4,
+        ingest_mib=16,
+        many_producers_mib=16,
+        records=4096,
+        recover_mib=16,
+        compare_mib=16,
+        equal_tensors=2000,
+        index_tensors=(2000, 4000),
+        reduce_tensors=2000,
+    ),
+    "short": Scale(
+        repetitions=7,
+        kernel_time_s=0.5,
+        array_elements=16 * MIB,
+        files=200,
+        ingest_mib=1024,
+        many_producers_mib=2048,
+        records=400_000,
+        recover_mib=1024,
+        compare_mib=256,
+        equal_tensors=100_000,
+        index_tensors=(100_000, 1_000_000),
+        reduce_tensors=100_000,
+    ),
+    "long": Scale(
+        repetitions=7,
+        kernel_time_s=1,
+        array_elements=16 * MIB,
+        files=200,
+        ingest_mib=1024,
+        many_producers_mib=10_240,
+        records=2_000_000,
+        recover_mib=4096,
+        compare_mib=4096,
+        equal_tensors=100_000,
+        index_tensors=(1_000_000, 10_000_000),
+        reduce_tensors=100_000,
+    ),
+}
+
+
+@dataclass
+class Result:
+    """One benchmark as it is written."""
+
+    figure: float
+    unit: str
+    better: str
+    target: float
+    value: float
+    baseline: str
+    baseline_value: float
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the programs are, where to write, and how much to do."""
+
+    tests: Path
+    binaries: Path
+    folder: Path
+    scale: Scale
+
+
+def best_of(count: int, work: Callable[[], int]) -> float:
+    """Returns the best GB/s of `count` tries of `work`, which returns bytes."""
+    best = 0.0
+    for _ in range(count):
+        start = time.perf_counter()
+        done = work()
+        best = max(best, done / (time.perf_counter() - start) / 1e9)
+    return best
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Returns how long `work` takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def take_turns(
+    bench: Bench, repetitions: int, *works: Callable[[], object]
+) -> list[float]:
+    """Returns the median seconds of each of `works`.
+
+    They take turns, so that what else the machine does meets all.
+    """
+    seconds: list[list[float]] = [[] for _ in works]
+    for _ in range(min(repetitions, bench.scale.repetitions)):
+        for work, list_of_work in zip(works, seconds, strict=True):
+            list_of_work.append(seconds_of(work))
+    return [statistics.median(one) for one in seconds]
+
+
+def google(
+    bench: Bench,
+    program: str,
+    names: tuple[str, ...],
+    repetitions: int = 1,
+    **environment: object,
+) -> dict[str, list[dict[str, Any]]]:
+    """Runs benchmarks of a program of ours, and returns the runs of each.
+
+    Their repetitions take turns too.
+    """
+    repetitions = min(repetitions, bench.scale.repetitions)
+    out = subprocess.run(
+        [
+            bench.tests / program,
+            f"--benchmark_filter=^({'|'.join(names)})(/|$)",
+            f"--benchmark_repetitions={repetitions}",
+            f"--benchmark_min_time={bench.scale.kernel_time_s}",
+            "--benchmark_enable_random_interleaving=true",
+            "--benchmark_format=json",
+        ],
+        env={
+            **os.environ,
+            "MSITD_BIN_DIR": str(bench.binaries),
+            "MSITD_BENCH_DIR": str(bench.folder),
+            **{name: str(value) for name, value in environment.items()},
+        },
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    runs = [
+        run for run in json.loads(out)["benchmarks"] if run["run_type"] == "iteration"
+    ]
+    return {
+        name: [run for run in runs if f"{run['run_name']}/".startswith(f"{name}/")]
+        for name in names
+    }
+
+
+def medians(runs: dict[str, list[dict[str, Any]]]) -> list[float]:
+    """Returns the median seconds of benchmarks that `google` ran."""
+    units = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+    return [
+        statistics.median(run["real_time"] / units[run["time_unit"]] for run in one)
+        for one in runs.values()
+    ]
+
+
+@functools.cache
+def import_stubs() -> None:
+    """Lets this process import the stubs of the API."""
+    with tempfile.TemporaryDirectory(prefix="msitd-stubs-") as folder:
+        make_stubs(Path(folder))
+        import msitd.v1.comparison_service_pb2_grpc
+        import msitd.v1.node_service_pb2_grpc  # noqa: F401
+
+
+@contextmanager
+def new_daemon(bench: Bench) -> Iterator[Daemon]:
+    """A daemon that serves, with a store of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=bench.folder))
+    daemon = Daemon(folder)
+    try:
+        daemon.start("--log-level", "warn")
+        yield daemon
+        if daemon.process is not None:
+            daemon.stop()
+    finally:
+        daemon.clean()
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
+    """A client that waits for the daemon where it has to, and loses nothing."""
+    endpoint = f"unix:{daemon.socket_dir}"
+    with msitd.Client(run, endpoint=endpoint, max_block=60) as client:
+        yield client
+        client.flush(600)
+        counters = client.counters()
+        assert counters.dropped_count == 0, counters
+
+
+def record_mebibytes(daemon: Daemon, run: str, count: int, seed: int) -> None:
+    """Records tensors of 1 MiB; those of another seed differ by little."""
+    tensors = np.random.default_rng(0).standard_normal((16, MIB // 4), dtype=np.float32)
+    tensors *= np.float32(1 + seed * 1e-5)
+    with new_client(daemon, run) as client:
+        for i in range(count):
+            tensors[i % 16, 0] = i
+            client.record(tensors[i % 16], op=f"op.{i % 64}", token=i // 64, call=0)
+
+
+def record_small(daemon: Daemon, run: str, count: int) -> None:
+    """Records tensors of 64 bytes, OPS_PER_TOKEN of each token."""
+    ops = [f"op.{i}" for i in range(OPS_PER_TOKEN)]
+    tensor = np.arange(16, dtype=np.float32)
+    with new_client(daemon, run) as client:
+        for i in range(count):
+            token, op = divmod(i, OPS_PER_TOKEN)
+            client.record(tensor, op=ops[op], token=token, call=0)
+
+
+def segments(daemon: Daemon) -> list[Path]:
+    """Returns the segment files of a daemon."""
+    return sorted((daemon.data_dir / "segments").iterdir())
+
+
+def read_directly(files: list[Path], size_bytes: int) -> None:
+    """Reads that many bytes of `files` past the page cache."""
+    with mmap.mmap(-1, READ_BYTES) as buffer:
+        left = size_bytes
+        for file in files:
+            descriptor = os.open(file, os.O_RDONLY | os.O_DIRECT)
+            try:
+                at = 0
+                while left > 0:
+                    got = os.preadv(descriptor, [buffer], at)
+                    if got == 0:
+                        break
+                    at += got
+                    left -= got
+            finally:
+                os.close(descriptor)
+    assert left <= 0, f"{left} of {size_bytes} bytes are not there"
+
+
+def memory_bytes(daemon: Daemon) -> int:
+    """Returns the memory of a daemon without what it shares with ranks."""
+    assert daemon.process is not None
+    status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    kibibytes = [int(fields[name].split()[0]) for name in ("VmRSS", "RssShmem")]
+    return (kibibytes[0] - kibibytes[1]) * 1024
+
+
+@contextmanager
+def peak_memory(daemon: Daemon) -> Iterator[list[int]]:
+    """Yields a list of what memory a daemon has at every moment."""
+    observed = [memory_bytes(daemon)]
+    done = threading.Event()
+
+    def observe() -> None:
+        while not done.wait(0.005):
+            observed.append(memory_bytes(daemon))
+
+    thread = threading.Thread(target=observe)
+    thread.start()
+    try:
+        yield observed
+    finally:
+        done.set()
+        thread.join()
