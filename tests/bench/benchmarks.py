@@ -17,6 +17,7 @@ from pathlib import Path
 
 import bench_compare
 import bench_ingest
+import bench_recover
 import numpy as np
 import torch
 from measure import SCALES, Bench, Result, best_of, google
@@ -171,6 +172,7 @@ BENCHMARKS: dict[str, Measure] = {
     "query.list_page_ms": bench_compare.list_page_ms,
     "query.list_page_growth": bench_compare.list_page_growth,
     "query.set_reduce_ms": bench_compare.set_reduce_ms,
+    "recover.seconds_per_gib": bench_recover.seconds_per_gib,
     "record-1-mib": bench_ingest.record_1_mib,
     "capture.memcpy_ratio": bench_ingest.capture_memcpy_ratio,
     "capture.small_us": bench_ingest.capture_small_us,
