@@ -127,3 +127,76 @@ def against_files(bench: Bench, target: float, files: str, files_s: float) -> Re
 def record_1_mib(bench: Bench) -> Result:
     """Recording 1 MiB tensors against numpy.save."""
     return against_files(bench, 1.0, "numpy.save", file_seconds(bench)[1])
+
+
+def files_ratio(bench: Bench) -> Result:
+    """Recording 1 MiB tensors against the faster of numpy.save and torch.save."""
+    _, numpy_s, torch_s = file_seconds(bench)
+    if numpy_s < torch_s:
+        return against_files(bench, 4.0, "numpy.save", numpy_s)
+    return against_files(bench, 4.0, "torch.save", torch_s)
+
+
+def records_ratio(bench: Bench) -> Result:
+    """Records of 1 KiB against the entries that the index has of them."""
+    record_s, put_s = medians(
+        google(
+            bench,
+            "msitd_ingest_bench",
+            ("BM_RecordKiB", "BM_PutEntries"),
+            3,
+            MSITD_BENCH_RECORDS=bench.scale.records,
+        )
+    )
+    return Result(
+        figure=put_s / record_s,
+        unit="x",
+        better="higher",
+        target=0.6,
+        value=bench.scale.records / record_s,
+        baseline="batches of the same entries into a bare RocksDB, records/s",
+        baseline_value=bench.scale.records / put_s,
+    )
+
+
+def grpc_ratio(bench: Bench) -> Result:
+    """Recording over the network against a bare gRPC stream of bytes."""
+    record_s, stream_s = medians(
+        google(
+            bench,
+            "msitd_ingest_bench",
+            ("BM_RecordRemotely", "BM_StreamBytes"),
+            5,
+            MSITD_BENCH_MIB=bench.scale.ingest_mib,
+        )
+    )
+    gigabytes = bench.scale.ingest_mib * MIB / 1e9
+    return Result(
+        figure=stream_s / record_s,
+        unit="x",
+        better="higher",
+        target=0.9,
+        value=gigabytes / record_s,
+        baseline="gRPC stream of messages as long, thrown away, GB/s",
+        baseline_value=gigabytes / stream_s,
+    )
+
+
+def rss_mib(bench: Bench) -> Result:
+    """The most memory of a daemon to which 16 ranks stream, rings left out."""
+    (run,) = google(
+        bench,
+        "msitd_ingest_bench",
+        ("BM_ManyProducers",),
+        MSITD_BENCH_MIB=bench.scale.many_producers_mib,
+    )["BM_ManyProducers"]
+    peak = run["peak_bytes"] / MIB
+    return Result(
+        figure=peak,
+        unit="MiB",
+        better="lower",
+        target=256,
+        value=peak,
+        baseline="its memory before, MiB",
+        baseline_value=run["before_bytes"] / MIB,
+    )

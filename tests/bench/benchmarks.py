@@ -177,6 +177,10 @@ BENCHMARKS: dict[str, Measure] = {
     "capture.memcpy_ratio": bench_ingest.capture_memcpy_ratio,
     "capture.small_us": bench_ingest.capture_small_us,
     "ingest.disk_ratio": bench_ingest.disk_ratio,
+    "ingest.files_ratio": bench_ingest.files_ratio,
+    "ingest.records_ratio": bench_ingest.records_ratio,
+    "ingest.grpc_ratio": bench_ingest.grpc_ratio,
+    "ingest.rss_mib": bench_ingest.rss_mib,
 }
 
 
