@@ -62,12 +62,16 @@ bool ShapesAgree(std::vector<int64_t> a, std::vector<int64_t> b,
   return a == b;
 }
 
+bool HasAllShards(const LogicalTensor& tensor) {
+  return tensor.assembly == nullptr ||
+         tensor.assembly->problem == Assembly::Problem::kNone;
+}
+
 // Decides the row if the shards of a side cannot be put together.
 bool IsWhole(const LogicalTensor& tensor, std::string_view side,
              v1::ComparisonRow& row) {
-  if (tensor.assembly == nullptr) return true;
+  if (HasAllShards(tensor)) return true;
   const Assembly& assembly = *tensor.assembly;
-  if (assembly.problem == Assembly::Problem::kNone) return true;
   Decide(assembly.problem == Assembly::Problem::kShardsAmiss ? v1::UNMATCHED
                                                              : v1::SKIPPED,
          fmt::format("{} {}: {}", side, AssemblyText(assembly),
@@ -183,6 +187,11 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     return EmitRow(std::move(row));
   }
   origins_.StartGroup();
+  std::vector<const TensorPair*> to_measure;
+  for (const TensorPair& pair : group.pairs) {
+    if (NeedsBytes(pair)) to_measure.push_back(&pair);
+  }
+  measurer_.Start(std::move(to_measure));
   for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     v1::ComparisonRow row =
@@ -199,8 +208,20 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
   return absl::OkStatus();
 }
 
+bool ComparisonEngine::NeedsBytes(const TensorPair& pair) const {
+  if (pair.golden == nullptr || pair.target == nullptr) return false;
+  const LogicalTensor& golden = *pair.golden;
+  const LogicalTensor& target = *pair.target;
+  return !HashesAgree(target, golden) && golden.has_bytes && target.has_bytes &&
+         (golden.tensor_bytes != 0 || target.tensor_bytes != 0) &&
+         IsComplex(target.dtype) == IsComplex(golden.dtype) &&
+         HasAllShards(target) && HasAllShards(golden) &&
+         ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
+}
+
 absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                                      v1::ComparisonRow& row) {
+  if (NeedsBytes(pair)) return Measure(pair, row);
   if (pair.golden == nullptr || pair.target == nullptr) {
     Decide(v1::UNMATCHED,
            fmt::format("only in run {}", pair.golden != nullptr
@@ -230,7 +251,7 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
     PassEqual(pair, row);
   } else if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     Decide(v1::PASS, "no elements", row);
-  } else if (!golden.has_bytes || !target.has_bytes) {
+  } else {
     if (HasHash(golden) && HasHash(target) &&
         VerificationOf(pair).hash_decides) {
       Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
@@ -241,8 +262,6 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                        "the hashes do not decide",
                        SideWithoutBytes(pair)),
            row);
-  } else {
-    return Measure(pair, row);
   }
   return absl::OkStatus();
 }
@@ -274,8 +293,7 @@ void ComparisonEngine::PassEqual(const TensorPair& pair,
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                                        v1::ComparisonRow& row) {
   const Verification verification = VerificationOf(pair);
-  const absl::StatusOr<PairMeasurement> measurement =
-      ReadMetrics(pair, verification.request);
+  const absl::StatusOr<PairMeasurement> measurement = measurer_.Next();
   if (absl::IsCancelled(measurement.status())) return measurement.status();
   if (!measurement.ok()) {
     Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);
@@ -317,7 +335,8 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 }
 
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
-    const TensorPair& pair, const compute::ElementRequest& request) {
+    const TensorPair& pair, PairReader& reader,
+    ComparisonObserver& reads) const {
   // The matcher left the parts out.
   const auto source_of =
       [this](const LogicalTensor& tensor, const std::string& run,
@@ -353,7 +372,7 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
                          source_of(*pair.target, plan_.target_run, "target"));
   MSITD_ASSIGN_OR_RETURN(const TensorSource golden,
                          source_of(*pair.golden, plan_.golden_run, "golden"));
-  return reader_.Measure(target, golden, request, observer_);
+  return reader.Measure(target, golden, VerificationOf(pair).request, reads);
 }
 
 void ComparisonEngine::Watch(v1::ComparisonRow& row) const {

@@ -13,6 +13,7 @@
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matcher.h"
 #include "daemon/compare/origin.h"
+#include "daemon/compare/pair_measurer.h"
 #include "daemon/compare/pair_reader.h"
 #include "daemon/compare/policy.h"
 #include "daemon/compare/required_tolerances.h"
@@ -44,14 +45,22 @@ std::span<const std::string_view> WatchNames();
 // Makes the rows of one comparison. A tensor that cannot be read or compared
 // gives a row that says so; the comparison goes on.
 //
-// Made for one comparison and used by one thread. Holds two parts and the
-// tensors of one rank and token (kGroupTensorsMax), however large the runs are.
+// Made for one comparison and used by one thread, beside which a second one
+// measures pairs ahead. Holds four parts and the tensors of one rank and token
+// (kGroupTensorsMax), however large the runs are.
 class ComparisonEngine {
  public:
   // All three must outlive the engine.
   ComparisonEngine(storage::ChunkStore& store, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
-      : store_(store), plan_(plan), observer_(observer), reader_(store) {}
+      : store_(store),
+        plan_(plan),
+        observer_(observer),
+        measurer_(store, observer,
+                  [this](const TensorPair& pair, PairReader& reader,
+                         ComparisonObserver& reads) {
+                    return ReadMetrics(pair, reader, reads);
+                  }) {}
 
   // Errors: CANCELLED once the observer says so; those of the matcher, of the
   // index and of the observer.
@@ -68,8 +77,12 @@ class ComparisonEngine {
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);
-  absl::StatusOr<PairMeasurement> ReadMetrics(
-      const TensorPair& pair, const compute::ElementRequest& request);
+  // True if only the bytes can decide.
+  bool NeedsBytes(const TensorPair& pair) const;
+  // Called on either thread of `measurer_`.
+  absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
+                                              PairReader& reader,
+                                              ComparisonObserver& reads) const;
   // Judges two tensors with equal bytes.
   void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
   // What the policy asks of a pair.
@@ -79,12 +92,13 @@ class ComparisonEngine {
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
-  PairReader reader_;
   RequiredTolerances required_tolerances_;
   OriginFinder origins_;
   // Token and rank of the groups that were compared, while following.
   std::set<std::pair<int64_t, int32_t>> done_;
   int64_t row_count_ = 0;
+  // Behind all that its threads look at.
+  PairMeasurer measurer_;
 };
 
 // Adds `row` to the counts of `comparison`, and makes it the first divergence,

@@ -215,6 +215,36 @@ TEST_F(ComparisonEngineTest, CorruptPartSkipsItsRowOnly) {
   EXPECT_EQ(observer.comparison.first_divergence().op(), "good");
 }
 
+TEST_F(ComparisonEngineTest, RowsKeepTheirOrderWhereSomeAreMeasuredAhead) {
+  for (int i = 0; i < 60; ++i) {
+    const std::string op = "op" + std::to_string(i);
+    RecordedTensor golden = Floats(op, {1, static_cast<float>(i)});
+    golden.sequence = i;
+    golden_.Record(golden);
+    // Equal, of another shape, and different in turn; some cannot be read.
+    RecordedTensor target = golden;
+    if (i % 4 == 1) target = Floats(op, {1});
+    if (i % 4 >= 2) target = Floats(op, {1, i + 0.5f});
+    target_.Record(target);
+    if (i % 20 == 7) store_.Corrupt(target_.KeyOf(target), 0);
+  }
+  CollectingObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  ASSERT_EQ(observer.rows.size(), 60u);
+  for (int i = 0; i < 60; ++i) {
+    const v1::ComparisonRow& row = observer.rows[i];
+    EXPECT_EQ(row.row(), i);
+    EXPECT_EQ(row.op(), "op" + std::to_string(i));
+    EXPECT_EQ(row.verdict(), i % 4 == 0    ? v1::PASS
+                             : i % 20 == 7 ? v1::SKIPPED
+                                           : v1::FAIL)
+        << row.op() << ": " << row.reason();
+    if (row.verdict() == v1::FAIL && i % 4 >= 2) {
+      EXPECT_EQ(MetricOf(row, "max_abs"), 0.5) << row.op();
+    }
+  }
+}
+
 TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
   const RecordedTensor same = Floats("same", {1, 2});
   const RecordedTensor changed = Floats("changed", {1, 2});

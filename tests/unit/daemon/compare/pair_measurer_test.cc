@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/pair_measurer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+
+namespace msitd::compare {
+namespace {
+
+class CountingObserver final : public ComparisonObserver {
+ public:
+  bool IsCancelled() override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    return is_cancelled;
+  }
+  void OnTotal(uint64_t /*tensor_count*/) override {}
+  void OnRead(uint64_t bytes) override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    read_bytes += bytes;
+  }
+  absl::Status OnRow(v1::ComparisonRow /*row*/) override {
+    return absl::OkStatus();
+  }
+
+  std::atomic<bool> is_cancelled{false};
+  uint64_t read_bytes = 0;
+
+ private:
+  const std::thread::id thread_ = std::this_thread::get_id();
+};
+
+class PairMeasurerTest : public ::testing::Test {
+ protected:
+  // Pairs whose number is that of their golden tensor.
+  std::vector<const TensorPair*> Pairs(size_t count) {
+    tensors_.resize(count);
+    pairs_.resize(count);
+    std::vector<const TensorPair*> out;
+    for (size_t i = 0; i < count; ++i) {
+      tensors_[i].sequence = i;
+      pairs_[i].golden = &tensors_[i];
+      out.push_back(&pairs_[i]);
+    }
+    return out;
+  }
+
+  // A measurement that names its pair.
+  static PairMeasurement MeasurementOf(const TensorPair& pair) {
+    PairMeasurement out;
+    out.metrics.max_abs_index = pair.golden->sequence;
+    return out;
+  }
+
+  testing::FakeChunkStore store_;
+  CountingObserver observer_;
+  std::vector<LogicalTensor> tensors_;
+  std::vector<TensorPair> pairs_;
+};
+
+TEST_F(PairMeasurerTest, ResultsComeInOrderAndEveryPairIsMeasuredOnce) {
+  std::mutex mu;
+  std::multiset<uint64_t> measured;
+  PairMeasurer measurer(
+      store_, observer_,
+      [&](const TensorPair& pair, PairReader&, ComparisonObserver& reads) {
+        reads.OnRead(10);
+        const std::lock_guard lock(mu);
+        measured.insert(pair.golden->sequence);
+        return MeasurementOf(pair);
+      });
+  for (const size_t count : {0, 1, 2, 500, 3}) {
+    measured.clear();
+    observer_.read_bytes = 0;
+    measurer.Start(Pairs(count));
+    for (size_t i = 0; i < count; ++i) {
+      const auto result = measurer.Next();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->metrics.max_abs_index, i);
+    }
+    EXPECT_EQ(measured.size(), count);
+    EXPECT_EQ(std::set<uint64_t>(measured.begin(), measured.end()).size(),
+              count);
+    EXPECT_EQ(observer_.read_bytes, 10 * count);
+  }
+}
+
+TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
+  std::mutex mu;
+  std::condition_variable changed;
+  int count = 0;
+  // Each waits for the other.
+  PairMeasurer measurer(
+      store_, observer_,
+      [&](const TensorPair& pair, PairReader&, ComparisonObserver&) {
+        std::unique_lock lock(mu);
+        ++count;
+        changed.notify_all();
+        while (count < 2) changed.wait(lock);
+        return MeasurementOf(pair);
+      });
+  measurer.Start(Pairs(2));
+  EXPECT_TRUE(measurer.Next().ok());
+  EXPECT_TRUE(measurer.Next().ok());
+}
+
+TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
+  std::atomic<uint64_t> highest{0};
+  PairMeasurer measurer(
+      store_, observer_,
+      [&](const TensorPair& pair, PairReader&, ComparisonObserver&) {
+        uint64_t seen = highest.load();
+        while (seen < pair.golden->sequence &&
+               !highest.compare_exchange_weak(seen, pair.golden->sequence)) {
+        }
+        return MeasurementOf(pair);
+      });
+  measurer.Start(Pairs(200));
+  for (size_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(measurer.Next().ok());
+    EXPECT_LE(highest.load(), i + PairMeasurer::kAheadMax);
+  }
+}
+
+TEST_F(PairMeasurerTest, AnErrorBelongsToItsPair) {
+  PairMeasurer measurer(
+      store_, observer_,
+      [](const TensorPair& pair, PairReader&,
+         ComparisonObserver&) -> absl::StatusOr<PairMeasurement> {
+        if (pair.golden->sequence % 3 == 1) return absl::DataLossError("bad");
+        return MeasurementOf(pair);
+      });
+  measurer.Start(Pairs(30));
+  for (size_t i = 0; i < 30; ++i) {
+    const auto result = measurer.Next();
+    EXPECT_EQ(result.ok(), i % 3 != 1) << i;
+  }
+}
+
+TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
+  std::atomic<bool> is_released{false};
+  std::atomic<bool> was_stopped{false};
+  const std::thread::id here = std::this_thread::get_id();
+  {
+    PairMeasurer measurer(
+        store_, observer_,
+        [&](const TensorPair& pair, PairReader&, ComparisonObserver& reads) {
+          if (std::this_thread::get_id() == here) {
+            return MeasurementOf(pair);
+          }
+          observer_.is_cancelled = true;
+          while (!reads.IsCancelled()) std::this_thread::yield();
+          was_stopped = true;
+          return MeasurementOf(pair);
+        });
+    measurer.Start(Pairs(2));
+    absl::Status status;
+    for (int i = 0; i < 2 && status.ok(); ++i) {
+      status = measurer.Next().status();
+    }
+    // The calling thread may have been fast enough to measure both itself.
+    EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+    is_released = status.ok();
+  }
+  EXPECT_TRUE(is_released || was_stopped);
+}
+
+}  // namespace
+}  // namespace msitd::compare
