@@ -184,7 +184,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
                        "token; narrow the filter by op",
                        group.too_large_run, kGroupTensorsMax),
            row);
-    return EmitRow(std::move(row));
+    return EmitRow(row);
   }
   origins_.StartGroup();
   std::vector<const TensorPair*> to_measure;
@@ -194,13 +194,12 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
   measurer_.Start(std::move(to_measure));
   for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-    v1::ComparisonRow row =
-        DescribePair(pair, plan_.golden_run, plan_.target_run);
-    MSITD_RETURN_IF_ERROR(Judge(pair, row));
-    JudgeCopies(pair, row);
-    row.set_origin(origins_.Find(row));
-    Watch(row);
-    MSITD_RETURN_IF_ERROR(EmitRow(std::move(row)));
+    DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
+    MSITD_RETURN_IF_ERROR(Judge(pair, row_));
+    JudgeCopies(pair, row_);
+    row_.set_origin(origins_.Find(row_));
+    Watch(row_);
+    MSITD_RETURN_IF_ERROR(EmitRow(row_));
   }
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
@@ -397,9 +396,9 @@ void ComparisonEngine::Watch(v1::ComparisonRow& row) const {
   }
 }
 
-absl::Status ComparisonEngine::EmitRow(v1::ComparisonRow row) {
+absl::Status ComparisonEngine::EmitRow(v1::ComparisonRow& row) {
   row.set_row(row_count_++);
-  return observer_.OnRow(std::move(row));
+  return observer_.OnRow(row);
 }
 
 namespace {

@@ -87,7 +87,7 @@ class ComparisonEngine {
   void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
   // What the policy asks of a pair.
   Verification VerificationOf(const TensorPair& pair) const;
-  absl::Status EmitRow(v1::ComparisonRow row);
+  absl::Status EmitRow(v1::ComparisonRow& row);
 
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
@@ -97,6 +97,8 @@ class ComparisonEngine {
   // Token and rank of the groups that were compared, while following.
   std::set<std::pair<int64_t, int32_t>> done_;
   int64_t row_count_ = 0;
+  // One for all pairs: it keeps its memory.
+  v1::ComparisonRow row_;
   // Behind all that its threads look at.
   PairMeasurer measurer_;
 };

@@ -118,7 +118,7 @@ void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
   tolerances.Show(working_);
 }
 
-absl::Status ComparisonJob::OnRow(v1::ComparisonRow row) {
+absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row) {
   AccountRow(row, working_);
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since it was counted.

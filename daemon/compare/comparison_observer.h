@@ -29,8 +29,9 @@ class ComparisonObserver {
   // now and then, and before the end.
   virtual void OnRequiredTolerances(const RequiredTolerances& /*tolerances*/) {}
 
-  // The next row; its number is set. An error ends the comparison.
-  virtual absl::Status OnRow(v1::ComparisonRow row) = 0;
+  // The next row, valid during the call; its number is set. An error ends the
+  // comparison.
+  virtual absl::Status OnRow(const v1::ComparisonRow& row) = 0;
 };
 
 }  // namespace msitd::compare

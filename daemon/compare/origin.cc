@@ -50,7 +50,11 @@ void OriginFinder::NoteFailure(const std::string& op) {
 
 v1::Origin OriginFinder::Find(const v1::ComparisonRow& row) {
   const Role role = RoleOf(row.io());
-  if (role == Role::kNone) return v1::ORIGIN_UNSPECIFIED;
+  // An output that does not fail is none's cause.
+  if (role == Role::kNone ||
+      (role == Role::kOutput && row.verdict() != v1::FAIL)) {
+    return v1::ORIGIN_UNSPECIFIED;
+  }
   Inputs& inputs = inputs_[KeyOf(row, IsBackward(row.io()))];
   if (role == Role::kInput) {
     ++(row.verdict() == v1::PASS   ? inputs.passed
@@ -58,7 +62,6 @@ v1::Origin OriginFinder::Find(const v1::ComparisonRow& row) {
                                    : inputs.unknown);
     return v1::ORIGIN_UNSPECIFIED;
   }
-  if (row.verdict() != v1::FAIL) return v1::ORIGIN_UNSPECIFIED;
   const bool inside = failed_inside_.contains(row.op());
   NoteFailure(row.op());
   if (inputs.failed > 0) return v1::PASSED_ON;

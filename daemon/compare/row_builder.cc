@@ -42,10 +42,9 @@ std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
 
 }  // namespace
 
-v1::ComparisonRow DescribePair(const TensorPair& pair,
-                               std::string_view golden_run,
-                               std::string_view target_run) {
-  v1::ComparisonRow row;
+void DescribePair(const TensorPair& pair, std::string_view golden_run,
+                  std::string_view target_run, v1::ComparisonRow& row) {
+  row.Clear();
   const LogicalTensor& first =
       pair.golden != nullptr ? *pair.golden : *pair.target;
   row.set_rank(first.place());
@@ -61,7 +60,6 @@ v1::ComparisonRow DescribePair(const TensorPair& pair,
   if (pair.target != nullptr) {
     Describe(*pair.target, target_run, *row.mutable_target());
   }
-  return row;
 }
 
 void AddSummary(const Summary& summary, v1::ComparedTensor& out) {

@@ -13,10 +13,9 @@
 // What a row says of its pair, apart from how it is judged.
 namespace msitd::compare {
 
-// Returns the row of `pair` with both sides described and no verdict yet.
-v1::ComparisonRow DescribePair(const TensorPair& pair,
-                               std::string_view golden_run,
-                               std::string_view target_run);
+// Makes `row` that of `pair`, with both sides described and no verdict yet.
+void DescribePair(const TensorPair& pair, std::string_view golden_run,
+                  std::string_view target_run, v1::ComparisonRow& row);
 
 // Sets what the index knows of most tensors.
 void AddSummary(const Summary& summary, v1::ComparedTensor& out);

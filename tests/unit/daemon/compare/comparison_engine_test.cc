@@ -31,9 +31,9 @@ class CollectingObserver final : public ComparisonObserver {
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
     tolerances.Show(comparison);
   }
-  absl::Status OnRow(v1::ComparisonRow row) override {
+  absl::Status OnRow(const v1::ComparisonRow& row) override {
     AccountRow(row, comparison);
-    rows.push_back(std::move(row));
+    rows.push_back(row);
     return absl::OkStatus();
   }
 

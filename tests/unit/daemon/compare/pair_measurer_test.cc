@@ -28,7 +28,7 @@ class CountingObserver final : public ComparisonObserver {
     EXPECT_EQ(std::this_thread::get_id(), thread_);
     read_bytes += bytes;
   }
-  absl::Status OnRow(v1::ComparisonRow /*row*/) override {
+  absl::Status OnRow(const v1::ComparisonRow& /*row*/) override {
     return absl::OkStatus();
   }
 

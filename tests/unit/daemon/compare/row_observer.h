@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "daemon/compare/comparison_engine.h"
@@ -16,9 +15,9 @@ class RowObserver final : public ComparisonObserver {
   bool IsCancelled() override { return false; }
   void OnTotal(uint64_t) override {}
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  absl::Status OnRow(v1::ComparisonRow row) override {
+  absl::Status OnRow(const v1::ComparisonRow& row) override {
     AccountRow(row, comparison);
-    rows.push_back(std::move(row));
+    rows.push_back(row);
     return absl::OkStatus();
   }
 

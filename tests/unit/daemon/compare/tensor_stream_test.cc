@@ -27,7 +27,9 @@ class SilentObserver final : public ComparisonObserver {
   bool IsCancelled() override { return ++questions == cancelled_at; }
   void OnTotal(uint64_t) override {}
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  absl::Status OnRow(v1::ComparisonRow) override { return absl::OkStatus(); }
+  absl::Status OnRow(const v1::ComparisonRow&) override {
+    return absl::OkStatus();
+  }
 
   int questions = 0;
   int cancelled_at = -1;
