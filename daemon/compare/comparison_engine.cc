@@ -192,7 +192,18 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     if (NeedsBytes(pair)) to_measure.push_back(&pair);
   }
   measurer_.Start(std::move(to_measure));
-  for (const TensorPair& pair : group.pairs) {
+  const absl::Status status = ComparePairs(group.pairs);
+  // The pairs go with the group.
+  if (!status.ok()) measurer_.Stop();
+  if (required_tolerances_.changed()) {
+    observer_.OnRequiredTolerances(required_tolerances_);
+  }
+  return status;
+}
+
+absl::Status ComparisonEngine::ComparePairs(
+    const std::vector<TensorPair>& pairs) {
+  for (const TensorPair& pair : pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     MSITD_RETURN_IF_ERROR(Judge(pair, row_));
@@ -200,9 +211,6 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     row_.set_origin(origins_.Find(row_));
     Watch(row_);
     MSITD_RETURN_IF_ERROR(EmitRow(row_));
-  }
-  if (required_tolerances_.changed()) {
-    observer_.OnRequiredTolerances(required_tolerances_);
   }
   return absl::OkStatus();
 }

@@ -74,6 +74,7 @@ class ComparisonEngine {
   // Adds the numbers of the watches that hold.
   void Watch(v1::ComparisonRow& row) const;
   absl::Status CompareGroup(const TensorGroup& group);
+  absl::Status ComparePairs(const std::vector<TensorPair>& pairs);
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);

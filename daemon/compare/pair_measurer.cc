@@ -41,7 +41,7 @@ PairMeasurer::PairMeasurer(storage::ChunkStore& store,
       reader_(store),
       ahead_reader_(store) {}
 
-PairMeasurer::~PairMeasurer() {
+void PairMeasurer::Stop() {
   if (!ahead_.joinable()) return;
   {
     const MutexLock lock(mu_);
@@ -56,8 +56,6 @@ void PairMeasurer::Start(std::vector<const TensorPair*> pairs) {
   MSITD_CHECK(next_ == pairs_.size());
   next_ = claimed_ = window_end_ = 0;
   pairs_ = std::move(pairs);
-  results_.clear();
-  results_.resize(pairs_.size());
 }
 
 absl::StatusOr<PairMeasurement> PairMeasurer::Next() {
@@ -68,7 +66,7 @@ absl::StatusOr<PairMeasurement> PairMeasurer::Next() {
       const MutexLock lock(mu_);
       MSITD_CHECK(index < pairs_.size());
       OpenWindow(index);
-      if (!results_[index].has_value()) {
+      if (!ResultOf(index).has_value()) {
         // The one that is asked for comes first, unless it is in other hands.
         mine = Claim(window_end_);
         if (!mine.has_value()) {
@@ -85,9 +83,7 @@ absl::StatusOr<PairMeasurement> PairMeasurer::Next() {
     }
     {
       const MutexLock lock(mu_);
-      if (std::optional<absl::StatusOr<PairMeasurement>>& result =
-              results_[index];
-          result.has_value()) {
+      if (Result& result = ResultOf(index); result.has_value()) {
         return *std::exchange(result, std::nullopt);
       }
     }
@@ -116,7 +112,7 @@ void PairMeasurer::MeasureOn(size_t index, PairReader& reader,
   }
   absl::StatusOr<PairMeasurement> result = measure_(*pair, reader, observer);
   const MutexLock lock(mu_);
-  results_[index] = std::move(result);
+  ResultOf(index) = std::move(result);
   changed_.NotifyAll();
 }
 

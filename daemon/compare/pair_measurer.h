@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +38,12 @@ class PairMeasurer {
 
   PairMeasurer(storage::ChunkStore& store, ComparisonObserver& observer,
                Measure measure);
-  // Waits until the second thread has the part that it reads.
-  ~PairMeasurer();
+  ~PairMeasurer() { Stop(); }
   PairMeasurer(const PairMeasurer&) = delete;
   PairMeasurer& operator=(const PairMeasurer&) = delete;
 
   // Says what Next will be asked for, in this order. The pairs live until the
-  // last of them was taken. All of the call before were.
+  // last of them was taken, or until Stop. All of the call before were taken.
   void Start(std::vector<const TensorPair*> pairs);
 
   // Returns the measurement of the next pair.
@@ -51,9 +51,18 @@ class PairMeasurer {
   // Errors: CANCELLED once the observer says so; those of Measure.
   absl::StatusOr<PairMeasurement> Next();
 
+  // Ends the second thread; waits until it has the part that it reads. Nothing
+  // is called after that.
+  void Stop();
+
  private:
   class AheadObserver;
 
+  using Result = std::optional<absl::StatusOr<PairMeasurement>>;
+
+  Result& ResultOf(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return results_[index % results_.size()];
+  }
   // Claims a pair below `end`; nothing if all are claimed.
   std::optional<size_t> Claim(size_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Lets the second thread have the pairs behind `index`.
@@ -75,8 +84,8 @@ class PairMeasurer {
   Mutex mu_;
   CondVar changed_;
   std::vector<const TensorPair*> pairs_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::optional<absl::StatusOr<PairMeasurement>>> results_
-      ABSL_GUARDED_BY(mu_);
+  // Of the pair that is asked for next, and of those ahead of it.
+  std::array<Result, 1 + kAheadMax> results_ ABSL_GUARDED_BY(mu_);
   size_t claimed_ ABSL_GUARDED_BY(mu_) = 0;
   // The second thread claims below this.
   size_t window_end_ ABSL_GUARDED_BY(mu_) = 0;

@@ -174,5 +174,33 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
   EXPECT_TRUE(is_released || was_stopped);
 }
 
+TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<int> ahead_count{0};
+  std::atomic<bool> is_busy{false};
+  PairMeasurer measurer(
+      store_, observer_,
+      [&](const TensorPair& pair, PairReader&, ComparisonObserver& reads) {
+        if (std::this_thread::get_id() == here) {
+          // Goes on once the other one is at work.
+          while (ahead_count == 0) std::this_thread::yield();
+        } else {
+          is_busy = true;
+          ++ahead_count;
+          while (!reads.IsCancelled()) std::this_thread::yield();
+          is_busy = false;
+        }
+        return MeasurementOf(pair);
+      });
+  std::vector<const TensorPair*> pairs = Pairs(2);
+  // Whoever takes the first, the other one takes the second.
+  observer_.is_cancelled = true;
+  measurer.Start(std::move(pairs));
+  measurer.Next().status().IgnoreError();
+  measurer.Stop();
+  EXPECT_FALSE(is_busy);
+  EXPECT_EQ(ahead_count, 1);
+}
+
 }  // namespace
 }  // namespace msitd::compare
