@@ -73,6 +73,12 @@ class FakeScan final : public storage::TensorScan {
 void FakeChunkStore::FailAppends(absl::Status status) {
   MutexLock lock(mu_);
   append_status_ = std::move(status);
+  append_failed_ = false;
+}
+
+void FakeChunkStore::AwaitFailedAppend() {
+  MutexLock lock(mu_);
+  while (!append_failed_) changed_.Wait(mu_);
 }
 
 void FakeChunkStore::BlockAppends() {
@@ -287,7 +293,11 @@ absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
                         "RUN_SEALED");
     }
   }
-  MSITD_RETURN_IF_ERROR(append_status_);
+  if (!append_status_.ok()) {
+    append_failed_ = true;
+    changed_.NotifyAll();
+    return append_status_;
+  }
   append_sizes_.push_back(chunks.size());
   for (const chunk::Chunk& chunk : chunks) {
     Run& run = runs_.find(chunk.run())->second;

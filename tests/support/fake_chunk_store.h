@@ -23,7 +23,9 @@ class FakeChunkStore final : public storage::ChunkStore {
   FakeChunkStore() = default;
 
   // Every Append from now on returns `status`; OK lets them through again.
+  // AwaitFailedAppend returns once one has.
   void FailAppends(absl::Status status);
+  void AwaitFailedAppend();
 
   // Appends block between these two. AwaitAppend returns once one is blocked.
   void BlockAppends();
@@ -140,6 +142,7 @@ class FakeChunkStore final : public storage::ChunkStore {
   CondVar changed_;
   absl::Status append_status_ ABSL_GUARDED_BY(mu_);
   bool blocked_ ABSL_GUARDED_BY(mu_) = false;
+  bool append_failed_ ABSL_GUARDED_BY(mu_) = false;
   bool append_waits_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<size_t> append_sizes_ ABSL_GUARDED_BY(mu_);
   bool reads_blocked_ ABSL_GUARDED_BY(mu_) = false;

@@ -131,7 +131,8 @@ TEST_F(ShmClientTest, ChunksThatWereNotAcknowledgedAreOfferedAgain) {
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(Record(*client_, "op" + std::to_string(i), kPartBytes, i).ok());
   }
-  EXPECT_EQ(client_->Flush(milliseconds(20)).code, MSIT_ERROR_TIMEOUT);
+  store_.AwaitFailedAppend();
+  EXPECT_EQ(client_->Flush(milliseconds(0)).code, MSIT_ERROR_TIMEOUT);
   store_.FailAppends(absl::OkStatus());
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(TensorCount("run"), 9u);
