@@ -10,12 +10,14 @@ from measure import (
     OPS_PER_TOKEN,
     Bench,
     Result,
+    at_most,
     google,
     import_stubs,
     medians,
     memory_bytes,
     new_daemon,
     peak_memory,
+    ratio,
     read_directly,
     record_mebibytes,
     record_small,
@@ -85,14 +87,13 @@ def compared_runs(bench: Bench) -> ComparedRuns:
 def run_ratio(bench: Bench) -> Result:
     """Two stored runs end to end, against reading their bytes."""
     runs = compared_runs(bench)
-    return Result(
-        figure=runs.read_s / runs.compare_s,
-        unit="x",
-        better="higher",
-        target=0.8,
-        value=runs.bytes_read / runs.compare_s / 1e9,
-        baseline="O_DIRECT reads of 4 MiB of the same bytes, GB/s",
-        baseline_value=runs.bytes_read / runs.read_s / 1e9,
+    gigabytes = runs.bytes_read / 1e9
+    return ratio(
+        "higher",
+        0.8,
+        gigabytes / runs.compare_s,
+        "O_DIRECT reads of 4 MiB of the same bytes, GB/s",
+        gigabytes / runs.read_s,
     )
 
 
@@ -100,15 +101,8 @@ def run_growth_mib(bench: Bench) -> Result:
     """How much the daemon's memory grows over such comparisons."""
     runs = compared_runs(bench)
     growth = (runs.memory_peak - runs.memory_before) / MIB
-    return Result(
-        figure=growth,
-        unit="MiB",
-        better="lower",
-        target=256,
-        value=growth,
-        baseline="its memory before, MiB",
-        baseline_value=runs.memory_before / MIB,
-    )
+    before = runs.memory_before / MIB
+    return at_most(256, growth, "MiB", "its memory before, MiB", before)
 
 
 def equal_ratio(bench: Bench) -> Result:
@@ -135,15 +129,9 @@ def equal_ratio(bench: Bench) -> Result:
             MSITD_BENCH_REDUCE_TENSORS=2 * count,
         )
     )
-    return Result(
-        figure=compare_s / count * 1e5,
-        unit="s",
-        better="lower",
-        target=0.5,
-        value=compare_s / count * 1e5,
-        baseline="a look at the entries of both in a bare RocksDB, s",
-        baseline_value=scan_s / count * 1e5,
-    )
+    factor = 1e5 / count
+    baseline = "a look at the entries of both in a bare RocksDB, s"
+    return at_most(0.5, compare_s * factor, "s", baseline, scan_s * factor)
 
 
 QUERIES = (
@@ -185,7 +173,7 @@ def get_us(bench: Bench) -> Result:
     seconds = queries(bench)
     us = seconds["BM_Get/large"] * 1e6
     baseline = "a bare gRPC server that gives the same answer, us"
-    return Result(us, "us", "lower", 250, us, baseline, seconds["BM_GetBare"] * 1e6)
+    return at_most(250, us, "us", baseline, seconds["BM_GetBare"] * 1e6)
 
 
 def list_page_ms(bench: Bench) -> Result:
@@ -193,7 +181,7 @@ def list_page_ms(bench: Bench) -> Result:
     seconds = queries(bench)
     ms = seconds["BM_ListPage/large"] * 1e3
     baseline = "a bare gRPC server that gives the same page, ms"
-    return Result(ms, "ms", "lower", 10, ms, baseline, seconds["BM_ListPageBare"] * 1e3)
+    return at_most(10, ms, "ms", baseline, seconds["BM_ListPageBare"] * 1e3)
 
 
 def growth(bench: Bench, name: str, unit: str, factor: float) -> Result:
@@ -201,9 +189,7 @@ def growth(bench: Bench, name: str, unit: str, factor: float) -> Result:
     seconds = queries(bench)
     small, large = seconds[f"{name}/small"], seconds[f"{name}/large"]
     baseline = f"the index with {bench.scale.index_tensors[0]} tensors, {unit}"
-    return Result(
-        large / small, "x", "lower", 1.3, large * factor, baseline, small * factor
-    )
+    return ratio("lower", 1.3, large * factor, baseline, small * factor)
 
 
 def get_growth(bench: Bench) -> Result:
@@ -222,6 +208,4 @@ def set_reduce_ms(bench: Bench) -> Result:
     factor = 1e3 * 1e5 / bench.scale.reduce_tensors
     ms = seconds["BM_Summarize"] * factor
     baseline = "a look at as many entries of a bare RocksDB, ms"
-    return Result(
-        ms, "ms", "lower", 50, ms, baseline, seconds["BM_ScanEntries"] * factor
-    )
+    return at_most(50, ms, "ms", baseline, seconds["BM_ScanEntries"] * factor)

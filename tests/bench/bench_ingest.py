@@ -13,10 +13,12 @@ from measure import (
     MIB,
     Bench,
     Result,
+    at_most,
     google,
     medians,
     new_client,
     new_daemon,
+    ratio,
     take_turns,
 )
 
@@ -27,21 +29,14 @@ def capture_memcpy_ratio(bench: Bench) -> Result:
         google(bench, "msitd_shm_bench", ("BM_RecordMiB", "BM_MemcpyMiB"), 7)
     )
     gigabytes = 24 * MIB / 1e9  # Of one iteration of each.
-    return Result(
-        figure=record_s / memcpy_s,
-        unit="x",
-        better="lower",
-        target=1.10,
-        value=record_s / gigabytes,
-        baseline="memcpy of the same bytes into touched memory, s/GB",
-        baseline_value=memcpy_s / gigabytes,
-    )
+    baseline = "memcpy of the same bytes into touched memory, s/GB"
+    return ratio("lower", 1.10, record_s / gigabytes, baseline, memcpy_s / gigabytes)
 
 
 def capture_small_us(bench: Bench) -> Result:
     """The median time of one record of 8 KiB."""
     (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordSmall",), 3))
-    return Result(seconds * 1e6, "us", "lower", 2.0, seconds * 1e6, "none", 0.0)
+    return at_most(2.0, seconds * 1e6, "us", "none", 0.0)
 
 
 def disk_ratio(bench: Bench) -> Result:
@@ -56,15 +51,8 @@ def disk_ratio(bench: Bench) -> Result:
         )
     )
     gigabytes = bench.scale.ingest_mib * MIB / 1e9
-    return Result(
-        figure=raw_s / ingest_s,
-        unit="x",
-        better="higher",
-        target=0.90,
-        value=gigabytes / ingest_s,
-        baseline="O_DIRECT writes of 4 MiB and one sync on the same disk, GB/s",
-        baseline_value=gigabytes / raw_s,
-    )
+    baseline = "O_DIRECT writes of 4 MiB and one sync on the same disk, GB/s"
+    return ratio("higher", 0.90, gigabytes / ingest_s, baseline, gigabytes / raw_s)
 
 
 @functools.cache
@@ -113,15 +101,8 @@ def against_files(bench: Bench, target: float, files: str, files_s: float) -> Re
     """Recording 1 MiB tensors against writing them to files."""
     record_s, _, _ = file_seconds(bench)
     gigabytes = bench.scale.files * MIB / 1e9
-    return Result(
-        figure=files_s / record_s,
-        unit="x",
-        better="higher",
-        target=target,
-        value=gigabytes / record_s,
-        baseline=f"{files} of the same tensors to the same disk, fsync at the end",
-        baseline_value=gigabytes / files_s,
-    )
+    baseline = f"{files} of the same tensors to the same disk, fsync at the end"
+    return ratio("higher", target, gigabytes / record_s, baseline, gigabytes / files_s)
 
 
 def record_1_mib(bench: Bench) -> Result:
@@ -148,15 +129,9 @@ def records_ratio(bench: Bench) -> Result:
             MSITD_BENCH_RECORDS=bench.scale.records,
         )
     )
-    return Result(
-        figure=put_s / record_s,
-        unit="x",
-        better="higher",
-        target=0.6,
-        value=bench.scale.records / record_s,
-        baseline="batches of the same entries into a bare RocksDB, records/s",
-        baseline_value=bench.scale.records / put_s,
-    )
+    count = bench.scale.records
+    baseline = "batches of the same entries into a bare RocksDB, records/s"
+    return ratio("higher", 0.6, count / record_s, baseline, count / put_s)
 
 
 def grpc_ratio(bench: Bench) -> Result:
@@ -171,15 +146,8 @@ def grpc_ratio(bench: Bench) -> Result:
         )
     )
     gigabytes = bench.scale.ingest_mib * MIB / 1e9
-    return Result(
-        figure=stream_s / record_s,
-        unit="x",
-        better="higher",
-        target=0.9,
-        value=gigabytes / record_s,
-        baseline="gRPC stream of messages as long, thrown away, GB/s",
-        baseline_value=gigabytes / stream_s,
-    )
+    baseline = "gRPC stream of messages as long, thrown away, GB/s"
+    return ratio("higher", 0.9, gigabytes / record_s, baseline, gigabytes / stream_s)
 
 
 def rss_mib(bench: Bench) -> Result:
@@ -190,13 +158,5 @@ def rss_mib(bench: Bench) -> Result:
         ("BM_ManyProducers",),
         MSITD_BENCH_MIB=bench.scale.many_producers_mib,
     )["BM_ManyProducers"]
-    peak = run["peak_bytes"] / MIB
-    return Result(
-        figure=peak,
-        unit="MiB",
-        better="lower",
-        target=256,
-        value=peak,
-        baseline="its memory before, MiB",
-        baseline_value=run["before_bytes"] / MIB,
-    )
+    peak, before = run["peak_bytes"] / MIB, run["before_bytes"] / MIB
+    return at_most(256, peak, "MiB", "its memory before, MiB", before)

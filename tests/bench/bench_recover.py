@@ -12,6 +12,7 @@ from measure import (
     Result,
     import_stubs,
     new_daemon,
+    ratio,
     read_directly,
     record_mebibytes,
     seconds_of,
@@ -87,12 +88,5 @@ def seconds_per_gib(bench: Bench) -> Result:
             )
     reopen_s = statistics.median(behind) - statistics.median(ahead)
     read_s = statistics.median(read)
-    return Result(
-        figure=reopen_s / read_s,
-        unit="x",
-        better="lower",
-        target=0.2,
-        value=reopen_s / gibibytes,
-        baseline="O_DIRECT reads of 4 MiB of the same bytes, s/GiB",
-        baseline_value=read_s / gibibytes,
-    )
+    baseline = "O_DIRECT reads of 4 MiB of the same bytes, s/GiB"
+    return ratio("lower", 0.2, reopen_s / gibibytes, baseline, read_s / gibibytes)

@@ -20,7 +20,7 @@ import bench_ingest
 import bench_recover
 import numpy as np
 import torch
-from measure import SCALES, Bench, Result, best_of, google
+from measure import SCALES, Bench, Result, best_of, google, ratio
 
 
 def kernels(bench: Bench, *names: str) -> list[float]:
@@ -108,15 +108,7 @@ def against(
     def run(bench: Bench) -> Result:
         baseline_value = measure(bench)
         (value,) = kernels(bench, name)
-        return Result(
-            figure=value / baseline_value,
-            unit="x",
-            better="higher",
-            target=target,
-            value=value,
-            baseline=baseline,
-            baseline_value=baseline_value,
-        )
+        return ratio("higher", target, value, baseline, baseline_value)
 
     return run
 
@@ -126,7 +118,7 @@ def against_read(target: float, name: str) -> Measure:
 
     def run(bench: Bench) -> Result:
         value, read = kernels(bench, name, "BM_Read")
-        return Result(value / read, "x", "higher", target, value, "plain read", read)
+        return ratio("higher", target, value, "plain read", read)
 
     return run
 

@@ -110,6 +110,21 @@ class Result:
     baseline_value: float
 
 
+def ratio(
+    better: str, target: float, value: float, baseline: str, baseline_value: float
+) -> Result:
+    """A figure that is the quotient of a value and its baseline."""
+    figure = value / baseline_value
+    return Result(figure, "x", better, target, value, baseline, baseline_value)
+
+
+def at_most(
+    target: float, value: float, unit: str, baseline: str, baseline_value: float
+) -> Result:
+    """A figure that is the value itself, in `unit`."""
+    return Result(value, unit, "lower", target, value, baseline, baseline_value)
+
+
 @dataclass(frozen=True)
 class Bench:
     """Where the programs are, where to write, and how much to do."""
