@@ -122,6 +122,14 @@ absl::StatusOr<RunInfo> ChunkIndex::SealRun(std::string_view name,
   return run;
 }
 
+absl::StatusOr<RunInfo> ChunkIndex::StoreRun(RunInfo run) {
+  rocksdb::WriteBatch batch;
+  runs_.AppendTo(batch, run);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  runs_.Accept(run);
+  return run;
+}
+
 absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
                                                  int32_t world_size) {
   const MutexLock lock(run_change_mu_);
@@ -134,11 +142,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
                       "RUN_EXISTS");
   }
   run.spec.world_size = world_size;
-  rocksdb::WriteBatch batch;
-  runs_.AppendTo(batch, run);
-  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
-  runs_.Accept(run);
-  return run;
+  return StoreRun(std::move(run));
 }
 
 absl::StatusOr<RunInfo> ChunkIndex::SetRetention(
@@ -147,11 +151,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SetRetention(
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
   if (run.retention == retention) return run;
   run.retention = retention;
-  rocksdb::WriteBatch batch;
-  runs_.AppendTo(batch, run);
-  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
-  runs_.Accept(run);
-  return run;
+  return StoreRun(std::move(run));
 }
 
 absl::StatusOr<RunInfo> ChunkIndex::SetCapturePolicy(std::string_view name,
@@ -159,11 +159,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SetCapturePolicy(std::string_view name,
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
   run.capture_policy = policy;
-  rocksdb::WriteBatch batch;
-  runs_.AppendTo(batch, run);
-  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
-  runs_.Accept(run);
-  return run;
+  return StoreRun(std::move(run));
 }
 
 absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,

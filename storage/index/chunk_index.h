@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
@@ -81,6 +82,9 @@ class ChunkIndex {
  private:
   explicit ChunkIndex(std::unique_ptr<IndexDb> db);
   absl::Status Load();
+  // Makes a change of a run durable, then visible.
+  absl::StatusOr<RunInfo> StoreRun(RunInfo run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_change_mu_);
 
   const std::unique_ptr<IndexDb> db_;
   uint64_t store_id_ = 0;
