@@ -13,6 +13,7 @@
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -23,30 +24,9 @@ using ::testing::StartsWith;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-class CollectingObserver final : public ComparisonObserver {
- public:
-  bool IsCancelled() override { return is_cancelled && is_cancelled(); }
-  void OnTotal(uint64_t tensor_count) override { total = tensor_count; }
-  void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
-    tolerances.Show(comparison);
-  }
-  absl::Status OnRow(const v1::ComparisonRow& row) override {
-    AccountRow(row, comparison);
-    rows.push_back(row);
-    return absl::OkStatus();
-  }
-
-  std::function<bool()> is_cancelled;
-  uint64_t total = 0;
-  uint64_t read_bytes = 0;
-  std::vector<v1::ComparisonRow> rows;
-  v1::Comparison comparison;
-};
-
 class ComparisonEngineTest : public ::testing::Test {
  protected:
-  absl::Status Run(CollectingObserver& observer) {
+  absl::Status Run(RowObserver& observer) {
     return ComparisonEngine(store_, plan_, observer).Run();
   }
 
@@ -54,7 +34,7 @@ class ComparisonEngineTest : public ::testing::Test {
   v1::ComparisonRow RowOf(RecordedTensor target, RecordedTensor golden) {
     golden_.Record(golden);
     target_.Record(target);
-    CollectingObserver observer;
+    RowObserver observer;
     const absl::Status status = Run(observer);
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(observer.rows.size(), 1u);
@@ -206,7 +186,7 @@ TEST_F(ComparisonEngineTest, CorruptPartSkipsItsRowOnly) {
   target_.Record(Floats("bad", {1, 3}));
   target_.Record(Floats("good", {1, 3}));
   store_.Corrupt(golden_.KeyOf(bad), 0);
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   ASSERT_EQ(observer.rows.size(), 2u);
   EXPECT_EQ(observer.rows[0].verdict(), v1::SKIPPED);
@@ -228,7 +208,7 @@ TEST_F(ComparisonEngineTest, RowsKeepTheirOrderWhereSomeAreMeasuredAhead) {
     target_.Record(target);
     if (i % 20 == 7) store_.Corrupt(target_.KeyOf(target), 0);
   }
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   ASSERT_EQ(observer.rows.size(), 60u);
   for (int i = 0; i < 60; ++i) {
@@ -254,7 +234,7 @@ TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
   }
   target_.Record(same);
   target_.Record(Floats("changed", {1, 3}));
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_EQ(observer.rows[0].verdict(), v1::PASS);
   EXPECT_EQ(observer.rows[1].verdict(), v1::SKIPPED);
@@ -266,7 +246,7 @@ TEST_F(ComparisonEngineTest, ExpiredBytesAreDecidedByHashOrSkipped) {
 TEST_F(ComparisonEngineTest, UnmatchedTensorsOfBothSidesHaveRows) {
   golden_.Record(Floats("removed", {1}));
   target_.Record(Floats("added", {1}));
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   ASSERT_EQ(observer.rows.size(), 2u);
   EXPECT_EQ(observer.rows[0].verdict(), v1::UNMATCHED);
@@ -295,7 +275,7 @@ TEST_F(ComparisonEngineTest, FirstDivergenceIsTheFirstToExecuteOverAllRanks) {
   record(1, 1, 7, "culprit", 2);  // Executes earlier, on another rank.
   record(1, 1, 9, "after", 2);
   record(0, 2, 3, "next", 2);  // Low sequence, later token.
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_EQ(observer.comparison.first_divergence().op(), "culprit");
   EXPECT_EQ(observer.comparison.fail_count(), 4);
@@ -307,11 +287,11 @@ TEST_F(ComparisonEngineTest, TotalCountsGoldenTensorsOfTheSelection) {
     golden_.Record(Floats(op, {1}));
   }
   target_.Record(Floats("z", {1}));
-  CollectingObserver all;
+  RowObserver all;
   ASSERT_TRUE(Run(all).ok());
   EXPECT_EQ(all.total, 3u);
   plan_.selector.op_patterns = {"b"};
-  CollectingObserver one;
+  RowObserver one;
   ASSERT_TRUE(Run(one).ok());
   EXPECT_EQ(one.total, 1u);
   EXPECT_EQ(one.rows.size(), 1u);
@@ -322,7 +302,7 @@ TEST_F(ComparisonEngineTest, CancelEndsBetweenPairs) {
     golden_.Record(Floats(op, {1}));
     target_.Record(Floats(op, {1}));
   }
-  CollectingObserver observer;
+  RowObserver observer;
   observer.is_cancelled = [&observer] { return observer.rows.size() == 2; };
   EXPECT_TRUE(absl::IsCancelled(Run(observer)));
   EXPECT_EQ(observer.rows.size(), 2u);
@@ -333,7 +313,7 @@ TEST_F(ComparisonEngineTest, CancelEndsBetweenParts) {
   golden_.Record(Floats("op", values));
   values[0] = 2;
   target_.Record(Floats("op", values));
-  CollectingObserver observer;
+  RowObserver observer;
   observer.is_cancelled = [this] { return store_.read_part_count() >= 2; };
   EXPECT_TRUE(absl::IsCancelled(Run(observer)));
   EXPECT_TRUE(observer.rows.empty());
@@ -343,13 +323,13 @@ TEST_F(ComparisonEngineTest, CancelEndsBetweenParts) {
 TEST_F(ComparisonEngineTest, ReadBytesCountBothSides) {
   golden_.Record(Floats("op", {1, 2, 3}));
   target_.Record(Bfloats("op", {1, 2, 3}));
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_EQ(observer.read_bytes, 12u + 6u);
 }
 
 TEST_F(ComparisonEngineTest, EmptyRunsGiveNoRows) {
-  CollectingObserver observer;
+  RowObserver observer;
   EXPECT_TRUE(Run(observer).ok());
   EXPECT_TRUE(observer.rows.empty());
 }
@@ -407,7 +387,7 @@ TEST_F(ComparisonEngineTest, ShapesAgreeAsThePolicySays) {
     RecordedTensor square_golden = golden;
     square_golden.op = "square";
     golden_run.Record(square_golden);
-    CollectingObserver observer;
+    RowObserver observer;
     ASSERT_TRUE(ComparisonEngine(store, plan_, observer).Run().ok());
     ASSERT_EQ(observer.rows.size(), 2u);
     EXPECT_EQ(MetricOf(observer.rows[0], "max_abs").has_value(), squeezed);
@@ -424,7 +404,7 @@ TEST_F(ComparisonEngineTest,
     golden_.Record(Floats(op, {1, 10}));
     target_.Record(Floats(op, {1 + off, 10}));
   }
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   ASSERT_EQ(observer.comparison.required_tolerances_size(), 2);
   const v1::RequiredTolerance& first =
@@ -457,7 +437,7 @@ TEST_F(ComparisonEngineTest, TheOpThatWasGivenEqualInputsMadeTheDifference) {
   };
   record(golden_, 0);
   record(target_, 1);
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   std::vector<std::pair<std::string, v1::Origin>> origins;
   for (const v1::ComparisonRow& row : observer.rows) {
@@ -488,7 +468,7 @@ TEST_F(ComparisonEngineTest, FirstNonFiniteIsThatOfTheTargetAcrossRanks) {
   };
   record(golden_, false);
   record(target_, true);
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_EQ(observer.comparison.first_non_finite().op(), "op4");
   EXPECT_EQ(observer.comparison.first_non_finite().rank(), 1);
@@ -502,7 +482,7 @@ TEST_F(ComparisonEngineTest, WatchesTellTheRowsForWhichTheyHold) {
   target_.Record(Floats("a", {2}));
   golden_.Record(Floats("b", {1}));
   target_.Record(Floats("b", {kNan}));
-  CollectingObserver observer;
+  RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_THAT(observer.rows[0].watches(), ::testing::ElementsAre(1));
   EXPECT_THAT(observer.rows[1].watches(), ::testing::ElementsAre(0, 1));
@@ -521,7 +501,7 @@ TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
   for (const int64_t token : {0, 1, 2}) record(golden_, token);
   ASSERT_TRUE(store_.SealRun("g").ok());
   record(target_, 0);
-  CollectingObserver observer;
+  RowObserver observer;
   std::vector<size_t> rows_before;
   int questions = 0;
   observer.is_cancelled = [&] {
@@ -550,7 +530,7 @@ TEST_F(ComparisonEngineTest, FollowingKnowsOfTokensThatItDoesNotCompare) {
     golden_.Record(tensor);
     target_.Record(tensor);
   }
-  CollectingObserver observer;
+  RowObserver observer;
   int questions = 0;
   observer.is_cancelled = [&] {
     return !observer.rows.empty() || ++questions > 1000;
