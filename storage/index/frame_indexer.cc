@@ -88,11 +88,17 @@ void FillValue(const Pending& pending, IndexValue& out) {
 // The work of one Commit.
 class Batch {
  public:
-  Batch(IndexDb& db, RunTable& runs, std::vector<Pending> pending)
-      : db_(db), runs_(runs), pending_(std::move(pending)) {}
+  Batch(IndexDb& db, RunTable& runs, LastKeys& last_keys,
+        std::vector<Pending> pending)
+      : db_(db),
+        runs_(runs),
+        last_keys_(last_keys),
+        pending_(std::move(pending)) {}
 
   // Sorts the records, looks up what is there and puts what is new.
   absl::Status Run();
+  // The changes are in the index.
+  void Accept();
 
   rocksdb::WriteBatch& changes() { return changes_; }
   const IndexOutcome& outcome() const { return outcome_; }
@@ -111,6 +117,7 @@ class Batch {
     size_t end;
     size_t first_key;
   };
+  static constexpr uint32_t kNotThere = UINT32_MAX;
 
   std::string_view KeyAt(size_t i) const {
     return View(pending_[order_[i]].key);
@@ -118,9 +125,16 @@ class Batch {
   std::string_view PrefixAt(size_t i) const {
     return TensorPrefix(pending_[order_[i]].key);
   }
+  std::string_view DevicePrefixAt(size_t i) const {
+    return DevicePrefix(pending_[order_[i]].key);
+  }
 
   void Sort();
   absl::Status LookUp();
+  // The entry of the distinct key of this number; null if there is none.
+  const rocksdb::PinnableSlice* Found(size_t key) const {
+    return places_[key] == kNotThere ? nullptr : &found_[places_[key]];
+  }
   absl::Status PutGroup(const Group& group);
   // What all parts of the tensor must agree with, in reference_.
   absl::StatusOr<bool> FindReference(const Group& group);
@@ -132,11 +146,12 @@ class Batch {
 
   IndexDb& db_;
   RunTable& runs_;
+  LastKeys& last_keys_;
   const std::vector<Pending> pending_;
   std::vector<uint32_t> order_;
-  // For each distinct key in order: the entry that is there, or nothing.
+  // For each distinct key in order: where its entry is in found_, or kNotThere.
+  std::vector<uint32_t> places_;
   std::vector<rocksdb::PinnableSlice> found_;
-  std::vector<bool> is_found_;
 
   rocksdb::WriteBatch changes_;
   IndexOutcome outcome_;
@@ -167,11 +182,20 @@ void Batch::Sort() {
 
 absl::Status Batch::LookUp() {
   std::vector<rocksdb::Slice> keys;
+  std::vector<size_t> numbers;
+  std::string_view last;
   for (size_t i = 0; i < order_.size(); ++i) {
-    if (i == 0 || KeyAt(i) != KeyAt(i - 1)) keys.emplace_back(KeyAt(i));
+    if (i != 0 && KeyAt(i) == KeyAt(i - 1)) continue;
+    if (i == 0 || DevicePrefixAt(i) != DevicePrefixAt(i - 1)) {
+      MSITD_ASSIGN_OR_RETURN(last, last_keys_.Find(pending_[order_[i]].key));
+    }
+    if (KeyAt(i) <= last) {
+      keys.emplace_back(KeyAt(i));
+      numbers.push_back(places_.size());
+    }
+    places_.push_back(kNotThere);
   }
   found_.resize(keys.size());
-  is_found_.assign(keys.size(), false);
   std::vector<rocksdb::Status> statuses(keys.size());
   constexpr bool kSorted = true;
   db_.db().MultiGet(rocksdb::ReadOptions(), db_.table(Table::kTensor),
@@ -180,9 +204,17 @@ absl::Status Batch::LookUp() {
   for (size_t i = 0; i < keys.size(); ++i) {
     if (statuses[i].IsNotFound()) continue;
     MSITD_RETURN_IF_ERROR(ToStatus(statuses[i], "read index"));
-    is_found_[i] = true;
+    places_[numbers[i]] = static_cast<uint32_t>(i);
   }
   return absl::OkStatus();
+}
+
+void Batch::Accept() {
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const bool is_last =
+        i + 1 == order_.size() || DevicePrefixAt(i) != DevicePrefixAt(i + 1);
+    if (is_last) last_keys_.Accept(pending_[order_[i]].key);
+  }
 }
 
 absl::StatusOr<bool> Batch::FindAnyPart(std::string_view prefix) {
@@ -214,8 +246,8 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
   size_t key = group.first_key;
   for (size_t i = group.begin; i < group.end; ++i) {
     if (i != group.begin && KeyAt(i) != KeyAt(i - 1)) ++key;
-    if (is_found_[key]) {
-      if (!DecodeIndexValue(found_[key].ToStringView(), reference_)) {
+    if (const rocksdb::PinnableSlice* entry = Found(key)) {
+      if (!DecodeIndexValue(entry->ToStringView(), reference_)) {
         return IndexCorrupt("tensor");
       }
       return true;
@@ -273,9 +305,10 @@ absl::Status Batch::PutGroup(const Group& group) {
   for (size_t i = group.begin; i < group.end; ++i) {
     if (i == group.begin || KeyAt(i) != KeyAt(i - 1)) {
       if (i != group.begin) ++key;
-      has_holder = is_found_[key];
+      const rocksdb::PinnableSlice* entry = Found(key);
+      has_holder = entry != nullptr;
       if (has_holder) {
-        if (!DecodeIndexValue(found_[key].ToStringView(), existing_)) {
+        if (!DecodeIndexValue(entry->ToStringView(), existing_)) {
           return IndexCorrupt("tensor");
         }
         holder = existing_.hash;
@@ -343,7 +376,7 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];
     count = std::max(count, frame.chunk->header().chunk_sequence + 1);
   }
-  Batch batch(db_, runs_, std::move(pending));
+  Batch batch(db_, runs_, last_keys_, std::move(pending));
   MSITD_RETURN_IF_ERROR(batch.Run());
 
   rocksdb::WriteBatch& changes = batch.changes();
@@ -362,8 +395,11 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     streams_.AppendTo(changes, stream, count);
   }
   AppendPositionTo(changes, db_, position);
-  MSITD_RETURN_IF_ERROR(db_.WriteUnlogged(changes));
-
+  if (absl::Status status = db_.WriteUnlogged(changes); !status.ok()) {
+    last_keys_.Forget();
+    return status;
+  }
+  batch.Accept();
   names.Accept();
   for (const auto& [run, counters] : totals) {
     runs_.AcceptCounters(RunId{run}, counters);

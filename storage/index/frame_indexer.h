@@ -8,6 +8,7 @@
 #include "protos/chunk/chunk.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
+#include "storage/index/last_keys.h"
 #include "storage/index/name_table.h"
 #include "storage/index/run_table.h"
 #include "storage/index/segment_table.h"
@@ -47,7 +48,8 @@ class FrameIndexer {
         names_(names),
         runs_(runs),
         streams_(streams),
-        segments_(segments) {}
+        segments_(segments),
+        last_keys_(db) {}
 
   // `position` is the log behind the last of `frames`, in the order of their
   // writing. After an error nothing is visible.
@@ -60,6 +62,7 @@ class FrameIndexer {
   RunTable& runs_;
   StreamTable& streams_;
   SegmentTable& segments_;
+  LastKeys last_keys_;
 };
 
 }  // namespace msitd::storage

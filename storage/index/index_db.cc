@@ -28,8 +28,6 @@ constexpr int kBackgroundJobs = 2;
 // 1 % of the lookups of keys that are not there read a block in vain.
 constexpr int kBloomBitsPerKey = 10;
 constexpr size_t kBlockBytes = 16 << 10;
-// Of the write buffer.
-constexpr double kMemtableFilterRatio = 0.05;
 
 rocksdb::ColumnFamilyOptions TableOptions(
     const IndexDb::Options& options,
@@ -58,13 +56,10 @@ rocksdb::ColumnFamilyOptions TableOptions(
   return table;
 }
 
-// What goes into the primary index is looked up first and is mostly not there,
-// and comes in runs of ascending keys: a filter over the memtable spares the
-// search, and a hint for each (run, rank, device, token) the way down to where
-// the entry before went.
+// What goes into the primary index comes in runs of ascending keys: a hint for
+// each (run, rank, device, token) spares the way down to where the entry before
+// went.
 void SpeedUpNewEntries(rocksdb::ColumnFamilyOptions& table) {
-  table.memtable_prefix_bloom_size_ratio = kMemtableFilterRatio;
-  table.memtable_whole_key_filtering = true;
   table.memtable_insert_with_hint_prefix_extractor.reset(
       rocksdb::NewFixedPrefixTransform(kTokenPrefixBytes));
 }

@@ -32,7 +32,8 @@ struct IndexKey {
 inline constexpr size_t kIndexKeyBytes = 32;
 inline constexpr size_t kTensorPrefixBytes = 29;
 inline constexpr size_t kRunPrefixBytes = 4;
-inline constexpr size_t kTokenPrefixBytes = 16;  // Up to the token.
+inline constexpr size_t kDevicePrefixBytes = 11;  // Up to the device.
+inline constexpr size_t kTokenPrefixBytes = 16;   // Up to the token.
 
 using EncodedKey = std::array<char, kIndexKeyBytes>;
 
@@ -47,6 +48,10 @@ inline std::string_view View(const EncodedKey& key) {
 
 inline std::string_view TensorPrefix(const EncodedKey& key) {
   return {key.data(), kTensorPrefixBytes};
+}
+
+inline std::string_view DevicePrefix(const EncodedKey& key) {
+  return {key.data(), kDevicePrefixBytes};
 }
 
 }  // namespace msitd::storage

@@ -120,6 +120,31 @@ TEST_F(ChunkStoreTest, RepeatsAreCountedAndTheFirstTensorStays) {
   EXPECT_EQ(store_->Stats().conflict_count, 4u);
 }
 
+TEST_F(ChunkStoreTest, RepeatsAreFoundInWhateverOrderTokensAndRanksCome) {
+  OpenWithRun("r");
+  std::vector<TestTensor> tensors;
+  for (const int64_t token : {5, 3, 9, 0}) {
+    for (const int32_t rank : {1, 0}) {
+      TestTensor tensor = MakeTensor("r", token, "op", 64, 1);
+      tensor.key.rank = rank;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  uint64_t sequence = 0;
+  const auto append = [&](const TestTensor& tensor) {
+    return Append(TestChunks(/*stream_id=*/1, sequence++ / 2, {tensor}));
+  };
+  for (const TestTensor& tensor : tensors) ASSERT_TRUE(append(tensor).ok());
+  for (const TestTensor& tensor : tensors) ASSERT_TRUE(append(tensor).ok());
+  EXPECT_EQ(store_->GetRun("r")->counters.duplicate_count, 8u);
+  Drop();
+  Open();
+  for (const TestTensor& tensor : tensors) ASSERT_TRUE(append(tensor).ok());
+  EXPECT_EQ(store_->GetRun("r")->counters.duplicate_count, 16u);
+  EXPECT_EQ(store_->GetRun("r")->counters.tensor_count, 8u);
+  for (const TestTensor& tensor : tensors) ExpectStored(tensor);
+}
+
 TEST_F(ChunkStoreTest, SmallTensorOfWhichALaterPartCameFirstIsAConflict) {
   OpenWithRun("r");
   TestTensor stray = MakeTensor("r", 0, "op", kPartBytes + 64, 1);
