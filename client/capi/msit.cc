@@ -184,7 +184,7 @@ int32_t msit_selects(const msit_client* client, int64_t token, const char* op,
   int32_t selects = 1;
   if (client == nullptr || op == nullptr) return selects;
   Guarded([&] {
-    const bool is_io = io > 0 && io < msitd::kIoCount;
+    const bool is_io = io >= 0 && io < msitd::kIoCount;
     selects =
         !is_io || client->client->Selects(token, op, static_cast<msitd::Io>(io))
             ? 1

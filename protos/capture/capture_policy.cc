@@ -19,6 +19,7 @@ bool HasOrIsEmpty(const Items& items, const Item& item) {
          std::find(items.begin(), items.end(), item) != items.end();
 }
 
+// kUnspecified agrees with any side.
 bool AgreesOnAnyDevice(const Rule& rule, int64_t token, std::string_view op,
                        Io io) {
   // The cheapest first: most tensors of a narrow policy end at the token.
@@ -28,7 +29,8 @@ bool AgreesOnAnyDevice(const Rule& rule, int64_t token, std::string_view op,
                   [token](const TokenRange& range) {
                     return range.first <= token && token <= range.last;
                   });
-  return has_token && HasOrIsEmpty(rule.ios, io) &&
+  const bool has_io = io == Io::kUnspecified || HasOrIsEmpty(rule.ios, io);
+  return has_token && has_io &&
          (rule.op_patterns.empty() ||
           std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
                       [op](const std::string& pattern) {
@@ -200,8 +202,9 @@ bool Schedule::MayRecord(int64_t token, std::string_view op, Io io) const {
   for (const Rule& rule : policy->rules) {
     if (!AgreesOnAnyDevice(rule, token, op, io)) continue;
     if (rule.level != Level::kOff) return true;
-    // Off on all devices: later rules do not count.
-    if (rule.devices.empty()) return false;
+    // Off on all devices, and all sides that count: later rules do not.
+    const bool is_for_all_sides = rule.ios.empty() || io != Io::kUnspecified;
+    if (rule.devices.empty() && is_for_all_sides) return false;
   }
   return false;
 }

@@ -88,7 +88,8 @@ class Schedule {
   Level LevelOf(std::string_view device, int64_t token, std::string_view op,
                 Io io) const;
 
-  // True if a tensor like that is recorded on some device.
+  // True if a tensor like that is recorded on some device; kUnspecified: on any
+  // side of the op.
   bool MayRecord(int64_t token, std::string_view op, Io io) const;
 
  private:

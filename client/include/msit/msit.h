@@ -260,7 +260,8 @@ MSIT_API msit_code msit_record(msit_client* client,
 // Returns 0 if the capture policy of the run does not ask for a tensor like
 // that on any device, so that there is no use in bringing it to the host; else
 // 1, also for arguments that msit_record refuses. `token` may be
-// MSIT_TOKEN_CURRENT. The policy may change at any time.
+// MSIT_TOKEN_CURRENT, `io` may be 0 for any side of the op. The policy may
+// change at any time.
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 

@@ -29,6 +29,7 @@ _IO_NUMBERS = {
 }
 
 _TOKEN_CURRENT = -1
+_IO_ANY = 0
 _CALL_AUTO = -1
 
 # struct format characters of the buffer protocol whose length does not depend
@@ -264,15 +265,21 @@ class Client:
         self._raise_for(code)
         return False
 
-    def selects(self, op: str, io: str = "output", token: int | None = None) -> bool:
+    def selects(
+        self, op: str, io: str | None = "output", token: int | None = None
+    ) -> bool:
         """Returns whether the capture policy asks for such tensors.
+
+        `io` may be None for any side of the op.
 
         False says that `record` would only count them as filtered, whatever
         their device, so that there is no use in bringing them to the host. The
         policy may change at any time.
         """
         return self._native.selects(
-            _TOKEN_CURRENT if token is None else token, op, _IO_NUMBERS[io]
+            _TOKEN_CURRENT if token is None else token,
+            op,
+            _IO_ANY if io is None else _IO_NUMBERS[io],
         )
 
     @property

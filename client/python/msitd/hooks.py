@@ -52,6 +52,10 @@ def register_hook(
     problem with one tensor is logged once and counted; it never reaches the
     model.
 
+    A call that the capture policy asks nothing of costs next to nothing, and is
+    not counted as a call of its op: a policy that begins in the middle of a
+    token numbers calls from there.
+
     Args:
         model: The module, on any device, of any dtype.
         client: Where to record; it must stay open until the hooks are removed.
@@ -164,8 +168,11 @@ class HookHandle:
             state.depth += 1
         if not is_recorded:
             return
-        token = self._current_token()
+        token = state.token if state.depth > 0 else self._client.token
         if self._tokens is not None and token not in self._tokens:
+            state.calls.append((op, token, -1))
+            return
+        if not self._client.selects(op, None, token):
             state.calls.append((op, token, -1))
             return
         call = self._begin_call(op, token)
@@ -202,11 +209,6 @@ class HookHandle:
             if state.depth == 0:
                 state.calls.clear()
                 self._client.next_token()
-
-    def _current_token(self) -> int:
-        if self._state.depth > 0:
-            return self._state.token
-        return self._client.token
 
     def _begin_call(self, op: str, token: int) -> int:
         try:

@@ -88,6 +88,19 @@ TEST(CapturePolicyTest, RuleThatIsOffEverywhereHidesThoseBehindIt) {
   EXPECT_TRUE(schedule.MayRecord(0, "b1", Io::kInput));
 }
 
+TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
+  Rule off = Full({"a*"});
+  off.level = Level::kOff;
+  off.ios = {Io::kInput};
+  Rule full = Full({"a1", "c"});
+  full.ios = {Io::kOutput};
+  const Schedule schedule({{1, 0, {off, full}}}, 0);
+  EXPECT_TRUE(schedule.MayRecord(0, "a1", Io::kUnspecified));
+  EXPECT_TRUE(schedule.MayRecord(0, "c", Io::kUnspecified));
+  EXPECT_FALSE(schedule.MayRecord(0, "a2", Io::kUnspecified));
+  EXPECT_FALSE(schedule.MayRecord(0, "b", Io::kUnspecified));
+}
+
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
   const Schedule schedule(
       Chain({OneRule(1, 5, Full({"a"})), OneRule(2, 9, Full({"b"}))}), 0);
