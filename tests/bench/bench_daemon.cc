@@ -21,6 +21,21 @@ namespace {
 constexpr size_t kTensorCount = 16;
 constexpr int64_t kOpsPerToken = 64;
 
+std::string Binary(const char* name) {
+  return Environment("MSITD_BIN_DIR", "build/release/bin") + "/" + name;
+}
+
+pid_t Start(const std::string& binary, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), binary.c_str());
+  arguments.push_back(nullptr);
+  pid_t pid = -1;
+  if (::posix_spawn(&pid, binary.c_str(), nullptr, nullptr,
+                    const_cast<char**>(arguments.data()), environ) != 0) {
+    Fail("cannot start " + binary);
+  }
+  return pid;
+}
+
 }  // namespace
 
 std::string Environment(const char* name, const char* otherwise) {
@@ -47,17 +62,10 @@ std::string NewDirectory(std::string path) {
 BenchDaemon::BenchDaemon(const std::string& listen)
     : data_(NewDirectory(BenchDir() + "/msitd")),
       sockets_(NewDirectory("/tmp/msitd-bench")) {
-  const std::string binary =
-      Environment("MSITD_BIN_DIR", "build/release/bin") + "/msitd";
   const std::string data_dir = data_ + "/data";
-  const std::vector<const char*> arguments = {
-      binary.c_str(),   "--data-dir", data_dir.c_str(), "--socket-dir",
-      sockets_.c_str(), "--listen",   listen.c_str(),   "--log-level",
-      "warn",           nullptr};
-  if (::posix_spawn(&pid_, binary.c_str(), nullptr, nullptr,
-                    const_cast<char**>(arguments.data()), environ) != 0) {
-    Fail("cannot start " + binary);
-  }
+  pid_ = Start(Binary("msitd"), {"--data-dir", data_dir.c_str(), "--socket-dir",
+                                 sockets_.c_str(), "--listen", listen.c_str(),
+                                 "--log-level", "warn"});
   for (int i = 0; i < 3000; ++i) {
     if (std::filesystem::exists(sockets_ + "/endpoint")) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -91,6 +99,16 @@ std::string BenchDaemon::NetworkEndpoint() const {
     if (!line.starts_with("unix:")) return line;
   }
   Fail("msitd does not listen");
+}
+
+void BenchDaemon::SelectOnly(const char* run, const char* op) const {
+  const std::string endpoint = "unix:" + sockets_ + "/msitd.sock";
+  const pid_t pid = Start(Binary("msitctl"),
+                          {"--endpoint", endpoint.c_str(), "capture", "set",
+                           "--run", run, "--ops", op, "-o", "name"});
+  int status = -1;
+  ::waitpid(pid, &status, 0);
+  if (status != 0) Fail("cannot set the capture policy");
 }
 
 int64_t BenchDaemon::MemoryBytes() const {

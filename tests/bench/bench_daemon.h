@@ -51,6 +51,9 @@ class BenchDaemon {
     return Open(run, 0, 1, NetworkEndpoint());
   }
 
+  // Makes the clients of `run` record nothing but ops called `op`.
+  void SelectOnly(const char* run, const char* op) const;
+
   // Bytes of memory that the daemon has, without what it shares with ranks.
   int64_t MemoryBytes() const;
 

@@ -3,10 +3,13 @@
 import functools
 import os
 import shutil
+import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msitd
 import numpy as np
 import torch
 from measure import (
@@ -37,6 +40,68 @@ def capture_small_us(bench: Bench) -> Result:
     """The median time of one record of 8 KiB."""
     (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordSmall",), 3))
     return at_most(2.0, seconds * 1e6, "us", "none", 0.0)
+
+
+def capture_python_us(bench: Bench) -> Result:
+    """The median time of one torch tensor of 8 KiB from Python."""
+    tensor = torch.randn(2048)
+    seconds: list[float] = []
+    with new_daemon(bench) as daemon, new_client(daemon, "python") as client:
+        for token in range(20 * bench.scale.repetitions):
+            for _ in range(500):
+                start = time.perf_counter()
+                client.record(tensor, op="model.layers.17.mlp", token=token)
+                seconds.append(time.perf_counter() - start)
+            client.flush(60)
+    return at_most(8.0, statistics.median(seconds) * 1e6, "us", "none", 0.0)
+
+
+def capture_off_ns(bench: Bench) -> Result:
+    """One record, in C, of an op that the capture policy does not ask for."""
+    (seconds,) = medians(google(bench, "msitd_shm_bench", ("BM_RecordFiltered",), 3))
+    return at_most(50.0, seconds * 1e9, "ns", "none", 0.0)
+
+
+def capture_off_hook_ns(bench: Bench) -> Result:
+    """One hook of an op that the capture policy does not ask for.
+
+    What torch takes to call a hook of that kind is the baseline, and not in it.
+    """
+    modules = 64
+    x = torch.zeros(1)
+
+    def model() -> torch.nn.Module:
+        return torch.nn.Sequential(*(torch.nn.Identity() for _ in range(modules)))
+
+    def hook_seconds(*works: Callable[[], object]) -> list[float]:
+        # Two hooks for each module and for the model.
+        rounds = 20
+        seconds = take_turns(
+            bench, 7, *(lambda f=work: [f() for _ in range(rounds)] for work in works)
+        )
+        return [one / rounds / (2 * modules + 2) for one in seconds]
+
+    plain = model()
+    idle = model()
+    for module in idle.modules():
+        module.register_forward_pre_hook(lambda *_: None, with_kwargs=True)
+        module.register_forward_hook(
+            lambda *_: None, with_kwargs=True, always_call=True
+        )
+    hooked = model()
+    with new_daemon(bench) as daemon:
+        daemon.ctl("capture", "set", "--run", "off", "--ops", "lm_head")
+        with (
+            new_client(daemon, "off") as client,
+            msitd.register_hook(hooked, client),
+        ):
+            plain_s, idle_s, hooked_s = hook_seconds(
+                lambda: plain(x), lambda: idle(x), lambda: hooked(x)
+            )
+            assert not client.selects("root")
+    baseline = "torch's own time for a hook that does nothing, ns"
+    hook_ns, torch_ns = (hooked_s - idle_s) * 1e9, (idle_s - plain_s) * 1e9
+    return at_most(400.0, hook_ns, "ns", baseline, torch_ns)
 
 
 def disk_ratio(bench: Bench) -> Result:

@@ -98,6 +98,25 @@ void BM_RecordSmall(benchmark::State& state) {
 }
 BENCHMARK(BM_RecordSmall)->UseManualTime()->Iterations(50);
 
+// Records that the capture policy does not ask for.
+void BM_RecordFiltered(benchmark::State& state) {
+  const BenchDaemon daemon;
+  daemon.SelectOnly("filtered", "lm_head");
+  msit::Client client = daemon.Open("filtered", 0, 1);
+  const std::vector<float> tensor(2048);
+  const int64_t dims[] = {static_cast<int64_t>(tensor.size())};
+  msit::Key key;
+  key.op = "model.layers.17.self_attn.o_proj";
+  key.call = 0;
+  for (auto _ : state) {
+    if (!client.Record(key, std::span<const float>(tensor), dims).ok()) {
+      Fail(msit_last_error());
+    }
+  }
+  if (client.counters().filtered_count == 0) Fail("nothing was filtered");
+}
+BENCHMARK(BM_RecordFiltered)->UseRealTime();
+
 void BM_IngestMiB(benchmark::State& state) {
   const BenchDaemon daemon;
   const Tensors tensors = MakeTensors(kMiB);
