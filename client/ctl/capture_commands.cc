@@ -120,7 +120,7 @@ Outcome Coverage(Session& session, const std::string& run) {
   layout.columns =
       "rank,streams?=stream_count,seen=seen_count,filtered=filtered_count,"
       "asked=asked_count,stored=stored_count,dropped=dropped_count,"
-      "truncated=truncated_count";
+      "truncated=truncated_count,degraded=degraded_count";
   layout.name = "rank";
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(

@@ -124,6 +124,7 @@ std::string EncodeCoverage(const StreamCoverage& coverage) {
   AppendNumber(2, coverage.truncated_count, &report);
   AppendNumber(3, coverage.filtered_count, &report);
   AppendNumber(4, coverage.seen_count, &report);
+  AppendNumber(5, coverage.degraded_count, &report);
   std::string request;
   AppendBytes(3, report, &request);
   return request;

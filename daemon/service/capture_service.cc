@@ -99,6 +99,7 @@ void ToProto(const storage::RankCoverage& from, uint64_t stored_count,
   out.set_stored_count(static_cast<int64_t>(stored_count));
   out.set_dropped_count(static_cast<int64_t>(total.dropped_count));
   out.set_truncated_count(static_cast<int64_t>(total.truncated_count));
+  out.set_degraded_count(static_cast<int64_t>(total.degraded_count));
 }
 
 // What clients do that were told nothing.

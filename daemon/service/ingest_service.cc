@@ -50,7 +50,8 @@ StreamCoverage ToCoverage(const v1::CoverageReport& report) {
   return {static_cast<uint64_t>(report.seen_count()),
           static_cast<uint64_t>(report.filtered_count()),
           static_cast<uint64_t>(report.dropped_count()),
-          static_cast<uint64_t>(report.truncated_count())};
+          static_cast<uint64_t>(report.truncated_count()),
+          static_cast<uint64_t>(report.degraded_count())};
 }
 
 // One WriteChunks call, and the peer of its stream in the pipeline. At most one

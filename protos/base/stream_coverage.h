@@ -7,8 +7,8 @@
 namespace msitd {
 
 // How many tensors a stream was handed since it was first opened, and how many
-// of them did not come through. These are totals over all its connections, so
-// telling them once more changes nothing.
+// of them did not come through, or not whole. These are totals over all its
+// connections, so telling them once more changes nothing.
 struct StreamCoverage {
   static constexpr uint64_t kCountMax = INT64_MAX;
 
@@ -16,6 +16,8 @@ struct StreamCoverage {
   uint64_t filtered_count = 0;   // Not asked for by the capture policy.
   uint64_t dropped_count = 0;    // Given up before any part was kept.
   uint64_t truncated_count = 0;  // Given up after some parts were.
+  // Kept as summary and hash, though asked for with bytes.
+  uint64_t degraded_count = 0;
 
   friend bool operator==(const StreamCoverage&,
                          const StreamCoverage&) = default;
@@ -25,7 +27,8 @@ struct StreamCoverage {
 constexpr bool IsSound(const StreamCoverage& coverage) {
   constexpr uint64_t kMax = StreamCoverage::kCountMax;
   return coverage.seen_count <= kMax && coverage.filtered_count <= kMax &&
-         coverage.dropped_count <= kMax && coverage.truncated_count <= kMax;
+         coverage.dropped_count <= kMax && coverage.truncated_count <= kMax &&
+         coverage.degraded_count <= kMax;
 }
 
 // What two streams have together; a sum over kCountMax stays there.
@@ -34,7 +37,8 @@ constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
   return {std::min(a.seen_count + b.seen_count, kMax),
           std::min(a.filtered_count + b.filtered_count, kMax),
           std::min(a.dropped_count + b.dropped_count, kMax),
-          std::min(a.truncated_count + b.truncated_count, kMax)};
+          std::min(a.truncated_count + b.truncated_count, kMax),
+          std::min(a.degraded_count + b.degraded_count, kMax)};
 }
 
 // The newer of two totals of one stream, none of which ever decreases.
@@ -43,7 +47,8 @@ constexpr StreamCoverage Newer(const StreamCoverage& a,
   return {std::max(a.seen_count, b.seen_count),
           std::max(a.filtered_count, b.filtered_count),
           std::max(a.dropped_count, b.dropped_count),
-          std::max(a.truncated_count, b.truncated_count)};
+          std::max(a.truncated_count, b.truncated_count),
+          std::max(a.degraded_count, b.degraded_count)};
 }
 
 }  // namespace msitd

@@ -26,7 +26,7 @@
 namespace msitd::shm {
 
 inline constexpr uint32_t kSessionMagic = 0x48534d49;  // "IMSH"
-inline constexpr uint16_t kSessionVersion = 1;
+inline constexpr uint16_t kSessionVersion = 2;
 inline constexpr uint32_t kUserAgentBytesMax = 256;
 inline constexpr uint32_t kReasonBytesMax = 64;
 inline constexpr uint32_t kMessageBytesMax = 512;
@@ -121,13 +121,13 @@ static_assert(sizeof(SessionHello) == 424);
 static_assert(sizeof(SessionWelcome) == 24);
 static_assert(sizeof(SessionCommitted) == 8);
 static_assert(sizeof(SessionPolicy) == 16);
-static_assert(sizeof(SessionCoverage) == 40);
+static_assert(sizeof(SessionCoverage) == 48);
 static_assert(sizeof(SessionFinish) == 8);
 static_assert(sizeof(SessionEnd) == 600);
 static_assert(offsetof(SessionHello, stream_id) == 16);
 static_assert(offsetof(SessionHello, run) == 40);
 static_assert(offsetof(SessionEnd, reason) == 24);
-static_assert(offsetof(SessionCoverage, coverage.truncated_count) == 32);
+static_assert(offsetof(SessionCoverage, coverage.degraded_count) == 40);
 static_assert(std::is_trivially_copyable_v<SessionHello>);
 static_assert(std::is_trivially_copyable_v<SessionEnd>);
 

@@ -12,7 +12,7 @@ constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
-constexpr uint8_t kCoverageVersion = 1;
+constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
@@ -233,6 +233,7 @@ std::string EncodeCoverage(const StreamCoverage& coverage) {
   writer.PutVarint(coverage.filtered_count);
   writer.PutVarint(coverage.dropped_count);
   writer.PutVarint(coverage.truncated_count);
+  writer.PutVarint(coverage.degraded_count);
   return out;
 }
 
@@ -243,6 +244,7 @@ bool DecodeCoverage(std::string_view bytes, StreamCoverage& out) {
   out.filtered_count = reader.GetVarint();
   out.dropped_count = reader.GetVarint();
   out.truncated_count = reader.GetVarint();
+  out.degraded_count = reader.GetVarint();
   return reader.done() && IsSound(out);
 }
 

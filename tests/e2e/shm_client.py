@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 MAGIC = 0x48534D49
+VERSION = 2
 HELLO, WELCOME, DROPS, FINISH, END, COMMITTED = range(1, 7)
 PAGE = 4096
 TABLE_BYTES = 36864
@@ -32,7 +33,7 @@ class ShmProducer:
         self._socket.connect(str(socket_dir / "ingest.sock"))
         name = run.encode()
         self._socket.send(
-            struct.pack("<IHH", MAGIC, 1, HELLO)
+            struct.pack("<IHH", MAGIC, VERSION, HELLO)
             + struct.pack("<iiQQII", rank, 64, stream_id, ARENA_BYTES, len(name), 4)
             + name.ljust(128, b"\0")
             + b"test".ljust(256, b"\0")
@@ -59,7 +60,7 @@ class ShmProducer:
         if not packet:
             return (0, b""), []
         magic, version, kind = struct.unpack_from("<IHH", packet)
-        assert (magic, version) == (MAGIC, 1)
+        assert (magic, version) == (MAGIC, VERSION)
         return (kind, packet[8:]), list(fds)
 
     def publish(self, chunk: bytes, offset: int) -> None:

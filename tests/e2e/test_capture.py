@@ -157,7 +157,10 @@ def coverage(daemon: Daemon, expect: int = 0) -> list[dict[str, int]]:
 
 
 def row(rank: int, **counts: int) -> dict[str, int]:
-    names = ("stream", "seen", "filtered", "asked", "stored", "dropped", "truncated")
+    names = (
+        *("stream", "seen", "filtered", "asked", "stored"),
+        *("dropped", "truncated", "degraded"),
+    )
     return {"rank": rank} | {name: counts.get(name, 0) for name in names}
 
 
@@ -191,12 +194,12 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     second = row(0, stream=2, seen=33, filtered=6, asked=27, stored=21)
     assert coverage(daemon) == [second, row(1, stream=1)]
     assert daemon.ctl("capture", "coverage", "r").stdout.splitlines() == [
-        "rank  streams  seen  filtered  asked  stored  dropped  truncated",
-        "   0        2    33         6     27      21        0          0",
-        "   1        1     0         0      0       0        0          0",
+        "rank  streams  seen  filtered  asked  stored  dropped  truncated  degraded",
+        "   0        2    33         6     27      21        0          0         0",
+        "   1        1     0         0      0       0        0          0         0",
     ]
     csv = daemon.ctl("capture", "coverage", "r", "-o", "csv").stdout
-    assert csv.splitlines()[1:] == ["0,2,33,6,27,21,0,0", "1,1,0,0,0,0,0,0"]
+    assert csv.splitlines()[1:] == ["0,2,33,6,27,21,0,0,0", "1,1,0,0,0,0,0,0,0"]
 
 
 @pytest.mark.parametrize("transport", ["shm", "grpc"])

@@ -111,7 +111,7 @@ std::vector<std::string> SeedList() {
           SeedOf(kPosition, EncodePosition({3, 1 << 20, 17})),
           SeedOf(kMark, EncodeExpiryMark({8192, 4096, 300})),
           SeedOf(kCount, EncodeChunkCount(1000)),
-          SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0}))};
+          SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0, 5}))};
 }
 
 }  // namespace

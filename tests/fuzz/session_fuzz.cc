@@ -136,6 +136,7 @@ SessionHello Hello() {
 std::vector<std::string> SeedList() {
   SessionCoverage report;
   report.coverage.dropped_count = 3;
+  report.coverage.degraded_count = 1;
   const std::string hello = PacketOf(Hello());
   const std::string end = PacketOf(SessionFinish());
   return {hello,

@@ -57,11 +57,13 @@ TEST(WireTest, CoverageReadsBack) {
       request.ParseFromString(EncodeCoverage({.seen_count = 1'000'000'007,
                                               .filtered_count = 300,
                                               .dropped_count = 20,
-                                              .truncated_count = 1})));
+                                              .truncated_count = 1,
+                                              .degraded_count = 7})));
   EXPECT_EQ(request.coverage().seen_count(), 1'000'000'007);
   EXPECT_EQ(request.coverage().filtered_count(), 300);
   EXPECT_EQ(request.coverage().dropped_count(), 20);
   EXPECT_EQ(request.coverage().truncated_count(), 1);
+  EXPECT_EQ(request.coverage().degraded_count(), 7);
   ASSERT_TRUE(request.ParseFromString(EncodeCoverage({})));
   EXPECT_TRUE(request.has_coverage()) << "nothing was handed over";
 }

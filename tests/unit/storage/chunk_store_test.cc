@@ -269,13 +269,13 @@ TEST_F(ChunkStoreTest, CoverageOutlivesTheProcessAndTheStreams) {
   Open();
   // The stream is opened again and tells all once more, and somewhat more.
   EXPECT_EQ(report("run", 1, 7, {10, 2, 3, 1}), 0u);
-  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2}), 1u);
-  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0}), 1u);
+  EXPECT_EQ(report("run", 1, 7, {12, 2, 4, 2, 3}), 1u);
+  EXPECT_EQ(report("run", 1, 8, {100, 0, 1, 0, 4}), 1u);
   ASSERT_TRUE(store_->SealRun("run").ok());
   Drop();
   Open();
   EXPECT_THAT(*store_->GetCoverage("run"),
-              ElementsAre(RankCoverage{1, 2, {112, 2, 5, 2}},
+              ElementsAre(RankCoverage{1, 2, {112, 2, 5, 2, 7}},
                           RankCoverage{258, 1, {}}));
   EXPECT_EQ(store_->GetRun("run")->counters.dropped_count, 5u);
   EXPECT_EQ(store_->GetRun("run")->counters.truncated_count, 2u);

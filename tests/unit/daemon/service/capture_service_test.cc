@@ -13,7 +13,7 @@ using testing::Producer;
 class CaptureServiceTest : public EitherStoreFixture {
  protected:
   void Tell(Producer& producer, int64_t seen, int64_t filtered, int64_t dropped,
-            int64_t truncated) {
+            int64_t truncated, int64_t degraded) {
     const auto stream = OpenChunks(producer);
     v1::WriteChunksRequest request;
     v1::CoverageReport& report = *request.mutable_coverage();
@@ -21,11 +21,12 @@ class CaptureServiceTest : public EitherStoreFixture {
     report.set_filtered_count(filtered);
     report.set_dropped_count(dropped);
     report.set_truncated_count(truncated);
+    report.set_degraded_count(degraded);
     stream->Write(request);
     EXPECT_TRUE(stream->Finish().ok());
   }
 
-  // Rank, streams, seen, filtered, asked, stored, dropped, truncated.
+  // Rank, streams, seen, filtered, asked, stored, dropped, truncated, degraded.
   std::vector<std::vector<int64_t>> Coverage() {
     v1::GetCaptureCoverageRequest request;
     request.set_run("run");
@@ -37,7 +38,7 @@ class CaptureServiceTest : public EitherStoreFixture {
       rows.push_back({rank.rank(), rank.stream_count(), rank.seen_count(),
                       rank.filtered_count(), rank.asked_count(),
                       rank.stored_count(), rank.dropped_count(),
-                      rank.truncated_count()});
+                      rank.truncated_count(), rank.degraded_count()});
     }
     return rows;
   }
@@ -50,15 +51,15 @@ TEST_P(CaptureServiceTest, CoverageHasTheRanksThatToldAndThoseThatStored) {
   Producer filtered("run", 5, 7);
   Ingest(first, {{{.op = "a", .values = {1}}, {.op = "b", .values = {2}}}});
   Ingest(silent, {{{.op = "a", .values = {1}}}});
-  Tell(first, 9, 2, 3, 1);
-  Tell(again, 5, 1, 2, 0);
-  Tell(filtered, 4, 4, 0, 0);
+  Tell(first, 9, 2, 3, 1, 1);
+  Tell(again, 5, 1, 2, 0, 6);
+  Tell(filtered, 4, 4, 0, 0, 0);
   const std::vector<std::vector<int64_t>> expected = {
-      {0, 2, 14, 3, 11, 2, 5, 1},
-      {2, 0, 0, 0, 0, 1, 0, 0},
-      {5, 1, 4, 4, 0, 0, 0, 0}};
+      {0, 2, 14, 3, 11, 2, 5, 1, 7},
+      {2, 0, 0, 0, 0, 1, 0, 0, 0},
+      {5, 1, 4, 4, 0, 0, 0, 0, 0}};
   EXPECT_EQ(Coverage(), expected);
-  Tell(first, 9, 2, 3, 1);
+  Tell(first, 9, 2, 3, 1, 1);
   RestartWithStore();
   EXPECT_EQ(Coverage(), expected);
 }

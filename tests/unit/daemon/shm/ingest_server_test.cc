@@ -177,7 +177,7 @@ TEST_F(IngestServerTest, BadHelloIsRefusedWithAReason) {
   hello.stream_id = 0;
   EXPECT_EQ(refusal(hello), "FIELD_INVALID");
   hello = Hello();
-  hello.header.version = 2;
+  hello.header.version = kSessionVersion + 1;
   EXPECT_EQ(refusal(hello), "FIELD_INVALID");
 }
 
@@ -189,7 +189,7 @@ TEST_F(IngestServerTest, PacketThatDoesNotBelongEndsTheStream) {
   RawProducer liar(path());
   ASSERT_TRUE(liar.Open(RawProducer::Hello("run", 2, kStream + 1)));
   SessionCoverage report;
-  report.coverage.truncated_count = uint64_t{INT64_MAX} + 1;
+  report.coverage.degraded_count = uint64_t{INT64_MAX} + 1;
   ASSERT_TRUE(liar.Send(report));
   EXPECT_EQ(liar.AwaitReason(), "FIELD_INVALID");
 }
@@ -201,7 +201,8 @@ TEST_F(IngestServerTest, CoverageIsKept) {
   report.coverage = {.seen_count = 30,
                      .filtered_count = 10,
                      .dropped_count = 12,
-                     .truncated_count = 1};
+                     .truncated_count = 1,
+                     .degraded_count = 2};
   ASSERT_TRUE(producer.Send(report));
   ASSERT_TRUE(producer.Send(SessionFinish{}));
   ASSERT_TRUE(producer.AwaitEnd().has_value());

@@ -182,10 +182,11 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
     uint64_t out = 0;
     return DecodeChunkCount(in, out);
   });
-  ExpectOnlyWhole(EncodeCoverage({700, 5, 3, 1}), [](const std::string& in) {
-    StreamCoverage out;
-    return DecodeCoverage(in, out);
-  });
+  ExpectOnlyWhole(EncodeCoverage({700, 5, 3, 1, 200}),
+                  [](const std::string& in) {
+                    StreamCoverage out;
+                    return DecodeCoverage(in, out);
+                  });
   ExpectOnlyWhole(EncodeStoreId(5), [](const std::string& in) {
     uint64_t out = 0;
     return DecodeStoreId(in, out);
