@@ -69,6 +69,7 @@ msit_options DefaultOptions() {
   options.struct_size = sizeof(options);
   options.world_size = defaults.world_size;
   options.max_block_us = defaults.max_block.count();
+  options.overflow = static_cast<int32_t>(defaults.overflow);
   options.buffer_bytes = defaults.buffer_bytes;
   options.linger_us = defaults.linger.count();
   options.open_timeout_us = defaults.open_timeout.count();
@@ -92,10 +93,16 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
   }
   msit_options options = DefaultOptions();
   CopySized(*given, given->struct_size, &options);
+  if (options.overflow < 0 ||
+      options.overflow >= msitd::client::kOverflowModeCount) {
+    return InvalidArgument("overflow " + std::to_string(options.overflow) +
+                           " is unknown");
+  }
   ClientOptions wanted;
   wanted.run = View(options.run);
   wanted.rank = options.rank;
   wanted.world_size = options.world_size;
+  wanted.overflow = static_cast<msitd::client::OverflowMode>(options.overflow);
   wanted.max_block = std::chrono::microseconds(options.max_block_us);
   wanted.buffer_bytes = options.buffer_bytes;
   wanted.linger = std::chrono::microseconds(options.linger_us);
@@ -245,6 +252,7 @@ msit_code msit_get_counters(const msit_client* client,
     out.reconnect_count = now.reconnect_count;
     out.filtered_count = now.filtered_count;
     out.truncated_count = now.truncated_count;
+    out.degraded_count = now.degraded_count;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });

@@ -10,14 +10,12 @@
 namespace msitd::client {
 
 std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
-                                               capture::Level level) {
-  const bool is_full = level == capture::Level::kFull;
+                                               Keep keep) {
+  const bool is_full = keep.level == capture::Level::kFull;
   Slot*& open = is_full ? full_ : summary_;
-  // Sequences may not decrease within a chunk, but threads that record large
-  // tensors overtake each other between parts.
-  if (open != nullptr && part.sequence < open->last_sequence) Seal(open);
+  if (open != nullptr && !MayJoin(*open, part)) Seal(open);
   if (open != nullptr) {
-    const std::span<std::byte> payload = AddTo(*open, part);
+    const std::span<std::byte> payload = AddTo(*open, part, keep.is_degraded);
     if (payload.data() != nullptr) return Place{open, payload};
     Seal(open);
   }
@@ -28,19 +26,28 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
     if (queue_.empty()) Seal();
     return std::nullopt;
   }
-  slot->builder.Start(run_, rank_, stream_id_, 0);
+  slot->builder.Start(identity_.run, identity_.rank, identity_.stream_id, 0);
   if (!is_full) slot->builder.KeepSummariesOnly();
+  slot->token = part.token;
   slot->start_time = std::chrono::steady_clock::now();
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
-  const std::span<std::byte> payload = AddTo(*slot, part);
+  const std::span<std::byte> payload = AddTo(*slot, part, keep.is_degraded);
   MSITD_CHECK(payload.data() != nullptr);
   open = slot;
   return Place{slot, payload};
 }
 
-std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part) {
+bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
+  // Sequences may not decrease within a chunk, but threads that record large
+  // tensors overtake each other between parts.
+  return part.sequence >= open.last_sequence &&
+         (!parts_tokens_ || part.token == open.token);
+}
+
+std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part,
+                                    bool is_degraded) {
   // Nothing may fail between the record's place and its entry here.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
   const std::span<std::byte> payload = slot.builder.Add(part);
@@ -50,12 +57,14 @@ std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part) {
   if (part.part_bytes == part.tensor_bytes) {
     ++slot.contents.tensor_count;
     slot.contents.tensor_bytes += part.tensor_bytes;
+    slot.contents.degraded_count += is_degraded ? 1 : 0;
   } else {
     slot.contents.parts.push_back(
         {.sequence = part.sequence,
          .tensor_bytes = part.tensor_bytes,
          .is_first = part.part_offset == 0,
-         .is_last = part.part_offset + part.part_bytes == part.tensor_bytes});
+         .is_last = part.part_offset + part.part_bytes == part.tensor_bytes,
+         .is_degraded = is_degraded});
   }
   return payload;
 }
@@ -69,6 +78,11 @@ void Chunker::Seal(Slot*& open) {
 void Chunker::Seal() {
   Seal(full_);
   Seal(summary_);
+}
+
+void Chunker::SealBelow(int64_t token) {
+  if (full_ != nullptr && full_->token < token) Seal(full_);
+  if (summary_ != nullptr && summary_->token < token) Seal(summary_);
 }
 
 std::optional<std::chrono::steady_clock::time_point> Chunker::open_since()

@@ -16,18 +16,32 @@
 
 namespace msitd::client {
 
+// How much of a record is kept.
+struct Keep {
+  capture::Level level = capture::Level::kFull;
+  // The capture policy asks for more.
+  bool is_degraded = false;
+};
+
+// What the chunks of one stream have in common.
+struct ChunkIdentity {
+  std::string run;
+  int32_t rank = 0;
+  uint64_t stream_id = 0;
+};
+
 // Gathers records in chunks. It holds at most one open chunk for each level,
 // since a chunk is kept with its bytes or without; a chunk is sealed into the
 // delivery queue when the next record does not fit, or by Seal.
 // Thread-compatible; the payload is written without its lock.
 class Chunker {
  public:
-  // `pool` and `queue` outlive the chunker.
-  Chunker(std::string run, int32_t rank, uint64_t stream_id, SlotPool& pool,
+  // `pool` and `queue` outlive the chunker. With `parts_tokens` all records of
+  // a chunk have its token.
+  Chunker(ChunkIdentity identity, bool parts_tokens, SlotPool& pool,
           DeliveryQueue& queue)
-      : run_(std::move(run)),
-        rank_(rank),
-        stream_id_(stream_id),
+      : identity_(std::move(identity)),
+        parts_tokens_(parts_tokens),
         pool_(pool),
         queue_(queue) {}
 
@@ -41,8 +55,7 @@ class Chunker {
 
   // Finds room for a part at a level that is not off; nothing if no slot is
   // free.
-  std::optional<Place> Reserve(const chunk::RecordSpec& part,
-                               capture::Level level);
+  std::optional<Place> Reserve(const chunk::RecordSpec& part, Keep keep);
   bool Written(const Place& place) {
     return --place.slot->writer_count == 0 && place.slot != full_ &&
            place.slot != summary_;
@@ -50,6 +63,9 @@ class Chunker {
 
   // Seals the open chunks.
   void Seal();
+
+  // Seals those whose token is lower.
+  void SealBelow(int64_t token);
 
   size_t open_count() const {
     return (full_ == nullptr ? 0 : 1) + (summary_ == nullptr ? 0 : 1);
@@ -59,12 +75,14 @@ class Chunker {
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
-  std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part);
+  // False if the part belongs into a later chunk than `open`.
+  bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
+  std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part,
+                             bool is_degraded);
   void Seal(Slot*& open);
 
-  std::string run_;
-  int32_t rank_;
-  uint64_t stream_id_;
+  ChunkIdentity identity_;
+  bool parts_tokens_;
   SlotPool& pool_;
   DeliveryQueue& queue_;
   // Open chunks.

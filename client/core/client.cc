@@ -86,8 +86,10 @@ Client::Client(ClientOptions options,
           chunk::ChunkBuilder::kBufferBytes),
       transport_(std::move(transport)),
       pool_(buffer_bytes_ / chunk::ChunkBuilder::kBufferBytes),
-      chunker_(options_.run, options_.rank, stream_id_, pool_, queue_),
-      overflow_(options_.max_block),
+      chunker_({options_.run, options_.rank, stream_id_},
+               options_.overflow == OverflowMode::kDropOldestToken, pool_,
+               queue_),
+      overflow_(options_.overflow, options_.max_block),
       backoff_(options_.backoff_min) {}
 
 Client::~Client() { Close(std::chrono::microseconds(0)); }
@@ -236,7 +238,7 @@ Status Client::Record(const TensorView& tensor) {
                          .tensor_bytes = tensor_bytes,
                          .part_offset = 0,
                          .part_bytes = 0};
-  return RecordParts(checked, level, part, lock);
+  return RecordParts(checked, TakeKeep(level), part, lock);
 }
 
 void Client::CountDrop() {
@@ -244,14 +246,22 @@ void Client::CountDrop() {
   ledger_.Drop();
 }
 
-Status Client::RecordParts(const TensorView& tensor, capture::Level level,
+Keep Client::TakeKeep(capture::Level level) {
+  if (level == capture::Level::kFull &&
+      overflow_.MustDegrade(pool_.free_count(), pool_.capacity())) {
+    return {.level = capture::Level::kSummary, .is_degraded = true};
+  }
+  return {.level = level};
+}
+
+Status Client::RecordParts(const TensorView& tensor, Keep keep,
                            chunk::RecordSpec& part, Lock& lock) {
   std::optional<Clock::time_point> deadline;
   do {
     part.part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
     const std::optional<Chunker::Place> place =
-        FindPlace(part, level, &deadline, lock);
+        FindPlace(part, keep, &deadline, lock);
     if (!place) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
       if (is_closing_) return ClosedOrForked();
@@ -272,14 +282,16 @@ Status Client::RecordParts(const TensorView& tensor, capture::Level level,
 }
 
 std::optional<Chunker::Place> Client::FindPlace(
-    const chunk::RecordSpec& part, capture::Level level,
+    const chunk::RecordSpec& part, Keep keep,
     std::optional<Clock::time_point>* deadline, Lock& lock) {
   const auto open_before = chunker_.open_since();
   const uint64_t pushed_before = queue_.pushed_count();
   bool timed_out = false;
   while (true) {
-    if (is_closing_ || was_refused_) return std::nullopt;
-    const std::optional<Chunker::Place> place = chunker_.Reserve(part, level);
+    if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
+      return std::nullopt;
+    }
+    const std::optional<Chunker::Place> place = chunker_.Reserve(part, keep);
     // The sender sends what was sealed, and times what was begun.
     if (chunker_.open_since() != open_before ||
         queue_.pushed_count() != pushed_before) {
@@ -289,6 +301,7 @@ std::optional<Chunker::Place> Client::FindPlace(
       overflow_.OnRoom();
       return place;
     }
+    if (DropOldestToken(part.token)) continue;
     if (timed_out) {
       overflow_.OnTimeout();
       return std::nullopt;
@@ -298,13 +311,23 @@ std::optional<Chunker::Place> Client::FindPlace(
   }
 }
 
+bool Client::DropOldestToken(int64_t token) {
+  if (!overflow_.drops_oldest_token()) return false;
+  chunker_.SealBelow(token);
+  const std::optional<int64_t> oldest = queue_.OldestToken();
+  if (!oldest || *oldest >= token) return false;
+  while (Slot* slot = queue_.TakeOut(*oldest)) Drop(slot);
+  work_.notify_one();
+  return true;
+}
+
 bool Client::WaitForDelivery(Clock::time_point deadline, Lock& lock) {
   chunker_.Seal();
   const uint64_t goal = queue_.pushed_count();
   work_.notify_one();
-  while (queue_.popped_count() < goal) {
+  while (!queue_.HaveLeft(goal)) {
     if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return queue_.popped_count() >= goal;
+      return queue_.HaveLeft(goal);
     }
   }
   return true;
@@ -365,6 +388,7 @@ ClientCounters Client::counters() const {
   counters.filtered_count = ledger_.coverage().filtered_count;
   counters.refused_chunk_count = refused_chunk_count_;
   counters.reconnect_count = reconnect_count_;
+  counters.degraded_count = ledger_.coverage().degraded_count;
   return counters;
 }
 

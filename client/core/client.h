@@ -31,6 +31,7 @@ struct ClientOptions {
   std::string run;
   int32_t rank = 0;
   int32_t world_size = 1;
+  OverflowMode overflow = OverflowMode::kBlock;
   std::chrono::microseconds max_block{std::chrono::seconds(1)};
   uint64_t buffer_bytes = uint64_t{64} << 20;
   std::chrono::microseconds linger{std::chrono::milliseconds(5)};
@@ -61,6 +62,7 @@ struct ClientCounters {
   uint64_t filtered_count = 0;
   uint64_t refused_chunk_count = 0;
   uint64_t reconnect_count = 0;
+  uint64_t degraded_count = 0;
 };
 
 // Records tensors of one rank of one run: the implementation of msit.h, whose
@@ -132,13 +134,18 @@ class Client final : private TransportListener {
 
   // Recording, in client.cc. All take mu_ as locked; those that are given the
   // lock release it for a while.
-  Status RecordParts(const TensorView& tensor, capture::Level level,
+  Status RecordParts(const TensorView& tensor, Keep keep,
                      chunk::RecordSpec& part, Lock& lock);
   // Nothing if there is no room until `*deadline`, which is set when the
-  // record begins to wait.
+  // record begins to wait, or if other parts of the tensor were dropped.
   std::optional<Chunker::Place> FindPlace(
-      const chunk::RecordSpec& part, capture::Level level,
+      const chunk::RecordSpec& part, Keep keep,
       std::optional<Clock::time_point>* deadline, Lock& lock);
+  // What is kept of all parts of a record that is asked for at `level`.
+  Keep TakeKeep(capture::Level level);
+  // Makes room for a record of `token` at the cost of the oldest token below
+  // it, if that is the overflow behaviour; false if there is nothing to drop.
+  bool DropOldestToken(int64_t token);
   std::optional<int32_t> NumberCall(const TensorView& tensor, int64_t token);
   bool WaitForDelivery(Clock::time_point deadline, Lock& lock);
   Status ClosedOrForked() const;

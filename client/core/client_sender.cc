@@ -78,7 +78,10 @@ bool Client::AdvanceStream(Lock& lock) {
     lock.lock();
     return true;
   }
-  if (Slot* next = queue_.PeekNext(); next && pool_.MoveToShared(next)) {
+  const bool may_send =
+      queue_.sent_count() < overflow_.SentMax(pool_.capacity());
+  if (Slot* next = may_send ? queue_.PeekNext() : nullptr;
+      next && pool_.MoveToShared(next)) {
     const std::span<const std::byte> chunk = queue_.TakeNext()->chunk;
     lock.unlock();
     transport_->Send(chunk);

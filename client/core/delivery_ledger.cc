@@ -20,8 +20,9 @@ void DeliveryLedger::Drop() {
 }
 
 bool DeliveryLedger::Break(uint64_t sequence) {
-  if (broken_.size() >= kBrokenMax) broken_.clear();
-  return broken_.insert(sequence).second;
+  const bool is_new = broken_.insert(sequence).second;
+  if (broken_.size() > kBrokenMax) broken_.erase(broken_.begin());
+  return is_new;
 }
 
 void DeliveryLedger::BreakOff(uint64_t sequence) {
@@ -32,21 +33,23 @@ void DeliveryLedger::BreakOff(uint64_t sequence) {
 void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
   acknowledged_count_ += contents.tensor_count;
   acknowledged_bytes_ += contents.tensor_bytes;
+  coverage_.degraded_count += contents.degraded_count;
   for (const ChunkContents::Part& part : contents.parts) {
     if (!part.is_last || broken_.erase(part.sequence) != 0) continue;
     ++acknowledged_count_;
     acknowledged_bytes_ += part.tensor_bytes;
+    coverage_.degraded_count += part.is_degraded ? 1 : 0;
   }
 }
 
 void DeliveryLedger::DropChunk(const ChunkContents& contents) {
   coverage_.dropped_count += contents.tensor_count;
   for (const ChunkContents::Part& part : contents.parts) {
-    // Those before it were acknowledged, or it would be broken already.
+    // Those before it were sent, or it would be broken already. It stays broken
+    // behind its last part, for those may be dropped as well.
     if (Break(part.sequence)) {
       ++(part.is_first ? coverage_.dropped_count : coverage_.truncated_count);
     }
-    if (part.is_last) broken_.erase(part.sequence);
   }
 }
 

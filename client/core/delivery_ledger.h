@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <unordered_set>
+#include <set>
 #include <vector>
 
 #include "protos/base/stream_coverage.h"
@@ -19,21 +19,25 @@ struct ChunkContents {
     uint64_t tensor_bytes = 0;
     bool is_first = false;
     bool is_last = false;
+    bool is_degraded = false;
   };
 
   // Tensors that lie wholly in the chunk, and their bytes.
   uint64_t tensor_count = 0;
   uint64_t tensor_bytes = 0;
+  // Those of them that are kept as summaries, though their bytes are asked for.
+  uint64_t degraded_count = 0;
   std::vector<Part> parts;
 };
 
 // Counts what became of each record, once: a tensor of several parts is
 // acknowledged with its last part, and only if none of them was dropped; it is
-// truncated if it was given up behind its first part. Thread-compatible.
+// truncated if it was given up behind its first part. It counts as degraded
+// when it is acknowledged, so that no total decreases. Thread-compatible.
 class DeliveryLedger {
  public:
-  // Broken tensors that are remembered; with more, one whose parts are dropped
-  // at different times may count twice.
+  // Broken tensors that are remembered; with more, one of the oldest whose
+  // parts are dropped at different times may count twice.
   static constexpr size_t kBrokenMax = 4096;
 
   void Record(uint64_t bytes);
@@ -49,7 +53,12 @@ class DeliveryLedger {
 
   void CountInvalid() { ++invalid_count_; }
 
-  // Call these in the order of the chunks.
+  // True for a record some of whose parts were dropped: there is no use in
+  // taking the others.
+  bool IsBroken(uint64_t sequence) const { return broken_.contains(sequence); }
+
+  // Acknowledged chunks come in their order. One may be dropped before those in
+  // front of it.
   void Acknowledge(const ChunkContents& contents);
   void DropChunk(const ChunkContents& contents);
 
@@ -77,7 +86,7 @@ class DeliveryLedger {
   StreamCoverage coverage_;
   std::optional<StreamCoverage> told_;
   uint64_t invalid_count_ = 0;
-  std::unordered_set<uint64_t> broken_;
+  std::set<uint64_t> broken_;
 };
 
 }  // namespace msitd::client

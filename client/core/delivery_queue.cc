@@ -19,7 +19,10 @@ std::span<std::byte> FinishChunk(Slot& slot) {
 
 }  // namespace
 
-void DeliveryQueue::Push(Slot* slot) { slots_.push_back(slot); }
+void DeliveryQueue::Push(Slot* slot) {
+  slots_.push_back(slot);
+  slot->push_number = pushed_count_++;
+}
 
 Slot* DeliveryQueue::PeekNext() {
   if (sent_count_ == slots_.size()) return nullptr;
@@ -79,10 +82,28 @@ Slot* DeliveryQueue::PopFront() {
   if (slots_.empty()) return nullptr;
   Slot* slot = slots_.front();
   slots_.pop_front();
-  ++popped_count_;
   sent_count_ -= std::min<size_t>(sent_count_, 1);
   ever_sent_count_ -= std::min<size_t>(ever_sent_count_, 1);
   return slot;
+}
+
+std::optional<int64_t> DeliveryQueue::OldestToken() const {
+  std::optional<int64_t> oldest;
+  for (size_t i = ever_sent_count_; i < slots_.size(); ++i) {
+    if (!MayGo(*slots_[i])) continue;
+    oldest = std::min(oldest.value_or(slots_[i]->token), slots_[i]->token);
+  }
+  return oldest;
+}
+
+Slot* DeliveryQueue::TakeOut(int64_t token) {
+  for (size_t i = ever_sent_count_; i < slots_.size(); ++i) {
+    Slot* slot = slots_[i];
+    if (slot->token != token || !MayGo(*slot)) continue;
+    slots_.erase(slots_.begin() + static_cast<std::ptrdiff_t>(i));
+    return slot;
+  }
+  return nullptr;
 }
 
 }  // namespace msitd::client

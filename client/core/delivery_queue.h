@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "client/core/slot_pool.h"
 
@@ -11,12 +12,13 @@ namespace msitd::client {
 
 // Sealed chunks in the order in which they are sent, from the first one that
 // the daemon has not acknowledged. A chunk gets its number in the stream when
-// it is sent, so that one that the daemon refuses leaves no gap.
-// Thread-compatible.
+// it is sent, so that one that the daemon refuses, or that is taken out before,
+// leaves no gap. Thread-compatible.
 //
 //   Push --> waiting --TakeNext--> sent --SetCommitted--> PopCommitted
-//               ^                   |
-//               \----- Reopen ------/
+//             |  ^                  |
+//             |  \----- Reopen -----/
+//             \--> TakeOut, if it was never sent
 class DeliveryQueue {
  public:
   void Push(Slot* slot);
@@ -48,14 +50,32 @@ class DeliveryQueue {
   // Takes the first chunk away, sent or not; null if there is none.
   Slot* PopFront();
 
+  // The lowest Slot::token of the chunks that may be taken out: those that are
+  // complete and were sent on no connection, for a daemon that broke one off
+  // may have what came over it. Nothing if there is none.
+  std::optional<int64_t> OldestToken() const;
+
+  // Takes the first such chunk of `token` out; null if there is none.
+  Slot* TakeOut(int64_t token);
+
   bool empty() const { return slots_.empty(); }
   const Slot* front() const { return empty() ? nullptr : slots_.front(); }
 
-  // Chunks pushed, and those of them that left the queue. They leave in order.
-  uint64_t pushed_count() const { return popped_count_ + slots_.size(); }
-  uint64_t popped_count() const { return popped_count_; }
+  // Chunks that were sent on this connection and are not committed.
+  size_t sent_count() const { return sent_count_; }
+
+  // Chunks ever pushed.
+  uint64_t pushed_count() const { return pushed_count_; }
+
+  // True if the first `pushed_count` of them have left the queue.
+  bool HaveLeft(uint64_t pushed_count) const {
+    return empty() || slots_.front()->push_number >= pushed_count;
+  }
 
  private:
+  static bool MayGo(const Slot& slot) { return slot.writer_count == 0; }
+
+  // In the order of their push numbers.
   std::deque<Slot*> slots_;
   // slots_[0] is, or will be, the chunk of this number in the stream.
   uint64_t front_sequence_ = 0;
@@ -63,7 +83,7 @@ class DeliveryQueue {
   // How many of slots_ were sent on this connection, and on any one.
   size_t sent_count_ = 0;
   size_t ever_sent_count_ = 0;
-  uint64_t popped_count_ = 0;
+  uint64_t pushed_count_ = 0;
 };
 
 }  // namespace msitd::client

@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 
 namespace msitd::client {
 
-// Says how long a record may wait for room. A record that waited in vain makes
+// What a stream does when records come faster than the daemon takes them. The
+// numbers are those of msit_overflow.
+enum class OverflowMode : uint8_t {
+  // A record waits for room, up to `max_block`.
+  kBlock = 0,
+  // A record never waits.
+  kDropNewest = 1,
+  // Records of the oldest token that were not sent yet make room for those of
+  // a newer one.
+  kDropOldestToken = 2,
+  // While there is little room, records are kept as summaries.
+  kDegrade = 3,
+};
+inline constexpr int kOverflowModeCount = 4;
+
+// Says how long a record may wait for room, how much of it is kept while there
+// is little, and how much is sent ahead. A record that waited in vain makes
 // those after it not wait at all, until one of them finds room: a daemon that
 // is gone costs the process `max_block` once, not per record.
 // Thread-compatible.
@@ -13,8 +33,22 @@ class Overflow {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Overflow(std::chrono::microseconds max_block)
-      : max_block_(max_block) {}
+  // kDegrade begins when fewer than a quarter of the slots are free, or than
+  // two: one more chunk with bytes and one of summaries. It ends when half of
+  // them are.
+  static constexpr size_t kDegradeShare = 4;
+  static constexpr size_t kDegradeFreeMin = 2;
+  static constexpr size_t kRecoverShare = 2;
+
+  // kDropOldestToken sends chunks ahead in this share of the slots only: what
+  // was sent cannot make room.
+  static constexpr size_t kSentShare = 2;
+
+  Overflow(OverflowMode mode, std::chrono::microseconds max_block)
+      : mode_(mode),
+        max_block_(mode == OverflowMode::kDropNewest
+                       ? std::chrono::microseconds(0)
+                       : max_block) {}
 
   Clock::time_point DeadlineFor(Clock::time_point now) const {
     return is_stalled_ ? now : now + max_block_;
@@ -22,9 +56,32 @@ class Overflow {
   void OnRoom() { is_stalled_ = false; }
   void OnTimeout() { is_stalled_ = true; }
 
+  // Whether the record that begins now is kept as summary. There are
+  // `slot_count` slots, two at least.
+  bool MustDegrade(size_t free_count, size_t slot_count) {
+    if (mode_ != OverflowMode::kDegrade) return false;
+    const size_t low = std::min(
+        std::max(slot_count / kDegradeShare, kDegradeFreeMin), slot_count - 1);
+    const size_t high = std::max(slot_count / kRecoverShare, low);
+    is_degrading_ = free_count < (is_degrading_ ? high : low);
+    return is_degrading_;
+  }
+
+  bool drops_oldest_token() const {
+    return mode_ == OverflowMode::kDropOldestToken;
+  }
+
+  // Most chunks that may be sent and not acknowledged.
+  size_t SentMax(size_t slot_count) const {
+    return drops_oldest_token() ? std::max<size_t>(slot_count / kSentShare, 1)
+                                : std::numeric_limits<size_t>::max();
+  }
+
  private:
+  OverflowMode mode_;
   std::chrono::microseconds max_block_;
   bool is_stalled_ = false;
+  bool is_degrading_ = false;
 };
 
 }  // namespace msitd::client

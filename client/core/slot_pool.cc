@@ -79,6 +79,7 @@ Slot* SlotPool::Acquire() {
 void SlotPool::Release(Slot* slot) {
   slot->contents.tensor_count = 0;
   slot->contents.tensor_bytes = 0;
+  slot->contents.degraded_count = 0;
   slot->contents.parts.clear();
   slot->last_sequence = 0;
   slot->chunk = {};

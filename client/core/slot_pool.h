@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,10 @@ struct Slot {
   // Threads that are copying payload into the slot.
   uint32_t writer_count = 0;
   uint64_t last_sequence = 0;
+  // Of its first record.
+  int64_t token = 0;
+  // How many chunks were pushed into the delivery queue before.
+  uint64_t push_number = 0;
   std::chrono::steady_clock::time_point start_time;
   int64_t start_time_ns = 0;
   // Set once nobody writes any more.
@@ -81,6 +86,10 @@ class SlotPool {
 
   size_t capacity() const { return capacity_; }
   size_t used_count() const { return slots_.size() - free_.size(); }
+  // Zero as long as more are in use than shared memory holds.
+  size_t free_count() const {
+    return capacity_ - std::min(capacity_, used_count());
+  }
 
   // For a transport that cannot be stopped: its memory must stay.
   void LeakMemory();

@@ -111,7 +111,8 @@ class Client {
   Client(const std::optional<std::string>& endpoint, const std::string& run,
          int32_t rank, int32_t world_size, int64_t max_block_us,
          uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
-         const std::string& device, const std::string& user_agent) {
+         const std::string& device, const std::string& user_agent,
+         int32_t overflow) {
     msit_options options{};
     options.struct_size = sizeof(options);
     msit_options_init(&options);
@@ -125,6 +126,7 @@ class Client {
     options.open_timeout_us = open_timeout_us;
     options.device = device.c_str();
     options.user_agent = user_agent.c_str();
+    options.overflow = overflow;
     const nb::gil_scoped_release release;
     open_code_ = msit_open(&options, &client_);
   }
@@ -220,7 +222,7 @@ class Client {
                           counters.acknowledged_bytes, counters.dropped_count,
                           counters.invalid_count, counters.refused_chunk_count,
                           counters.reconnect_count, counters.filtered_count,
-                          counters.truncated_count);
+                          counters.truncated_count, counters.degraded_count);
   }
 
   std::string StreamError() const {
@@ -275,11 +277,12 @@ NB_MODULE(_msit, m) {
   nb::class_<Client>(m, "Client")
       .def(nb::init<const std::optional<std::string>&, const std::string&,
                     int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
-                    const std::string&, const std::string&>(),
+                    const std::string&, const std::string&, int32_t>(),
            nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
            nb::arg("world_size"), nb::arg("max_block_us"),
            nb::arg("buffer_bytes"), nb::arg("linger_us"),
-           nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"))
+           nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
+           nb::arg("overflow"))
       .def_prop_ro("open_code", &Client::open_code)
       .def("record_pointer", &Client::RecordPointer)
       .def("record_buffer", &Client::RecordBuffer)

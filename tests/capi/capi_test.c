@@ -62,6 +62,7 @@ static void DefaultsAreThoseOfTheHeader(void) {
   EXPECT(options.buffer_bytes == (uint64_t)64 << 20);
   EXPECT(options.linger_us == 5000);
   EXPECT(options.open_timeout_us == 5000000);
+  EXPECT(options.overflow == MSIT_OVERFLOW_BLOCK);
 }
 
 static void DtypesHaveNamesAndSizes(void) {
@@ -97,6 +98,13 @@ static void OpenRefusesBadOptions(void) {
   options = DefaultOptions();
   options.rank = 1;
   EXPECT(msit_open(&options, &client) == MSIT_ERROR_INVALID_ARGUMENT);
+  const int32_t bad_overflows[] = {-1, MSIT_OVERFLOW_DEGRADE + 1, 256};
+  for (size_t i = 0; i < 3; ++i) {
+    options = DefaultOptions();
+    options.overflow = bad_overflows[i];
+    EXPECT(msit_open(&options, &client) == MSIT_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(msit_last_error(), "overflow") != NULL);
+  }
 }
 
 static void OpenWithoutADaemonIsUnavailable(void) {
@@ -174,6 +182,27 @@ static void RecordsWaitForADaemonThatIsNotThere(void) {
   msit_free(NULL);
 }
 
+static void DropNewestDoesNotWaitForADaemonThatIsNotThere(void) {
+  msit_options options = DefaultOptions();
+  options.open_timeout_us = 0;
+  options.max_block_us = INT64_C(3600) * 1000000;
+  options.buffer_bytes = 0;
+  options.overflow = MSIT_OVERFLOW_DROP_NEWEST;
+  msit_client* client = NULL;
+  EXPECT(msit_open(&options, &client) == MSIT_OK);
+  const int64_t dims[1] = {1 << 20};
+  float* data = calloc(1 << 20, sizeof(float));
+  EXPECT(data != NULL);
+  const msit_tensor tensor = SomeTensor(data, dims);
+  EXPECT(msit_record(client, &tensor) == MSIT_OK);
+  EXPECT(msit_record(client, &tensor) == MSIT_OK);
+  EXPECT(msit_record(client, &tensor) == MSIT_ERROR_DROPPED);
+  EXPECT(Counters(client).dropped_count == 1);
+  EXPECT(Counters(client).degraded_count == 0);
+  msit_free(client);
+  free(data);
+}
+
 static void AnOlderCallerKnowsFewerFields(void) {
   msit_options options = DefaultOptions();
   options.open_timeout_us = 0;
@@ -234,6 +263,7 @@ int main(void) {
   OpenWithoutADaemonIsUnavailable();
   MissingTransportLibraryIsSaid();
   RecordsWaitForADaemonThatIsNotThere();
+  DropNewestDoesNotWaitForADaemonThatIsNotThere();
   AnOlderCallerKnowsFewerFields();
   StreamErrorIsCutToTheBuffer();
   ForkedChildMayFreeItsCopy();

@@ -88,7 +88,7 @@ class ShmProducer:
             assert kind == COMMITTED, (kind, body)
 
     def finish(self) -> None:
-        self._socket.send(struct.pack("<IHH", MAGIC, 1, FINISH))
+        self._socket.send(struct.pack("<IHH", MAGIC, VERSION, FINISH))
 
     def wait_end(self) -> tuple[int, str]:
         """Returns code and reason of the end; -1 if there was none."""

@@ -55,6 +55,7 @@ def test_sealed_run_is_refused_at_once(daemon):
         {"endpoint": "nonsense"},
         {"device": ""},
         {"max_block": -1.0},
+        {"overflow": "drop-all"},
     ],
 )
 def test_bad_options_are_refused(daemon, options):
@@ -170,6 +171,58 @@ def test_full_memory_drops_and_counts(daemon, caplog):
     daemon.release()
     client.close()
     assert daemon.dropped_count == 3
+
+
+def test_drop_newest_never_waits(daemon):
+    daemon.hold()
+    client = msitd.Client(
+        "run",
+        endpoint=daemon.endpoint,
+        max_block=600.0,
+        buffer_bytes=0,
+        overflow="drop-newest",
+    )
+    big = np.zeros(4 << 20, np.uint8)
+    assert [client.record(big, op="op") for _ in range(3)] == [True, True, False]
+    daemon.release()
+    client.close()
+
+
+def test_drop_oldest_token_makes_room_for_the_newest(daemon):
+    daemon.hold()
+    client = msitd.Client(
+        "run",
+        endpoint=daemon.endpoint,
+        max_block=600.0,
+        buffer_bytes=0,
+        overflow="drop-oldest-token",
+    )
+    for token in range(20):
+        assert client.record(np.zeros(4), op="op", token=token)
+    daemon.release()
+    client.close()
+    counters = client.counters()
+    assert counters.dropped_count == 20 - counters.acknowledged_count
+    assert daemon.records[-1].token == 19
+    assert len(daemon.records) == counters.acknowledged_count <= 2
+
+
+def test_degraded_records_are_counted(daemon):
+    daemon.hold()
+    client = msitd.Client(
+        "run",
+        endpoint=daemon.endpoint,
+        max_block=600.0,
+        buffer_bytes=3 * (9 << 19),
+        overflow="degrade",
+    )
+    for _ in range(3):
+        assert client.record(np.zeros(4 << 20, np.uint8), op="op")
+    daemon.release()
+    client.close()
+    counters = client.counters()
+    assert counters.acknowledged_count == 3
+    assert counters.degraded_count == 1
 
 
 def test_waiting_releases_the_gil(daemon):

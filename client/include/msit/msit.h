@@ -10,7 +10,7 @@
 // memory of the client, which is bounded, and returns; a thread of the client
 // sends what is there and keeps it until the daemon has made it durable. When
 // the memory is full, msit_record waits for at most `max_block_us`, then drops
-// the record and counts it.
+// the record and counts it; msit_options.overflow has other ways.
 //
 // The library never ends the process, throws, installs signal handlers or
 // forks. After a fork the child's copy of a client is off: it records nothing,
@@ -93,6 +93,28 @@ typedef enum msit_io {
   MSIT_IO_STATE = 7
 } msit_io;
 
+// What msit_record does when tensors come faster than the daemon takes them.
+// Whatever is lost is counted; see msit_counters.
+typedef enum msit_overflow {
+  // When the memory is full, the record waits for room, for at most
+  // `max_block_us`, and is dropped then.
+  MSIT_OVERFLOW_BLOCK = 0,
+  // The record is dropped at once: it never waits, whatever `max_block_us` is.
+  MSIT_OVERFLOW_DROP_NEWEST = 1,
+  // The record takes the place of those of the oldest token that are not on
+  // their way to the daemon yet, which are dropped: all of that token that are
+  // in complete chunks. It does not wait then. Only where no lower token than
+  // its own is left, it waits as with BLOCK. A chunk holds records of one token
+  // only, and at most half of the memory is on its way at a time.
+  MSIT_OVERFLOW_DROP_OLDEST_TOKEN = 2,
+  // While less than a quarter of the memory is free, or than two chunks, and
+  // from then on until half of it is, tensors that the capture policy asks for
+  // with their bytes are kept as summary and hash: the daemon takes those at
+  // the speed of memory, not of the disk. A record that finds no room even so
+  // waits as with BLOCK. All parts of a tensor are kept alike.
+  MSIT_OVERFLOW_DEGRADE = 3
+} msit_overflow;
+
 // One rank of one run. Made by msit_open, destroyed by msit_free.
 typedef struct msit_client msit_client;
 
@@ -125,10 +147,10 @@ typedef struct msit_options {
   int32_t rank;
   int32_t world_size;
 
-  // Longest time in microseconds that one msit_record waits for room. After a
-  // record has waited in vain, the following ones do not wait until there is
-  // room again: a daemon that is gone costs the process this time once, not
-  // per record. 0: never wait. Default 1 s.
+  // Longest time in microseconds that one msit_record waits for room, where
+  // `overflow` lets it wait. After a record has waited in vain, the following
+  // ones do not wait until there is room again: a daemon that is gone costs the
+  // process this time once, not per record. 0: never wait. Default 1 s.
   int64_t max_block_us;
 
   // Memory for records that are not yet durable, in bytes, rounded down to
@@ -151,6 +173,9 @@ typedef struct msit_options {
 
   // Program and version for the daemon's log, at most 256 bytes.
   const char* user_agent;
+
+  // An msit_overflow. Default MSIT_OVERFLOW_BLOCK.
+  int32_t overflow;
 } msit_options;
 
 // msit_tensor.token: the current token, see msit_next_token.
@@ -216,9 +241,9 @@ typedef struct msit_counters {
   // Records that are durable and visible in the daemon, and their bytes.
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
-  // Records that will never get there: no room in time, refused by the daemon,
-  // given up by msit_close, or handed in after the stream had ended for good
-  // or in a forked child.
+  // Records that will never get there: no room in time, given up for a newer
+  // token, refused by the daemon, given up by msit_close, or handed in after
+  // the stream had ended for good or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;
@@ -232,6 +257,9 @@ typedef struct msit_counters {
   // Records that will never get there, but some parts of 4 MiB of which had
   // been taken: what there is of them is not shown. They are not `dropped`.
   uint64_t truncated_count;
+  // Of the acknowledged records: those that are kept as summary and hash though
+  // the capture policy asks for their bytes; see MSIT_OVERFLOW_DEGRADE.
+  uint64_t degraded_count;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -251,6 +279,7 @@ MSIT_API msit_code msit_open(const msit_options* options,
 // when the call returns. Records of one thread keep their order. Blocks for at
 // most `max_block_us` beyond the copy, a tensor larger than the memory of the
 // client included: it goes through in parts, as fast as the daemon takes them.
+// MSIT_OK is no promise: a record may still be dropped later.
 //
 // Errors: INVALID_ARGUMENT. After all others the record counts as dropped or
 // truncated: DROPPED, CLOSED, FORKED, NO_MEMORY.

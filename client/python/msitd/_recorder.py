@@ -28,6 +28,14 @@ _IO_NUMBERS = {
     "state": 7,
 }
 
+# The numbers of msit_overflow.
+_OVERFLOW_NUMBERS = {
+    "block": 0,
+    "drop-newest": 1,
+    "drop-oldest-token": 2,
+    "degrade": 3,
+}
+
 _TOKEN_CURRENT = -1
 _IO_ANY = 0
 _CALL_AUTO = -1
@@ -86,6 +94,9 @@ class Counters(NamedTuple):
     truncated_count: int
     """Records that will never get there, but some parts of which had been
     taken. They are not dropped."""
+    degraded_count: int
+    """Of the acknowledged records: those that are kept as summary and hash
+    though the capture policy asks for their bytes."""
 
 
 def _microseconds(seconds: float) -> int:
@@ -101,7 +112,8 @@ class Client:
 
     `record` copies a tensor into memory of the client and returns; threads of
     libmsit send it. The memory is bounded: when it is full, `record` waits for
-    at most `max_block` seconds, then drops the record and counts it.
+    at most `max_block` seconds, then drops the record and counts it, or does
+    what `overflow` says.
 
     Any thread may use a client. In a forked child the client is off: `record`
     returns False. What is not closed is closed when the interpreter exits.
@@ -130,6 +142,14 @@ class Client:
         close_timeout: Longest time in seconds that leaving a `with` block, or
             the interpreter's exit, waits for the daemon.
         device: Device of tensors in host memory.
+        overflow: What `record` does when tensors come faster than the daemon
+            takes them. `block` waits for room, for at most `max_block`, then
+            drops the record. `drop-newest` drops it at once. `drop-oldest-token`
+            drops what is not on its way yet of the oldest token that is lower
+            than that of the record, and waits only if there is none. `degrade`
+            keeps summary and hash, but no bytes, of tensors that come while
+            little of the memory is free; it waits if none is. The counters say
+            what was dropped and degraded; msit.h says more of each.
 
     Raises:
         ValueError: An argument is out of its range.
@@ -149,7 +169,12 @@ class Client:
         open_timeout: float = 5.0,
         close_timeout: float = 30.0,
         device: str = "cpu:0",
+        overflow: str = "block",
     ) -> None:
+        if overflow not in _OVERFLOW_NUMBERS:
+            raise ValueError(
+                f"overflow {overflow!r} is none of {list(_OVERFLOW_NUMBERS)}"
+            )
         if run is None:
             run = os.environ.get("MSITD_RUN", "")
         if rank is None:
@@ -169,6 +194,7 @@ class Client:
             _microseconds(open_timeout),
             device,
             f"msitd-python/{_msit.version()}",
+            _OVERFLOW_NUMBERS[overflow],
         )
         self._raise_for(self._native.open_code)
         self._finalizer = weakref.finalize(

@@ -15,8 +15,9 @@ class DeliveryQueueTest : public testing::Test {
  protected:
   DeliveryQueueTest() : pool_(16) {}
 
-  Slot* Push() {
+  Slot* Push(int64_t token = 0) {
     Slot* slot = pool_.Acquire();
+    slot->token = token;
     slot->builder.Start("run", 0, 1, 0);
     chunk::RecordSpec empty;
     empty.op = "op";
@@ -112,14 +113,68 @@ TEST_F(DeliveryQueueTest, RefusesClaimsThatCannotBeTrue) {
   EXPECT_FALSE(queue_.SetCommitted(0)) << "one was committed";
 }
 
-TEST_F(DeliveryQueueTest, CountsWhatLeaves) {
+TEST_F(DeliveryQueueTest, KnowsWhatHasLeft) {
   Push();
   Push();
   EXPECT_EQ(queue_.pushed_count(), 2u);
+  EXPECT_TRUE(queue_.HaveLeft(0));
   EXPECT_NE(queue_.PopFront(), nullptr);
-  EXPECT_EQ(queue_.popped_count(), 1u);
+  EXPECT_TRUE(queue_.HaveLeft(1));
+  EXPECT_FALSE(queue_.HaveLeft(2));
   EXPECT_EQ(queue_.pushed_count(), 2u);
   EXPECT_EQ(queue_.PopRefused(), nullptr) << "nothing was sent";
+}
+
+TEST_F(DeliveryQueueTest, ChunkThatIsTakenOutLeavesNoGap) {
+  Push(1);
+  Slot* second = Push(2);
+  Push(3);
+  EXPECT_EQ(queue_.TakeOut(2), second);
+  EXPECT_EQ(queue_.TakeOut(2), nullptr);
+  EXPECT_EQ(queue_.pushed_count(), 3u);
+  EXPECT_FALSE(queue_.HaveLeft(1)) << "a later one has left before it";
+  ASSERT_TRUE(queue_.Reopen(0));
+  EXPECT_EQ(Take(), 0);
+  EXPECT_EQ(Take(), 1);
+  EXPECT_EQ(queue_.sent_count(), 2u);
+  EXPECT_TRUE(queue_.SetCommitted(1));
+  EXPECT_EQ(PopCommitted(), 1);
+  EXPECT_EQ(queue_.sent_count(), 1u);
+  EXPECT_TRUE(queue_.HaveLeft(2));
+  EXPECT_FALSE(queue_.HaveLeft(3));
+}
+
+TEST_F(DeliveryQueueTest, OnlyChunksThatNobodyHasMayBeTakenOut) {
+  Push(5);
+  Push(4);
+  Slot* written = Push(3);
+  Slot* free = Push(6);
+  Push(7);
+  written->writer_count = 1;
+  ASSERT_TRUE(queue_.Reopen(0));
+  Take();
+  Take();
+  ASSERT_TRUE(queue_.Reopen(0)) << "the daemon may have both all the same";
+  EXPECT_EQ(queue_.OldestToken(), 6);
+  EXPECT_EQ(queue_.TakeOut(5), nullptr);
+  EXPECT_EQ(queue_.TakeOut(3), nullptr);
+  EXPECT_EQ(queue_.TakeOut(6), free);
+  written->writer_count = 0;
+  EXPECT_EQ(queue_.OldestToken(), 3);
+  EXPECT_EQ(queue_.TakeOut(3), written);
+  EXPECT_EQ(queue_.OldestToken(), 7);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Take(), i);
+  EXPECT_EQ(queue_.OldestToken(), std::nullopt);
+}
+
+TEST_F(DeliveryQueueTest, ChunksBehindARefusedOneMayBeTakenOut) {
+  Push(1);
+  Push(2);
+  ASSERT_TRUE(queue_.Reopen(0));
+  Take();
+  Take();
+  EXPECT_NE(queue_.PopRefused(), nullptr);
+  EXPECT_EQ(queue_.OldestToken(), 2);
 }
 
 ChunkContents Whole(uint64_t count, uint64_t bytes) {
@@ -166,6 +221,43 @@ TEST(DeliveryLedgerTest, ALargeTensorThatLosesALaterPartIsTruncatedOnce) {
   ledger.DropChunk(Part(1, Place::kLast));
   EXPECT_EQ(ledger.coverage(), StreamCoverage{.truncated_count = 1});
   EXPECT_EQ(ledger.acknowledged_count(), 0u);
+}
+
+TEST(DeliveryLedgerTest, ALargeTensorThatLosesItsPartsInAnyOrderCountsOnce) {
+  DeliveryLedger ledger;
+  EXPECT_FALSE(ledger.IsBroken(1));
+  ledger.DropChunk(Part(1, Place::kLast));
+  EXPECT_TRUE(ledger.IsBroken(1));
+  ledger.DropChunk(Part(1, Place::kMiddle));
+  ledger.DropChunk(Part(1, Place::kFirst));
+  EXPECT_EQ(ledger.coverage(), StreamCoverage{.truncated_count = 1});
+}
+
+TEST(DeliveryLedgerTest, TheOldestBrokenTensorsAreForgotten) {
+  DeliveryLedger ledger;
+  for (uint64_t i = 0; i <= DeliveryLedger::kBrokenMax; ++i) {
+    ledger.DropChunk(Part(i, Place::kFirst));
+  }
+  EXPECT_FALSE(ledger.IsBroken(0));
+  EXPECT_TRUE(ledger.IsBroken(1));
+  EXPECT_TRUE(ledger.IsBroken(DeliveryLedger::kBrokenMax));
+}
+
+TEST(DeliveryLedgerTest, DegradedIsWhatIsAcknowledgedAsSummary) {
+  DeliveryLedger ledger;
+  ChunkContents contents = Whole(3, 30);
+  contents.degraded_count = 2;
+  ledger.DropChunk(contents);
+  EXPECT_EQ(ledger.coverage().degraded_count, 0u);
+  ledger.Acknowledge(contents);
+  EXPECT_EQ(ledger.coverage().degraded_count, 2u);
+  ChunkContents large = Part(9, Place::kFirst);
+  large.parts[0].is_degraded = true;
+  ledger.Acknowledge(large);
+  EXPECT_EQ(ledger.coverage().degraded_count, 2u);
+  large.parts[0].is_last = true;
+  ledger.Acknowledge(large);
+  EXPECT_EQ(ledger.coverage().degraded_count, 3u);
 }
 
 TEST(DeliveryLedgerTest, ARecordGivenUpHalfwayIsTruncatedOnce) {
