@@ -31,6 +31,10 @@ inline constexpr uint32_t kDeviceBytesMax = 32;
 inline constexpr uint32_t kOpBytesMax = 1024;
 inline constexpr uint32_t kIndexBytesMax = 128;
 
+// A placement with more bytes, or on a mesh of more dimensions, is refused.
+inline constexpr uint32_t kPlacementBytesMax = 256;
+inline constexpr uint32_t kMeshDimsMax = 8;
+
 // Tensors with more dimensions, or more bytes, are refused.
 inline constexpr uint32_t kDimsMax = 32;
 inline constexpr uint64_t kTensorBytesMax = uint64_t{1} << 40;

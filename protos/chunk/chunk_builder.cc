@@ -46,7 +46,7 @@ uint64_t ChunkBuilder::HeadBytesWith(const RecordSpec& record) const {
   return sizeof(ChunkHeader) +
          (records_.size() + 1) * sizeof(RecordDescriptor) + tail_.size() +
          record.op.size() + record.index.size() + record.device.size() +
-         kDimBytes * (record.dims.size() + 1);
+         record.placement.size() + kDimBytes * (record.dims.size() + 1);
 }
 
 std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
@@ -63,6 +63,7 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.op = Intern(record.op);
   out.index = Intern(record.index);
   out.device = Intern(record.device);
+  if (!record.placement.empty()) out.placement = Intern(record.placement);
   out.call = record.call;
   out.io = static_cast<uint8_t>(record.io);
   out.dtype = static_cast<uint8_t>(record.dtype);
@@ -100,6 +101,7 @@ std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
     record.op.offset += shift;
     record.index.offset += shift;
     record.device.offset += shift;
+    if (record.placement.length > 0) record.placement.offset += shift;
     record.dims_offset += shift;
   }
 

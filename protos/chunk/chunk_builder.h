@@ -30,6 +30,7 @@ struct RecordSpec {
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
   uint64_t part_bytes = 0;
+  std::string_view placement = {};  // Empty for a tensor that is no shard.
 };
 
 // Lays one chunk out in memory that the caller lends: the producer's half of

@@ -6,6 +6,7 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/placement.h"
 #include "protos/base/tensor_key.h"
 #include "protos/base/utf8.h"
 
@@ -37,6 +38,7 @@ class HeadCheck {
   absl::Status CheckNumbers(const RecordDescriptor& record) const;
   absl::Status CheckShape(const RecordDescriptor& record) const;
   absl::Status CheckPart(const RecordDescriptor& record) const;
+  absl::Status CheckPlacement(const RecordDescriptor& record) const;
   absl::Status CheckRecord(const RecordDescriptor& record) const;
 
   std::span<const std::byte> head_;
@@ -80,9 +82,9 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
   if (!IsValid(static_cast<DType>(record.dtype))) {
     return Invalid("UNKNOWN_DTYPE", "dtype {} is unknown", record.dtype);
   }
-  if (record.flags != 0 || record.reserved_1 != 0 || record.reserved_2 != 0) {
-    return Malformed("record flags {:#x} {:#x} {:#x} are unknown", record.flags,
-                     record.reserved_1, record.reserved_2);
+  if (record.flags != 0 || record.reserved_1 != 0) {
+    return Malformed("record flags {:#x} {:#x} are unknown", record.flags,
+                     record.reserved_1);
   }
   return absl::OkStatus();
 }
@@ -140,6 +142,20 @@ absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
   return absl::OkStatus();
 }
 
+absl::Status HeadCheck::CheckPlacement(const RecordDescriptor& record) const {
+  const TextRef ref = record.placement;
+  if (ref.offset == 0 && ref.length == 0) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(
+      CheckName("the placement", ref, kPlacementBytesMax, false));
+  const std::string_view text(
+      reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
+  if (ParsePlacement(text).has_value()) return absl::OkStatus();
+  return Invalid("NAME_INVALID",
+                 "the placement \"{}\" is not like 0+2x4/4x1:R,S(0), or its "
+                 "ranks are no mesh",
+                 text);
+}
+
 absl::Status HeadCheck::CheckRecord(const RecordDescriptor& record) const {
   MSITD_RETURN_IF_ERROR(CheckName("the op", record.op, kOpBytesMax, false));
   MSITD_RETURN_IF_ERROR(
@@ -148,6 +164,7 @@ absl::Status HeadCheck::CheckRecord(const RecordDescriptor& record) const {
       CheckName("the device", record.device, kDeviceBytesMax, false));
   MSITD_RETURN_IF_ERROR(CheckNumbers(record));
   MSITD_RETURN_IF_ERROR(CheckShape(record));
+  MSITD_RETURN_IF_ERROR(CheckPlacement(record));
   return CheckPart(record);
 }
 

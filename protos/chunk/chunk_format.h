@@ -104,7 +104,9 @@ struct RecordDescriptor {
   // begins in it (a multiple of kPartBytes).
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
-  uint64_t reserved_2 = 0;
+  // A placement of protos/base/placement.h; zeros for a tensor that is no
+  // shard.
+  TextRef placement;
 
   // Stamped by the daemon, like the end of the header.
   Summary summary;
@@ -117,6 +119,7 @@ static_assert(offsetof(RecordDescriptor, op) == 16);
 static_assert(offsetof(RecordDescriptor, call) == 40);
 static_assert(offsetof(RecordDescriptor, dims_offset) == 48);
 static_assert(offsetof(RecordDescriptor, payload_offset) == 56);
+static_assert(offsetof(RecordDescriptor, placement) == 88);
 static_assert(offsetof(RecordDescriptor, summary) == 96);
 static_assert(offsetof(RecordDescriptor, hash) == 184);
 static_assert(std::is_trivially_copyable_v<RecordDescriptor>);

@@ -11,7 +11,7 @@ PAGE = 4096
 LINE = 64
 
 HEADER = struct.Struct("<IHHIIQIIQQqiI64x")
-DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQQ128x")
+DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQII128x")
 assert HEADER.size == 128
 assert DESCRIPTOR.size == 224
 
@@ -37,6 +37,7 @@ class Record:
     part_offset: int = 0
     tensor_bytes: int | None = None
     flags: int = 0
+    placement: str | bytes = ""
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Chunk:
         table = bytearray()
         for r in self.records:
             op, index, device = put(r.op), put(r.index), put(r.device)
+            placement = put(r.placement) if r.placement else (0, 0)
             text.extend(b"\0" * (-len(text) % 8))
             dims_at = table_end + len(text)
             text.extend(struct.pack(f"<{len(r.shape)}q", *r.shape))
@@ -93,7 +95,7 @@ class Chunk:
                 len(r.data),
                 len(r.data) if r.tensor_bytes is None else r.tensor_bytes,
                 r.part_offset,
-                0,
+                *placement,
             )
             payload.extend(r.data)
         header = HEADER.pack(

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/chunk_use.h"
 
+#include <optional>
+#include <string_view>
+
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/placement.h"
 #include "protos/base/utf8.h"
 
 namespace msitd::fuzz {
@@ -21,6 +25,12 @@ void UseRecord(const chunk::Chunk& chunk,
   UseName(chunk.Text(record.op), kOpBytesMax);
   UseName(chunk.Text(record.device), kDeviceBytesMax);
   UseName(chunk.Text(record.index), kIndexBytesMax);
+  if (record.placement.length > 0) {
+    const std::string_view text = chunk.Text(record.placement);
+    UseName(text, kPlacementBytesMax);
+    const std::optional<Placement> placement = ParsePlacement(text);
+    MSITD_CHECK(placement.has_value() && FormatPlacement(*placement) == text);
+  }
   MSITD_CHECK(record.token >= 0 && record.token <= kTokenMax);
   MSITD_CHECK(record.call >= 0 && record.call <= kCallMax);
   unsigned __int128 bytes = ElementBytes(DType{record.dtype});

@@ -13,7 +13,7 @@ METHOD = "WriteChunks"
 SERVICE = "msitd.v1.IngestService"
 
 HEADER = struct.Struct("<IHHIIQIIQQqiI64x")
-DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQQ128x")
+DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQII128x")
 PAGE = 4096
 
 DTYPES = [
@@ -62,6 +62,7 @@ class Record:
     dtype: str
     shape: tuple[int, ...]
     part_offset: int
+    placement: str
     data: bytes
 
     @property
@@ -122,6 +123,7 @@ def read_chunk(chunk: bytes) -> list[Record]:
                 dtype=DTYPES[d[10]],
                 shape=dims,
                 part_offset=d[18],
+                placement=text(d[19], d[20]),
                 data=chunk[begin : begin + d[16]],
             )
         )

@@ -113,6 +113,32 @@ std::vector<std::byte> LastPart() {
   return maker.Finish();
 }
 
+std::vector<std::byte> Placed() {
+  constexpr std::array<float, 3> kRow = {1.0f, 2.0f, 3.0f};
+  constexpr int64_t kDims[] = {1, 3};
+  Maker maker("placed");
+  RecordSpec record{.sequence = 1,
+                    .device = "cuda:1",
+                    .token = 0,
+                    .op = "up",
+                    .io = Io::kOutput,
+                    .index = "0",
+                    .dtype = DType::kFloat32,
+                    .dims = kDims,
+                    .tensor_bytes = sizeof(kRow),
+                    .placement = "0+2x4/4x1:R,S(0)"};
+  maker.Add(record, std::as_bytes(std::span(kRow)));
+  record.sequence = 2;
+  record.op = "down";
+  record.placement = "0+8/1:P(sum)";
+  maker.Add(record, std::as_bytes(std::span(kRow)));
+  record.sequence = 3;
+  record.op = "alone";
+  record.placement = {};
+  maker.Add(record, std::as_bytes(std::span(kRow)));
+  return maker.Finish();
+}
+
 std::vector<std::byte> Frame(std::span<const std::byte> sent) {
   auto chunk = Chunk::FromProducer(sent);
   MSITD_CHECK(chunk.ok());
@@ -146,6 +172,7 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
   return {{"one_tensor.chunk", one_tensor},
           {"every_dtype.chunk", EveryDType()},
           {"last_part.chunk", LastPart()},
+          {"placed.chunk", Placed()},
           {"frame.chunk", Frame(one_tensor)}};
 }
 

@@ -19,6 +19,7 @@ struct GoldenChunk {
 //    worked example of docs/format/chunk.md;
 //  - every_dtype.chunk: each dtype, a scalar and an empty tensor;
 //  - last_part.chunk: the second part of a tensor of 4 MiB and 12 bytes;
+//  - placed.chunk: two shards with a placement and a tensor without;
 //  - frame.chunk: one_tensor as it lies in a segment, stamped.
 std::vector<GoldenChunk> MakeGoldenChunks();
 

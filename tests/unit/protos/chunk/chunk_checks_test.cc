@@ -117,6 +117,24 @@ std::vector<Row> TextRows() {
        [](Spoiled& s) { s.record.device.length = 0; }},
       {"DeviceTooLong", "NAME_TOO_LONG",
        [](Spoiled& s) { s.record.device.length = kDeviceBytesMax + 1; }},
+      {"PlacementOfNoBytes", "NAME_INVALID",
+       [](Spoiled& s) {
+         s.record.placement = {s.record.op.offset, 0};
+       }},
+      {"PlacementWithoutPlace", "CHUNK_MALFORMED",
+       [](Spoiled& s) {
+         s.record.placement = {0, 1};
+       }},
+      {"PlacementTooLong", "NAME_TOO_LONG",
+       [](Spoiled& s) {
+         s.record.placement = {s.record.op.offset, kPlacementBytesMax + 1};
+       }},
+      {"PlacementBehindTheHead", "CHUNK_MALFORMED",
+       [](Spoiled& s) {
+         s.record.placement = {s.header.head_bytes - 1, 2};
+       }},
+      {"PlacementThatIsNone", "NAME_INVALID",
+       [](Spoiled& s) { s.record.placement = s.record.op; }},
   };
 }
 
@@ -139,8 +157,6 @@ std::vector<Row> NumberRows() {
        [](Spoiled& s) { s.record.flags = 1; }},
       {"RecordReserved1", "CHUNK_MALFORMED",
        [](Spoiled& s) { s.record.reserved_1 = 1; }},
-      {"RecordReserved2", "CHUNK_MALFORMED",
-       [](Spoiled& s) { s.record.reserved_2 = 1; }},
   };
 }
 

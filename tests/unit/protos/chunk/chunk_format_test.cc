@@ -50,7 +50,7 @@ TEST(ChunkFormatTest, DescriptorOffsetsAreFrozen) {
   EXPECT_EQ(offsetof(RecordDescriptor, payload_bytes), 64u);
   EXPECT_EQ(offsetof(RecordDescriptor, tensor_bytes), 72u);
   EXPECT_EQ(offsetof(RecordDescriptor, part_offset), 80u);
-  EXPECT_EQ(offsetof(RecordDescriptor, reserved_2), 88u);
+  EXPECT_EQ(offsetof(RecordDescriptor, placement), 88u);
   EXPECT_EQ(offsetof(RecordDescriptor, summary), 96u);
   EXPECT_EQ(offsetof(RecordDescriptor, hash), 184u);
   EXPECT_EQ(offsetof(RecordDescriptor, reserved_3), 200u);

@@ -36,7 +36,7 @@ float FloatAt(std::span<const std::byte> bytes, size_t element) {
 
 TEST(ChunkGoldenTest, TodaysProgramMakesTheSameBytes) {
   const std::vector<GoldenChunk> made = MakeGoldenChunks();
-  ASSERT_EQ(made.size(), 4u);
+  ASSERT_EQ(made.size(), 5u);
   for (const GoldenChunk& golden : made) {
     EXPECT_EQ(ReadGolden(golden.name), golden.bytes) << golden.name;
   }
@@ -101,6 +101,17 @@ TEST(ChunkGoldenTest, LastPartOfALargeTensorReadsBack) {
   EXPECT_EQ(record.part_offset, kPartBytes);
   EXPECT_EQ(record.payload_bytes, 12u);
   EXPECT_EQ(record.tensor_bytes, kPartBytes + 12);
+}
+
+TEST(ChunkGoldenTest, PlacementsReadBack) {
+  const std::vector<std::byte> bytes = ReadGolden("placed.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  ASSERT_EQ(chunk->records().size(), 3u);
+  EXPECT_EQ(chunk->Text(chunk->records()[0].placement), "0+2x4/4x1:R,S(0)");
+  EXPECT_EQ(chunk->Text(chunk->records()[1].placement), "0+8/1:P(sum)");
+  EXPECT_EQ(chunk->records()[2].placement.offset, 0u);
+  EXPECT_EQ(chunk->records()[2].placement.length, 0u);
 }
 
 TEST(ChunkGoldenTest, FrameReadsBackWithItsStamps) {
