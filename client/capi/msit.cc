@@ -150,6 +150,7 @@ Status RecordTensor(Client& client, const msit_tensor* given) {
     view.byte_strides = {tensor.byte_strides, dim_count};
   }
   view.data = static_cast<const std::byte*>(tensor.data);
+  view.placement = View(tensor.placement);
   return client.Record(view);
 }
 

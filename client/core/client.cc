@@ -237,7 +237,8 @@ Status Client::Record(const TensorView& tensor) {
                          .dims = checked.dims,
                          .tensor_bytes = tensor_bytes,
                          .part_offset = 0,
-                         .part_bytes = 0};
+                         .part_bytes = 0,
+                         .placement = checked.placement};
   return RecordParts(checked, TakeKeep(level), part, lock);
 }
 

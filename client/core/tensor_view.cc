@@ -4,6 +4,7 @@
 #include <string>
 
 #include "protos/base/limits.h"
+#include "protos/base/placement.h"
 #include "protos/base/utf8.h"
 
 namespace msitd::client {
@@ -45,6 +46,12 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
   return {};
 }
 
+Status CheckPlacement(std::string_view placement) {
+  if (placement.empty() || ParsePlacement(placement).has_value()) return {};
+  return InvalidArgument(
+      "placement is not like 0+2x4/4x1:R,S(0), or its ranks are no mesh");
+}
+
 }  // namespace
 
 Status CheckName(std::string_view what, std::string_view name,
@@ -72,6 +79,7 @@ Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
   if (status.ok()) {
     status = CheckName("device", tensor.device, kDeviceBytesMax, false);
   }
+  if (status.ok()) status = CheckPlacement(tensor.placement);
   if (!status.ok()) return status;
   if (tensor.token != MSIT_TOKEN_CURRENT &&
       (tensor.token < 0 || tensor.token > kTokenMax)) {

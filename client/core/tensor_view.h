@@ -25,6 +25,7 @@ struct TensorView {
   // As many as dims, or none: row-major without gaps.
   std::span<const int64_t> byte_strides;
   const std::byte* data = nullptr;
+  std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
 };
 
 // Checks `tensor` against limits.h, so that no daemon refuses the chunk that

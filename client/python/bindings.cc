@@ -22,9 +22,10 @@ namespace {
 constexpr size_t kDimsMax = 32;
 
 // Where a record belongs, as the package passes it on: device, token, op,
-// call, io, index.
-using Place = std::tuple<std::optional<std::string>, int64_t, std::string,
-                         int32_t, int32_t, std::string>;
+// call, io, index, placement.
+using Place =
+    std::tuple<std::optional<std::string>, int64_t, std::string, int32_t,
+               int32_t, std::string, std::optional<std::string>>;
 
 struct Shape {
   std::array<int64_t, kDimsMax> dims;
@@ -234,7 +235,7 @@ class Client {
  private:
   int Record(const Shape& shape, int32_t dtype, const void* data,
              const Place& place) {
-    const auto& [device, token, op, call, io, index] = place;
+    const auto& [device, token, op, call, io, index, placement] = place;
     msit_tensor tensor{};
     tensor.struct_size = sizeof(tensor);
     tensor.device = device ? device->c_str() : nullptr;
@@ -248,6 +249,7 @@ class Client {
     tensor.dims = shape.dims.data();
     tensor.byte_strides = shape.byte_strides.data();
     tensor.data = data;
+    tensor.placement = placement ? placement->c_str() : nullptr;
     const nb::gil_scoped_release release;
     return msit_record(client_, &tensor);
   }

@@ -51,12 +51,14 @@ TEST_F(CppFaceTest, TypedRecordArrives) {
   ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();
   const std::vector<std::complex<float>> data = {{1, 2}, {3, 4}, {5, 6}};
   const int64_t dims[] = {3, 1};
-  ASSERT_TRUE(
-      client
-          .Record<std::complex<float>>(
-              {.op = "op", .index = "kw", .token = 5, .device = "gpu:1"}, data,
-              dims)
-          .ok());
+  ASSERT_TRUE(client
+                  .Record<std::complex<float>>({.op = "op",
+                                                .index = "kw",
+                                                .token = 5,
+                                                .device = "gpu:1",
+                                                .placement = "0+1/1:R"},
+                                               data, dims)
+                  .ok());
   EXPECT_EQ(client.Record<std::complex<float>>({.op = "op"}, data, {}).code(),
             MSIT_ERROR_INVALID_ARGUMENT);
   ASSERT_TRUE(client.Flush(kLong).ok());
@@ -72,6 +74,7 @@ TEST_F(CppFaceTest, TypedRecordArrives) {
   EXPECT_EQ(record.token, 5);
   EXPECT_EQ(chunk->Text(record.device), "gpu:1");
   EXPECT_EQ(chunk->Text(record.index), "kw");
+  EXPECT_EQ(chunk->Text(record.placement), "0+1/1:R");
   EXPECT_EQ(std::memcmp(chunk->PayloadOf(record).data(), data.data(), 24), 0);
 }
 

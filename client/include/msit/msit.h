@@ -228,6 +228,14 @@ typedef struct msit_tensor {
 
   // First element (all indices 0). May be NULL if a dimension is 0.
   const void* data;
+
+  // For a shard, or a copy, of a tensor that several ranks hold: how it lies on
+  // them, as `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at
+  // most 256 bytes. The rank at (i, j) of that mesh is first + 4 i + 1 j; along
+  // a dimension of the mesh the tensor is replicated `R`, sharded along its
+  // dimension d `S(d)`, or a term of a sum `P(sum)`. A comparison puts the
+  // shards together. NULL or empty: the tensor stands for itself.
+  const char* placement;
 } msit_tensor;
 
 // What a client did so far. recorded = acknowledged + pending + those of

@@ -63,6 +63,8 @@ struct Key {
   int32_t call = MSIT_CALL_AUTO;
   // Null: the device of the client.
   const char* device = nullptr;
+  // See msit_tensor. Null: the tensor is no shard.
+  const char* placement = nullptr;
 };
 
 // Returns options with the defaults.
@@ -121,6 +123,7 @@ class Client {
     tensor.dims = dims.data();
     tensor.byte_strides = byte_strides.empty() ? nullptr : byte_strides.data();
     tensor.data = data;
+    tensor.placement = key.placement;
     return Status(msit_record(handle_.get(), &tensor));
   }
 

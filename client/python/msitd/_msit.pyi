@@ -10,8 +10,8 @@ REFUSED: int
 CLOSED: int
 FORKED: int
 
-# device, token, op, call, io, index
-Place: TypeAlias = tuple[str | None, int, str, int, int, str]
+# device, token, op, call, io, index, placement
+Place: TypeAlias = tuple[str | None, int, str, int, int, str, str | None]
 
 def last_error() -> str: ...
 def version() -> str: ...

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd import _msit
+from msitd._placement import placement_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -228,6 +229,7 @@ class Client:
         call: int | None = None,
         device: str | None = None,
         dtype: str | None = None,
+        placement: str | None = None,
     ) -> bool:
         """Copies a tensor into the client.
 
@@ -250,6 +252,10 @@ class Client:
                 the tensor, or that of the client if it is in host memory.
             dtype: Reads the elements as this dtype, of the same length:
                 `float8_e4m3fn` for an array of uint8, for example.
+            placement: Of a shard, how the whole tensor lies on the ranks:
+                `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`;
+                see `msit_tensor` in msit.h. Default: that of a DTensor, of
+                which the local shard is recorded.
 
         Returns:
             False if the record was dropped or truncated: there was no room within
@@ -271,6 +277,7 @@ class Client:
             _CALL_AUTO if call is None else call,
             io_number,
             index,
+            placement,
         )
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(tensor, torch.Tensor):
@@ -382,7 +389,12 @@ class Client:
     ) -> int:
         tensor = tensor.detach()
         if hasattr(tensor, "to_local"):
+            if place[-1] is None:
+                place = (*place[:-1], placement_of(tensor))
             tensor = tensor.to_local()
+        # What a collective has not made yet has no bytes.
+        if type(tensor).__name__ == "AsyncCollectiveTensor":
+            tensor = tensor.wait()
         if tensor.layout is not torch.strided:
             raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
         number = _torch_dtype_number(tensor.dtype, dtype)

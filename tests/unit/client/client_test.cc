@@ -73,6 +73,35 @@ TEST_F(ClientTest, ScalarsAndEmptyTensorsArrive) {
   EXPECT_EQ(client_->counters().acknowledged_count, 2u);
 }
 
+TEST_F(ClientTest, PlacementsArriveInEveryPart) {
+  ASSERT_TRUE(Open().ok());
+  const std::vector<std::byte> data(kPartBytes + 8);
+  const int64_t dims[] = {kPartBytes + 8};
+  TensorView tensor;
+  tensor.op = "op";
+  tensor.io = Io::kOutput;
+  tensor.dtype = DType::kUint8;
+  tensor.dims = dims;
+  tensor.data = data.data();
+  tensor.placement = "0+2x4/4x1:R,S(0)";
+  ASSERT_TRUE(client_->Record(tensor).ok());
+  tensor.placement = "0+2/1:S(-1)";
+  const Status refused = client_->Record(tensor);
+  EXPECT_EQ(refused.code, MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT_NE(refused.message.find("placement"), std::string::npos);
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  size_t part_count = 0;
+  for (const FakeDaemon::Bytes& bytes : daemon_.chunks()) {
+    const auto chunk = chunk::Chunk::FromProducer(bytes);
+    ASSERT_TRUE(chunk.ok()) << chunk.status();
+    for (const chunk::RecordDescriptor& record : chunk->records()) {
+      EXPECT_EQ(chunk->Text(record.placement), "0+2x4/4x1:R,S(0)");
+      ++part_count;
+    }
+  }
+  EXPECT_EQ(part_count, 2u);
+}
+
 TEST_F(ClientTest, LargeTensorIsCutIntoCanonicalParts) {
   ASSERT_TRUE(Open().ok());
   std::vector<uint32_t> data(kPartBytes / 4 * 2 + 5);
