@@ -228,6 +228,12 @@ absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(
   return index_->tensors().ListCoordinates(info.id, selector);
 }
 
+absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
+    std::string_view run) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  return index_->placements().List(info.id);
+}
+
 absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
     const PartLocation& part, AlignedBuffer& buffer) {
   const auto is_expired = [this, &part] {

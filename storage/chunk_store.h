@@ -159,6 +159,13 @@ class ChunkStore {
   virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       std::string_view run, const TensorSelector& selector) = 0;
 
+  // Returns the placements of the tensors of a run, each once. Costs nothing to
+  // speak of if there are none.
+  //
+  // Errors: RESOURCE_EXHAUSTED above kRunPlacementsMax.
+  virtual absl::StatusOr<std::vector<std::string>> ListPlacements(
+      std::string_view run) = 0;
+
   // Reads a part into `buffer`, which is made larger if need be, and returns
   // its bytes there. Checks them against the part's hash.
   //

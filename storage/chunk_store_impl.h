@@ -73,6 +73,8 @@ class ChunkStoreImpl final : public ChunkStore {
       std::string_view position) override;
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       std::string_view run, const TensorSelector& selector) override;
+  absl::StatusOr<std::vector<std::string>> ListPlacements(
+      std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) override;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -108,6 +109,9 @@ struct PartLocation {
   bool has_bytes = true;
 };
 
+// Runs whose tensors have more placements are not compared by them.
+inline constexpr size_t kRunPlacementsMax = size_t{1} << 16;
+
 struct TensorInfo {
   TensorKey key;
   DType dtype = DType::kUnspecified;
@@ -119,6 +123,7 @@ struct TensorInfo {
   // False if bytes of it were given up, or not kept in the first place.
   bool has_bytes = false;
   std::vector<PartLocation> parts;
+  std::string placement = {};  // Of a shard; see protos/base/placement.h.
 };
 
 struct TokenRange {

@@ -193,6 +193,7 @@ void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
   ToProto(tensor.summary, *out.mutable_summary());
   out.set_hash(HashText(tensor.hash));
   out.set_has_bytes(tensor.has_bytes);
+  out.set_placement(tensor.placement);
 }
 
 void ToProto(const storage::RunRetention& retention, v1::Retention& out) {

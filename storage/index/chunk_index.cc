@@ -29,9 +29,10 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       streams_(*db_),
       coverage_(*db_),
       segments_(*db_),
+      placements_(*db_, names_),
       expiry_(*db_),
       comparisons_(*db_),
-      frames_(*db_, names_, runs_, streams_, segments_),
+      frames_(*db_, names_, runs_, streams_, segments_, placements_),
       tensors_(*db_, names_, expiry_) {}
 
 absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkIndex::Open(
@@ -199,6 +200,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
   runs_.AppendRemovalTo(batch, run);
   streams_.AppendRemovalTo(batch, run.id);
   coverage_.AppendRemovalTo(batch, run.id);
+  placements_.AppendRemovalTo(batch, run.id);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run.id));
   expiry_.AppendRemovalTo(batch, run.id);

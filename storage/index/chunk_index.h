@@ -18,6 +18,7 @@
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
 #include "storage/index/name_table.h"
+#include "storage/index/placement_table.h"
 #include "storage/index/run_table.h"
 #include "storage/index/segment_table.h"
 #include "storage/index/stream_table.h"
@@ -74,6 +75,7 @@ class ChunkIndex {
   StreamTable& streams() { return streams_; }
   CoverageTable& coverage() { return coverage_; }
   SegmentTable& segments() { return segments_; }
+  PlacementTable& placements() { return placements_; }
   ExpiryTable& expiry() { return expiry_; }
   ComparisonTable& comparisons() { return comparisons_; }
   FrameIndexer& frames() { return frames_; }
@@ -93,6 +95,7 @@ class ChunkIndex {
   StreamTable streams_;
   CoverageTable coverage_;
   SegmentTable segments_;
+  PlacementTable placements_;
   ExpiryTable expiry_;
   ComparisonTable comparisons_;
   FrameIndexer frames_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +26,7 @@ struct Pending {
   EncodedKey key;
   const IndexedFrame* frame;
   const chunk::RecordDescriptor* record;
+  uint32_t placement;  // Number of its name, or 0.
 };
 
 // Finds the numbers of the names of one chunk. Equal names of a chunk are
@@ -64,7 +66,11 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
     key.call = static_cast<uint32_t>(record.call);
     key.io = static_cast<Io>(record.io);
     key.part = static_cast<uint32_t>(record.part_offset / kPartBytes);
-    out.push_back({EncodeIndexKey(key), &frame, &record});
+    uint32_t placement = 0;
+    if (record.placement.length > 0) {
+      MSITD_ASSIGN_OR_RETURN(placement, ids.IdOf(record.placement));
+    }
+    out.push_back({EncodeIndexKey(key), &frame, &record, placement});
   }
   return absl::OkStatus();
 }
@@ -83,6 +89,7 @@ void FillValue(const Pending& pending, IndexValue& out) {
       chunk.header().frame_offset + chunk.head().size() + record.payload_offset;
   out.hash = record.hash;
   out.summary = record.summary;
+  out.placement = pending.placement;
 }
 
 // The work of one Commit.
@@ -107,6 +114,10 @@ class Batch {
   // Payload bytes by (segment, run).
   const std::map<std::pair<uint64_t, uint64_t>, uint64_t>& live() const {
     return live_;
+  }
+  // Runs, and the placements that tensors of theirs have now.
+  const std::set<std::pair<uint64_t, uint32_t>>& placements() const {
+    return placements_;
   }
 
  private:
@@ -157,6 +168,7 @@ class Batch {
   IndexOutcome outcome_;
   std::map<uint64_t, RunCounters> added_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> live_;
+  std::set<std::pair<uint64_t, uint32_t>> placements_;
 
   // Of the present group: its tensor's first part is there.
   bool has_first_part_ = false;
@@ -280,6 +292,7 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   added.headless_count += has_first_part_ ? 0 : 1;
   added.payload_bytes += bytes;
   live_[{value_.segment_id, run}] += bytes;
+  if (value_.placement != 0) placements_.emplace(run, value_.placement);
   outcome_.record_count += 1;
   outcome_.payload_bytes += bytes;
 }
@@ -390,6 +403,9 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
   for (const auto& [place, bytes] : batch.live()) {
     MSITD_RETURN_IF_ERROR(segments_.AppendLiveTo(
         changes, SegmentId{place.first}, RunId{place.second}, bytes));
+  }
+  for (const auto& [run, placement] : batch.placements()) {
+    placements_.AppendTo(changes, RunId{run}, placement);
   }
   for (const auto& [stream, count] : chunk_counts) {
     streams_.AppendTo(changes, stream, count);

@@ -10,6 +10,7 @@
 #include "storage/index/index_value.h"
 #include "storage/index/last_keys.h"
 #include "storage/index/name_table.h"
+#include "storage/index/placement_table.h"
 #include "storage/index/run_table.h"
 #include "storage/index/segment_table.h"
 #include "storage/index/stream_table.h"
@@ -32,8 +33,8 @@ struct IndexOutcome {
   uint64_t conflict_count = 0;
 };
 
-// Puts frames into the index: entries, new names, counters, streams and the
-// log position in one batch, sorted by key.
+// Puts frames into the index: entries, new names, counters, placements,
+// streams and the log position in one batch, sorted by key.
 //
 // The first record of a (key, part) stays; a later one is a duplicate if its
 // hash, dtype and shape are the same, a conflict otherwise. So is a part that
@@ -43,12 +44,14 @@ struct IndexOutcome {
 class FrameIndexer {
  public:
   FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
-               StreamTable& streams, SegmentTable& segments)
+               StreamTable& streams, SegmentTable& segments,
+               PlacementTable& placements)
       : db_(db),
         names_(names),
         runs_(runs),
         streams_(streams),
         segments_(segments),
+        placements_(placements),
         last_keys_(db) {}
 
   // `position` is the log behind the last of `frames`, in the order of their
@@ -62,6 +65,7 @@ class FrameIndexer {
   RunTable& runs_;
   StreamTable& streams_;
   SegmentTable& segments_;
+  PlacementTable& placements_;
   LastKeys last_keys_;
 };
 

@@ -36,7 +36,7 @@ IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
       run_(static_cast<uint32_t>(run.id)),
       end_(RunPrefix(uint64_t{run_} + 1)),
       names_(names),
-      assembler_(expiry),
+      assembler_(expiry, names),
       options_(std::make_unique<rocksdb::ReadOptions>()),
       upper_bound_(std::make_unique<rocksdb::Slice>(end_)) {
   options_->iterate_upper_bound = upper_bound_.get();

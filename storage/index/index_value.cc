@@ -16,6 +16,7 @@ constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
+constexpr uint8_t kPlacedFlag = 4;
 constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
 
@@ -54,7 +55,8 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   ByteWriter writer(out);
   writer.PutByte(kTensorVersion);
   writer.PutByte(static_cast<uint8_t>(value.dtype));
-  writer.PutByte(value.has_bytes ? kHasBytesFlag : 0);
+  writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
+                 (value.placement != 0 ? kPlacedFlag : 0));
   writer.PutByte(static_cast<uint8_t>(value.dims.size()));
   for (const int64_t dim : value.dims) {
     writer.PutVarint(static_cast<uint64_t>(dim));
@@ -66,13 +68,15 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   writer.PutFixed64(value.hash.low);
   writer.PutFixed64(value.hash.high);
   PutSummary(writer, value.summary);
+  if (value.placement != 0) writer.PutVarint(value.placement);
 }
 
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kTensorVersion) return false;
   out.dtype = static_cast<DType>(reader.GetByte());
-  out.has_bytes = (reader.GetByte() & kHasBytesFlag) != 0;
+  const uint8_t flags = reader.GetByte();
+  out.has_bytes = (flags & kHasBytesFlag) != 0;
   out.dims.resize(reader.GetByte());
   for (int64_t& dim : out.dims) {
     dim = static_cast<int64_t>(reader.GetVarint());
@@ -84,8 +88,12 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   out.hash.low = reader.GetFixed64();
   out.hash.high = reader.GetFixed64();
   GetSummary(reader, out.summary);
+  const bool is_placed = (flags & kPlacedFlag) != 0;
+  const uint64_t placement = is_placed ? reader.GetVarint() : 0;
+  out.placement = static_cast<uint32_t>(placement);
   return reader.done() && IsValid(out.dtype) &&
-         out.tensor_bytes <= kTensorBytesMax;
+         out.tensor_bytes <= kTensorBytesMax && out.placement == placement &&
+         (out.placement != 0) == is_placed;
 }
 
 std::string EncodeStoreId(uint64_t store_id) {

@@ -27,6 +27,7 @@ struct IndexValue {
   uint64_t offset = 0;  // Of the part's bytes in the file.
   ContentHash hash;
   Summary summary;
+  uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
 
   // True if parts with these values can belong to one tensor.
   bool SameTensor(const IndexValue& other) const {

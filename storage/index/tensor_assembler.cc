@@ -41,6 +41,12 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.summary = first_.summary;
   out.hash = first_.hash;
   out.has_bytes = true;
+  out.placement.clear();
+  if (first_.placement != 0) {
+    MSITD_ASSIGN_OR_RETURN(const ScanNames::Entry* const placement,
+                           placements_.Get(first_.placement));
+    out.placement = placement->name;
+  }
   out.parts.clear();
   AppendPart(*key, first_, out);
   if (first_.tensor_bytes > kPartBytes) return AssembleParts(it, out);

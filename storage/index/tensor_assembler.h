@@ -19,29 +19,6 @@ class Iterator;
 
 namespace msitd::storage {
 
-// Makes one TensorInfo of the entries of its parts. Thread-compatible.
-class TensorAssembler {
- public:
-  explicit TensorAssembler(ExpiryTable& expiry) : expiry_(expiry) {}
-
-  // Reads the parts of the tensor at whose first entry `it` stands, and leaves
-  // `it` behind the last entry read. False if a part is missing or the parts
-  // disagree; `out` is void then. Does not touch `out.key`.
-  absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, TensorInfo& out);
-
- private:
-  absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
-
-  void AppendPart(const IndexKey& key, const IndexValue& value,
-                  TensorInfo& out);
-
-  ExpiryTable& expiry_;
-  // Reused from tensor to tensor.
-  IndexValue first_;
-  IndexValue value_;
-  std::vector<ContentHash> hashes_;
-};
-
 // Names by number with whether a selector takes them as ops, remembered for
 // the length of a scan. Thread-compatible.
 class ScanNames {
@@ -63,6 +40,31 @@ class ScanNames {
 
   NameTable& table_;
   std::unordered_map<uint32_t, Entry> entries_;
+};
+
+// Makes one TensorInfo of the entries of its parts. Thread-compatible.
+class TensorAssembler {
+ public:
+  TensorAssembler(ExpiryTable& expiry, NameTable& names)
+      : expiry_(expiry), placements_(names) {}
+
+  // Reads the parts of the tensor at whose first entry `it` stands, and leaves
+  // `it` behind the last entry read. False if a part is missing or the parts
+  // disagree; `out` is void then. Does not touch `out.key`.
+  absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, TensorInfo& out);
+
+ private:
+  absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
+
+  void AppendPart(const IndexKey& key, const IndexValue& value,
+                  TensorInfo& out);
+
+  ExpiryTable& expiry_;
+  ScanNames placements_;
+  // Reused from tensor to tensor.
+  IndexValue first_;
+  IndexValue value_;
+  std::vector<ContentHash> hashes_;
 };
 
 }  // namespace msitd::storage

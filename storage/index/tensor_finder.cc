@@ -53,7 +53,7 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
     return TensorNotFound(key);
   }
   TensorInfo out;
-  TensorAssembler assembler(expiry_);
+  TensorAssembler assembler(expiry_, names_);
   MSITD_ASSIGN_OR_RETURN(const bool is_whole, assembler.Assemble(*it, out));
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
   if (!is_whole) return TensorNotFound(key);

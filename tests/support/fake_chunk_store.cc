@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "protos/base/glob.h"
 #include "protos/status/status.h"
@@ -335,6 +336,7 @@ void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
     tensor.info.tensor_bytes = record.tensor_bytes;
     tensor.info.sequence = record.sequence;
     tensor.info.has_bytes = true;
+    tensor.info.placement = chunk.Text(record.placement);
     ++run.info.counters.tensor_count;
     run.info.counters.token_end =
         std::max(run.info.counters.token_end, record.token + 1);
@@ -443,6 +445,19 @@ FakeChunkStore::ListCoordinates(std::string_view run,
     if (out.empty() || !(out.back() == place)) out.push_back(std::move(place));
   }
   return out;
+}
+
+absl::StatusOr<std::vector<std::string>> FakeChunkStore::ListPlacements(
+    std::string_view run) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  std::set<std::string> placements;
+  for (const auto& [key, tensor] : it->second.tensors) {
+    placements.insert(tensor.info.placement);
+  }
+  placements.erase("");
+  return std::vector<std::string>(placements.begin(), placements.end());
 }
 
 absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(

@@ -90,6 +90,8 @@ class FakeChunkStore final : public storage::ChunkStore {
       std::string_view position) override;
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
       std::string_view run, const storage::TensorSelector& selector) override;
+  absl::StatusOr<std::vector<std::string>> ListPlacements(
+      std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartLocation& part, AlignedBuffer& buffer) override;
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;

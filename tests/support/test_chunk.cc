@@ -26,6 +26,7 @@ chunk::RecordSpec SpecOf(const TestTensor& tensor) {
   spec.tensor_bytes = tensor.bytes.size();
   spec.part_offset = tensor.part * kPartBytes;
   spec.part_bytes = std::min(kPartBytes, spec.tensor_bytes - spec.part_offset);
+  spec.placement = tensor.placement;
   return spec;
 }
 

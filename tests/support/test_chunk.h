@@ -22,6 +22,7 @@ struct TestTensor {
   std::vector<std::byte> bytes;
   uint64_t sequence = 0;
   uint64_t part = 0;
+  std::string placement = "";
 };
 
 // A one-dimensional tensor of `byte_count` uint8 elements that `seed` decides.

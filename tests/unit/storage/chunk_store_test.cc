@@ -2,6 +2,8 @@
 #include "storage/chunk_store.h"
 
 #include <filesystem>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "tests/unit/storage/store_fixture.h"
@@ -11,7 +13,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 using ChunkStoreTest = StoreTest;
 
@@ -50,6 +54,44 @@ TEST_F(ChunkStoreTest, NamesMayHoldSlashesBlanksAndUnicode) {
   Open();
   ExpectStored(tensor);
   ExpectStored(no_index);
+}
+
+TEST_F(ChunkStoreTest, PlacementsAreKeptAndListed) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->CreateRun({"other", 0, {}}).ok());
+  TestTensor shard = MakeTensor("r", 0, "shard", 100);
+  shard.placement = "0+2/1:S(0)";
+  TestTensor large = MakeTensor("r", 0, "large", kPartBytes + 1);
+  large.placement = "0+2/1:P(sum)";
+  const TestTensor alone = MakeTensor("r", 0, "alone", 100);
+  ASSERT_TRUE(Append({shard, alone}).ok());
+  ASSERT_TRUE(Append({large}).ok());
+  large.part = 1;
+  ASSERT_TRUE(Append({large}).ok());
+  for (const bool is_again : {false, true}) {
+    if (is_again) {
+      Drop();
+      Open();
+    }
+    EXPECT_EQ(store_->GetTensor(shard.key)->placement, shard.placement);
+    EXPECT_EQ(store_->GetTensor(large.key)->placement, large.placement);
+    EXPECT_EQ(store_->GetTensor(alone.key)->placement, "");
+    std::map<std::string, std::string> scanned;
+    const auto scan = store_->Scan("r", {}, "");
+    ASSERT_TRUE(scan.ok());
+    TensorInfo info;
+    while (*(*scan)->Next(info)) scanned[info.key.op] = info.placement;
+    EXPECT_THAT(scanned,
+                ElementsAre(Pair("alone", ""), Pair("large", "0+2/1:P(sum)"),
+                            Pair("shard", "0+2/1:S(0)")));
+    EXPECT_THAT(*store_->ListPlacements("r"),
+                UnorderedElementsAre("0+2/1:S(0)", "0+2/1:P(sum)"));
+    EXPECT_THAT(*store_->ListPlacements("other"), IsEmpty());
+  }
+  EXPECT_EQ(Reason(store_->ListPlacements("none").status()), "RUN_NOT_FOUND");
+  ASSERT_TRUE(store_->DeleteRun("r").ok());
+  ASSERT_TRUE(store_->CreateRun({"r", 0, {}}).ok());
+  EXPECT_THAT(*store_->ListPlacements("r"), IsEmpty());
 }
 
 TEST_F(ChunkStoreTest, LargeTensorIsHiddenUntilItsLastPartArrives) {

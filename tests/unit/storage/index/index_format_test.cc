@@ -111,6 +111,16 @@ TEST(IndexFormatTest, ValueComesBackAsItWas) {
   EXPECT_EQ(out.summary, value.summary);
   EXPECT_TRUE(out.has_bytes);
 
+  EXPECT_EQ(out.placement, 0u);
+
+  IndexValue placed = ExampleValue();
+  placed.placement = std::numeric_limits<uint32_t>::max();
+  EncodeIndexValue(placed, bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_EQ(out.placement, placed.placement);
+  EXPECT_TRUE(out.has_bytes);
+  EXPECT_EQ(out.summary, placed.summary);
+
   IndexValue extreme;
   extreme.dtype = DType::kComplex128;
   extreme.dims.assign(kDimsMax, std::numeric_limits<int64_t>::max());
@@ -143,6 +153,13 @@ void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
 TEST(IndexFormatTest, DamagedValuesAreRefused) {
   std::string bytes;
   EncodeIndexValue(ExampleValue(), bytes);
+  ExpectOnlyWhole(bytes, [](const std::string& in) {
+    IndexValue out;
+    return DecodeIndexValue(in, out);
+  });
+  IndexValue placed = ExampleValue();
+  placed.placement = 300;
+  EncodeIndexValue(placed, bytes);
   ExpectOnlyWhole(bytes, [](const std::string& in) {
     IndexValue out;
     return DecodeIndexValue(in, out);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/index/index_db.h"
+#include "storage/index/name_table.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// The placements that tensors of each run have. Thread-safe.
+class PlacementTable {
+ public:
+  PlacementTable(IndexDb& db, NameTable& names) : db_(db), names_(names) {}
+
+  // RESOURCE_EXHAUSTED above kRunPlacementsMax.
+  absl::StatusOr<std::vector<std::string>> List(RunId run);
+
+  // `name` is that of the placement; adding it again does nothing.
+  void AppendTo(rocksdb::WriteBatch& batch, RunId run, uint32_t name) const;
+  void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
+
+ private:
+  IndexDb& db_;
+  NameTable& names_;
+};
+
+}  // namespace msitd::storage
