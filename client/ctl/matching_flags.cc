@@ -177,6 +177,9 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
            "Ranks that belong to each other; no others are compared")
       ->type_name("GOLDEN=TARGET,...");
   AddLayoutFlags(verb, flags.layouts);
+  verb.add_flag("--ignore-placements", flags.ignore_placements,
+                "Compare shards rank by rank, whatever they say of their place "
+                "in a tensor");
 }
 
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
@@ -209,6 +212,7 @@ Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
   MSITCTL_RETURN_IF_FAILED(AddLayouts(flags.layouts, matching));
   matching.set_ignore_case(flags.ignore_case);
   matching.set_fuzzy(flags.fuzzy);
+  matching.set_ignore_placements(flags.ignore_placements);
   matching.set_token_offset(flags.token_offset);
   return {};
 }

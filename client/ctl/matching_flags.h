@@ -23,6 +23,7 @@ struct MatchingFlags {
   std::string map_file;
   bool ignore_case = false;
   bool fuzzy = false;
+  bool ignore_placements = false;
   int64_t token_offset = 0;
   std::vector<std::string> rank_map;
   LayoutFlags layouts;

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "daemon/compare/layout.h"
+#include "daemon/compare/mesh.h"
+#include "daemon/compare/shard_grid.h"
+#include "protos/base/placement.h"
 #include "storage/types.h"
 
 // Tensors that are put together from the shards of several ranks.
@@ -18,24 +21,24 @@ struct Assembly {
   // What keeps the shards from being one tensor.
   enum class Problem { kNone, kShardsAmiss, kShardsUnfit };
 
-  Layout layout;
-  int dim = 0;        // Of kConcat, from the first.
-  int32_t place = 0;  // Number of the group of ranks.
+  std::string layout;  // `concat(0)`; see ComparedTensor.layout.
+  int32_t place = 0;   // Number of the group of ranks.
   // The ranks that have a shard, ascending.
   std::vector<int32_t> ranks;
-  // Those whose bytes count, in order; one for kReplicated and kPick. `key.run`
-  // and `parts` are empty.
+  // Those whose bytes count, as the grid wants them. `key.run` and `parts` are
+  // empty.
   std::vector<storage::TensorInfo> shards;
+  ShardGrid grid;
   // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes or
   // types do not go together.
   Problem problem = Problem::kNone;
   std::string problem_text;
-  // Of replicated shards: which one is not as the first, and how. Empty if all
-  // are equal.
+  // Of shards that should be copies: which one is not as the first, and how.
+  // Empty if all are equal.
   std::string difference;
 
   // Elements must be added to know the tensor.
-  bool is_sum() const { return layout.kind == v1::Layout::SUM; }
+  bool is_sum() const { return grid.is_sum; }
 };
 
 // A tensor as a comparison sees it: one of a rank, or one that is put together.
@@ -56,6 +59,22 @@ struct LogicalTensor : storage::TensorInfo {
 // `expected`, ascending. Takes time in proportion to their number.
 LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
                        std::vector<storage::TensorInfo> shards);
+
+// A placement with its ranks.
+struct PlacedMesh {
+  explicit PlacedMesh(Placement from)
+      : placement(std::move(from)), mesh(placement) {}
+
+  Placement placement;
+  Mesh mesh;
+};
+
+// Puts together the shards of one tensor by what they say themselves: at least
+// one, ascending by rank, which all name the mesh of `placed`, the placement of
+// one of them. `ranks` are those of the run.
+LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
+                             RankCount ranks,
+                             std::vector<storage::TensorInfo> shards);
 
 // True if `tensor.hash` is that of its bytes.
 bool HasHash(const LogicalTensor& tensor);

@@ -354,8 +354,7 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
     std::span<const storage::TensorInfo> shards(&alone, 1);
     if (const Assembly* const assembly = tensor.assembly.get()) {
       shards = assembly->shards;
-      out.dim = assembly->dim;
-      if (assembly->is_sum()) out.kind = TensorSource::Kind::kSum;
+      out.grid = assembly->grid;
     }
     out.shards.reserve(shards.size());
     for (const storage::TensorInfo& shard : shards) {

@@ -72,6 +72,8 @@ class LayoutRules {
       const std::string& field);
 
   bool empty() const { return rules_.empty(); }
+  // True if no op is without a layout.
+  bool takes_all() const { return takes_all_; }
 
   // The first rule for this op, io and index; null if there is none. Lives as
   // long as the rules.

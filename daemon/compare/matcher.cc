@@ -27,19 +27,27 @@ std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor) {
                      '\0', IoName(tensor.key.io), '\0', tensor.key.index);
 }
 
-// LayoutRules::PlacesOf for ranks of which equal ones come one after the other.
+// Where tensors of a rank may have their place, ascending, for ranks of which
+// equal ones come one after the other.
 class PlacesOfRank {
  public:
-  explicit PlacesOfRank(const LayoutRules& layouts) : layouts_(layouts) {}
+  PlacesOfRank(const LayoutRules& layouts, const MeshSet& meshes)
+      : layouts_(layouts), meshes_(meshes) {}
 
   const std::vector<int32_t>& Of(int32_t rank) {
-    if (rank != rank_) places_ = layouts_.PlacesOf(rank);
+    if (rank == rank_) return places_;
     rank_ = rank;
+    places_ = layouts_.PlacesOf(rank);
+    if (meshes_.empty()) return places_;
+    meshes_.AddPlacesOf(rank, places_);
+    std::sort(places_.begin(), places_.end());
+    places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
     return places_;
   }
 
  private:
   const LayoutRules& layouts_;
+  const MeshSet& meshes_;
   int32_t rank_ = -1;
   std::vector<int32_t> places_;
 };
@@ -68,19 +76,63 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
   const auto ranks_of = [](const storage::RunInfo& run) {
     return RankCount{run.spec.world_size, run.spec.world_size > 0};
   };
-  out.golden_ranks_ = ranks_of(golden);
-  out.target_ranks_ = ranks_of(target);
-  MSITD_RETURN_IF_ERROR(out.AddGoldenCoordinates());
-  MSITD_RETURN_IF_ERROR(out.AddTargetCoordinates());
-  MSITD_RETURN_IF_ERROR(out.CompactGroups());
+  // Ends, since a run has a bounded number of placements.
+  for (bool is_done = false; !is_done;) {
+    out.golden_ranks_ = ranks_of(golden);
+    out.target_ranks_ = ranks_of(target);
+    MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups());
+  }
   return out;
+}
+
+absl::StatusOr<MeshSet> TensorMatcher::FindMeshes(
+    const std::string& run, const LayoutRules& layouts,
+    size_t& placement_count) const {
+  placement_count = 0;
+  if (matching_.ignore_placements() || layouts.takes_all()) return MeshSet();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
+                         store_->ListPlacements(run));
+  placement_count = placements.size();
+  if (!placements.empty() && !selector_.devices.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "run {} has tensors whose shards are on several devices: "
+                      "leave the filter by device out, or ignore placements",
+                      run);
+  }
+  return MeshSet(placements);
+}
+
+absl::StatusOr<bool> TensorMatcher::FindGroups() {
+  const auto find_meshes = [this](size_t& golden_count,
+                                  size_t& target_count) -> absl::Status {
+    MSITD_ASSIGN_OR_RETURN(
+        golden_meshes_,
+        FindMeshes(golden_run_, matching_.golden_layouts(), golden_count));
+    MSITD_ASSIGN_OR_RETURN(
+        target_meshes_,
+        FindMeshes(target_run_, matching_.target_layouts(), target_count));
+    return absl::OkStatus();
+  };
+  size_t golden_count = 0;
+  size_t target_count = 0;
+  MSITD_RETURN_IF_ERROR(find_meshes(golden_count, target_count));
+  groups_.clear();
+  places_.clear();
+  MSITD_RETURN_IF_ERROR(AddGoldenCoordinates());
+  MSITD_RETURN_IF_ERROR(AddTargetCoordinates());
+  MSITD_RETURN_IF_ERROR(CompactGroups());
+  // A tensor that was seen now may be on a mesh that was not.
+  size_t golden_count_now = 0;
+  size_t target_count_now = 0;
+  MSITD_RETURN_IF_ERROR(find_meshes(golden_count_now, target_count_now));
+  return golden_count == golden_count_now && target_count == target_count_now;
 }
 
 absl::Status TensorMatcher::AddGoldenCoordinates() {
   const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
-  PlacesOfRank places(side.layouts);
+  PlacesOfRank places(side.layouts, side.meshes);
   for (const storage::Coordinate& at : coordinates) {
     golden_ranks_.count = std::max(golden_ranks_.count, at.rank + 1);
     for (const int32_t place : places.Of(at.rank)) {
@@ -97,7 +149,7 @@ absl::Status TensorMatcher::AddTargetCoordinates() {
   const Side side = TargetSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
-  PlacesOfRank places(side.layouts);
+  PlacesOfRank places(side.layouts, side.meshes);
   for (const storage::Coordinate& at : coordinates) {
     target_ranks_.count = std::max(target_ranks_.count, at.rank + 1);
     const int64_t token = at.token - matching_.token_offset();
@@ -163,16 +215,18 @@ bool TensorMatcher::IsSelectedToken(int64_t token) const {
 }
 
 TensorMatcher::Side TensorMatcher::GoldenSide() const {
-  Side side{golden_run_, selector_, matching_.golden_layouts(),
-            golden_ranks_.count};
+  Side side{golden_run_, selector_, matching_.golden_layouts(), golden_meshes_,
+            golden_ranks_};
   // Shards of other ranks belong to what is asked for.
-  if (!side.layouts.empty()) side.selector.ranks.clear();
+  if (!side.layouts.empty() || !side.meshes.empty()) {
+    side.selector.ranks.clear();
+  }
   return side;
 }
 
 TensorMatcher::Side TensorMatcher::TargetSide() const {
-  Side side{target_run_, selector_, matching_.target_layouts(),
-            target_ranks_.count};
+  Side side{target_run_, selector_, matching_.target_layouts(), target_meshes_,
+            target_ranks_};
   storage::TensorSelector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
   std::erase_if(selector.ranks, [this](int32_t& rank) {
@@ -181,7 +235,7 @@ TensorMatcher::Side TensorMatcher::TargetSide() const {
   if (selector.ranks.empty() && !selector_.ranks.empty()) {
     selector.ranks = {-1};
   }
-  if (!side.layouts.empty()) selector.ranks.clear();
+  if (!side.layouts.empty() || !side.meshes.empty()) selector.ranks.clear();
   for (storage::TokenRange& range : selector.tokens) {
     range.first += matching_.token_offset();
     range.last += matching_.token_offset();

@@ -13,6 +13,7 @@
 #include "daemon/compare/assembly.h"
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matching.h"
+#include "daemon/compare/mesh.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
 
@@ -58,20 +59,22 @@ struct TensorGroup {
 // its shape, io, index and op; then those whose Matching::LooseName is equal.
 // Takes time in proportion to the number of tensors.
 //
-// Where the matching has layouts, the shards of all ranks of a group are put
-// together before, and have the number of the group for a rank: their place.
-// Devices do not count for them, nor for what they are compared with.
+// Where the matching has layouts, or the shards say how they lie, those of all
+// ranks of a group are put together before, and have the number of the group
+// for a rank: their place. Devices do not count for them, nor for what they are
+// compared with.
 //
 // Several of one name are paired in the order of execution.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
 // match golden names.
 //
 // Thread-compatible; the store must outlive it. What appears in a run after
-// Create at a new rank and token is not seen.
+// Create at a new rank and token, or on a new mesh, is not seen.
 class TensorMatcher {
  public:
   // `looks_ahead` has IsComplete know of tokens behind those of the selector.
-  // Errors: RESOURCE_EXHAUSTED above kGroupsMax; those of the store.
+  // Errors: RESOURCE_EXHAUSTED above kGroupsMax; INVALID_ARGUMENT for a filter
+  // by device where shards lie on meshes; those of the store.
   static absl::StatusOr<TensorMatcher> Create(storage::ChunkStore& store,
                                               std::string golden_run,
                                               std::string target_run,
@@ -120,7 +123,8 @@ class TensorMatcher {
     const std::string& run;
     storage::TensorSelector selector;
     const LayoutRules& layouts;
-    int32_t rank_count;
+    const MeshSet& meshes;
+    RankCount ranks;
   };
 
   TensorMatcher(storage::ChunkStore& store, std::string golden_run,
@@ -133,6 +137,13 @@ class TensorMatcher {
         matching_(std::move(matching)),
         looks_ahead_(looks_ahead) {}
 
+  // Finds out on which meshes shards of a run lie.
+  absl::StatusOr<MeshSet> FindMeshes(const std::string& run,
+                                     const LayoutRules& layouts,
+                                     size_t& placement_count) const;
+  // Looks where both runs have tensors. Returns false if a placement has come
+  // meanwhile, so that it has to be done again.
+  absl::StatusOr<bool> FindGroups();
   absl::Status AddGoldenCoordinates();
   absl::Status AddTargetCoordinates();
   // Where a run has tensors, and, if this looks ahead, where it has later ones
@@ -152,8 +163,8 @@ class TensorMatcher {
   Side GoldenSide() const;
   // The selector in the terms of the target run.
   Side TargetSide() const;
-  static bool IsComplete(const LayoutRules& layouts, int32_t place,
-                         RankCount ranks, const Holders& holders,
+  static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
+                         int32_t place, RankCount ranks, const Holders& holders,
                          int64_t token);
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
@@ -175,6 +186,8 @@ class TensorMatcher {
   bool looks_ahead_;
   std::vector<GroupKey> groups_;
   std::map<int32_t, Place> places_;  // By place of the golden run.
+  MeshSet golden_meshes_;
+  MeshSet target_meshes_;
   RankCount golden_ranks_;
   RankCount target_ranks_;
 };

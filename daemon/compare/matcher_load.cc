@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -39,36 +40,81 @@ class LayoutFinder {
   std::unordered_map<std::string, const Layout*> layouts_;
 };
 
+// ParsePlacement, once for each placement.
+class PlacementFinder {
+ public:
+  // Finds nothing if there are no meshes: placements do not count then.
+  explicit PlacementFinder(const MeshSet& meshes) : meshes_(meshes) {}
+
+  // Null if the tensor does not say how it lies.
+  std::shared_ptr<const PlacedMesh> Find(const storage::TensorInfo& tensor) {
+    if (tensor.placement.empty() || meshes_.empty()) return nullptr;
+    if (found_.size() == storage::kRunPlacementsMax) found_.clear();
+    const auto [found, is_new] = found_.try_emplace(tensor.placement);
+    if (is_new) {
+      std::optional<Placement> placement = ParsePlacement(tensor.placement);
+      if (placement.has_value()) {
+        found->second = std::make_shared<PlacedMesh>(*std::move(placement));
+      }
+    }
+    return found->second;
+  }
+
+ private:
+  const MeshSet& meshes_;
+  std::unordered_map<std::string, std::shared_ptr<const PlacedMesh>> found_;
+};
+
 // The shards of one place, by what they are shards of.
 class ShardTable {
  public:
-  ShardTable(int32_t place, int32_t rank_count)
-      : place_(place), rank_count_(rank_count) {}
+  ShardTable(int32_t place, RankCount ranks) : place_(place), ranks_(ranks) {}
 
   // `layout` is that of the tensor, and lives as long as the rules.
   void Add(const Layout& layout, storage::TensorInfo shard) {
-    const TensorKey& key = shard.key;
-    std::string name = fmt::format("{}{}{}{}{}{}{}", key.op, '\0', key.call,
-                                   '\0', IoName(key.io), '\0', key.index);
-    Shards& shards = tensors_[std::move(name)];
+    Shards& shards = tensors_[NameOf(shard.key)];
     shards.layout = &layout;
+    shards.shards.push_back(std::move(shard));
+  }
+
+  // `placed` is what the shard says. Others of its name that lie on another
+  // mesh are of another tensor.
+  void Add(std::shared_ptr<const PlacedMesh> placed,
+           storage::TensorInfo shard) {
+    std::string name = NameOf(shard.key) + '\0';
+    name += MeshText(shard.placement);
+    Shards& shards = tensors_[std::move(name)];
+    if (shards.placed == nullptr) shards.placed = std::move(placed);
     shards.shards.push_back(std::move(shard));
   }
 
   void Assemble(std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
       std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
-      out.push_back(compare::Assemble(
-          *tensor.layout, place_, tensor.layout->RanksOf(place_, rank_count_),
-          std::move(tensor.shards)));
+      if (tensor.placed != nullptr) {
+        out.push_back(AssemblePlaced(*tensor.placed, place_, ranks_,
+                                     std::move(tensor.shards)));
+      } else {
+        out.push_back(
+            compare::Assemble(*tensor.layout, place_,
+                              tensor.layout->RanksOf(place_, ranks_.count),
+                              std::move(tensor.shards)));
+      }
     }
   }
 
  private:
+  // By one of the two.
   struct Shards {
     const Layout* layout = nullptr;
+    std::shared_ptr<const PlacedMesh> placed;
     std::vector<storage::TensorInfo> shards;
   };
+
+  static std::string NameOf(const TensorKey& key) {
+    return fmt::format("{}{}{}{}{}{}{}", key.op, '\0', key.call, '\0',
+                       IoName(key.io), '\0', key.index);
+  }
 
   static bool ComesBefore(const storage::TensorInfo& a,
                           const storage::TensorInfo& b) {
@@ -77,9 +123,17 @@ class ShardTable {
   }
 
   const int32_t place_;
-  const int32_t rank_count_;
+  const RankCount ranks_;
   std::unordered_map<std::string, Shards> tensors_;
 };
+
+// One of `layout` and `placed` is null, or both.
+int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
+  if (layout != nullptr) return layout->PlaceOf(rank);
+  // What says that it is elsewhere is told of at its own place.
+  if (placed == nullptr || !placed->mesh.IndexOf(rank).has_value()) return rank;
+  return placed->mesh.place();
+}
 
 }  // namespace
 
@@ -91,13 +145,15 @@ bool TensorMatcher::IsComplete(size_t index, bool golden_sealed,
   int32_t target_place = 0;
   MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
   return (golden_sealed ||
-          IsComplete(matching_.golden_layouts(), key.rank, golden_ranks_,
-                     place.golden, key.token)) &&
-         (target_sealed || IsComplete(matching_.target_layouts(), target_place,
-                                      target_ranks_, place.target, key.token));
+          IsComplete(matching_.golden_layouts(), golden_meshes_, key.rank,
+                     golden_ranks_, place.golden, key.token)) &&
+         (target_sealed ||
+          IsComplete(matching_.target_layouts(), target_meshes_, target_place,
+                     target_ranks_, place.target, key.token));
 }
 
-bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
+bool TensorMatcher::IsComplete(const LayoutRules& layouts,
+                               const MeshSet& meshes, int32_t place,
                                RankCount ranks, const Holders& holders,
                                int64_t token) {
   if (holders.last_tokens.empty()) return false;
@@ -111,7 +167,7 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts, int32_t place,
       return false;
     }
   }
-  return true;
+  return meshes.AreBeyond(token, place, ranks, holders.last_tokens);
 }
 
 absl::StatusOr<TensorGroup> TensorMatcher::Load(
@@ -155,8 +211,9 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   side.selector.tokens = {{key.token, key.token}};
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          store_->Scan(side.run, std::move(side.selector), ""));
-  ShardTable shards(key.rank, side.rank_count);
-  LayoutFinder finder(side.layouts);
+  ShardTable shards(key.rank, side.ranks);
+  LayoutFinder layouts(side.layouts);
+  PlacementFinder placements(side.meshes);
   size_t count = 0;
   for (uint64_t scanned = 0;; ++scanned) {
     if (scanned % kScannedBetweenChecks == 0 && observer.IsCancelled()) {
@@ -165,17 +222,19 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     storage::TensorInfo tensor;
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
     if (!more) break;
-    const Layout* const layout = finder.Find(tensor.key);
-    const int32_t place =
-        layout == nullptr ? tensor.key.rank : layout->PlaceOf(tensor.key.rank);
-    if (place != key.rank) continue;
+    const Layout* const layout = layouts.Find(tensor.key);
+    std::shared_ptr<const PlacedMesh> placed;
+    if (layout == nullptr) placed = placements.Find(tensor);
+    if (PlaceOf(tensor.key.rank, layout, placed.get()) != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
     tensor.key.run = std::string();
     tensor.parts = std::vector<storage::PartLocation>();
-    if (layout == nullptr) {
-      out.push_back({std::move(tensor), nullptr});
-    } else {
+    if (layout != nullptr) {
       shards.Add(*layout, std::move(tensor));
+    } else if (placed != nullptr) {
+      shards.Add(std::move(placed), std::move(tensor));
+    } else {
+      out.push_back({std::move(tensor), nullptr});
     }
   }
   shards.Assemble(out);

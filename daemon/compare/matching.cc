@@ -48,6 +48,7 @@ absl::StatusOr<Matching> Matching::Create(const v1::Matching& spec) {
   Matching out;
   out.ignore_case_ = spec.ignore_case();
   out.fuzzy_ = spec.fuzzy();
+  out.ignore_placements_ = spec.ignore_placements();
   out.token_offset_ = spec.token_offset();
   if (out.token_offset_ > kTokenMax || out.token_offset_ < -kTokenMax) {
     return FieldInvalid("matching.token_offset",

@@ -63,6 +63,8 @@ class Matching {
   // How shards of either run become tensors. The ranks above are places then.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }
   const LayoutRules& target_layouts() const { return target_layouts_; }
+  // What shards say of themselves does not count.
+  bool ignore_placements() const { return ignore_placements_; }
 
  private:
   struct Rewrite {
@@ -85,6 +87,7 @@ class Matching {
   std::map<int32_t, int32_t> golden_by_target_rank_;
   LayoutRules golden_layouts_;
   LayoutRules target_layouts_;
+  bool ignore_placements_ = false;
 };
 
 }  // namespace msitd::compare

@@ -50,10 +50,10 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
   if (element_accumulator.has_value()) {
     out.elements = element_accumulator->Finish();
   }
-  if (target.kind == TensorSource::Kind::kSum) {
+  if (target.grid.is_sum) {
     out.target_summary = targets->summary();
   }
-  if (golden.kind == TensorSource::Kind::kSum) {
+  if (golden.grid.is_sum) {
     out.golden_summary = goldens->summary();
   }
   return out;

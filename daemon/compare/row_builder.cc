@@ -19,7 +19,7 @@ void Describe(const LogicalTensor& tensor, std::string_view run,
   for (const int64_t dim : tensor.shape) out.add_shape(dim);
   if (tensor.knows_summary) AddSummary(tensor.summary, out);
   if (tensor.assembly != nullptr) {
-    out.set_layout(tensor.assembly->layout.Text());
+    out.set_layout(tensor.assembly->layout);
     for (const int32_t rank : tensor.assembly->ranks) out.add_ranks(rank);
   }
   if (tensor.hash != ContentHash()) {

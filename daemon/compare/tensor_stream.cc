@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <string>
 #include <utility>
 
+#include "daemon/compare/grid_reader.h"
 #include "daemon/compare/shard_reader.h"
 #include "daemon/compute/digest.h"
 #include "daemon/compute/element.h"
@@ -50,51 +50,29 @@ class PartStream final : public TensorStream {
   size_t next_ = 0;
 };
 
-// Shards that are joined along a dimension: a row of the dimensions before it
-// is a run of bytes of every shard in turn.
+// A grid of shards, row by row of the whole.
 class ConcatStream final : public TensorStream {
  public:
-  ConcatStream(const std::vector<storage::TensorInfo>& shards, uint64_t bytes,
-               std::vector<ShardReader> readers, uint64_t row_count,
+  ConcatStream(DType dtype, uint64_t bytes, GridReader reader,
                AlignedBuffer& piece)
-      : TensorStream(shards.front().dtype,
-                     bytes / ElementBytes(shards.front().dtype)),
-        readers_(std::move(readers)),
+      : TensorStream(dtype, bytes / ElementBytes(dtype)),
+        reader_(std::move(reader)),
         bytes_(bytes),
-        piece_(Room(piece, std::min(bytes, kPartBytes))) {
-    run_bytes_.reserve(shards.size());
-    for (const storage::TensorInfo& shard : shards) {
-      run_bytes_.push_back(row_count == 0 ? 0 : shard.tensor_bytes / row_count);
-    }
-    run_rest_ = run_bytes_.front();
-  }
+        piece_(Room(piece, std::min(bytes, kPartBytes))) {}
 
  private:
   absl::StatusOr<Piece> Next() override {
     const std::span<std::byte> piece =
         piece_.first(std::min(bytes_ - done_, kPartBytes));
-    std::span<std::byte> rest = piece;
-    while (!rest.empty()) {
-      while (run_rest_ == 0) {
-        shard_ = (shard_ + 1) % readers_.size();
-        run_rest_ = run_bytes_[shard_];
-      }
-      const auto run = rest.first(std::min<uint64_t>(rest.size(), run_rest_));
-      MSITD_RETURN_IF_ERROR(readers_[shard_].Read(run));
-      run_rest_ -= run.size();
-      rest = rest.subspan(run.size());
-    }
+    MSITD_RETURN_IF_ERROR(reader_.Read(piece));
     done_ += piece.size();
     return piece;
   }
 
-  std::vector<ShardReader> readers_;
-  std::vector<uint64_t> run_bytes_;
+  GridReader reader_;
   const uint64_t bytes_;
   const std::span<std::byte> piece_;
   uint64_t done_ = 0;
-  size_t shard_ = 0;
-  uint64_t run_rest_ = 0;
 };
 
 DType SumDType(DType shard) {
@@ -103,19 +81,18 @@ DType SumDType(DType shard) {
   return is_wide ? DType::kFloat64 : DType::kFloat32;
 }
 
-// Shards that are added in their order, in the precision of the sum.
+// Terms that are added in their order, in the precision of the sum.
 class SumStream final : public TensorStream {
  public:
-  SumStream(const storage::TensorInfo& shard, std::vector<ShardReader> readers,
+  SumStream(DType term, uint64_t term_bytes, std::vector<GridReader> readers,
             AlignedBuffer& piece)
-      : TensorStream(SumDType(shard.dtype),
-                     shard.tensor_bytes / ElementBytes(shard.dtype)),
+      : TensorStream(SumDType(term), term_bytes / ElementBytes(term)),
         readers_(std::move(readers)),
-        component_(compute::ComponentOf(shard.dtype)),
-        component_count_(IsComplex(shard.dtype) ? 2 : 1) {
+        component_(compute::ComponentOf(term)),
+        component_count_(IsComplex(term) ? 2 : 1) {
     const uint64_t elements = std::min(element_count(), kSumElements);
     const uint64_t sum_bytes = AlignUp(elements * ElementBytes(dtype()), 64);
-    const uint64_t raw_bytes = elements * ElementBytes(shard.dtype);
+    const uint64_t raw_bytes = elements * ElementBytes(term);
     const std::span<std::byte> room = Room(piece, sum_bytes + raw_bytes);
     sum_ = room.first(sum_bytes);
     raw_ = room.subspan(sum_bytes);
@@ -156,7 +133,7 @@ class SumStream final : public TensorStream {
     }
   }
 
-  std::vector<ShardReader> readers_;
+  std::vector<GridReader> readers_;
   const DType component_;
   const uint64_t component_count_;
   std::span<std::byte> sum_;
@@ -164,15 +141,15 @@ class SumStream final : public TensorStream {
   uint64_t done_ = 0;
 };
 
-// How many runs every shard is cut into.
-uint64_t RowCount(const TensorSource& source) {
+// True if the shards of a term are not read one after the other.
+bool IsInterleaved(const TensorSource& source) {
+  const std::vector<ShardGrid::Axis>& axes = source.grid.axes;
+  if (source.grid.is_sum || axes.size() > 1) return true;
+  if (axes.empty()) return false;
   const std::vector<int64_t>& shape = source.shards.front().shape;
-  MSITD_CHECK(source.dim >= 0 &&
-              static_cast<size_t>(source.dim) < shape.size());
-  return std::accumulate(shape.begin(), shape.begin() + source.dim, uint64_t{1},
-                         [](uint64_t product, int64_t dim) {
-                           return product * static_cast<uint64_t>(dim);
-                         });
+  MSITD_CHECK(static_cast<size_t>(axes.front().dim) < shape.size());
+  return std::any_of(shape.begin(), shape.begin() + axes.front().dim,
+                     [](int64_t dim) { return dim > 1; });
 }
 
 std::string LabelOf(const TensorSource& source,
@@ -187,22 +164,22 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
     const TensorSource& source, storage::ChunkStore& store,
     ComparisonObserver& observer, StreamBuffers& buffers) {
   const std::vector<storage::TensorInfo>& shards = source.shards;
-  MSITD_CHECK(!shards.empty());
-  const bool is_sum = source.kind == TensorSource::Kind::kSum;
-  const bool is_alone = shards.size() == 1 && !is_sum;
-  const uint64_t row_count = is_sum || is_alone ? 1 : RowCount(source);
-  const bool is_interleaved = is_sum || row_count > 1;
+  const ShardGrid& grid = source.grid;
+  const size_t per_term = grid.shards_per_term();
+  MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
+  const bool is_alone = shards.size() == 1 && !grid.is_sum;
+  const bool is_interleaved = !is_alone && IsInterleaved(source);
   if (is_interleaved && shards.size() > kInterleavedShardsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
                       "{} tensor: {} shards, at most {} unless they are joined "
                       "along the first dimension",
                       source.side, shards.size(), kInterleavedShardsMax);
   }
-  uint64_t bytes = 0;
+  uint64_t term_bytes = 0;
   uint64_t largest = 0;
-  for (const storage::TensorInfo& shard : shards) {
-    bytes += shard.tensor_bytes;
-    largest = std::max(largest, shard.tensor_bytes);
+  for (size_t i = 0; i < shards.size(); ++i) {
+    if (i < per_term) term_bytes += shards[i].tensor_bytes;
+    largest = std::max(largest, shards[i].tensor_bytes);
   }
   // Shards that are read one after the other take turns with one window.
   const uint64_t window_count = is_interleaved ? shards.size() : 1;
@@ -222,15 +199,24 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
                          buffers.part, window);
     MSITD_RETURN_IF_ERROR(readers.back().CheckParts());
   }
-  if (is_sum) {
-    return std::make_unique<SumStream>(shards.front(), std::move(readers),
-                                       buffers.piece);
-  }
+  const DType dtype = shards.front().dtype;
   if (is_alone) {
     return std::make_unique<PartStream>(shards.front(), readers.front());
   }
-  return std::make_unique<ConcatStream>(shards, bytes, std::move(readers),
-                                        row_count, buffers.piece);
+  std::vector<GridReader> terms;
+  for (size_t begin = 0; begin < shards.size(); begin += per_term) {
+    terms.emplace_back(
+        grid, std::span(shards).subspan(begin, per_term),
+        std::vector(
+            readers.begin() + static_cast<ptrdiff_t>(begin),
+            readers.begin() + static_cast<ptrdiff_t>(begin + per_term)));
+  }
+  if (grid.is_sum) {
+    return std::make_unique<SumStream>(dtype, term_bytes, std::move(terms),
+                                       buffers.piece);
+  }
+  return std::make_unique<ConcatStream>(
+      dtype, term_bytes, std::move(terms.front()), buffers.piece);
 }
 
 absl::Status TensorStream::Fill() {

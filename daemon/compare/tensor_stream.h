@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/shard_grid.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
@@ -29,12 +30,9 @@ inline constexpr size_t kInterleavedShardsMax = 256;
 
 // One side of a pair.
 struct TensorSource {
-  enum class Kind { kConcat, kSum };
-
   std::string_view side;  // "golden", "target".
-  Kind kind = Kind::kConcat;
-  int dim = 0;  // Of kConcat.
-  // At least one, with their parts: what Assemble accepts for the kind.
+  ShardGrid grid;
+  // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;
 };
 

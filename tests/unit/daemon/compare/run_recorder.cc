@@ -65,6 +65,7 @@ void RunRecorder::Record(const RecordedTensor& tensor) {
     spec.tensor_bytes = tensor.bytes.size();
     spec.part_offset = offset;
     spec.part_bytes = bytes;
+    spec.placement = tensor.placement;
     const auto room = builder.Add(spec);
     ASSERT_EQ(room.size(), bytes);
     if (bytes > 0)

@@ -28,6 +28,7 @@ struct RecordedTensor {
   Io io = Io::kOutput;
   std::string index = "0";
   std::string device = "cpu:0";
+  std::string placement = "";
 };
 
 template <typename T>

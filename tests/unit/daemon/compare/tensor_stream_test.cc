@@ -88,12 +88,19 @@ class TensorStreamTest : public ::testing::Test {
     return out;
   }
 
+  TensorSource ConcatOf(const std::vector<RecordedTensor>& shards, int dim) {
+    return SourceOf(shards, {.axes = {{dim, shards.size()}}});
+  }
+
+  TensorSource SumOf(const std::vector<RecordedTensor>& shards) {
+    return SourceOf(shards, {.term_count = shards.size(), .is_sum = true});
+  }
+
   TensorSource SourceOf(const std::vector<RecordedTensor>& shards,
-                        TensorSource::Kind kind, int dim = 0) {
+                        ShardGrid grid) {
     TensorSource source;
     source.side = "golden";
-    source.kind = kind;
-    source.dim = dim;
+    source.grid = std::move(grid);
     for (const RecordedTensor& shard : shards) {
       source.shards.push_back(*store_.GetTensor(recorder_.KeyOf(shard)));
     }
@@ -135,7 +142,7 @@ class TensorStreamTest : public ::testing::Test {
         sum[i] = &shard == &shards.front() ? value : sum[i] + value;
       }
     }
-    const auto bytes = Drain(SourceOf(shards, TensorSource::Kind::kSum));
+    const auto bytes = Drain(SumOf(shards));
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_EQ(dtype_, sum_dtype);
     ASSERT_EQ(bytes->size(), sum.size() * sizeof(Sum));
@@ -174,8 +181,7 @@ TEST_F(TensorStreamTest, ConcatIsThatOfElementsForEveryWidthAndDimension) {
           const auto shards =
               Record(dtype, Shape(shape.begin(), shape.begin() + dim_count),
                      dim, sizes);
-          const auto bytes =
-              Drain(SourceOf(shards, TensorSource::Kind::kConcat, dim));
+          const auto bytes = Drain(ConcatOf(shards, dim));
           ASSERT_TRUE(bytes.ok()) << bytes.status();
           EXPECT_EQ(*bytes, NaiveConcat(shards, dim))
               << DTypeName(dtype) << " " << dim_count << " dims, along " << dim;
@@ -185,14 +191,88 @@ TEST_F(TensorStreamTest, ConcatIsThatOfElementsForEveryWidthAndDimension) {
   }
 }
 
+TEST_F(TensorStreamTest, GridsAreJoinedAlongAllTheirDimensions) {
+  // A block of nothing along either axis is passed over.
+  const std::vector<int64_t> rows = {2, 0, 3};
+  const std::vector<int64_t> columns = {1, 4, 0, 2};
+  for (const auto& [row_dim, column_dim] :
+       std::vector<std::pair<size_t, size_t>>{{0, 1}, {1, 2}, {0, 2}, {1, 3}}) {
+    std::vector<RecordedTensor> shards;
+    std::vector<RecordedTensor> joined_rows;
+    for (const int64_t row : rows) {
+      Shape shape = {2, 3, 2, 2};
+      shape[row_dim] = row;
+      const auto blocks = Record(DType::kInt16, shape, column_dim, columns);
+      shards.insert(shards.end(), blocks.begin(), blocks.end());
+      RecordedTensor joined = blocks.front();
+      joined.bytes = NaiveConcat(blocks, column_dim);
+      joined.shape[column_dim] = 7;
+      joined_rows.push_back(std::move(joined));
+    }
+    const auto bytes = Drain(SourceOf(
+        shards, {.axes = {{static_cast<int>(row_dim), rows.size()},
+                          {static_cast<int>(column_dim), columns.size()}}}));
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(*bytes, NaiveConcat(joined_rows, row_dim))
+        << row_dim << " " << column_dim;
+  }
+}
+
+TEST_F(TensorStreamTest, GridsOfThreeDimensionsAreJoined) {
+  std::vector<RecordedTensor> shards;
+  std::vector<RecordedTensor> planes;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<RecordedTensor> rows;
+    for (int j = 0; j < 2; ++j) {
+      const auto blocks = Record(DType::kFloat32, {3, 2, 1}, 2, {1, 2});
+      shards.insert(shards.end(), blocks.begin(), blocks.end());
+      RecordedTensor row = blocks.front();
+      row.bytes = NaiveConcat(blocks, 2);
+      row.shape[2] = 3;
+      rows.push_back(std::move(row));
+    }
+    RecordedTensor plane = rows.front();
+    plane.bytes = NaiveConcat(rows, 1);
+    plane.shape[1] = 4;
+    planes.push_back(std::move(plane));
+  }
+  const auto bytes =
+      Drain(SourceOf(shards, {.axes = {{0, 2}, {1, 2}, {2, 2}}}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, NaiveConcat(planes, 0));
+}
+
+TEST_F(TensorStreamTest, SumsOfJoinedShardsAreSums) {
+  std::vector<RecordedTensor> shards;
+  std::vector<std::string> terms;
+  for (int term = 0; term < 2; ++term) {
+    const auto blocks = Record(DType::kInt32, {500, 3}, 1, {2, 1});
+    shards.insert(shards.end(), blocks.begin(), blocks.end());
+    terms.push_back(NaiveConcat(blocks, 1));
+  }
+  const auto bytes = Drain(
+      SourceOf(shards, {.axes = {{1, 2}}, .term_count = 2, .is_sum = true}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(dtype_, DType::kFloat64);
+  ASSERT_EQ(bytes->size(), 1500 * sizeof(double));
+  for (size_t i = 0; i < 1500; ++i) {
+    int32_t a = 0;
+    int32_t b = 0;
+    double sum = 0;
+    std::memcpy(&a, terms[0].data() + i * sizeof(a), sizeof(a));
+    std::memcpy(&b, terms[1].data() + i * sizeof(b), sizeof(b));
+    std::memcpy(&sum, bytes->data() + i * sizeof(sum), sizeof(sum));
+    ASSERT_EQ(sum, static_cast<double>(a) + b) << i;
+  }
+}
+
 TEST_F(TensorStreamTest, ShardsOfSeveralPartsAreJoinedAlongEveryDimension) {
   for (const int dim : {0, 1, 2}) {
     const auto shards =
         Record(DType::kBfloat16, {103, 101, 307}, dim, {149, 211});
     ASSERT_GT(shards[1].bytes.size(), kPartBytes);
     observer_.read_bytes = 0;
-    const auto bytes =
-        Drain(SourceOf(shards, TensorSource::Kind::kConcat, dim));
+    const auto bytes = Drain(ConcatOf(shards, dim));
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     EXPECT_TRUE(*bytes == NaiveConcat(shards, dim)) << dim;
     EXPECT_EQ(observer_.read_bytes, bytes->size()) << "each part once";
@@ -203,7 +283,7 @@ TEST_F(TensorStreamTest, MoreShardsThanPartsFitAreJoinedThroughSmallWindows) {
   const size_t count = kAssemblyWindowBytesMax / kPartBytes * 2;
   const auto shards = Record(DType::kInt8, {2, 1, 1}, 1,
                              std::vector<int64_t>(count, 1'500'000));
-  const auto bytes = Drain(SourceOf(shards, TensorSource::Kind::kConcat, 1));
+  const auto bytes = Drain(ConcatOf(shards, 1));
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   std::string expected;
   for (const int row : {0, 1}) {
@@ -218,9 +298,8 @@ TEST_F(TensorStreamTest, MoreShardsThanPartsFitAreJoinedThroughSmallWindows) {
 TEST_F(TensorStreamTest, TooManyShardsInTurnAreRefused) {
   const std::vector<int64_t> sizes(kInterleavedShardsMax + 1, 1);
   const auto shards = Record(DType::kInt8, {2, 1}, 1, sizes);
-  EXPECT_TRUE(absl::IsResourceExhausted(
-      Drain(SourceOf(shards, TensorSource::Kind::kConcat, 1)).status()));
-  EXPECT_TRUE(Drain(SourceOf(shards, TensorSource::Kind::kConcat, 0)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Drain(ConcatOf(shards, 1)).status()));
+  EXPECT_TRUE(Drain(ConcatOf(shards, 0)).ok());
 }
 
 TEST_F(TensorStreamTest, SumsAddInTheOrderOfRanks) {
@@ -239,7 +318,7 @@ TEST_F(TensorStreamTest, SumsOfHalvesAreFloats) {
   RecordedTensor b = Bfloats("b", {0.0078125F, 2, 256});
   recorder_.Record(a);
   recorder_.Record(b);
-  const auto bytes = Drain(SourceOf({a, b}, TensorSource::Kind::kSum));
+  const auto bytes = Drain(SumOf({a, b}));
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(*bytes, BytesOf(std::vector<float>{1.0078125F, 0, 256.5F}));
   EXPECT_EQ(summary_.max, 256.5);
@@ -248,7 +327,7 @@ TEST_F(TensorStreamTest, SumsOfHalvesAreFloats) {
 TEST_F(TensorStreamTest, ACorruptShardIsNamed) {
   const auto shards = Record(DType::kInt8, {2, 3}, 1, {3, 3});
   store_.Corrupt(recorder_.KeyOf(shards[1]), 0);
-  const auto bytes = Drain(SourceOf(shards, TensorSource::Kind::kConcat, 1));
+  const auto bytes = Drain(ConcatOf(shards, 1));
   EXPECT_TRUE(absl::IsDataLoss(bytes.status()));
   EXPECT_THAT(std::string(Message(bytes.status())),
               ::testing::StartsWith("golden tensor, rank 1: "));
@@ -257,8 +336,7 @@ TEST_F(TensorStreamTest, ACorruptShardIsNamed) {
 TEST_F(TensorStreamTest, CancelEndsWithinAPiece) {
   const auto shards = Record(DType::kInt8, {2, 3}, 1, {3, 3});
   observer_.cancelled_at = 2;
-  EXPECT_TRUE(absl::IsCancelled(
-      Drain(SourceOf(shards, TensorSource::Kind::kConcat, 1)).status()));
+  EXPECT_TRUE(absl::IsCancelled(Drain(ConcatOf(shards, 1)).status()));
 }
 
 }  // namespace
