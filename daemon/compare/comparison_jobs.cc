@@ -37,6 +37,14 @@ absl::Status NotServing() {
                     "NOT_SERVING");
 }
 
+absl::Status NotEnded(uint64_t id) {
+  return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
+                               "comparison {} has not ended, or its end is not "
+                               "stored",
+                               FormatComparisonName(id)),
+                    "FIELD_INVALID");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
@@ -181,11 +189,16 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
 absl::Status ComparisonJobs::Delete(uint64_t id) {
   const Job job = Find(id);
   if (job == nullptr) {
+    MutexLock lock(ended_mu_);
     MSITD_RETURN_IF_ERROR(Load(id).status());
     return store_.DeleteComparison(id);
   }
   const bool unqueued = Unqueue(job);
-  const absl::Status status = job->Erase();
+  absl::Status status;
+  {
+    MutexLock lock(ended_mu_);
+    status = job->Erase();
+  }
   if (unqueued) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
     Retire(job);
@@ -215,6 +228,21 @@ absl::StatusOr<std::vector<v1::ComparisonRow>> ComparisonJobs::Rows(
     }
   }
   return out;
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::AddRowMetrics(
+    uint64_t id, const RowMetricsList& rows) {
+  MSITD_RETURN_IF_ERROR(CheckRowMetrics(rows));
+  if (const Job job = Find(id)) {
+    if (!job->IsStored()) return NotEnded(id);
+    // From here on the store knows more than the job.
+    Retire(job);
+  }
+  MutexLock lock(ended_mu_);
+  MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
+  if (!HasEnded(comparison)) return NotEnded(id);
+  MSITD_RETURN_IF_ERROR(StoreRowMetrics(store_, id, rows, comparison));
+  return comparison;
 }
 
 uint64_t ComparisonJobs::AwaitChange(uint64_t id, uint64_t version,

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/comparison_engine.h"
 #include "daemon/compare/comparison_job.h"
+#include "daemon/compare/custom_metrics.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
@@ -81,6 +82,14 @@ class ComparisonJobs {
                                                       int64_t first_row,
                                                       size_t limit);
 
+  // Adds metrics to rows of a comparison that has ended; durable on return.
+  //
+  // Errors, and then nothing is added: those of CheckRowMetrics and
+  // StoreRowMetrics; FAILED_PRECONDITION with FIELD_INVALID for one that has
+  // not ended.
+  absl::StatusOr<v1::Comparison> AddRowMetrics(uint64_t id,
+                                               const RowMetricsList& rows);
+
   // Calls `wake` once, from some thread and maybe within this call, when Get
   // gives a version above `version`, or when there is nothing to wait for
   // because the comparison has ended or is gone. Returns a number for
@@ -118,6 +127,10 @@ class ComparisonJobs {
 
   storage::ChunkStore& store_;
   const Options options_;
+
+  // Held over changes of comparisons that have ended and over removals, so that
+  // none is lost and nothing of a removed one is written.
+  Mutex ended_mu_ ABSL_ACQUIRED_BEFORE(mu_);
 
   Mutex mu_;
   CondVar changed_;

@@ -15,9 +15,12 @@
 namespace msitd::service {
 namespace {
 
-// Rows of one message. A row has 12 KiB at most, so a message stays below the
-// 4 MiB that clients of gRPC take.
+// Rows of one message.
 constexpr int64_t kRowsPerMessage = 256;
+
+// A message ends behind the row that reaches this: half of what clients of gRPC
+// take.
+constexpr size_t kMessageBytes = size_t{2} << 20;
 
 bool HasEnded(const v1::Comparison& comparison) {
   return comparison.state() != v1::Comparison::PENDING &&
@@ -79,9 +82,12 @@ absl::StatusOr<StreamStep> ComparisonRowStream::Produce() {
       return MakeStatus(absl::StatusCode::kDataLoss,
                         "row {} of {} rows is not there", next_row_, row_count);
     }
-    next_row_ += static_cast<int64_t>(rows.size());
+    size_t bytes = 0;
     for (v1::ComparisonRow& row : rows) {
+      if (bytes >= kMessageBytes) break;
+      bytes += row.ByteSizeLong();
       message_.mutable_rows()->Add(std::move(row));
+      ++next_row_;
     }
   } else if (ended ? sent_end_ : sent_version_ == view.version) {
     return ended ? StreamStep::kEnd : StreamStep::kWait;

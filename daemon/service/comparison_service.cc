@@ -216,4 +216,17 @@ ComparisonServiceImpl::StreamComparisonRows(
   return ComparisonRowStream::Start(jobs_, pool_, *context, *request);
 }
 
+grpc::ServerUnaryReactor* ComparisonServiceImpl::AddRowMetrics(
+    grpc::CallbackServerContext* context,
+    const v1::AddRowMetricsRequest* request, v1::Comparison* response) {
+  return UnaryCall::Start(
+      pool_, *context, [=, this](const Call&) -> absl::Status {
+        MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                               ToComparisonId(request->comparison()));
+        MSITD_ASSIGN_OR_RETURN(*response,
+                               jobs_.AddRowMetrics(id, request->rows()));
+        return absl::OkStatus();
+      });
+}
+
 }  // namespace msitd::service

@@ -43,6 +43,10 @@ class ComparisonServiceImpl final
   grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
   StreamComparisonRows(grpc::CallbackServerContext* context,
                        const v1::StreamComparisonRowsRequest* request) override;
+  grpc::ServerUnaryReactor* AddRowMetrics(
+      grpc::CallbackServerContext* context,
+      const v1::AddRowMetricsRequest* request,
+      v1::Comparison* response) override;
 
  private:
   absl::Status Create(const v1::CreateComparisonRequest& request,

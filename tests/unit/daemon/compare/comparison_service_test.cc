@@ -360,7 +360,7 @@ TEST_F(ComparisonServiceTest, TooManyComparisonsAreRefused) {
 
 TEST_F(ComparisonServiceTest, UnknownComparisonIsNotFoundByEveryCall) {
   for (const std::string name : {"c-000009", "bogus", ""}) {
-    grpc::ClientContext contexts[5];
+    grpc::ClientContext contexts[6];
     v1::Comparison comparison;
     v1::GetComparisonRequest get;
     get.set_comparison(name);
@@ -384,7 +384,56 @@ TEST_F(ComparisonServiceTest, UnknownComparisonIsNotFoundByEveryCall) {
     std::vector<v1::ComparisonRow> rows;
     EXPECT_EQ(ReasonOf(Stream(name, 0, rows, comparison)),
               "COMPARISON_NOT_FOUND");
+    v1::AddRowMetricsRequest add;
+    add.set_comparison(name);
+    EXPECT_EQ(ReasonOf(stub_->AddRowMetrics(&contexts[5], add, &comparison)),
+              "COMPARISON_NOT_FOUND");
   }
+}
+
+TEST_F(ComparisonServiceTest, AddedMetricsComeBackWithRowsOfAnySize) {
+  constexpr int kRows = 256;
+  constexpr int kRowsPerCall = 128;
+  for (int i = 0; i < kRows; ++i) RecordPair(fmt::format("op{}", i), 1);
+  const std::string name = Created();
+  AwaitEnd(name);
+  v1::Comparison comparison;
+  v1::AddRowMetricsRequest request;
+  request.set_comparison(name);
+  for (int row = 0; row < kRows; ++row) {
+    v1::AddRowMetricsRequest::RowMetrics& added = *request.add_rows();
+    added.set_row(row);
+    for (int i = 0; i < 16; ++i) {
+      v1::CustomMetric& metric = *added.add_metrics();
+      metric.set_metric(fmt::format("m{}", i));
+      metric.set_value(i);
+      metric.set_text(std::string(1024, 'x'));
+    }
+    if (request.rows_size() < kRowsPerCall) continue;
+    grpc::ClientContext context;
+    const grpc::Status status =
+        stub_->AddRowMetrics(&context, request, &comparison);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    request.clear_rows();
+  }
+  EXPECT_EQ(comparison.custom_metrics_size(), 16);
+  // All of it in one message would be more than a client takes.
+  std::vector<v1::ComparisonRow> rows;
+  v1::Comparison last;
+  const grpc::Status status = Stream(name, 0, rows, last);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(rows.size(), size_t{kRows});
+  for (const v1::ComparisonRow& row : rows) {
+    EXPECT_EQ(row.custom_metrics_size(), 16);
+  }
+  EXPECT_EQ(last.custom_metrics_size(), 16);
+
+  request.add_rows()->set_row(kRows);
+  grpc::ClientContext context;
+  const grpc::Status refused =
+      stub_->AddRowMetrics(&context, request, &comparison);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(ReasonOf(refused), "FIELD_INVALID");
 }
 
 TEST_F(ComparisonServiceTest, BadPagesAreRefused) {

@@ -156,5 +156,32 @@ TEST_F(StoredComparisonTest, ComparisonsAndRowsSurviveARestart) {
   EXPECT_FALSE(jobs_->Get(1).ok());
 }
 
+TEST_F(StoredComparisonTest, CustomMetricsSurviveARestart) {
+  RecordRun("golden", true, 1);
+  RecordRun("wrong", true, 2);
+  Compare("golden", "wrong");
+  RowMetricsList added;
+  for (const int64_t row : {0, 1, 5, 11}) {
+    v1::AddRowMetricsRequest::RowMetrics& metrics = *added.Add();
+    metrics.set_row(row);
+    metrics.add_metrics()->set_metric("mine");
+    metrics.mutable_metrics(0)->set_value(static_cast<double>(row));
+  }
+  ASSERT_TRUE(jobs_->AddRowMetrics(1, added).ok());
+  Close();
+  Open();
+  ASSERT_EQ(jobs_->Get(1)->comparison.custom_metrics_size(), 1);
+  const auto rows = jobs_->Rows(1, 0, 100);
+  ASSERT_TRUE(rows.ok());
+  ASSERT_EQ(rows->size(), 12u);
+  for (const v1::ComparisonRow& row : *rows) {
+    const bool has = row.row() <= 1 || row.row() == 5 || row.row() == 11;
+    ASSERT_EQ(row.custom_metrics_size(), has ? 1 : 0) << row.row();
+    if (has) {
+      EXPECT_EQ(row.custom_metrics(0).value(), row.row());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msitd::compare
