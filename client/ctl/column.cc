@@ -50,18 +50,42 @@ bool IsNumeric(const FieldDescriptor& field) {
   }
 }
 
-std::optional<std::string> ValueOfKey(const Message& message,
-                                      const FieldDescriptor& list,
-                                      const std::string& key, CellStyle style) {
+constexpr std::string_view kTextEnd = ":text";
+
+// Returns the entry of `list` with this key; null if there is none.
+const Message* FindEntry(const Message& message, const FieldDescriptor& list,
+                         std::string_view key) {
   const Reflection& reflection = *message.GetReflection();
   const Descriptor& entry_type = *list.message_type();
   for (int i = 0; i < reflection.FieldSize(message, &list); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &list, i);
-    if (FieldText(entry, *entry_type.field(0), style) == key) {
-      return FieldText(entry, *entry_type.field(1), style);
+    if (FieldText(entry, *entry_type.field(0), CellStyle::kExact) == key) {
+      return &entry;
     }
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+// True if `key` selects the text of an entry of `list`.
+bool IsTextKey(const FieldDescriptor& list, std::string_view key) {
+  return TextOfKeyList(list) != nullptr && key.ends_with(kTextEnd);
+}
+
+std::optional<std::string> ValueOfKey(const Message& message,
+                                      const FieldDescriptor& list,
+                                      std::string_view key, CellStyle style) {
+  const bool is_text = IsTextKey(list, key);
+  if (is_text) key.remove_suffix(kTextEnd.size());
+  const Message* entry = FindEntry(message, list, key);
+  if (entry == nullptr) return std::nullopt;
+  if (is_text) return FieldText(*entry, *TextOfKeyList(list), style);
+  const FieldDescriptor& value = *ValueOfKeyList(list);
+  if (style == CellStyle::kHuman) return EntryText(*entry, style);
+  if (value.has_presence() &&
+      !entry->GetReflection()->HasField(*entry, &value)) {
+    return std::nullopt;
+  }
+  return FieldText(*entry, value, style);
 }
 
 absl::Status NoSuchColumn(std::string_view name) {
@@ -133,6 +157,7 @@ std::vector<std::string> FieldPath::All(const Descriptor& root) {
 
 bool FieldPath::is_number() const {
   const FieldDescriptor& last = *steps_.back();
+  if (key_.has_value() && IsTextKey(last, *key_)) return false;
   return IsNumeric(key_.has_value() ? *ValueOfKeyList(last) : last);
 }
 

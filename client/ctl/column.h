@@ -20,11 +20,11 @@ enum class CellStyle {
   kExact,  // What a program can read back without loss.
 };
 
-// A value inside a message, by dotted field names: `summary.nan_count`.
-//
-// A repeated message whose two fields are a string and a scalar is a list of
-// keys and values, like a map; a name behind it selects the value of one key:
-// `metrics.cosine`. Timestamps and durations are values. Immutable.
+// A value inside a message, by dotted field names: `summary.nan_count`. One
+// inside a list of keys and values, which a map is and a repeated message of a
+// string, a scalar and maybe `text`, by its key: `metrics.cosine`. People see
+// the text behind the value; `:text` behind the key selects the text alone.
+// Timestamps and durations are values. Immutable.
 class FieldPath {
  public:
   // INVALID_ARGUMENT if `root` has no such value.

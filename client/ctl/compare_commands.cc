@@ -141,12 +141,15 @@ void AddRows(CommandLine& line, CLI::App& noun) {
                    "msitctl compare rows c-000001 -o csv\n"
                    "msitctl compare rows c-000001 --columns "
                    "op,verdict,metrics.sqnr_db",
-       .rpcs = "ComparisonService.ListComparisonRows, "
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities"},
       [flags](Session& session) -> Outcome {
         std::vector<v1::Verdict> verdicts;
         MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags->verdicts));
-        return PrintRows(session, flags->name, verdicts, flags->list);
+        v1::Comparison comparison;
+        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
+        return PrintRows(session, comparison, verdicts, flags->list);
       });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();

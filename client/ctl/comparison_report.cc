@@ -20,7 +20,7 @@ constexpr char kColumns[] =
     "shape=golden.shape|target.shape,verdict,cosine?=metrics.cosine,"
     "max_abs?=metrics.max_abs,mean_abs?=metrics.mean_abs,"
     "max_rel?=metrics.max_rel,mean_rel?=metrics.mean_rel,rmse?=metrics.rmse,"
-    "nl2?=metrics.nl2,kl?=metrics.kl,reason";
+    "nl2?=metrics.nl2,kl?=metrics.kl";
 
 std::string Colored(std::string_view text, const char* color, bool is_on) {
   return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
@@ -85,8 +85,7 @@ Outcome PrintTable(Session& session, const v1::Comparison& comparison,
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
   session.out().Write("\n");
-  MSITCTL_RETURN_IF_FAILED(
-      PrintRows(session, comparison.name(), *verdicts, flags));
+  MSITCTL_RETURN_IF_FAILED(PrintRows(session, comparison, *verdicts, flags));
   if (flags.limit != 0 && count > flags.limit) {
     MSITCTL_RETURN_IF_FAILED(session.out().Finish());
     fmt::print(stderr,
@@ -149,6 +148,12 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
     if (!violated || shown++ >= kTolerancesShown) continue;
     out += fmt::format("would pass        {}\n", RequiredToleranceText(needed));
   }
+  if (!comparison.custom_metrics().empty()) {
+    out +=
+        fmt::format("custom metrics    {}\n",
+                    Printable(fmt::format(
+                        "{}", fmt::join(comparison.custom_metrics(), ", "))));
+  }
   if (comparison.watched_count() > 0) {
     out += fmt::format("watched rows      {}\n", comparison.watched_count());
   }
@@ -178,11 +183,18 @@ absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
   return verdicts;
 }
 
-ListLayout RowLayout(Session& session) {
+ListLayout RowLayout(Session& session, const CustomMetricNames& custom) {
   ListLayout layout;
   layout.response = v1::ListComparisonRowsResponse::descriptor();
   layout.field = "rows";
   layout.columns = kColumns;
+  std::vector<std::string>& custom_columns = layout.keys["custom_metrics"];
+  for (const std::string& name : custom) {
+    layout.columns += fmt::format(",{0}=custom_metrics.{0}", name);
+    custom_columns.push_back(name);
+    custom_columns.push_back(name + ":text");
+  }
+  layout.columns += ",reason";
   layout.name = "golden.name,target.name";
   if (session.options().format != Format::kCsv) return layout;
   v1::Capabilities capabilities;
@@ -198,12 +210,12 @@ ListLayout RowLayout(Session& session) {
   return layout;
 }
 
-Outcome PrintRows(Session& session, const std::string& comparison,
+Outcome PrintRows(Session& session, const v1::Comparison& comparison,
                   const std::vector<v1::Verdict>& verdicts,
                   const ListFlags& flags) {
   return PrintPages<v1::ListComparisonRowsResponse>(
-      session, RowLayout(session), flags, RowsRequest(comparison, verdicts),
-      [&session](auto... args) {
+      session, RowLayout(session, comparison.custom_metrics()), flags,
+      RowsRequest(comparison.name(), verdicts), [&session](auto... args) {
         return session.comparisons().ListComparisonRows(args...);
       });
 }
@@ -222,7 +234,7 @@ Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
     case Format::kJson:
       break;
   }
-  ListLayout layout = RowLayout(session);
+  ListLayout layout = RowLayout(session, comparison.custom_metrics());
   layout.response = v1::StreamComparisonRowsResponse::descriptor();
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(

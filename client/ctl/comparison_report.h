@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/repeated_field.h>
+
 #include <chrono>
 #include <string>
 #include <vector>
@@ -11,6 +13,8 @@
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
+
+using CustomMetricNames = google::protobuf::RepeatedPtrField<std::string>;
 
 // How long a user waited for a comparison.
 using Seconds = std::chrono::duration<double>;
@@ -33,11 +37,13 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
 absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
     const std::vector<std::string>& texts);
 
-// How rows are shown. For CSV this asks the daemon which metrics it has.
-ListLayout RowLayout(Session& session);
+// How rows are shown that have these custom metrics. For CSV this asks the
+// daemon which metrics it has itself.
+ListLayout RowLayout(Session& session, const CustomMetricNames& custom);
 
-// Prints rows of `comparison` by themselves.
-Outcome PrintRows(Session& session, const std::string& comparison,
+// Prints rows of `comparison`, of which name and custom metrics count, by
+// themselves.
+Outcome PrintRows(Session& session, const v1::Comparison& comparison,
                   const std::vector<v1::Verdict>& verdicts,
                   const ListFlags& flags);
 

@@ -151,14 +151,14 @@ std::string ElementText(const Message& message, const FieldDescriptor& field,
 }
 
 std::string KeyListText(const Message& message, const FieldDescriptor& field,
-                        const FieldDescriptor& value, CellStyle style) {
+                        CellStyle style) {
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor& key = *field.message_type()->field(0);
   std::vector<std::string> entries;
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
     entries.push_back(fmt::format("{}: {}", SingularText(entry, key, style),
-                                  SingularText(entry, value, style)));
+                                  EntryText(entry, style)));
   }
   // A map has no order of its own.
   if (field.is_map()) std::sort(entries.begin(), entries.end());
@@ -177,7 +177,10 @@ const FieldDescriptor* ValueOfKeyList(const FieldDescriptor& field) {
     return nullptr;
   }
   const Descriptor& entry = *field.message_type();
-  if (entry.field_count() != 2) return nullptr;
+  const bool has_text =
+      entry.field_count() == 3 && entry.field(2)->name() == "text" &&
+      entry.field(2)->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  if (entry.field_count() != 2 && !has_text) return nullptr;
   const FieldDescriptor* key = entry.field(0);
   const FieldDescriptor* value = entry.field(1);
   if (key->is_repeated() || value->is_repeated() ||
@@ -188,11 +191,31 @@ const FieldDescriptor* ValueOfKeyList(const FieldDescriptor& field) {
   return value;
 }
 
+const FieldDescriptor* TextOfKeyList(const FieldDescriptor& field) {
+  return ValueOfKeyList(field) == nullptr ||
+                 field.message_type()->field_count() == 2
+             ? nullptr
+             : field.message_type()->field(2);
+}
+
+std::string EntryText(const Message& entry, CellStyle style) {
+  const Descriptor& type = *entry.GetDescriptor();
+  const FieldDescriptor& value = *type.field(1);
+  std::string out;
+  if (!value.has_presence() || entry.GetReflection()->HasField(entry, &value)) {
+    out = SingularText(entry, value, style);
+  }
+  if (type.field_count() == 2) return out;
+  const std::string text = SingularText(entry, *type.field(2), style);
+  if (!out.empty() && !text.empty()) out += ' ';
+  return out + text;
+}
+
 std::string FieldText(const Message& message, const FieldDescriptor& field,
                       CellStyle style) {
   if (!field.is_repeated()) return SingularText(message, field, style);
-  if (const FieldDescriptor* value = ValueOfKeyList(field)) {
-    return KeyListText(message, field, *value, style);
+  if (ValueOfKeyList(field) != nullptr) {
+    return KeyListText(message, field, style);
   }
   std::string out = "[";
   for (int i = 0; i < message.GetReflection()->FieldSize(message, &field);

@@ -68,18 +68,28 @@ class HtmlReport final : public ReportWriter {
       : metrics_(std::move(metrics)), sink_(std::move(sink)) {}
 
   absl::Status Begin(const v1::Comparison& comparison) override {
+    custom_ = comparison.custom_metrics();
     const std::string_view page = ReportPage();
     MSITD_RETURN_IF_ERROR(sink_(page.substr(0, page.find(kPlaceholder))));
     std::string names;
     std::string higher;
+    std::string custom;
+    const auto add = [](std::string text, std::string& list) {
+      list += (list.empty() ? "" : ",") + text;
+    };
     for (const std::string& metric : metrics_) {
-      const char* comma = names.empty() ? "" : ",";
-      names += comma + JsonText(metric);
-      higher += fmt::format("{}{}", comma, HigherIsBetter(metric));
+      add(JsonText(metric), names);
+      add(fmt::format("{}", HigherIsBetter(metric)), higher);
     }
-    return sink_(fmt::format(
-        "{{\"metrics\":[{}],\"higher\":[{}],\"comparison\":{},\"rows\":[",
-        names, higher, ComparisonJson(comparison)));
+    for (const std::string& metric : custom_) {
+      add(JsonText(metric), names);
+      add("false", higher);
+      add(JsonText(metric), custom);
+    }
+    return sink_(
+        fmt::format("{{\"metrics\":[{}],\"higher\":[{}],\"custom\":[{}],"
+                    "\"comparison\":{},\"rows\":[",
+                    names, higher, custom, ComparisonJson(comparison)));
   }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
@@ -102,6 +112,15 @@ class HtmlReport final : public ReportWriter {
     for (const std::string& metric : metrics_) {
       line += ',' + JsonNumber(MetricOf(row, metric));
     }
+    std::string texts;
+    for (const std::string& name : custom_) {
+      const v1::CustomMetric* metric = CustomMetricOf(row, name);
+      const bool has_value = metric != nullptr && metric->has_value();
+      line += ',' + (has_value ? JsonNumber(metric->value()) : "null");
+      texts += fmt::format(
+          ",{}", TextId(metric == nullptr ? std::string() : metric->text()));
+    }
+    line += texts;
     return sink_(line + ']');
   }
 
@@ -149,6 +168,9 @@ class HtmlReport final : public ReportWriter {
     if (comparison.has_first_non_finite()) {
       fact("first NaN or Inf", RowText(comparison.first_non_finite()));
     }
+    for (const std::string& metric : comparison.custom_metrics()) {
+      fact("custom metric", metric);
+    }
     for (const v1::RequiredTolerance& needed :
          comparison.required_tolerances()) {
       fact("would pass", RequiredToleranceText(needed));
@@ -165,6 +187,7 @@ class HtmlReport final : public ReportWriter {
   }
 
   const std::vector<std::string> metrics_;
+  google::protobuf::RepeatedPtrField<std::string> custom_;
   const ReportSink sink_;
   bool is_first_ = true;
   std::vector<std::string> texts_;

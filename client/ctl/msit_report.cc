@@ -19,7 +19,7 @@ constexpr std::string_view kHeading =
     "my_data_path,my_op_type,my_dtype,my_shape,my_max_value,my_min_value,"
     "my_mean_value,cosine_similarity,max_relative_error,mean_relative_error,"
     "max_absolute_error,mean_absolute_error,kl_divergence,"
-    "relative_euclidean_distance,cmp_fail_reason\n";
+    "relative_euclidean_distance,cmp_fail_reason";
 
 constexpr std::string_view kShapeReason = "data shape doesn't match.";
 
@@ -69,7 +69,14 @@ class MsitReport final : public ReportWriter {
   MsitReport(bool keeps_all, ReportSink sink)
       : keeps_all_(keeps_all), sink_(std::move(sink)) {}
 
-  absl::Status Begin(const v1::Comparison&) override { return sink_(kHeading); }
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    std::string line(kHeading);
+    for (const std::string& name : comparison.custom_metrics()) {
+      custom_.push_back(name);
+      line += ',' + CsvCell(name);
+    }
+    return sink_(line + '\n');
+  }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
     if (!row.has_golden() || !row.has_target()) {
@@ -89,9 +96,10 @@ class MsitReport final : public ReportWriter {
     if (reason.empty() && ElementCount(row.golden().shape()) > 0) {
       MSITD_ASSIGN_OR_RETURN(metrics, Metrics(row));
     }
-    return sink_(fmt::format("{},{},{},{},{},{}\n", row.token(), data_id,
+    const std::string custom = AddCustom(row, reason);
+    return sink_(fmt::format("{},{},{},{},{},{}{}\n", row.token(), data_id,
                              Side(row.golden()), Side(row.target()), metrics,
-                             CsvCell(reason)));
+                             CsvCell(reason), custom));
   }
 
   absl::StatusOr<std::string> Finish() override {
@@ -107,6 +115,23 @@ class MsitReport final : public ReportWriter {
   }
 
  private:
+  // Returns the cells of the custom metrics; their texts go behind the reason.
+  std::string AddCustom(const v1::ComparisonRow& row,
+                        std::string& reason) const {
+    std::string cells;
+    for (const std::string& name : custom_) {
+      cells += ',';
+      const v1::CustomMetric* metric = CustomMetricOf(row, name);
+      if (metric == nullptr) continue;
+      if (metric->has_value() && !std::isnan(metric->value())) {
+        cells += PythonFloat(metric->value());
+      }
+      if (!metric->text().empty() && !reason.empty()) reason += ' ';
+      reason += metric->text();
+    }
+    return cells;
+  }
+
   static absl::StatusOr<std::string> Metrics(const v1::ComparisonRow& row) {
     if (!MetricOf(row, "msit_cosine").has_value()) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
@@ -129,6 +154,7 @@ class MsitReport final : public ReportWriter {
 
   const bool keeps_all_;
   const ReportSink sink_;
+  std::vector<std::string> custom_;
   int64_t next_id_ = 0;
   int64_t unmatched_ = 0;
   int64_t left_out_ = 0;

@@ -81,9 +81,11 @@ class MsprobeReport final : public ReportWriter {
   MsprobeReport(MsprobeMode mode, ReportSink sink)
       : mode_(mode), sink_(std::move(sink)) {}
 
-  absl::Status Begin(const v1::Comparison&) override {
-    return sink_(fmt::format("{}{}{}{}\n", kBasic, MetricColumns(mode_),
-                             mode_ == MsprobeMode::kMd5 ? "" : kStats, kTail));
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    comparison_ = comparison;
+    return sink_(fmt::format("{}{}{}{}{}\n", kBasic, MetricColumns(mode_),
+                             mode_ == MsprobeMode::kMd5 ? "" : kStats, kTail,
+                             CustomHeadings(comparison)));
   }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
@@ -141,8 +143,9 @@ class MsprobeReport final : public ReportWriter {
       line += Stats(row.target());
       line += matched ? Stats(row.golden()) : ",N/A,N/A,N/A,N/A";
     }
-    line += fmt::format(",{},{},{}\n", kAbsent, verdict.result,
-                        CsvCell(verdict.messages));
+    line += fmt::format(",{},{},{}{}\n", kAbsent, verdict.result,
+                        CsvCell(verdict.messages),
+                        CustomCells(comparison_, row, Number));
     return sink_(line);
   }
 
@@ -230,6 +233,7 @@ class MsprobeReport final : public ReportWriter {
 
   const MsprobeMode mode_;
   const ReportSink sink_;
+  v1::Comparison comparison_;
   std::vector<v1::ComparisonRow> entry_;
   int64_t left_out_ = 0;
 };

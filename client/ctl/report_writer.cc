@@ -19,8 +19,10 @@ constexpr std::string_view kCsvHeading =
     "golden_shape,golden_min,golden_max,golden_mean,target_dtype,target_shape,"
     "target_min,target_max,target_mean,bitwise_equal,predicate";
 
+std::string ShortestNumber(double value) { return fmt::format("{}", value); }
+
 std::string OptionalNumber(bool has, double value) {
-  return has ? fmt::format("{}", value) : std::string();
+  return has ? ShortestNumber(value) : std::string();
 }
 
 std::string SideCells(bool has, const v1::ComparedTensor& side) {
@@ -37,10 +39,11 @@ class CsvReport final : public ReportWriter {
   CsvReport(std::vector<std::string> metrics, ReportSink sink)
       : metrics_(std::move(metrics)), sink_(std::move(sink)) {}
 
-  absl::Status Begin(const v1::Comparison&) override {
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    comparison_ = comparison;
     std::string line(kCsvHeading);
     for (const std::string& metric : metrics_) line += ',' + metric;
-    return sink_(line + '\n');
+    return sink_(line + CustomHeadings(comparison) + '\n');
   }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
@@ -59,8 +62,9 @@ class CsvReport final : public ReportWriter {
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       line += ',';
-      if (value.has_value()) line += fmt::format("{}", *value);
+      if (value.has_value()) line += ShortestNumber(*value);
     }
+    line += CustomCells(comparison_, row, ShortestNumber);
     return sink_(line + '\n');
   }
 
@@ -69,6 +73,7 @@ class CsvReport final : public ReportWriter {
  private:
   const std::vector<std::string> metrics_;
   const ReportSink sink_;
+  v1::Comparison comparison_;
 };
 
 class JsonLinesReport final : public ReportWriter {
@@ -104,6 +109,37 @@ std::optional<double> MetricOf(const v1::ComparisonRow& row,
     if (metric.metric() == name) return metric.value();
   }
   return std::nullopt;
+}
+
+const v1::CustomMetric* CustomMetricOf(const v1::ComparisonRow& row,
+                                       std::string_view name) {
+  for (const v1::CustomMetric& metric : row.custom_metrics()) {
+    if (metric.metric() == name) return &metric;
+  }
+  return nullptr;
+}
+
+std::string CustomHeadings(const v1::Comparison& comparison) {
+  std::string out;
+  for (const std::string& name : comparison.custom_metrics()) {
+    out += fmt::format(",{},{}", CsvCell(name), CsvCell(name + ":text"));
+  }
+  return out;
+}
+
+std::string CustomCells(const v1::Comparison& comparison,
+                        const v1::ComparisonRow& row,
+                        std::string (*number)(double value)) {
+  std::string out;
+  for (const std::string& name : comparison.custom_metrics()) {
+    const v1::CustomMetric* metric = CustomMetricOf(row, name);
+    out += ',';
+    if (metric != nullptr && metric->has_value())
+      out += number(metric->value());
+    out += ',';
+    if (metric != nullptr) out += CsvCell(metric->text());
+  }
+  return out;
 }
 
 std::string CsvCell(std::string_view text) {

@@ -53,6 +53,19 @@ std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
 std::optional<double> MetricOf(const v1::ComparisonRow& row,
                                std::string_view name);
 
+// The custom metric with this name; null if the row has none.
+const v1::CustomMetric* CustomMetricOf(const v1::ComparisonRow& row,
+                                       std::string_view name);
+
+// Columns behind the others for the custom metrics of a comparison, each with a
+// comma before it: value and text of every one.
+std::string CustomHeadings(const v1::Comparison& comparison);
+
+// The cells of one row below CustomHeadings. `number` writes values.
+std::string CustomCells(const v1::Comparison& comparison,
+                        const v1::ComparisonRow& row,
+                        std::string (*number)(double value));
+
 // A cell of CSV: quoted only where it must be.
 std::string CsvCell(std::string_view text);
 

@@ -43,8 +43,9 @@ bool IsTextColumn(std::string_view heading) {
       "op",         "io",        "index",  "verdict",  "reason",
       "origin",     "predicate", "Result", "token_id", "cmp_fail_reason",
       "Err_message"};
-  constexpr std::array kEnds = {"_dtype", "_shape", "_path",  "_op_type",
-                                " Name",  " Dtype", " Shape", " MD5"};
+  constexpr std::array kEnds = {"_dtype",   "_shape", "_path",
+                                "_op_type", " Name",  " Dtype",
+                                " Shape",   " MD5",   ":text"};
   return std::find(kTexts.begin(), kTexts.end(), heading) != kTexts.end() ||
          std::any_of(kEnds.begin(), kEnds.end(), [heading](const char* end) {
            return heading.ends_with(end);
