@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/ctl/command_line.h"
+#include "client/ctl/compare_metric.h"
 #include "client/ctl/compare_report.h"
 #include "client/ctl/compare_run.h"
 #include "client/ctl/comparison_report.h"
@@ -30,6 +31,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   AddSelectionFlags(verb, flags.selection);
   AddPolicyFlags(verb, flags.policy);
   AddMatchingFlags(verb, flags.matching);
+  AddPluginFlags(verb, "--plugin-name", flags.plugins);
   verb.add_flag("--follow", flags.follow,
                 "Print rows as tokens complete, until both runs are sealed");
   AddTexts(verb, "--watch", flags.watches,
@@ -64,12 +66,15 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "'lm_head: argmax_agreement == 1'\n"
            "msitctl compare run golden-tp1 tp8 --target-layout "
            "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
-           "msitctl compare run tp8 tp8-retry --ignore-placements",
+           "msitctl compare run tp8 tp8-retry --ignore-placements\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle",
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "ComparisonService.StreamComparisonRows, "
                "ComparisonService.CancelComparison, "
+               "TensorService.ReadTensor, "
+               "ComparisonService.AddRowMetrics, "
                "NodeService.GetCapabilities"},
       [flags, verb](Session& session) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;
@@ -191,6 +196,31 @@ void AddReport(CommandLine& line, CLI::App& noun) {
       ->type_name("LIST");
 }
 
+void AddMetric(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<MetricFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "metric",
+       .summary = "Adds metrics of your own to a stored comparison.",
+       .examples =
+           "msitctl compare metric c-000001 --plugin own.py:angle\n"
+           "msitctl compare metric c-000001 --plugin own.py:angle --name "
+           "angle_deg --verdict fail\n"
+           "msitctl compare metric c-000001 --plugin own.py:angle --plugin "
+           "other.py:ssim --python venv/bin/python",
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "TensorService.ReadTensor, "
+               "ComparisonService.AddRowMetrics"},
+      [flags](Session& session) { return MeasureComparison(session, *flags); });
+  verb.add_option("COMPARISON", flags->comparison, "Name of the comparison")
+      ->required();
+  AddPluginFlags(verb, "--name,--plugin-name", flags->plugins);
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+}
+
 void AddCancel(CommandLine& line, CLI::App& noun) {
   auto name = std::make_shared<std::string>();
   CLI::App& verb =
@@ -261,6 +291,7 @@ void AddCompareCommands(CommandLine& line) {
   AddGet(line, noun);
   AddRows(line, noun);
   AddReport(line, noun);
+  AddMetric(line, noun);
   AddCancel(line, noun);
   AddDelete(line, noun);
 }

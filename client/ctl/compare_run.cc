@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "client/ctl/compare_follow.h"
+#include "client/ctl/compare_metric.h"
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
@@ -165,6 +167,19 @@ Outcome Follow(Session& session, const CompareFlags& flags,
   return OutcomeOf(comparison);
 }
 
+// Before the comparison is made, so that a plug-in that is wrong is told at
+// once.
+Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
+                       std::vector<std::unique_ptr<Plugin>>& plugins) {
+  if (flags.plugins.plugins.empty()) return {};
+  if (flags.detach || flags.follow) {
+    return UsageError(
+        "--plugin goes with neither --detach nor --follow; compare metric adds "
+        "to a comparison that has ended");
+  }
+  return StartPlugins(flags.plugins, session.interrupts(), plugins);
+}
+
 }  // namespace
 
 Outcome RunComparison(Session& session, const CompareFlags& flags) {
@@ -174,6 +189,8 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
   }
   v1::CreateComparisonRequest request;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request));
+  std::vector<std::unique_ptr<Plugin>> plugins;
+  MSITCTL_RETURN_IF_FAILED(StartPluginsOf(session, flags, plugins));
   v1::Comparison comparison;
   const auto start = std::chrono::steady_clock::now();
   {
@@ -189,14 +206,24 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
     }
   }
   if (flags.follow) return Follow(session, flags, comparison, start);
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  std::vector<MetricCounts> counts;
+  if (!plugins.empty() && comparison.state() == v1::Comparison::DONE) {
+    MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(session, plugins,
+                                           flags.plugins.pair_bytes_max, {},
+                                           comparison, counts));
+  }
   ListFlags list = flags.list;
   if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
   std::vector<v1::Verdict> verdicts;
   if (flags.rows == "fail") verdicts = {v1::FAIL, v1::UNMATCHED};
-  MSITCTL_RETURN_IF_FAILED(PrintComparison(
-      session, comparison, std::chrono::steady_clock::now() - start,
-      flags.rows == "none" ? nullptr : &verdicts, list));
-  return OutcomeOf(comparison);
+  MSITCTL_RETURN_IF_FAILED(
+      PrintComparison(session, comparison, elapsed,
+                      flags.rows == "none" ? nullptr : &verdicts, list));
+  Outcome measured;
+  if (!counts.empty()) measured = TellOfProblems(plugins, counts);
+  const Outcome outcome = OutcomeOf(comparison);
+  return outcome.ok() ? measured : outcome;
 }
 
 }  // namespace msitd::ctl

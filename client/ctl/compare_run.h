@@ -7,6 +7,7 @@
 #include "client/ctl/matching_flags.h"
 #include "client/ctl/outcome.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/plugin.h"
 #include "client/ctl/policy_flags.h"
 #include "client/ctl/selection.h"
 #include "client/ctl/session.h"
@@ -24,12 +25,14 @@ struct CompareFlags {
   bool detach = false;
   std::string rows = "fail";
   bool limit_is_given = false;
+  PluginFlags plugins;
   ListFlags list;
 };
 
 // Creates a comparison, waits for its end and prints it; exit code 1 if it does
 // not pass, or a watch holds for a row. While it follows, rows are printed as
-// they come. An interrupt cancels the comparison.
+// they come. Plug-ins measure its rows before they are printed. An interrupt
+// cancels the comparison.
 Outcome RunComparison(Session& session, const CompareFlags& flags);
 
 }  // namespace msitd::ctl

@@ -23,12 +23,8 @@ constexpr std::chrono::milliseconds kFirstDelay(100);
 
 class Reading {
  public:
-  Reading(Session& session, const v1::Tensor& tensor, FileSink& sink)
-      : session_(session),
-        tensor_(tensor),
-        sink_(sink),
-        progress_(session.options().progress,
-                  session.options().terminal.stderr_width) {}
+  Reading(Session& session, const v1::Tensor& tensor, const TensorSink& sink)
+      : session_(session), tensor_(tensor), sink_(sink) {}
 
   Outcome Run() {
     int fruitless_count = 0;
@@ -85,18 +81,15 @@ class Reading {
                       size, response.offset_bytes(), offset_,
                       tensor_.size_bytes()));
     }
-    sink_status_ = sink_.Write(response.data());
+    sink_status_ = sink_(response.data());
     if (!sink_status_.ok()) return grpc::Status::CANCELLED;
     offset_ += size;
-    progress_.Show(fmt::format("{} of {}", HumanSize(offset_),
-                               HumanSize(tensor_.size_bytes())));
     return grpc::Status::OK;
   }
 
   Session& session_;
   const v1::Tensor& tensor_;
-  FileSink& sink_;
-  Progress progress_;
+  const TensorSink& sink_;
   int64_t offset_ = 0;
   absl::Status sink_status_;
 };
@@ -121,6 +114,11 @@ Outcome WriteNpyHeader(const v1::Tensor& tensor, FileSink& sink) {
 
 }  // namespace
 
+Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
+                        const TensorSink& sink) {
+  return Reading(session, tensor, sink).Run();
+}
+
 Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   const std::string format = !flags.format.empty()         ? flags.format
                              : flags.out.ends_with(".npy") ? "npy"
@@ -143,7 +141,18 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   if (format == "npy") {
     MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(tensor, *sink));
   }
-  MSITCTL_RETURN_IF_FAILED(Reading(session, tensor, *sink).Run());
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  int64_t done_bytes = 0;
+  MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
+      session, tensor, [&](std::string_view piece) -> absl::Status {
+        MSITD_RETURN_IF_ERROR(sink->Write(piece));
+        done_bytes += static_cast<int64_t>(piece.size());
+        progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
+                                  HumanSize(tensor.size_bytes())));
+        return absl::OkStatus();
+      }));
+  progress.Clear();
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));
 }

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "client/ctl/outcome.h"
 #include "client/ctl/session.h"
 
 namespace msitd::ctl {
+
+// Takes the next bytes of a tensor; an error ends the reading.
+using TensorSink = std::function<absl::Status(std::string_view)>;
+
+// Gives the bytes of `tensor`, of which name and size_bytes count, to `sink`. A
+// stream that breaks with UNAVAILABLE is taken up where it broke. A failure of
+// the sink is a local error.
+Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
+                        const TensorSink& sink);
 
 struct ReadFlags {
   std::string name;
@@ -14,8 +26,8 @@ struct ReadFlags {
   std::string format;  // "raw", "npy"; empty: by the end of `out`.
 };
 
-// Writes the bytes of one tensor to a file or to stdout. A stream that breaks
-// with UNAVAILABLE is taken up where it broke.
+// Writes the bytes of one tensor to a file or to stdout, as ReadTensorBytes
+// does, with progress.
 Outcome ReadTensor(Session& session, const ReadFlags& flags);
 
 }  // namespace msitd::ctl

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/plugin.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "client/ctl/endpoint.h"
+#include "client/ctl/selection.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+bool IsMetricName(std::string_view name) {
+  constexpr size_t kNameBytesMax = 64;
+  return !name.empty() && name.size() <= kNameBytesMax &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+             ".-") == std::string_view::npos;
+}
+
+// What an interpreter says of a plug-in that it cannot use.
+Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return Interrupted();
+  const std::string line =
+      fmt::format("--plugin {}: {}", spec.file, Message(status));
+  // An interpreter that ends, or hangs, while it loads a file does so because
+  // of that.
+  const bool is_of_file =
+      absl::IsInvalidArgument(status) || absl::IsUnavailable(status) ||
+      absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);
+  return is_of_file ? UsageError(line) : LocalError(line);
+}
+
+Outcome SpecsOf(const PluginFlags& flags, std::vector<PluginSpec>& specs) {
+  if (flags.plugins.size() > kPluginsMax) {
+    return UsageError(fmt::format("{} plug-ins, at most {} may be",
+                                  flags.plugins.size(), kPluginsMax));
+  }
+  if (!flags.names.empty() && flags.names.size() != flags.plugins.size()) {
+    return UsageError(fmt::format("{} names for {} plug-ins",
+                                  flags.names.size(), flags.plugins.size()));
+  }
+  std::set<std::string> names;
+  for (size_t i = 0; i < flags.plugins.size(); ++i) {
+    PluginSpec& spec = specs.emplace_back();
+    MSITCTL_ASSIGN_OR_USAGE(spec, ParsePlugin(flags.plugins[i]));
+    if (!flags.names.empty()) spec.metric = flags.names[i];
+    if (!IsMetricName(spec.metric)) {
+      return UsageError(
+          fmt::format("\"{}\" is no name of a metric: 1 to 64 letters, digits, "
+                      "_, . and -",
+                      spec.metric));
+    }
+    if (!names.insert(spec.metric).second) {
+      return UsageError(fmt::format(
+          "two metrics would be called {}; give names to all", spec.metric));
+    }
+    if (access(spec.file.c_str(), R_OK) != 0) {
+      return UsageError(
+          fmt::format("--plugin: {}", Message(ErrnoStatus(errno, spec.file))));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
+                    PluginFlags& flags) {
+  AddTexts(verb, "--plugin", flags.plugins,
+           "Function of a Python file that takes two flat arrays, golden and "
+           "target, and returns a value, or a value and a text; repeatable")
+      ->type_name("FILE.py:FUNCTION");
+  AddTexts(verb, name_flag, flags.names,
+           "Name of the metric, for each --plugin in order; default the name "
+           "of the function")
+      ->type_name("NAME");
+  verb.add_option("--python", flags.python,
+                  "Interpreter of plug-ins, which has numpy; default python3")
+      ->type_name("PROGRAM");
+  verb.add_option("--plugin-arrays", flags.arrays,
+                  "What plug-ins take: numpy or torch; default numpy")
+      ->type_name("KIND");
+  verb.add_option("--plugin-timeout", flags.timeout,
+                  "For one pair in a plug-in; then its interpreter is started "
+                  "again. Default 60s")
+      ->type_name("TIME");
+  verb.add_option("--plugin-size-max", flags.pair_bytes_max,
+                  "Pairs with more bytes are not given to plug-ins; default "
+                  "1GB (of 1024)")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+}
+
+absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 ||
+      colon + 1 == text.size()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--plugin \"{}\" is not FILE.py:FUNCTION", text);
+  }
+  const std::string function(text.substr(colon + 1));
+  return PluginSpec{std::string(text.substr(0, colon)), function, function};
+}
+
+Outcome Plugin::Create(const PluginSpec& spec,
+                       const InterpreterOptions& options,
+                       Interrupts& interrupts, std::unique_ptr<Plugin>& out) {
+  out.reset(new Plugin(spec, options, interrupts));
+  auto interpreter = Interpreter::Start(options, interrupts);
+  if (!interpreter.ok()) return StartError(spec, interpreter.status());
+  out->interpreter_ = *std::move(interpreter);
+  return {};
+}
+
+absl::Status Plugin::Prepare() {
+  if (interpreter_ != nullptr || !given_up_.empty()) return absl::OkStatus();
+  if (lost_count_ > kInterpretersLostMax) {
+    given_up_ = fmt::format(
+        "not measured: {} interpreters ended or took too "
+        "long before",
+        lost_count_);
+    return absl::OkStatus();
+  }
+  auto interpreter = Interpreter::Start(options_, interrupts_);
+  if (absl::IsCancelled(interpreter.status())) return interpreter.status();
+  if (!interpreter.ok()) {
+    given_up_ = AnswerText(fmt::format("not measured: no new interpreter: {}",
+                                       Message(interpreter.status())));
+    return absl::OkStatus();
+  }
+  interpreter_ = *std::move(interpreter);
+  return absl::OkStatus();
+}
+
+Outcome Plugin::Measure(const TensorPairBytes& pair, v1::CustomMetric& metric) {
+  if (const absl::Status ready = Prepare(); !ready.ok()) return Interrupted();
+  if (!given_up_.empty()) {
+    metric.set_text(given_up_);
+    return {};
+  }
+  auto answer = interpreter_->Measure(pair);
+  if (absl::IsCancelled(answer.status())) return Interrupted();
+  if (!answer.ok()) {
+    interpreter_.reset();
+    ++lost_count_;
+    metric.set_text(AnswerText(Message(answer.status())));
+    return {};
+  }
+  if (answer->has_value) metric.set_value(answer->value);
+  metric.set_text(std::move(answer->text));
+  return {};
+}
+
+Outcome StartPlugins(const PluginFlags& flags, Interrupts& interrupts,
+                     std::vector<std::unique_ptr<Plugin>>& plugins) {
+  std::vector<PluginSpec> specs;
+  MSITCTL_RETURN_IF_FAILED(SpecsOf(flags, specs));
+  InterpreterOptions options;
+  options.python = flags.python;
+  options.arrays = flags.arrays;
+  if (flags.arrays != "numpy" && flags.arrays != "torch") {
+    return UsageError(fmt::format(
+        "--plugin-arrays \"{}\" is not numpy or torch", flags.arrays));
+  }
+  if (!flags.timeout.empty()) {
+    const auto limit = ParseDuration(flags.timeout);
+    if (!limit.ok()) {
+      return UsageError(
+          fmt::format("--plugin-timeout: {}", Message(limit.status())));
+    }
+    options.pair_limit = *limit;
+  }
+  const Interrupts::Hold hold(interrupts);
+  for (const PluginSpec& spec : specs) {
+    options.file = spec.file;
+    options.function = spec.function;
+    MSITCTL_RETURN_IF_FAILED(
+        Plugin::Create(spec, options, interrupts, plugins.emplace_back()));
+  }
+  return {};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,204 @@
+"""Calls a function of a plug-in with one pair of tensors after another.
+
+msitctl starts this text with an interpreter of the user's choice and talks to it
+over descriptor 3; interpreter.h has the messages. It needs numpy and nothing else.
+"""
+
+import faulthandler
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import socket
+import struct
+import sys
+from typing import Any
+
+REQUEST = struct.Struct("<QQ16s16s")
+REPLY = struct.Struct("<4sIId")
+MAGIC = b"mpr1"
+NO_VALUE, VALUE, REFUSED, UNUSABLE = range(4)
+TEXT_BYTES_MAX = 1024
+
+# What an interpreter without a parent may outlive its limit by.
+GRACE_S = 10.0
+
+
+def reply(channel: socket.socket, kind: int, value: float, text: str) -> None:
+    raw = text[:TEXT_BYTES_MAX].encode("utf-8", "replace")[:TEXT_BYTES_MAX]
+    raw = raw.decode("utf-8", "ignore").encode()
+    channel.sendall(REPLY.pack(MAGIC, kind, len(raw), value) + raw)
+
+
+def told(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:  # noqa: BLE001  It is foreign code.
+        return type(error).__name__
+
+
+def load(file: str, name: str) -> Any:
+    """Returns the function, or raises what is to be told the user."""
+    sys.path.append(os.path.dirname(os.path.abspath(file)))
+    stem = os.path.basename(file).removesuffix(".py")
+    if stem in sys.modules:
+        stem = "plugin_" + stem
+    loader = importlib.machinery.SourceFileLoader(stem, file)
+    spec = importlib.util.spec_from_loader(stem, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[stem] = module
+    loader.exec_module(module)
+    if not hasattr(module, name):
+        raise LookupError(f"there is no {name} in it")
+    function = getattr(module, name)
+    if not callable(function):
+        raise TypeError(f"{name} is no function")
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError as error:
+        raise TypeError(f"{name} does not take two arguments: {error}") from None
+    except ValueError:
+        pass  # Some functions written in C do not tell what they take.
+    return function
+
+
+def parts_of(result: Any) -> tuple[float | None, str]:
+    """Returns value and text of what a function returned."""
+    value, text = result, ""
+    if isinstance(result, (tuple, list)):
+        if len(result) != 2:
+            raise TypeError(f"{len(result)} results, not a value and a text")
+        value, text = result
+    if not isinstance(text, str):
+        raise TypeError(f"the text is of type {type(text).__name__}")
+    if isinstance(value, str):
+        return None, f"{value} {text}".strip()
+    if value is None:
+        return None, text
+    try:
+        return float(value), text
+    except (TypeError, ValueError):
+        raise TypeError(f"the value is of type {type(value).__name__}") from None
+
+
+class Arrays:
+    """Makes flat arrays from the bytes of tensors."""
+
+    def __init__(self, kind: str) -> None:
+        import numpy
+
+        self.numpy = numpy
+        self.torch: Any = None
+        if kind == "torch":
+            import torch
+
+            self.torch = torch
+        codes = numpy.arange(256)
+        exponent, mantissa = (codes >> 3) & 15, codes & 7
+        e4m3 = numpy.where(
+            exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0 ** (exponent - 10.0)
+        )
+        e4m3[(codes & 127) == 127] = numpy.nan
+        self.e4m3 = numpy.where(codes < 128, e4m3, -e4m3).astype(numpy.float32)
+
+    def given(self, array: Any) -> Any:
+        return array if self.torch is None else self.torch.from_numpy(array)
+
+    def ones(self) -> Any:
+        return self.given(self.numpy.ones(1, self.numpy.float32))
+
+    def of(self, data: Any, dtype: str) -> Any:
+        """`data` is an array of bytes, which the result may share."""
+        numpy = self.numpy
+        if dtype in ("float32", "float64", "complex64", "complex128"):
+            return self.given(data.view(dtype))
+        if dtype == "bool":
+            out = (data != 0).astype(numpy.float32)
+        elif dtype == "bfloat16":
+            wide = data.view(numpy.uint16).astype(numpy.uint32)
+            wide <<= 16
+            out = wide.view(numpy.float32)
+        elif dtype == "float8_e4m3fn":
+            out = self.e4m3[data]
+        elif dtype == "float8_e5m2":
+            wide = data.astype(numpy.uint16)
+            wide <<= 8
+            out = wide.view(numpy.float16).astype(numpy.float32)
+        else:
+            out = data.view(dtype).astype(numpy.float32)
+        return self.given(out)
+
+
+def receive(channel: socket.socket, data: Any) -> bool:
+    """Fills `data`; false at the end of the stream."""
+    view = memoryview(data)
+    done = 0
+    while done < len(view):
+        got = channel.recv_into(view[done:])
+        if got == 0:
+            return False
+        done += got
+    return True
+
+
+def serve_one(
+    channel: socket.socket, function: Any, arrays: Arrays, limit_s: float
+) -> bool:
+    """Answers one request; false when there is none any more."""
+    header = bytearray(REQUEST.size)
+    if not receive(channel, header):
+        return False
+    golden_bytes, target_bytes, *names = REQUEST.unpack(header)
+    golden = arrays.numpy.empty(golden_bytes, arrays.numpy.uint8)
+    target = arrays.numpy.empty(target_bytes, arrays.numpy.uint8)
+    if not receive(channel, golden) or not receive(channel, target):
+        return False
+    golden_type, target_type = (name.rstrip(b"\0").decode() for name in names)
+    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True)
+    value: float | None = None
+    try:
+        value, text = parts_of(
+            function(arrays.of(golden, golden_type), arrays.of(target, target_type))
+        )
+    except BaseException as error:  # noqa: BLE001  It is foreign code.
+        text = told(error)
+    faulthandler.cancel_dump_traceback_later()
+    if value is None:
+        reply(channel, NO_VALUE, 0.0, text)
+    else:
+        reply(channel, VALUE, value, text)
+    return True
+
+
+def main() -> None:
+    file, name, kind = sys.argv[1:4]
+    limit_s, start_limit_s = map(float, sys.argv[4:6])
+    if sys.path and sys.path[0] == "":
+        del sys.path[0]
+    os.set_inheritable(3, False)
+    channel = socket.socket(fileno=3)
+    faulthandler.dump_traceback_later(start_limit_s + GRACE_S, exit=True)
+    try:
+        arrays = Arrays(kind)
+    except BaseException as error:  # noqa: BLE001  It is foreign code.
+        reply(channel, UNUSABLE, 0.0, told(error))
+        return
+    try:
+        function = load(file, name)
+    except BaseException as error:  # noqa: BLE001  It is foreign code.
+        reply(channel, REFUSED, 0.0, told(error))
+        return
+    try:
+        parts_of(function(arrays.ones(), arrays.ones()))
+    except BaseException as error:  # noqa: BLE001  It is foreign code.
+        text = f"{name} fails for two arrays of one element: {told(error)}"
+        reply(channel, REFUSED, 0.0, text)
+        return
+    faulthandler.cancel_dump_traceback_later()
+    reply(channel, NO_VALUE, 0.0, "")
+    while serve_one(channel, function, arrays, limit_s):
+        pass
+
+
+main()
