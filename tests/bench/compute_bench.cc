@@ -11,6 +11,7 @@
 
 #include "benchmark/benchmark.h"
 #include "daemon/compute/digest.h"
+#include "daemon/compute/histogram.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
@@ -138,6 +139,21 @@ BENCHMARK_CAPTURE(BM_Pair, bfloat16, DType::kBfloat16, true);
 BENCHMARK_CAPTURE(BM_Pair, bfloat16_without_kl, DType::kBfloat16, false);
 BENCHMARK_CAPTURE(BM_Pair, float16, DType::kFloat16, true);
 BENCHMARK_CAPTURE(BM_Pair, float64, DType::kFloat64, true);
+
+void BM_Histogram(benchmark::State& state, DType dtype) {
+  const AlignedBuffer tensor = MakeTensor(dtype, 1);
+  for (auto _ : state) {
+    HistogramCounter counter(dtype, 64, -4, 4);
+    counter.Add(tensor.span());
+    benchmark::DoNotOptimize(counter.Result());
+  }
+  SetBytes(state, kTensorBytes);
+}
+BENCHMARK_CAPTURE(BM_Histogram, float32, DType::kFloat32);
+BENCHMARK_CAPTURE(BM_Histogram, float64, DType::kFloat64);
+BENCHMARK_CAPTURE(BM_Histogram, bfloat16, DType::kBfloat16);
+BENCHMARK_CAPTURE(BM_Histogram, float16, DType::kFloat16);
+BENCHMARK_CAPTURE(BM_Histogram, float8_e4m3fn, DType::kFloat8E4m3fn);
 
 // How fast blocks are that the fast path does not take.
 void BM_SummarizeCarefully(benchmark::State& state) {
