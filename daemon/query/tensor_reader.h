@@ -33,6 +33,9 @@ class TensorReader {
                                            const TensorKey& key,
                                            const ByteRange& range);
 
+  // What is known of the tensor.
+  const storage::TensorInfo& tensor() const { return tensor_; }
+
   struct Piece {
     uint64_t offset = 0;              // In the tensor.
     std::span<const std::byte> data;  // Valid until the next call.

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "daemon/query/page_token.h"
+#include "daemon/query/tensor_histogram.h"
 #include "daemon/query/tensor_query.h"
 #include "daemon/query/tensor_reader.h"
 #include "daemon/service/proto_convert.h"
@@ -52,6 +54,39 @@ absl::StatusOr<query::GroupBy> ToGroupBy(int group_by) {
       return FieldInvalid("group_by",
                           fmt::format("{} is no such value", group_by));
   }
+}
+
+// Bins of a histogram if a request does not say how many.
+constexpr int kHistogramBinsDefault = 64;
+
+absl::StatusOr<query::HistogramSpec> ToHistogramSpec(
+    const v1::ComputeHistogramRequest& request) {
+  query::HistogramSpec spec;
+  spec.bin_count =
+      request.bin_count() == 0 ? kHistogramBinsDefault : request.bin_count();
+  if (spec.bin_count < 0 || spec.bin_count > compute::kHistogramBinsMax) {
+    return FieldInvalid("bin_count",
+                        fmt::format("{} is not in 0..{}", spec.bin_count,
+                                    compute::kHistogramBinsMax));
+  }
+  const auto not_finite = [](const char* field, double value) {
+    return FieldInvalid(field, fmt::format("{} is not finite", value));
+  };
+  if (request.has_low()) {
+    if (!std::isfinite(request.low())) return not_finite("low", request.low());
+    spec.low = request.low();
+  }
+  if (request.has_high()) {
+    if (!std::isfinite(request.high())) {
+      return not_finite("high", request.high());
+    }
+    spec.high = request.high();
+  }
+  if (spec.low.has_value() && spec.high.has_value() && *spec.high < *spec.low) {
+    return FieldInvalid("high", fmt::format("{} is below low, which is {}",
+                                            *spec.high, *spec.low));
+  }
+  return spec;
 }
 
 // The bytes of one tensor as the messages of a stream. Opens the tensor with
@@ -147,6 +182,27 @@ absl::Status TensorServiceImpl::Summarize(
   return absl::OkStatus();
 }
 
+absl::Status TensorServiceImpl::Histogram(
+    const Call& call, const v1::ComputeHistogramRequest& request,
+    v1::Histogram& response) {
+  MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request.name()));
+  MSITD_ASSIGN_OR_RETURN(const query::HistogramSpec spec,
+                         ToHistogramSpec(request));
+  MSITD_ASSIGN_OR_RETURN(const compute::Histogram histogram,
+                         query::ComputeHistogram(store_, key, spec, [&call] {
+                           return call.Check();
+                         }));
+  response.set_low(histogram.low);
+  response.set_high(histogram.high);
+  for (const uint64_t count : histogram.counts) {
+    response.add_counts(static_cast<int64_t>(count));
+  }
+  response.set_below_count(static_cast<int64_t>(histogram.below_count));
+  response.set_above_count(static_cast<int64_t>(histogram.above_count));
+  response.set_nan_count(static_cast<int64_t>(histogram.nan_count));
+  return absl::OkStatus();
+}
+
 grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
     grpc::CallbackServerContext* context, const v1::GetTensorRequest* request,
     v1::Tensor* response) {
@@ -176,6 +232,14 @@ grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(
     v1::SummarizeTensorsResponse* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
     return Summarize(call, *request, *response);
+  });
+}
+
+grpc::ServerUnaryReactor* TensorServiceImpl::ComputeHistogram(
+    grpc::CallbackServerContext* context,
+    const v1::ComputeHistogramRequest* request, v1::Histogram* response) {
+  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
+    return Histogram(call, *request, *response);
   });
 }
 

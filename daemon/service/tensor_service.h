@@ -28,6 +28,10 @@ class TensorServiceImpl final : public v1::TensorService::CallbackService {
       grpc::CallbackServerContext* context,
       const v1::SummarizeTensorsRequest* request,
       v1::SummarizeTensorsResponse* response) override;
+  grpc::ServerUnaryReactor* ComputeHistogram(
+      grpc::CallbackServerContext* context,
+      const v1::ComputeHistogramRequest* request,
+      v1::Histogram* response) override;
 
  private:
   absl::Status Get(const v1::GetTensorRequest& request, v1::Tensor& response);
@@ -36,6 +40,9 @@ class TensorServiceImpl final : public v1::TensorService::CallbackService {
   absl::Status Summarize(const Call& call,
                          const v1::SummarizeTensorsRequest& request,
                          v1::SummarizeTensorsResponse& response);
+  absl::Status Histogram(const Call& call,
+                         const v1::ComputeHistogramRequest& request,
+                         v1::Histogram& response);
 
   storage::ChunkStore& store_;
   TaskPool& pool_;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/query/tensor_histogram.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "daemon/query/tensor_reader.h"
+#include "protos/status/status.h"
+
+namespace msitd::query {
+namespace {
+
+using compute::FiniteRange;
+using storage::TensorInfo;
+
+// The index is on disk like everything else.
+absl::Status CheckSize(const TensorInfo& tensor) {
+  if (IsValid(tensor.dtype) &&
+      tensor.tensor_bytes % ElementBytes(tensor.dtype) == 0) {
+    return absl::OkStatus();
+  }
+  return WithReason(MakeStatus(absl::StatusCode::kDataLoss,
+                               "the index has a tensor of {} bytes of {}",
+                               tensor.tensor_bytes, DTypeName(tensor.dtype)),
+                    "FRAME_CORRUPT");
+}
+
+// Gives all bytes to `take`, whole elements at a time.
+absl::Status ForEachPiece(
+    TensorReader& reader, StopCheck stop,
+    absl::FunctionRef<void(std::span<const std::byte>)> take) {
+  TensorReader::Piece piece;
+  while (true) {
+    MSITD_RETURN_IF_ERROR(stop());
+    MSITD_ASSIGN_OR_RETURN(const bool found, reader.Next(piece));
+    if (!found) return absl::OkStatus();
+    take(piece.data);
+  }
+}
+
+// The finite elements' extremes, from the summary if that has them.
+absl::StatusOr<FiniteRange> FiniteRangeOf(storage::ChunkStore& store,
+                                          const TensorKey& key,
+                                          const Summary& summary,
+                                          StopCheck stop) {
+  FiniteRange range;
+  if (summary.finite_count() == 0) return range;
+  if (std::isfinite(summary.min) && std::isfinite(summary.max) &&
+      summary.min <= summary.max) {
+    return FiniteRange{summary.min, summary.max};
+  }
+  MSITD_ASSIGN_OR_RETURN(TensorReader reader,
+                         TensorReader::Open(store, key, {}));
+  const TensorInfo& tensor = reader.tensor();
+  MSITD_RETURN_IF_ERROR(CheckSize(tensor));
+  MSITD_RETURN_IF_ERROR(
+      ForEachPiece(reader, stop, [&](std::span<const std::byte> bytes) {
+        compute::Widen(bytes, tensor.dtype, range);
+      }));
+  return range;
+}
+
+FiniteRange LimitsOf(const HistogramSpec& spec, const FiniteRange& elements) {
+  if (spec.low.has_value() && spec.high.has_value()) {
+    return {*spec.low, *spec.high};
+  }
+  if (spec.low.has_value()) {
+    return {*spec.low, std::max(*spec.low, elements.high)};
+  }
+  if (spec.high.has_value()) {
+    return {std::min(*spec.high, elements.low), *spec.high};
+  }
+  return elements.is_empty() ? FiniteRange{0, 0} : elements;
+}
+
+}  // namespace
+
+absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
+                                                    const TensorKey& key,
+                                                    const HistogramSpec& spec,
+                                                    StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(TensorReader reader,
+                         TensorReader::Open(store, key, {}));
+  const TensorInfo& tensor = reader.tensor();
+  MSITD_RETURN_IF_ERROR(CheckSize(tensor));
+  FiniteRange elements;
+  if (!spec.low.has_value() || !spec.high.has_value()) {
+    MSITD_ASSIGN_OR_RETURN(elements,
+                           FiniteRangeOf(store, key, tensor.summary, stop));
+  }
+  const FiniteRange limits = LimitsOf(spec, elements);
+  compute::HistogramCounter counter(tensor.dtype, spec.bin_count, limits.low,
+                                    limits.high);
+  MSITD_RETURN_IF_ERROR(ForEachPiece(
+      reader, stop,
+      [&counter](std::span<const std::byte> bytes) { counter.Add(bytes); }));
+  return counter.Result();
+}
+
+}  // namespace msitd::query

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "daemon/compute/histogram.h"
+#include "daemon/query/tensor_query.h"
+#include "protos/base/tensor_key.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::query {
+
+struct HistogramSpec {
+  int bin_count = 0;  // 1 to compute::kHistogramBinsMax.
+  // Finite, `low` not above `high`. One that is absent is the smallest (the
+  // largest) finite element, or the other limit if that is beyond it.
+  std::optional<double> low;
+  std::optional<double> high;
+};
+
+// Returns how the elements of one tensor spread. Reads its bytes once, or twice
+// if it has infinities and a limit is absent; `stop` is asked for every MiB.
+// Both limits are 0 if none was given and no element is finite.
+//
+// Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION (TENSOR_EXPIRED);
+// DATA_LOSS (FRAME_CORRUPT); that of `stop`.
+absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
+                                                    const TensorKey& key,
+                                                    const HistogramSpec& spec,
+                                                    StopCheck stop);
+
+}  // namespace msitd::query
