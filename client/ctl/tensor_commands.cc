@@ -7,6 +7,7 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/selection.h"
+#include "client/ctl/tensor_histogram.h"
 #include "client/ctl/tensor_read.h"
 
 namespace msitd::ctl {
@@ -213,6 +214,35 @@ void AddRead(CommandLine& line, CLI::App& noun) {
       ->type_name("FORMAT");
 }
 
+void AddHistogram(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<HistogramFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "histogram",
+       .summary = "Shows how the elements of one tensor spread.",
+       .examples = fmt::format("msitctl tensor histogram {0}\n"
+                               "msitctl tensor histogram {0} --bins 64 --low "
+                               "-1 --high 1 -o csv",
+                               kExampleName),
+       .rpcs = "TensorService.ComputeHistogram"},
+      [flags](Session& session) { return PrintHistogram(session, *flags); });
+  verb.add_option("NAME", flags->name,
+                  "Name of the tensor, as -o name prints it")
+      ->required();
+  verb.add_option("--bins", flags->bins,
+                  "Bins of equal width, at most 1024; default 20 in a table, "
+                  "else 64")
+      ->type_name("N");
+  verb.add_option("--low", flags->low,
+                  "Where the first bin begins; default: the smallest finite "
+                  "element")
+      ->type_name("X");
+  verb.add_option("--high", flags->high,
+                  "Where the last bin ends; default: the largest finite "
+                  "element")
+      ->type_name("X");
+}
+
 }  // namespace
 
 void AddTensorCommands(CommandLine& line) {
@@ -222,6 +252,7 @@ void AddTensorCommands(CommandLine& line) {
   AddRead(line, noun);
   AddStats(line, noun);
   AddFind(line, noun);
+  AddHistogram(line, noun);
 }
 
 }  // namespace msitd::ctl

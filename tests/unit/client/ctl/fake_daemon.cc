@@ -181,6 +181,26 @@ class FakeDaemon::Tensors final : public v1::TensorService::Service {
     daemon_.summarize_ = *request;
     return Status::OK;
   }
+  Status ComputeHistogram(ServerContext*,
+                          const v1::ComputeHistogramRequest* request,
+                          v1::Histogram* response) override {
+    daemon_.Record("ComputeHistogram");
+    {
+      MutexLock lock(daemon_.mu_);
+      daemon_.histogram_requests_.push_back(*request);
+    }
+    if (daemon_.data_.histograms_fail) {
+      return Refuse(StatusCode::RESOURCE_EXHAUSTED, "REQUESTS_EXHAUSTED",
+                    "too many requests");
+    }
+    const auto found = daemon_.data_.histograms.find(request->name());
+    if (found == daemon_.data_.histograms.end()) {
+      return Refuse(StatusCode::NOT_FOUND, "TENSOR_NOT_FOUND",
+                    "no such tensor");
+    }
+    *response = found->second;
+    return Status::OK;
+  }
 
  private:
   FakeDaemon& daemon_;
@@ -343,6 +363,12 @@ v1::ListTensorsRequest FakeDaemon::list_tensors() const {
 v1::SummarizeTensorsRequest FakeDaemon::summarize() const {
   MutexLock lock(mu_);
   return summarize_;
+}
+
+std::vector<v1::ComputeHistogramRequest> FakeDaemon::histogram_requests()
+    const {
+  MutexLock lock(mu_);
+  return histogram_requests_;
 }
 
 v1::Comparison FakeDaemon::created() const {

@@ -3,6 +3,7 @@
 
 #include <grpcpp/server.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ class FakeDaemon {
     v1::Comparison comparison;
     std::vector<v1::ComparisonRow> rows;
     std::string bytes;  // Of every tensor.
+    // By the name of the tensor; whatever the bins that are asked for.
+    std::map<std::string, v1::Histogram> histograms;
+    // ComputeHistogram answers RESOURCE_EXHAUSTED.
+    bool histograms_fail = false;
 
     // Streams of ReadTensor that end with UNAVAILABLE after one piece.
     int broken_stream_count = 0;
@@ -46,9 +51,10 @@ class FakeDaemon {
 
   Data& data() { return data_; }
 
-  // The last requests.
+  // The last requests; of histograms, all.
   v1::ListTensorsRequest list_tensors() const;
   v1::SummarizeTensorsRequest summarize() const;
+  std::vector<v1::ComputeHistogramRequest> histogram_requests() const;
   v1::Comparison created() const;
   v1::Run created_run() const;
   // All calls so far, by name.
@@ -73,6 +79,8 @@ class FakeDaemon {
   std::vector<std::string> calls_ ABSL_GUARDED_BY(mu_);
   v1::ListTensorsRequest list_tensors_ ABSL_GUARDED_BY(mu_);
   v1::SummarizeTensorsRequest summarize_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::ComputeHistogramRequest> histogram_requests_
+      ABSL_GUARDED_BY(mu_);
   v1::Comparison created_ ABSL_GUARDED_BY(mu_);
   v1::Run created_run_ ABSL_GUARDED_BY(mu_);
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
