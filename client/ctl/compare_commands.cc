@@ -172,12 +172,15 @@ void AddReport(CommandLine& line, CLI::App& noun) {
        .summary = "Writes a report of a stored comparison to a file.",
        .examples =
            "msitctl compare report c-000001 --out report.html\n"
+           "msitctl compare report c-000001 --out report.html --histograms "
+           "1000\n"
            "msitctl compare report c-000001 --format msit --out "
            "msit_cmp_report.xlsx\n"
            "msitctl compare report c-000001 --format msprobe --mode summary",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
-               "NodeService.GetCapabilities"},
+               "NodeService.GetCapabilities, "
+               "TensorService.ComputeHistogram"},
       [flags](Session& session) { return WriteReport(session, *flags); });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();
@@ -191,6 +194,10 @@ void AddReport(CommandLine& line, CLI::App& noun) {
   verb.add_option("--mode", flags->mode,
                   "Of msprobe: all (from tensors), summary, md5; default all")
       ->type_name("MODE");
+  verb.add_option("--histograms", flags->histograms,
+                  "Of html: rows that get histograms of both sides, those "
+                  "that fail first; default 200, at most 10000, 0 for none")
+      ->type_name("N");
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
       ->type_name("LIST");

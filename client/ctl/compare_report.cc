@@ -48,16 +48,18 @@ absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
                     "--mode: \"{}\" is not all, summary or md5", word);
 }
 
+std::string FormatOf(const ReportFlags& flags) {
+  if (!flags.format.empty()) return flags.format;
+  return flags.out.ends_with(".html")    ? "html"
+         : flags.out.ends_with(".jsonl") ? "jsonl"
+         : flags.out.ends_with(".xlsx")  ? "xlsx"
+                                         : "csv";
+}
+
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
     const ReportFlags& flags, const std::vector<std::string>& metrics,
-    ReportSink sink) {
-  std::string format = flags.format;
-  if (format.empty()) {
-    format = flags.out.ends_with(".html")    ? "html"
-             : flags.out.ends_with(".jsonl") ? "jsonl"
-             : flags.out.ends_with(".xlsx")  ? "xlsx"
-                                             : "csv";
-  }
+    const RowHistograms& histograms, ReportSink sink) {
+  const std::string format = FormatOf(flags);
   if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
   if (format == "xlsx") {
     return MakeXlsxReport(
@@ -67,7 +69,9 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
         std::move(sink));
   }
   if (format == "jsonl") return MakeJsonLinesReport(std::move(sink));
-  if (format == "html") return MakeHtmlReport(metrics, std::move(sink));
+  if (format == "html") {
+    return MakeHtmlReport(metrics, histograms, std::move(sink));
+  }
   const bool is_workbook = flags.out.ends_with(".xlsx");
   if (format == "msit") {
     const auto make = [is_workbook](ReportSink lines) {
@@ -107,7 +111,8 @@ Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
 }
 
 Outcome WriteRows(Session& session, const ReportFlags& flags,
-                  const v1::Comparison& comparison, ReportWriter& writer) {
+                  const v1::Comparison& comparison, RowHistograms& histograms,
+                  ReportWriter& writer) {
   v1::ListComparisonRowsRequest request;
   request.set_comparison(flags.name);
   std::vector<v1::Verdict> verdicts;
@@ -122,10 +127,13 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
       },
       [&](const google::protobuf::Message& row) {
         if (!status.ok()) return;
-        status = writer.Add(static_cast<const v1::ComparisonRow&>(row));
+        const auto& compared = static_cast<const v1::ComparisonRow&>(row);
+        status = writer.Add(compared);
+        histograms.Consider(compared);
       },
       response));
   if (!status.ok()) return OutcomeOfReport(status);
+  MSITCTL_RETURN_IF_FAILED(histograms.Fetch(session));
   const auto note = writer.Finish();
   if (!note.ok()) return OutcomeOfReport(note.status());
   if (!note->empty()) fmt::print(stderr, "msitctl: note: {}\n", *note);
@@ -135,6 +143,10 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
 }  // namespace
 
 Outcome WriteReport(Session& session, const ReportFlags& flags) {
+  if (flags.histograms < 0 || flags.histograms > kHistogramRowsMax) {
+    return UsageError(fmt::format("--histograms: {} is not in 0..{}",
+                                  flags.histograms, kHistogramRowsMax));
+  }
   // Held from before the file is there, so that it goes when an interrupt does.
   const Interrupts::Hold hold(session.interrupts());
   auto file =
@@ -149,12 +161,15 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   std::vector<std::string> metrics;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
   BufferedSink sink(*file);
+  // No other format has a place for them.
+  RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
   std::unique_ptr<ReportWriter> writer;
-  MSITCTL_ASSIGN_OR_USAGE(
-      writer, MakeWriter(flags, metrics, [&sink](std::string_view bytes) {
-        return sink.Write(bytes);
-      }));
-  MSITCTL_RETURN_IF_FAILED(WriteRows(session, flags, comparison, *writer));
+  MSITCTL_ASSIGN_OR_USAGE(writer, MakeWriter(flags, metrics, histograms,
+                                             [&sink](std::string_view bytes) {
+                                               return sink.Write(bytes);
+                                             }));
+  MSITCTL_RETURN_IF_FAILED(
+      WriteRows(session, flags, comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
   return OutcomeOfReport(status);

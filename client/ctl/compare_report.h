@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "client/ctl/outcome.h"
+#include "client/ctl/row_histograms.h"
 #include "client/ctl/session.h"
 
 namespace msitd::ctl {
@@ -15,6 +17,8 @@ struct ReportFlags {
   std::string out = "-";
   std::string mode = "all";
   std::vector<std::string> verdicts;
+  // Rows of an HTML page that get histograms.
+  int64_t histograms = kHistogramRowsDefault;
 };
 
 // Writes a report of a stored comparison to a file, which is there whole or not

@@ -10,6 +10,7 @@
 #include "client/ctl/policy_file.h"
 #include "client/ctl/report_page.h"
 #include "client/ctl/report_writer.h"
+#include "client/ctl/row_histograms.h"
 #include "client/ctl/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
@@ -62,10 +63,34 @@ bool HigherIsBetter(const std::string& metric) {
          std::end(kHigher);
 }
 
+// `[[counts],below,above,nan]`, or null.
+std::string SideJson(const std::optional<v1::Histogram>& side) {
+  if (!side.has_value()) return "null";
+  return fmt::format("[[{}],{},{},{}]", fmt::join(side->counts(), ","),
+                     side->below_count(), side->above_count(),
+                     side->nan_count());
+}
+
+// `"row":{...}`; both sides have the same bins.
+std::string HistogramJson(const RowHistogram& row) {
+  const v1::Histogram& bins = row.golden.has_value()
+                                  ? *row.golden
+                                  : row.target.value_or(v1::Histogram());
+  return fmt::format(
+      "\"{}\":{{\"low\":{},\"high\":{},\"bins\":{},\"golden\":{},\"target\":{},"
+      "\"note\":{}}}",
+      row.row, JsonNumber(bins.low()), JsonNumber(bins.high()),
+      bins.counts_size(), SideJson(row.golden), SideJson(row.target),
+      JsonText(row.note));
+}
+
 class HtmlReport final : public ReportWriter {
  public:
-  HtmlReport(std::vector<std::string> metrics, ReportSink sink)
-      : metrics_(std::move(metrics)), sink_(std::move(sink)) {}
+  HtmlReport(std::vector<std::string> metrics, const RowHistograms& histograms,
+             ReportSink sink)
+      : metrics_(std::move(metrics)),
+        histograms_(histograms),
+        sink_(std::move(sink)) {}
 
   absl::Status Begin(const v1::Comparison& comparison) override {
     custom_ = comparison.custom_metrics();
@@ -131,8 +156,15 @@ class HtmlReport final : public ReportWriter {
       MSITD_RETURN_IF_ERROR(sink_((first ? "" : ",") + JsonText(text)));
       first = false;
     }
+    MSITD_RETURN_IF_ERROR(sink_(fmt::format(
+        "],\"histograms\":{{\"limit\":{},\"rows\":{{", histograms_.row_max())));
+    const char* comma = "";
+    for (const RowHistogram& row : histograms_.rows()) {
+      MSITD_RETURN_IF_ERROR(sink_(comma + HistogramJson(row)));
+      comma = ",\n";
+    }
     const std::string_view page = ReportPage();
-    MSITD_RETURN_IF_ERROR(sink_("]}"));
+    MSITD_RETURN_IF_ERROR(sink_("}}}"));
     MSITD_RETURN_IF_ERROR(
         sink_(page.substr(page.find(kPlaceholder) + kPlaceholder.size())));
     return "";
@@ -188,6 +220,7 @@ class HtmlReport final : public ReportWriter {
 
   const std::vector<std::string> metrics_;
   google::protobuf::RepeatedPtrField<std::string> custom_;
+  const RowHistograms& histograms_;
   const ReportSink sink_;
   bool is_first_ = true;
   std::vector<std::string> texts_;
@@ -197,8 +230,10 @@ class HtmlReport final : public ReportWriter {
 }  // namespace
 
 std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
+                                             const RowHistograms& histograms,
                                              ReportSink sink) {
-  return std::make_unique<HtmlReport>(std::move(metrics), std::move(sink));
+  return std::make_unique<HtmlReport>(std::move(metrics), histograms,
+                                      std::move(sink));
 }
 
 }  // namespace msitd::ctl

@@ -35,6 +35,8 @@ class ReportWriter {
   virtual absl::StatusOr<std::string> Finish() = 0;
 };
 
+class RowHistograms;
+
 // What the msprobe report takes its rows from.
 enum class MsprobeMode { kAll, kSummary, kMd5 };
 
@@ -46,7 +48,9 @@ std::unique_ptr<ReportWriter> MakeJsonLinesReport(ReportSink sink);
 std::unique_ptr<ReportWriter> MakeMsitReport(bool keeps_all, ReportSink sink);
 std::unique_ptr<ReportWriter> MakeMsprobeReport(MsprobeMode mode,
                                                 ReportSink sink);
+// `histograms`, which are there when Finish is called, outlive the writer.
 std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
+                                             const RowHistograms& histograms,
                                              ReportSink sink);
 
 // The metric with this name, if the row has it.

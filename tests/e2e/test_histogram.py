@@ -2,12 +2,14 @@
 
 import csv
 import io
+import json
 import re
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
-from chunk_bytes import Chunk, Record
+from chunk_bytes import Chunk, Record, float32
 from msitd.v1 import tensor_service_pb2 as pb
 from msitd.v1 import tensor_service_pb2_grpc as pb_grpc
 from wire import write
@@ -166,3 +168,53 @@ def test_histogram_of_the_command_line(daemon: Daemon) -> None:
     assert (whole["below_count"], whole["above_count"]) == ("1", "2")
     daemon.ctl("tensor", "histogram", name, "--bins", "1025", expect=64 + 3)
     daemon.ctl("tensor", "histogram", name_of("none"), expect=64 + 5)
+
+
+def histograms(page: Path) -> dict[str, dict[str, object]]:
+    """The histograms in a page of the HTML report, by row."""
+    text = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>',
+        page.read_text(),
+        re.DOTALL,
+    )
+    assert text
+    return json.loads(text.group(1))["histograms"]["rows"]
+
+
+def test_the_page_has_histograms_of_both_sides(daemon: Daemon, tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    golden = rng.standard_normal(5000).astype(np.float32)
+    target = (golden * 1.5).astype(ml_dtypes.bfloat16)
+    record(daemon, {"a": golden, "same": golden}, "g")
+    record(daemon, {"a": target, "same": golden}, "t")
+    daemon.ctl("compare", "run", "g", "t", expect=1)
+    out = tmp_path / "report.html"
+    daemon.ctl("compare", "report", "c-000001", "--out", str(out))
+    rows = histograms(out)
+    assert set(rows) == {"0", "1"}
+    row = rows["0"]
+    x, y = golden.astype(float), target.astype(float)
+    limits = min(x.min(), y.min()), max(x.max(), y.max())
+    assert (row["low"], row["high"]) == limits
+    for side, values in (("golden", x), ("target", y)):
+        expected, _ = np.histogram(values, bins=64, range=limits)
+        assert row[side] == [expected.tolist(), 0, 0, 0]
+    assert rows["1"]["golden"] == rows["1"]["target"]
+    daemon.ctl(
+        *("compare", "report", "c-000001", "--out", str(out)),
+        *("--histograms", "1"),
+    )
+    assert set(histograms(out)) == {"0"}
+
+
+def test_a_page_of_a_run_that_is_gone_says_so(daemon: Daemon, tmp_path: Path) -> None:
+    for run, value in (("g", 1.0), ("t", 2.0)):
+        chunk = Chunk(run, [Record("a", float32(value), [1])])
+        write(daemon.channel(), run, [chunk.pack()])
+    daemon.ctl("compare", "run", "g", "t", expect=1)
+    daemon.ctl("run", "delete", "g", "--yes")
+    out = tmp_path / "report.html"
+    daemon.ctl("compare", "report", "c-000001", "--out", str(out))
+    (row,) = histograms(out).values()
+    assert row["golden"] is None and row["target"] is not None
+    assert "golden: NOT_FOUND" in str(row["note"])

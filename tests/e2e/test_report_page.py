@@ -10,8 +10,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from chunk_bytes import Chunk, Record, float32
+from wire import write
 
-from daemon import ROOT
+from daemon import ROOT, Daemon
 
 CHROMIUM = shutil.which("chromium")
 OPENS_WITHIN_S = 2.0
@@ -19,8 +21,39 @@ OPENS_WITHIN_S = 2.0
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
-def page(rows: int, script: str) -> str:
-    """Returns the page with made-up rows, and a script that drives it."""
+# Counts of the bins, below, above, NaN.
+GOLDEN = [[0, 10, 300, 40], 0, 0, 0]
+TARGET = [[5, 20, 250, 60], 1, 2, 12]
+HISTOGRAMS = {
+    "3": {
+        "low": -2,
+        "high": 2,
+        "bins": 4,
+        "note": "",
+        "golden": GOLDEN,
+        "target": TARGET,
+    },
+    "13": {
+        "low": 7,
+        "high": 7,
+        "bins": 4,
+        "note": "golden: it is gone",
+        "golden": None,
+        "target": [[9, 0, 0, 0], 0, 0, 0],
+    },
+    "23": {
+        "low": 0,
+        "high": 0,
+        "bins": 0,
+        "note": "it was put together",
+        "golden": None,
+        "target": None,
+    },
+}
+
+
+def page(rows: int) -> str:
+    """Returns the page with made-up rows."""
     texts = ["", "output", "0", "float32", "[8]", "nl2 = 1, needs <= 1e-4"]
     texts += [f"layers.{i}" for i in range(100)]
     data = {
@@ -40,26 +73,27 @@ def page(rows: int, script: str) -> str:
             for i in range(rows)
         ],
         "texts": texts,
+        "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
     text = (ROOT / "client/ctl/report_page.html").read_text()
-    text = text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
-    return text.replace("</body>", f"<script>{script}</script></body>")
+    return text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
 
 
-def run(tmp_path: Path, rows: int, script: str) -> dict[str, object]:
-    """Opens the page; `script` leaves its findings in `found`."""
+def run(
+    tmp_path: Path, text: str, script: str, scheme: str = "light"
+) -> dict[str, object]:
+    """Opens a page; `script` leaves its findings in `found`."""
     file = tmp_path / "page.html"
-    file.write_text(
-        page(
-            rows,
-            "const found={};onerror=m=>{found.error=m;};"
-            "try{" + script + "}catch(e){found.error=String(e);}"
-            "document.title='FOUND'+JSON.stringify(found)+'END';",
-        )
+    script = (
+        "const found={};onerror=m=>{found.error=m;};"
+        "try{" + script + "}catch(e){found.error=String(e);}"
+        "document.title='FOUND'+JSON.stringify(found)+'END';"
     )
+    file.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
     result = subprocess.run(
         [
             *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"),
+            f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
             *(f"--user-data-dir={tmp_path}/profile", "--dump-dom", file.as_uri()),
         ],
         capture_output=True,
@@ -76,7 +110,7 @@ def run(tmp_path: Path, rows: int, script: str) -> dict[str, object]:
 def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
     found = run(
         tmp_path,
-        1000,
+        page(1000),
         """
         const cells=n=>[...document.querySelectorAll('#body tr')].map(tr=>
           tr.children[n]?.textContent).filter(t=>t!==undefined);
@@ -125,10 +159,175 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
     assert found["points"] == 1000
 
 
+DETAIL = """
+  const chart=()=>({
+    hidden:$('histogram').hidden,
+    paths:Object.fromEntries([...document.querySelectorAll('#plot path')]
+      .map(p=>[p.getAttribute('class'),p.getAttribute('d')])),
+    texts:[...document.querySelectorAll('#plot text')].map(t=>t.textContent),
+    words:$('cdesc').textContent,note:$('dnote').textContent,
+    sides:[...$('sides').rows].map(r=>[...r.cells].map(c=>c.textContent)),
+    bins:[...$('bins').rows].map(r=>[...r.cells].map(c=>c.textContent)),
+  });
+  const row=n=>document.querySelector(`#body [data-i="${n}"]`);
+  const key=(n,key)=>row(n).dispatchEvent(
+    new KeyboardEvent('keydown',{key,bubbles:true}));
+"""
+
+
+def test_the_detail_of_a_row_draws_both_sides(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        DETAIL
+        + """
+        found.hidden=$('detail').hidden;
+        row(3).click();
+        found.title=$('dtitle').textContent;
+        found.facts=[...document.querySelectorAll('#dfacts dd')]
+          .map(d=>d.textContent);
+        found.both=chart();
+        found.selected=[...document.querySelectorAll('#body tr.on')]
+          .map(r=>r.dataset.i);
+        const box=$('chart').getBoundingClientRect(),at=(48+402*2.5/4)/456;
+        $('chart').onmousemove({clientX:box.left+box.width*at});
+        found.over=$('over').textContent;
+        $('chart').onmouseleave();found.left=$('over').textContent;
+        $('log').click();
+        found.log=chart().paths.target;
+        """,
+    )
+    assert found["hidden"] is True
+    assert found["title"] == "row 3: layers.3 output/0"
+    facts = found["facts"]
+    assert isinstance(facts, list)
+    assert "nl2 = 1, needs <= 1e-4" in facts and "0.999" in facts
+    both = found["both"]
+    assert isinstance(both, dict)
+    assert both["hidden"] is False and both["note"] == ""
+    assert both["texts"] == ["0", "300", "-2", "0", "2"]
+    # The largest bin reaches the top; both sides share the scale.
+    assert both["paths"]["golden"].startswith("M48.0 180V180.0H148.5")
+    assert "V10.0H349.5" in both["paths"]["golden"]
+    assert "V38.3H349.5" in both["paths"]["target"]
+    assert both["words"] == (
+        "golden: 350 elements in 4 bins, most of them, 300, from 0 to 1. "
+        "target: 335 elements in 4 bins, most of them, 250, from 0 to 1; "
+        "12 NaN, 1 below, 2 above."
+    )
+    assert both["sides"][1:] == [
+        ["golden", "350", "0", "0", "0"],
+        ["target", "335", "12", "1", "2"],
+    ]
+    assert both["bins"][1] == ["-2", "-1", "0", "5"]
+    assert len(both["bins"]) == 5
+    assert found["selected"] == ["3"]
+    assert found["over"] == "from 0 to 1: golden 300, target 250"
+    assert found["left"] == ""
+    assert found["log"] != both["paths"]["target"]
+
+
+def test_the_detail_says_why_there_is_no_histogram(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        DETAIL
+        + """
+        row(13).click();found.one=chart();
+        row(23).click();found.none=chart();
+        row(4).click();found.other=chart();
+        D.histograms.limit=0;
+        row(5).click();found.off=chart().note;
+        $('close').click();found.closed=$('detail').hidden;
+        """,
+    )
+    one, none, other = found["one"], found["none"], found["other"]
+    assert isinstance(one, dict) and isinstance(none, dict)
+    assert isinstance(other, dict)
+    assert list(one["paths"]) == ["target"] and one["texts"][2:] == ["7"]
+    assert one["note"] == "Not drawn: golden: it is gone"
+    assert none["hidden"] and none["note"] == "No histogram: it was put together"
+    assert other["hidden"] and "has those of 200 rows" in other["note"]
+    assert found["off"] == "No histogram: this report was made without."
+    assert found["closed"] is True
+
+
+def test_keys_open_details_and_go_on(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        DETAIL
+        + """
+        const title=()=>$('dtitle').textContent.split(':')[0];
+        row(0).focus();key(0,'ArrowDown');
+        found.closed=$('detail').hidden;
+        found.held=document.activeElement.dataset.i;
+        key(1,'Enter');found.first=title();
+        key(1,'ArrowDown');found.second=title();
+        for(let i=2;i<200;i++)key(i,'ArrowDown');
+        found.last=title();found.shown=row(200)!==null;
+        found.stops=[...document.querySelectorAll('#body tr[tabindex="0"]')].length;
+        """,
+    )
+    assert found["closed"] is True and found["held"] == "1"
+    assert (found["first"], found["second"]) == ("row 1", "row 2")
+    assert found["last"] == "row 200" and found["shown"] is True
+    assert found["stops"] == 1
+
+
+def test_both_colour_schemes_can_be_read(tmp_path: Path) -> None:
+    script = """
+        row(3).click();
+        const rgb=c=>c.match(/[\\d.]+/g).slice(0,3).map(Number);
+        const light=c=>{const[r,g,b]=rgb(c).map(v=>{v/=255;
+          return v<=0.04045?v/12.92:((v+0.055)/1.055)**2.4;});
+          return 0.2126*r+0.7152*g+0.0722*b;};
+        const style=(s,p)=>light(getComputedStyle(document.querySelector(s))[p]);
+        const ratio=(a,b)=>(Math.max(a,b)+0.05)/(Math.min(a,b)+0.05);
+        const page=style('body','backgroundColor');
+        found.page=page;
+        found.text=ratio(style('body','color'),page);
+        found.dim=ratio(style('dt','color'),page);
+        found.golden=ratio(style('path.golden','stroke'),page);
+        found.target=ratio(style('path.target','stroke'),page);
+        found.fail=ratio(style('body','color'),style('tr.v1 td','backgroundColor'));
+    """
+    for scheme in ("light", "dark"):
+        found = run(tmp_path, page(100), DETAIL + script, scheme)
+        ratios = {k: float(str(v)) for k, v in found.items()}
+        assert (ratios.pop("page") > 0.5) == (scheme == "light")
+        # What WCAG 2 asks of text, and of what is drawn.
+        for name in ("text", "dim", "fail"):
+            assert ratios[name] >= 4.5, (scheme, ratios)
+        for name in ("golden", "target"):
+            assert ratios[name] >= 3, (scheme, ratios)
+
+
+def test_a_report_of_the_daemon_draws_what_it_holds(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    sides = {"g": [0.0, 1.0, 2.0, 4.0], "t": [0.0, 1.0, 8.0, float("nan")]}
+    for run_name, values in sides.items():
+        chunk = Chunk(run_name, [Record("op", float32(*values), [4])])
+        write(daemon.channel(), run_name, [chunk.pack()])
+    daemon.ctl("compare", "run", "g", "t", expect=1)
+    out = tmp_path / "report.html"
+    daemon.ctl("compare", "report", "c-000001", "--out", str(out))
+    found = run(tmp_path, out.read_text(), DETAIL + "row(0).click();found.row=chart();")
+    row = found["row"]
+    assert isinstance(row, dict)
+    assert set(row["paths"]) == {"golden", "target"}
+    assert row["texts"][2:] == ["0", "4", "8"]
+    assert row["sides"][1:] == [
+        ["golden", "4", "0", "0", "0"],
+        ["target", "3", "1", "0", "0"],
+    ]
+
+
 def test_the_page_opens_fast_with_many_rows(tmp_path: Path) -> None:
     found = run(
         tmp_path,
-        50_000,
+        page(50_000),
         """
         found.ms=performance.now();
         const before=performance.now();

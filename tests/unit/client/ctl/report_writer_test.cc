@@ -11,6 +11,7 @@
 
 #include "client/ctl/msprobe_verdict.h"
 #include "client/ctl/report_page.h"
+#include "client/ctl/row_histograms.h"
 #include "client/ctl/xlsx_report.h"
 #include "protos/status/status.h"
 
@@ -165,10 +166,12 @@ TEST(HtmlReportTest, ThePageHasOnePlaceForItsData) {
 
 TEST(HtmlReportTest, NoTextEndsTheData) {
   std::string out;
-  const auto writer = MakeHtmlReport({"nl2"}, [&out](std::string_view bytes) {
-    out += bytes;
-    return absl::OkStatus();
-  });
+  const RowHistograms histograms(0);
+  const auto writer =
+      MakeHtmlReport({"nl2"}, histograms, [&out](std::string_view bytes) {
+        out += bytes;
+        return absl::OkStatus();
+      });
   v1::Comparison comparison;
   comparison.set_golden_run("</script>");
   ASSERT_TRUE(writer->Begin(comparison).ok());
