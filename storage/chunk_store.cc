@@ -5,7 +5,9 @@
 #include <random>
 #include <utility>
 
+#include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/base/sample.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 #include "storage/chunk_store_impl.h"
@@ -244,6 +246,29 @@ absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
   // They may have gone while they were read.
   if (!bytes.ok() && is_expired()) return TensorExpired(part);
   return bytes;
+}
+
+absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadSample(
+    const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) {
+  MSITD_CHECK(part < tensor.parts.size());
+  const PartLocation& place = tensor.parts[part];
+  const SampleSlice slice =
+      SampleOf(TensorPart{.dtype = tensor.dtype,
+                          .tensor_bytes = tensor.tensor_bytes,
+                          .offset = part * kPartBytes});
+  if (place.has_sample) {
+    const auto is_expired = [this, &place] {
+      return index_->expiry().IsExpired(place.segment, place.run, place.offset);
+    };
+    if (is_expired()) return TensorExpired(place);
+    auto sample = reader_.ReadSample(place, slice.bytes(), buffer);
+    if (!sample.ok() && is_expired()) return TensorExpired(place);
+    return sample;
+  }
+  if (slice.count == 0 && place.has_bytes) return std::span<const std::byte>();
+  MSITD_ASSIGN_OR_RETURN(const auto bytes, ReadPart(place, buffer));
+  GatherSample(slice, bytes, buffer.span());
+  return std::span<const std::byte>(buffer.span()).first(slice.bytes());
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(

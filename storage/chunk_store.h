@@ -174,6 +174,12 @@ class ChunkStore {
   virtual absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) = 0;
 
+  // Reads what of the sample of `tensor` (protos/base/sample.h) lies in part
+  // `part`, as ReadPart does: from the sample that is kept, or from the bytes.
+  // Reads nothing if none of it does.
+  virtual absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
+
   // Comparisons: documents and their rows, opaque to the store. Ids ascend
   // from 1. Documents are durable on return; rows with the next document.
   virtual absl::StatusOr<uint64_t> CreateComparison(

@@ -77,6 +77,8 @@ class ChunkStoreImpl final : public ChunkStore {
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) override;
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) override;
 
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
   absl::Status PutComparison(uint64_t id, std::string_view document) override;

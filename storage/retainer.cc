@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "protos/base/limits.h"
+#include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -41,10 +42,9 @@ Retainer::Frame Retainer::Describe(const FoundFrame& found) {
   frame.end = found.end();
   frame.payload_span = found.chunk.stored_payload_bytes();
   frame.receive_time_ns = found.chunk.header().receive_time_ns;
+  chunk::FramePayload payload(found.chunk.header());
   for (const chunk::RecordDescriptor& record : found.chunk.records()) {
-    if (found.chunk.keeps_payload()) {
-      frame.record_bytes += record.payload_bytes;
-    }
+    frame.record_bytes += payload.Next(record).bytes;
     frame.token_end = std::max(frame.token_end, record.token + 1);
   }
   return frame;

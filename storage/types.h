@@ -105,8 +105,11 @@ struct PartLocation {
   uint64_t bytes = 0;
   ContentHash hash;
   RunId run{};  // Whose frame it is in.
-  // False if it never had bytes: its capture asked for a summary.
+  // False if it never had bytes: its capture asked for less.
   bool has_bytes = true;
+  // Its sample rests there instead; see protos/base/sample.h.
+  bool has_sample = false;
+  uint64_t sample_hash = 0;
 };
 
 // Runs whose tensors have more placements are not compared by them.
@@ -122,6 +125,8 @@ struct TensorInfo {
   ContentHash hash;
   // False if bytes of it were given up, or not kept in the first place.
   bool has_bytes = false;
+  // It has no bytes, but ReadSample gives its sample.
+  bool has_sample = false;
   std::vector<PartLocation> parts;
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/chunk/chunk.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -32,6 +33,7 @@ void ClearStamps(ChunkHeader& header, std::span<RecordDescriptor> records) {
   for (RecordDescriptor& record : records) {
     record.summary = Summary{};
     record.hash = ContentHash{};
+    record.sample_hash = 0;
     std::memset(record.reserved_3, 0, sizeof(record.reserved_3));
   }
 }
@@ -132,12 +134,42 @@ std::span<const int64_t> Chunk::Dims(const RecordDescriptor& record) const {
 }
 
 uint64_t Chunk::stored_payload_bytes() const {
-  return StoredPayloadBytes(header());
+  if (const auto bytes = StoredPayloadBytes(header()); bytes.has_value()) {
+    return *bytes;
+  }
+  FramePayload samples(header());
+  for (const RecordDescriptor& record : records()) samples.Next(record);
+  return AlignUp(samples.end(), kChunkAlignment);
 }
 
-uint64_t StoredPayloadBytes(const ChunkHeader& header) {
-  if ((header.flags & kSummaryOnlyFlag) != 0) return 0;
-  return AlignUp(header.payload_bytes, kChunkAlignment);
+std::span<const std::byte> Chunk::GatherSamples(AlignedBuffer& buffer) {
+  const uint64_t bytes = stored_payload_bytes();
+  if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
+  const std::span<std::byte> out = buffer.span().first(bytes);
+  FramePayload samples(header());
+  for (RecordDescriptor& record : records()) {
+    const uint64_t end = samples.end();
+    const FramePayload::Place place = samples.Next(record);
+    std::fill_n(out.begin() + end, place.offset - end, std::byte{0});
+    const std::span<std::byte> sample = out.subspan(place.offset, place.bytes);
+    GatherSample(SampleOf(record), PayloadOf(record), sample);
+    // Of our copy: the producer may rewrite the payload meanwhile.
+    record.sample_hash = HashSample(sample);
+  }
+  std::fill(out.begin() + samples.end(), out.end(), std::byte{0});
+  return out;
+}
+
+std::optional<uint64_t> StoredPayloadBytes(const ChunkHeader& header) {
+  switch (KeptOf(header)) {
+    case Kept::kAll:
+      return AlignUp(header.payload_bytes, kChunkAlignment);
+    case Kept::kNothing:
+      return 0;
+    case Kept::kSample:
+      break;
+  }
+  return std::nullopt;
 }
 
 void Chunk::StampChecksum() { header().head_checksum = HeadChecksum(head()); }
@@ -145,6 +177,10 @@ void Chunk::StampChecksum() { header().head_checksum = HeadChecksum(head()); }
 ContentHash HashBytes(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {hash.low64, hash.high64};
+}
+
+uint64_t HashSample(std::span<const std::byte> sample) {
+  return XXH3_64bits(sample.data(), sample.size());
 }
 
 ContentHash CombinePartHashes(std::span<const ContentHash> parts) {

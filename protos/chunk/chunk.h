@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -11,6 +12,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
+#include "protos/chunk/frame_payload.h"
 
 namespace msitd::chunk {
 
@@ -62,12 +64,16 @@ class Chunk {
     return payload_.subspan(record.payload_offset, record.payload_bytes);
   }
 
-  // False for a chunk of which only the head is kept.
-  bool keeps_payload() const {
-    return (header().flags & kSummaryOnlyFlag) == 0;
-  }
+  // How much of the payload the frame holds; all of it, or less.
+  Kept kept() const { return KeptOf(header()); }
+  bool keeps_payload() const { return kept() == Kept::kAll; }
 
-  // What the payload takes on disk, with its padding.
+  // Puts the samples of all records into `buffer`, which is made larger if need
+  // be, as the frame is to hold them, stamps their hashes, and returns them
+  // with their padding. For a chunk with a payload whose samples are kept.
+  std::span<const std::byte> GatherSamples(AlignedBuffer& buffer);
+
+  // What the frame holds of the payload, on disk, with its padding.
   uint64_t stored_payload_bytes() const;
 
   // The same of head and payload.
@@ -84,8 +90,9 @@ class Chunk {
   std::span<const std::byte> payload_;
 };
 
-// Returns what a payload takes on disk, with its padding.
-uint64_t StoredPayloadBytes(const ChunkHeader& header);
+// Returns what the frame of a chunk with this header holds of its payload, with
+// its padding; nothing where that hangs on its descriptors.
+std::optional<uint64_t> StoredPayloadBytes(const ChunkHeader& header);
 
 // Returns how many bytes the head of the frame takes with its padding, given
 // its first sizeof(ChunkHeader) bytes, so that a reader knows what to pass to
@@ -101,6 +108,9 @@ constexpr uint64_t PartCount(uint64_t tensor_bytes) {
 
 // Returns the XXH3-128 hash of `bytes`.
 ContentHash HashBytes(std::span<const std::byte> bytes);
+
+// Returns RecordDescriptor::sample_hash of a sample.
+uint64_t HashSample(std::span<const std::byte> sample);
 
 // Returns the hash of a tensor, given those of its parts in order.
 ContentHash CombinePartHashes(std::span<const ContentHash> parts);

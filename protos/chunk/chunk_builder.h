@@ -58,6 +58,8 @@ class ChunkBuilder {
 
   // Asks the daemon to keep summaries and hashes of the records only.
   void KeepSummariesOnly() { header_.flags |= kSummaryOnlyFlag; }
+  // Asks it to keep a sample of each besides. Not both.
+  void KeepSamples() { header_.flags |= kSampleFlag; }
 
   // Adds a record and returns where its `part_bytes` bytes are to be written,
   // or an empty span with a null pointer if the chunk cannot hold it. A chunk

@@ -228,9 +228,14 @@ absl::Status CheckHeader(const ChunkHeader& header) {
     return Malformed("a head of {} bytes is not in {}..{}", header.head_bytes,
                      table_bytes, kChunkHeadBytesMax);
   }
-  if ((header.flags & ~kSummaryOnlyFlag) != 0 || header.reserved_1 != 0) {
+  constexpr uint32_t kKnownFlags = kSummaryOnlyFlag | kSampleFlag;
+  if ((header.flags & ~kKnownFlags) != 0 || header.reserved_1 != 0) {
     return Malformed("chunk flags {:#x} {:#x} are unknown", header.flags,
                      header.reserved_1);
+  }
+  if (header.flags == kKnownFlags) {
+    return Malformed("chunk flags {:#x} ask for samples and for none",
+                     header.flags);
   }
   return absl::OkStatus();
 }

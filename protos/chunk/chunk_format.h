@@ -36,6 +36,9 @@ struct TextRef {
 // Summaries and hashes are kept, and the payload is not: the frame of the chunk
 // is its head alone, while its descriptors go on saying what the payload was.
 inline constexpr uint32_t kSummaryOnlyFlag = 1;
+// Of the payload, the frame holds the samples of its records; the descriptors
+// go on saying what the payload was. Not together with kSummaryOnlyFlag.
+inline constexpr uint32_t kSampleFlag = 2;
 
 struct ChunkHeader {
   uint32_t magic = kMagic;
@@ -111,7 +114,9 @@ struct RecordDescriptor {
   // Stamped by the daemon, like the end of the header.
   Summary summary;
   ContentHash hash;
-  uint64_t reserved_3[3] = {};
+  // XXH3-64 of the record's sample in a frame of samples; else 0.
+  uint64_t sample_hash = 0;
+  uint64_t reserved_3[2] = {};
 };
 
 static_assert(sizeof(RecordDescriptor) == 224);
@@ -122,6 +127,7 @@ static_assert(offsetof(RecordDescriptor, payload_offset) == 56);
 static_assert(offsetof(RecordDescriptor, placement) == 88);
 static_assert(offsetof(RecordDescriptor, summary) == 96);
 static_assert(offsetof(RecordDescriptor, hash) == 184);
+static_assert(offsetof(RecordDescriptor, sample_hash) == 200);
 static_assert(std::is_trivially_copyable_v<RecordDescriptor>);
 
 }  // namespace msitd::chunk

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 #include "storage/index/index_key.h"
 #include "storage/index/log_position.h"
@@ -26,6 +27,8 @@ struct Pending {
   EncodedKey key;
   const IndexedFrame* frame;
   const chunk::RecordDescriptor* record;
+  // What the frame holds of it, in the payload of the frame.
+  chunk::FramePayload::Place place;
   uint32_t placement;  // Number of its name, or 0.
 };
 
@@ -55,6 +58,7 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
                              std::vector<Pending>& out) {
   const chunk::Chunk& chunk = *frame.chunk;
   ChunkNames ids(chunk, names);
+  chunk::FramePayload payload(chunk.header());
   IndexKey key;
   key.run = static_cast<uint32_t>(frame.run);
   key.rank = static_cast<uint32_t>(chunk.header().rank);
@@ -70,7 +74,8 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
     if (record.placement.length > 0) {
       MSITD_ASSIGN_OR_RETURN(placement, ids.IdOf(record.placement));
     }
-    out.push_back({EncodeIndexKey(key), &frame, &record, placement});
+    out.push_back({EncodeIndexKey(key), &frame, &record, payload.Next(record),
+                   placement});
   }
   return absl::OkStatus();
 }
@@ -80,14 +85,16 @@ void FillValue(const Pending& pending, IndexValue& out) {
   const chunk::RecordDescriptor& record = *pending.record;
   const auto dims = chunk.Dims(record);
   out.dtype = static_cast<DType>(record.dtype);
-  out.has_bytes = chunk.keeps_payload();
+  out.has_bytes = chunk.kept() == chunk::Kept::kAll;
+  out.has_sample = chunk.kept() == chunk::Kept::kSample;
   out.dims.assign(dims.begin(), dims.end());
   out.tensor_bytes = record.tensor_bytes;
   out.sequence = record.sequence;
   out.segment_id = chunk.header().segment_id;
   out.offset =
-      chunk.header().frame_offset + chunk.head().size() + record.payload_offset;
+      chunk.header().frame_offset + chunk.head().size() + pending.place.offset;
   out.hash = record.hash;
+  out.sample_hash = record.sample_hash;
   out.summary = record.summary;
   out.placement = pending.placement;
 }
@@ -283,7 +290,7 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
 void Batch::Put(const Pending& pending, bool is_new_tensor) {
   EncodeIndexValue(value_, encoded_);
   db_.Put(changes_, Table::kTensor, View(pending.key), encoded_);
-  const uint64_t bytes = value_.has_bytes ? pending.record->payload_bytes : 0;
+  const uint64_t bytes = pending.place.bytes;
   const auto run = static_cast<uint64_t>(pending.frame->run);
   RunCounters& added = added_[run];
   added.tensor_count += is_new_tensor ? 1 : 0;

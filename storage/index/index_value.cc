@@ -16,6 +16,7 @@ constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
+constexpr uint8_t kHasSampleFlag = 2;
 constexpr uint8_t kPlacedFlag = 4;
 constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
@@ -56,6 +57,7 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   writer.PutByte(kTensorVersion);
   writer.PutByte(static_cast<uint8_t>(value.dtype));
   writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
+                 (value.has_sample ? kHasSampleFlag : 0) |
                  (value.placement != 0 ? kPlacedFlag : 0));
   writer.PutByte(static_cast<uint8_t>(value.dims.size()));
   for (const int64_t dim : value.dims) {
@@ -67,6 +69,7 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   writer.PutVarint(value.offset);
   writer.PutFixed64(value.hash.low);
   writer.PutFixed64(value.hash.high);
+  if (value.has_sample) writer.PutFixed64(value.sample_hash);
   PutSummary(writer, value.summary);
   if (value.placement != 0) writer.PutVarint(value.placement);
 }
@@ -77,6 +80,7 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   out.dtype = static_cast<DType>(reader.GetByte());
   const uint8_t flags = reader.GetByte();
   out.has_bytes = (flags & kHasBytesFlag) != 0;
+  out.has_sample = (flags & kHasSampleFlag) != 0;
   out.dims.resize(reader.GetByte());
   for (int64_t& dim : out.dims) {
     dim = static_cast<int64_t>(reader.GetVarint());
@@ -87,12 +91,14 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   out.offset = reader.GetVarint();
   out.hash.low = reader.GetFixed64();
   out.hash.high = reader.GetFixed64();
+  out.sample_hash = out.has_sample ? reader.GetFixed64() : 0;
   GetSummary(reader, out.summary);
   const bool is_placed = (flags & kPlacedFlag) != 0;
   const uint64_t placement = is_placed ? reader.GetVarint() : 0;
   out.placement = static_cast<uint32_t>(placement);
   return reader.done() && IsValid(out.dtype) &&
-         out.tensor_bytes <= kTensorBytesMax && out.placement == placement &&
+         out.tensor_bytes <= kTensorBytesMax &&
+         !(out.has_bytes && out.has_sample) && out.placement == placement &&
          (out.placement != 0) == is_placed;
 }
 

@@ -19,13 +19,16 @@ namespace msitd::storage {
 // What the primary index keeps of one part.
 struct IndexValue {
   DType dtype = DType::kUnspecified;
+  // Of the two, one at most: `offset` is where the bytes begin, or the sample.
   bool has_bytes = true;
+  bool has_sample = false;
   std::vector<int64_t> dims;  // Of the whole tensor, as are the next two.
   uint64_t tensor_bytes = 0;
   uint64_t sequence = 0;
   uint64_t segment_id = 0;
-  uint64_t offset = 0;  // Of the part's bytes in the file.
+  uint64_t offset = 0;  // In the file.
   ContentHash hash;
+  uint64_t sample_hash = 0;  // If there is a sample.
   Summary summary;
   uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
 

@@ -16,11 +16,12 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
                                  TensorInfo& out) {
   const SegmentId segment{value.segment_id};
   const RunId run{key.run};
-  out.has_bytes &=
-      value.has_bytes && !expiry_.IsExpired(segment, run, value.offset);
+  const bool is_expired = expiry_.IsExpired(segment, run, value.offset);
+  out.has_bytes &= value.has_bytes && !is_expired;
+  out.has_sample &= (value.has_bytes || value.has_sample) && !is_expired;
   out.parts.push_back({segment, value.offset,
                        PartBytes(value.tensor_bytes, key.part), value.hash, run,
-                       value.has_bytes});
+                       value.has_bytes, value.has_sample, value.sample_hash});
 }
 
 absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
@@ -41,6 +42,7 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.summary = first_.summary;
   out.hash = first_.hash;
   out.has_bytes = true;
+  out.has_sample = true;
   out.placement.clear();
   if (first_.placement != 0) {
     MSITD_ASSIGN_OR_RETURN(const ScanNames::Entry* const placement,
@@ -49,9 +51,14 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   }
   out.parts.clear();
   AppendPart(*key, first_, out);
-  if (first_.tensor_bytes > kPartBytes) return AssembleParts(it, out);
-  it.Next();
-  return true;
+  bool is_whole = true;
+  if (first_.tensor_bytes > kPartBytes) {
+    MSITD_ASSIGN_OR_RETURN(is_whole, AssembleParts(it, out));
+  } else {
+    it.Next();
+  }
+  out.has_sample &= !out.has_bytes;
+  return is_whole;
 }
 
 absl::StatusOr<bool> TensorAssembler::AssembleParts(rocksdb::Iterator& it,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 #include "storage/index/index_audit.h"
 
@@ -16,9 +17,10 @@ namespace msitd::storage {
 namespace {
 
 // One number for a place of a segment and the bytes that are there.
-uint64_t Fingerprint(uint64_t segment, uint64_t offset,
-                     const ContentHash& hash) {
-  const std::array<uint64_t, 4> fields = {segment, offset, hash.low, hash.high};
+uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
+                     uint64_t sample_hash) {
+  const std::array<uint64_t, 5> fields = {segment, offset, hash.low, hash.high,
+                                          sample_hash};
   return chunk::HashBytes(std::as_bytes(std::span(fields))).low;
 }
 
@@ -34,11 +36,10 @@ class StoreCheck {
   absl::Status CheckSegment(const SegmentFile& segment);
   absl::Status CheckFrame(const SegmentFile& segment, File& file,
                           const FoundFrame& frame);
+  // `place` is what the frame holds of the record, in payload_.
   absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
-                           const chunk::RecordDescriptor& record);
-  // True if what is kept of the record's bytes, in payload_, is as it was.
-  bool IsSound(const chunk::Chunk& chunk,
-               const chunk::RecordDescriptor& record);
+                           const chunk::RecordDescriptor& record,
+                           const chunk::FramePayload::Place& place);
   // True if the producer of the frame has been told that it is durable, as
   // far as can be told.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
@@ -109,25 +110,23 @@ absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
   return chunk.header().chunk_sequence < count;
 }
 
-bool StoreCheck::IsSound(const chunk::Chunk& chunk,
-                         const chunk::RecordDescriptor& record) {
-  if (!chunk.keeps_payload()) return true;
-  const auto bytes = std::span<const std::byte>(payload_.span())
-                         .subspan(record.payload_offset, record.payload_bytes);
-  return chunk::HashBytes(bytes) == record.hash;
-}
-
 absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
                                      const FoundFrame& frame,
-                                     const chunk::RecordDescriptor& record) {
+                                     const chunk::RecordDescriptor& record,
+                                     const chunk::FramePayload::Place& place) {
   const chunk::Chunk& chunk = frame.chunk;
   const uint64_t number = ToNumber(segment.id);
-  const uint64_t offset =
-      frame.offset + chunk.head().size() + record.payload_offset;
-  const bool is_sound = IsSound(chunk, record);
+  const uint64_t offset = frame.offset + chunk.head().size() + place.offset;
+  const bool is_sound = chunk.kept() == chunk::Kept::kNothing ||
+                        IsIntact(chunk, record,
+                                 std::span<const std::byte>(payload_.span())
+                                     .subspan(place.offset, place.bytes));
   ++counts_.record_count;
-  if (chunk.keeps_payload()) counts_.payload_bytes += record.payload_bytes;
-  if (is_sound) sound_.push_back(Fingerprint(number, offset, record.hash));
+  counts_.payload_bytes += place.bytes;
+  if (is_sound) {
+    sound_.push_back(
+        Fingerprint(number, offset, record.hash, record.sample_hash));
+  }
 
   const bool is_indexed =
       number < position_.segment_id ||
@@ -148,7 +147,8 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const bool is_referenced = entry.has_value() && entry->segment_id == number &&
                              entry->offset == offset;
   if (is_referenced && !is_sound) {
-    reported_.insert(Fingerprint(number, offset, entry->hash));
+    reported_.insert(
+        Fingerprint(number, offset, entry->hash, entry->sample_hash));
     Report(segment.path, {segment.id, run->id, offset},
            fmt::format("the bytes of op {} of token {} do not match their hash",
                        chunk.Text(record.op), record.token));
@@ -181,8 +181,10 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
       (number == position_.segment_id && frame.end() > position_.offset)) {
     ++counts_.unindexed_frame_count;
   }
+  chunk::FramePayload payload(frame.chunk.header());
   for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
-    MSITD_RETURN_IF_ERROR(CheckRecord(segment, frame, record));
+    MSITD_RETURN_IF_ERROR(
+        CheckRecord(segment, frame, record, payload.Next(record)));
   }
   return absl::OkStatus();
 }
@@ -239,8 +241,8 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
     return absl::OkStatus();
   }
   const IndexValue& value = *entry.value;
-  const uint64_t fingerprint =
-      Fingerprint(value.segment_id, value.offset, value.hash);
+  const uint64_t fingerprint = Fingerprint(value.segment_id, value.offset,
+                                           value.hash, value.sample_hash);
   const bool is_expired = store_.index().expiry().IsExpired(
       SegmentId{value.segment_id}, RunId{entry.key.run}, value.offset);
   if (is_expired || reported_.contains(fingerprint) ||

@@ -7,13 +7,29 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
+#include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
 namespace {
 
+// Of a frame's payload: 1 if all of it is kept, 0 if nothing is.
+std::string_view KeptText(chunk::Kept kept) {
+  switch (kept) {
+    case chunk::Kept::kAll:
+      return "1";
+    case chunk::Kept::kSample:
+      return "sample";
+    case chunk::Kept::kNothing:
+      break;
+  }
+  return "0";
+}
+
+// `place` is what the frame holds of the record.
 std::string RecordLine(const FoundFrame& frame,
-                       const chunk::RecordDescriptor& record) {
+                       const chunk::RecordDescriptor& record,
+                       const chunk::FramePayload::Place& place) {
   const chunk::Chunk& chunk = frame.chunk;
   TensorKey key;
   key.run = chunk.run();
@@ -24,14 +40,19 @@ std::string RecordLine(const FoundFrame& frame,
   key.call = record.call;
   key.io = static_cast<Io>(record.io);
   key.index = chunk.Text(record.index);
+  std::string sample;
+  if (chunk.kept() == chunk::Kept::kSample) {
+    sample = fmt::format(" sample_bytes={} sample_hash={:016x}", place.bytes,
+                         record.sample_hash);
+  }
   return fmt::format(
       "  record offset={} bytes={} dtype={} shape=[{}] tensor_bytes={} "
-      "part_offset={} sequence={} hash={:016x}{:016x} {}",
-      frame.offset + chunk.head().size() + record.payload_offset,
-      record.payload_bytes, DTypeName(static_cast<DType>(record.dtype)),
+      "part_offset={} sequence={} hash={:016x}{:016x}{} {}",
+      frame.offset + chunk.head().size() + place.offset, record.payload_bytes,
+      DTypeName(static_cast<DType>(record.dtype)),
       fmt::join(chunk.Dims(record), ","), record.tensor_bytes,
       record.part_offset, record.sequence, record.hash.high, record.hash.low,
-      FormatTensorName(key));
+      sample, FormatTensorName(key));
 }
 
 void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
@@ -43,10 +64,11 @@ void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
       header.segment_id, frame.offset, frame.chunk.frame_bytes(),
       header.frame_sequence, header.run_id, header.rank, header.stream_id,
       header.chunk_sequence, header.record_count, header.payload_bytes,
-      frame.chunk.keeps_payload() ? 1 : 0, header.durable_bytes,
+      KeptText(frame.chunk.kept()), header.durable_bytes,
       header.receive_time_ns));
+  chunk::FramePayload payload(header);
   for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
-    sink(RecordLine(frame, record));
+    sink(RecordLine(frame, record, payload.Next(record)));
   }
 }
 

@@ -60,6 +60,26 @@ void SegmentReader::Forget(SegmentId segment) {
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
     const PartLocation& part, AlignedBuffer& buffer) {
+  MSITD_ASSIGN_OR_RETURN(const auto bytes, ReadUnchecked(part, buffer));
+  if (!bytes.empty() && chunk::HashBytes(bytes) != part.hash) {
+    return Corrupt(part, "do not match their hash");
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadSample(
+    const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer) {
+  PartLocation sample = part;
+  sample.bytes = bytes;
+  MSITD_ASSIGN_OR_RETURN(const auto read, ReadUnchecked(sample, buffer));
+  if (!read.empty() && chunk::HashSample(read) != part.sample_hash) {
+    return Corrupt(sample, "of a sample do not match their hash");
+  }
+  return read;
+}
+
+absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
+    const PartLocation& part, AlignedBuffer& buffer) {
   if (part.bytes > kPartBytes) return Corrupt(part, "are no part");
   if (part.bytes == 0) return std::span<const std::byte>();
   const uint64_t begin = part.offset / kChunkAlignment * kChunkAlignment;
@@ -76,12 +96,7 @@ absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
         "STORAGE_FAILED");
   }
   if (*read < skip + part.bytes) return Corrupt(part, "are cut short");
-  const auto bytes =
-      std::span<const std::byte>(buffer.span()).subspan(skip, part.bytes);
-  if (chunk::HashBytes(bytes) != part.hash) {
-    return Corrupt(part, "do not match their hash");
-  }
-  return bytes;
+  return std::span<const std::byte>(buffer.span()).subspan(skip, part.bytes);
 }
 
 }  // namespace msitd::storage

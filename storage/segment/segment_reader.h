@@ -33,6 +33,10 @@ class SegmentReader {
   absl::StatusOr<std::span<const std::byte>> Read(const PartLocation& part,
                                                   AlignedBuffer& buffer);
 
+  // Reads the sample of a part, of `bytes`, in the same way.
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer);
+
   // Closes the file of a segment that is to be removed.
   void Forget(SegmentId segment);
 
@@ -45,6 +49,10 @@ class SegmentReader {
   };
 
   absl::StatusOr<SharedFile> Open(SegmentId segment);
+
+  // Reads `part.bytes` bytes, whatever they are.
+  absl::StatusOr<std::span<const std::byte>> ReadUnchecked(
+      const PartLocation& part, AlignedBuffer& buffer);
 
   Env& env_;
   const std::string directory_;

@@ -80,7 +80,10 @@ absl::StatusOr<std::optional<uint64_t>> SegmentScanner::ClaimedEnd(
   if (!head_span.ok()) return std::nullopt;
   chunk::ChunkHeader header;
   std::memcpy(&header, page.data(), sizeof(header));
-  return offset + *head_span + chunk::StoredPayloadBytes(header);
+  const std::optional<uint64_t> payload_bytes =
+      chunk::StoredPayloadBytes(header);
+  if (!payload_bytes.has_value()) return std::nullopt;
+  return offset + *head_span + *payload_bytes;
 }
 
 absl::StatusOr<std::optional<FoundFrame>> SegmentScanner::FindBehind(
@@ -134,22 +137,36 @@ absl::StatusOr<ScanStep> SegmentScanner::Next() {
   return step;
 }
 
+bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
+              std::span<const std::byte> bytes) {
+  switch (chunk.kept()) {
+    case chunk::Kept::kAll:
+      return chunk::HashBytes(bytes) == record.hash;
+    case chunk::Kept::kSample:
+      return chunk::HashSample(bytes) == record.sample_hash;
+    case chunk::Kept::kNothing:
+      break;
+  }
+  return true;
+}
+
 absl::Status VerifyPayload(File& file, const FoundFrame& frame,
                            AlignedBuffer& buffer) {
   const chunk::Chunk& chunk = frame.chunk;
-  if (!chunk.keeps_payload()) return absl::OkStatus();
+  if (chunk.kept() == chunk::Kept::kNothing) return absl::OkStatus();
   const uint64_t bytes = chunk.stored_payload_bytes();
   if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
   MSITD_ASSIGN_OR_RETURN(const uint64_t read,
                          file.Read(frame.offset + chunk.head().size(),
                                    buffer.span().first(bytes)));
   if (read < bytes) return Corrupt("the file ends inside the payload");
+  chunk::FramePayload payload(chunk.header());
   for (size_t i = 0; i < chunk.records().size(); ++i) {
     const chunk::RecordDescriptor& record = chunk.records()[i];
-    const auto content =
-        std::span<const std::byte>(buffer.span())
-            .subspan(record.payload_offset, record.payload_bytes);
-    if (chunk::HashBytes(content) != record.hash) {
+    const chunk::FramePayload::Place place = payload.Next(record);
+    const auto content = std::span<const std::byte>(buffer.span())
+                             .subspan(place.offset, place.bytes);
+    if (!IsIntact(chunk, record, content)) {
       return Corrupt("record {} of op {} does not match its hash", i,
                      chunk.Text(record.op));
     }

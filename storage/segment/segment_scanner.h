@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -83,8 +84,13 @@ class SegmentScanner {
   AlignedBuffer window_;
 };
 
-// Reads the payload of `frame` into `buffer` and checks every record against
-// its hash. DATA_LOSS with FRAME_CORRUPT names the record that fails.
+// True if `bytes`, what a frame holds of a record of its chunk, match their
+// hash.
+bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
+              std::span<const std::byte> bytes);
+
+// Reads what `frame` holds of its payload into `buffer` and checks every record
+// against its hash. DATA_LOSS with FRAME_CORRUPT names the record that fails.
 absl::Status VerifyPayload(File& file, const FoundFrame& frame,
                            AlignedBuffer& buffer);
 

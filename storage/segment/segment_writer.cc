@@ -51,6 +51,18 @@ void SegmentWriter::MakeRoom(uint64_t end) {
   file_->Preallocate(preallocated_bytes_).IgnoreError();
 }
 
+std::span<const std::byte> SegmentWriter::PayloadToKeep(chunk::Chunk& chunk) {
+  switch (chunk.kept()) {
+    case chunk::Kept::kAll:
+      return chunk.payload();
+    case chunk::Kept::kSample:
+      return chunk.GatherSamples(samples_);
+    case chunk::Kept::kNothing:
+      break;
+  }
+  return {};
+}
+
 absl::Status SegmentWriter::Append(chunk::Chunk& chunk,
                                    const FrameStamp& stamp) {
   if (!status_.ok()) return status_;
@@ -62,12 +74,13 @@ absl::Status SegmentWriter::Append(chunk::Chunk& chunk,
   header.frame_sequence = stamp.frame_sequence;
   header.receive_time_ns = stamp.receive_time_ns;
   header.store_id = header_.store_id;
+  const std::span<const std::byte> payload = PayloadToKeep(chunk);
   chunk.StampChecksum();
 
-  const uint64_t end = written_bytes_ + chunk.frame_bytes();
+  const uint64_t end = written_bytes_ + chunk.head().size() + payload.size();
   MakeRoom(end);
-  const std::array<std::span<const std::byte>, 2> pieces = {
-      chunk.head(), chunk.payload().first(chunk.stored_payload_bytes())};
+  const std::array<std::span<const std::byte>, 2> pieces = {chunk.head(),
+                                                            payload};
   MSITD_RETURN_IF_ERROR(
       Latch(file_->Write(written_bytes_, pieces), "append to"));
   written_bytes_ = end;

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
 #include "protos/chunk/chunk.h"
 #include "storage/env/env.h"
 #include "storage/segment/segment_format.h"
@@ -38,8 +40,8 @@ class SegmentWriter {
       Env& env, const std::string& path, const SegmentHeader& header,
       uint64_t expected_bytes, bool direct);
 
-  // Stamps `chunk` and writes it behind the last frame. The payload is not
-  // copied.
+  // Stamps `chunk` and writes it behind the last frame. A payload that is kept
+  // whole is not copied; samples are gathered first.
   absl::Status Append(chunk::Chunk& chunk, const FrameStamp& stamp);
 
   // Makes everything appended durable.
@@ -63,6 +65,9 @@ class SegmentWriter {
 
   void MakeRoom(uint64_t end);
 
+  // What the frame holds of the payload, with its padding.
+  std::span<const std::byte> PayloadToKeep(chunk::Chunk& chunk);
+
   absl::Status Latch(absl::Status status, std::string_view what);
 
   std::unique_ptr<File> file_;
@@ -71,6 +76,7 @@ class SegmentWriter {
   uint64_t written_bytes_ = 0;
   uint64_t durable_bytes_ = 0;
   uint64_t preallocated_bytes_ = 0;
+  AlignedBuffer samples_;  // Of one frame: no longer than a payload.
   absl::Status status_;
 };
 

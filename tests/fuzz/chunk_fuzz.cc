@@ -25,9 +25,15 @@ void TryFrame(std::span<const std::byte> bytes) {
 void TryChunk(std::span<const std::byte> bytes) {
   absl::StatusOr<chunk::Chunk> chunk = chunk::Chunk::FromProducer(bytes);
   if (!chunk.ok()) return;
-  MSITD_CHECK(chunk->frame_bytes() == bytes.size());
+  MSITD_CHECK(chunk->head().size() + chunk->payload().size() == bytes.size());
+  MSITD_CHECK(chunk->frame_bytes() <= bytes.size());
   UseHead(*chunk);
   UsePayload(*chunk);
+  if (chunk->kept() == chunk::Kept::kSample) {
+    AlignedBuffer samples;
+    MSITD_CHECK(chunk->head().size() + chunk->GatherSamples(samples).size() ==
+                chunk->frame_bytes());
+  }
   // What is let in can be read back once it is stored.
   chunk->StampChecksum();
   const absl::StatusOr<uint64_t> span = chunk::FrameHeadSpan(chunk->head());

@@ -48,6 +48,19 @@ void UseRecord(const chunk::Chunk& chunk,
               chunk.header().payload_bytes - record.payload_bytes);
 }
 
+// What the frame holds lies where the producer's payload could.
+void UseFramePayload(const chunk::Chunk& chunk) {
+  MSITD_CHECK(chunk.stored_payload_bytes() <= kChunkPayloadBytesMax);
+  chunk::FramePayload payload(chunk.header());
+  for (const chunk::RecordDescriptor& record : chunk.records()) {
+    const chunk::FramePayload::Place place = payload.Next(record);
+    MSITD_CHECK(place.bytes <= record.payload_bytes);
+    MSITD_CHECK(place.offset % kRecordAlignment == 0);
+    MSITD_CHECK(place.bytes == 0 ||
+                place.offset + place.bytes <= chunk.stored_payload_bytes());
+  }
+}
+
 }  // namespace
 
 void UseHead(const chunk::Chunk& chunk) {
@@ -58,6 +71,7 @@ void UseHead(const chunk::Chunk& chunk) {
   for (const chunk::RecordDescriptor& record : chunk.records()) {
     UseRecord(chunk, record);
   }
+  UseFramePayload(chunk);
 }
 
 void UsePayload(const chunk::Chunk& chunk) {

@@ -87,6 +87,14 @@ IndexValue SampleValue() {
   return value;
 }
 
+IndexValue SampledValue() {
+  IndexValue value = SampleValue();
+  value.has_bytes = false;
+  value.has_sample = true;
+  value.sample_hash = 0x3333;
+  return value;
+}
+
 std::vector<std::string> SeedList() {
   const IndexKey key{.run = 1,
                      .rank = 2,
@@ -105,6 +113,7 @@ std::vector<std::string> SeedList() {
   counters.tensor_count = 300;
   return {SeedOf(kKey, View(EncodeIndexKey(key))),
           SeedOf(kEntry, EncodedValue(SampleValue())),
+          SeedOf(kEntry, EncodedValue(SampledValue())),
           SeedOf(kStore, EncodeStoreId(99)),
           SeedOf(kRun, EncodeRun(run)),
           SeedOf(kCounters, EncodeCounters(counters)),

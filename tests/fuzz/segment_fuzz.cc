@@ -96,7 +96,7 @@ std::vector<std::string> SeedList() {
   EncodeSegmentHeader(
       header, std::as_writable_bytes(std::span(file.data(), file.size())));
   for (int i = 0; i < kSeedFrames; ++i) {
-    TestChunks chunks(1, i, {MakeTensor("r", i, "op", 100, i + 1)});
+    TestChunks chunks(1, i, {MakeTensor("r", i, "op", 1500, i + 1)});
     chunk::Chunk& chunk = chunks.span()[0];
     chunk.header().run_id = 1;
     chunk.header().store_id = kStore;
@@ -104,8 +104,14 @@ std::vector<std::string> SeedList() {
     chunk.header().frame_offset = file.size();
     chunk.header().frame_sequence = i + 1;
     chunk.header().durable_bytes = i == 0 ? 0 : file.size();
+    AlignedBuffer samples;
+    std::span<const std::byte> payload = chunk.payload();
+    if (i == 1) {
+      chunk.header().flags = chunk::kSampleFlag;
+      payload = chunk.GatherSamples(samples);
+    }
     chunk.StampChecksum();
-    for (const auto part : {chunk.head(), chunk.payload()}) {
+    for (const auto part : {chunk.head(), payload}) {
       file.append(reinterpret_cast<const char*>(part.data()), part.size());
     }
   }

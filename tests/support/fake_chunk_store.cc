@@ -6,6 +6,7 @@
 #include <set>
 
 #include "protos/base/glob.h"
+#include "protos/base/sample.h"
 #include "protos/status/status.h"
 
 namespace msitd::testing {
@@ -18,6 +19,11 @@ using storage::TensorInfo;
 absl::Status RunNotFound(std::string_view name) {
   return WithReason(MakeStatus(Code::kNotFound, "no run '{}'", name),
                     "RUN_NOT_FOUND");
+}
+
+absl::Status Expired() {
+  return WithReason(MakeStatus(Code::kNotFound, "the bytes are not kept"),
+                    "TENSOR_EXPIRED");
 }
 
 absl::Status ComparisonNotFound(uint64_t id) {
@@ -107,7 +113,10 @@ void FakeChunkStore::Corrupt(const TensorKey& key, size_t part_index) {
 
 void FakeChunkStore::Expire(const TensorKey& key) {
   MutexLock lock(mu_);
-  runs_.at(key.run).tensors.at(KeyOf(key)).info.has_bytes = false;
+  Tensor& tensor = runs_.at(key.run).tensors.at(KeyOf(key));
+  for (auto& [offset, part] : tensor.parts) {
+    part.has_bytes = part.has_sample = false;
+  }
 }
 
 void FakeChunkStore::BlockReads() {
@@ -335,7 +344,6 @@ void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
     tensor.info.shape.assign(dims.begin(), dims.end());
     tensor.info.tensor_bytes = record.tensor_bytes;
     tensor.info.sequence = record.sequence;
-    tensor.info.has_bytes = true;
     tensor.info.placement = chunk.Text(record.placement);
     ++run.info.counters.tensor_count;
     run.info.counters.token_end =
@@ -353,6 +361,8 @@ void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
   }
   part->second = {storage::SegmentId{1}, bytes_.size(), payload.size(),
                   record.hash};
+  part->second.has_bytes = chunk.kept() == chunk::Kept::kAll;
+  part->second.has_sample = chunk.kept() == chunk::Kept::kSample;
   bytes_.emplace_back(reinterpret_cast<const char*>(payload.data()),
                       payload.size());
   tensor.summaries[record.part_offset] = record.summary;
@@ -368,10 +378,14 @@ TensorInfo FakeChunkStore::InfoOf(const Tensor& tensor) {
   TensorInfo info = tensor.info;
   std::vector<ContentHash> hashes;
   info.parts.clear();
+  info.has_bytes = info.has_sample = true;
   for (const auto& [offset, part] : tensor.parts) {
     info.parts.push_back(part);
     hashes.push_back(part.hash);
+    info.has_bytes &= part.has_bytes;
+    info.has_sample &= part.has_bytes || part.has_sample;
   }
+  info.has_sample &= !info.has_bytes;
   info.summary = Summary{};
   for (const auto& [offset, summary] : tensor.summaries) {
     info.summary = offset == 0 ? summary : Merge(info.summary, summary);
@@ -462,6 +476,7 @@ absl::StatusOr<std::vector<std::string>> FakeChunkStore::ListPlacements(
 
 absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(
     const storage::PartLocation& part, AlignedBuffer& buffer) {
+  if (!part.has_bytes) return Expired();
   MutexLock lock(mu_);
   read_waits_ = reads_blocked_;
   changed_.NotifyAll();
@@ -477,6 +492,19 @@ absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(
                       "FRAME_CORRUPT");
   }
   return out;
+}
+
+absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadSample(
+    const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) {
+  storage::PartLocation whole = tensor.parts.at(part);
+  if (!whole.has_bytes && !whole.has_sample) return Expired();
+  const SampleSlice slice = SampleOf(
+      TensorPart{tensor.dtype, tensor.tensor_bytes, part * kPartBytes});
+  whole.has_bytes = true;
+  const auto bytes = ReadPart(whole, buffer);
+  if (!bytes.ok()) return bytes.status();
+  GatherSample(slice, *bytes, buffer.span());
+  return std::span<const std::byte>(buffer.span()).first(slice.bytes());
 }
 
 absl::StatusOr<uint64_t> FakeChunkStore::CreateComparison(

@@ -94,6 +94,9 @@ class FakeChunkStore final : public storage::ChunkStore {
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartLocation& part, AlignedBuffer& buffer) override;
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const storage::TensorInfo& tensor, size_t part,
+      AlignedBuffer& buffer) override;
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
   absl::Status PutComparison(uint64_t id, std::string_view document) override;
   absl::StatusOr<std::string> GetComparison(uint64_t id) override;

@@ -139,10 +139,8 @@ std::vector<std::byte> Placed() {
   return maker.Finish();
 }
 
-std::vector<std::byte> Frame(std::span<const std::byte> sent) {
-  auto chunk = Chunk::FromProducer(sent);
-  MSITD_CHECK(chunk.ok());
-  ChunkHeader& header = chunk->header();
+// The stamps of a frame but for those of its records.
+void StampHeader(ChunkHeader& header) {
   header.run_id = 2;
   header.segment_id = 1;
   header.frame_offset = 8192;
@@ -150,6 +148,12 @@ std::vector<std::byte> Frame(std::span<const std::byte> sent) {
   header.frame_sequence = 5;
   header.receive_time_ns = kClientTimeNs + 500000000;
   header.store_id = 0xa1b2c3d4e5f60718;
+}
+
+std::vector<std::byte> Frame(std::span<const std::byte> sent) {
+  auto chunk = Chunk::FromProducer(sent);
+  MSITD_CHECK(chunk.ok());
+  StampHeader(chunk->header());
   RecordDescriptor& record = chunk->records()[0];
   record.summary.count = 4;
   record.summary.zero_count = 1;
@@ -165,6 +169,49 @@ std::vector<std::byte> Frame(std::span<const std::byte> sent) {
   return out;
 }
 
+std::vector<std::byte> SampleFrame() {
+  std::vector<int16_t> values(1030);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<int16_t>(i);
+  }
+  const int64_t dims[] = {static_cast<int64_t>(values.size())};
+  constexpr std::array<float, 3> kShort = {1.5f, -2.5f, 4.0f};
+  constexpr int64_t kShortDims[] = {3};
+  AlignedBuffer memory(ChunkBuilder::kBufferBytes);
+  ChunkBuilder builder(memory.span());
+  builder.Start("golden-fp32", 1, 0x1122334455667788, 8);
+  builder.KeepSamples();
+  RecordSpec record{.sequence = 43,
+                    .device = "cpu:0",
+                    .token = 3,
+                    .op = "layer.1.dense",
+                    .io = Io::kOutput,
+                    .index = "0",
+                    .dtype = DType::kInt16,
+                    .dims = dims,
+                    .tensor_bytes = values.size() * sizeof(int16_t),
+                    .part_bytes = values.size() * sizeof(int16_t)};
+  std::memcpy(builder.Add(record).data(), values.data(), record.part_bytes);
+  record.sequence = 44;
+  record.index = "1";
+  record.dtype = DType::kFloat32;
+  record.dims = kShortDims;
+  record.tensor_bytes = record.part_bytes = sizeof(kShort);
+  std::memcpy(builder.Add(record).data(), kShort.data(), record.part_bytes);
+  auto chunk = Chunk::FromProducer(builder.Finish(kClientTimeNs));
+  MSITD_CHECK(chunk.ok());
+  StampHeader(chunk->header());
+  for (RecordDescriptor& stamped : chunk->records()) {
+    stamped.hash = HashBytes(chunk->PayloadOf(stamped));
+  }
+  AlignedBuffer samples;
+  const std::span<const std::byte> payload = chunk->GatherSamples(samples);
+  chunk->StampChecksum();
+  std::vector<std::byte> out(chunk->head().begin(), chunk->head().end());
+  out.insert(out.end(), payload.begin(), payload.end());
+  return out;
+}
+
 }  // namespace
 
 std::vector<GoldenChunk> MakeGoldenChunks() {
@@ -173,7 +220,8 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
           {"every_dtype.chunk", EveryDType()},
           {"last_part.chunk", LastPart()},
           {"placed.chunk", Placed()},
-          {"frame.chunk", Frame(one_tensor)}};
+          {"frame.chunk", Frame(one_tensor)},
+          {"sample_frame.chunk", SampleFrame()}};
 }
 
 }  // namespace msitd::chunk

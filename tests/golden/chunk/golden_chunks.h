@@ -20,7 +20,9 @@ struct GoldenChunk {
 //  - every_dtype.chunk: each dtype, a scalar and an empty tensor;
 //  - last_part.chunk: the second part of a tensor of 4 MiB and 12 bytes;
 //  - placed.chunk: two shards with a placement and a tensor without;
-//  - frame.chunk: one_tensor as it lies in a segment, stamped.
+//  - frame.chunk: one_tensor as it lies in a segment, stamped;
+//  - sample_frame.chunk: the frame of a chunk of two tensors of which samples
+//    are kept, one longer than its sample.
 std::vector<GoldenChunk> MakeGoldenChunks();
 
 }  // namespace msitd::chunk

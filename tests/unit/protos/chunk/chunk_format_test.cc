@@ -53,7 +53,8 @@ TEST(ChunkFormatTest, DescriptorOffsetsAreFrozen) {
   EXPECT_EQ(offsetof(RecordDescriptor, placement), 88u);
   EXPECT_EQ(offsetof(RecordDescriptor, summary), 96u);
   EXPECT_EQ(offsetof(RecordDescriptor, hash), 184u);
-  EXPECT_EQ(offsetof(RecordDescriptor, reserved_3), 200u);
+  EXPECT_EQ(offsetof(RecordDescriptor, sample_hash), 200u);
+  EXPECT_EQ(offsetof(RecordDescriptor, reserved_3), 208u);
 }
 
 TEST(ChunkFormatTest, ConstantsAreFrozen) {

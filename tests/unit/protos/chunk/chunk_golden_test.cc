@@ -114,6 +114,34 @@ TEST(ChunkGoldenTest, PlacementsReadBack) {
   EXPECT_EQ(chunk->records()[2].placement.length, 0u);
 }
 
+TEST(ChunkGoldenTest, SampleFrameReadsBack) {
+  const std::vector<std::byte> bytes = ReadGolden("sample_frame.chunk");
+  const uint64_t span = *FrameHeadSpan(bytes);
+  AlignedBuffer head(span);
+  std::copy_n(bytes.begin(), span, head.data());
+  const auto chunk = Chunk::FromFrame(std::move(head));
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->kept(), Kept::kSample);
+  EXPECT_EQ(chunk->frame_bytes(), bytes.size());
+  ASSERT_EQ(chunk->records().size(), 2u);
+  FramePayload payload(chunk->header());
+  const std::span<const std::byte> kept = std::span(bytes).subspan(span);
+  for (const RecordDescriptor& record : chunk->records()) {
+    const FramePayload::Place place = payload.Next(record);
+    EXPECT_EQ(record.sample_hash,
+              HashSample(kept.subspan(place.offset, place.bytes)));
+  }
+  EXPECT_EQ(chunk->records()[0].payload_bytes, 2060u);
+  // Every second of 1030 numbers that count up, then three floats.
+  for (size_t i = 0; i < 515; ++i) {
+    int16_t value = 0;
+    std::memcpy(&value, kept.data() + i * sizeof(value), sizeof(value));
+    EXPECT_EQ(value, static_cast<int16_t>(2 * i));
+  }
+  EXPECT_EQ(FloatAt(kept.subspan(1088), 0), 1.5f);
+  EXPECT_EQ(FloatAt(kept.subspan(1088), 2), 4.0f);
+}
+
 TEST(ChunkGoldenTest, FrameReadsBackWithItsStamps) {
   const std::vector<std::byte> bytes = ReadGolden("frame.chunk");
   const uint64_t span = *FrameHeadSpan(bytes);

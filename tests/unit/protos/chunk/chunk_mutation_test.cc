@@ -18,8 +18,26 @@ namespace {
 
 constexpr int kRounds = 30000;
 
+// The chunk that is spoiled, which asks for samples in every other round.
+std::vector<std::byte> GoodChunk(int round) {
+  std::vector<std::byte> bytes = SmallChunk();
+  ChunkHeader header = HeaderOf(bytes);
+  header.flags = round % 2 == 0 ? 0 : kSampleFlag;
+  PutHeader(bytes, header);
+  return bytes;
+}
+
+uint64_t WalkFrame(const Chunk& chunk) {
+  FramePayload payload(chunk.header());
+  for (const RecordDescriptor& record : chunk.records()) payload.Next(record);
+  EXPECT_LE(payload.end(), kChunkPayloadBytesMax);
+  EXPECT_LE(payload.end(),
+            chunk.kept() == Kept::kNothing ? 0 : chunk.stored_payload_bytes());
+  return payload.end();
+}
+
 uint64_t Walk(const Chunk& chunk, bool with_payload) {
-  uint64_t sum = 0;
+  uint64_t sum = WalkFrame(chunk);
   const auto add = [&sum](std::string_view text) {
     for (const char c : text) sum += static_cast<unsigned char>(c);
   };
@@ -68,18 +86,21 @@ void Spoil(std::mt19937_64& random, std::vector<std::byte>& bytes,
 
 TEST(ChunkMutationTest, ProducerBytesAreRefusedWithAReasonOrSafeToRead) {
   std::mt19937_64 random(20240117);
-  const std::vector<std::byte> good = SmallChunk();
-  const uint32_t head_bytes = HeaderOf(good).head_bytes;
+  const uint32_t head_bytes = HeaderOf(SmallChunk()).head_bytes;
+  AlignedBuffer samples;
   int accepted = 0;
   int refused = 0;
   uint64_t sum = 0;
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<std::byte> bytes = good;
+    std::vector<std::byte> bytes = GoodChunk(round);
     Spoil(random, bytes, head_bytes);
-    const auto chunk = Chunk::FromProducer(bytes);
+    auto chunk = Chunk::FromProducer(bytes);
     if (chunk.ok()) {
       ++accepted;
       sum += Walk(*chunk, true);
+      if (chunk->kept() == Kept::kSample) {
+        sum += chunk->GatherSamples(samples).size();
+      }
     } else {
       ++refused;
       ASSERT_EQ(chunk.status().code(), absl::StatusCode::kInvalidArgument);
@@ -93,11 +114,11 @@ TEST(ChunkMutationTest, ProducerBytesAreRefusedWithAReasonOrSafeToRead) {
 
 TEST(ChunkMutationTest, FrameBytesWithAMatchingChecksumAreStillChecked) {
   std::mt19937_64 random(20240118);
-  const std::vector<std::byte> good = SmallChunk();
-  const uint32_t head_bytes = HeaderOf(good).head_bytes;
+  const uint32_t head_bytes = HeaderOf(SmallChunk()).head_bytes;
   int refused = 0;
   uint64_t sum = 0;
   for (int round = 0; round < kRounds; ++round) {
+    const std::vector<std::byte> good = GoodChunk(round);
     auto chunk = Chunk::FromProducer(good);
     ASSERT_TRUE(chunk.ok());
     std::vector<std::byte> head(chunk->head().begin(), chunk->head().end());

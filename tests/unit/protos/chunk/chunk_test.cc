@@ -53,6 +53,7 @@ TEST(ChunkFromProducerTest, ClearsWhatTheProducerPutIntoStamps) {
   for (const RecordDescriptor& record : chunk->records()) {
     EXPECT_EQ(record.summary, Summary{});
     EXPECT_EQ(record.hash, ContentHash{});
+    EXPECT_EQ(record.sample_hash, 0u);
     for (const uint64_t word : record.reserved_3) EXPECT_EQ(word, 0u);
   }
 }

@@ -137,6 +137,30 @@ TEST(IndexFormatTest, ValueComesBackAsItWas) {
   EXPECT_FALSE(out.has_bytes);
 }
 
+TEST(IndexFormatTest, ValueHasBytesOrASampleNotBoth) {
+  IndexValue value = ExampleValue();
+  value.has_bytes = false;
+  value.has_sample = true;
+  value.sample_hash = 0x0123456789abcdef;
+  std::string bytes;
+  EncodeIndexValue(value, bytes);
+  IndexValue out;
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_FALSE(out.has_bytes);
+  EXPECT_TRUE(out.has_sample);
+  EXPECT_EQ(out.sample_hash, value.sample_hash);
+  EXPECT_EQ(out.hash, value.hash);
+  EXPECT_EQ(out.summary, value.summary);
+  // What is decoded to may have held another one.
+  EncodeIndexValue(ExampleValue(), bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_FALSE(out.has_sample);
+  EXPECT_EQ(out.sample_hash, 0u);
+  value.has_bytes = true;
+  EncodeIndexValue(value, bytes);
+  EXPECT_FALSE(DecodeIndexValue(bytes, out));
+}
+
 // Every prefix, and the whole with a byte too many, is refused.
 template <typename Decode>
 void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
