@@ -11,8 +11,7 @@ namespace msitd::client {
 
 std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
                                                Keep keep) {
-  const bool is_full = keep.level == capture::Level::kFull;
-  Slot*& open = is_full ? full_ : summary_;
+  Slot*& open = open_[static_cast<size_t>(keep.level)];
   if (open != nullptr && !MayJoin(*open, part)) Seal(open);
   if (open != nullptr) {
     const std::span<std::byte> payload = AddTo(*open, part, keep.is_degraded);
@@ -21,13 +20,14 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   }
   Slot* slot = pool_.Acquire();
   if (slot == nullptr) {
-    // The chunk of the other level must not keep the last slot for itself.
+    // Chunks of other levels must not keep the last slots for themselves.
     // Others that wait for the daemon will make room as well.
     if (queue_.empty()) Seal();
     return std::nullopt;
   }
   slot->builder.Start(identity_.run, identity_.rank, identity_.stream_id, 0);
-  if (!is_full) slot->builder.KeepSummariesOnly();
+  if (keep.level == capture::Level::kSummary) slot->builder.KeepSummariesOnly();
+  if (keep.level == capture::Level::kSample) slot->builder.KeepSamples();
   slot->token = part.token;
   slot->start_time = std::chrono::steady_clock::now();
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -76,21 +76,23 @@ void Chunker::Seal(Slot*& open) {
 }
 
 void Chunker::Seal() {
-  Seal(full_);
-  Seal(summary_);
+  for (Slot*& open : open_) Seal(open);
 }
 
 void Chunker::SealBelow(int64_t token) {
-  if (full_ != nullptr && full_->token < token) Seal(full_);
-  if (summary_ != nullptr && summary_->token < token) Seal(summary_);
+  for (Slot*& open : open_) {
+    if (open != nullptr && open->token < token) Seal(open);
+  }
 }
 
 std::optional<std::chrono::steady_clock::time_point> Chunker::open_since()
     const {
-  if (full_ == nullptr && summary_ == nullptr) return std::nullopt;
-  if (full_ == nullptr) return summary_->start_time;
-  if (summary_ == nullptr) return full_->start_time;
-  return std::min(full_->start_time, summary_->start_time);
+  std::optional<std::chrono::steady_clock::time_point> oldest;
+  for (const Slot* const open : open_) {
+    if (open == nullptr) continue;
+    oldest = oldest ? std::min(*oldest, open->start_time) : open->start_time;
+  }
+  return oldest;
 }
 
 void CopyPart(const TensorView& tensor, uint64_t part_offset,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +33,7 @@ struct ChunkIdentity {
 };
 
 // Gathers records in chunks. It holds at most one open chunk for each level,
-// since a chunk is kept with its bytes or without; a chunk is sealed into the
+// since all of a chunk is kept in the same way; a chunk is sealed into the
 // delivery queue when the next record does not fit, or by Seal.
 // Thread-compatible; the payload is written without its lock.
 class Chunker {
@@ -57,8 +59,8 @@ class Chunker {
   // free.
   std::optional<Place> Reserve(const chunk::RecordSpec& part, Keep keep);
   bool Written(const Place& place) {
-    return --place.slot->writer_count == 0 && place.slot != full_ &&
-           place.slot != summary_;
+    return --place.slot->writer_count == 0 &&
+           std::find(open_.begin(), open_.end(), place.slot) == open_.end();
   }
 
   // Seals the open chunks.
@@ -68,10 +70,10 @@ class Chunker {
   void SealBelow(int64_t token);
 
   size_t open_count() const {
-    return (full_ == nullptr ? 0 : 1) + (summary_ == nullptr ? 0 : 1);
+    return open_.size() - std::count(open_.begin(), open_.end(), nullptr);
   }
 
-  // When the older open chunk got its first record; nothing if there is none.
+  // When the oldest open chunk got its first record; nothing if there is none.
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
@@ -85,9 +87,8 @@ class Chunker {
   bool parts_tokens_;
   SlotPool& pool_;
   DeliveryQueue& queue_;
-  // Open chunks.
-  Slot* full_ = nullptr;
-  Slot* summary_ = nullptr;
+  // Open chunks by level; null where there is none.
+  std::array<Slot*, capture::kLevelCount> open_ = {};
 };
 
 // Copies the bytes [part_offset, part_offset + out.size()) of `tensor`, as it

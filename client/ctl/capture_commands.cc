@@ -20,6 +20,7 @@ const std::map<std::string, v1::CaptureLevel> kLevels = {
     {"off", v1::CAPTURE_LEVEL_OFF},
     {"hash", v1::CAPTURE_LEVEL_SUMMARY},
     {"summary", v1::CAPTURE_LEVEL_SUMMARY},
+    {"sample", v1::CAPTURE_LEVEL_SAMPLE},
     {"full", v1::CAPTURE_LEVEL_FULL}};
 
 void AddGet(CommandLine& line, CLI::App& noun) {
@@ -81,6 +82,8 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                    "--io output --tokens 0-3,10\n"
                    "msitctl capture set --run nightly --level summary "
                    "--from-token 500\n"
+                   "msitctl capture set --run nightly --level sample "
+                   "--io output\n"
                    "msitctl capture set --run nightly --level off",
        .rpcs = "CaptureService.SetCapturePolicy"},
       [flags](Session& session) { return Set(session, *flags); });
@@ -88,9 +91,10 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       ->required();
   AddSelectionFlags(verb, flags->selection);
   verb.add_option("--level", flags->level,
-                  "How much of each tensor: full, with its bytes; summary or "
-                  "hash, both without; off")
-      ->check(CLI::IsMember({"off", "hash", "summary", "full"}))
+                  "How much of each tensor: full, with its bytes; sample, "
+                  "with at most 1024 elements; summary or hash, both without; "
+                  "off")
+      ->check(CLI::IsMember({"off", "hash", "summary", "sample", "full"}))
       ->capture_default_str();
   verb.add_option("--from-token", flags->from_token,
                   "First token that it is for, the same in all ranks; default: "

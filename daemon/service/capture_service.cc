@@ -20,7 +20,8 @@ namespace msitd::service {
 namespace {
 
 constexpr v1::CaptureLevel kLevels[capture::kLevelCount] = {
-    v1::CAPTURE_LEVEL_OFF, v1::CAPTURE_LEVEL_SUMMARY, v1::CAPTURE_LEVEL_FULL};
+    v1::CAPTURE_LEVEL_OFF, v1::CAPTURE_LEVEL_SUMMARY, v1::CAPTURE_LEVEL_FULL,
+    v1::CAPTURE_LEVEL_SAMPLE};
 
 absl::StatusOr<capture::Level> ToLevel(v1::CaptureLevel level) {
   for (int i = 0; i < capture::kLevelCount; ++i) {

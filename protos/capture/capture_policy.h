@@ -24,8 +24,9 @@ enum class Level : uint8_t {
   kOff = 0,      // Nothing: the tensor counts as filtered.
   kSummary = 1,  // Its summary and its hash.
   kFull = 2,     // Its bytes as well.
+  kSample = 3,   // Summary, hash, and its sample (protos/base/sample.h).
 };
-inline constexpr int kLevelCount = 3;
+inline constexpr int kLevelCount = 4;
 
 // An inclusive range of tokens.
 struct TokenRange {

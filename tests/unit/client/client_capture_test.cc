@@ -9,6 +9,7 @@ namespace msitd::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 class ClientCaptureTest : public ClientTest {
  protected:
@@ -27,12 +28,23 @@ class ClientCaptureTest : public ClientTest {
     daemon_.SetPolicy(capture::Encode(policies_));
   }
 
-  // Ops that have arrived, those without bytes in brackets.
+  // Ops that have arrived, those without bytes in brackets, those that are to
+  // be sampled between bars.
   std::vector<std::string> Ops() {
     std::vector<std::string> ops;
     for (const Arrived& arrived : Arrivals()) {
-      ops.push_back(arrived.is_summary_only ? "(" + arrived.key.op + ")"
-                                            : arrived.key.op);
+      const std::string& op = arrived.key.op;
+      switch (arrived.kept) {
+        case chunk::Kept::kAll:
+          ops.push_back(op);
+          break;
+        case chunk::Kept::kSample:
+          ops.push_back("|" + op + "|");
+          break;
+        case chunk::Kept::kNothing:
+          ops.push_back("(" + op + ")");
+          break;
+      }
     }
     return ops;
   }
@@ -106,6 +118,38 @@ TEST_F(ClientCaptureTest, SummariesTravelInChunksOfTheirOwn) {
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_THAT(Ops(), ElementsAre("f1", "f2", "(s1)", "(s2)"));
   EXPECT_EQ(client_->counters().acknowledged_count, 4u);
+}
+
+TEST_F(ClientCaptureTest, SamplesTravelWholeInChunksOfTheirOwn) {
+  SetPolicy(
+      1, 0,
+      {Rule(capture::Level::kFull, "f*"), Rule(capture::Level::kSummary, "s*"),
+       Rule(capture::Level::kSample, "p*")});
+  ASSERT_TRUE(Open().ok());
+  for (const char* op : {"f1", "p1", "s1", "p2"}) {
+    EXPECT_TRUE(Record(op, 5000).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_THAT(Ops(), UnorderedElementsAre("f1", "(s1)", "|p1|", "|p2|"));
+  for (const Arrived& arrived : Arrivals()) {
+    EXPECT_EQ(arrived.bytes.size(), arrived.tensor_bytes);
+  }
+  EXPECT_EQ(client_->counters().acknowledged_count, 4u);
+}
+
+TEST_F(ClientCaptureTest, OpenChunksOfAllLevelsDoNotBlockTheLastSlot) {
+  options_.buffer_bytes = 2 * kSlotBytes;
+  SetPolicy(
+      1, 0,
+      {Rule(capture::Level::kFull, "f"), Rule(capture::Level::kSummary, "s"),
+       Rule(capture::Level::kSample, "p")});
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3; ++i) {
+    for (const char* op : {"f", "s", "p"}) EXPECT_TRUE(Record(op, 10).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->counters().acknowledged_count, 9u);
+  EXPECT_EQ(client_->counters().dropped_count, 0u);
 }
 
 TEST_F(ClientCaptureTest, TwoOpenChunksDoNotBlockTheLastSlot) {

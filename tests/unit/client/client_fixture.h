@@ -38,7 +38,7 @@ struct Arrived {
   uint64_t tensor_bytes;
   uint64_t part_offset;
   std::vector<std::byte> bytes;
-  bool is_summary_only;
+  chunk::Kept kept;
 };
 
 // Reads chunks the way the daemon does; a chunk that it would refuse fails the
@@ -69,7 +69,7 @@ inline std::vector<Arrived> ReadChunks(
                      .tensor_bytes = record.tensor_bytes,
                      .part_offset = record.part_offset,
                      .bytes = {bytes.begin(), bytes.end()},
-                     .is_summary_only = !chunk->keeps_payload()});
+                     .kept = chunk->kept()});
     }
   }
   return out;
