@@ -198,7 +198,8 @@ void AddRead(CommandLine& line, CLI::App& noun) {
       {.name = "read",
        .summary = "Writes the bytes of one tensor to a file.",
        .examples = fmt::format("msitctl tensor read {0} --out pooler.npy\n"
-                               "msitctl tensor read {0} --out - --format raw",
+                               "msitctl tensor read {0} --out - --format raw\n"
+                               "msitctl tensor read {0} --sample --out s.npy",
                                kExampleName),
        .rpcs = "TensorService.ReadTensor, TensorService.GetTensor"},
       [flags](Session& session) { return ReadTensor(session, *flags); });
@@ -212,6 +213,9 @@ void AddRead(CommandLine& line, CLI::App& noun) {
                   "raw: the bytes, row-major and little-endian; npy; default "
                   "npy if FILE ends in .npy, else raw")
       ->type_name("FORMAT");
+  verb.add_flag("--sample", flags->sample,
+                "Only every step-th element, at most 1024, in one dimension: "
+                "all that is kept of a tensor captured at level sample");
 }
 
 void AddHistogram(CommandLine& line, CLI::App& noun) {

@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "client/ctl/file_sink.h"
 #include "client/ctl/npy.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
+#include "protos/base/dtype.h"
+#include "protos/base/sample.h"
+#include "protos/base/shape.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -21,10 +25,19 @@ namespace {
 constexpr int kFruitlessStreamsMax = 6;
 constexpr std::chrono::milliseconds kFirstDelay(100);
 
+// What is read of one tensor.
+struct Content {
+  std::string name;
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  int64_t size_bytes = 0;
+  bool is_sample = false;
+};
+
 class Reading {
  public:
-  Reading(Session& session, const v1::Tensor& tensor, const TensorSink& sink)
-      : session_(session), tensor_(tensor), sink_(sink) {}
+  Reading(Session& session, const Content& content, const TensorSink& sink)
+      : session_(session), content_(content), sink_(sink) {}
 
   Outcome Run() {
     int fruitless_count = 0;
@@ -46,7 +59,8 @@ class Reading {
   // Reads from `offset_` on. OK once the last byte is written.
   grpc::Status ReadStream() {
     v1::ReadTensorRequest request;
-    request.set_name(tensor_.name());
+    request.set_name(content_.name);
+    request.set_sample(content_.is_sample);
     request.set_offset_bytes(offset_);
     grpc::ClientContext context;
     context.set_deadline(session_.StreamDeadline());
@@ -62,11 +76,11 @@ class Reading {
       }
     }
     const grpc::Status status = reader->Finish();
-    if (status.ok() && offset_ != tensor_.size_bytes()) {
+    if (status.ok() && offset_ != content_.size_bytes) {
       return grpc::Status(
           grpc::StatusCode::UNAVAILABLE,
           fmt::format("the daemon ended the stream after {} of {} bytes",
-                      offset_, tensor_.size_bytes()));
+                      offset_, content_.size_bytes));
     }
     return status;
   }
@@ -74,12 +88,12 @@ class Reading {
   grpc::Status Take(const v1::ReadTensorResponse& response) {
     const auto size = static_cast<int64_t>(response.data().size());
     if (response.offset_bytes() != offset_ ||
-        size > tensor_.size_bytes() - offset_) {
+        size > content_.size_bytes - offset_) {
       return grpc::Status(
           grpc::StatusCode::INTERNAL,
           fmt::format("the daemon sent {} bytes at {}; {} of {} were read",
                       size, response.offset_bytes(), offset_,
-                      tensor_.size_bytes()));
+                      content_.size_bytes));
     }
     sink_status_ = sink_(response.data());
     if (!sink_status_.ok()) return grpc::Status::CANCELLED;
@@ -88,25 +102,39 @@ class Reading {
   }
 
   Session& session_;
-  const v1::Tensor& tensor_;
+  const Content& content_;
   const TensorSink& sink_;
   int64_t offset_ = 0;
   absl::Status sink_status_;
 };
 
-Outcome WriteNpyHeader(const v1::Tensor& tensor, FileSink& sink) {
-  const auto dtype = static_cast<DType>(tensor.dtype());
-  if (!IsValid(dtype)) {
-    return LocalError(
-        fmt::format("dtype {} is unknown to this msitctl; use --format raw",
-                    static_cast<int>(tensor.dtype())));
+Content ContentOf(const v1::Tensor& tensor, bool is_sample) {
+  Content out;
+  out.name = tensor.name();
+  out.dtype = static_cast<DType>(tensor.dtype());
+  out.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  out.size_bytes = tensor.size_bytes();
+  out.is_sample = is_sample;
+  if (is_sample) {
+    const uint64_t count = SampleCount(ElementCount(out.shape));
+    out.shape = {static_cast<int64_t>(count)};
+    out.size_bytes = static_cast<int64_t>(count * ElementBytes(out.dtype));
   }
-  const NpyHeader header = MakeNpyHeader(
-      dtype,
-      std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end()));
+  return out;
+}
+
+Outcome CheckDType(const Content& content) {
+  if (IsValid(content.dtype)) return {};
+  return LocalError(fmt::format(
+      "dtype {} is unknown to this msitctl; use --format raw without --sample",
+      static_cast<int>(content.dtype)));
+}
+
+Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
+  const NpyHeader header = MakeNpyHeader(content.dtype, content.shape);
   if (!header.stored_as.empty()) {
     fmt::print(stderr, "msitctl: note: .npy has no {}: stored as {}\n",
-               DTypeName(dtype), header.stored_as);
+               DTypeName(content.dtype), header.stored_as);
   }
   const absl::Status status = sink.Write(header.bytes);
   return status.ok() ? Outcome() : LocalError(Message(status));
@@ -116,7 +144,8 @@ Outcome WriteNpyHeader(const v1::Tensor& tensor, FileSink& sink) {
 
 Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
                         const TensorSink& sink) {
-  return Reading(session, tensor, sink).Run();
+  const Content content = ContentOf(tensor, /*is_sample=*/false);
+  return Reading(session, content, sink).Run();
 }
 
 Outcome ReadTensor(Session& session, const ReadFlags& flags) {
@@ -138,20 +167,24 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.tensors().GetTensor(&context, request, &tensor);
   }));
+  const Content content = ContentOf(tensor, flags.sample);
+  if (format == "npy" || flags.sample) {
+    MSITCTL_RETURN_IF_FAILED(CheckDType(content));
+  }
   if (format == "npy") {
-    MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(tensor, *sink));
+    MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(content, *sink));
   }
   Progress progress(session.options().progress,
                     session.options().terminal.stderr_width);
   int64_t done_bytes = 0;
-  MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
-      session, tensor, [&](std::string_view piece) -> absl::Status {
-        MSITD_RETURN_IF_ERROR(sink->Write(piece));
-        done_bytes += static_cast<int64_t>(piece.size());
-        progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
-                                  HumanSize(tensor.size_bytes())));
-        return absl::OkStatus();
-      }));
+  const TensorSink write = [&](std::string_view piece) -> absl::Status {
+    MSITD_RETURN_IF_ERROR(sink->Write(piece));
+    done_bytes += static_cast<int64_t>(piece.size());
+    progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
+                              HumanSize(content.size_bytes)));
+    return absl::OkStatus();
+  };
+  MSITCTL_RETURN_IF_FAILED(Reading(session, content, write).Run());
   progress.Clear();
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));

@@ -24,10 +24,11 @@ struct ReadFlags {
   std::string name;
   std::string out;
   std::string format;  // "raw", "npy"; empty: by the end of `out`.
+  bool sample = false;
 };
 
-// Writes the bytes of one tensor to a file or to stdout, as ReadTensorBytes
-// does, with progress.
+// Writes the bytes of one tensor, or of its sample, to a file or to stdout, as
+// ReadTensorBytes does, with progress.
 Outcome ReadTensor(Session& session, const ReadFlags& flags);
 
 }  // namespace msitd::ctl

@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/sample.h"
 #include "protos/status/status.h"
 
 namespace msitd::query {
@@ -13,27 +15,38 @@ namespace {
 
 using Code = absl::StatusCode;
 
-absl::Status Expired() {
-  return WithReason(MakeStatus(Code::kFailedPrecondition,
-                               "the bytes of the tensor are not kept"),
-                    "TENSOR_EXPIRED");
+absl::Status Expired(bool has_sample = false) {
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition,
+                 "the bytes of the tensor are not kept{}",
+                 has_sample ? ", but its sample is: ask for that" : ""),
+      "TENSOR_EXPIRED");
+}
+
+uint64_t SampleBytes(const storage::TensorInfo& tensor) {
+  const uint64_t element_bytes = ElementBytes(tensor.dtype);
+  return SampleCount(tensor.tensor_bytes / element_bytes) * element_bytes;
 }
 
 }  // namespace
 
 absl::StatusOr<TensorReader> TensorReader::Open(storage::ChunkStore& store,
                                                 const TensorKey& key,
-                                                const ByteRange& range) {
+                                                const ByteRange& range,
+                                                ReadWhat what) {
   MSITD_ASSIGN_OR_RETURN(storage::TensorInfo tensor, store.GetTensor(key));
-  const auto size = static_cast<int64_t>(tensor.tensor_bytes);
+  const bool is_sample = what == ReadWhat::kSample;
+  const auto size = static_cast<int64_t>(is_sample ? SampleBytes(tensor)
+                                                   : tensor.tensor_bytes);
   if (range.offset < 0 || range.offset > size) {
     return WithMetadata(
         WithMetadata(
-            WithReason(MakeStatus(Code::kOutOfRange,
-                                  "offset {} is not in 0..{}, the size of the "
-                                  "tensor",
-                                  range.offset, size),
-                       "OFFSET_OUT_OF_RANGE"),
+            WithReason(
+                MakeStatus(Code::kOutOfRange,
+                           "offset {} is not in 0..{}, the size of the "
+                           "{}",
+                           range.offset, size, is_sample ? "sample" : "tensor"),
+                "OFFSET_OUT_OF_RANGE"),
             "offset_bytes", std::to_string(range.offset)),
         "size_bytes", std::to_string(size));
   }
@@ -42,10 +55,12 @@ absl::StatusOr<TensorReader> TensorReader::Open(storage::ChunkStore& store,
                                  "limit_bytes: {} is negative", range.limit),
                       "FIELD_INVALID");
   }
-  if (!tensor.has_bytes) return Expired();
+  if (!tensor.has_bytes && !(is_sample && tensor.has_sample)) {
+    return Expired(tensor.has_sample);
+  }
   const int64_t rest = size - range.offset;
   const int64_t count = range.limit == 0 ? rest : std::min(range.limit, rest);
-  return TensorReader(store, std::move(tensor),
+  return TensorReader(store, std::move(tensor), what,
                       static_cast<uint64_t>(range.offset),
                       static_cast<uint64_t>(range.offset + count));
 }
@@ -69,6 +84,26 @@ absl::Status TensorReader::LoadPart(uint64_t part_index) {
   return absl::OkStatus();
 }
 
+absl::Status TensorReader::LoadSample() {
+  sample_.clear();
+  for (size_t i = 0; i < tensor_.parts.size(); ++i) {
+    const auto read = store_->ReadSample(tensor_, i, buffer_);
+    if (!read.ok()) {
+      return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
+                                                       : read.status();
+    }
+    sample_.insert(sample_.end(), read->begin(), read->end());
+  }
+  if (sample_.size() != SampleBytes(tensor_)) {
+    return WithReason(
+        MakeStatus(Code::kDataLoss, "the sample has {} bytes, not {}",
+                   sample_.size(), SampleBytes(tensor_)),
+        "FRAME_CORRUPT");
+  }
+  part_ = sample_;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> TensorReader::Next(Piece& out) {
   if (started_ && next_ == end_) return false;
   const bool first = !std::exchange(started_, true);
@@ -77,7 +112,9 @@ absl::StatusOr<bool> TensorReader::Next(Piece& out) {
     return true;
   }
   const uint64_t part_index = next_ / kPartBytes;
-  if (first || part_index != part_index_) {
+  if (what_ == ReadWhat::kSample) {
+    if (first) MSITD_RETURN_IF_ERROR(LoadSample());
+  } else if (first || part_index != part_index_) {
     MSITD_RETURN_IF_ERROR(LoadPart(part_index));
   }
   const uint64_t begin = next_ % kPartBytes;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/base/aligned_buffer.h"
@@ -12,14 +13,17 @@
 
 namespace msitd::query {
 
-// A range of the bytes of a tensor.
+// A range of the bytes of a tensor, or of those of its sample.
 struct ByteRange {
   int64_t offset = 0;
   int64_t limit = 0;  // 0: to the end.
 };
 
-// Reads a range of one tensor piece by piece, each part checked against its
-// hash before any of it is given out. Holds one part in memory.
+enum class ReadWhat { kTensor, kSample };
+
+// Reads a range of one tensor, or of its sample, piece by piece, each part
+// checked against its hash before any of it is given out. Holds one part in
+// memory.
 // Thread-compatible; the store outlives it.
 class TensorReader {
  public:
@@ -31,13 +35,14 @@ class TensorReader {
   // (FIELD_INVALID) for a negative limit.
   static absl::StatusOr<TensorReader> Open(storage::ChunkStore& store,
                                            const TensorKey& key,
-                                           const ByteRange& range);
+                                           const ByteRange& range,
+                                           ReadWhat what = ReadWhat::kTensor);
 
   // What is known of the tensor.
   const storage::TensorInfo& tensor() const { return tensor_; }
 
   struct Piece {
-    uint64_t offset = 0;              // In the tensor.
+    uint64_t offset = 0;              // In the tensor, or the sample.
     std::span<const std::byte> data;  // Valid until the next call.
   };
 
@@ -49,19 +54,27 @@ class TensorReader {
 
  private:
   TensorReader(storage::ChunkStore& store, storage::TensorInfo tensor,
-               uint64_t begin, uint64_t end)
-      : store_(&store), tensor_(std::move(tensor)), next_(begin), end_(end) {}
+               ReadWhat what, uint64_t begin, uint64_t end)
+      : store_(&store),
+        tensor_(std::move(tensor)),
+        what_(what),
+        next_(begin),
+        end_(end) {}
 
   absl::Status LoadPart(uint64_t part_index);
+  // Puts the whole sample where the only part is.
+  absl::Status LoadSample();
 
   storage::ChunkStore* store_;
   storage::TensorInfo tensor_;
+  ReadWhat what_;
   uint64_t next_;
   uint64_t end_;
   bool started_ = false;
   AlignedBuffer buffer_;
+  std::vector<std::byte> sample_;
   uint64_t part_index_ = 0;
-  std::span<const std::byte> part_;  // In buffer_, once started.
+  std::span<const std::byte> part_;  // In buffer_ or sample_, once started.
 };
 
 }  // namespace msitd::query

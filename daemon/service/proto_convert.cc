@@ -194,6 +194,7 @@ void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
   out.set_hash(HashText(tensor.hash));
   out.set_has_bytes(tensor.has_bytes);
   out.set_placement(tensor.placement);
+  out.set_has_sample(tensor.has_sample);
 }
 
 void ToProto(const storage::RunRetention& retention, v1::Retention& out) {

@@ -104,7 +104,9 @@ class PieceProducer {
       MSITD_ASSIGN_OR_RETURN(
           reader_,
           query::TensorReader::Open(
-              store_, key, {request_.offset_bytes(), request_.limit_bytes()}));
+              store_, key, {request_.offset_bytes(), request_.limit_bytes()},
+              request_.sample() ? query::ReadWhat::kSample
+                                : query::ReadWhat::kTensor));
     }
     query::TensorReader::Piece piece;
     MSITD_ASSIGN_OR_RETURN(const bool found, reader_->Next(piece));

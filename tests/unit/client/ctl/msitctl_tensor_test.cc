@@ -161,6 +161,24 @@ TEST_F(TensorCommandsTest, NpyIsChosenByTheNameAndNotesWhatNumpyLacks) {
   EXPECT_EQ(file.substr(128), daemon_.data().bytes);
 }
 
+TEST_F(TensorCommandsTest, SampleHasAShapeAndALengthOfItsOwn) {
+  // Of 3000 elements every third.
+  AddBytes(4000);
+  daemon_.data().tensors[0].set_shape(0, 3000);
+  daemon_.data().tensors[0].set_size_bytes(12'000);
+  const auto path = folder_ / "out.npy";
+  const ChildResult result =
+      Run({"tensor", "read", "t", "--sample", "--out", path});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string file = Read(path);
+  EXPECT_THAT(file, HasSubstr("'shape': (1000,)"));
+  EXPECT_EQ(file.substr(128), daemon_.data().bytes);
+  daemon_.data().tensors[0].set_dtype(static_cast<v1::DType>(99));
+  EXPECT_EQ(Run({"tensor", "read", "t", "--sample", "--out", folder_ / "x"})
+                .exit_code,
+            3);
+}
+
 TEST_F(TensorCommandsTest, BytesDoNotGoToATerminal) {
   AddBytes(400);
   const ChildResult result =

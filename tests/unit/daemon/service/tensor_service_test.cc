@@ -6,16 +6,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "daemon/query/tensor_reader.h"
 #include "protos/base/resource_name.h"
+#include "protos/chunk/chunk_format.h"
 #include "tests/unit/daemon/service/service_fixture.h"
 
 namespace msitd::service {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Stub = v1::TensorService::Stub;
 using testing::ProducedTensor;
 using testing::Producer;
@@ -93,6 +98,34 @@ class TensorServiceTest : public EitherStoreFixture {
     return reader->Finish();
   }
 
+  // A tensor of 0, 1, 2, ... of which a sample is kept.
+  std::string IngestSampled(int element_count) {
+    Producer producer("sampled", 0, 9);
+    ProducedTensor tensor{.op = "op", .values = {}};
+    for (int i = 0; i < element_count; ++i) {
+      tensor.values.push_back(static_cast<float>(i));
+    }
+    const auto stream = OpenChunks(producer);
+    EXPECT_EQ(stream->AwaitOpened(), 0);
+    EXPECT_TRUE(stream->Write(testing::Patched(
+        producer.Chunk(0, {tensor}), offsetof(chunk::ChunkHeader, flags),
+        chunk::kSampleFlag)));
+    EXPECT_TRUE(stream->Finish().ok());
+    return FormatTensorName(producer.KeyOf(tensor));
+  }
+
+  // The values of a sample, as `request` asks for it.
+  std::vector<float> ReadSample(v1::ReadTensorRequest request) {
+    request.set_sample(true);
+    std::string data;
+    int messages = 0;
+    const grpc::Status status = Read(request, data, messages);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    std::vector<float> values(data.size() / sizeof(float));
+    std::memcpy(values.data(), data.data(), values.size() * sizeof(float));
+    return values;
+  }
+
   static v1::ReadTensorRequest ReadOf(const std::string& name, int64_t offset,
                                       int64_t limit) {
     v1::ReadTensorRequest request;
@@ -158,6 +191,51 @@ TEST_P(TensorServiceTest, EmptyTensorHasNoExtremes) {
   ASSERT_TRUE(Read(ReadOf(got.name(), 0, 0), data, messages).ok());
   EXPECT_EQ(data, "");
   EXPECT_EQ(messages, 1);
+}
+
+TEST_P(TensorServiceTest, SampledTensorHasItsSampleAndNoBytes) {
+  const std::string name = IngestSampled(2500);
+  v1::Tensor got;
+  ASSERT_TRUE(Get(name, got).ok());
+  EXPECT_FALSE(got.has_bytes());
+  EXPECT_TRUE(got.has_sample());
+  EXPECT_EQ(got.size_bytes(), 10'000);
+  EXPECT_EQ(got.summary().count(), 2500);
+  EXPECT_EQ(got.summary().max(), 2499);
+  std::string data;
+  int messages = 0;
+  const grpc::Status status = Read(ReadOf(name, 0, 0), data, messages);
+  EXPECT_EQ(Outcome(status), "9 TENSOR_EXPIRED");
+  EXPECT_THAT(status.error_message(), HasSubstr("its sample is"));
+  const std::vector<float> sample = ReadSample(ReadOf(name, 0, 0));
+  ASSERT_EQ(sample.size(), 834u);
+  for (size_t i = 0; i < sample.size(); ++i) EXPECT_EQ(sample[i], 3 * i);
+  EXPECT_THAT(ReadSample(ReadOf(name, 4 * 833, 0)), ElementsAre(2499));
+  EXPECT_THAT(ReadSample(ReadOf(name, 4, 8)), ElementsAre(3, 6));
+  EXPECT_THAT(ReadSample(ReadOf(name, 4 * 834, 0)), ElementsAre());
+  v1::ReadTensorRequest behind = ReadOf(name, 4 * 834 + 1, 0);
+  behind.set_sample(true);
+  EXPECT_EQ(Outcome(Read(behind, data, messages)), "11 OFFSET_OUT_OF_RANGE");
+}
+
+TEST_P(TensorServiceTest, TensorWithBytesHasASampleWhenAskedForIt) {
+  Producer producer("run", 0, 7);
+  ProducedTensor tensor{.op = "op", .values = {}};
+  for (int i = 0; i < 2500; ++i) {
+    tensor.values.push_back(static_cast<float>(i));
+  }
+  const ProducedTensor empty{.op = "empty", .values = {}};
+  Ingest(producer, {{tensor, empty}});
+  const std::string name = FormatTensorName(producer.KeyOf(tensor));
+  v1::Tensor got;
+  ASSERT_TRUE(Get(name, got).ok());
+  EXPECT_TRUE(got.has_bytes());
+  EXPECT_FALSE(got.has_sample());
+  const std::vector<float> sample = ReadSample(ReadOf(name, 0, 0));
+  ASSERT_EQ(sample.size(), 834u);
+  for (size_t i = 0; i < sample.size(); ++i) EXPECT_EQ(sample[i], 3 * i);
+  EXPECT_TRUE(ReadSample(ReadOf(FormatTensorName(producer.KeyOf(empty)), 0, 0))
+                  .empty());
 }
 
 TEST_P(TensorServiceTest, NamesAreCheckedAndLookedUp) {
