@@ -16,6 +16,7 @@
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
 #include "protos/base/dtype.h"
+#include "protos/base/sample.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -95,6 +96,24 @@ void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row) {
     Decide(row.verdict() == v1::UNMATCHED ? v1::UNMATCHED : v1::FAIL,
            std::move(reason), row);
   }
+}
+
+// Of all shards, if it is made of some.
+bool HasBytesOrSamples(const LogicalTensor& tensor) {
+  if (tensor.has_bytes || tensor.assembly == nullptr) {
+    return tensor.has_bytes || tensor.has_sample;
+  }
+  const std::vector<storage::TensorInfo>& shards = tensor.assembly->shards;
+  return std::all_of(shards.begin(), shards.end(),
+                     [](const storage::TensorInfo& shard) {
+                       return shard.has_bytes || shard.has_sample;
+                     });
+}
+
+// `sampled: 1000 of 65536 elements`.
+std::string SampleText(const LogicalTensor& golden) {
+  const uint64_t count = ElementCount(golden.shape);
+  return fmt::format("sampled: {} of {} elements", SampleCount(count), count);
 }
 
 std::string_view SideWithoutBytes(const TensorPair& pair) {
@@ -189,7 +208,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
   origins_.StartGroup();
   std::vector<const TensorPair*> to_measure;
   for (const TensorPair& pair : group.pairs) {
-    if (NeedsBytes(pair)) to_measure.push_back(&pair);
+    if (NeedsOf(pair) != Needs::kNothing) to_measure.push_back(&pair);
   }
   measurer_.Start(std::move(to_measure));
   const absl::Status status = ComparePairs(group.pairs);
@@ -215,20 +234,29 @@ absl::Status ComparisonEngine::ComparePairs(
   return absl::OkStatus();
 }
 
-bool ComparisonEngine::NeedsBytes(const TensorPair& pair) const {
-  if (pair.golden == nullptr || pair.target == nullptr) return false;
+ComparisonEngine::Needs ComparisonEngine::NeedsOf(
+    const TensorPair& pair) const {
+  if (pair.golden == nullptr || pair.target == nullptr) return Needs::kNothing;
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
-  return !HashesAgree(target, golden) && golden.has_bytes && target.has_bytes &&
-         (golden.tensor_bytes != 0 || target.tensor_bytes != 0) &&
-         IsComplex(target.dtype) == IsComplex(golden.dtype) &&
-         HasAllShards(target) && HasAllShards(golden) &&
-         ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
+  const bool is_undecided =
+      !HashesAgree(target, golden) && HasBytesOrSamples(golden) &&
+      HasBytesOrSamples(target) &&
+      (golden.tensor_bytes != 0 || target.tensor_bytes != 0) &&
+      IsComplex(target.dtype) == IsComplex(golden.dtype) &&
+      HasAllShards(target) && HasAllShards(golden) &&
+      ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
+  if (!is_undecided) return Needs::kNothing;
+  if (golden.has_bytes && target.has_bytes) return Needs::kBytes;
+  const bool can_sample = golden.assembly == nullptr &&
+                          target.assembly == nullptr &&
+                          !VerificationOf(pair).hash_decides;
+  return can_sample ? Needs::kSamples : Needs::kNothing;
 }
 
 absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                                      v1::ComparisonRow& row) {
-  if (NeedsBytes(pair)) return Measure(pair, row);
+  if (NeedsOf(pair) != Needs::kNothing) return Measure(pair, row);
   if (pair.golden == nullptr || pair.target == nullptr) {
     Decide(v1::UNMATCHED,
            fmt::format("only in run {}", pair.golden != nullptr
@@ -266,8 +294,11 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
     }
     Decide(v1::SKIPPED,
            fmt::format("the bytes of the {} tensor are not kept, and "
-                       "the hashes do not decide",
-                       SideWithoutBytes(pair)),
+                       "the hashes do not decide{}",
+                       SideWithoutBytes(pair),
+                       HasBytesOrSamples(golden) && HasBytesOrSamples(target)
+                           ? "; samples of shards are not put together"
+                           : ""),
            row);
   }
   return absl::OkStatus();
@@ -278,6 +309,15 @@ Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
       pair.golden->key.op, pair.target->dtype, pair.golden->dtype);
   const std::vector<int64_t>& shape = pair.golden->shape;
   out.request.row_elements = shape.empty() ? 1 : shape.back();
+  return out;
+}
+
+Verification ComparisonEngine::SampleVerificationOf(
+    const TensorPair& pair) const {
+  Verification out = VerificationOf(pair);
+  // Most rows of the tensor are not whole any more.
+  const uint64_t count = ElementCount(pair.golden->shape);
+  if (SampleStep(count) != 1) out.request.row_elements = SampleCount(count);
   return out;
 }
 
@@ -299,17 +339,21 @@ void ComparisonEngine::PassEqual(const TensorPair& pair,
 
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                                        v1::ComparisonRow& row) {
-  const Verification verification = VerificationOf(pair);
+  const bool is_sampled = NeedsOf(pair) == Needs::kSamples;
+  const Verification verification =
+      is_sampled ? SampleVerificationOf(pair) : VerificationOf(pair);
   const absl::StatusOr<PairMeasurement> measurement = measurer_.Next();
   if (absl::IsCancelled(measurement.status())) return measurement.status();
   if (!measurement.ok()) {
     Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);
     return absl::OkStatus();
   }
-  if (measurement->target_summary) {
+  row.set_sampled(is_sampled);
+  // A row has the summary of the whole tensor, which the index knows.
+  if (measurement->target_summary && !is_sampled) {
     AddSummary(*measurement->target_summary, *row.mutable_target());
   }
-  if (measurement->golden_summary) {
+  if (measurement->golden_summary && !is_sampled) {
     AddSummary(*measurement->golden_summary, *row.mutable_golden());
   }
   RowMetrics metrics =
@@ -327,16 +371,18 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
     row.set_atol(verification.request.atol);
   }
   if (predicate.Holds(metrics)) {
-    Decide(v1::PASS, "", row);
+    Decide(v1::PASS, is_sampled ? SampleText(*pair.golden) : "", row);
     return absl::OkStatus();
   }
   std::string reason = predicate.FirstFailure(metrics);
   if (has_tolerance) {
     reason += ToleranceNeeded(verification.request, measurement->elements);
   }
-  const std::string where =
-      LargestDifference(measurement->metrics, *pair.golden);
+  const std::string where = LargestDifference(
+      measurement->metrics, *pair.golden,
+      is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
+  if (is_sampled) reason += "; " + SampleText(*pair.golden);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }
@@ -344,12 +390,15 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
     const TensorPair& pair, PairReader& reader,
     ComparisonObserver& reads) const {
+  const bool is_sampled = NeedsOf(pair) == Needs::kSamples;
   // The matcher left the parts out.
   const auto source_of =
-      [this](const LogicalTensor& tensor, const std::string& run,
-             std::string_view side) -> absl::StatusOr<TensorSource> {
+      [this, is_sampled](
+          const LogicalTensor& tensor, const std::string& run,
+          std::string_view side) -> absl::StatusOr<TensorSource> {
     TensorSource out;
     out.side = side;
+    out.is_sampled = is_sampled;
     const storage::TensorInfo& alone = tensor;
     std::span<const storage::TensorInfo> shards(&alone, 1);
     if (const Assembly* const assembly = tensor.assembly.get()) {
@@ -378,7 +427,10 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
                          source_of(*pair.target, plan_.target_run, "target"));
   MSITD_ASSIGN_OR_RETURN(const TensorSource golden,
                          source_of(*pair.golden, plan_.golden_run, "golden"));
-  return reader.Measure(target, golden, VerificationOf(pair).request, reads);
+  return reader.Measure(
+      target, golden,
+      (is_sampled ? SampleVerificationOf(pair) : VerificationOf(pair)).request,
+      reads);
 }
 
 void ComparisonEngine::Watch(v1::ComparisonRow& row) const {

@@ -78,8 +78,9 @@ class ComparisonEngine {
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);
-  // True if only the bytes can decide.
-  bool NeedsBytes(const TensorPair& pair) const;
+  // What must be read of a pair that nothing else decides.
+  enum class Needs { kNothing, kBytes, kSamples };
+  Needs NeedsOf(const TensorPair& pair) const;
   // Called on either thread of `measurer_`.
   absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
                                               PairReader& reader,
@@ -88,6 +89,8 @@ class ComparisonEngine {
   void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
   // What the policy asks of a pair.
   Verification VerificationOf(const TensorPair& pair) const;
+  // The same of the sampled elements of a pair.
+  Verification SampleVerificationOf(const TensorPair& pair) const;
   absl::Status EmitRow(v1::ComparisonRow& row);
 
   storage::ChunkStore& store_;

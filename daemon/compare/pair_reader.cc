@@ -50,10 +50,10 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
   if (element_accumulator.has_value()) {
     out.elements = element_accumulator->Finish();
   }
-  if (target.grid.is_sum) {
+  if (target.grid.is_sum || target.is_sampled) {
     out.target_summary = targets->summary();
   }
-  if (golden.grid.is_sum) {
+  if (golden.grid.is_sum || golden.is_sampled) {
     out.golden_summary = goldens->summary();
   }
   return out;

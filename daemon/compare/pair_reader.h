@@ -17,7 +17,8 @@ namespace msitd::compare {
 struct PairMeasurement {
   compute::PairMetrics metrics;
   compute::ElementMetrics elements;
-  // Of sides that are sums, since no index has it.
+  // Of sides that are sums, since no index has it, and of the sampled elements
+  // of sides that are samples.
   std::optional<Summary> target_summary;
   std::optional<Summary> golden_summary;
 };

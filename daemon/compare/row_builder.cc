@@ -109,11 +109,12 @@ std::string ShapeText(std::span<const int64_t> shape) {
 }
 
 std::string LargestDifference(const compute::PairMetrics& metrics,
-                              const storage::TensorInfo& golden) {
+                              const storage::TensorInfo& golden,
+                              uint64_t step) {
   if (metrics[compute::Metric::kMaxAbs].value_or(0) == 0) return "";
   // The metrics see a complex element as two.
   const uint64_t element =
-      metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1);
+      metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1) * step;
   std::string target_text = fmt::format("{:.6g}", metrics.max_abs_target);
   std::string golden_text = fmt::format("{:.6g}", metrics.max_abs_golden);
   if (target_text == golden_text) {

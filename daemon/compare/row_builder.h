@@ -32,8 +32,10 @@ void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
 std::string ShapeText(std::span<const int64_t> shape);
 
 // Returns where the largest difference is and what is there, such as
-// `largest difference at [0,5]: 3.5 against 1.25`; empty if there is none.
+// `largest difference at [0,5]: 3.5 against 1.25`; empty if there is none. The
+// metrics are of every `step`-th element.
 std::string LargestDifference(const compute::PairMetrics& metrics,
-                              const storage::TensorInfo& golden);
+                              const storage::TensorInfo& golden,
+                              uint64_t step = 1);
 
 }  // namespace msitd::compare

@@ -53,6 +53,18 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadPart(size_t index) {
   return *bytes;
 }
 
+absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
+    size_t index) {
+  MSITD_CHECK(index < tensor_.parts.size());
+  if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+  const auto sample = store_.ReadSample(tensor_, index, part_);
+  if (!sample.ok()) return Annotate(sample.status(), label_);
+  const storage::PartLocation& part = tensor_.parts[index];
+  const bool reads_all = part.has_bytes && !sample->empty();
+  observer_.OnRead(reads_all ? part.bytes : sample->size());
+  return *sample;
+}
+
 absl::Status ShardReader::Read(std::span<std::byte> out) {
   while (!out.empty()) {
     if (ahead_.empty()) {

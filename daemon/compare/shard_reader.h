@@ -44,6 +44,12 @@ class ShardReader {
   // Errors: DATA_LOSS and those of ChunkStore::ReadPart, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadPart(size_t index);
 
+  // Returns what of the sample lies in part `index`, in the buffer.
+  //
+  // Errors: CANCELLED once the observer says so; those of
+  // ChunkStore::ReadSample, which name the tensor.
+  absl::StatusOr<std::span<const std::byte>> ReadSample(size_t index);
+
   // Fills `out` with the next bytes; there are so many.
   //
   // Errors: CANCELLED once the observer says so, which is asked before every

@@ -13,6 +13,7 @@
 #include "daemon/compute/digest.h"
 #include "daemon/compute/element.h"
 #include "protos/base/check.h"
+#include "protos/base/sample.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -48,6 +49,36 @@ class PartStream final : public TensorStream {
 
   ShardReader reader_;
   size_t next_ = 0;
+};
+
+// The sampled elements of one recorded tensor, all in one piece.
+class SampleStream final : public TensorStream {
+ public:
+  SampleStream(const storage::TensorInfo& tensor, ShardReader reader,
+               AlignedBuffer& piece)
+      : TensorStream(tensor.dtype, SampleCount(tensor.tensor_bytes /
+                                               ElementBytes(tensor.dtype))),
+        reader_(std::move(reader)),
+        part_count_(tensor.parts.size()),
+        piece_(Room(piece, element_count() * ElementBytes(tensor.dtype))) {}
+
+ private:
+  absl::StatusOr<Piece> Next() override {
+    size_t done = 0;
+    for (size_t i = 0; i < part_count_; ++i) {
+      MSITD_ASSIGN_OR_RETURN(const Piece sample, reader_.ReadSample(i));
+      MSITD_CHECK(sample.size() <= piece_.size() - done);
+      std::copy(sample.begin(), sample.end(), piece_.begin() + done);
+      done += sample.size();
+    }
+    MSITD_CHECK(done == piece_.size());
+    summary_ = compute::Summarize(piece_, dtype());
+    return piece_;
+  }
+
+  ShardReader reader_;
+  const size_t part_count_;
+  const std::span<std::byte> piece_;
 };
 
 // A grid of shards, row by row of the whole.
@@ -168,6 +199,7 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
   const size_t per_term = grid.shards_per_term();
   MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
   const bool is_alone = shards.size() == 1 && !grid.is_sum;
+  MSITD_CHECK(is_alone || !source.is_sampled);
   const bool is_interleaved = !is_alone && IsInterleaved(source);
   if (is_interleaved && shards.size() > kInterleavedShardsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
@@ -198,6 +230,10 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
     readers.emplace_back(LabelOf(source, shards[i]), shards[i], store, observer,
                          buffers.part, window);
     MSITD_RETURN_IF_ERROR(readers.back().CheckParts());
+  }
+  if (source.is_sampled) {
+    return std::make_unique<SampleStream>(shards.front(), readers.front(),
+                                          buffers.piece);
   }
   const DType dtype = shards.front().dtype;
   if (is_alone) {

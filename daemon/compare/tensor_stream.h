@@ -32,6 +32,8 @@ inline constexpr size_t kInterleavedShardsMax = 256;
 struct TensorSource {
   std::string_view side;  // "golden", "target".
   ShardGrid grid;
+  // The stream is of the sampled elements of a single shard.
+  bool is_sampled = false;
   // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;
 };
@@ -76,7 +78,7 @@ class TensorStream {
   uint64_t rest_count() const { return rest_.size() / ElementBytes(dtype_); }
   std::span<const std::byte> Take(uint64_t elements);
 
-  // Of the elements so far, for a sum; empty for all else.
+  // Of the elements so far, for a sum or a sample; empty for all else.
   const Summary& summary() const { return summary_; }
 
  protected:

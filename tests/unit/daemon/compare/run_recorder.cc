@@ -72,6 +72,7 @@ void RunRecorder::Record(const RecordedTensor& tensor) {
       std::memcpy(room.data(), tensor.bytes.data() + offset, bytes);
     auto chunk = chunk::Chunk::FromProducer(builder.Finish(1));
     ASSERT_TRUE(chunk.ok()) << chunk.status();
+    chunk->header().flags = tensor.chunk_flags;
     for (chunk::RecordDescriptor& record : chunk->records()) {
       const compute::Digest digest =
           compute::DigestPart(chunk->PayloadOf(record), tensor.dtype);

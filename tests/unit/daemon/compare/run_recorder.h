@@ -11,6 +11,7 @@
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
+#include "protos/chunk/chunk_format.h"
 #include "storage/chunk_store.h"
 
 namespace msitd::compare {
@@ -29,6 +30,7 @@ struct RecordedTensor {
   std::string index = "0";
   std::string device = "cpu:0";
   std::string placement = "";
+  uint32_t chunk_flags = 0;  // How much is kept of it.
 };
 
 template <typename T>
