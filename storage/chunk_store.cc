@@ -5,9 +5,7 @@
 #include <random>
 #include <utility>
 
-#include "protos/base/check.h"
 #include "protos/base/limits.h"
-#include "protos/base/sample.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 #include "storage/chunk_store_impl.h"
@@ -34,14 +32,6 @@ absl::Status CheckNoSegments(Env& env, const std::string& directory) {
                       "the store has segments, but its index is gone");
   }
   return absl::OkStatus();
-}
-
-absl::Status TensorExpired(const PartLocation& part) {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kNotFound,
-                 "the bytes in segment {} at offset {} are not kept",
-                 ToNumber(part.segment), part.offset),
-      "TENSOR_EXPIRED");
 }
 
 absl::Status CheckRunName(std::string_view name) {
@@ -113,7 +103,8 @@ ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
       segment_directory_(SegmentDirectory(options.directory)),
       index_(std::move(index)),
       reader_(env, segment_directory_, options.direct_io),
-      retainer_(*index_, env, segment_directory_) {}
+      retainer_(*index_, env, segment_directory_),
+      sharer_(*index_, env, reader_, segment_directory_) {}
 
 ChunkStoreImpl::~ChunkStoreImpl() = default;
 
@@ -234,41 +225,6 @@ absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
     std::string_view run) {
   MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
   return index_->placements().List(info.id);
-}
-
-absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
-    const PartLocation& part, AlignedBuffer& buffer) {
-  const auto is_expired = [this, &part] {
-    return index_->expiry().IsExpired(part.segment, part.run, part.offset);
-  };
-  if (!part.has_bytes || is_expired()) return TensorExpired(part);
-  auto bytes = reader_.Read(part, buffer);
-  // They may have gone while they were read.
-  if (!bytes.ok() && is_expired()) return TensorExpired(part);
-  return bytes;
-}
-
-absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadSample(
-    const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) {
-  MSITD_CHECK(part < tensor.parts.size());
-  const PartLocation& place = tensor.parts[part];
-  const SampleSlice slice =
-      SampleOf(TensorPart{.dtype = tensor.dtype,
-                          .tensor_bytes = tensor.tensor_bytes,
-                          .offset = part * kPartBytes});
-  if (place.has_sample) {
-    const auto is_expired = [this, &place] {
-      return index_->expiry().IsExpired(place.segment, place.run, place.offset);
-    };
-    if (is_expired()) return TensorExpired(place);
-    auto sample = reader_.ReadSample(place, slice.bytes(), buffer);
-    if (!sample.ok() && is_expired()) return TensorExpired(place);
-    return sample;
-  }
-  if (slice.count == 0 && place.has_bytes) return std::span<const std::byte>();
-  MSITD_ASSIGN_OR_RETURN(const auto bytes, ReadPart(place, buffer));
-  GatherSample(slice, bytes, buffer.span());
-  return std::span<const std::byte>(buffer.span()).first(slice.bytes());
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(

@@ -118,6 +118,15 @@ class ChunkStore {
   virtual absl::StatusOr<RetentionStep> Retain(
       const RetentionPolicy& policy) = 0;
 
+  // Has parts of the same run that are equal share their bytes, so that they
+  // take the room of one: one bounded step, to be called again until `is_done`.
+  // Nothing that can be asked of the store changes for that. Looks at each
+  // segment once, when it takes no more frames.
+  //
+  // Blocks on the disk, and Append on the index alone. Errors: those of the
+  // disk and the index; the next call goes on.
+  virtual absl::StatusOr<ShareStep> Share() = 0;
+
   // Writes the chunks as frames in the order given, makes them durable with
   // one sync, then indexes them. Every record's `summary` and `hash` have been
   // filled in; the headers are stamped here. The first tensor of a key stays:

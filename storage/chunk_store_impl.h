@@ -21,6 +21,7 @@
 #include "storage/segment/segment_scanner.h"
 #include "storage/segment/segment_set.h"
 #include "storage/segment/segment_writer.h"
+#include "storage/sharer.h"
 
 namespace msitd::storage {
 
@@ -60,6 +61,7 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention) override;
   absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
+  absl::StatusOr<ShareStep> Share() override;
 
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   absl::Status Probe() override;
@@ -125,6 +127,12 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status TryRemoveDeadSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
 
+  // Reads a part that has no longer the bytes it came with, which is what
+  // `failure` says of `part`.
+  absl::StatusOr<std::span<const std::byte>> ReadShared(
+      const PartLocation& part, const absl::Status& failure,
+      AlignedBuffer& buffer);
+
   // How much more of the disk the store uses than it is to.
   uint64_t ExcessBytes(const RetentionPolicy& policy);
   Retainer::Room RoomFor(const RetentionPolicy& policy)
@@ -161,9 +169,10 @@ class ChunkStoreImpl final : public ChunkStore {
   const std::unique_ptr<ChunkIndex> index_;
   SegmentReader reader_;
 
-  // Held for a step of retention, and by what must not come between.
+  // Held for a step of retention or sharing, and by what must not come between.
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
   Retainer retainer_ ABSL_GUARDED_BY(retain_mu_);
+  Sharer sharer_ ABSL_GUARDED_BY(retain_mu_);
 
   Mutex append_mu_;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);

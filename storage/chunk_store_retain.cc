@@ -43,6 +43,27 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   return step;
 }
 
+absl::StatusOr<ShareStep> ChunkStoreImpl::Share() {
+  const MutexLock lock(retain_mu_);
+  const uint64_t sealed_end = RoomFor(RetentionPolicy()).sealed_end;
+  if (sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  const absl::StatusOr<Sharer::Outcome> outcome = sharer_.Step(sealed_end);
+  if (!outcome.ok()) {
+    const MutexLock append_lock(append_mu_);
+    index_failed_ = true;
+    return Annotate(outcome.status(), "share equal bytes");
+  }
+  const MutexLock stats_lock(stats_mu_);
+  stats_.shared_bytes += outcome->shared_bytes;
+  stats_.unequal_count += outcome->unequal_count;
+  for (const auto& [segment, bytes] : outcome->changed) {
+    segment_sizes_[ToNumber(segment)] = bytes;
+  }
+  return ShareStep{outcome->shared_bytes, outcome->is_done};
+}
+
 uint64_t ChunkStoreImpl::ExcessBytes(const RetentionPolicy& policy) {
   uint64_t excess = 0;
   if (policy.disk_bytes_max != 0) {

@@ -87,6 +87,12 @@ struct RetentionStep {
   uint64_t excess_bytes = 0;
 };
 
+// What one step of sharing did.
+struct ShareStep {
+  uint64_t shared_bytes = 0;  // Given back to the file system.
+  bool is_done = true;        // Nothing is left to do now.
+};
+
 struct RunInfo {
   RunId id{};
   RunSpec spec;
@@ -98,7 +104,8 @@ struct RunInfo {
   RunCounters counters;
 };
 
-// Where the bytes of one part rest.
+// Where the bytes of one part rest. If it shares them, where they came:
+// ReadPart knows where they are.
 struct PartLocation {
   SegmentId segment{};
   uint64_t offset = 0;  // In the file.
@@ -171,6 +178,10 @@ struct StoreStats {
   // Payload given up, and RetentionStep::excess_bytes of the last step.
   uint64_t expired_bytes = 0;
   uint64_t excess_bytes = 0;
+  // Given back because parts share their bytes, and parts that could not: their
+  // hashes are equal and their bytes are not.
+  uint64_t shared_bytes = 0;
+  uint64_t unequal_count = 0;
 };
 
 }  // namespace msitd::storage

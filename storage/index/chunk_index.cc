@@ -31,6 +31,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       segments_(*db_),
       placements_(*db_, names_),
       expiry_(*db_),
+      shared_(*db_),
       comparisons_(*db_),
       frames_(*db_, names_, runs_, streams_, segments_, placements_),
       tensors_(*db_, names_, expiry_) {}
@@ -173,6 +174,21 @@ absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,
   return absl::OkStatus();
 }
 
+absl::Status ChunkIndex::Share(const Sharing& sharing) {
+  rocksdb::WriteBatch batch;
+  for (const auto& [bytes, place] : sharing.places) {
+    shared_.AppendTo(batch, bytes, place);
+  }
+  if (!sharing.places.empty()) {
+    constexpr bool kHasSharedBytes = true;
+    db_->Put(batch, Table::kMeta, kStoreKey,
+             EncodeStoreId(store_id_, kHasSharedBytes));
+    shared_.AppendUnfreedTo(batch, sharing.unfreed);
+  }
+  shared_.AppendLookedAtTo(batch, sharing.looked_at_end);
+  return db_->WriteDurable(batch);
+}
+
 absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
     std::string_view name, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
@@ -204,6 +220,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
                          segments_.AppendRemovalTo(batch, run.id));
   expiry_.AppendRemovalTo(batch, run.id);
+  shared_.AppendRemovalTo(batch, run.id);
   const auto prefix = [](uint64_t run_id) {
     return BigEndianKey(run_id).substr(8 - kRunPrefixBytes);
   };

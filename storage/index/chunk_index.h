@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +22,7 @@
 #include "storage/index/placement_table.h"
 #include "storage/index/run_table.h"
 #include "storage/index/segment_table.h"
+#include "storage/index/shared_table.h"
 #include "storage/index/stream_table.h"
 #include "storage/index/tensor_finder.h"
 #include "storage/types.h"
@@ -64,6 +66,17 @@ class ChunkIndex {
   // Gives up bytes of a run as `mark` says; durable on return.
   absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
 
+  // Some bytes that are shared from now on.
+  struct Sharing {
+    // Where they lie. The last word on the same bytes counts.
+    std::vector<std::pair<SharedBytes, BytePlace>> places;
+    // What nobody needs any more.
+    std::vector<ByteRange> unfreed;
+    uint64_t looked_at_end = 0;
+  };
+  // Durable on return.
+  absl::Status Share(const Sharing& sharing);
+
   // Where the log is in the index.
   absl::StatusOr<LogPosition> Position();
   // Moves the position without an entry, past frames that are not kept.
@@ -77,6 +90,7 @@ class ChunkIndex {
   SegmentTable& segments() { return segments_; }
   PlacementTable& placements() { return placements_; }
   ExpiryTable& expiry() { return expiry_; }
+  SharedTable& shared() { return shared_; }
   ComparisonTable& comparisons() { return comparisons_; }
   FrameIndexer& frames() { return frames_; }
   TensorFinder& tensors() { return tensors_; }
@@ -97,6 +111,7 @@ class ChunkIndex {
   SegmentTable segments_;
   PlacementTable placements_;
   ExpiryTable expiry_;
+  SharedTable shared_;
   ComparisonTable comparisons_;
   FrameIndexer frames_;
   TensorFinder tensors_;

@@ -7,8 +7,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "protos/chunk/chunk.h"
 #include "storage/index/chunk_index.h"
 #include "storage/index/index_key.h"
 #include "storage/index/index_value.h"
@@ -16,12 +14,6 @@
 // What an inspection reads of the index besides the faces that the store
 // uses.
 namespace msitd::storage {
-
-// Returns the entry of the tensor and part that `record` of a frame of `run`
-// names; nothing if there is none.
-absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
-    ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
-    const chunk::RecordDescriptor& record);
 
 // An entry of the primary index. `value` is nothing if it cannot be read.
 struct AuditedEntry {

@@ -7,6 +7,7 @@ namespace msitd::storage {
 namespace {
 
 constexpr uint8_t kStoreVersion = 2;
+constexpr uint8_t kSharedStoreVersion = 3;
 constexpr uint8_t kTensorVersion = 1;
 constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
@@ -14,6 +15,8 @@ constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
+constexpr uint8_t kPlaceVersion = 1;
+constexpr uint8_t kRangesVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
@@ -102,17 +105,18 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
          (out.placement != 0) == is_placed;
 }
 
-std::string EncodeStoreId(uint64_t store_id) {
+std::string EncodeStoreId(uint64_t store_id, bool has_shared_bytes) {
   std::string out;
   ByteWriter writer(out);
-  writer.PutByte(kStoreVersion);
+  writer.PutByte(has_shared_bytes ? kSharedStoreVersion : kStoreVersion);
   writer.PutFixed64(store_id);
   return out;
 }
 
 bool DecodeStoreId(std::string_view bytes, uint64_t& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kStoreVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kStoreVersion && version != kSharedStoreVersion) return false;
   out = reader.GetFixed64();
   return reader.done() && out != 0;
 }
@@ -221,6 +225,49 @@ bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out) {
   out.end = reader.GetVarint();
   out.freed_end = reader.GetVarint();
   out.bytes = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeBytePlace(const BytePlace& place) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kPlaceVersion);
+  writer.PutVarint(place.segment_id);
+  writer.PutVarint(place.offset);
+  return out;
+}
+
+bool DecodeBytePlace(std::string_view bytes, BytePlace& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kPlaceVersion) return false;
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeByteRanges(const std::vector<ByteRange>& ranges) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRangesVersion);
+  writer.PutVarint(ranges.size());
+  for (const ByteRange& range : ranges) {
+    writer.PutVarint(range.begin.segment_id);
+    writer.PutVarint(range.begin.offset);
+    writer.PutVarint(range.bytes);
+  }
+  return out;
+}
+
+bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out) {
+  out.clear();
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRangesVersion) return false;
+  for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
+    ByteRange& range = out.emplace_back();
+    range.begin.segment_id = reader.GetVarint();
+    range.begin.offset = reader.GetVarint();
+    range.bytes = reader.GetVarint();
+  }
   return reader.done();
 }
 

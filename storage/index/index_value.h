@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,8 +51,9 @@ void EncodeIndexValue(const IndexValue& value, std::string& out);
 // Reuses the memory of `out`.
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
 
-// Which store the index is of; its version is that of the keys as well.
-std::string EncodeStoreId(uint64_t store_id);
+// Which store the index is of; its version is that of the keys as well. Bytes
+// that are shared are not where their entries say, which is one of its own.
+std::string EncodeStoreId(uint64_t store_id, bool has_shared_bytes = false);
 bool DecodeStoreId(std::string_view bytes, uint64_t& out);
 
 // A run without its counters and its name, which is the key.
@@ -85,6 +87,29 @@ struct ExpiryMark {
 
 std::string EncodeExpiryMark(const ExpiryMark& mark);
 bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out);
+
+// Where bytes of a part lie.
+struct BytePlace {
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // In the file.
+
+  // In the order of the log.
+  friend auto operator<=>(const BytePlace&, const BytePlace&) = default;
+};
+
+std::string EncodeBytePlace(const BytePlace& place);
+bool DecodeBytePlace(std::string_view bytes, BytePlace& out);
+
+// Bytes of a file.
+struct ByteRange {
+  BytePlace begin;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
+bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
 // How many chunks of a stream are durable.
 std::string EncodeChunkCount(uint64_t count);

@@ -12,6 +12,8 @@
 #include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 #include "storage/index/index_audit.h"
+#include "storage/index/record_entry.h"
+#include "storage/segment/segment_reader.h"
 
 namespace msitd::storage {
 namespace {
@@ -45,12 +47,27 @@ class StoreCheck {
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunInfo& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
+  // True if bytes were found so. Called once all of them are known.
+  bool IsSound(uint64_t fingerprint) const {
+    return std::binary_search(sound_.begin(), sound_.end(), fingerprint);
+  }
   // Where a problem is; no run: one of the file itself.
   struct Place {
     SegmentId segment{};
     RunId run{};
     uint64_t offset = 0;
+    // Those of a part, if it is about one.
+    uint64_t bytes = 0;
+    ContentHash hash{};
   };
+  // The place at which the bytes lie if they are shared with a later record.
+  static absl::StatusOr<std::optional<BytePlace>> FindShared(
+      StoreView& store, const Place& place);
+  // True if a later view of a live store says that the bytes at a place of a
+  // run need not be there.
+  static bool HasGone(StoreView& later, const Place& place);
+  // True if they are shared and there in a later view, or have gone since.
+  absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
   void Report(std::string file, Place place, std::string what);
   // Reports those problems of a live view that are there still.
   absl::Status ReportLasting();
@@ -78,6 +95,51 @@ void StoreCheck::Report(std::string file, Place place, std::string what) {
   report_(problem);
 }
 
+absl::StatusOr<std::optional<BytePlace>> StoreCheck::FindShared(
+    StoreView& store, const Place& place) {
+  MSITD_ASSIGN_OR_RETURN(
+      std::optional<BytePlace> found,
+      store.index().shared().Find({place.run, place.hash, place.bytes}));
+  if (found.has_value() &&
+      *found <= BytePlace{ToNumber(place.segment), place.offset}) {
+    found.reset();
+  }
+  return found;
+}
+
+bool StoreCheck::HasGone(StoreView& later, const Place& place) {
+  return !later.index().runs().GetById(place.run).ok() ||
+         later.index().expiry().IsExpired(place.segment, place.run,
+                                          place.offset);
+}
+
+absl::StatusOr<bool> StoreCheck::AreShared(StoreView& later,
+                                           const Place& place) {
+  if (place.bytes == 0) return false;
+  PartLocation part{place.segment, place.offset, place.bytes, place.hash,
+                    place.run};
+  StoreView* view = &later;
+  std::optional<StoreView> again;
+  for (int i = 0; i < StoreView::kLiveAttemptsMax; ++i) {
+    MSITD_ASSIGN_OR_RETURN(
+        const auto found,
+        FindShared(*view, {part.segment, part.run, part.offset, part.bytes,
+                           part.hash}));
+    if (!found.has_value()) return false;
+    part.segment = SegmentId{found->segment_id};
+    part.offset = found->offset;
+    SegmentReader reader(view->env(), view->segment_directory(),
+                         /*direct=*/false);
+    if (reader.Read(part, payload_).ok()) return true;
+    // They may have moved on since the view was made.
+    MSITD_ASSIGN_OR_RETURN(StoreView next, store_.Again());
+    again.emplace(std::move(next));
+    view = &*again;
+    if (HasGone(*view, place)) return true;
+  }
+  return false;
+}
+
 absl::Status StoreCheck::ReportLasting() {
   if (suspected_.empty()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(StoreView now, store_.Again());
@@ -88,12 +150,12 @@ absl::Status StoreCheck::ReportLasting() {
   for (const auto& [place, problem] : suspected_) {
     const bool is_of_run = place.run != RunId{};
     const bool has_gone = is_of_run
-                              ? !now.index().runs().GetById(place.run).ok() ||
-                                    now.index().expiry().IsExpired(
-                                        place.segment, place.run, place.offset)
+                              ? HasGone(now, place)
                               : place.segment != SegmentId{} &&
                                     !segments.contains(ToNumber(place.segment));
     if (has_gone) continue;
+    MSITD_ASSIGN_OR_RETURN(const bool are_shared, AreShared(now, place));
+    if (are_shared) continue;
     ++counts_.problem_count;
     report_(problem);
   }
@@ -147,9 +209,17 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const bool is_referenced = entry.has_value() && entry->segment_id == number &&
                              entry->offset == offset;
   if (is_referenced && !is_sound) {
+    const Place where{segment.id, run->id, offset, place.bytes, record.hash};
+    if (chunk.keeps_payload()) {
+      MSITD_ASSIGN_OR_RETURN(const auto shared, FindShared(store_, where));
+      if (shared.has_value()) {
+        ++counts_.shared_count;
+        return absl::OkStatus();
+      }
+    }
     reported_.insert(
         Fingerprint(number, offset, entry->hash, entry->sample_hash));
-    Report(segment.path, {segment.id, run->id, offset},
+    Report(segment.path, where,
            fmt::format("the bytes of op {} of token {} do not match their hash",
                        chunk.Text(record.op), record.token));
     return absl::OkStatus();
@@ -241,17 +311,23 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
     return absl::OkStatus();
   }
   const IndexValue& value = *entry.value;
+  const SegmentId segment{value.segment_id};
+  const RunId run{entry.key.run};
   const uint64_t fingerprint = Fingerprint(value.segment_id, value.offset,
                                            value.hash, value.sample_hash);
-  const bool is_expired = store_.index().expiry().IsExpired(
-      SegmentId{value.segment_id}, RunId{entry.key.run}, value.offset);
-  if (is_expired || reported_.contains(fingerprint) ||
-      std::binary_search(sound_.begin(), sound_.end(), fingerprint)) {
+  if (store_.index().expiry().IsExpired(segment, run, value.offset) ||
+      reported_.contains(fingerprint) || IsSound(fingerprint)) {
     return absl::OkStatus();
   }
-  const SegmentId segment{value.segment_id};
-  Report(SegmentFileName(segment),
-         {segment, RunId{entry.key.run}, value.offset},
+  const Place place{segment, run, value.offset,
+                    PartBytes(value.tensor_bytes, entry.key.part), value.hash};
+  MSITD_ASSIGN_OR_RETURN(const auto shared, FindShared(store_, place));
+  if (shared.has_value() &&
+      IsSound(Fingerprint(shared->segment_id, shared->offset, value.hash,
+                          value.sample_hash))) {
+    return absl::OkStatus();
+  }
+  Report(SegmentFileName(segment), place,
          fmt::format("the bytes of {} are not there",
                      DescribeKey(store_.index(), entry.key)));
   return absl::OkStatus();

@@ -22,6 +22,8 @@ struct StoreCheckReport {
   uint64_t frame_count = 0;
   uint64_t record_count = 0;
   uint64_t payload_bytes = 0;
+  // Records whose bytes are those of a later one, where they are checked.
+  uint64_t shared_count = 0;
   uint64_t entry_count = 0;
   // Frames that the next Open of the store puts into the index.
   uint64_t unindexed_frame_count = 0;
@@ -35,8 +37,9 @@ struct StoreCheckReport {
 // and calls `report` for each problem, in the order of files and offsets, then
 // of keys. Keeps 8 bytes of memory for each record.
 //
-// On a live view, what a deletion or the giving up of bytes explains is no
-// problem: problems are looked at again at the end, at most kLiveProblemsMax.
+// On a live view, what a deletion, or the giving up or sharing of bytes,
+// explains is no problem: problems are looked at again at the end, at most
+// kLiveProblemsMax.
 inline constexpr size_t kLiveProblemsMax = 10'000;
 
 // Errors: those of reading; a store that can be read is checked to its end.

@@ -83,6 +83,10 @@ absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
   return view;
 }
 
+std::string StoreView::segment_directory() const {
+  return SegmentDirectory(directory_);
+}
+
 absl::StatusOr<SegmentWalk> StoreView::Walk(const SegmentFile& segment,
                                             File& file) {
   SegmentScanner::Place place;

@@ -41,6 +41,8 @@ class StoreView {
 
   Env& env() { return *env_; }
   ChunkIndex& index() { return *index_; }
+  // Where the segment files are.
+  std::string segment_directory() const;
   // In the order of their ids.
   const std::vector<SegmentFile>& segments() const { return segments_; }
 

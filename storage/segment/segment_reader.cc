@@ -8,12 +8,12 @@
 namespace msitd::storage {
 namespace {
 
-absl::Status Corrupt(const PartLocation& part, std::string_view what) {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kDataLoss,
-                 "segment {} at offset {}: {} bytes {}", ToNumber(part.segment),
-                 part.offset, part.bytes, what),
-      "FRAME_CORRUPT");
+absl::Status Corrupt(SegmentId segment, uint64_t offset, uint64_t bytes,
+                     std::string_view what) {
+  return WithReason(MakeStatus(absl::StatusCode::kDataLoss,
+                               "segment {} at offset {}: {} bytes {}",
+                               ToNumber(segment), offset, bytes, what),
+                    "FRAME_CORRUPT");
 }
 
 }  // namespace
@@ -58,45 +58,51 @@ void SegmentReader::Forget(SegmentId segment) {
   entries_.erase(it);
 }
 
+absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
+    SegmentId segment, uint64_t offset, uint64_t bytes, AlignedBuffer& buffer) {
+  const auto corrupt = [&](std::string_view what) {
+    return Corrupt(segment, offset, bytes, what);
+  };
+  if (bytes > kPartBytes) return corrupt("are no part");
+  if (bytes == 0) return std::span<const std::byte>();
+  const uint64_t begin = offset / kChunkAlignment * kChunkAlignment;
+  const uint64_t skip = offset - begin;
+  const uint64_t span = AlignUp(skip + bytes, kChunkAlignment);
+  if (buffer.size() < span) buffer = AlignedBuffer(span);
+  MSITD_ASSIGN_OR_RETURN(const SharedFile file, Open(segment));
+  const absl::StatusOr<uint64_t> read =
+      file->Read(begin, buffer.span().first(span));
+  if (!read.ok()) {
+    return WithReason(Annotate(read.status(), fmt::format("read segment {}",
+                                                          ToNumber(segment))),
+                      "STORAGE_FAILED");
+  }
+  if (*read < skip + bytes) return corrupt("are cut short");
+  return std::span<const std::byte>(buffer.span()).subspan(skip, bytes);
+}
+
 absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
     const PartLocation& part, AlignedBuffer& buffer) {
-  MSITD_ASSIGN_OR_RETURN(const auto bytes, ReadUnchecked(part, buffer));
+  MSITD_ASSIGN_OR_RETURN(
+      const auto bytes,
+      ReadUnchecked(part.segment, part.offset, part.bytes, buffer));
   if (!bytes.empty() && chunk::HashBytes(bytes) != part.hash) {
-    return Corrupt(part, "do not match their hash");
+    return Corrupt(part.segment, part.offset, part.bytes,
+                   "do not match their hash");
   }
   return bytes;
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadSample(
     const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer) {
-  PartLocation sample = part;
-  sample.bytes = bytes;
-  MSITD_ASSIGN_OR_RETURN(const auto read, ReadUnchecked(sample, buffer));
-  if (!read.empty() && chunk::HashSample(read) != part.sample_hash) {
-    return Corrupt(sample, "of a sample do not match their hash");
+  MSITD_ASSIGN_OR_RETURN(
+      const auto sample,
+      ReadUnchecked(part.segment, part.offset, bytes, buffer));
+  if (!sample.empty() && chunk::HashSample(sample) != part.sample_hash) {
+    return Corrupt(part.segment, part.offset, bytes,
+                   "of a sample do not match their hash");
   }
-  return read;
-}
-
-absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
-    const PartLocation& part, AlignedBuffer& buffer) {
-  if (part.bytes > kPartBytes) return Corrupt(part, "are no part");
-  if (part.bytes == 0) return std::span<const std::byte>();
-  const uint64_t begin = part.offset / kChunkAlignment * kChunkAlignment;
-  const uint64_t skip = part.offset - begin;
-  const uint64_t span = AlignUp(skip + part.bytes, kChunkAlignment);
-  if (buffer.size() < span) buffer = AlignedBuffer(span);
-  MSITD_ASSIGN_OR_RETURN(const SharedFile file, Open(part.segment));
-  const absl::StatusOr<uint64_t> read =
-      file->Read(begin, buffer.span().first(span));
-  if (!read.ok()) {
-    return WithReason(
-        Annotate(read.status(),
-                 fmt::format("read segment {}", ToNumber(part.segment))),
-        "STORAGE_FAILED");
-  }
-  if (*read < skip + part.bytes) return Corrupt(part, "are cut short");
-  return std::span<const std::byte>(buffer.span()).subspan(skip, part.bytes);
+  return sample;
 }
 
 }  // namespace msitd::storage

@@ -37,6 +37,11 @@ class SegmentReader {
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer);
 
+  // The same for any bytes of a segment, which are not checked.
+  absl::StatusOr<std::span<const std::byte>> ReadUnchecked(
+      SegmentId segment, uint64_t offset, uint64_t bytes,
+      AlignedBuffer& buffer);
+
   // Closes the file of a segment that is to be removed.
   void Forget(SegmentId segment);
 
@@ -49,10 +54,6 @@ class SegmentReader {
   };
 
   absl::StatusOr<SharedFile> Open(SegmentId segment);
-
-  // Reads `part.bytes` bytes, whatever they are.
-  absl::StatusOr<std::span<const std::byte>> ReadUnchecked(
-      const PartLocation& part, AlignedBuffer& buffer);
 
   Env& env_;
   const std::string directory_;

@@ -33,10 +33,22 @@ constexpr int kRoundCount = 7;
 // Bytes of the run that retention is to keep, in the rounds that retain.
 constexpr uint64_t kKeptBytesMax = 45'000;
 
+// In the chunks of works that share: tokens from the first on have the same
+// bytes, whole pages of them.
+constexpr int64_t kFirstWeightsToken = 10'000;
+constexpr uint64_t kWeightsBytes = 5 * 4096;
+constexpr uint32_t kWeightsSeed = 9'999;
+
 // The tensors of chunk `chunk` of stream `stream`: their names say which bytes
 // they have.
-std::vector<TestTensor> RecordsOf(int stream, int chunk) {
+std::vector<TestTensor> RecordsOf(int stream, int chunk,
+                                  bool has_weights = false) {
   std::vector<TestTensor> records;
+  if (has_weights) {
+    records.push_back(MakeTensor(kRun,
+                                 kFirstWeightsToken + 100 * stream + chunk,
+                                 "op", kWeightsBytes, kWeightsSeed));
+  }
   for (int i = 0; i < 2; ++i) {
     const uint32_t seed = 1 + 100 * stream + 10 * chunk + i;
     records.push_back(
@@ -60,9 +72,12 @@ class Workload {
         if (Send(**store, round)) break;
       }
       if (retains_ && round >= 4) Retain(**store);
+      if (shares_ && round >= 3) Share(**store);
     }
   }
   void set_retains(bool retains) { retains_ = retains; }
+  void set_shares(bool shares) { shares_ = shares; }
+  bool shares() const { return shares_; }
 
   // Tensors of chunks that were acknowledged.
   const std::vector<TestTensor>& acknowledged() const { return acknowledged_; }
@@ -78,11 +93,18 @@ class Workload {
     }
   }
 
+  static void Share(ChunkStore& store) {
+    for (int step = 0; step < 8; ++step) {
+      const auto done = store.Share();
+      if (done.ok() && done->is_done) break;
+    }
+  }
+
   bool Send(ChunkStore& store, int round) {
     TestChunks chunks;
     std::vector<TestTensor> sent;
     for (int stream = 0; stream < kStreamCount; ++stream) {
-      const auto records = RecordsOf(stream, chunks_[stream]);
+      const auto records = RecordsOf(stream, chunks_[stream], shares_);
       chunks.Add(1 + stream, chunks_[stream], records);
       sent.insert(sent.end(), records.begin(), records.end());
     }
@@ -99,6 +121,7 @@ class Workload {
 
   const StoreOptions options_;
   bool retains_ = false;
+  bool shares_ = false;
   int chunks_[kStreamCount] = {};
   std::vector<TestTensor> acknowledged_;
 };
@@ -120,9 +143,11 @@ void Judge(ChunkStore& store, const Workload& work) {
     const auto next = (*scan)->Next(info);
     ASSERT_TRUE(next.ok()) << next.status();
     if (!*next) break;
+    const uint32_t seed = info.key.token < kFirstWeightsToken
+                              ? static_cast<uint32_t>(info.key.token)
+                              : kWeightsSeed;
     const TestTensor expected =
-        MakeTensor(kRun, info.key.token, "op", info.tensor_bytes,
-                   static_cast<uint32_t>(info.key.token));
+        MakeTensor(kRun, info.key.token, "op", info.tensor_bytes, seed);
     EXPECT_EQ(info.key, expected.key);
     EXPECT_EQ(info.hash, chunk::HashBytes(expected.bytes));
     const auto bytes = store.ReadPart(info.parts.at(0), buffer);
@@ -150,7 +175,8 @@ void Judge(ChunkStore& store, const Workload& work) {
     EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
     // The chunks that count are all there: nobody will send them again.
     for (uint64_t chunk = 0; chunk < *count; ++chunk) {
-      for (const auto& record : RecordsOf(stream, static_cast<int>(chunk))) {
+      for (const auto& record :
+           RecordsOf(stream, static_cast<int>(chunk), work.shares())) {
         EXPECT_TRUE(found.contains(record.key.token))
             << "stream " << stream << " chunk " << chunk;
       }
@@ -170,6 +196,7 @@ struct Scenario {
   bool cut_power = false;
   FaultEnv::PowerLoss power_loss = FaultEnv::PowerLoss::kLoseAll;
   bool retains = false;
+  bool shares = false;
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) {
@@ -194,6 +221,27 @@ void ExpectRetained(ChunkStore& store) {
             counters.kept_bytes() + 5 * 4096 * 2 * kRoundCount);
 }
 
+// Equal bytes end up in one place, whatever failed on the way.
+void ExpectShared(ChunkStore& store, const Workload& work) {
+  bool is_done = false;
+  for (int step = 0; step < 20 && !is_done; ++step) {
+    const auto done = store.Share();
+    ASSERT_TRUE(done.ok()) << done.status();
+    is_done = done->is_done;
+  }
+  EXPECT_TRUE(is_done);
+  uint64_t chunk_count = 0;
+  for (int stream = 0; stream < kStreamCount; ++stream) {
+    chunk_count += work.acknowledged_chunks(stream);
+  }
+  // Beside the payload a head and the rest of a page for each chunk, the
+  // headers of segments, and what a failed Append could not take back.
+  constexpr uint64_t kLeftoverBytes = 2 * 60'000;
+  EXPECT_LE(store.Stats().segment_bytes + (chunk_count - 1) * kWeightsBytes,
+            store.GetRun(kRun)->counters.payload_bytes +
+                chunk_count * 3 * 4096 + kLeftoverBytes);
+}
+
 class StoreFaultTest : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
@@ -212,6 +260,7 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
                scenario.forever);
     Workload work(options);
     work.set_retains(scenario.retains);
+    work.set_shares(scenario.shares);
     work.Run(env);
     const bool has_failed = env.operation_count() >= number;
     env.StopFailing();
@@ -226,6 +275,10 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
       // Whatever was left half done is done now.
       if (scenario.retains && i == 0 && !work.acknowledged().empty()) {
         ExpectRetained(**store);
+        Judge(**store, work);
+      }
+      if (scenario.shares && i == 0 && !work.acknowledged().empty()) {
+        ExpectShared(**store, work);
         Judge(**store, work);
       }
       if (::testing::Test::HasFailure()) return;
@@ -255,7 +308,12 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{.name = "DiskDiesWhileBytesAreGivenUpAndPowerGoes",
                  .forever = true,
                  .cut_power = true,
-                 .retains = true}),
+                 .retains = true},
+        Scenario{.name = "OneFailureWhileBytesAreShared", .shares = true},
+        Scenario{.name = "DiskDiesWhileBytesAreSharedAndPowerGoes",
+                 .forever = true,
+                 .cut_power = true,
+                 .shares = true}),
     [](const ::testing::TestParamInfo<Scenario>& info) {
       return info.param.name;
     });

@@ -257,6 +257,32 @@ absl::StatusOr<storage::RetentionStep> FakeChunkStore::Retain(
   return step;
 }
 
+void FakeChunkStore::ScriptSharing(
+    std::vector<absl::StatusOr<storage::ShareStep>> steps) {
+  MutexLock lock(mu_);
+  share_steps_.assign(steps.begin(), steps.end());
+}
+
+size_t FakeChunkStore::share_count() {
+  MutexLock lock(mu_);
+  return share_count_;
+}
+
+void FakeChunkStore::AwaitShare(size_t count) {
+  MutexLock lock(mu_);
+  while (share_count_ < count) changed_.Wait(mu_);
+}
+
+absl::StatusOr<storage::ShareStep> FakeChunkStore::Share() {
+  MutexLock lock(mu_);
+  ++share_count_;
+  changed_.NotifyAll();
+  if (share_steps_.empty()) return storage::ShareStep();
+  absl::StatusOr<storage::ShareStep> step = share_steps_.front();
+  share_steps_.pop_front();
+  return step;
+}
+
 absl::StatusOr<uint64_t> FakeChunkStore::ReportCoverage(
     std::string_view run, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {

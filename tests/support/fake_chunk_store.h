@@ -55,6 +55,12 @@ class FakeChunkStore final : public storage::ChunkStore {
   // Returns the policy of the `count`th call of Retain, from 1, once it came.
   storage::RetentionPolicy AwaitRetain(size_t count);
 
+  // What the calls of Share return, one after another; then nothing is left.
+  void ScriptSharing(std::vector<absl::StatusOr<storage::ShareStep>> steps);
+  size_t share_count();
+  // Returns once Share was called so often.
+  void AwaitShare(size_t count);
+
   // Sizes of the Append calls that succeeded.
   std::vector<size_t> append_sizes();
 
@@ -78,6 +84,7 @@ class FakeChunkStore final : public storage::ChunkStore {
       std::string_view name, const storage::RunRetention& retention) override;
   absl::StatusOr<storage::RetentionStep> Retain(
       const storage::RetentionPolicy& policy) override;
+  absl::StatusOr<storage::ShareStep> Share() override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   // What Append would return.
   absl::Status Probe() override;
@@ -166,6 +173,9 @@ class FakeChunkStore final : public storage::ChunkStore {
       ABSL_GUARDED_BY(mu_);
   std::vector<storage::RetentionPolicy> retention_policies_
       ABSL_GUARDED_BY(mu_);
+  std::deque<absl::StatusOr<storage::ShareStep>> share_steps_
+      ABSL_GUARDED_BY(mu_);
+  size_t share_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace msitd::testing

@@ -228,10 +228,28 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
                     StreamCoverage out;
                     return DecodeCoverage(in, out);
                   });
-  ExpectOnlyWhole(EncodeStoreId(5), [](const std::string& in) {
-    uint64_t out = 0;
-    return DecodeStoreId(in, out);
+}
+
+TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
+  for (const bool has_shared_bytes : {false, true}) {
+    ExpectOnlyWhole(EncodeStoreId(5, has_shared_bytes),
+                    [](const std::string& in) {
+                      uint64_t out = 0;
+                      return DecodeStoreId(in, out);
+                    });
+  }
+  ExpectOnlyWhole(EncodeBytePlace({3, 70'000}), [](const std::string& in) {
+    BytePlace out;
+    return DecodeBytePlace(in, out);
   });
+  const std::vector<ByteRange> ranges = {{{1, 8192}, 40'000}, {{300, 0}, 1}};
+  ExpectOnlyWhole(EncodeByteRanges(ranges), [](const std::string& in) {
+    std::vector<ByteRange> out;
+    return DecodeByteRanges(in, out);
+  });
+  std::vector<ByteRange> ranges_back = {{{1, 1}, 1}};
+  ASSERT_TRUE(DecodeByteRanges(EncodeByteRanges(ranges), ranges_back));
+  EXPECT_EQ(ranges_back, ranges);
 }
 
 TEST(ByteCodecTest, NumbersComeBackAtTheirBounds) {

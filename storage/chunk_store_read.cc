@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "protos/base/check.h"
+#include "protos/base/sample.h"
+#include "protos/status/status.h"
+#include "storage/chunk_store_impl.h"
+
+namespace msitd::storage {
+namespace {
+
+absl::Status TensorExpired(const PartLocation& part) {
+  return WithReason(
+      MakeStatus(absl::StatusCode::kNotFound,
+                 "the bytes in segment {} at offset {} are not kept",
+                 ToNumber(part.segment), part.offset),
+      "TENSOR_EXPIRED");
+}
+
+}  // namespace
+
+absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
+    const PartLocation& part, AlignedBuffer& buffer) {
+  const auto is_expired = [this, &part] {
+    return index_->expiry().IsExpired(part.segment, part.run, part.offset);
+  };
+  if (!part.has_bytes || is_expired()) return TensorExpired(part);
+  auto bytes = reader_.Read(part, buffer);
+  if (absl::IsDataLoss(bytes.status())) {
+    bytes = ReadShared(part, bytes.status(), buffer);
+  }
+  // They may have gone while they were read.
+  if (!bytes.ok() && is_expired()) return TensorExpired(part);
+  return bytes;
+}
+
+absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadSample(
+    const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) {
+  MSITD_CHECK(part < tensor.parts.size());
+  const PartLocation& place = tensor.parts[part];
+  const SampleSlice slice =
+      SampleOf(TensorPart{.dtype = tensor.dtype,
+                          .tensor_bytes = tensor.tensor_bytes,
+                          .offset = part * kPartBytes});
+  if (place.has_sample) {
+    const auto is_expired = [this, &place] {
+      return index_->expiry().IsExpired(place.segment, place.run, place.offset);
+    };
+    if (is_expired()) return TensorExpired(place);
+    auto sample = reader_.ReadSample(place, slice.bytes(), buffer);
+    if (!sample.ok() && is_expired()) return TensorExpired(place);
+    return sample;
+  }
+  if (slice.count == 0 && place.has_bytes) return std::span<const std::byte>();
+  MSITD_ASSIGN_OR_RETURN(const auto bytes, ReadPart(place, buffer));
+  GatherSample(slice, bytes, buffer.span());
+  return std::span<const std::byte>(buffer.span()).first(slice.bytes());
+}
+
+absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadShared(
+    const PartLocation& part, const absl::Status& failure,
+    AlignedBuffer& buffer) {
+  PartLocation found = part;
+  absl::Status status = failure;
+  // The bytes may move on while they are read: forward in the log, each time.
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(
+        const std::optional<BytePlace> place,
+        index_->shared().Find({part.run, part.hash, part.bytes}));
+    if (!place.has_value()) {
+      // All that a deleted run had goes from the index at once.
+      MSITD_ASSIGN_OR_RETURN(
+          const std::optional<uint64_t> live,
+          index_->segments().LiveBytes(part.segment, part.run));
+      return live.has_value() ? status : TensorExpired(part);
+    }
+    if (*place <= BytePlace{ToNumber(found.segment), found.offset}) {
+      return status;
+    }
+    found.segment = SegmentId{place->segment_id};
+    found.offset = place->offset;
+    auto bytes = reader_.Read(found, buffer);
+    if (!absl::IsDataLoss(bytes.status())) return bytes;
+    status = bytes.status();
+  }
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "protos/chunk/chunk.h"
+#include "storage/index/chunk_index.h"
+#include "storage/index/index_value.h"
+#include "storage/types.h"
+
+namespace msitd::storage {
+
+// Returns the entry of the tensor and part that `record` of a frame of `run`
+// names; nothing if there is none. It may be that of an earlier record.
+absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
+    ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
+    const chunk::RecordDescriptor& record);
+
+}  // namespace msitd::storage
