@@ -108,6 +108,8 @@ const Key kKeys[] = {
      "Seconds that bytes of tensors are kept; 0 is no limit"},
     {"retain_tokens", NumberKey{&C::retain_tokens, 0, int64_t{1} << 40},
      "Tokens of which each run keeps bytes; 0 is no limit"},
+    {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
+     "Keep equal bytes of a run once"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
      "How long a stop may take before it is forced"},
 };

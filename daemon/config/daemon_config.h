@@ -52,6 +52,7 @@ struct DaemonConfig {
   int64_t retain_run_bytes = 0;
   int64_t retain_age_s = 0;
   int64_t retain_tokens = 0;
+  bool share_equal_bytes = true;
 
   int64_t drain_timeout_ms = 20'000;
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ingest/retention_loop.h"
 
+#include <algorithm>
+
 #include "daemon/config/log.h"
 #include "protos/status/status.h"
 
 namespace msitd::ingest {
 
-RetentionLoop::RetentionLoop(storage::ChunkStore& store,
-                             const storage::RetentionPolicy& policy,
-                             std::chrono::milliseconds interval)
-    : store_(store), policy_(policy), interval_(interval) {
+RetentionLoop::RetentionLoop(storage::ChunkStore& store, const Options& options)
+    : store_(store), options_(options) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -31,8 +31,8 @@ std::string RetentionLoop::error() {
 
 void RetentionLoop::Loop() {
   while (true) {
-    Work();
-    const auto due = std::chrono::steady_clock::now() + interval_;
+    const std::chrono::nanoseconds wait = Work();
+    const auto due = std::chrono::steady_clock::now() + wait;
     MutexLock lock(mu_);
     while (!stop_ && changed_.WaitUntil(mu_, due)) {
     }
@@ -40,23 +40,47 @@ void RetentionLoop::Loop() {
   }
 }
 
-void RetentionLoop::Work() {
+std::chrono::nanoseconds RetentionLoop::Work() {
+  const absl::StatusOr<bool> is_retained = Retain();
+  if (!is_retained.value_or(false) || !options_.shares_equal_bytes) {
+    SetError(std::string(Message(is_retained.status())));
+    return options_.interval;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::StatusOr<storage::ShareStep> step = store_.Share();
+  SetError(std::string(Message(step.status())));
+  if (step.ok()) shared_bytes_ += step->shared_bytes;
+  if (step.ok() && !step->is_done) {
+    const std::chrono::nanoseconds rest =
+        kShareRestFactor * (std::chrono::steady_clock::now() - begin);
+    return std::min<std::chrono::nanoseconds>(rest, options_.interval);
+  }
+  if (shared_bytes_ > 0) {
+    config::Log("retention")->info("shared equal bytes={}", shared_bytes_);
+    shared_bytes_ = 0;
+  }
+  return options_.interval;
+}
+
+absl::StatusOr<bool> RetentionLoop::Retain() {
   uint64_t expired_bytes = 0;
+  absl::StatusOr<storage::RetentionStep> step = storage::RetentionStep();
   bool is_done = false;
-  while (!is_done) {
-    {
-      MutexLock lock(mu_);
-      if (stop_) break;
+  bool stops = false;
+  while (!is_done && !stops && step.ok()) {
+    step = store_.Retain(options_.policy);
+    if (step.ok()) {
+      expired_bytes += step->expired_bytes;
+      is_done = step->is_done;
     }
-    const absl::StatusOr<storage::RetentionStep> step = store_.Retain(policy_);
-    SetError(std::string(Message(step.status())));
-    if (!step.ok()) break;
-    expired_bytes += step->expired_bytes;
-    is_done = step->is_done;
+    MutexLock lock(mu_);
+    stops = stop_;
   }
   if (expired_bytes > 0) {
     config::Log("retention")->info("gave up bytes={}", expired_bytes);
   }
+  if (!step.ok()) return step.status();
+  return is_done && !stops;
 }
 
 void RetentionLoop::SetError(const std::string& error) {

@@ -2,26 +2,34 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
 
 namespace msitd::ingest {
 
-// Makes room in a store: has it give up what its policy does not keep, step by
-// step, on a thread of its own. Thread-safe.
+// Makes room in a store: has it give up what its policy does not keep, and
+// share bytes that are equal, step by step, on a thread of its own.
+// Thread-safe.
 class RetentionLoop {
  public:
-  // How long it waits once nothing is left to do, or after an error.
-  static constexpr std::chrono::milliseconds kInterval{1000};
+  struct Options {
+    storage::RetentionPolicy policy;
+    bool shares_equal_bytes = true;
+    // How long it waits once nothing is left to do, or after an error.
+    std::chrono::milliseconds interval{1000};
+  };
+  // Sharing is in no hurry: after each step of it the disk is left alone for so
+  // many times as long as the step took, but no longer than the interval.
+  static constexpr int kShareRestFactor = 2;
 
   // Begins at once. `store` outlives it.
-  RetentionLoop(storage::ChunkStore& store,
-                const storage::RetentionPolicy& policy,
-                std::chrono::milliseconds interval = kInterval);
+  RetentionLoop(storage::ChunkStore& store, const Options& options);
   ~RetentionLoop();
   RetentionLoop(const RetentionLoop&) = delete;
   RetentionLoop& operator=(const RetentionLoop&) = delete;
@@ -34,13 +42,18 @@ class RetentionLoop {
 
  private:
   void Loop();
-  // Does what there is to do now.
-  void Work();
+  // Gives up what is due now, then shares for one step. Returns how long to
+  // wait.
+  std::chrono::nanoseconds Work();
+  // False if it was told to stop before it was done.
+  absl::StatusOr<bool> Retain();
   void SetError(const std::string& error);
 
   storage::ChunkStore& store_;
-  const storage::RetentionPolicy policy_;
-  const std::chrono::milliseconds interval_;
+  const Options options_;
+
+  // Given back by sharing and not logged yet. Only its thread touches it.
+  uint64_t shared_bytes_ = 0;
 
   Mutex mu_;
   CondVar changed_;  // stop_ was set.

@@ -29,14 +29,17 @@ ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
   return out;
 }
 
-storage::RetentionPolicy ToRetentionPolicy(const config::DaemonConfig& config) {
+ingest::RetentionLoop::Options ToRetentionOptions(
+    const config::DaemonConfig& config) {
   constexpr int64_t kNsPerSecond = 1'000'000'000;
-  storage::RetentionPolicy out;
-  out.disk_bytes_max = static_cast<uint64_t>(config.retain_disk_bytes);
-  out.disk_free_min = static_cast<uint64_t>(config.retain_disk_free_bytes);
-  out.run.bytes_max = static_cast<uint64_t>(config.retain_run_bytes);
-  out.run.age_max_ns = config.retain_age_s * kNsPerSecond;
-  out.run.token_count = config.retain_tokens;
+  ingest::RetentionLoop::Options out;
+  storage::RetentionPolicy& policy = out.policy;
+  policy.disk_bytes_max = static_cast<uint64_t>(config.retain_disk_bytes);
+  policy.disk_free_min = static_cast<uint64_t>(config.retain_disk_free_bytes);
+  policy.run.bytes_max = static_cast<uint64_t>(config.retain_run_bytes);
+  policy.run.age_max_ns = config.retain_age_s * kNsPerSecond;
+  policy.run.token_count = config.retain_tokens;
+  out.shares_equal_bytes = config.share_equal_bytes;
   return out;
 }
 
@@ -52,7 +55,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
                    static_cast<size_t>(config.query_queue_max)),
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
       pipeline_(store, ToIngestOptions(config)),
-      retention_(store, ToRetentionPolicy(config)),
+      retention_(store, ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
       comparison_service_(*comparisons_, query_tasks_),
       capture_service_(store, pipeline_, query_tasks_),

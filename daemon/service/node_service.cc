@@ -66,6 +66,7 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_corrupt_frame_count(signed_of(store.corrupt_frame_count));
   out.set_expired_size_bytes(signed_of(store.expired_bytes));
   out.set_excess_size_bytes(signed_of(store.excess_bytes));
+  out.set_shared_size_bytes(signed_of(store.shared_bytes));
   out.set_retention_error(retention_error_());
   return absl::OkStatus();
 }

@@ -19,7 +19,7 @@ TEST(RetentionLoopTest, GoesOnUntilNothingIsLeftThenWaits) {
   store.ScriptRetention({more, more, storage::RetentionStep()});
   storage::RetentionPolicy policy;
   policy.disk_bytes_max = 5;
-  RetentionLoop loop(store, policy, std::chrono::hours(1));
+  RetentionLoop loop(store, {policy, true, std::chrono::hours(1)});
   EXPECT_EQ(store.AwaitRetain(3).disk_bytes_max, 5u);
   loop.Stop();
   EXPECT_EQ(store.retain_count(), 3u);
@@ -32,15 +32,48 @@ TEST(RetentionLoopTest, TriesAgainAfterAnErrorAndTellsIt) {
       3, absl::UnavailableError("punch hole: input/output error"));
   store.ScriptRetention(errors);
   {
-    RetentionLoop loop(store, {}, std::chrono::hours(1));
+    RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
     store.AwaitRetain(1);
     loop.Stop();
     EXPECT_EQ(loop.error(), "punch hole: input/output error");
   }
-  RetentionLoop loop(store, {}, std::chrono::milliseconds(1));
+  RetentionLoop loop(store, {{}, true, std::chrono::milliseconds(1)});
   // The fourth call succeeds; the error is gone before the fifth.
   store.AwaitRetain(5);
   EXPECT_EQ(loop.error(), "");
+}
+
+TEST(RetentionLoopTest, SharesStepByStepAndGivesUpBytesBeforeEachStep) {
+  FakeChunkStore store;
+  store.ScriptSharing({storage::ShareStep{4096, false},
+                       storage::ShareStep{4096, false}, storage::ShareStep()});
+  RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
+  store.AwaitShare(3);
+  loop.Stop();
+  EXPECT_EQ(store.share_count(), 3u);
+  EXPECT_EQ(store.retain_count(), 3u);
+}
+
+TEST(RetentionLoopTest, TellsThatSharingFailsAndTriesAgain) {
+  FakeChunkStore store;
+  store.ScriptSharing({absl::UnavailableError("punch hole: broken")});
+  {
+    RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
+    store.AwaitShare(1);
+    loop.Stop();
+    EXPECT_EQ(loop.error(), "punch hole: broken");
+  }
+  RetentionLoop loop(store, {{}, true, std::chrono::milliseconds(1)});
+  store.AwaitShare(3);
+  EXPECT_EQ(loop.error(), "");
+}
+
+TEST(RetentionLoopTest, SharesNothingIfItIsNotTo) {
+  FakeChunkStore store;
+  RetentionLoop loop(store, {{}, false, std::chrono::milliseconds(1)});
+  store.AwaitRetain(3);
+  loop.Stop();
+  EXPECT_EQ(store.share_count(), 0u);
 }
 
 }  // namespace
