@@ -158,6 +158,12 @@ POINTS = (
     # Bytes that go.
     KillPoint("hole not punched", When.STARTS, Phase.BEFORE, Call.PUNCH, _SEGMENT, 3),
     KillPoint("hole punched", When.STARTS, Phase.AFTER, Call.PUNCH, _SEGMENT, 3),
+    KillPoint(
+        "hole not punched meanwhile", When.SERVES, Phase.BEFORE, Call.PUNCH, _SEGMENT, 3
+    ),
+    KillPoint(
+        "hole punched meanwhile", When.SERVES, Phase.AFTER, Call.PUNCH, _SEGMENT, 3
+    ),
     # A stop that does not come to its end.
     KillPoint(
         "last segment not cut", When.STOPS, Phase.BEFORE, Call.TRUNCATE, _SEGMENT

@@ -9,6 +9,9 @@ from pathlib import Path
 KIB = 1 << 10
 MIB = 1 << 20
 OPS_MAX = 5
+# At every so many tokens the first op has the same bytes again.
+REPEAT_TOKENS = 4
+REPEATED_BYTES = 50_000
 
 
 @dataclass(frozen=True, order=True)
@@ -29,6 +32,9 @@ def ops_of(seed: int, run: str, rank: int, token: int) -> list[str]:
 
 def tensor_bytes(seed: int, key: Key) -> bytes:
     """Returns the bytes of a tensor: mostly small, some of several parts."""
+    if key.op == "op.0" and key.token % REPEAT_TOKENS == 0:
+        rng = random.Random(f"{seed}/{key.run}/repeated")
+        return rng.randbytes(REPEATED_BYTES)
     rng = random.Random(f"{seed}/{key.run}/{key.rank}/{key.token}/{key.op}")
     size_max = rng.choices(
         (4 * KIB, 64 * KIB, MIB, 5 * MIB), weights=(800, 180, 17, 3)
