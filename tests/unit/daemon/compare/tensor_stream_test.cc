@@ -93,7 +93,8 @@ class TensorStreamTest : public ::testing::Test {
   }
 
   TensorSource SumOf(const std::vector<RecordedTensor>& shards) {
-    return SourceOf(shards, {.term_count = shards.size(), .is_sum = true});
+    return SourceOf(shards,
+                    {.axes = {}, .term_count = shards.size(), .is_sum = true});
   }
 
   TensorSource SourceOf(const std::vector<RecordedTensor>& shards,
