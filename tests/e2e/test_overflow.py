@@ -84,7 +84,7 @@ def test_degrade_keeps_every_summary_and_the_bytes_that_had_room(
         assert summary["min"] == summary["max"] == i
     without_bytes = {op for op, t in kept.items() if not t.get("has_bytes")}
     assert without_bytes == {f"op.{i}" for i in range(28 - degraded, 28)}
-    for i in range(29):
+    for i in (0, 27 - degraded, 28 - degraded, 28):
         name = tensor_name("r", f"op.{i}")
         args = ("tensor", "read", name, "--out", "-", "--format", "raw")
         is_whole = f"op.{i}" not in without_bytes
