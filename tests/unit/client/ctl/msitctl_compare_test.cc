@@ -157,7 +157,22 @@ TEST_F(CompareCommandsTest, CsvHasAColumnForEachMetricOfTheDaemon) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out.substr(0, result.out.find('\n')),
               HasSubstr(",metrics.cosine,metrics.max_abs,metrics.sqnr_db"));
-  EXPECT_THAT(result.out, HasSubstr(",0.12345678,,\n"));
+  EXPECT_THAT(result.out, HasSubstr(",0.12345678,,,"));
+}
+
+TEST_F(CompareCommandsTest, CustomMetricsHaveColumnsOfTheirOwn) {
+  AddThreeRows();
+  daemon_.data().comparison.add_custom_metrics("mine");
+  v1::CustomMetric& metric = *daemon_.data().rows[1].add_custom_metrics();
+  metric.set_metric("mine");
+  metric.set_value(0.5);
+  metric.set_text("so so");
+  const std::string csv = Run({"compare", "rows", "c-000001", "-o", "csv"}).out;
+  EXPECT_THAT(csv, HasSubstr(",custom_metrics.mine,custom_metrics.mine:text,"));
+  EXPECT_THAT(csv, HasSubstr(",0.5,so so,"));
+  const std::string table = Run({"compare", "rows", "c-000001"}).out;
+  EXPECT_THAT(table, HasSubstr("  mine  reason\n"));
+  EXPECT_THAT(table, HasSubstr("  0.5 so so  cosine 0.12 < 0.999\n"));
 }
 
 TEST_F(CompareCommandsTest, RowsAreChosenByVerdict) {
