@@ -76,7 +76,8 @@ void Chunker::Seal(Slot*& open) {
 }
 
 void Chunker::Seal() {
-  for (Slot*& open : open_) Seal(open);
+  // Bytes go before summaries, whichever came first.
+  for (auto open = open_.rbegin(); open != open_.rend(); ++open) Seal(*open);
 }
 
 void Chunker::SealBelow(int64_t token) {
