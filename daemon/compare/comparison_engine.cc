@@ -110,6 +110,12 @@ bool HasBytesOrSamples(const LogicalTensor& tensor) {
                      });
 }
 
+// What a single rank recorded, copies included.
+bool IsOneShard(const LogicalTensor& tensor) {
+  return tensor.assembly == nullptr ||
+         (tensor.assembly->shards.size() == 1 && !tensor.assembly->is_sum());
+}
+
 // `sampled: 1000 of 65536 elements`.
 std::string SampleText(const LogicalTensor& golden) {
   const uint64_t count = ElementCount(golden.shape);
@@ -248,8 +254,7 @@ ComparisonEngine::Needs ComparisonEngine::NeedsOf(
       ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
   if (!is_undecided) return Needs::kNothing;
   if (golden.has_bytes && target.has_bytes) return Needs::kBytes;
-  const bool can_sample = golden.assembly == nullptr &&
-                          target.assembly == nullptr &&
+  const bool can_sample = IsOneShard(golden) && IsOneShard(target) &&
                           !VerificationOf(pair).hash_decides;
   return can_sample ? Needs::kSamples : Needs::kNothing;
 }

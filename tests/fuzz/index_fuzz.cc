@@ -19,6 +19,8 @@ enum Kind : uint8_t {
   kMark,
   kCount,
   kCoverage,
+  kPlace,
+  kRanges,
   kKindCount,
 };
 
@@ -50,7 +52,8 @@ void Try(Kind kind, std::string_view bytes) {
     case kEntry:
       return TryValue<IndexValue>(bytes, DecodeIndexValue, EncodedValue);
     case kStore:
-      return TryValue<uint64_t>(bytes, DecodeStoreId, EncodeStoreId);
+      return TryValue<uint64_t>(bytes, DecodeStoreId,
+                                [](uint64_t id) { return EncodeStoreId(id); });
     case kRun:
       return TryValue<RunInfo>(bytes, DecodeRun, EncodeRun);
     case kCounters:
@@ -63,6 +66,11 @@ void Try(Kind kind, std::string_view bytes) {
       return TryValue<uint64_t>(bytes, DecodeChunkCount, EncodeChunkCount);
     case kCoverage:
       return TryValue<StreamCoverage>(bytes, DecodeCoverage, EncodeCoverage);
+    case kPlace:
+      return TryValue<BytePlace>(bytes, DecodeBytePlace, EncodeBytePlace);
+    case kRanges:
+      return TryValue<std::vector<ByteRange>>(bytes, DecodeByteRanges,
+                                              EncodeByteRanges);
     case kKindCount:
       return;
   }
@@ -111,16 +119,19 @@ std::vector<std::string> SeedList() {
   run.spec.labels = {{"model", "small"}};
   RunCounters counters;
   counters.tensor_count = 300;
-  return {SeedOf(kKey, View(EncodeIndexKey(key))),
-          SeedOf(kEntry, EncodedValue(SampleValue())),
-          SeedOf(kEntry, EncodedValue(SampledValue())),
-          SeedOf(kStore, EncodeStoreId(99)),
-          SeedOf(kRun, EncodeRun(run)),
-          SeedOf(kCounters, EncodeCounters(counters)),
-          SeedOf(kPosition, EncodePosition({3, 1 << 20, 17})),
-          SeedOf(kMark, EncodeExpiryMark({8192, 4096, 300})),
-          SeedOf(kCount, EncodeChunkCount(1000)),
-          SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0, 5}))};
+  return {
+      SeedOf(kKey, View(EncodeIndexKey(key))),
+      SeedOf(kEntry, EncodedValue(SampleValue())),
+      SeedOf(kEntry, EncodedValue(SampledValue())),
+      SeedOf(kStore, EncodeStoreId(99)),
+      SeedOf(kRun, EncodeRun(run)),
+      SeedOf(kCounters, EncodeCounters(counters)),
+      SeedOf(kPosition, EncodePosition({3, 1 << 20, 17})),
+      SeedOf(kMark, EncodeExpiryMark({8192, 4096, 300})),
+      SeedOf(kCount, EncodeChunkCount(1000)),
+      SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0, 5})),
+      SeedOf(kPlace, EncodeBytePlace({3, 70'000})),
+      SeedOf(kRanges, EncodeByteRanges({{{1, 8192}, 40'000}, {{300, 0}, 1}}))};
 }
 
 }  // namespace

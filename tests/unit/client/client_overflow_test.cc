@@ -90,8 +90,8 @@ class OverflowModeTest : public ClientTest {
   std::vector<std::string> Ops() {
     std::vector<std::string> ops;
     for (const Arrived& arrived : Arrivals()) {
-      ops.push_back(arrived.is_summary_only ? "(" + arrived.key.op + ")"
-                                            : arrived.key.op);
+      const bool has_bytes = arrived.kept == chunk::Kept::kAll;
+      ops.push_back(has_bytes ? arrived.key.op : "(" + arrived.key.op + ")");
     }
     return ops;
   }

@@ -12,6 +12,7 @@
 #include "client/ctl/column.h"
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/report_writer.h"
+#include "client/ctl/row_histograms.h"
 
 namespace msitd::ctl {
 namespace {
@@ -121,9 +122,12 @@ TEST(ReportCustomMetricsTest, WithoutAnyNothingIsAdded) {
 }
 
 TEST(ReportCustomMetricsTest, ThePageHasValuesAndTexts) {
-  const auto lines =
-      LinesOf([](ReportSink sink) { return MakeHtmlReport({"cosine"}, sink); },
-              ComparisonWith({"a"}), {RowWith("a", 0.5, "</script>")});
+  const RowHistograms histograms(0);
+  const auto lines = LinesOf(
+      [&](ReportSink sink) {
+        return MakeHtmlReport({"cosine"}, histograms, std::move(sink));
+      },
+      ComparisonWith({"a"}), {RowWith("a", 0.5, "</script>")});
   std::string page;
   for (const std::string& line : lines) page += line;
   EXPECT_THAT(page, HasSubstr("{\"metrics\":[\"cosine\",\"a\"],\"higher\":"
