@@ -228,8 +228,11 @@ void ChunkStoreImpl::TidySegments(const std::vector<SegmentFile>& files,
     const auto writer = env_.OpenForWrite(file.path, /*direct=*/false);
     if (!writer.ok()) continue;
     (*writer)->Truncate(replay.reached.offset).IgnoreError();
+    // What it gave up before is a hole.
+    const absl::StatusOr<uint64_t> allocated = (*writer)->AllocatedBytes();
     const MutexLock lock(stats_mu_);
-    segment_sizes_[number] = replay.reached.offset;
+    segment_sizes_[number] = std::min(
+        replay.reached.offset, allocated.value_or(replay.reached.offset));
   }
 }
 

@@ -76,7 +76,7 @@ absl::StatusOr<Sharer::Outcome> Sharer::TryStep(uint64_t sealed_end) {
   outcome.is_done = segment_ >= sealed_end;
   if (found_.places.empty() && segment_ == segment_before) return outcome;
   found_.unfreed = Joined(std::move(found_.unfreed));
-  found_.looked_at_end = segment_;
+  found_.looked_at_end = std::min(segment_, known_end_);
   MSITD_RETURN_IF_ERROR(index_.Share(found_));
   unfreed_ = std::move(found_.unfreed);
   if (!unfreed_.empty()) MSITD_RETURN_IF_ERROR(Free(outcome));
@@ -87,6 +87,7 @@ absl::Status Sharer::Load() {
   MSITD_ASSIGN_OR_RETURN(unfreed_, index_.shared().Unfreed());
   MSITD_ASSIGN_OR_RETURN(segment_, index_.shared().LookedAtEnd());
   offset_ = 0;
+  known_end_ = segment_;
   copies_.Clear();
   is_loaded_ = true;
   return absl::OkStatus();
@@ -102,6 +103,7 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
     return absl::OkStatus();
   }
   if (!file.ok()) return file.status();
+  known_end_ = segment_ + 1;
   if (segment_ >= indexed_end_) {
     MSITD_RETURN_IF_ERROR(index_.db().Flush());
     indexed_end_ = sealed_end;
@@ -115,14 +117,19 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
   MSITD_ASSIGN_OR_RETURN(place.end_bytes, (*file)->Size());
   SegmentScanner scanner(**file, place);
   for (; heads_left_ > 0 && bytes_left_ > 0; --heads_left_) {
-    MSITD_ASSIGN_OR_RETURN(const ScanStep step, scanner.Next());
-    if (!step.frame.has_value()) {
+    const absl::StatusOr<ScanStep> step = scanner.Next();
+    if (!step.ok()) {
+      StorageLogger()->warn(
+          "segment {} cannot be read and shares nothing from offset {} on: {}",
+          segment_, offset_, Message(step.status()));
+    }
+    if (!step.ok() || !step->frame.has_value()) {
       ++segment_;
       offset_ = 0;
       return absl::OkStatus();
     }
-    MSITD_RETURN_IF_ERROR(LookAtFrame(*step.frame, outcome));
-    offset_ = step.frame->end();
+    MSITD_RETURN_IF_ERROR(LookAtFrame(*step->frame, outcome));
+    offset_ = step->frame->end();
   }
   return absl::OkStatus();
 }
@@ -171,13 +178,13 @@ absl::Status Sharer::LookAtPart(const SharedBytes& part, const BytePlace& place,
   // This one was looked at before.
   if (place <= *last) return absl::OkStatus();
   bytes_left_ -= std::min(bytes_left_, 2 * part.bytes);
-  MSITD_ASSIGN_OR_RETURN(const bool are_equal, AreEqual(part, *last, place));
-  if (!are_equal) {
+  if (!AreEqual(part, *last, place)) {
     // Those that share the earlier ones go on doing so.
     if (++outcome.unequal_count > 1) return absl::OkStatus();
     StorageLogger()->warn(
-        "bytes with equal hashes differ and are not shared: segment {} offset "
-        "{} and segment {} offset {}, {} bytes, and maybe others",
+        "bytes with equal hashes are not shared, as they differ or cannot be "
+        "read: segment {} offset {} and segment {} offset {}, {} bytes, and "
+        "maybe others",
         last->segment_id, last->offset, place.segment_id, place.offset,
         part.bytes);
     return absl::OkStatus();
@@ -188,18 +195,14 @@ absl::Status Sharer::LookAtPart(const SharedBytes& part, const BytePlace& place,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Sharer::AreEqual(const SharedBytes& part,
-                                      const BytePlace& a, const BytePlace& b) {
+bool Sharer::AreEqual(const SharedBytes& part, const BytePlace& a,
+                      const BytePlace& b) {
   const auto first = reader_.ReadUnchecked(SegmentId{a.segment_id}, a.offset,
                                            part.bytes, first_);
   const auto second = reader_.ReadUnchecked(SegmentId{b.segment_id}, b.offset,
                                             part.bytes, second_);
-  for (const absl::Status& status : {first.status(), second.status()}) {
-    // A file that is too short, or gone, has nothing to share.
-    if (absl::IsDataLoss(status) || absl::IsNotFound(status)) return false;
-    MSITD_RETURN_IF_ERROR(status);
-  }
-  return std::memcmp(first->data(), second->data(), part.bytes) == 0 &&
+  return first.ok() && second.ok() &&
+         std::memcmp(first->data(), second->data(), part.bytes) == 0 &&
          chunk::HashBytes(*second) == part.hash;
 }
 

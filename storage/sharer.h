@@ -73,8 +73,9 @@ class Sharer {
                           Outcome& outcome);
   // The last place, before those that are looked at, at which the bytes are.
   absl::StatusOr<std::optional<BytePlace>> LastPlace(const SharedBytes& part);
-  absl::StatusOr<bool> AreEqual(const SharedBytes& part, const BytePlace& a,
-                                const BytePlace& b);
+  // False as well if either cannot be read.
+  bool AreEqual(const SharedBytes& part, const BytePlace& a,
+                const BytePlace& b);
   bool IsExpired(const BytePlace& place, RunId run);
   // Gives back the room of unfreed_.
   absl::Status Free(Outcome& outcome);
@@ -88,9 +89,11 @@ class Sharer {
   const std::string segment_directory_;
 
   bool is_loaded_ = false;
-  bool has_holes_ = true;     // The file system, as far as is known.
-  uint64_t segment_ = 0;      // The one to be looked at next.
-  uint64_t offset_ = 0;       // Of the next frame in it.
+  bool has_holes_ = true;  // The file system, as far as is known.
+  uint64_t segment_ = 0;   // The one to be looked at next.
+  uint64_t offset_ = 0;    // Of the next frame in it.
+  // Behind the last one that is there: numbers from here on may come again.
+  uint64_t known_end_ = 0;
   uint64_t indexed_end_ = 0;  // Segments below are in the index, on disk.
   CopyTable copies_;
   std::vector<ByteRange> unfreed_;

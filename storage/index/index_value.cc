@@ -13,6 +13,8 @@ constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
+// Without degraded_count.
+constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
@@ -300,12 +302,15 @@ std::string EncodeCoverage(const StreamCoverage& coverage) {
 
 bool DecodeCoverage(std::string_view bytes, StreamCoverage& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kCoverageVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstCoverageVersion && version != kCoverageVersion) {
+    return false;
+  }
   out.seen_count = reader.GetVarint();
   out.filtered_count = reader.GetVarint();
   out.dropped_count = reader.GetVarint();
   out.truncated_count = reader.GetVarint();
-  out.degraded_count = reader.GetVarint();
+  out.degraded_count = version == kCoverageVersion ? reader.GetVarint() : 0;
   return reader.done() && IsSound(out);
 }
 

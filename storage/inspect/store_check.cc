@@ -71,6 +71,8 @@ class StoreCheck {
   void Report(std::string file, Place place, std::string what);
   // Reports those problems of a live view that are there still.
   absl::Status ReportLasting();
+  // Does so before they are too many.
+  absl::Status BoundSuspected();
 
   StoreView& store_;
   const std::function<void(const StoreProblem&)>& report_;
@@ -87,7 +89,7 @@ class StoreCheck {
 
 void StoreCheck::Report(std::string file, Place place, std::string what) {
   StoreProblem problem{std::move(file), place.offset, std::move(what)};
-  if (store_.is_live() && suspected_.size() < kLiveProblemsMax) {
+  if (store_.is_live()) {
     suspected_.emplace_back(place, std::move(problem));
     return;
   }
@@ -159,7 +161,13 @@ absl::Status StoreCheck::ReportLasting() {
     ++counts_.problem_count;
     report_(problem);
   }
+  suspected_.clear();
   return absl::OkStatus();
+}
+
+absl::Status StoreCheck::BoundSuspected() {
+  if (suspected_.size() < kLiveProblemsMax) return absl::OkStatus();
+  return ReportLasting();
 }
 
 absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
@@ -209,7 +217,8 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const bool is_referenced = entry.has_value() && entry->segment_id == number &&
                              entry->offset == offset;
   if (is_referenced && !is_sound) {
-    const Place where{segment.id, run->id, offset, place.bytes, record.hash};
+    const Place where{segment.id, run->id, offset,
+                      chunk.keeps_payload() ? place.bytes : 0, record.hash};
     if (chunk.keeps_payload()) {
       MSITD_ASSIGN_OR_RETURN(const auto shared, FindShared(store_, where));
       if (shared.has_value()) {
@@ -256,7 +265,7 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
     MSITD_RETURN_IF_ERROR(
         CheckRecord(segment, frame, record, payload.Next(record)));
   }
-  return absl::OkStatus();
+  return BoundSuspected();
 }
 
 absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
@@ -319,8 +328,10 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
       reported_.contains(fingerprint) || IsSound(fingerprint)) {
     return absl::OkStatus();
   }
-  const Place place{segment, run, value.offset,
-                    PartBytes(value.tensor_bytes, entry.key.part), value.hash};
+  const Place place{
+      segment, run, value.offset,
+      value.has_bytes ? PartBytes(value.tensor_bytes, entry.key.part) : 0,
+      value.hash};
   MSITD_ASSIGN_OR_RETURN(const auto shared, FindShared(store_, place));
   if (shared.has_value() &&
       IsSound(Fingerprint(shared->segment_id, shared->offset, value.hash,
@@ -330,7 +341,7 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   Report(SegmentFileName(segment), place,
          fmt::format("the bytes of {} are not there",
                      DescribeKey(store_.index(), entry.key)));
-  return absl::OkStatus();
+  return BoundSuspected();
 }
 
 absl::StatusOr<StoreCheckReport> StoreCheck::Run() {

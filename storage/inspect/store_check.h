@@ -38,8 +38,8 @@ struct StoreCheckReport {
 // of keys. Keeps 8 bytes of memory for each record.
 //
 // On a live view, what a deletion, or the giving up or sharing of bytes,
-// explains is no problem: problems are looked at again at the end, at most
-// kLiveProblemsMax.
+// explains is no problem: problems are looked at again, about kLiveProblemsMax
+// at a time.
 inline constexpr size_t kLiveProblemsMax = 10'000;
 
 // Errors: those of reading; a store that can be read is checked to its end.

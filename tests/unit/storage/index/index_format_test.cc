@@ -174,6 +174,13 @@ void ExpectOnlyWhole(const std::string& bytes, const Decode& decode) {
   EXPECT_FALSE(decode(other_version));
 }
 
+TEST(IndexFormatTest, CoverageOfTheFirstVersionHasNothingDegraded) {
+  StreamCoverage out;
+  ASSERT_TRUE(DecodeCoverage(std::string("\x01\x07\x03\x02\x01", 5), out));
+  EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 0}));
+  EXPECT_FALSE(DecodeCoverage(std::string("\x03\x07\x03\x02\x01\x00", 6), out));
+}
+
 TEST(IndexFormatTest, DamagedValuesAreRefused) {
   std::string bytes;
   EncodeIndexValue(ExampleValue(), bytes);
