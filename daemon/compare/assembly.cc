@@ -99,6 +99,11 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
   return std::move(joiner).Finish();
 }
 
+bool HasAllShards(const LogicalTensor& tensor) {
+  return tensor.assembly == nullptr ||
+         tensor.assembly->problem == Assembly::Problem::kNone;
+}
+
 bool HasHash(const LogicalTensor& tensor) {
   return tensor.assembly == nullptr ||
          (tensor.assembly->shards.size() == 1 && !tensor.assembly->is_sum());

@@ -76,6 +76,9 @@ LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
                              RankCount ranks,
                              std::vector<storage::TensorInfo> shards);
 
+// False if something keeps the shards of `tensor` from being one.
+bool HasAllShards(const LogicalTensor& tensor);
+
 // True if `tensor.hash` is that of its bytes.
 bool HasHash(const LogicalTensor& tensor);
 

@@ -63,11 +63,6 @@ bool ShapesAgree(std::vector<int64_t> a, std::vector<int64_t> b,
   return a == b;
 }
 
-bool HasAllShards(const LogicalTensor& tensor) {
-  return tensor.assembly == nullptr ||
-         tensor.assembly->problem == Assembly::Problem::kNone;
-}
-
 // Decides the row if the shards of a side cannot be put together.
 bool IsWhole(const LogicalTensor& tensor, std::string_view side,
              v1::ComparisonRow& row) {

@@ -257,10 +257,14 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
   std::sort(group.golden.begin(), group.golden.end(), ExecutesBefore);
   std::sort(group.target.begin(), group.target.end(), ExecutesBefore);
   TargetNames names(with_device);
-  for (size_t i = 0; i < group.target.size(); ++i) {
-    const LogicalTensor& target = group.target[i];
-    names.Add(NameOf(matching_.KeyOfTarget(target.key.op), target.key), target,
-              i);
+  // Of several with one name, those that are something go first.
+  for (const bool is_sound : {true, false}) {
+    for (size_t i = 0; i < group.target.size(); ++i) {
+      const LogicalTensor& target = group.target[i];
+      if (HasAllShards(target) != is_sound) continue;
+      names.Add(NameOf(matching_.KeyOfTarget(target.key.op), target.key),
+                target, i);
+    }
   }
   std::vector<bool> matched(group.target.size());
   group.pairs.reserve(group.golden.size());

@@ -64,7 +64,8 @@ struct TensorGroup {
 // for a rank: their place. Devices do not count for them, nor for what they are
 // compared with.
 //
-// Several of one name are paired in the order of execution.
+// Several of one name are paired in the order of execution, those of which
+// shards are amiss last.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
 // match golden names.
 //

@@ -83,6 +83,10 @@ class ShardTable {
            storage::TensorInfo shard) {
     std::string name = NameOf(shard.key) + '\0';
     name += MeshText(shard.placement);
+    // It is wrong about itself, which is no matter of those in the mesh.
+    if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
+      name += fmt::format("{}{}", '\0', shard.key.rank);
+    }
     Shards& shards = tensors_[std::move(name)];
     if (shards.placed == nullptr) shards.placed = std::move(placed);
     shards.shards.push_back(std::move(shard));

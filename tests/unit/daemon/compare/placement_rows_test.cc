@@ -297,6 +297,19 @@ TEST_F(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
                                           "own placement 0+2/1:S(0)"));
 }
 
+TEST_F(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
+  golden_.Record(Shard({1, 2}, {2}, 1, ""));
+  // Ranks 2 and 3 have place 1, which is the rank of the one outside.
+  target_.Record(Shard({1}, {1}, 2, "2+2/1:S(0)"));
+  target_.Record(Shard({2}, {1}, 3, "2+2/1:S(0)"));
+  target_.Record(Shard({7}, {1}, 1, "2+2/1:S(0)"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[1].verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows[1].reason(), HasSubstr("rank 1 is not in the mesh"));
+}
+
 TEST_F(PlacementRowsTest, ShardsThatDisagreeAreSkipped) {
   RecordWhole(golden_);
   target_.Record(Shard({1, 2}, {2, 1}, 0, "0+2/1:S(1)"));
