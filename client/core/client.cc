@@ -274,7 +274,11 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
     CopyPart(tensor, part.part_offset, place->payload);
     lock.lock();
     --writer_count_;
-    if (chunker_.Written(*place)) work_.notify_one();
+    if (chunker_.Written(*place)) {
+      work_.notify_one();
+      // Complete, it may make room for a higher token.
+      if (overflow_.drops_oldest_token()) room_.notify_all();
+    }
     if (is_closing_) progress_.notify_all();
     part.part_offset += part.part_bytes;
   } while (part.part_offset < part.tensor_bytes);

@@ -270,10 +270,9 @@ void Client::OnCommitted(uint64_t committed_count) {
     pool_.Release(slot);
     has_room = true;
   }
-  if (has_room) {
-    backoff_ = options_.backoff_min;
-    room_.notify_all();
-  }
+  if (has_room) backoff_ = options_.backoff_min;
+  // Chunks that a new daemon does not have may be dropped again.
+  if (has_room || is_opening) room_.notify_all();
   progress_.notify_all();
   work_.notify_one();
 }

@@ -305,6 +305,8 @@ absl::Status Interpreter::Ended() {
 void Interpreter::Kill() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
+  // It may have left its group.
+  kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;

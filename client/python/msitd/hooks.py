@@ -172,9 +172,6 @@ class HookHandle:
         if self._tokens is not None and token not in self._tokens:
             state.calls.append((op, token, -1))
             return
-        if not self._client.selects(op, None, token):
-            state.calls.append((op, token, -1))
-            return
         call = self._begin_call(op, token)
         state.calls.append((op, token, call))
         if self._inputs:
@@ -211,7 +208,10 @@ class HookHandle:
                 self._client.next_token()
 
     def _begin_call(self, op: str, token: int) -> int:
+        """Returns the number of the call; -1 if nothing of it is recorded."""
         try:
+            if not self._client.selects(op, None, token):
+                return -1
             return self._client.begin_call(op, token)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(op, "", error)
