@@ -76,19 +76,31 @@ class ComparisonJobsTest : public ::testing::Test {
     return view->comparison;
   }
 
-  v1::Comparison AwaitEnd(uint64_t id) {
+  template <typename Condition>
+  v1::Comparison AwaitThat(uint64_t id, const Condition& condition) {
     while (true) {
       const auto view = jobs_->Get(id);
       EXPECT_TRUE(view.ok()) << view.status();
-      const v1::Comparison& comparison = view->comparison;
-      if (comparison.state() != v1::Comparison::PENDING &&
-          comparison.state() != v1::Comparison::RUNNING) {
-        return comparison;
-      }
+      if (condition(view->comparison)) return view->comparison;
       Gate changed;
       jobs_->AwaitChange(id, view->version, [&changed] { changed.Open(); });
       changed.Await();
     }
+  }
+
+  v1::Comparison AwaitEnd(uint64_t id) {
+    return AwaitThat(id, [](const v1::Comparison& comparison) {
+      return comparison.state() != v1::Comparison::PENDING &&
+             comparison.state() != v1::Comparison::RUNNING;
+    });
+  }
+
+  // Pairs are measured ahead of their rows: a read that waits says nothing of
+  // the rows before it.
+  v1::Comparison AwaitBatch(uint64_t id) {
+    return AwaitThat(id, [](const v1::Comparison& comparison) {
+      return RowCount(comparison) >= static_cast<int64_t>(kRowsPerBatch);
+    });
   }
 
   testing::FakeChunkStore store_;
@@ -182,22 +194,25 @@ TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
 }
 
 TEST_F(ComparisonJobsTest, CancelKeepsTheRowsSoFar) {
-  RecordPair("first", 1);
-  RecordPair("second");
-  RecordPair("third");
+  for (size_t i = 0; i < kRowsPerBatch + 10; ++i) {
+    RecordPair(fmt::format("op{}", i), 1);
+  }
+  RecordPair("blocks");
+  RecordPair("last");
   Open({.cancel_wait = std::chrono::milliseconds(0)});
   store_.BlockReads();
   const uint64_t id = Start();
-  store_.AwaitRead();
+  AwaitBatch(id);
   EXPECT_EQ(jobs_->Cancel(id)->state(), v1::Comparison::RUNNING);
   store_.UnblockReads();
-  // The pair at hand has no parts left to stop between.
   const v1::Comparison ended = AwaitEnd(id);
   EXPECT_EQ(ended.state(), v1::Comparison::CANCELLED);
-  EXPECT_EQ(ended.pass_count(), 1);
-  EXPECT_EQ(ended.fail_count(), 1);
-  EXPECT_EQ(ended.total_count(), 3);
-  EXPECT_EQ(jobs_->Rows(id, 0, 10)->size(), 2u);
+  EXPECT_GE(ended.pass_count(), static_cast<int64_t>(kRowsPerBatch));
+  // The pair at hand has no parts left to stop between.
+  EXPECT_LE(ended.fail_count(), 1);
+  EXPECT_EQ(ended.total_count(), static_cast<int64_t>(kRowsPerBatch) + 12);
+  EXPECT_EQ(static_cast<int64_t>(jobs_->Rows(id, 0, 1000)->size()),
+            RowCount(ended));
   // Cancelling what has ended changes nothing.
   EXPECT_EQ(jobs_->Cancel(id)->end_time().nanos(), ended.end_time().nanos());
 }
@@ -293,12 +308,10 @@ TEST_F(ComparisonJobsTest, RowsShowWhileTheComparisonRuns) {
   RecordPair("blocks");
   store_.BlockReads();
   const uint64_t id = Start();
-  store_.AwaitRead();
-  const v1::Comparison running = Get(id);
+  const v1::Comparison running = AwaitBatch(id);
   EXPECT_EQ(running.state(), v1::Comparison::RUNNING);
-  EXPECT_GE(running.pass_count(), static_cast<int64_t>(kRowsPerBatch));
   EXPECT_EQ(running.total_count(), static_cast<int64_t>(kRowsPerBatch) + 11);
-  EXPECT_EQ(static_cast<int64_t>(jobs_->Rows(id, 0, 1000)->size()),
+  EXPECT_GE(static_cast<int64_t>(jobs_->Rows(id, 0, 1000)->size()),
             RowCount(running));
 
   // A reader that waits sees every row once, in order, and then the end.
