@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/bench/bench_daemon.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -25,14 +26,20 @@ std::string Binary(const char* name) {
   return Environment("MSITD_BIN_DIR", "build/release/bin") + "/" + name;
 }
 
+// Its standard output is nobody's: that of the benchmark is read by others.
 pid_t Start(const std::string& binary, std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), binary.c_str());
   arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null",
+                                     O_WRONLY, 0);
   pid_t pid = -1;
-  if (::posix_spawn(&pid, binary.c_str(), nullptr, nullptr,
+  if (::posix_spawn(&pid, binary.c_str(), &actions, nullptr,
                     const_cast<char**>(arguments.data()), environ) != 0) {
     Fail("cannot start " + binary);
   }
+  ::posix_spawn_file_actions_destroy(&actions);
   return pid;
 }
 
