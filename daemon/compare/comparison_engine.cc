@@ -111,6 +111,11 @@ bool IsOneShard(const LogicalTensor& tensor) {
          (tensor.assembly->shards.size() == 1 && !tensor.assembly->is_sum());
 }
 
+// Of a pair that is measured: there are samples only of a side.
+bool IsSampled(const TensorPair& pair) {
+  return !pair.golden->has_bytes || !pair.target->has_bytes;
+}
+
 // `sampled: 1000 of 65536 elements`.
 std::string SampleText(const LogicalTensor& golden) {
   const uint64_t count = ElementCount(golden.shape);
@@ -208,11 +213,14 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
   }
   origins_.StartGroup();
   std::vector<const TensorPair*> to_measure;
+  std::vector<bool> is_measured;
+  is_measured.reserve(group.pairs.size());
   for (const TensorPair& pair : group.pairs) {
-    if (NeedsOf(pair) != Needs::kNothing) to_measure.push_back(&pair);
+    is_measured.push_back(MustMeasure(pair));
+    if (is_measured.back()) to_measure.push_back(&pair);
   }
   measurer_.Start(std::move(to_measure));
-  const absl::Status status = ComparePairs(group.pairs);
+  const absl::Status status = ComparePairs(group.pairs, is_measured);
   // The pairs go with the group.
   if (!status.ok()) measurer_.Stop();
   if (required_tolerances_.changed()) {
@@ -222,11 +230,17 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
 }
 
 absl::Status ComparisonEngine::ComparePairs(
-    const std::vector<TensorPair>& pairs) {
-  for (const TensorPair& pair : pairs) {
+    const std::vector<TensorPair>& pairs,
+    const std::vector<bool>& is_measured) {
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const TensorPair& pair = pairs[i];
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
-    MSITD_RETURN_IF_ERROR(Judge(pair, row_));
+    if (is_measured[i]) {
+      MSITD_RETURN_IF_ERROR(Measure(pair, row_));
+    } else {
+      Judge(pair, row_);
+    }
     JudgeCopies(pair, row_);
     row_.set_origin(origins_.Find(row_));
     Watch(row_);
@@ -235,9 +249,8 @@ absl::Status ComparisonEngine::ComparePairs(
   return absl::OkStatus();
 }
 
-ComparisonEngine::Needs ComparisonEngine::NeedsOf(
-    const TensorPair& pair) const {
-  if (pair.golden == nullptr || pair.target == nullptr) return Needs::kNothing;
+bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
+  if (pair.golden == nullptr || pair.target == nullptr) return false;
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
   const bool is_undecided =
@@ -247,16 +260,13 @@ ComparisonEngine::Needs ComparisonEngine::NeedsOf(
       IsComplex(target.dtype) == IsComplex(golden.dtype) &&
       HasAllShards(target) && HasAllShards(golden) &&
       ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
-  if (!is_undecided) return Needs::kNothing;
-  if (golden.has_bytes && target.has_bytes) return Needs::kBytes;
-  const bool can_sample = IsOneShard(golden) && IsOneShard(target) &&
-                          !VerificationOf(pair).hash_decides;
-  return can_sample ? Needs::kSamples : Needs::kNothing;
+  if (!is_undecided || !IsSampled(pair)) return is_undecided;
+  return IsOneShard(golden) && IsOneShard(target) &&
+         !VerificationOf(pair).hash_decides;
 }
 
-absl::Status ComparisonEngine::Judge(const TensorPair& pair,
-                                     v1::ComparisonRow& row) {
-  if (NeedsOf(pair) != Needs::kNothing) return Measure(pair, row);
+void ComparisonEngine::Judge(const TensorPair& pair,
+                             v1::ComparisonRow& row) const {
   if (pair.golden == nullptr || pair.target == nullptr) {
     Decide(v1::UNMATCHED,
            fmt::format("only in run {}", pair.golden != nullptr
@@ -268,12 +278,12 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                                  : IsWhole(*pair.target, "target", problem))) {
       row.set_reason(row.reason() + "; " + problem.reason());
     }
-    return absl::OkStatus();
+    return;
   }
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
   if (!IsWhole(target, "target", row) || !IsWhole(golden, "golden", row)) {
-    return absl::OkStatus();
+    return;
   }
   if (!ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule())) {
     Decide(v1::FAIL, ShapeDifference(target, golden), row);
@@ -290,7 +300,7 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
     if (HasHash(golden) && HasHash(target) &&
         VerificationOf(pair).hash_decides) {
       Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
-      return absl::OkStatus();
+      return;
     }
     Decide(v1::SKIPPED,
            fmt::format("the bytes of the {} tensor are not kept, and "
@@ -301,7 +311,6 @@ absl::Status ComparisonEngine::Judge(const TensorPair& pair,
                            : ""),
            row);
   }
-  return absl::OkStatus();
 }
 
 Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
@@ -312,9 +321,10 @@ Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
   return out;
 }
 
-Verification ComparisonEngine::SampleVerificationOf(
+Verification ComparisonEngine::MeasuredVerificationOf(
     const TensorPair& pair) const {
   Verification out = VerificationOf(pair);
+  if (!IsSampled(pair)) return out;
   // Most rows of the tensor are not whole any more.
   const uint64_t count = ElementCount(pair.golden->shape);
   if (SampleStep(count) != 1) out.request.row_elements = SampleCount(count);
@@ -339,9 +349,8 @@ void ComparisonEngine::PassEqual(const TensorPair& pair,
 
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                                        v1::ComparisonRow& row) {
-  const bool is_sampled = NeedsOf(pair) == Needs::kSamples;
-  const Verification verification =
-      is_sampled ? SampleVerificationOf(pair) : VerificationOf(pair);
+  const bool is_sampled = IsSampled(pair);
+  const Verification verification = MeasuredVerificationOf(pair);
   const absl::StatusOr<PairMeasurement> measurement = measurer_.Next();
   if (absl::IsCancelled(measurement.status())) return measurement.status();
   if (!measurement.ok()) {
@@ -390,7 +399,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
     const TensorPair& pair, PairReader& reader,
     ComparisonObserver& reads) const {
-  const bool is_sampled = NeedsOf(pair) == Needs::kSamples;
+  const bool is_sampled = IsSampled(pair);
   // The matcher left the parts out.
   const auto source_of =
       [this, is_sampled](
@@ -427,10 +436,8 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
                          source_of(*pair.target, plan_.target_run, "target"));
   MSITD_ASSIGN_OR_RETURN(const TensorSource golden,
                          source_of(*pair.golden, plan_.golden_run, "golden"));
-  return reader.Measure(
-      target, golden,
-      (is_sampled ? SampleVerificationOf(pair) : VerificationOf(pair)).request,
-      reads);
+  return reader.Measure(target, golden, MeasuredVerificationOf(pair).request,
+                        reads);
 }
 
 void ComparisonEngine::Watch(v1::ComparisonRow& row) const {

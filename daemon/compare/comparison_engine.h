@@ -74,13 +74,15 @@ class ComparisonEngine {
   // Adds the numbers of the watches that hold.
   void Watch(v1::ComparisonRow& row) const;
   absl::Status CompareGroup(const TensorGroup& group);
-  absl::Status ComparePairs(const std::vector<TensorPair>& pairs);
+  // `is_measured` says of which pairs the measurer gives the next one.
+  absl::Status ComparePairs(const std::vector<TensorPair>& pairs,
+                            const std::vector<bool>& is_measured);
+  // Judges a pair that is not measured.
+  void Judge(const TensorPair& pair, v1::ComparisonRow& row) const;
   // CANCELLED is the only error; everything else becomes a verdict.
-  absl::Status Judge(const TensorPair& pair, v1::ComparisonRow& row);
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);
-  // What must be read of a pair that nothing else decides.
-  enum class Needs { kNothing, kBytes, kSamples };
-  Needs NeedsOf(const TensorPair& pair) const;
+  // True if nothing but the elements of a pair, or samples of them, decides.
+  bool MustMeasure(const TensorPair& pair) const;
   // Called on either thread of `measurer_`.
   absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
                                               PairReader& reader,
@@ -89,8 +91,8 @@ class ComparisonEngine {
   void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
   // What the policy asks of a pair.
   Verification VerificationOf(const TensorPair& pair) const;
-  // The same of the sampled elements of a pair.
-  Verification SampleVerificationOf(const TensorPair& pair) const;
+  // The same of what is measured of a pair.
+  Verification MeasuredVerificationOf(const TensorPair& pair) const;
   absl::Status EmitRow(v1::ComparisonRow& row);
 
   storage::ChunkStore& store_;
