@@ -29,11 +29,13 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
   if (!report.ok()) return Failed(report.status(), err);
   fmt::print(out,
              "segments={} frames={} records={} payload_bytes={} shared={} "
-             "entries={} unindexed_frames={} torn={} problems={}{}\n",
+             "entries={} recordless={} unindexed_frames={} torn={} "
+             "problems={}{}\n",
              report->segment_count, report->frame_count, report->record_count,
              report->payload_bytes, report->shared_count, report->entry_count,
-             report->unindexed_frame_count, report->torn_count,
-             report->problem_count, store.is_live() ? " live" : "");
+             report->recordless_count, report->unindexed_frame_count,
+             report->torn_count, report->problem_count,
+             store.is_live() ? " live" : "");
   return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;
 }
 

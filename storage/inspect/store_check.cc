@@ -79,6 +79,7 @@ class StoreCheck {
   StoreCheckReport counts_;
   const LogPosition position_;
   AlignedBuffer payload_;
+  std::unordered_set<uint64_t> segments_;  // Those that are there.
   // Of the records whose bytes are sound; sorted before they are searched.
   std::vector<uint64_t> sound_;
   // Of places that were reported with their frame.
@@ -270,6 +271,7 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
 
 absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
   ++counts_.segment_count;
+  segments_.insert(ToNumber(segment.id));
   if (segment.IsForeignTo(store_.index().store_id())) {
     Report(segment.path, {segment.id, {}, 0},
            "the file does not belong to this store");
@@ -324,8 +326,11 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
   const RunId run{entry.key.run};
   const uint64_t fingerprint = Fingerprint(value.segment_id, value.offset,
                                            value.hash, value.sample_hash);
-  if (store_.index().expiry().IsExpired(segment, run, value.offset) ||
-      reported_.contains(fingerprint) || IsSound(fingerprint)) {
+  if (store_.index().expiry().IsExpired(segment, run, value.offset)) {
+    if (!segments_.contains(value.segment_id)) ++counts_.recordless_count;
+    return absl::OkStatus();
+  }
+  if (reported_.contains(fingerprint) || IsSound(fingerprint)) {
     return absl::OkStatus();
   }
   const Place place{

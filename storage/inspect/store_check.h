@@ -25,6 +25,9 @@ struct StoreCheckReport {
   // Records whose bytes are those of a later one, where they are checked.
   uint64_t shared_count = 0;
   uint64_t entry_count = 0;
+  // Those of them without a record: their bytes were given up, and the segment
+  // has gone.
+  uint64_t recordless_count = 0;
   // Frames that the next Open of the store puts into the index.
   uint64_t unindexed_frame_count = 0;
   // Records that were never acknowledged and are not whole, or not in the

@@ -87,7 +87,7 @@ def inspect(daemon: Daemon, *, is_live: bool) -> list[str]:
     said = re.findall(r"(\w+)=(\d+)", result.stdout)
     numbers = {name: int(number) for name, number in said}
     # A live index is read before the segments are: it lags behind.
-    surplus = numbers["records"] - numbers["entries"]
+    surplus = numbers["records"] - (numbers["entries"] - numbers["recordless"])
     if not is_live and not 0 <= surplus <= numbers["torn"]:
         return [f"msitd-inspect verify: {result.stdout}"]
     return []

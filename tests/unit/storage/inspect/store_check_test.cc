@@ -197,6 +197,22 @@ TEST_F(StoreCheckTest, BytesThatWereGivenUpAreNoProblem) {
   Drop();
   EXPECT_THAT(Check(), IsEmpty());
   EXPECT_EQ(report_.entry_count, 5u);
+  EXPECT_EQ(report_.recordless_count, 0u);
+}
+
+TEST_F(StoreCheckTest, EntriesOutliveTheSegmentWhoseBytesWereGivenUp) {
+  Fill();
+  for (int i = 0; i < 8; ++i) {
+    const auto step = store_->Retain({.run = {.bytes_max = 1}});
+    ASSERT_TRUE(step.ok()) << step.status();
+  }
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  EXPECT_FALSE(fs::exists(SegmentPath(1)));
+  EXPECT_THAT(Check(), IsEmpty());
+  EXPECT_EQ(report_.record_count, 1u);
+  EXPECT_EQ(report_.entry_count, 5u);
+  EXPECT_EQ(report_.recordless_count, 4u);
 }
 
 TEST_F(StoreCheckTest, DumpHasALineForEachFrameAndRecord) {
