@@ -14,7 +14,9 @@ from pathlib import Path
 import msitd
 from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
 
-PATIENCE_S = 60
+# A rank may come back too late for several daemons that others keep busy, and
+# stands still while the judge reads.
+PATIENCE_S = 180
 BUFFER_BYTES = 24 << 20
 TOKENS_UNACKNOWLEDGED_MAX = 8
 # How long a rank pauses at most between two tokens: it computes, so to say.
