@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/base/resource_name.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -11,10 +12,23 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789ABCDEF";
 
+// Of most names, without their components.
+constexpr size_t kNumbersAndFixedBytes = 96;
+
+bool MustEscape(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return c == '/' || c == '%' || byte <= 0x20 || byte == 0x7f;
+}
+
 void AppendEscaped(std::string_view component, std::string& out) {
+  // Hardly any has something to escape.
+  if (std::none_of(component.begin(), component.end(), MustEscape)) {
+    out += component;
+    return;
+  }
   for (const char c : component) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '/' || c == '%' || byte <= 0x20 || byte == 0x7f) {
+    if (MustEscape(c)) {
+      const auto byte = static_cast<unsigned char>(c);
       out += '%';
       out += kHexDigits[byte >> 4];
       out += kHexDigits[byte & 15];
@@ -22,6 +36,13 @@ void AppendEscaped(std::string_view component, std::string& out) {
       out += c;
     }
   }
+}
+
+void AppendNumber(int64_t number, std::string& out) {
+  std::array<char, 24> text;
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), number);
+  out.append(text.data(), end);
 }
 
 std::optional<std::string> Unescape(std::string_view component) {
@@ -58,13 +79,26 @@ bool ParseNumber(std::string_view text, Int max, Int& out) {
 }  // namespace
 
 std::string FormatTensorName(const TensorKey& key) {
-  std::string out = "runs/";
-  AppendEscaped(key.run, out);
-  out += "/ranks/" + std::to_string(key.rank) + "/devices/";
+  return FormatTensorName(key.run, key);
+}
+
+std::string FormatTensorName(std::string_view run, const TensorKey& key) {
+  std::string out;
+  out.reserve(kNumbersAndFixedBytes + run.size() + key.device.size() +
+              key.op.size() + key.index.size());
+  out += "runs/";
+  AppendEscaped(run, out);
+  out += "/ranks/";
+  AppendNumber(key.rank, out);
+  out += "/devices/";
   AppendEscaped(key.device, out);
-  out += "/tokens/" + std::to_string(key.token) + "/ops/";
+  out += "/tokens/";
+  AppendNumber(key.token, out);
+  out += "/ops/";
   AppendEscaped(key.op, out);
-  out += "/calls/" + std::to_string(key.call) + "/";
+  out += "/calls/";
+  AppendNumber(key.call, out);
+  out += '/';
   out += IoName(key.io);
   out += '/';
   AppendEscaped(key.index, out);

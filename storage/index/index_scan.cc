@@ -64,9 +64,11 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
                      "the position is of no scan of run {}", scan->run_name_),
           "PAGE_TOKEN_INVALID");
     }
-    scan->position_ = position;
+    std::string key(position);
+    key.resize(kIndexKeyBytes);
+    scan->last_ = DecodeIndexKey(key);
     // Parts are numbered with fewer bits than these.
-    scan->it_->Seek(scan->position_ + "\xff\xff\xff\xff");
+    scan->it_->Seek(std::string(position) + "\xff\xff\xff\xff");
   }
   return std::unique_ptr<TensorScan>(std::move(scan));
 }
@@ -112,19 +114,26 @@ absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
   return false;
 }
 
+absl::Status IndexScan::FillName(uint32_t id, LastName& last,
+                                 std::string& out) {
+  if (id != last.id) {
+    MSITD_ASSIGN_OR_RETURN(const ScanNames::Entry* const entry, names_.Get(id));
+    last.name = entry->name;
+    last.id = id;
+  }
+  out = last.name;
+  return absl::OkStatus();
+}
+
 absl::Status IndexScan::FillKey(const IndexKey& key, TensorKey& out) {
   out.run = run_name_;
   out.rank = static_cast<int32_t>(key.rank);
   out.token = static_cast<int64_t>(key.token);
   out.call = static_cast<int32_t>(key.call);
   out.io = key.io;
-  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * device, names_.Get(key.device));
-  out.device = device->name;
-  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * op, names_.Get(key.op));
-  out.op = op->name;
-  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * index, names_.Get(key.index));
-  out.index = index->name;
-  return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(FillName(key.device, device_, out.device));
+  MSITD_RETURN_IF_ERROR(FillName(key.op, op_, out.op));
+  return FillName(key.index, index_, out.index);
 }
 
 absl::StatusOr<bool> IndexScan::Next(TensorInfo& out) {
@@ -133,14 +142,22 @@ absl::StatusOr<bool> IndexScan::Next(TensorInfo& out) {
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool found, FindMatch(key));
     if (!found) return false;
-    MSITD_ASSIGN_OR_RETURN(const bool is_whole, assembler_.Assemble(*it_, out));
-    MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
+    MSITD_ASSIGN_OR_RETURN(const bool is_whole,
+                           assembler_.Assemble(*it_, key, out));
+    // Only the end may be an error.
+    if (!it_->Valid()) {
+      MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
+    }
     if (!is_whole) continue;
     MSITD_RETURN_IF_ERROR(FillKey(key, out.key));
-    key.part = 0;
-    position_ = TensorPrefix(EncodeIndexKey(key));
+    last_ = key;
     return true;
   }
+}
+
+std::string IndexScan::position() const {
+  if (!last_.has_value()) return "";
+  return std::string(TensorPrefix(EncodeIndexKey(*last_)));
 }
 
 }  // namespace msitd::storage

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +27,7 @@ class IndexScan final : public TensorScan {
   ~IndexScan() override;
 
   absl::StatusOr<bool> Next(TensorInfo& out) override;
-  std::string position() const override { return position_; }
+  std::string position() const override;
 
  private:
   IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
@@ -40,6 +42,13 @@ class IndexScan final : public TensorScan {
   absl::StatusOr<bool> MatchesOp(uint32_t op);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
 
+  // A name that the tensor before had: the next one often has it too.
+  struct LastName {
+    uint32_t id = 0;  // No name has this number.
+    std::string name;
+  };
+  absl::Status FillName(uint32_t id, LastName& last, std::string& out);
+
   const std::string run_name_;
   const uint32_t run_;
   const std::string end_;  // Where the next run begins.
@@ -49,7 +58,10 @@ class IndexScan final : public TensorScan {
   std::unique_ptr<rocksdb::ReadOptions> options_;
   std::unique_ptr<rocksdb::Slice> upper_bound_;
   std::unique_ptr<rocksdb::Iterator> it_;
-  std::string position_;
+  std::optional<IndexKey> last_;  // Of the last tensor returned.
+  LastName device_;
+  LastName op_;
+  LastName index_;
 };
 
 }  // namespace msitd::storage

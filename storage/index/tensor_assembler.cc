@@ -25,13 +25,12 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
 }
 
 absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
+                                               const IndexKey& key,
                                                TensorInfo& out) {
-  const std::optional<IndexKey> key = DecodeIndexKey(it.key().ToStringView());
-  if (!key.has_value() ||
-      !DecodeIndexValue(it.value().ToStringView(), first_)) {
+  if (!DecodeIndexValue(it.value().ToStringView(), first_)) {
     return IndexCorrupt("tensor");
   }
-  if (key->part != 0) {
+  if (key.part != 0) {
     it.Next();
     return false;
   }
@@ -50,7 +49,7 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
     out.placement = placement->name;
   }
   out.parts.clear();
-  AppendPart(*key, first_, out);
+  AppendPart(key, first_, out);
   bool is_whole = true;
   if (first_.tensor_bytes > kPartBytes) {
     MSITD_ASSIGN_OR_RETURN(is_whole, AssembleParts(it, out));

@@ -48,10 +48,12 @@ class TensorAssembler {
   TensorAssembler(ExpiryTable& expiry, NameTable& names)
       : expiry_(expiry), placements_(names) {}
 
-  // Reads the parts of the tensor at whose first entry `it` stands, and leaves
-  // `it` behind the last entry read. False if a part is missing or the parts
-  // disagree; `out` is void then. Does not touch `out.key`.
-  absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, TensorInfo& out);
+  // Reads the parts of the tensor at whose first entry `it` stands, of which
+  // `key` is the key, and leaves `it` behind the last entry read. False if a
+  // part is missing or the parts disagree; `out` is void then. Does not touch
+  // `out.key`.
+  absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, const IndexKey& key,
+                                TensorInfo& out);
 
  private:
   absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);

@@ -54,7 +54,8 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
   }
   TensorInfo out;
   TensorAssembler assembler(expiry_, names_);
-  MSITD_ASSIGN_OR_RETURN(const bool is_whole, assembler.Assemble(*it, out));
+  MSITD_ASSIGN_OR_RETURN(const bool is_whole,
+                         assembler.Assemble(*it, place, out));
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
   if (!is_whole) return TensorNotFound(key);
   out.key = key;
