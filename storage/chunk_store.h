@@ -190,7 +190,8 @@ class ChunkStore {
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
 
   // Comparisons: documents and their rows, opaque to the store. Ids ascend
-  // from 1. Documents are durable on return; rows with the next document.
+  // from 1, rows from 0. Documents are durable on return; rows with the next
+  // document. FAILED_PRECONDITION for rows that would leave a gap.
   virtual absl::StatusOr<uint64_t> CreateComparison(
       std::string_view document) = 0;
   virtual absl::Status PutComparison(uint64_t id,

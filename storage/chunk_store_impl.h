@@ -127,6 +127,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status TryRemoveDeadSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
 
+  // True if the bytes of a part, or its sample, have been given up.
+  bool IsExpired(const PartLocation& part) const;
   // Reads a part that has no longer the bytes it came with, which is what
   // `failure` says of `part`.
   absl::StatusOr<std::span<const std::byte>> ReadShared(

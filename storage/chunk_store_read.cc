@@ -19,18 +19,19 @@ absl::Status TensorExpired(const PartLocation& part) {
 
 }  // namespace
 
+bool ChunkStoreImpl::IsExpired(const PartLocation& part) const {
+  return index_->expiry().IsExpired(part.segment, part.run, part.offset);
+}
+
 absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
     const PartLocation& part, AlignedBuffer& buffer) {
-  const auto is_expired = [this, &part] {
-    return index_->expiry().IsExpired(part.segment, part.run, part.offset);
-  };
-  if (!part.has_bytes || is_expired()) return TensorExpired(part);
+  if (!part.has_bytes || IsExpired(part)) return TensorExpired(part);
   auto bytes = reader_.Read(part, buffer);
   if (absl::IsDataLoss(bytes.status())) {
     bytes = ReadShared(part, bytes.status(), buffer);
   }
   // They may have gone while they were read.
-  if (!bytes.ok() && is_expired()) return TensorExpired(part);
+  if (!bytes.ok() && IsExpired(part)) return TensorExpired(part);
   return bytes;
 }
 
@@ -43,12 +44,9 @@ absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadSample(
                           .tensor_bytes = tensor.tensor_bytes,
                           .offset = part * kPartBytes});
   if (place.has_sample) {
-    const auto is_expired = [this, &place] {
-      return index_->expiry().IsExpired(place.segment, place.run, place.offset);
-    };
-    if (is_expired()) return TensorExpired(place);
+    if (IsExpired(place)) return TensorExpired(place);
     auto sample = reader_.ReadSample(place, slice.bytes(), buffer);
-    if (!sample.ok() && is_expired()) return TensorExpired(place);
+    if (!sample.ok() && IsExpired(place)) return TensorExpired(place);
     return sample;
   }
   if (slice.count == 0 && place.has_bytes) return std::span<const std::byte>();

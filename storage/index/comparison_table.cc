@@ -5,27 +5,24 @@
 #include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/index/index_value.h"
 
 namespace msitd::storage {
 namespace {
 
 constexpr char kDocumentTag = 'd';
 constexpr char kRowTag = 'r';
-constexpr size_t kDocumentKeyBytes = 9;
 constexpr std::string_view kNextIdKey = "next_comparison_id";
 
 std::string DocumentKey(uint64_t id) { return kDocumentTag + BigEndianKey(id); }
 
 std::string RowPrefix(uint64_t id) { return kRowTag + BigEndianKey(id); }
-
-std::string RowKey(uint64_t id, uint64_t row) {
-  return RowPrefix(id) + BigEndianKey(row);
-}
 
 }  // namespace
 
@@ -73,7 +70,7 @@ ComparisonTable::List(uint64_t after, size_t limit) {
   for (it->Seek(DocumentKey(after + 1));
        out.size() < limit && it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
-    if (it->key().size() != kDocumentKeyBytes) {
+    if (it->key().size() != kComparisonPrefixBytes) {
       return IndexCorrupt("comparison");
     }
     out.emplace_back(GetBigEndian(it->key().data() + 1, 8),
@@ -92,13 +89,56 @@ absl::Status ComparisonTable::Delete(uint64_t id) {
   return db_.WriteDurable(batch);
 }
 
+std::string ComparisonTable::BlockKey(uint64_t id, uint64_t block) {
+  return RowPrefix(id) + BigEndianKey(block);
+}
+
+absl::Status ComparisonTable::GetBlock(uint64_t id, uint64_t block,
+                                       std::string& bytes,
+                                       std::vector<std::string_view>& rows) {
+  rows.clear();
+  MSITD_ASSIGN_OR_RETURN(std::optional<std::string> found,
+                         db_.Get(Table::kComparison, BlockKey(id, block)));
+  if (!found.has_value()) return absl::OkStatus();
+  bytes = *std::move(found);
+  return DecodeRows(bytes, rows) ? absl::OkStatus()
+                                 : IndexCorrupt("comparison");
+}
+
+absl::Status ComparisonTable::CheckFollows(uint64_t id, uint64_t row) {
+  if (row == 0) return absl::OkStatus();
+  const uint64_t before = row - 1;
+  std::string bytes;
+  std::vector<std::string_view> rows;
+  MSITD_RETURN_IF_ERROR(GetBlock(id, before / kBlockRows, bytes, rows));
+  if (before % kBlockRows < rows.size()) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                    "comparison {} has no row {} yet", id, before);
+}
+
 absl::Status ComparisonTable::PutRows(uint64_t id, uint64_t first_row,
                                       std::span<const std::string> rows) {
   const MutexLock lock(mu_);
   MSITD_RETURN_IF_ERROR(Get(id).status());
+  MSITD_RETURN_IF_ERROR(CheckFollows(id, first_row));
   rocksdb::WriteBatch batch;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    db_.Put(batch, Table::kComparison, RowKey(id, first_row + i), rows[i]);
+  std::string bytes;
+  std::vector<std::string_view> in_block;
+  while (!rows.empty()) {
+    const uint64_t block = first_row / kBlockRows;
+    const uint64_t begin = first_row % kBlockRows;
+    const uint64_t count = std::min<uint64_t>(rows.size(), kBlockRows - begin);
+    in_block.clear();
+    if (count < kBlockRows) {
+      MSITD_RETURN_IF_ERROR(GetBlock(id, block, bytes, in_block));
+    }
+    in_block.resize(std::max<size_t>(in_block.size(), begin + count));
+    std::copy_n(rows.begin(), count,
+                in_block.begin() + static_cast<ptrdiff_t>(begin));
+    db_.Put(batch, Table::kComparison, BlockKey(id, block),
+            EncodeRows(in_block));
+    rows = rows.subspan(count);
+    first_row += count;
   }
   return db_.WriteLogged(batch);
 }
@@ -107,12 +147,20 @@ absl::StatusOr<std::vector<std::string>> ComparisonTable::GetRows(
     uint64_t id, uint64_t first_row, size_t limit) {
   MSITD_RETURN_IF_ERROR(Get(id).status());
   std::vector<std::string> out;
+  std::vector<std::string_view> in_block;
+  size_t skipped = first_row % kBlockRows;
   const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
   const std::string prefix = RowPrefix(id);
-  for (it->Seek(RowKey(id, first_row));
+  for (it->Seek(BlockKey(id, first_row / kBlockRows));
        out.size() < limit && it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
-    out.push_back(it->value().ToString());
+    if (!DecodeRows(it->value().ToStringView(), in_block)) {
+      return IndexCorrupt("comparison");
+    }
+    for (size_t i = skipped; i < in_block.size() && out.size() < limit; ++i) {
+      out.emplace_back(in_block[i]);
+    }
+    skipped = 0;
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparison rows"));
   return out;

@@ -19,6 +19,7 @@ constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
+constexpr uint8_t kRowsVersion = 1;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
@@ -270,6 +271,22 @@ bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out) {
     range.begin.offset = reader.GetVarint();
     range.bytes = reader.GetVarint();
   }
+  return reader.done();
+}
+
+std::string EncodeRows(std::span<const std::string_view> rows) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRowsVersion);
+  for (const std::string_view row : rows) writer.PutText(row);
+  return out;
+}
+
+bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out) {
+  out.clear();
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRowsVersion) return false;
+  while (reader.ok() && !reader.done()) out.push_back(reader.GetText());
   return reader.done();
 }
 

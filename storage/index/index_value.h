@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,11 @@ struct ByteRange {
 
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
+
+// Rows of a comparison that follow each other, opaque.
+std::string EncodeRows(std::span<const std::string_view> rows);
+// The views are into `bytes`.
+bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out);
 
 // How many chunks of a stream are durable.
 std::string EncodeChunkCount(uint64_t count);

@@ -21,6 +21,7 @@ enum Kind : uint8_t {
   kCoverage,
   kPlace,
   kRanges,
+  kRows,
   kKindCount,
 };
 
@@ -71,6 +72,9 @@ void Try(Kind kind, std::string_view bytes) {
     case kRanges:
       return TryValue<std::vector<ByteRange>>(bytes, DecodeByteRanges,
                                               EncodeByteRanges);
+    case kRows:
+      return TryValue<std::vector<std::string_view>>(bytes, DecodeRows,
+                                                     EncodeRows);
     case kKindCount:
       return;
   }
@@ -119,6 +123,7 @@ std::vector<std::string> SeedList() {
   run.spec.labels = {{"model", "small"}};
   RunCounters counters;
   counters.tensor_count = 300;
+  const std::vector<std::string_view> rows = {"a row", "", "another"};
   return {
       SeedOf(kKey, View(EncodeIndexKey(key))),
       SeedOf(kEntry, EncodedValue(SampleValue())),
@@ -131,7 +136,8 @@ std::vector<std::string> SeedList() {
       SeedOf(kCount, EncodeChunkCount(1000)),
       SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0, 5})),
       SeedOf(kPlace, EncodeBytePlace({3, 70'000})),
-      SeedOf(kRanges, EncodeByteRanges({{{1, 8192}, 40'000}, {{300, 0}, 1}}))};
+      SeedOf(kRanges, EncodeByteRanges({{{1, 8192}, 40'000}, {{300, 0}, 1}})),
+      SeedOf(kRows, EncodeRows(rows))};
 }
 
 }  // namespace

@@ -582,6 +582,9 @@ absl::Status FakeChunkStore::PutComparisonRows(
   const auto it = comparisons_.find(id);
   if (it == comparisons_.end()) return ComparisonNotFound(id);
   std::vector<std::string>& all = it->second.rows;
+  if (first_row > all.size()) {
+    return absl::FailedPreconditionError("rows are missing");
+  }
   all.resize(std::max<size_t>(all.size(), first_row + rows.size()));
   std::copy(rows.begin(), rows.end(),
             all.begin() + static_cast<ptrdiff_t>(first_row));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -387,14 +388,14 @@ TEST_F(ChunkStoreTest, ComparisonsKeepDocumentsAndRows) {
   EXPECT_EQ(*store_->CreateComparison("one"), 1u);
   EXPECT_EQ(*store_->CreateComparison("two"), 2u);
   const std::vector<std::string> rows = {"r0", std::string("r\0 1", 4), ""};
-  ASSERT_TRUE(store_->PutComparisonRows(1, 10, rows).ok());
+  ASSERT_TRUE(store_->PutComparisonRows(1, 0, rows).ok());
   ASSERT_TRUE(store_->PutComparison(1, "one, done").ok());
   Drop();
   Open();
   EXPECT_EQ(*store_->GetComparison(1), "one, done");
   EXPECT_THAT(*store_->GetComparisonRows(1, 0, 10),
               ElementsAre(rows[0], rows[1], rows[2]));
-  EXPECT_THAT(*store_->GetComparisonRows(1, 11, 1), ElementsAre(rows[1]));
+  EXPECT_THAT(*store_->GetComparisonRows(1, 1, 1), ElementsAre(rows[1]));
   EXPECT_THAT(*store_->GetComparisonRows(2, 0, 10), IsEmpty());
   EXPECT_THAT(*store_->ListComparisons(1, 10),
               ElementsAre(std::pair<uint64_t, std::string>(2, "two")));
@@ -405,6 +406,47 @@ TEST_F(ChunkStoreTest, ComparisonsKeepDocumentsAndRows) {
   EXPECT_FALSE(store_->PutComparisonRows(1, 0, rows).ok());
   EXPECT_FALSE(store_->DeleteComparison(1).ok());
   EXPECT_EQ(*store_->CreateComparison("three"), 3u);
+}
+
+TEST_F(ChunkStoreTest, RowsOfComparisonsAreReadAsTheyWereLastPut) {
+  Open();
+  for (const uint64_t id : {1, 2}) ASSERT_EQ(*store_->CreateComparison(""), id);
+  std::mt19937 rng(3);
+  std::vector<std::string> expected;
+  for (int step = 0; step < 60; ++step) {
+    // At the end, or over rows that are there.
+    const size_t first =
+        step % 3 == 2 ? rng() % expected.size() : expected.size();
+    std::vector<std::string> rows(rng() % 150);
+    for (std::string& row : rows)
+      row = std::string(rng() % 300, "abc"[step % 3]);
+    ASSERT_TRUE(store_->PutComparisonRows(1, first, rows).ok());
+    expected.resize(std::max(expected.size(), first + rows.size()));
+    std::copy(rows.begin(), rows.end(),
+              expected.begin() + static_cast<ptrdiff_t>(first));
+    const size_t from = rng() % (expected.size() + 1);
+    const size_t count = std::min<size_t>(expected.size() - from, rng() % 200);
+    const auto begin = expected.begin() + static_cast<ptrdiff_t>(from);
+    EXPECT_EQ(
+        *store_->GetComparisonRows(1, from, count),
+        std::vector<std::string>(begin, begin + static_cast<ptrdiff_t>(count)));
+  }
+  EXPECT_EQ(*store_->GetComparisonRows(1, 0, expected.size() + 1), expected);
+  EXPECT_THAT(*store_->GetComparisonRows(2, 0, 10), IsEmpty());
+}
+
+TEST_F(ChunkStoreTest, RowsOfComparisonsLeaveNoGap) {
+  Open();
+  ASSERT_EQ(*store_->CreateComparison(""), 1u);
+  const auto put = [this](uint64_t first, size_t count) {
+    return store_->PutComparisonRows(1, first, std::vector<std::string>(count))
+        .code();
+  };
+  EXPECT_EQ(put(1, 1), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(put(0, 64), absl::StatusCode::kOk);
+  EXPECT_EQ(put(65, 1), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(put(128, 1), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(put(64, 1), absl::StatusCode::kOk);
 }
 
 TEST_F(ChunkStoreTest, ReadersGoOnWhileChunksAreAppended) {

@@ -249,6 +249,14 @@ TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
     BytePlace out;
     return DecodeBytePlace(in, out);
   });
+  const std::vector<std::string_view> rows = {"one", "", "three"};
+  std::vector<std::string_view> rows_back = {"before"};
+  const std::string block = EncodeRows(rows);
+  ASSERT_TRUE(DecodeRows(block, rows_back));
+  EXPECT_EQ(rows_back, rows);
+  EXPECT_FALSE(DecodeRows(block.substr(0, block.size() - 1), rows_back));
+  EXPECT_FALSE(DecodeRows("", rows_back));
+  EXPECT_FALSE(DecodeRows("\x02", rows_back));
   const std::vector<ByteRange> ranges = {{{1, 8192}, 40'000}, {{300, 0}, 1}};
   ExpectOnlyWhole(EncodeByteRanges(ranges), [](const std::string& in) {
     std::vector<ByteRange> out;
