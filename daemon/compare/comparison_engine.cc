@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/group_loader.h"
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
 #include "protos/base/dtype.h"
@@ -167,15 +168,19 @@ absl::Status ComparisonEngine::Run() {
 absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
                                             bool golden_sealed,
                                             bool target_sealed) {
+  std::vector<size_t> ready;
   for (size_t i = 0; i < matcher.group_count(); ++i) {
-    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-    const std::pair key(matcher.token(i), matcher.rank(i));
-    if (plan_.follow) {
-      if (done_.contains(key)) continue;
-      if (!matcher.IsComplete(i, golden_sealed, target_sealed)) continue;
+    if (!plan_.follow ||
+        (!done_.contains({matcher.token(i), matcher.rank(i)}) &&
+         matcher.IsComplete(i, golden_sealed, target_sealed))) {
+      ready.push_back(i);
     }
-    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(i, observer_));
-    if (plan_.follow) done_.insert(key);
+  }
+  GroupLoader loader(matcher, ready, observer_);
+  for (const size_t i : ready) {
+    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
+    if (plan_.follow) done_.emplace(matcher.token(i), matcher.rank(i));
     MSITD_RETURN_IF_ERROR(CompareGroup(group));
   }
   return absl::OkStatus();
@@ -209,7 +214,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
                        "token; narrow the filter by op",
                        group.too_large_run, kGroupTensorsMax),
            row);
-    return EmitRow(row);
+    return EmitRow(RowMetrics(), row);
   }
   origins_.StartGroup();
   std::vector<const TensorPair*> to_measure;
@@ -236,15 +241,16 @@ absl::Status ComparisonEngine::ComparePairs(
     const TensorPair& pair = pairs[i];
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
+    RowMetrics metrics;
     if (is_measured[i]) {
-      MSITD_RETURN_IF_ERROR(Measure(pair, row_));
+      MSITD_RETURN_IF_ERROR(Measure(pair, row_, metrics));
     } else {
-      Judge(pair, row_);
+      Judge(pair, row_, metrics);
     }
     JudgeCopies(pair, row_);
     row_.set_origin(origins_.Find(row_));
-    Watch(row_);
-    MSITD_RETURN_IF_ERROR(EmitRow(row_));
+    Watch(metrics, row_);
+    MSITD_RETURN_IF_ERROR(EmitRow(metrics, row_));
   }
   return absl::OkStatus();
 }
@@ -265,8 +271,8 @@ bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
          !VerificationOf(pair).hash_decides;
 }
 
-void ComparisonEngine::Judge(const TensorPair& pair,
-                             v1::ComparisonRow& row) const {
+void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
+                             RowMetrics& metrics) const {
   if (pair.golden == nullptr || pair.target == nullptr) {
     Decide(v1::UNMATCHED,
            fmt::format("only in run {}", pair.golden != nullptr
@@ -293,7 +299,7 @@ void ComparisonEngine::Judge(const TensorPair& pair,
                        DTypeName(target.dtype), DTypeName(golden.dtype)),
            row);
   } else if (HashesAgree(target, golden)) {
-    PassEqual(pair, row);
+    PassEqual(pair, row, metrics);
   } else if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     Decide(v1::PASS, "no elements", row);
   } else {
@@ -331,24 +337,24 @@ Verification ComparisonEngine::MeasuredVerificationOf(
   return out;
 }
 
-void ComparisonEngine::PassEqual(const TensorPair& pair,
-                                 v1::ComparisonRow& row) const {
+void ComparisonEngine::PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
+                                 RowMetrics& metrics) const {
   // Equal bytes pass whatever the predicate asks: it may name a metric that
   // such a pair does not have, as the cosine of zeros.
   row.set_bitwise_equal(true);
   const Summary& summary = pair.golden->summary;
-  RowMetrics metrics = ToRowMetrics(
+  metrics = ToRowMetrics(
       compute::MetricsOfEqual(summary.count, summary.finite_count()), summary);
   AddElementMetrics(
       compute::ElementMetricsOfEqual(pair.golden->dtype, summary,
                                      VerificationOf(pair).request),
       metrics);
-  AddMetrics(metrics, row);
   Decide(v1::PASS, "", row);
 }
 
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
-                                       v1::ComparisonRow& row) {
+                                       v1::ComparisonRow& row,
+                                       RowMetrics& metrics) {
   const bool is_sampled = IsSampled(pair);
   const Verification verification = MeasuredVerificationOf(pair);
   const absl::StatusOr<PairMeasurement> measurement = measurer_.Next();
@@ -365,11 +371,10 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
   if (measurement->golden_summary && !is_sampled) {
     AddSummary(*measurement->golden_summary, *row.mutable_golden());
   }
-  RowMetrics metrics =
+  metrics =
       ToRowMetrics(measurement->metrics,
                    measurement->golden_summary.value_or(pair.golden->summary));
   AddElementMetrics(measurement->elements, metrics);
-  AddMetrics(metrics, row);
   required_tolerances_.Add(verification, metrics, row_count_);
   const Predicate& predicate = *verification.predicate;
   row.set_predicate(predicate.text());
@@ -440,15 +445,12 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
                         reads);
 }
 
-void ComparisonEngine::Watch(v1::ComparisonRow& row) const {
+void ComparisonEngine::Watch(const RowMetrics& metrics,
+                             v1::ComparisonRow& row) const {
   if (plan_.watches.empty()) return;
-  const auto names = WatchNames();
-  std::vector<std::optional<double>> values(names.size());
-  for (const v1::MetricValue& metric : row.metrics()) {
-    const auto found = std::find(names.begin(), names.end(), metric.metric());
-    if (found != names.end()) values[found - names.begin()] = metric.value();
-  }
-  const size_t derived = MetricNames().size();
+  std::vector<std::optional<double>> values(metrics.begin(), metrics.end());
+  values.resize(WatchNames().size());
+  const size_t derived = metrics.size();
   if (row.target().has_nan_count()) {
     values[derived] = static_cast<double>(row.target().nan_count());
     values[derived + 1] = static_cast<double>(row.target().infinity_count());
@@ -462,9 +464,17 @@ void ComparisonEngine::Watch(v1::ComparisonRow& row) const {
   }
 }
 
-absl::Status ComparisonEngine::EmitRow(v1::ComparisonRow& row) {
+absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
+                                       v1::ComparisonRow& row) {
   row.set_row(row_count_++);
-  return observer_.OnRow(row);
+  if (metrics != last_metrics_) {
+    last_metrics_ = metrics;
+    last_metrics_bytes_ = EncodeMetrics(metrics);
+  }
+  // The parts of a message may be put together in any order.
+  std::string bytes = last_metrics_bytes_;
+  row.AppendToString(&bytes);
+  return observer_.OnRow(row, std::move(bytes));
 }
 
 namespace {

@@ -17,6 +17,7 @@
 #include "daemon/compare/pair_reader.h"
 #include "daemon/compare/policy.h"
 #include "daemon/compare/required_tolerances.h"
+#include "daemon/compare/row_metrics.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
@@ -72,15 +73,17 @@ class ComparisonEngine {
   absl::Status CompareReady(const TensorMatcher& matcher, bool golden_sealed,
                             bool target_sealed);
   // Adds the numbers of the watches that hold.
-  void Watch(v1::ComparisonRow& row) const;
+  void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   absl::Status CompareGroup(const TensorGroup& group);
   // `is_measured` says of which pairs the measurer gives the next one.
   absl::Status ComparePairs(const std::vector<TensorPair>& pairs,
                             const std::vector<bool>& is_measured);
   // Judges a pair that is not measured.
-  void Judge(const TensorPair& pair, v1::ComparisonRow& row) const;
+  void Judge(const TensorPair& pair, v1::ComparisonRow& row,
+             RowMetrics& metrics) const;
   // CANCELLED is the only error; everything else becomes a verdict.
-  absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row);
+  absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row,
+                       RowMetrics& metrics);
   // True if nothing but the elements of a pair, or samples of them, decides.
   bool MustMeasure(const TensorPair& pair) const;
   // Called on either thread of `measurer_`.
@@ -88,12 +91,13 @@ class ComparisonEngine {
                                               PairReader& reader,
                                               ComparisonObserver& reads) const;
   // Judges two tensors with equal bytes.
-  void PassEqual(const TensorPair& pair, v1::ComparisonRow& row) const;
+  void PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
+                 RowMetrics& metrics) const;
   // What the policy asks of a pair.
   Verification VerificationOf(const TensorPair& pair) const;
   // The same of what is measured of a pair.
   Verification MeasuredVerificationOf(const TensorPair& pair) const;
-  absl::Status EmitRow(v1::ComparisonRow& row);
+  absl::Status EmitRow(const RowMetrics& metrics, v1::ComparisonRow& row);
 
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
@@ -103,8 +107,11 @@ class ComparisonEngine {
   // Token and rank of the groups that were compared, while following.
   std::set<std::pair<int64_t, int32_t>> done_;
   int64_t row_count_ = 0;
-  // One for all pairs: it keeps its memory.
+  // One for all pairs: it keeps its memory. Without metrics: those of equal
+  // bytes are the same for most pairs, and encoded once.
   v1::ComparisonRow row_;
+  RowMetrics last_metrics_;
+  std::string last_metrics_bytes_;
   // Behind all that its threads look at.
   PairMeasurer measurer_;
 };

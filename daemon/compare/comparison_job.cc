@@ -118,12 +118,13 @@ void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
   tolerances.Show(working_);
 }
 
-absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row) {
+absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
+                                  std::string bytes) {
   AccountRow(row, working_);
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since it was counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));
-  pending_rows_.push_back(row.SerializeAsString());
+  pending_rows_.push_back(std::move(bytes));
   return PublishIfDue();
 }
 

@@ -94,7 +94,7 @@ class ComparisonJob final : private ComparisonObserver {
   void OnTotal(uint64_t tensor_count) override;
   void OnRead(uint64_t bytes) override;
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
-  absl::Status OnRow(const v1::ComparisonRow& row) override;
+  absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 
   // Stores the rows so far, then makes them visible. The first error stays.
   absl::Status Publish();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "daemon/compare/required_tolerances.h"
@@ -29,9 +30,10 @@ class ComparisonObserver {
   // now and then, and before the end.
   virtual void OnRequiredTolerances(const RequiredTolerances& /*tolerances*/) {}
 
-  // The next row, valid during the call; its number is set. An error ends the
-  // comparison.
-  virtual absl::Status OnRow(const v1::ComparisonRow& row) = 0;
+  // The next row, valid during the call; its number is set, and its metrics are
+  // not. `bytes` is the whole row in wire format. An error ends the comparison.
+  virtual absl::Status OnRow(const v1::ComparisonRow& row,
+                             std::string bytes) = 0;
 };
 
 }  // namespace msitd::compare

@@ -15,12 +15,6 @@
 namespace msitd::compare {
 namespace {
 
-// Names hold no NUL, so it keeps the components apart.
-std::string NameOf(std::string_view op, const TensorKey& key) {
-  return fmt::format("{}{}{}{}{}{}{}", op, '\0', key.call, '\0', IoName(key.io),
-                     '\0', key.index);
-}
-
 // What fuzzy matching goes by.
 std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor) {
   return fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
@@ -262,7 +256,7 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
     for (size_t i = 0; i < group.target.size(); ++i) {
       const LogicalTensor& target = group.target[i];
       if (HasAllShards(target) != is_sound) continue;
-      names.Add(NameOf(matching_.KeyOfTarget(target.key.op), target.key),
+      names.Add(PairName(matching_.KeyOfTarget(target.key.op), target.key),
                 target, i);
     }
   }
@@ -270,7 +264,7 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
   group.pairs.reserve(group.golden.size());
   for (const LogicalTensor& golden : group.golden) {
     const auto found =
-        names.Take(NameOf(matching_.KeyOfGolden(golden.key.op), golden.key),
+        names.Take(PairName(matching_.KeyOfGolden(golden.key.op), golden.key),
                    golden, matched);
     group.pairs.push_back({&golden, found ? &group.target[*found] : nullptr});
   }

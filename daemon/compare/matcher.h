@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/assembly.h"
-#include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matching.h"
 #include "daemon/compare/mesh.h"
 #include "storage/chunk_store.h"
@@ -24,7 +24,7 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 
 // A rank and token with more tensors than this in one run, shards included, is
 // not compared. Bounds the memory of a comparison: some 400 bytes for each
-// tensor of the two groups at hand.
+// tensor of the group at hand and of the next one, in both runs.
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
 // One tensor with its counterpart, or either alone: one of the two is null at
@@ -95,11 +95,14 @@ class TensorMatcher {
   // is sealed. The flags are from before Create.
   bool IsComplete(size_t index, bool golden_sealed, bool target_sealed) const;
 
+  // Asked now and then while a group is loaded; true ends that.
+  using IsCancelled = absl::FunctionRef<bool()>;
+
   // Loads `index`, which is below group_count(). Reads the descriptors of all
-  // ranks of its groups. Errors: CANCELLED once the observer says so; those of
+  // ranks of its groups. Thread-safe. Errors: CANCELLED if told so; those of
   // the store.
   absl::StatusOr<TensorGroup> Load(size_t index,
-                                   ComparisonObserver& observer) const;
+                                   IsCancelled is_cancelled) const;
 
  private:
   struct GroupKey {
@@ -171,7 +174,7 @@ class TensorMatcher {
   // Returns false if there are too many.
   absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
                                 const Holders& holders,
-                                ComparisonObserver& observer,
+                                IsCancelled is_cancelled,
                                 std::vector<LogicalTensor>& out) const;
   void Match(bool with_device, TensorGroup& group) const;
   void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,

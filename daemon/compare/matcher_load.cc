@@ -11,13 +11,14 @@
 #include <utility>
 
 #include "daemon/compare/matcher.h"
+#include "daemon/compare/target_names.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
 
-// How many tensors are looked at between two looks at the observer.
+// How many tensors are looked at between two questions whether to go on.
 constexpr uint64_t kScannedBetweenChecks = 4096;
 
 // LayoutRules::Find, which looks at every rule, once for each op, io and index:
@@ -72,7 +73,7 @@ class ShardTable {
 
   // `layout` is that of the tensor, and lives as long as the rules.
   void Add(const Layout& layout, storage::TensorInfo shard) {
-    Shards& shards = tensors_[NameOf(shard.key)];
+    Shards& shards = tensors_[PairName(shard.key.op, shard.key)];
     shards.layout = &layout;
     shards.shards.push_back(std::move(shard));
   }
@@ -81,7 +82,7 @@ class ShardTable {
   // mesh are of another tensor.
   void Add(std::shared_ptr<const PlacedMesh> placed,
            storage::TensorInfo shard) {
-    std::string name = NameOf(shard.key) + '\0';
+    std::string name = PairName(shard.key.op, shard.key) + '\0';
     name += MeshText(shard.placement);
     // It is wrong about itself, which is no matter of those in the mesh.
     if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
@@ -114,11 +115,6 @@ class ShardTable {
     std::shared_ptr<const PlacedMesh> placed;
     std::vector<storage::TensorInfo> shards;
   };
-
-  static std::string NameOf(const TensorKey& key) {
-    return fmt::format("{}{}{}{}{}{}{}", key.op, '\0', key.call, '\0',
-                       IoName(key.io), '\0', key.index);
-  }
 
   static bool ComesBefore(const storage::TensorInfo& a,
                           const storage::TensorInfo& b) {
@@ -175,7 +171,7 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts,
 }
 
 absl::StatusOr<TensorGroup> TensorMatcher::Load(
-    size_t index, ComparisonObserver& observer) const {
+    size_t index, IsCancelled is_cancelled) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
@@ -184,13 +180,13 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
-      LoadSide(GoldenSide(), key, place.golden, observer, group.golden));
+      LoadSide(GoldenSide(), key, place.golden, is_cancelled, group.golden));
   GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
   // Groups were made of ranks that have a counterpart.
   MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
-  MSITD_ASSIGN_OR_RETURN(
-      const bool target_fits,
-      LoadSide(TargetSide(), target_key, place.target, observer, group.target));
+  MSITD_ASSIGN_OR_RETURN(const bool target_fits,
+                         LoadSide(TargetSide(), target_key, place.target,
+                                  is_cancelled, group.target));
   if (!golden_fits || !target_fits) {
     group.too_large_run = golden_fits ? target_run_ : golden_run_;
     group.golden.clear();
@@ -205,7 +201,7 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(
 
 absl::StatusOr<bool> TensorMatcher::LoadSide(
     Side side, const GroupKey& key, const Holders& holders,
-    ComparisonObserver& observer, std::vector<LogicalTensor>& out) const {
+    IsCancelled is_cancelled, std::vector<LogicalTensor>& out) const {
   if (holders.devices.empty() || key.token < 0) return true;
   side.selector.ranks.clear();
   for (const auto& [rank, last_token] : holders.last_tokens) {
@@ -219,11 +215,11 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   LayoutFinder layouts(side.layouts);
   PlacementFinder placements(side.meshes);
   size_t count = 0;
+  storage::TensorInfo tensor;
   for (uint64_t scanned = 0;; ++scanned) {
-    if (scanned % kScannedBetweenChecks == 0 && observer.IsCancelled()) {
+    if (scanned % kScannedBetweenChecks == 0 && is_cancelled()) {
       return absl::CancelledError("cancelled");
     }
-    storage::TensorInfo tensor;
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
     if (!more) break;
     const Layout* const layout = layouts.Find(tensor.key);
@@ -231,14 +227,15 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     if (layout == nullptr) placed = placements.Find(tensor);
     if (PlaceOf(tensor.key.rank, layout, placed.get()) != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
-    tensor.key.run = std::string();
-    tensor.parts = std::vector<storage::PartLocation>();
+    tensor.key.run.clear();
+    tensor.parts.clear();
+    // A copy has just the memory that it needs, and `tensor` keeps its own.
     if (layout != nullptr) {
-      shards.Add(*layout, std::move(tensor));
+      shards.Add(*layout, tensor);
     } else if (placed != nullptr) {
-      shards.Add(std::move(placed), std::move(tensor));
+      shards.Add(std::move(placed), tensor);
     } else {
-      out.push_back({std::move(tensor), nullptr});
+      out.push_back({tensor, nullptr});
     }
   }
   shards.Assemble(out);

@@ -26,7 +26,8 @@ class PairMeasurer::AheadObserver final : public ComparisonObserver {
   void OnRead(uint64_t bytes) override {
     measurer_.ahead_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
-  absl::Status OnRow(const v1::ComparisonRow& /*row*/) override {
+  absl::Status OnRow(const v1::ComparisonRow& /*row*/,
+                     std::string /*bytes*/) override {
     return absl::OkStatus();
   }
 

@@ -12,9 +12,7 @@ namespace {
 
 void Describe(const LogicalTensor& tensor, std::string_view run,
               v1::ComparedTensor& out) {
-  TensorKey key = tensor.key;
-  key.run = std::string(run);
-  out.set_name(FormatTensorName(key));
+  out.set_name(FormatTensorName(run, tensor.key));
   out.set_dtype(static_cast<v1::DType>(tensor.dtype));
   for (const int64_t dim : tensor.shape) out.add_shape(dim);
   if (tensor.knows_summary) AddSummary(tensor.summary, out);
@@ -23,8 +21,7 @@ void Describe(const LogicalTensor& tensor, std::string_view run,
     for (const int32_t rank : tensor.assembly->ranks) out.add_ranks(rank);
   }
   if (tensor.hash != ContentHash()) {
-    out.set_hash(
-        fmt::format("{:016x}{:016x}", tensor.hash.high, tensor.hash.low));
+    out.set_hash(HashText(tensor.hash));
   }
 }
 
@@ -94,7 +91,8 @@ std::string ShapeDifference(const LogicalTensor& target,
   return out;
 }
 
-void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
+std::string EncodeMetrics(const RowMetrics& metrics) {
+  v1::ComparisonRow row;
   const std::span<const std::string_view> names = MetricNames();
   for (size_t i = 0; i < metrics.size(); ++i) {
     if (!metrics[i].has_value()) continue;
@@ -102,6 +100,7 @@ void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
     value.set_metric(names[i].data(), names[i].size());
     value.set_value(*metrics[i]);
   }
+  return row.SerializeAsString();
 }
 
 std::string ShapeText(std::span<const int64_t> shape) {

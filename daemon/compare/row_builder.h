@@ -25,8 +25,9 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out);
 std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden);
 
-// Adds the metrics that are defined.
-void AddMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
+// Returns the metrics that are defined, as they are in the wire format of a
+// row.
+std::string EncodeMetrics(const RowMetrics& metrics);
 
 // Returns `[2,3]`; `[]` for a scalar.
 std::string ShapeText(std::span<const int64_t> shape);

@@ -17,10 +17,6 @@ std::string ShapeOf(const TensorInfo& tensor) {
   return fmt::format("[{}]", fmt::join(tensor.shape, ","));
 }
 
-std::string HashText(const ContentHash& hash) {
-  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
-}
-
 // Empty if both are the same but for the bytes.
 std::string TypeDifference(const TensorInfo& shard, const TensorInfo& first) {
   if (shard.dtype == first.dtype) return "";

@@ -17,6 +17,19 @@ std::string OnAnyDevice(std::string name) { return OnDevice(name, ""); }
 
 }  // namespace
 
+std::string PairName(std::string_view op, const TensorKey& key) {
+  std::string out;
+  out.reserve(op.size() + key.index.size() + 32);
+  out += op;
+  out += '\0';
+  out += std::to_string(key.call);
+  out += '\0';
+  out += IoName(key.io);
+  out += '\0';
+  out += key.index;
+  return out;
+}
+
 void TargetNames::Add(std::string name, const LogicalTensor& target,
                       size_t index) {
   if (with_device_ && target.assembly == nullptr) {

@@ -12,6 +12,10 @@
 
 namespace msitd::compare {
 
+// What the two tensors of a pair have in common: call, io and index of `key`,
+// and `op`. Names hold no NUL, which keeps them apart.
+std::string PairName(std::string_view op, const TensorKey& key);
+
 // Tensors of the target run by name, each of which is taken once.
 //
 // Devices keep two tensors of ranks apart if the table is told so. What is put

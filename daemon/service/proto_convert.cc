@@ -97,10 +97,6 @@ absl::Status AddIos(const v1::TensorFilter& filter,
   return absl::OkStatus();
 }
 
-std::string HashText(const ContentHash& hash) {
-  return fmt::format("{:016x}{:016x}", hash.high, hash.low);
-}
-
 }  // namespace
 
 absl::Status FieldInvalid(std::string_view field, std::string_view problem) {

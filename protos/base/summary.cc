@@ -69,4 +69,14 @@ Summary Merge(const Summary& a, const Summary& b) {
   return out;
 }
 
+std::string HashText(const ContentHash& hash) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out(32, '0');
+  for (int i = 0; i < 16; ++i) {
+    out[i] = kDigits[hash.high >> (60 - 4 * i) & 15];
+    out[16 + i] = kDigits[hash.low >> (60 - 4 * i) & 15];
+  }
+  return out;
+}
+
 }  // namespace msitd

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 namespace msitd {
 
@@ -69,5 +70,8 @@ struct ContentHash {
 };
 
 static_assert(sizeof(ContentHash) == 16);
+
+// 32 hexadecimal digits, the high half first.
+std::string HashText(const ContentHash& hash);
 
 }  // namespace msitd

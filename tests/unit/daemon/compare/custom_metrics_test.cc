@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "daemon/compare/comparison_jobs.h"
-#include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/await_comparison.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -57,26 +57,9 @@ class CustomMetricsTest : public ::testing::Test {
     jobs_ = *ComparisonJobs::Create(store_, {});
   }
 
-  void AwaitEnd(uint64_t id) {
-    while (true) {
-      const ComparisonView view = *jobs_->Get(id);
-      if (view.comparison.state() == v1::Comparison::DONE) return;
-      Mutex mu;
-      CondVar changed;
-      bool woken = false;
-      jobs_->AwaitChange(id, view.version, [&] {
-        MutexLock lock(mu);
-        woken = true;
-        changed.NotifyAll();
-      });
-      MutexLock lock(mu);
-      while (!woken) changed.Wait(mu);
-    }
-  }
-
   void Compare() {
     ASSERT_TRUE(jobs_->Start({}, {"g", "t", {}, {}}).ok());
-    AwaitEnd(1);
+    EXPECT_EQ(AwaitEnd(*jobs_, 1).state(), v1::Comparison::DONE);
   }
 
   std::string ReasonOf(const RowMetricsList& rows) {
@@ -200,7 +183,7 @@ TEST_F(CustomMetricsTest, AComparisonThatHasNotEndedIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Reason(status), "FIELD_INVALID");
   store_.UnblockReads();
-  AwaitEnd(1);
+  AwaitEnd(*jobs_, 1);
   // As soon as its end is seen.
   EXPECT_EQ(ReasonOf(One(0, "a")), "");
   EXPECT_THAT(Names(), ElementsAre("a"));

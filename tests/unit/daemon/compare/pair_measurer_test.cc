@@ -13,31 +13,10 @@
 
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/one_thread_observer.h"
 
 namespace msitd::compare {
 namespace {
-
-class CountingObserver final : public ComparisonObserver {
- public:
-  bool IsCancelled() override {
-    EXPECT_EQ(std::this_thread::get_id(), thread_);
-    return is_cancelled;
-  }
-  void OnTotal(uint64_t /*tensor_count*/) override {}
-  void OnRead(uint64_t bytes) override {
-    EXPECT_EQ(std::this_thread::get_id(), thread_);
-    read_bytes += bytes;
-  }
-  absl::Status OnRow(const v1::ComparisonRow& /*row*/) override {
-    return absl::OkStatus();
-  }
-
-  std::atomic<bool> is_cancelled{false};
-  uint64_t read_bytes = 0;
-
- private:
-  const std::thread::id thread_ = std::this_thread::get_id();
-};
 
 class PairMeasurerTest : public ::testing::Test {
  protected:
@@ -62,7 +41,7 @@ class PairMeasurerTest : public ::testing::Test {
   }
 
   testing::FakeChunkStore store_;
-  CountingObserver observer_;
+  OneThreadObserver observer_;
   std::vector<LogicalTensor> tensors_;
   std::vector<TensorPair> pairs_;
 };

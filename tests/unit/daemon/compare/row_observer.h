@@ -1,14 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/compare/comparison_engine.h"
 #include "daemon/compare/comparison_observer.h"
 
 namespace msitd::compare {
+
+// Nothing if the row does not have it.
+inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
+                                      std::string_view name) {
+  for (const v1::MetricValue& value : row.metrics()) {
+    if (value.metric() == name) return value.value();
+  }
+  return std::nullopt;
+}
 
 // Keeps the rows of a comparison and what comes with them.
 class RowObserver final : public ComparisonObserver {
@@ -19,9 +33,10 @@ class RowObserver final : public ComparisonObserver {
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
     tolerances.Show(comparison);
   }
-  absl::Status OnRow(const v1::ComparisonRow& row) override {
+  absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
     AccountRow(row, comparison);
-    rows.push_back(row);
+    EXPECT_EQ(row.metrics_size(), 0);
+    EXPECT_TRUE(rows.emplace_back().ParseFromString(bytes));
     return absl::OkStatus();
   }
 

@@ -55,14 +55,6 @@ class SampleRowsTest : public ::testing::Test {
     return observer.rows.empty() ? v1::ComparisonRow() : observer.rows.front();
   }
 
-  static std::optional<double> MetricOf(const v1::ComparisonRow& row,
-                                        std::string_view name) {
-    for (const v1::MetricValue& value : row.metrics()) {
-      if (value.metric() == name) return value.value();
-    }
-    return std::nullopt;
-  }
-
   testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};

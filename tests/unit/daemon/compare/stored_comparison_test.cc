@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "daemon/compare/comparison_jobs.h"
-#include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
 #include "storage/env/env.h"
+#include "tests/unit/daemon/compare/await_comparison.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -82,26 +82,9 @@ class StoredComparisonTest : public ::testing::Test {
   v1::Comparison Compare(const std::string& golden, const std::string& target) {
     const auto started = jobs_->Start({}, {golden, target, {}, {}});
     EXPECT_TRUE(started.ok()) << started.status();
-    const uint64_t id = ++last_id_;
-    while (true) {
-      const ComparisonView view = *jobs_->Get(id);
-      if (view.comparison.state() != v1::Comparison::PENDING &&
-          view.comparison.state() != v1::Comparison::RUNNING) {
-        EXPECT_EQ(view.comparison.state(), v1::Comparison::DONE)
-            << view.comparison.error();
-        return view.comparison;
-      }
-      Mutex mu;
-      CondVar changed;
-      bool woken = false;
-      jobs_->AwaitChange(id, view.version, [&] {
-        MutexLock lock(mu);
-        woken = true;
-        changed.NotifyAll();
-      });
-      MutexLock lock(mu);
-      while (!woken) changed.Wait(mu);
-    }
+    v1::Comparison ended = AwaitEnd(*jobs_, ++last_id_);
+    EXPECT_EQ(ended.state(), v1::Comparison::DONE) << ended.error();
+    return ended;
   }
 
   std::string directory_;

@@ -27,7 +27,7 @@ class SilentObserver final : public ComparisonObserver {
   bool IsCancelled() override { return ++questions == cancelled_at; }
   void OnTotal(uint64_t) override {}
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  absl::Status OnRow(const v1::ComparisonRow&) override {
+  absl::Status OnRow(const v1::ComparisonRow&, std::string) override {
     return absl::OkStatus();
   }
 

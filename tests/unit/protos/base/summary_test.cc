@@ -83,6 +83,11 @@ TEST(SummaryTest, InfinitiesCountAsExtremesButNotInSums) {
   EXPECT_DOUBLE_EQ(s.l2_norm(), std::sqrt(10.0));
 }
 
+TEST(ContentHashTest, TextHasTheHighHalfFirst) {
+  EXPECT_EQ(HashText({0x0123456789abcdef, 0xfe}),
+            "00000000000000fe0123456789abcdef");
+}
+
 TEST(SummaryMergeTest, EqualsTheSummaryOfTheConcatenation) {
   const Summary a = Of({1, -2, 0, NAN});
   const Summary b = Of({8, kInfinity, -0.0});

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "daemon/compare/comparison_observer.h"
+
+namespace msitd::compare {
+
+// Expects that the thread that made it is the only one to call it.
+class OneThreadObserver final : public ComparisonObserver {
+ public:
+  bool IsCancelled() override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    return is_cancelled;
+  }
+  void OnTotal(uint64_t /*tensor_count*/) override {}
+  void OnRead(uint64_t bytes) override {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    read_bytes += bytes;
+  }
+  absl::Status OnRow(const v1::ComparisonRow& /*row*/,
+                     std::string /*bytes*/) override {
+    return absl::OkStatus();
+  }
+
+  std::atomic<bool> is_cancelled{false};
+  uint64_t read_bytes = 0;
+
+ private:
+  const std::thread::id thread_ = std::this_thread::get_id();
+};
+
+}  // namespace msitd::compare
