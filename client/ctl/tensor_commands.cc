@@ -63,6 +63,11 @@ Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
       });
 }
 
+void AddName(CLI::App& verb, std::string& name) {
+  verb.add_option("NAME", name, "Name of the tensor, as -o name prints it")
+      ->required();
+}
+
 void AddList(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<QueryFlags>();
   CLI::App& verb = line.AddVerb(
@@ -187,8 +192,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
             }));
         return PrintOne(session, tensor, "name");
       });
-  verb.add_option("NAME", *name, "Name of the tensor, as -o name prints it")
-      ->required();
+  AddName(verb, *name);
 }
 
 void AddRead(CommandLine& line, CLI::App& noun) {
@@ -203,9 +207,7 @@ void AddRead(CommandLine& line, CLI::App& noun) {
                                kExampleName),
        .rpcs = "TensorService.ReadTensor, TensorService.GetTensor"},
       [flags](Session& session) { return ReadTensor(session, *flags); });
-  verb.add_option("NAME", flags->name,
-                  "Name of the tensor, as -o name prints it")
-      ->required();
+  AddName(verb, flags->name);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->required()
       ->type_name("FILE");
@@ -230,9 +232,7 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
                                kExampleName),
        .rpcs = "TensorService.ComputeHistogram"},
       [flags](Session& session) { return PrintHistogram(session, *flags); });
-  verb.add_option("NAME", flags->name,
-                  "Name of the tensor, as -o name prints it")
-      ->required();
+  AddName(verb, flags->name);
   verb.add_option("--bins", flags->bins,
                   "Bins of equal width, at most 1024; default 20 in a table, "
                   "else 64")
