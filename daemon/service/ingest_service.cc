@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/status_mapping.h"
+#include "daemon/service/write_chunks_message.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
@@ -61,12 +61,11 @@ StreamCoverage ToCoverage(const v1::CoverageReport& report) {
 // Reactions come on threads of gRPC, peer calls on one of the pipeline, tasks
 // on those of the pool. Owns itself until gRPC is done with it.
 class WriteChunksCall final
-    : public grpc::ServerBidiReactor<v1::WriteChunksRequest,
-                                     v1::WriteChunksResponse>,
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
       public ingest::StreamPeer {
  public:
   explicit WriteChunksCall(IngestServiceImpl::Parts& parts) : parts_(parts) {
-    StartRead(&request_);
+    StartRead(&incoming_);
   }
 
   void OnReadDone(bool ok) override;
@@ -83,7 +82,7 @@ class WriteChunksCall final
   void HandleOpen();
   void OpenStream(const ingest::StreamSpec& spec);
   void HandleMessage(const ingest::StreamHandle& stream);
-  void HandleChunk(const ingest::StreamHandle& stream);
+  void HandleChunk(const ingest::StreamHandle& stream, size_t bytes);
   void TakeChunk(const ingest::StreamHandle& stream, BufferPool::Buffer buffer);
   ingest::StreamHandle Stream();
   void ReadNext();
@@ -97,8 +96,9 @@ class WriteChunksCall final
   void Pump();
 
   IngestServiceImpl::Parts& parts_;
-  v1::WriteChunksRequest request_;
-  v1::WriteChunksResponse response_;
+  grpc::ByteBuffer incoming_;
+  WriteChunksMessage message_;  // What came last.
+  grpc::ByteBuffer outgoing_;
 
   Mutex mu_;
   ingest::StreamHandle stream_ ABSL_GUARDED_BY(mu_);  // Once open.
@@ -133,11 +133,14 @@ void WriteChunksCall::Pump() {
     MutexLock lock(mu_);
     if (writing_ || finished_) return;
     if (owes_ack_) {
-      response_.set_committed_chunk_count(static_cast<int64_t>(*committed_));
-      response_.set_capture_policy(std::exchange(policy_, {}));
+      v1::WriteChunksResponse response;
+      response.set_committed_chunk_count(static_cast<int64_t>(*committed_));
+      response.set_capture_policy(std::exchange(policy_, {}));
+      const grpc::Slice slice(response.SerializeAsString());
+      outgoing_ = grpc::ByteBuffer(&slice, 1);
       owes_ack_ = false;
       writing_ = true;
-      StartWrite(&response_);
+      StartWrite(&outgoing_);
       return;
     }
     if (!end_.has_value() || holds_ > 0) return;
@@ -167,7 +170,7 @@ void WriteChunksCall::Leave(const absl::Status& status) {
 
 void WriteChunksCall::ReadNext() {
   MutexLock lock(mu_);
-  if (!end_.has_value()) StartRead(&request_);
+  if (!end_.has_value()) StartRead(&incoming_);
 }
 
 ingest::StreamHandle WriteChunksCall::Stream() {
@@ -182,6 +185,10 @@ void WriteChunksCall::OnReadDone(bool ok) {
     Leave(absl::OkStatus());
   } else if (!ok) {
     Fail(FieldInvalid("open", "the stream ended before its opening"));
+  } else if (!message_.Read(incoming_)) {
+    const absl::Status status =
+        FieldInvalid("message", "the bytes are no WriteChunksRequest");
+    stream != nullptr ? Leave(status) : Fail(status);
   } else if (stream != nullptr) {
     HandleMessage(stream);
   } else {
@@ -191,10 +198,10 @@ void WriteChunksCall::OnReadDone(bool ok) {
 }
 
 void WriteChunksCall::HandleOpen() {
-  if (!request_.has_open()) {
+  if (message_.chunk_bytes().has_value() || !message_.request().has_open()) {
     return Fail(FieldInvalid("open", "the first message does not open"));
   }
-  absl::StatusOr<ingest::StreamSpec> spec = ToSpec(request_.open());
+  absl::StatusOr<ingest::StreamSpec> spec = ToSpec(message_.request().open());
   if (!spec.ok()) return Fail(spec.status());
   Hold();
   const absl::Status status =
@@ -235,11 +242,12 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
 }
 
 void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
-  switch (request_.message_case()) {
-    case v1::WriteChunksRequest::kChunk:
-      return HandleChunk(stream);
+  if (const std::optional<size_t> bytes = message_.chunk_bytes()) {
+    return HandleChunk(stream, *bytes);
+  }
+  switch (message_.request().message_case()) {
     case v1::WriteChunksRequest::kCoverage: {
-      const StreamCoverage coverage = ToCoverage(request_.coverage());
+      const StreamCoverage coverage = ToCoverage(message_.request().coverage());
       if (!IsSound(coverage)) {
         return Leave(FieldInvalid("coverage", "a count is negative"));
       }
@@ -248,14 +256,15 @@ void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
     }
     case v1::WriteChunksRequest::kOpen:
       return Leave(FieldInvalid("open", "the stream is open already"));
+    case v1::WriteChunksRequest::kChunk:
     case v1::WriteChunksRequest::MESSAGE_NOT_SET:
       break;
   }
   Leave(FieldInvalid("message", "neither a chunk nor a coverage report"));
 }
 
-void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream) {
-  const size_t bytes = request_.chunk().size();
+void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream,
+                                  size_t bytes) {
   if (bytes > BufferPool::kBufferBytesMax) {
     return Leave(
         WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -281,9 +290,8 @@ void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream) {
 
 void WriteChunksCall::TakeChunk(const ingest::StreamHandle& stream,
                                 BufferPool::Buffer buffer) {
-  const std::string& chunk = request_.chunk();
   const std::span<std::byte> bytes = buffer.span();
-  if (!chunk.empty()) std::memcpy(bytes.data(), chunk.data(), chunk.size());
+  message_.TakeChunk(bytes);
   const Offered offered = parts_.pipeline.Offer(
       stream, bytes, std::make_unique<BufferLease>(std::move(buffer)));
   if (offered == Offered::kMore) ReadNext();
@@ -335,7 +343,7 @@ void WriteChunksCall::End(const absl::Status& status) {
 
 }  // namespace
 
-grpc::ServerBidiReactor<v1::WriteChunksRequest, v1::WriteChunksResponse>*
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 IngestServiceImpl::WriteChunks(grpc::CallbackServerContext*) {
   return new WriteChunksCall(parts_);
 }

@@ -10,11 +10,14 @@
 namespace msitd::service {
 
 // IngestService: the transport for producers that do not share memory. Copies
-// each chunk into a buffer of the pool, and reads no further while there is
-// none, so gRPC's flow control holds the producer back.
+// each chunk from the message as it came into a buffer of the pool, and reads
+// no further while there is none, so gRPC's flow control holds the producer
+// back.
 //
 // All arguments outlive it.
-class IngestServiceImpl final : public v1::IngestService::CallbackService {
+class IngestServiceImpl final
+    : public v1::IngestService::WithRawCallbackMethod_WriteChunks<
+          v1::IngestService::Service> {
  public:
   // What the streams use; `tasks` runs what blocks.
   struct Parts {
@@ -29,8 +32,10 @@ class IngestServiceImpl final : public v1::IngestService::CallbackService {
                     ingest::BufferPool& buffers, TaskPool& tasks)
       : parts_{pipeline, buffers, tasks} {}
 
-  grpc::ServerBidiReactor<v1::WriteChunksRequest, v1::WriteChunksResponse>*
-  WriteChunks(grpc::CallbackServerContext* context) override;
+  using v1::IngestService::WithRawCallbackMethod_WriteChunks<
+      v1::IngestService::Service>::WriteChunks;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WriteChunks(
+      grpc::CallbackServerContext* context) override;
 
  private:
   Parts parts_;

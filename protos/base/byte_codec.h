@@ -82,6 +82,8 @@ class ByteReader {
   bool ok() const { return ok_; }
   // True if all fields were there and nothing is left.
   bool done() const { return ok_ && begin_ == end_; }
+  // How many bytes are left.
+  size_t left() const { return static_cast<size_t>(end_ - begin_); }
 
   uint8_t GetByte() {
     const char* at = begin_;
