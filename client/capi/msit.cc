@@ -25,7 +25,6 @@ using msitd::client::Client;
 using msitd::client::ClientOptions;
 using msitd::client::InvalidArgument;
 using msitd::client::Status;
-using msitd::client::TensorView;
 
 // Fits every message of ours; a longer one of the daemon is cut.
 constexpr size_t kErrorBytesMax = 512;
@@ -120,12 +119,8 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
   return status;
 }
 
-Status RecordTensor(Client& client, const msit_tensor* given) {
-  if (given == nullptr || !HasSize(given->struct_size)) {
-    return InvalidArgument("tensor is null or has no struct_size");
-  }
-  msit_tensor tensor{};
-  CopySized(*given, given->struct_size, &tensor);
+// `tensor` has all fields.
+Status RecordWhole(Client& client, const msit_tensor& tensor) {
   if (tensor.dim_count < 0 ||
       (tensor.dim_count > 0 && tensor.dims == nullptr)) {
     return InvalidArgument("dim_count is negative, or dims is null");
@@ -136,22 +131,35 @@ Status RecordTensor(Client& client, const msit_tensor* given) {
                ? uint8_t{0}
                : static_cast<uint8_t>(number);
   };
-  TensorView view;
-  view.device = View(tensor.device);
-  view.token = tensor.token;
-  view.op = View(tensor.op);
-  view.call = tensor.call;
-  view.io = static_cast<msitd::Io>(narrow(tensor.io));
-  view.index = View(tensor.index);
-  view.dtype = static_cast<DType>(narrow(tensor.dtype));
   const auto dim_count = static_cast<size_t>(tensor.dim_count);
-  view.dims = {tensor.dims, dim_count};
-  if (tensor.byte_strides != nullptr) {
-    view.byte_strides = {tensor.byte_strides, dim_count};
+  const size_t stride_count = tensor.byte_strides == nullptr ? 0 : dim_count;
+  // In one go: to clear the view first takes a call site that is off as long as
+  // all else.
+  return client.Record({
+      .device = View(tensor.device),
+      .token = tensor.token,
+      .op = View(tensor.op),
+      .call = tensor.call,
+      .io = static_cast<msitd::Io>(narrow(tensor.io)),
+      .index = View(tensor.index),
+      .dtype = static_cast<DType>(narrow(tensor.dtype)),
+      .dims = {tensor.dims, dim_count},
+      .byte_strides = {tensor.byte_strides, stride_count},
+      .data = static_cast<const std::byte*>(tensor.data),
+      .placement = View(tensor.placement),
+  });
+}
+
+Status RecordTensor(Client& client, const msit_tensor* given) {
+  if (given == nullptr || !HasSize(given->struct_size)) {
+    return InvalidArgument("tensor is null or has no struct_size");
   }
-  view.data = static_cast<const std::byte*>(tensor.data);
-  view.placement = View(tensor.placement);
-  return client.Record(view);
+  if (given->struct_size >= sizeof(msit_tensor)) {
+    return RecordWhole(client, *given);
+  }
+  msit_tensor tensor{};
+  CopySized(*given, given->struct_size, &tensor);
+  return RecordWhole(client, tensor);
 }
 
 msit_code NullClient() {

@@ -171,27 +171,19 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
 
 bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (fork_guard_.in_child()) return false;
-  if (!has_schedule_.load(std::memory_order_relaxed)) return true;
   if (token == MSIT_TOKEN_CURRENT) token = this->token();
-  const Lock lock(mu_);
-  return schedule_ == nullptr || schedule_->MayRecord(token, op, io);
+  return filter_.MayRecord(token, op, io);
 }
 
-capture::Level Client::TakeLevel(const TensorView& tensor, int64_t token) {
-  if (!has_schedule_.load(std::memory_order_relaxed)) {
-    return capture::Level::kFull;
-  }
-  const Lock lock(mu_);
-  // What a client that is over refuses, it says.
-  if (schedule_ == nullptr || is_closing_ || was_refused_) {
-    return capture::Level::kFull;
-  }
+capture::Level Client::TakeLevel(const TensorView& tensor,
+                                 std::string_view device, int64_t token) {
   const capture::Level level =
-      schedule_->LevelOf(tensor.device, token, tensor.op, tensor.io);
-  if (level == capture::Level::kOff) {
-    // Nothing else may wake the sender to report.
-    if (!ledger_.has_news()) work_.notify_one();
-    ledger_.Filter();
+      filter_.Take(device, token, tensor.op, tensor.io);
+  if (level == capture::Level::kOff && filter_.TakeWatch()) {
+    // Nothing else may wake the sender to report. Under the lock, so that it
+    // waits already or will look at the counts again.
+    const Lock lock(mu_);
+    work_.notify_one();
   }
   return level;
 }
@@ -201,14 +193,21 @@ Status Client::Record(const TensorView& tensor) {
     dropped_in_child_.fetch_add(1, std::memory_order_relaxed);
     return ClosedOrForked();
   }
-  TensorView checked = tensor;
-  if (checked.device.empty()) checked.device = options_.device;
+  const std::string_view device =
+      tensor.device.empty() ? options_.device : tensor.device;
   const int64_t token =
       tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
-  const capture::Level level = TakeLevel(checked, token);
+  const capture::Level level = TakeLevel(tensor, device, token);
   if (level == capture::Level::kOff) return {};
+  TensorView checked = tensor;
+  checked.device = device;
+  return RecordAt(level, checked, token);
+}
+
+Status Client::RecordAt(capture::Level level, const TensorView& tensor,
+                        int64_t token) {
   uint64_t tensor_bytes = 0;
-  Status status = CheckTensor(checked, &tensor_bytes);
+  Status status = CheckTensor(tensor, &tensor_bytes);
   if (status.ok() && token > kTokenMax) {
     status = InvalidArgument("the current token is over its limit");
   }
@@ -219,7 +218,7 @@ Status Client::Record(const TensorView& tensor) {
   }
   int32_t call = tensor.call;
   if (call == MSIT_CALL_AUTO) {
-    const std::optional<int32_t> next = NumberCall(checked, token);
+    const std::optional<int32_t> next = NumberCall(tensor, token);
     if (!next) {
       ledger_.Drop();
       return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
@@ -227,19 +226,19 @@ Status Client::Record(const TensorView& tensor) {
     call = *next;
   }
   chunk::RecordSpec part{.sequence = next_sequence_++,
-                         .device = checked.device,
+                         .device = tensor.device,
                          .token = token,
-                         .op = checked.op,
+                         .op = tensor.op,
                          .call = call,
-                         .io = checked.io,
-                         .index = checked.index,
-                         .dtype = checked.dtype,
-                         .dims = checked.dims,
+                         .io = tensor.io,
+                         .index = tensor.index,
+                         .dtype = tensor.dtype,
+                         .dims = tensor.dims,
                          .tensor_bytes = tensor_bytes,
                          .part_offset = 0,
                          .part_bytes = 0,
-                         .placement = checked.placement};
-  return RecordParts(checked, TakeKeep(level), part, lock);
+                         .placement = tensor.placement};
+  return RecordParts(tensor, TakeKeep(level), part, lock);
 }
 
 void Client::CountDrop() {
@@ -359,6 +358,9 @@ Status Client::Close(std::chrono::microseconds timeout) {
   Lock lock(mu_);
   if (is_closing_) return {};
   is_closing_ = true;
+  // What comes from now on is refused, not filtered, and what was filtered is
+  // in the counts that the sender tells last.
+  filter_.Stop();
   room_.notify_all();
   const bool delivered = WaitForDelivery(deadline, lock);
   // A copy that has begun ends soon, whatever the deadline.
@@ -390,7 +392,7 @@ ClientCounters Client::counters() const {
   counters.dropped_count = ledger_.coverage().dropped_count;
   counters.truncated_count = ledger_.coverage().truncated_count;
   counters.invalid_count = ledger_.invalid_count();
-  counters.filtered_count = ledger_.coverage().filtered_count;
+  counters.filtered_count = filter_.filtered_count();
   counters.refused_chunk_count = refused_chunk_count_;
   counters.reconnect_count = reconnect_count_;
   counters.degraded_count = ledger_.coverage().degraded_count;

@@ -18,6 +18,7 @@
 #include "client/core/delivery_queue.h"
 #include "client/core/fork_guard.h"
 #include "client/core/overflow.h"
+#include "client/core/record_filter.h"
 #include "client/core/slot_pool.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
@@ -130,7 +131,11 @@ class Client final : private TransportListener {
   Status WaitUntilOpen();
 
   // How much of the tensor is recorded; counts one that is not.
-  capture::Level TakeLevel(const TensorView& tensor, int64_t token);
+  capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
+                           int64_t token);
+  // Records what is asked for at `level`.
+  Status RecordAt(capture::Level level, const TensorView& tensor,
+                  int64_t token);
 
   // Recording, in client.cc. All take mu_ as locked; those that are given the
   // lock release it for a while.
@@ -167,9 +172,10 @@ class Client final : private TransportListener {
   void DropQueued();
   // When the open chunk has lingered long enough; nothing if it may stay.
   std::optional<Clock::time_point> LingerTime() const;
-  // When the daemon is to be told the counts; nothing if it knows them.
-  std::optional<Clock::time_point> ReportTime() const;
-  std::optional<Clock::time_point> WakeTime() const;
+  // When the daemon is to be told the counts; nothing if it knows them, and
+  // whoever changes them will wake the sender.
+  std::optional<Clock::time_point> ReportTime();
+  std::optional<Clock::time_point> WakeTime();
 
   // TransportListener, on threads of the transport.
   void OnSharedMemory(std::span<std::byte> memory) override;
@@ -188,8 +194,9 @@ class Client final : private TransportListener {
   // Each stands for itself: relaxed everywhere.
   std::atomic<int64_t> token_{0};
   std::atomic<uint64_t> dropped_in_child_{0};
-  // schedule_ is set: the lock is worth taking.
-  std::atomic<bool> has_schedule_{false};
+
+  // Has a lock of its own, which may be taken under mu_.
+  RecordFilter filter_;
 
   mutable std::mutex mu_;
   // A slot became free or the client is closing: recorders.
@@ -206,10 +213,8 @@ class Client final : private TransportListener {
   DeliveryLedger ledger_;
   Overflow overflow_;
   CallCounter call_counter_;
-  // Null while everything is recorded.
-  std::unique_ptr<const capture::Schedule> schedule_;
-  // A policy came over this connection.
-  bool has_policy_ = false;
+  // Of the newest policy that came over this connection; nothing without one.
+  std::optional<uint64_t> policy_revision_;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
 

@@ -108,13 +108,18 @@ std::optional<Client::Clock::time_point> Client::LingerTime() const {
   return *since + options_.linger;
 }
 
-std::optional<Client::Clock::time_point> Client::ReportTime() const {
-  if (!ledger_.has_news()) return std::nullopt;
+std::optional<Client::Clock::time_point> Client::ReportTime() {
+  ledger_.SetFiltered(filter_.filtered_count());
+  if (!ledger_.has_news()) {
+    filter_.Watch();
+    ledger_.SetFiltered(filter_.filtered_count());
+    if (!ledger_.has_news()) return std::nullopt;
+  }
   const bool is_last = must_stop_ && queue_.empty();
   return is_last ? Clock::time_point::min() : report_time_;
 }
 
-std::optional<Client::Clock::time_point> Client::WakeTime() const {
+std::optional<Client::Clock::time_point> Client::WakeTime() {
   switch (state_) {
     case StreamState::kIdle:
       return retry_time_;
@@ -136,7 +141,7 @@ std::optional<Client::Clock::time_point> Client::WakeTime() const {
 
 void Client::OpenStream(Lock& lock) {
   state_ = StreamState::kOpening;
-  has_policy_ = false;
+  policy_revision_.reset();
   answer_deadline_ = Clock::now() + options_.answer_timeout;
   lock.unlock();
   transport_->Open({.run = options_.run,
@@ -199,6 +204,8 @@ void Client::EndForGood(std::string message) {
   state_ = StreamState::kOver;
   was_refused_ = true;
   stream_error_ = std::move(message);
+  // What comes from now on is refused, not filtered.
+  filter_.Stop();
   chunker_.Seal();
   DropQueued();
   room_.notify_all();
@@ -235,11 +242,11 @@ void Client::OnCapturePolicy(std::string_view bytes) {
     return;
   }
   // Of one connection the newest counts; another daemon may count anew.
-  if (has_policy_ && policies.back().revision <= schedule_->revision()) return;
-  has_policy_ = true;
-  schedule_ = std::make_unique<const capture::Schedule>(std::move(policies),
-                                                        options_.rank);
-  has_schedule_.store(true, std::memory_order_relaxed);
+  const uint64_t revision = policies.back().revision;
+  if (policy_revision_ && revision <= *policy_revision_) return;
+  policy_revision_ = revision;
+  filter_.Set(std::make_unique<const capture::Schedule>(std::move(policies),
+                                                        options_.rank));
 }
 
 void Client::OnCommitted(uint64_t committed_count) {
@@ -250,10 +257,7 @@ void Client::OnCommitted(uint64_t committed_count) {
     state_ = StreamState::kStreaming;
     ledger_.TellAgain();
     report_time_ = Clock::now();
-    if (!has_policy_) {
-      has_schedule_.store(false, std::memory_order_relaxed);
-      schedule_.reset();
-    }
+    if (!policy_revision_) filter_.Set(nullptr);
     if (refused_chunk_count_ == 0) stream_error_.clear();
     reconnect_count_ += was_open_ ? 1 : 0;
     was_open_ = true;

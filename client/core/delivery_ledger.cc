@@ -9,9 +9,9 @@ void DeliveryLedger::Record(uint64_t bytes) {
   recorded_bytes_ += bytes;
 }
 
-void DeliveryLedger::Filter() {
-  ++coverage_.seen_count;
-  ++coverage_.filtered_count;
+void DeliveryLedger::SetFiltered(uint64_t count) {
+  coverage_.seen_count += count - coverage_.filtered_count;
+  coverage_.filtered_count = count;
 }
 
 void DeliveryLedger::Drop() {

@@ -42,8 +42,9 @@ class DeliveryLedger {
 
   void Record(uint64_t bytes);
 
-  // A record that the capture policy does not ask for.
-  void Filter();
+  // So many records the capture policy did not ask for, of all so far: they are
+  // counted elsewhere. Never less than before.
+  void SetFiltered(uint64_t count);
 
   // A record that was not taken at all.
   void Drop();

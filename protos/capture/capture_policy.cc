@@ -9,6 +9,9 @@
 #include "protos/base/limits.h"
 
 namespace msitd::capture {
+
+static_assert(kRulesMax <= 64, "OpRules has a bit for each");
+
 namespace {
 
 constexpr uint8_t kVersion = 1;
@@ -19,23 +22,67 @@ bool HasOrIsEmpty(const Items& items, const Item& item) {
          std::find(items.begin(), items.end(), item) != items.end();
 }
 
+bool HasOp(const Rule& rule, std::string_view op) {
+  return rule.op_patterns.empty() ||
+         std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
+                     [op](const std::string& pattern) {
+                       return GlobMatch(pattern, op);
+                     });
+}
+
 // kUnspecified agrees with any side.
-bool AgreesOnAnyDevice(const Rule& rule, int64_t token, std::string_view op,
-                       Io io) {
-  // The cheapest first: most tensors of a narrow policy end at the token.
+bool HasTokenAndIo(const Rule& rule, int64_t token, Io io) {
   const bool has_token =
       rule.tokens.empty() ||
       std::any_of(rule.tokens.begin(), rule.tokens.end(),
                   [token](const TokenRange& range) {
                     return range.first <= token && token <= range.last;
                   });
-  const bool has_io = io == Io::kUnspecified || HasOrIsEmpty(rule.ios, io);
-  return has_token && has_io &&
-         (rule.op_patterns.empty() ||
-          std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
-                      [op](const std::string& pattern) {
-                        return GlobMatch(pattern, op);
-                      }));
+  return has_token && (io == Io::kUnspecified || HasOrIsEmpty(rule.ios, io));
+}
+
+// Says which rules of one policy a text agrees with.
+struct MatchText {
+  std::string_view op;
+  bool operator()(size_t /*number*/, const Rule& rule) const {
+    return HasOp(rule, op);
+  }
+};
+
+// The same by the bits of a word of OpRules.
+struct MatchBits {
+  uint64_t bits;
+  bool operator()(size_t number, const Rule& /*rule*/) const {
+    return (bits >> number & 1) != 0;
+  }
+};
+
+template <typename Match>
+Level LevelIn(const Policy& policy, std::string_view device, int64_t token,
+              const Match& has_op, Io io) {
+  for (size_t i = 0; i < policy.rules.size(); ++i) {
+    const Rule& rule = policy.rules[i];
+    // The cheapest first: most tensors of a narrow policy end at the token.
+    if (HasTokenAndIo(rule, token, io) && HasOrIsEmpty(rule.devices, device) &&
+        has_op(i, rule)) {
+      return rule.level;
+    }
+  }
+  return Level::kOff;
+}
+
+template <typename Match>
+bool MayRecordIn(const Policy& policy, int64_t token, const Match& has_op,
+                 Io io) {
+  for (size_t i = 0; i < policy.rules.size(); ++i) {
+    const Rule& rule = policy.rules[i];
+    if (!HasTokenAndIo(rule, token, io) || !has_op(i, rule)) continue;
+    if (rule.level != Level::kOff) return true;
+    // Off on all devices, and all sides that count: later rules do not.
+    const bool is_for_all_sides = rule.ios.empty() || io != Io::kUnspecified;
+    if (rule.devices.empty() && is_for_all_sides) return false;
+  }
+  return false;
 }
 
 void Put(ByteWriter& out, const Rule& rule) {
@@ -187,26 +234,38 @@ Level Schedule::LevelOf(std::string_view device, int64_t token,
                         std::string_view op, Io io) const {
   const Policy* policy = PolicyFor(token);
   if (policy == nullptr) return Level::kFull;
-  for (const Rule& rule : policy->rules) {
-    if (HasOrIsEmpty(rule.devices, device) &&
-        AgreesOnAnyDevice(rule, token, op, io)) {
-      return rule.level;
-    }
-  }
-  return Level::kOff;
+  return LevelIn(*policy, device, token, MatchText{op}, io);
 }
 
 bool Schedule::MayRecord(int64_t token, std::string_view op, Io io) const {
   const Policy* policy = PolicyFor(token);
-  if (policy == nullptr) return true;
-  for (const Rule& rule : policy->rules) {
-    if (!AgreesOnAnyDevice(rule, token, op, io)) continue;
-    if (rule.level != Level::kOff) return true;
-    // Off on all devices, and all sides that count: later rules do not.
-    const bool is_for_all_sides = rule.ios.empty() || io != Io::kUnspecified;
-    if (rule.devices.empty() && is_for_all_sides) return false;
+  return policy == nullptr || MayRecordIn(*policy, token, MatchText{op}, io);
+}
+
+OpRules Schedule::RulesOf(std::string_view op) const {
+  OpRules rules{};
+  for (size_t p = 0; p < policies_.size(); ++p) {
+    for (size_t r = 0; r < policies_[p].rules.size(); ++r) {
+      if (HasOp(policies_[p].rules[r], op)) rules[p] |= uint64_t{1} << r;
+    }
   }
-  return false;
+  return rules;
+}
+
+Level Schedule::LevelOf(std::string_view device, int64_t token,
+                        const OpRules& rules, Io io) const {
+  const Policy* policy = PolicyFor(token);
+  if (policy == nullptr) return Level::kFull;
+  const uint64_t bits = rules[static_cast<size_t>(policy - policies_.data())];
+  if (bits == 0) return Level::kOff;
+  return LevelIn(*policy, device, token, MatchBits{bits}, io);
+}
+
+bool Schedule::MayRecord(int64_t token, const OpRules& rules, Io io) const {
+  const Policy* policy = PolicyFor(token);
+  if (policy == nullptr) return true;
+  const uint64_t bits = rules[static_cast<size_t>(policy - policies_.data())];
+  return bits != 0 && MayRecordIn(*policy, token, MatchBits{bits}, io);
 }
 
 }  // namespace msitd::capture

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -76,6 +77,10 @@ std::string Encode(const Policies& policies);
 // bounds, or none at all.
 bool Decode(std::string_view bytes, Policies& out);
 
+// Which rules the name of an op agrees with: bit r of word p stands for rule r
+// of policy p of a schedule, and for nothing in another schedule.
+using OpRules = std::array<uint64_t, kPoliciesMax>;
+
 // What one rank asks for every tensor. Immutable, so any thread may use it.
 class Schedule {
  public:
@@ -92,6 +97,12 @@ class Schedule {
   // True if a tensor like that is recorded on some device; kUnspecified: on any
   // side of the op.
   bool MayRecord(int64_t token, std::string_view op, Io io) const;
+
+  // The same of an op whose rules are known, for which no pattern is looked at.
+  OpRules RulesOf(std::string_view op) const;
+  Level LevelOf(std::string_view device, int64_t token, const OpRules& rules,
+                Io io) const;
+  bool MayRecord(int64_t token, const OpRules& rules, Io io) const;
 
  private:
   // Null below the first token of all policies.

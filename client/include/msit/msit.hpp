@@ -110,20 +110,21 @@ class Client {
     if (!byte_strides.empty() && byte_strides.size() != dims.size()) {
       return Status(MSIT_ERROR_INVALID_ARGUMENT);
     }
-    msit_tensor tensor{};
-    tensor.struct_size = sizeof(tensor);
-    tensor.device = key.device;
-    tensor.token = key.token;
-    tensor.op = key.op;
-    tensor.call = key.call;
-    tensor.io = key.io;
-    tensor.index = key.index;
-    tensor.dtype = dtype;
-    tensor.dim_count = static_cast<int32_t>(dims.size());
-    tensor.dims = dims.data();
-    tensor.byte_strides = byte_strides.empty() ? nullptr : byte_strides.data();
-    tensor.data = data;
-    tensor.placement = key.placement;
+    const msit_tensor tensor = {
+        .struct_size = sizeof(tensor),
+        .device = key.device,
+        .token = key.token,
+        .op = key.op,
+        .call = key.call,
+        .io = key.io,
+        .index = key.index,
+        .dtype = dtype,
+        .dim_count = static_cast<int32_t>(dims.size()),
+        .dims = dims.data(),
+        .byte_strides = byte_strides.empty() ? nullptr : byte_strides.data(),
+        .data = data,
+        .placement = key.placement,
+    };
     return Status(msit_record(handle_.get(), &tensor));
   }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 
 #include "protos/capture/capture_policy.h"
 #include "tests/unit/client/client_fixture.h"
@@ -92,6 +96,69 @@ TEST_F(ClientCaptureTest, ChangesAtTheStatedToken) {
   }
   ASSERT_TRUE(client_->Flush(kLong).ok());
   EXPECT_THAT(Ops(), ElementsAre("a", "b", "a", "b", "b", "b"));
+}
+
+TEST_F(ClientCaptureTest, OpThatWasOffIsRecordedFromTheStatedToken) {
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "b")});
+  ASSERT_TRUE(Open().ok());
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Record("a", 10).ok());
+  SetPolicy(2, 2, {Rule(capture::Level::kFull, "a")});
+  ASSERT_TRUE(client_->SetToken(2).ok());
+  AwaitOff("b");
+  for (const int64_t token : {0, 1, 2, 3}) {
+    ASSERT_TRUE(client_->SetToken(token).ok());
+    EXPECT_TRUE(Record("a", 10).ok());
+    EXPECT_TRUE(Record("b", 10).ok());
+  }
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_THAT(Ops(), ElementsAre("b", "b", "a", "a"));
+  EXPECT_EQ(client_->counters().filtered_count, 7u);
+}
+
+TEST_F(ClientCaptureTest, ForkedChildNeitherFiltersNorHangs) {
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "b")});
+  ASSERT_TRUE(Open().ok());
+  EXPECT_TRUE(Record("a", 10).ok());
+  std::atomic<bool> is_over{false};
+  std::thread busy([&] {
+    while (!is_over.load()) EXPECT_TRUE(Record("a", 10).ok());
+  });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      // Only what a child may do: no locks, no threads, no test assertions.
+      const bool is_off = Record("a", 10).code == MSIT_ERROR_FORKED &&
+                          !client_->Selects(0, "a", Io::kOutput) &&
+                          client_->counters().filtered_count == 0 &&
+                          client_->counters().dropped_count == 1;
+      ::_exit(is_off ? 0 : 1);
+    }
+    int wait_status = -1;
+    ASSERT_EQ(::waitpid(child, &wait_status, 0), child);
+    EXPECT_EQ(wait_status, 0);
+  }
+  is_over.store(true);
+  busy.join();
+}
+
+TEST_F(ClientCaptureTest, AllThatManyThreadsFilterIsToldBeforeTheEnd) {
+  SetPolicy(1, 0, {Rule(capture::Level::kFull, "b")});
+  ASSERT_TRUE(Open().ok());
+  std::atomic<uint64_t> filtered_count{0};
+  std::atomic<uint64_t> refused_count{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (Record("a", 10).ok()) filtered_count.fetch_add(1);
+      refused_count.fetch_add(1);
+    });
+  }
+  while (filtered_count.load() < 1000) std::this_thread::yield();
+  ASSERT_TRUE(client_->Close(kLong).ok());
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(client_->counters().filtered_count, filtered_count.load());
+  EXPECT_EQ(client_->counters().dropped_count, refused_count.load());
+  EXPECT_EQ(daemon_.coverage().filtered_count, filtered_count.load());
 }
 
 TEST_F(ClientCaptureTest, OlderRevisionChangesNothing) {

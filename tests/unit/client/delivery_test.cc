@@ -271,13 +271,14 @@ TEST(DeliveryLedgerTest, ARecordGivenUpHalfwayIsTruncatedOnce) {
 TEST(DeliveryLedgerTest, EveryRecordIsSeenOnce) {
   DeliveryLedger ledger;
   ledger.Record(10);
-  ledger.Filter();
+  ledger.SetFiltered(3);
+  ledger.SetFiltered(5);
   ledger.Drop();
   ledger.BreakOff(3);
   ledger.CountInvalid();
   ledger.DropChunk(Whole(1, 10));
-  EXPECT_EQ(ledger.coverage(), (StreamCoverage{.seen_count = 4,
-                                               .filtered_count = 1,
+  EXPECT_EQ(ledger.coverage(), (StreamCoverage{.seen_count = 8,
+                                               .filtered_count = 5,
                                                .dropped_count = 2,
                                                .truncated_count = 1}));
 }

@@ -31,7 +31,16 @@ Policy OneRule(uint64_t revision, int64_t first_token, Rule rule) {
 
 Level LevelOf(const Schedule& schedule, int64_t token, std::string_view op,
               Io io = Io::kOutput, std::string_view device = "cpu:0") {
-  return schedule.LevelOf(device, token, op, io);
+  const Level level = schedule.LevelOf(device, token, op, io);
+  EXPECT_EQ(schedule.LevelOf(device, token, schedule.RulesOf(op), io), level);
+  return level;
+}
+
+bool MayRecord(const Schedule& schedule, int64_t token, std::string_view op,
+               Io io) {
+  const bool may_record = schedule.MayRecord(token, op, io);
+  EXPECT_EQ(schedule.MayRecord(token, schedule.RulesOf(op), io), may_record);
+  return may_record;
 }
 
 TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
@@ -74,18 +83,18 @@ TEST(CapturePolicyTest, TensorMayBeRecordedIfItIsOnSomeDevice) {
   Rule full = Full({"a"});
   full.tokens = {{2, 3}};
   const Schedule schedule({{1, 1, {off, full}}}, 0);
-  EXPECT_TRUE(schedule.MayRecord(0, "b", Io::kInput));
-  EXPECT_TRUE(schedule.MayRecord(2, "a", Io::kInput));
-  EXPECT_FALSE(schedule.MayRecord(2, "b", Io::kInput));
-  EXPECT_FALSE(schedule.MayRecord(4, "a", Io::kInput));
+  EXPECT_TRUE(MayRecord(schedule, 0, "b", Io::kInput));
+  EXPECT_TRUE(MayRecord(schedule, 2, "a", Io::kInput));
+  EXPECT_FALSE(MayRecord(schedule, 2, "b", Io::kInput));
+  EXPECT_FALSE(MayRecord(schedule, 4, "a", Io::kInput));
 }
 
 TEST(CapturePolicyTest, RuleThatIsOffEverywhereHidesThoseBehindIt) {
   Rule off = Full({"a*"});
   off.level = Level::kOff;
   const Schedule schedule({{1, 0, {off, Full({})}}}, 0);
-  EXPECT_FALSE(schedule.MayRecord(0, "a1", Io::kInput));
-  EXPECT_TRUE(schedule.MayRecord(0, "b1", Io::kInput));
+  EXPECT_FALSE(MayRecord(schedule, 0, "a1", Io::kInput));
+  EXPECT_TRUE(MayRecord(schedule, 0, "b1", Io::kInput));
 }
 
 TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
@@ -95,10 +104,10 @@ TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
   Rule full = Full({"a1", "c"});
   full.ios = {Io::kOutput};
   const Schedule schedule({{1, 0, {off, full}}}, 0);
-  EXPECT_TRUE(schedule.MayRecord(0, "a1", Io::kUnspecified));
-  EXPECT_TRUE(schedule.MayRecord(0, "c", Io::kUnspecified));
-  EXPECT_FALSE(schedule.MayRecord(0, "a2", Io::kUnspecified));
-  EXPECT_FALSE(schedule.MayRecord(0, "b", Io::kUnspecified));
+  EXPECT_TRUE(MayRecord(schedule, 0, "a1", Io::kUnspecified));
+  EXPECT_TRUE(MayRecord(schedule, 0, "c", Io::kUnspecified));
+  EXPECT_FALSE(MayRecord(schedule, 0, "a2", Io::kUnspecified));
+  EXPECT_FALSE(MayRecord(schedule, 0, "b", Io::kUnspecified));
 }
 
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {

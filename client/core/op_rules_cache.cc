@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/op_rules_cache.h"
+
+#include <functional>
+
+namespace msitd::client {
+namespace {
+
+// Places at which an op may lie, from that of its hash on.
+constexpr size_t kPlaces = 8;
+
+}  // namespace
+
+OpRulesCache::OpRulesCache(const capture::Schedule& schedule)
+    : schedule_(schedule),
+      entries_(std::make_unique<std::atomic<const Entry*>[]>(kOpsMax)) {}
+
+OpRulesCache::~OpRulesCache() {
+  for (size_t i = 0; i < kOpsMax; ++i) {
+    delete entries_[i].load(std::memory_order_relaxed);
+  }
+}
+
+const capture::OpRules* OpRulesCache::Find(std::string_view op) {
+  const size_t hash = std::hash<std::string_view>()(op);
+  for (size_t i = 0; i < kPlaces; ++i) {
+    std::atomic<const Entry*>& place = entries_[(hash + i) % kOpsMax];
+    // Pairs with the exchange below: the entry is whole.
+    const Entry* entry = place.load(std::memory_order_acquire);
+    if (entry == nullptr) {
+      std::unique_ptr<const Entry> made(
+          new Entry{hash, std::string(op), schedule_.RulesOf(op)});
+      if (place.compare_exchange_strong(entry, made.get(),
+                                        std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+        return &made.release()->rules;
+      }
+    }
+    if (entry->hash == hash && entry->op == op) return &entry->rules;
+  }
+  return nullptr;
+}
+
+}  // namespace msitd::client
