@@ -231,3 +231,24 @@ def test_hooks_leave_alone_what_is_off(daemon: Daemon) -> None:
         (0, 0, "root.1", "IO_OUTPUT"),
         (0, 1, "root.1", "IO_OUTPUT"),
     }
+
+
+def test_hooks_that_were_off_begin_at_the_stated_token(daemon: Daemon) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    capture(daemon, "set", "--ops", "root.0", "--io", "output")
+    with (
+        msitd.Client("r", endpoint=str(daemon.socket_dir)) as client,
+        msitd.register_hook(model, client),
+    ):
+        for _ in range(3):
+            model(torch.ones(2, 4))
+        args = ("--ops", "root.1", "--io", "output", "--from-token", "5")
+        capture(daemon, "set", *args)
+        wait_until(lambda: not client.selects("root.0", token=5))
+        for _ in range(5):
+            model(torch.ones(2, 4))
+    assert recorded(daemon) == {
+        (0, token, "root.0" if token < 5 else "root.1", "IO_OUTPUT")
+        for token in range(8)
+    }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,6 +22,9 @@ _logger = logging.getLogger("msitd")
 # Deeper nesting of arguments is not looked into: nothing real has it, and a
 # structure that contains itself ends there.
 _DEPTH_MAX = 16
+
+# msit_selects: any side of the op.
+_IO_ANY = 0
 
 ROOT_OP = "root"
 
@@ -105,7 +107,7 @@ class HookHandle:
         self._outputs = outputs
         self._tokens = tokens
         self._matches = _compile_patterns(op_pattern)
-        self._state = _ThreadState()
+        self._thread = _Thread()
         self._skipped_count = 0
         self._torch_handles: list[Any] = []
         try:
@@ -140,78 +142,135 @@ class HookHandle:
         self.remove()
 
     def _hook_module(self, module: torch.nn.Module, op: str, is_root: bool) -> None:
-        is_recorded = self._matches(op)
-        if not is_recorded and not is_root:
+        hooks = self._recording_hooks(op) if self._matches(op) else None
+        if is_root:
+            hooks = self._root_hooks(hooks)
+        if hooks is None:
             return
-        before = functools.partial(self._before, op, is_root, is_recorded)
-        after = functools.partial(self._after, op, is_root, is_recorded)
         self._torch_handles.append(
-            module.register_forward_pre_hook(before, with_kwargs=True)
+            module.register_forward_pre_hook(hooks.before, with_kwargs=True)
         )
         self._torch_handles.append(
-            module.register_forward_hook(after, with_kwargs=True, always_call=True)
+            module.register_forward_hook(
+                hooks.after, with_kwargs=True, always_call=True
+            )
         )
 
-    def _before(
+    def _recording_hooks(self, op: str) -> _Hooks:
+        """Returns the hooks that record the calls of `op`.
+
+        They are closures over all that they need: a call that the capture
+        policy asks nothing of pays for every name that is looked up, and for
+        every frame.
+        """
+        thread = self._thread
+        native = self._client._native  # The methods of the client are frames.
+        current_token = native.token
+        selects = native.selects
+        tokens = self._tokens
+        off = _Call(op, 0, -1)
+
+        def before(
+            module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> None:
+            forward = thread.forward
+            token = forward.token if forward.depth else current_token()
+            try:
+                is_on = (tokens is None or token in tokens) and selects(
+                    token, op, _IO_ANY
+                )
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                is_on = False
+                self._skip(op, "", error)
+            if is_on:
+                self._begin(forward, op, token, args, kwargs)
+            else:
+                forward.calls.append(off)
+
+        def after(
+            module: torch.nn.Module,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            result: Any,
+        ) -> None:
+            calls = thread.forward.calls
+            if not calls:
+                return
+            call = calls[-1]
+            if call is off:
+                calls.pop()
+            # Torch does not call the one hook for every call of the other.
+            elif call.op == op:
+                calls.pop()
+                self._end(call, result)
+
+        return _Hooks(before, after)
+
+    def _root_hooks(self, inner: _Hooks | None) -> _Hooks:
+        """Returns the hooks of the model itself, around `inner`."""
+        thread = self._thread
+        client = self._client
+
+        def before(
+            module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> None:
+            forward = thread.forward
+            if forward.depth == 0:
+                forward.token = client.token
+            forward.depth += 1
+            if inner is not None:
+                inner.before(module, args, kwargs)
+
+        def after(
+            module: torch.nn.Module,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            result: Any,
+        ) -> None:
+            if inner is not None:
+                inner.after(module, args, kwargs, result)
+            forward = thread.forward
+            if forward.depth > 0:
+                forward.depth -= 1
+                if forward.depth == 0:
+                    forward.calls.clear()
+                    client.next_token()
+
+        return _Hooks(before, after)
+
+    def _begin(
         self,
+        forward: _Forward,
         op: str,
-        is_root: bool,
-        is_recorded: bool,
-        module: torch.nn.Module,
+        token: int,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        state = self._state
-        if is_root:
-            if state.depth == 0:
-                state.token = self._client.token
-            state.depth += 1
-        if not is_recorded:
-            return
-        token = state.token if state.depth > 0 else self._client.token
-        if self._tokens is not None and token not in self._tokens:
-            state.calls.append((op, token, -1))
-            return
-        call = self._begin_call(op, token)
-        state.calls.append((op, token, call))
+        call = _Call(op, token, self._begin_call(op, token))
+        forward.calls.append(call)
         if self._inputs:
             self._record_all(
                 _walk_arguments(args, kwargs, self._tensor_type),
                 op,
                 "input",
                 token,
-                call,
+                call.number,
             )
 
-    def _after(
-        self,
-        op: str,
-        is_root: bool,
-        is_recorded: bool,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-    ) -> None:
-        state = self._state
+    def _end(self, call: _Call, result: Any) -> None:
         # The hook is called without a result if the forward raised.
-        if is_recorded and state.calls and state.calls[-1][0] == op:
-            _, token, call = state.calls.pop()
-            if call >= 0 and self._outputs and result is not None:
-                self._record_all(
-                    _walk_result(result, self._tensor_type), op, "output", token, call
-                )
-        if is_root and state.depth > 0:
-            state.depth -= 1
-            if state.depth == 0:
-                state.calls.clear()
-                self._client.next_token()
+        if self._outputs and result is not None:
+            self._record_all(
+                _walk_result(result, self._tensor_type),
+                call.op,
+                "output",
+                call.token,
+                call.number,
+            )
 
     def _begin_call(self, op: str, token: int) -> int:
-        """Returns the number of the call; -1 if nothing of it is recorded."""
+        """Returns the number of the call; -1 if it cannot have one."""
         try:
-            if not self._client.selects(op, None, token):
-                return -1
             return self._client.begin_call(op, token)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(op, "", error)
@@ -255,16 +314,41 @@ class HookHandle:
         self._skipped_count += 1
 
 
-class _ThreadState(threading.local):
+class _Call(NamedTuple):
+    """A call that has begun."""
+
+    op: str
+    token: int
+    # -1 if it is not recorded.
+    number: int
+
+
+class _Forward:
     """Where the forward of one thread is."""
+
+    __slots__ = ("calls", "depth", "token")
 
     def __init__(self) -> None:
         # Forwards of the model that contain each other, and the token of the
         # outermost.
         self.depth = 0
         self.token = 0
-        # Calls that have begun: op, token, number or -1 if not recorded.
-        self.calls: list[tuple[str, int, int]] = []
+        # Calls that have not ended.
+        self.calls: list[_Call] = []
+
+
+class _Thread(threading.local):
+    """What each thread has for itself."""
+
+    def __init__(self) -> None:
+        self.forward = _Forward()
+
+
+class _Hooks(NamedTuple):
+    """The two hooks of one module, as torch calls them."""
+
+    before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+    after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 def _op_of(module_name: str) -> str:
