@@ -2,8 +2,8 @@
 #include "client/core/chunker.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "client/core/stream_copy.h"
 #include "client/core/strided_copy.h"
 #include "protos/base/check.h"
 
@@ -102,7 +102,7 @@ void CopyPart(const TensorView& tensor, uint64_t part_offset,
   const uint32_t element_bytes = ElementBytes(tensor.dtype);
   if (tensor.byte_strides.empty() ||
       IsContiguous(tensor.dims, tensor.byte_strides, element_bytes)) {
-    std::memcpy(out.data(), tensor.data + part_offset, out.size());
+    StreamCopy(tensor.data + part_offset, out);
     return;
   }
   CopyStrided(tensor.data, tensor.dims, tensor.byte_strides, element_bytes,

@@ -113,7 +113,8 @@ MODULES: dict[str, Module] = {
     "daemon": Module((*PROTOS, "daemon/config", "daemon/server"), COMMON),
     "client/include": Module(),
     "client/core": Module(
-        ("protos/base", "protos/capture", *CHUNK_PRODUCER, "client/include")
+        ("protos/base", "protos/capture", *CHUNK_PRODUCER, "client/include"),
+        ("sse2",),
     ),
     "client/capi": Module(
         (
@@ -177,6 +178,8 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "systemd": re.compile(r"systemd/"),
     "nanobind": re.compile(r"nanobind/"),
     "python": re.compile(r"Python\.h$"),
+    # Of the compiler: nothing to link.
+    "sse2": re.compile(r"emmintrin\.h$"),
 }
 
 # The C++ standard library, and the C library with the system's own headers.
