@@ -260,9 +260,8 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
   do {
     part.part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
-    const std::optional<Chunker::Place> place =
-        FindPlace(part, keep, &deadline, lock);
-    if (!place) {
+    const std::optional<Found> found = FindPlace(part, keep, &deadline, lock);
+    if (!found) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
       if (is_closing_) return ClosedOrForked();
       return {MSIT_ERROR_DROPPED,
@@ -270,10 +269,12 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
     }
     ++writer_count_;
     lock.unlock();
-    CopyPart(tensor, part.part_offset, place->payload);
+    // Not under the lock, which is the first thing that the sender asks for.
+    if (found->wakes_sender) work_.notify_one();
+    CopyPart(tensor, part.part_offset, found->place.payload);
     lock.lock();
     --writer_count_;
-    if (chunker_.Written(*place)) {
+    if (chunker_.Written(found->place)) {
       work_.notify_one();
       // Complete, it may make room for a higher token.
       if (overflow_.drops_oldest_token()) room_.notify_all();
@@ -285,7 +286,7 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
   return {};
 }
 
-std::optional<Chunker::Place> Client::FindPlace(
+std::optional<Client::Found> Client::FindPlace(
     const chunk::RecordSpec& part, Keep keep,
     std::optional<Clock::time_point>* deadline, Lock& lock) {
   const auto open_before = chunker_.open_since();
@@ -297,14 +298,13 @@ std::optional<Chunker::Place> Client::FindPlace(
     }
     const std::optional<Chunker::Place> place = chunker_.Reserve(part, keep);
     // The sender sends what was sealed, and times what was begun.
-    if (chunker_.open_since() != open_before ||
-        queue_.pushed_count() != pushed_before) {
-      work_.notify_one();
-    }
+    const bool wakes_sender = chunker_.open_since() != open_before ||
+                              queue_.pushed_count() != pushed_before;
     if (place) {
       overflow_.OnRoom();
-      return place;
+      return Found{*place, wakes_sender};
     }
+    if (wakes_sender) work_.notify_one();
     if (DropOldestToken(part.token)) continue;
     if (timed_out) {
       overflow_.OnTimeout();

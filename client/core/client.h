@@ -124,6 +124,13 @@ class Client final : private TransportListener {
     std::string message;
   };
 
+  // A place for a part, and whether to find it gave the sender work, of which
+  // it is still to be told.
+  struct Found {
+    Chunker::Place place;
+    bool wakes_sender = false;
+  };
+
   Client(ClientOptions options,
          std::unique_ptr<Transport, TransportDestroyer> transport);
 
@@ -143,9 +150,9 @@ class Client final : private TransportListener {
                      chunk::RecordSpec& part, Lock& lock);
   // Nothing if there is no room until `*deadline`, which is set when the
   // record begins to wait, or if other parts of the tensor were dropped.
-  std::optional<Chunker::Place> FindPlace(
-      const chunk::RecordSpec& part, Keep keep,
-      std::optional<Clock::time_point>* deadline, Lock& lock);
+  std::optional<Found> FindPlace(const chunk::RecordSpec& part, Keep keep,
+                                 std::optional<Clock::time_point>* deadline,
+                                 Lock& lock);
   // What is kept of all parts of a record that is asked for at `level`.
   Keep TakeKeep(capture::Level level);
   // Makes room for a record of `token` at the cost of the oldest token below

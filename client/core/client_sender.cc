@@ -250,9 +250,10 @@ void Client::OnCapturePolicy(std::string_view bytes) {
 }
 
 void Client::OnCommitted(uint64_t committed_count) {
-  const Lock lock(mu_);
+  Lock lock(mu_);
   if (ended_) return;
   const bool is_opening = state_ == StreamState::kOpening;
+  const std::optional<Clock::time_point> wake_time = WakeTime();
   if (is_opening) {
     state_ = StreamState::kStreaming;
     ledger_.TellAgain();
@@ -278,7 +279,12 @@ void Client::OnCommitted(uint64_t committed_count) {
   // Chunks that a new daemon does not have may be dropped again.
   if (has_room || is_opening) room_.notify_all();
   progress_.notify_all();
-  work_.notify_one();
+  // The sender runs on the processors of the host: most of the time there is
+  // nothing for it to do.
+  const bool has_work = is_opening || ended_ || must_stop_ ||
+                        queue_.has_unsent() || WakeTime() != wake_time;
+  lock.unlock();
+  if (has_work) work_.notify_one();
 }
 
 void Client::OnEnd(StreamEnd end, std::string_view message) {

@@ -59,6 +59,8 @@ class DeliveryQueue {
   Slot* TakeOut(int64_t token);
 
   bool empty() const { return slots_.empty(); }
+  // There are chunks that were not sent on this connection.
+  bool has_unsent() const { return sent_count_ < slots_.size(); }
   const Slot* front() const { return empty() ? nullptr : slots_.front(); }
 
   // Chunks that were sent on this connection and are not committed.
