@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "daemon/compute/lane_sum.h"
+#include "daemon/compute/prefetch.h"
 #include "daemon/compute/summary_state.h"
 #include "hwy/highway.h"
 
@@ -39,65 +40,82 @@ HWY_INLINE uint64_t TotalOf(D d, hn::Vec<D> v) {
   return total;
 }
 
-// What a round gives: sums of x, as stored in eight bits without a sign, of
-// |x| and of x^2, and the zeros.
+// The total of lanes of 32 bits, in lanes of 64.
+template <class D64, class V32>
+HWY_INLINE hn::Vec<D64> Widened(D64 d64, V32 v) {
+  const auto pairs = hn::BitCast(d64, v);
+  const auto low = hn::And(pairs, hn::Set(d64, uint64_t{0xffffffff}));
+  return hn::Add(low, hn::ShiftRight<32>(pairs));
+}
+
+// What stays in registers from round to round: the extremes, in the order of
+// the numbers from 0; sums of x, signed ones as x + 128, of |x| and of x^2; and
+// the zeros.
 struct ByteSums {
-  uint64_t sum = 0;
-  uint64_t l1 = 0;
-  uint64_t squares = 0;
-  uint64_t zeros = 0;
+  using D = ByteTag;
+  using D64 = hn::Repartition<uint64_t, D>;
+  hn::Vec<D> low;
+  hn::Vec<D> high;
+  hn::Vec<D64> sum;
+  hn::Vec<D64> l1;
+  hn::Vec<D64> squares;
+  hn::Vec<D64> zeros;
 };
 
 // Sums `count` bytes, a multiple of kBlockElements and at most
-// kByteBlocksPerRound blocks. Signed ones come as x + 128 in `sum`.
+// kByteBlocksPerRound blocks.
 template <bool kSigned>
-HWY_INLINE void AddByteRound(const std::byte* bytes, size_t count, int& min,
-                             int& max, ByteSums& out) {
+HWY_INLINE void AddByteRound(const std::byte* bytes, size_t count,
+                             ByteSums& sums) {
   const ByteTag d;
   const hn::RebindToSigned<decltype(d)> di;
-  const hn::Repartition<int16_t, decltype(d)> d16;
+  const hn::Repartition<uint16_t, decltype(d)> du16;
+  const hn::RebindToSigned<decltype(du16)> d16;
   const hn::Repartition<int32_t, decltype(d)> d32;
   const hn::Repartition<uint64_t, decltype(d)> d64;
-  const hn::Half<decltype(d)> half;
   constexpr size_t kLanes = hn::MaxLanes(d);
   const auto zero = hn::Zero(d);
   const auto sign = hn::Set(d, kSigned ? uint8_t{0x80} : uint8_t{0});
-  auto low = hn::Set(d, uint8_t{255});
-  auto high = zero;
+  const auto low_byte = hn::Set(du16, uint16_t{0xff});
+  ByteSums next = sums;
   auto zeros = zero;
-  auto sum = hn::Zero(d64);
-  auto l1 = hn::Zero(d64);
   auto squares = hn::Zero(d32);
   auto squares_rest = hn::Zero(d32);
-  for (size_t i = 0; i < count; i += kLanes) {
-    const auto x = hn::LoadU(d, reinterpret_cast<const uint8_t*>(bytes + i));
-    // In the order of the numbers, from 0.
+  const auto add = [&](const std::byte* at) HWY_ATTR {
+    const auto x = hn::LoadU(d, reinterpret_cast<const uint8_t*>(at));
     const auto ordered = hn::Xor(x, sign);
-    low = hn::Min(low, ordered);
-    high = hn::Max(high, ordered);
+    next.low = hn::Min(next.low, ordered);
+    next.high = hn::Max(next.high, ordered);
     zeros = hn::Sub(zeros, hn::VecFromMask(d, hn::Eq(x, zero)));
-    sum = hn::Add(sum, hn::SumsOf8(ordered));
+    next.sum = hn::Add(next.sum, hn::SumsOf8(ordered));
     auto magnitude = x;
     if constexpr (kSigned) {
       magnitude = hn::BitCast(d, hn::Abs(hn::BitCast(di, x)));
     }
-    l1 = hn::Add(l1, hn::SumsOf8(magnitude));
-    const auto lower = hn::PromoteTo(d16, hn::LowerHalf(half, magnitude));
-    const auto upper = hn::PromoteTo(d16, hn::UpperHalf(half, magnitude));
+    next.l1 = hn::Add(next.l1, hn::SumsOf8(magnitude));
+    // Bytes apart by shifts: widening crosses the halves of a vector.
+    const auto pairs = hn::BitCast(du16, magnitude);
+    const auto even = hn::BitCast(d16, hn::And(pairs, low_byte));
+    const auto odd = hn::BitCast(d16, hn::ShiftRight<8>(pairs));
     squares =
-        hn::ReorderWidenMulAccumulate(d32, lower, lower, squares, squares_rest);
+        hn::ReorderWidenMulAccumulate(d32, even, even, squares, squares_rest);
     squares =
-        hn::ReorderWidenMulAccumulate(d32, upper, upper, squares, squares_rest);
+        hn::ReorderWidenMulAccumulate(d32, odd, odd, squares, squares_rest);
+  };
+  static_assert(kBlockElements % kCacheLineBytes == 0 && kLanes >= 16);
+  for (size_t i = 0; i < count; i += kCacheLineBytes) {
+    PrefetchAhead(bytes + i, kCacheLineBytes);
+    add(bytes + i);
+    if constexpr (kLanes < 64) add(bytes + i + kLanes);
+    if constexpr (kLanes < 32) {
+      add(bytes + i + 2 * kLanes);
+      add(bytes + i + 3 * kLanes);
+    }
   }
-  out.sum += TotalOf(d64, sum);
-  out.l1 += TotalOf(d64, l1);
-  out.squares += TotalOf(d32, hn::Add(squares, squares_rest));
-  out.zeros += TotalOf(d64, hn::SumsOf8(zeros));
-  alignas(64) uint8_t lanes[kLanes];
-  hn::Store(low, d, lanes);
-  for (const uint8_t lane : lanes) min = lane < min ? lane : min;
-  hn::Store(high, d, lanes);
-  for (const uint8_t lane : lanes) max = lane > max ? lane : max;
+  next.zeros = hn::Add(next.zeros, hn::SumsOf8(zeros));
+  next.squares =
+      hn::Add(next.squares, Widened(d64, hn::Add(squares, squares_rest)));
+  sums = next;
 }
 
 // Adds whole blocks of int8 or uint8. All sums are whole numbers below 2^53,
@@ -106,15 +124,17 @@ HWY_INLINE void AddByteRound(const std::byte* bytes, size_t count, int& min,
 template <bool kSigned>
 HWY_NOINLINE void AddByteBlocks(const std::byte* bytes, size_t blocks,
                                 SummaryState& state) {
-  ByteSums sums;
-  int min = 255;
-  int max = 0;
+  const ByteTag d;
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  const auto none = hn::Zero(d64);
+  ByteSums sums = {
+      hn::Set(d, uint8_t{255}), hn::Zero(d), none, none, none, none};
   for (size_t block = 0; block < blocks;) {
     const size_t now = blocks - block < kByteBlocksPerRound
                            ? blocks - block
                            : kByteBlocksPerRound;
     AddByteRound<kSigned>(bytes + block * kBlockElements, now * kBlockElements,
-                          min, max, sums);
+                          sums);
     block += now;
   }
   const double offset = kSigned ? 128 : 0;
@@ -123,12 +143,19 @@ HWY_NOINLINE void AddByteBlocks(const std::byte* bytes, size_t blocks,
     const double block[kFoldLanes] = {value};
     lanes.Add(block, 0);
   };
-  add(static_cast<double>(sums.sum) - shift, state.sum);
-  add(static_cast<double>(sums.l1), state.l1);
-  add(static_cast<double>(sums.squares), state.squares);
-  state.zero_count += sums.zeros;
-  if (min - offset < state.min) state.min = min - offset;
-  if (max - offset > state.max) state.max = max - offset;
+  add(static_cast<double>(TotalOf(d64, sums.sum)) - shift, state.sum);
+  add(static_cast<double>(TotalOf(d64, sums.l1)), state.l1);
+  add(static_cast<double>(TotalOf(d64, sums.squares)), state.squares);
+  state.zero_count += TotalOf(d64, sums.zeros);
+  alignas(64) uint8_t lanes[hn::MaxLanes(d)];
+  hn::Store(sums.low, d, lanes);
+  for (const uint8_t lane : lanes) {
+    if (lane - offset < state.min) state.min = lane - offset;
+  }
+  hn::Store(sums.high, d, lanes);
+  for (const uint8_t lane : lanes) {
+    if (lane - offset > state.max) state.max = lane - offset;
+  }
 }
 
 }  // namespace msitd::compute::HWY_NAMESPACE

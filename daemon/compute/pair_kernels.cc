@@ -5,6 +5,7 @@
 
 #include "daemon/compute/element.h"
 #include "daemon/compute/lane_sum.h"
+#include "daemon/compute/prefetch.h"
 #include "protos/base/dtype.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -343,6 +344,8 @@ HWY_NOINLINE void AddPairBlocks(const std::byte* target,
   Decoded<T> target_buffer;
   Decoded<T> golden_buffer;
   for (size_t i = 0; i < blocks; ++i) {
+    PrefetchAhead(target, target_step);
+    PrefetchAhead(golden, golden_step);
     const auto* t = BlockAs(state.target, target, target_buffer);
     const auto* g = BlockAs(state.golden, golden, golden_buffer);
     if (HWY_UNLIKELY(!AddPairBlock(d, t, g, running, state))) {

@@ -2,6 +2,7 @@
 #include "daemon/compute/summary_kernels.h"
 
 #include "daemon/compute/lane_sum.h"
+#include "daemon/compute/prefetch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "daemon/compute/summary_kernels.cc"
@@ -169,6 +170,7 @@ HWY_NOINLINE void AddBlocks(DType component, const std::byte* bytes,
       hn::Inf(d), hn::Neg(hn::Inf(d)), hn::Zero(di)};
   for (size_t i = 0; i < blocks; ++i) {
     const std::byte* block = bytes + i * kBlockElements * Loader::kBytes;
+    PrefetchAhead(block, kBlockElements * Loader::kBytes);
     if (HWY_UNLIKELY(!AddBlock<Loader>(d, block, running, state))) {
       if constexpr (sizeof(T) == sizeof(float)) {
         AddAnyBlock<Loader>(block, state);
