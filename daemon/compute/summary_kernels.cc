@@ -13,6 +13,7 @@
 #include "daemon/compute/byte_summary-inl.h"
 #include "daemon/compute/fold-inl.h"
 #include "daemon/compute/loaders-inl.h"
+#include "daemon/compute/packed_summary-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -182,6 +183,18 @@ HWY_NOINLINE void AddBlocks(DType component, const std::byte* bytes,
   Store(d, running, state);
 }
 
+#if MSITD_PACKED_SUMMARY
+// Takes whole blocks; both loaders are of one dtype.
+template <class Packed, class Loader>
+HWY_NOINLINE void AddBlocks(const std::byte* bytes, size_t blocks,
+                            SummaryState& state) {
+  AddPackedBlocks<Packed>(
+      bytes, blocks, state, [&](const std::byte* block) HWY_ATTR {
+        AddBlocks<Loader>(Packed::kComponent, block, 1, state);
+      });
+}
+#endif
+
 void AddWholeBlocks(DType component, const std::byte* bytes, size_t blocks,
                     SummaryState& state) {
 #if HWY_TARGET != HWY_SCALAR
@@ -190,6 +203,22 @@ void AddWholeBlocks(DType component, const std::byte* bytes, size_t blocks,
   }
   if (component == DType::kUint8) {
     return AddByteBlocks<false>(bytes, blocks, state);
+  }
+#endif
+#if MSITD_PACKED_SUMMARY
+  switch (component) {
+    case DType::kBfloat16:
+      return AddBlocks<PackedBfloat16, LoadBfloat16>(bytes, blocks, state);
+    case DType::kFloat16:
+      return AddBlocks<PackedFloat16, LoadFloat16>(bytes, blocks, state);
+    case DType::kFloat8E4m3fn:
+      return AddBlocks<PackedFloat8<true>, LoadFloat8E4m3fn>(bytes, blocks,
+                                                             state);
+    case DType::kFloat8E5m2:
+      return AddBlocks<PackedFloat8<false>, LoadFloat8E5m2>(bytes, blocks,
+                                                            state);
+    default:
+      break;
   }
 #endif
   WithLoader(component, [&](auto loader) HWY_ATTR {

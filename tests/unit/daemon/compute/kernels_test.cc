@@ -104,6 +104,28 @@ TEST_P(KernelsTest, SummaryHasTheBitsOfTheReference) {
   }
 }
 
+// Kernels look at more than a block at once, and go back where one of its
+// elements is not finite.
+TEST_P(KernelsTest, SummaryHasTheBitsOfTheReferenceForLongInputs) {
+  constexpr size_t kCount = 5001;
+  for (const DType dtype : Components()) {
+    for (const Pattern pattern : kPatterns) {
+      auto bytes = MakeElements(dtype, pattern, kCount, 13);
+      if (IsFloatingPoint(dtype)) {
+        std::memset(bytes.data() + 4500 * ElementBytes(dtype), 0xff,
+                    ElementBytes(dtype));
+      }
+      const Shifted input(bytes, 1);
+      SummaryState expected;
+      ReferenceSummaryKernel(dtype, input.data(), kCount, expected);
+      SummaryState actual;
+      GetParam().summary(dtype, input.data(), kCount, actual);
+      ASSERT_EQ(Bits(ToSummary(actual)), Bits(ToSummary(expected)))
+          << DTypeName(dtype) << " " << NameOf(pattern);
+    }
+  }
+}
+
 TEST_P(KernelsTest, SummaryDoesNotDependOnCutsAtBlockBorders) {
   const Kernels& kernels = GetParam();
   for (const DType dtype : Components()) {
