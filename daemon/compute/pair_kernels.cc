@@ -2,6 +2,7 @@
 #include "daemon/compute/pair_kernels.h"
 
 #include <cstring>
+#include <limits>
 
 #include "daemon/compute/element.h"
 #include "daemon/compute/lane_sum.h"
@@ -205,6 +206,121 @@ HWY_INLINE bool SumRatios(D d, const std::byte* target, const std::byte* golden,
   return true;
 }
 
+// Whether |t - g| is above `bound` somewhere.
+HWY_NOINLINE bool AnyDifferenceAbove(double bound, const std::byte* target,
+                                     const std::byte* golden) {
+  const BlockTag<double> d;
+  auto largest = hn::Zero(d);
+  for (size_t i = 0; i < kBlockElements; i += hn::MaxLanes(d)) {
+    const auto t = LoadDouble<float>(d, target + i * sizeof(float));
+    const auto g = LoadDouble<float>(d, golden + i * sizeof(float));
+    largest = hn::Max(largest, hn::Abs(hn::Sub(t, g)));
+  }
+  return !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, bound)));
+}
+
+// The same in float, which is monotonous: false if no |t - g| is above `bound`,
+// mostly.
+template <class D>
+HWY_INLINE bool MaybeAbove(D d, double bound, hn::Vec<D> largest) {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  if (bound < 0) return true;
+  const float near = bound < kMax ? static_cast<float>(bound) : kMax;
+  return !hn::AllFalse(d, hn::And(hn::Ge(largest, hn::Set(d, near)),
+                                  hn::Gt(largest, hn::Zero(d))));
+}
+
+// Sums of one half of the lanes that are converted at once.
+template <class V>
+struct ProductLanes {
+  V tt, gg, tg, dd, d;
+};
+
+// Products of elements that float holds are exact in double, where adding
+// them fused rounds alike.
+template <class D64, class V = hn::Vec<D64>>
+HWY_INLINE void AddProducts(D64 d64, const std::byte* target,
+                            const std::byte* golden, ProductLanes<V>& sums) {
+  const auto t = LoadDouble<float>(d64, target);
+  const auto g = LoadDouble<float>(d64, golden);
+  const auto difference = hn::Sub(t, g);
+  sums.tt = hn::MulAdd(t, t, sums.tt);
+  sums.gg = hn::MulAdd(g, g, sums.gg);
+  sums.tg = hn::MulAdd(t, g, sums.tg);
+  sums.dd = hn::Add(sums.dd, hn::Mul(difference, difference));
+  sums.d = hn::Add(sums.d, hn::Abs(difference));
+}
+
+// SumProducts and SumRatios in one. `ratios_serve` is false, and `running` as
+// it was, if ratios are to be taken by SumRatios, as where a golden element is
+// zero.
+template <class D>
+HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
+                              const std::byte* golden, ProductSums& out,
+                              float (&ratios)[kVirtualLanes],
+                              bool& ratios_serve, PairRunning<D>& running,
+                              PairState& state) {
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  constexpr size_t kHalf = kLanes / 2;
+  const hn::Rebind<double, hn::Half<D>> d64;
+  const auto zero = hn::Zero(d64);
+  auto max_ratio = running.max_ratio;
+  size_t mismatches = 0;
+  auto largest = hn::Zero(d);
+  auto ratios_within = hn::Eq(largest, largest);
+  auto squares = zero;
+  auto squares_max = zero;
+  for (size_t lane = 0; lane < kVirtualLanes; lane += kLanes) {
+    ProductLanes<decltype(hn::Zero(d64))> low = {zero, zero, zero, zero, zero};
+    auto high = low;
+    auto ratio_sum = hn::Zero(d);
+    for (size_t row = 0; row < kRowsPerBlock; ++row) {
+      const size_t at = (row * kVirtualLanes + lane) * sizeof(float);
+      constexpr size_t kHalfBytes = kHalf * sizeof(float);
+      AddProducts(d64, target + at, golden + at, low);
+      AddProducts(d64, target + at + kHalfBytes, golden + at + kHalfBytes,
+                  high);
+      const auto t = LoadAt(d, target + at);
+      const auto g = LoadAt(d, golden + at);
+      const auto difference = hn::Abs(hn::Sub(t, g));
+      const auto ratio = hn::Div(difference, hn::Abs(g));
+      largest = hn::Max(largest, difference);
+      ratio_sum = hn::Add(ratio_sum, ratio);
+      max_ratio = hn::Max(max_ratio, ratio);
+      mismatches += hn::CountTrue(d, hn::Ne(t, g));
+    }
+    ratios_within = hn::And(ratios_within,
+                            hn::Le(ratio_sum, hn::Set(d, kSquaresHigh<float>)));
+    // A sum keeps NaN, a maximum need not.
+    squares = hn::Add(
+        squares, hn::Add(hn::Add(low.tt, high.tt), hn::Add(low.gg, high.gg)));
+    squares_max = hn::Max(squares_max, hn::Max(hn::Max(low.tt, high.tt),
+                                               hn::Max(low.gg, high.gg)));
+    const auto store = [&](auto v0, auto v1, double* lanes) HWY_ATTR {
+      hn::Store(v0, d64, lanes + lane);
+      hn::Store(v1, d64, lanes + lane + kHalf);
+    };
+    store(low.tt, high.tt, out.tt);
+    store(low.gg, high.gg, out.gg);
+    store(low.tg, high.tg, out.tg);
+    store(low.dd, high.dd, out.dd);
+    store(low.d, high.d, out.d);
+    hn::Store(ratio_sum, d, ratios + lane);
+  }
+  const auto finite = hn::Le(squares, hn::Set(d64, kSquaresHigh<double>));
+  if (HWY_UNLIKELY(!hn::AllTrue(d64, finite))) return false;
+  out.float_softmax = hn::AllTrue(
+      d64, hn::Le(squares_max, hn::Set(d64, kSoftmaxFloatSquaresMax)));
+  out.larger = MaybeAbove(d, state.max_difference, largest) &&
+               AnyDifferenceAbove(state.max_difference, target, golden);
+  ratios_serve = hn::AllTrue(d, ratios_within);
+  if (HWY_LIKELY(ratios_serve)) {
+    running.max_ratio = max_ratio;
+    state.mismatch_count += mismatches;
+  }
+  return true;
+}
+
 template <typename T>
 HWY_NOINLINE void OfferBlock(const std::byte* target, const std::byte* golden,
                              PairState& state) {
@@ -258,12 +374,20 @@ HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
                              PairState& state) {
   using T = hn::TFromD<D>;
   ProductSums products;
-  if (HWY_UNLIKELY(
-          !SumProducts<T>(target, golden, state.max_difference, products))) {
-    return false;
-  }
   alignas(64) T ratios[kVirtualLanes];
-  if (HWY_UNLIKELY(!SumRatios(d, target, golden, ratios, running))) {
+  bool ratios_serve = false;
+  if constexpr (sizeof(T) == sizeof(float) && hn::MaxLanes(d) > 1) {
+    if (HWY_UNLIKELY(!SumFloatPairs(d, target, golden, products, ratios,
+                                    ratios_serve, running, state))) {
+      return false;
+    }
+  } else {
+    if (HWY_UNLIKELY(
+            !SumProducts<T>(target, golden, state.max_difference, products))) {
+      return false;
+    }
+  }
+  if (!ratios_serve && !SumRatios(d, target, golden, ratios, running)) {
     return false;
   }
   AddLanes(products.tt, state.target_squares);
