@@ -90,39 +90,78 @@ HWY_INLINE double MaxOf(D d, hn::Vec<D> v) {
   return static_cast<double>(max);
 }
 
+// One side of a block: x = (above + exponent) ln 2 + r.
+template <typename T>
+struct ReducedBlock {
+  alignas(64) T above[kBlockElements];
+  alignas(64) T r[kBlockElements];
+};
+
+// Returns the largest whole parts of a block.
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> ReduceBlock(D d, const std::byte* bytes, double exponent,
+                                  ReducedBlock<T>& out) {
+  const auto reference = hn::Set(d, static_cast<T>(exponent));
+  auto max = hn::Neg(hn::Inf(d));
+  for (size_t i = 0; i < kBlockElements; i += hn::MaxLanes(d)) {
+    const auto x = Reduce(d, LoadAt(d, bytes + i * sizeof(T)));
+    max = hn::Max(max, x.k);
+    hn::Store(hn::Sub(x.k, reference), d, out.above + i);
+    hn::Store(x.r, d, out.r + i);
+  }
+  return max;
+}
+
+// The reference for a block with these whole parts.
+template <class D>
+HWY_INLINE double ReferenceFor(D d, hn::Vec<D> k, bool started,
+                               double exponent) {
+  using T = hn::TFromD<D>;
+  const auto most = hn::Set(d, static_cast<T>(exponent + kSoftmaxHeadroom));
+  if (HWY_LIKELY(started && hn::AllTrue(d, hn::Le(k, most)))) return exponent;
+  return MaxOf(d, k);
+}
+
 // Adds a block to the sums if no element exceeds the references by more than
 // the headroom. Otherwise, or before there are references, only moves them and
-// returns false. `weights`: a factor for every element, or null for 1.
+// returns false. `weights`: a factor for every element, or null for 1. The
+// steps go through memory because an element's are one long chain: a CPU that
+// looks some 100 instructions ahead would see no more than two.
 template <class D>
 HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
                               const std::byte* golden, const double* weights,
                               SoftmaxState& state) {
   using T = hn::TFromD<D>;
   constexpr size_t kLanes = hn::MaxLanes(d);
+  ReducedBlock<T> t;
+  ReducedBlock<T> g;
+  const auto t_k = ReduceBlock(d, target, state.target_exponent, t);
+  const auto g_k = ReduceBlock(d, golden, state.golden_exponent, g);
+  const double target_exponent =
+      ReferenceFor(d, t_k, state.started, state.target_exponent);
+  const double golden_exponent =
+      ReferenceFor(d, g_k, state.started, state.golden_exponent);
+  if (HWY_UNLIKELY(!state.started || target_exponent != state.target_exponent ||
+                   golden_exponent != state.golden_exponent)) {
+    MoveReferences(golden_exponent, target_exponent, state);
+    return false;
+  }
   alignas(64) T golden_sums[kVirtualLanes];
   alignas(64) T target_sums[kVirtualLanes];
   alignas(64) T weighted_sums[kVirtualLanes];
-  const auto golden_exponent =
-      hn::Set(d, static_cast<T>(state.golden_exponent));
-  const auto target_exponent =
-      hn::Set(d, static_cast<T>(state.target_exponent));
   const auto ln2 = hn::Set(d, Exponential<T>::kLn2);
-  auto golden_max = hn::Neg(hn::Inf(d));
-  auto target_max = golden_max;
   for (size_t lane = 0; lane < kVirtualLanes; lane += kLanes) {
     auto golden_sum = hn::Zero(d);
     auto target_sum = hn::Zero(d);
     auto weighted_sum = hn::Zero(d);
     for (size_t row = 0; row < kRowsPerBlock; ++row) {
       const size_t i = row * kVirtualLanes + lane;
-      const auto t = Reduce(d, LoadAt(d, target + i * sizeof(T)));
-      const auto g = Reduce(d, LoadAt(d, golden + i * sizeof(T)));
-      golden_max = hn::Max(golden_max, g.k);
-      target_max = hn::Max(target_max, t.k);
-      const auto g_above = hn::Sub(g.k, golden_exponent);
-      const auto t_above = hn::Sub(t.k, target_exponent);
-      auto g_power = PowerOf(d, g_above, g.r);
-      auto t_power = PowerOf(d, t_above, t.r);
+      const auto g_above = hn::Load(d, g.above + i);
+      const auto t_above = hn::Load(d, t.above + i);
+      const auto g_r = hn::Load(d, g.r + i);
+      const auto t_r = hn::Load(d, t.r + i);
+      auto g_power = PowerOf(d, g_above, g_r);
+      auto t_power = PowerOf(d, t_above, t_r);
       if constexpr (sizeof(T) == sizeof(double)) {
         if (weights != nullptr) {
           const auto weight = hn::LoadU(d, weights + i);
@@ -131,7 +170,7 @@ HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
         }
       }
       const auto difference =
-          hn::Add(hn::Mul(ln2, hn::Sub(g_above, t_above)), hn::Sub(g.r, t.r));
+          hn::Add(hn::Mul(ln2, hn::Sub(g_above, t_above)), hn::Sub(g_r, t_r));
       golden_sum = hn::Add(golden_sum, g_power);
       target_sum = hn::Add(target_sum, t_power);
       weighted_sum = hn::Add(weighted_sum, hn::Mul(g_power, difference));
@@ -139,17 +178,6 @@ HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
     hn::Store(golden_sum, d, golden_sums + lane);
     hn::Store(target_sum, d, target_sums + lane);
     hn::Store(weighted_sum, d, weighted_sums + lane);
-  }
-  const double golden_k = MaxOf(d, golden_max);
-  const double target_k = MaxOf(d, target_max);
-  const bool move_golden =
-      !state.started || golden_k > state.golden_exponent + kSoftmaxHeadroom;
-  const bool move_target =
-      !state.started || target_k > state.target_exponent + kSoftmaxHeadroom;
-  if (HWY_UNLIKELY(move_golden || move_target)) {
-    MoveReferences(move_golden ? golden_k : state.golden_exponent,
-                   move_target ? target_k : state.target_exponent, state);
-    return false;
   }
   AddLanes(golden_sums, state.golden);
   AddLanes(target_sums, state.target);
