@@ -17,12 +17,15 @@ namespace msitd::storage {
 namespace {
 
 constexpr char kDocumentTag = 'd';
+constexpr char kBlockTag = 'b';
+// Rows of which each had an entry of its own.
 constexpr char kRowTag = 'r';
+constexpr size_t kDocumentKeyBytes = 9;
 constexpr std::string_view kNextIdKey = "next_comparison_id";
 
 std::string DocumentKey(uint64_t id) { return kDocumentTag + BigEndianKey(id); }
 
-std::string RowPrefix(uint64_t id) { return kRowTag + BigEndianKey(id); }
+std::string BlockPrefix(uint64_t id) { return kBlockTag + BigEndianKey(id); }
 
 }  // namespace
 
@@ -70,7 +73,7 @@ ComparisonTable::List(uint64_t after, size_t limit) {
   for (it->Seek(DocumentKey(after + 1));
        out.size() < limit && it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
-    if (it->key().size() != kComparisonPrefixBytes) {
+    if (it->key().size() != kDocumentKeyBytes) {
       return IndexCorrupt("comparison");
     }
     out.emplace_back(GetBigEndian(it->key().data() + 1, 8),
@@ -85,12 +88,15 @@ absl::Status ComparisonTable::Delete(uint64_t id) {
   MSITD_RETURN_IF_ERROR(Get(id).status());
   rocksdb::WriteBatch batch;
   db_.Delete(batch, Table::kComparison, DocumentKey(id));
-  db_.DeleteRange(batch, Table::kComparison, RowPrefix(id), RowPrefix(id + 1));
+  for (const char tag : {kBlockTag, kRowTag}) {
+    db_.DeleteRange(batch, Table::kComparison, tag + BigEndianKey(id),
+                    tag + BigEndianKey(id + 1));
+  }
   return db_.WriteDurable(batch);
 }
 
 std::string ComparisonTable::BlockKey(uint64_t id, uint64_t block) {
-  return RowPrefix(id) + BigEndianKey(block);
+  return BlockPrefix(id) + BigEndianKey(block);
 }
 
 absl::Status ComparisonTable::GetBlock(uint64_t id, uint64_t block,
@@ -105,13 +111,25 @@ absl::Status ComparisonTable::GetBlock(uint64_t id, uint64_t block,
                                  : IndexCorrupt("comparison");
 }
 
+absl::Status ComparisonTable::CheckBlocks(uint64_t id) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> row,
+                         db_.Get(Table::kComparison,
+                                 kRowTag + BigEndianKey(id) + BigEndianKey(0)));
+  if (!row.has_value()) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                    "the rows of comparison {} are of an earlier version of "
+                    "msitd: compare once more",
+                    id);
+}
+
 absl::Status ComparisonTable::CheckFollows(uint64_t id, uint64_t row) {
   if (row == 0) return absl::OkStatus();
   const uint64_t before = row - 1;
   std::string bytes;
   std::vector<std::string_view> rows;
-  MSITD_RETURN_IF_ERROR(GetBlock(id, before / kBlockRows, bytes, rows));
-  if (before % kBlockRows < rows.size()) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(GetBlock(id, before / kRowsMax, bytes, rows));
+  if (before % kRowsMax < rows.size()) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(CheckBlocks(id));
   return MakeStatus(absl::StatusCode::kFailedPrecondition,
                     "comparison {} has no row {} yet", id, before);
 }
@@ -125,11 +143,11 @@ absl::Status ComparisonTable::PutRows(uint64_t id, uint64_t first_row,
   std::string bytes;
   std::vector<std::string_view> in_block;
   while (!rows.empty()) {
-    const uint64_t block = first_row / kBlockRows;
-    const uint64_t begin = first_row % kBlockRows;
-    const uint64_t count = std::min<uint64_t>(rows.size(), kBlockRows - begin);
+    const uint64_t block = first_row / kRowsMax;
+    const uint64_t begin = first_row % kRowsMax;
+    const uint64_t count = std::min<uint64_t>(rows.size(), kRowsMax - begin);
     in_block.clear();
-    if (count < kBlockRows) {
+    if (count < kRowsMax) {
       MSITD_RETURN_IF_ERROR(GetBlock(id, block, bytes, in_block));
     }
     in_block.resize(std::max<size_t>(in_block.size(), begin + count));
@@ -148,10 +166,10 @@ absl::StatusOr<std::vector<std::string>> ComparisonTable::GetRows(
   MSITD_RETURN_IF_ERROR(Get(id).status());
   std::vector<std::string> out;
   std::vector<std::string_view> in_block;
-  size_t skipped = first_row % kBlockRows;
+  size_t skipped = first_row % kRowsMax;
   const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
-  const std::string prefix = RowPrefix(id);
-  for (it->Seek(BlockKey(id, first_row / kBlockRows));
+  const std::string prefix = BlockPrefix(id);
+  for (it->Seek(BlockKey(id, first_row / kRowsMax));
        out.size() < limit && it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
     if (!DecodeRows(it->value().ToStringView(), in_block)) {
@@ -163,6 +181,7 @@ absl::StatusOr<std::vector<std::string>> ComparisonTable::GetRows(
     skipped = 0;
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparison rows"));
+  if (out.empty()) MSITD_RETURN_IF_ERROR(CheckBlocks(id));
   return out;
 }
 

@@ -17,14 +17,11 @@
 
 namespace msitd::storage {
 
-// Keys of Table::kComparison begin with a tag and the id of the comparison.
-inline constexpr size_t kComparisonPrefixBytes = 9;
-
 // Documents and rows of comparisons. See ChunkStore, whose functions of the
 // same meaning call these. NOT_FOUND with COMPARISON_NOT_FOUND for an id that
 // is not there. Thread-safe.
 //
-// Rows are kept in blocks of kBlockRows: an entry for each of them would cost
+// Rows are kept in blocks of kRowsMax: an entry for each of them would cost
 // more than what is in it.
 class ComparisonTable {
  public:
@@ -43,13 +40,14 @@ class ComparisonTable {
                                                    size_t limit);
 
  private:
-  static constexpr uint64_t kBlockRows = 64;
-
   static std::string BlockKey(uint64_t id, uint64_t block);
   // Reads the bytes of a block into `bytes`, at which `rows` points; no rows if
   // there is no such block.
   absl::Status GetBlock(uint64_t id, uint64_t block, std::string& bytes,
                         std::vector<std::string_view>& rows);
+  // FAILED_PRECONDITION if the rows were stored one by one, which nobody reads
+  // any more.
+  absl::Status CheckBlocks(uint64_t id);
   // FAILED_PRECONDITION unless `row` is 0 or the one before it is there.
   absl::Status CheckFollows(uint64_t id, uint64_t row);
 

@@ -14,7 +14,6 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
-#include "storage/index/comparison_table.h"
 #include "storage/index/index_key.h"
 
 namespace msitd::storage {
@@ -57,13 +56,12 @@ rocksdb::ColumnFamilyOptions TableOptions(
   return table;
 }
 
-// What goes into a table comes in runs of ascending keys that share so many
-// bytes: a hint for each of these prefixes spares the way down to where the
-// entry before went.
-void SpeedUpNewEntries(size_t prefix_bytes,
-                       rocksdb::ColumnFamilyDescriptor& table) {
-  table.options.memtable_insert_with_hint_prefix_extractor.reset(
-      rocksdb::NewFixedPrefixTransform(prefix_bytes));
+// What goes into the primary index comes in runs of ascending keys: a hint for
+// each (run, rank, device, token) spares the way down to where the entry before
+// went.
+void SpeedUpNewEntries(rocksdb::ColumnFamilyOptions& table) {
+  table.memtable_insert_with_hint_prefix_extractor.reset(
+      rocksdb::NewFixedPrefixTransform(kTokenPrefixBytes));
 }
 
 rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
@@ -105,11 +103,7 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   for (const char* name : kTableNames) {
     descriptors.emplace_back(name, TableOptions(options, cache));
   }
-  const auto table = [&descriptors](Table table) -> auto& {
-    return descriptors[static_cast<size_t>(table)];
-  };
-  SpeedUpNewEntries(kTokenPrefixBytes, table(Table::kTensor));
-  SpeedUpNewEntries(kComparisonPrefixBytes, table(Table::kComparison));
+  SpeedUpNewEntries(descriptors[static_cast<size_t>(Table::kTensor)].options);
   rocksdb::DBOptions database = DatabaseOptions(options);
   std::unique_ptr<IndexDb> out(new IndexDb);
   rocksdb::DB* db = nullptr;
@@ -165,6 +159,8 @@ void IndexDb::Delete(rocksdb::WriteBatch& batch, Table table,
 
 void IndexDb::DeleteRange(rocksdb::WriteBatch& batch, Table table,
                           std::string_view begin, std::string_view end) const {
+  // RocksDB would put the range where the hint says that entries go.
+  MSITD_CHECK(table != Table::kTensor || begin.size() < kTokenPrefixBytes);
   const rocksdb::Status status =
       batch.DeleteRange(this->table(table), begin, end);
   MSITD_CHECK(status.ok());

@@ -75,6 +75,7 @@ class IndexDb {
   void Delete(rocksdb::WriteBatch& batch, Table table,
               std::string_view key) const;
   // Deletes the keys from `begin` up to, but without, `end`.
+  // `begin` ends before the token in Table::kTensor.
   void DeleteRange(rocksdb::WriteBatch& batch, Table table,
                    std::string_view begin, std::string_view end) const;
 

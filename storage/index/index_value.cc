@@ -286,7 +286,9 @@ bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out) {
   out.clear();
   ByteReader reader(bytes);
   if (reader.GetByte() != kRowsVersion) return false;
-  while (reader.ok() && !reader.done()) out.push_back(reader.GetText());
+  while (reader.ok() && !reader.done() && out.size() < kRowsMax) {
+    out.push_back(reader.GetText());
+  }
   return reader.done();
 }
 

@@ -112,7 +112,8 @@ struct ByteRange {
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
-// Rows of a comparison that follow each other, opaque.
+// Rows of a comparison that follow each other, opaque: at most kRowsMax.
+inline constexpr size_t kRowsMax = 64;
 std::string EncodeRows(std::span<const std::string_view> rows);
 // The views are into `bytes`.
 bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out);
