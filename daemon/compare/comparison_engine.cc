@@ -16,6 +16,7 @@
 #include "daemon/compare/group_loader.h"
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
+#include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/base/sample.h"
 #include "protos/base/shape.h"
@@ -170,6 +171,7 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
                                             bool target_sealed) {
   std::vector<size_t> ready;
   for (size_t i = 0; i < matcher.group_count(); ++i) {
+    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     if (!plan_.follow ||
         (!done_.contains({matcher.token(i), matcher.rank(i)}) &&
          matcher.IsComplete(i, golden_sealed, target_sealed))) {
@@ -479,13 +481,15 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
 
 namespace {
 
-// Replaces `first` if it did not execute before `row`.
-void OfferFirst(const v1::ComparisonRow& row, bool has_first,
-                v1::ComparisonRow& first) {
+// Replaces `first` if it did not execute before `row`, of which `bytes` has
+// everything.
+void OfferFirst(const v1::ComparisonRow& row, const std::string& bytes,
+                bool has_first, v1::ComparisonRow& first) {
   const auto order = [](const v1::ComparisonRow& of) {
     return std::tuple(of.token(), of.sequence(), of.rank(), of.row());
   };
-  if (!has_first || order(row) < order(first)) first = row;
+  if (has_first && order(first) <= order(row)) return;
+  MSITD_CHECK(first.ParseFromString(bytes));
 }
 
 // The target has a NaN or an infinity that the golden tensor has not, as far as
@@ -499,14 +503,15 @@ bool TurnsNonFinite(const v1::ComparisonRow& row) {
 
 }  // namespace
 
-void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
+void AccountRow(const v1::ComparisonRow& row, const std::string& bytes,
+                v1::Comparison& comparison) {
   if (row.watches_size() > 0) {
     comparison.set_watched_count(comparison.watched_count() + 1);
   }
   // A message is made by the call that hands it out.
   if (TurnsNonFinite(row)) {
     const bool has = comparison.has_first_non_finite();
-    OfferFirst(row, has, *comparison.mutable_first_non_finite());
+    OfferFirst(row, bytes, has, *comparison.mutable_first_non_finite());
   }
   switch (row.verdict()) {
     case v1::PASS:
@@ -523,10 +528,11 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   }
   comparison.set_fail_count(comparison.fail_count() + 1);
   const bool has_divergence = comparison.has_first_divergence();
-  OfferFirst(row, has_divergence, *comparison.mutable_first_divergence());
+  OfferFirst(row, bytes, has_divergence,
+             *comparison.mutable_first_divergence());
   if (row.origin() == v1::CREATED) {
     const bool has_origin = comparison.has_first_origin();
-    OfferFirst(row, has_origin, *comparison.mutable_first_origin());
+    OfferFirst(row, bytes, has_origin, *comparison.mutable_first_origin());
   }
 }
 

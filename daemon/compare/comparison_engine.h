@@ -116,9 +116,11 @@ class ComparisonEngine {
   PairMeasurer measurer_;
 };
 
-// Adds `row` to the counts of `comparison`, and makes it the first divergence,
+// Adds a row, as ComparisonObserver::OnRow is given it, to the counts of
+// `comparison`, and makes it the first divergence,
 // origin or non-finite row if it is one that executed before that so far:
 // smallest token, then sequence, then rank.
-void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison);
+void AccountRow(const v1::ComparisonRow& row, const std::string& bytes,
+                v1::Comparison& comparison);
 
 }  // namespace msitd::compare

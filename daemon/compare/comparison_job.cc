@@ -120,7 +120,7 @@ void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
 
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
-  AccountRow(row, working_);
+  AccountRow(row, bytes, working_);
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since it was counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));

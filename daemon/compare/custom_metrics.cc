@@ -127,27 +127,34 @@ absl::Status AddToComparison(const RowMetricsList& rows,
                           names.size(), kCustomMetricsMax));
 }
 
+// Rows between two of the same stretch that have no metrics to be added, at
+// most: the store rewrites neighbours anyway.
+constexpr int64_t kStretchGapMax = 16;
+
 // Rows that follow each other, as they are to be stored.
 struct Stretch {
   uint64_t first_row = 0;
   std::vector<std::string> rows;
 };
 
-// Returns the stored rows from that of `added.front()` on, with the metrics.
+// Returns the stored rows from that of `added.front()` to that of the last one,
+// with the metrics.
 absl::StatusOr<Stretch> Rewrite(storage::ChunkStore& store, uint64_t id,
                                 std::span<const AddedMetrics* const> added) {
   Stretch out;
   out.first_row = added.front()->row();
-  MSITD_ASSIGN_OR_RETURN(
-      out.rows, store.GetComparisonRows(id, out.first_row, added.size()));
-  for (size_t i = 0; i < added.size(); ++i) {
+  const int64_t count = added.back()->row() - added.front()->row() + 1;
+  MSITD_ASSIGN_OR_RETURN(out.rows,
+                         store.GetComparisonRows(id, out.first_row, count));
+  for (const AddedMetrics* const metrics : added) {
+    const uint64_t i = metrics->row() - out.first_row;
     v1::ComparisonRow row;
     if (i >= out.rows.size() || !row.ParseFromString(out.rows[i])) {
       return MakeStatus(absl::StatusCode::kDataLoss,
                         "comparison {}: row {} cannot be read",
-                        FormatComparisonName(id), added[i]->row());
+                        FormatComparisonName(id), metrics->row());
     }
-    MSITD_RETURN_IF_ERROR(AddToRow(*added[i], row));
+    MSITD_RETURN_IF_ERROR(AddToRow(*metrics, row));
     out.rows[i] = row.SerializeAsString();
   }
   return out;
@@ -185,7 +192,10 @@ absl::Status StoreRowMetrics(storage::ChunkStore& store, uint64_t id,
   std::vector<Stretch> stretches;
   for (int i = 0; i < rows.size(); ++i) {
     added.push_back(&rows[i]);
-    if (i + 1 < rows.size() && rows[i + 1].row() == rows[i].row() + 1) continue;
+    if (i + 1 < rows.size() &&
+        rows[i + 1].row() - rows[i].row() <= kStretchGapMax) {
+      continue;
+    }
     MSITD_ASSIGN_OR_RETURN(stretches.emplace_back(), Rewrite(store, id, added));
     added.clear();
   }

@@ -36,13 +36,18 @@ struct TensorPair {
 
 // The tensors of both runs at one rank and token.
 struct TensorGroup {
+  TensorGroup() = default;
+  TensorGroup(TensorGroup&&) = default;
+  TensorGroup& operator=(TensorGroup&&) = default;
+
   int64_t token = 0;
   int32_t rank = 0;
   // Names the run that has more than kGroupTensorsMax tensors here; there are
   // no pairs then.
   std::string too_large_run;
   // Execution order of the golden run; what only the target has comes last, in
-  // its own order. They point into the vectors below, which must not change.
+  // its own order. They point into the vectors below, which must not change,
+  // and which a copy would leave behind.
   std::vector<TensorPair> pairs;
   // `key.run` and `parts` are left empty, to save memory.
   std::vector<LogicalTensor> golden;

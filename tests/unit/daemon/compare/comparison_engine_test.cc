@@ -185,6 +185,8 @@ TEST_F(ComparisonEngineTest, CorruptPartSkipsItsRowOnly) {
   EXPECT_THAT(observer.rows[0].reason(), StartsWith("golden tensor: "));
   EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
   EXPECT_EQ(observer.comparison.first_divergence().op(), "good");
+  EXPECT_TRUE(
+      MetricOf(observer.comparison.first_divergence(), "max_abs").has_value());
 }
 
 TEST_F(ComparisonEngineTest, RowsKeepTheirOrderWhereSomeAreMeasuredAhead) {

@@ -34,7 +34,7 @@ class RowObserver final : public ComparisonObserver {
     tolerances.Show(comparison);
   }
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
-    AccountRow(row, comparison);
+    AccountRow(row, bytes, comparison);
     EXPECT_EQ(row.metrics_size(), 0);
     EXPECT_TRUE(rows.emplace_back().ParseFromString(bytes));
     return absl::OkStatus();
