@@ -221,6 +221,7 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     const std::optional<int32_t> next = NumberCall(tensor, token);
     if (!next) {
       ledger_.Drop();
+      WakeInTime();
       return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
     }
     call = *next;
@@ -244,6 +245,7 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
 void Client::CountDrop() {
   const Lock lock(mu_);
   ledger_.Drop();
+  WakeInTime();
 }
 
 Keep Client::TakeKeep(capture::Level level) {
@@ -263,6 +265,7 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
     const std::optional<Found> found = FindPlace(part, keep, &deadline, lock);
     if (!found) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
+      WakeInTime();
       if (is_closing_) return ClosedOrForked();
       return {MSIT_ERROR_DROPPED,
               was_refused_ ? stream_error_ : "no room within max_block_us"};

@@ -180,9 +180,11 @@ class Client final : private TransportListener {
   // When the open chunk has lingered long enough; nothing if it may stay.
   std::optional<Clock::time_point> LingerTime() const;
   // When the daemon is to be told the counts; nothing if it knows them, and
-  // whoever changes them will wake the sender.
+  // whoever changes them will wake the sender (WakeInTime, TakeLevel).
   std::optional<Clock::time_point> ReportTime();
   std::optional<Clock::time_point> WakeTime();
+  // Wakes the sender if it waits for another time than it should now.
+  void WakeInTime();
 
   // TransportListener, on threads of the transport.
   void OnSharedMemory(std::span<std::byte> memory) override;
@@ -228,6 +230,8 @@ class Client final : private TransportListener {
   StreamState state_ = StreamState::kIdle;
   Clock::time_point retry_time_;
   Clock::time_point report_time_;
+  // What WakeTime was when the sender began to wait.
+  std::optional<Clock::time_point> wake_time_;
   Clock::time_point answer_deadline_;
   std::chrono::milliseconds backoff_;
   std::optional<Ended> ended_;

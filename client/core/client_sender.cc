@@ -30,8 +30,9 @@ void Client::Send(Lock& lock) {
     }
     if (must_stop_ && !MustFinishFirst()) return;
     if (Advance(lock)) continue;
-    if (const std::optional<Clock::time_point> time = WakeTime()) {
-      work_.wait_until(lock, *time);
+    wake_time_ = WakeTime();
+    if (wake_time_) {
+      work_.wait_until(lock, *wake_time_);
     } else {
       work_.wait(lock);
     }
@@ -117,6 +118,10 @@ std::optional<Client::Clock::time_point> Client::ReportTime() {
   }
   const bool is_last = must_stop_ && queue_.empty();
   return is_last ? Clock::time_point::min() : report_time_;
+}
+
+void Client::WakeInTime() {
+  if (WakeTime() != wake_time_) work_.notify_one();
 }
 
 std::optional<Client::Clock::time_point> Client::WakeTime() {
@@ -250,10 +255,9 @@ void Client::OnCapturePolicy(std::string_view bytes) {
 }
 
 void Client::OnCommitted(uint64_t committed_count) {
-  Lock lock(mu_);
+  const Lock lock(mu_);
   if (ended_) return;
   const bool is_opening = state_ == StreamState::kOpening;
-  const std::optional<Clock::time_point> wake_time = WakeTime();
   if (is_opening) {
     state_ = StreamState::kStreaming;
     ledger_.TellAgain();
@@ -281,10 +285,11 @@ void Client::OnCommitted(uint64_t committed_count) {
   progress_.notify_all();
   // The sender runs on the processors of the host: most of the time there is
   // nothing for it to do.
-  const bool has_work = is_opening || ended_ || must_stop_ ||
-                        queue_.has_unsent() || WakeTime() != wake_time;
-  lock.unlock();
-  if (has_work) work_.notify_one();
+  if (is_opening || ended_ || must_stop_ || queue_.has_unsent()) {
+    work_.notify_one();
+  } else {
+    WakeInTime();
+  }
 }
 
 void Client::OnEnd(StreamEnd end, std::string_view message) {

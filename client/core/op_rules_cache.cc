@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "protos/base/limits.h"
+
 namespace msitd::client {
 namespace {
 
@@ -22,6 +24,8 @@ OpRulesCache::~OpRulesCache() {
 }
 
 const capture::OpRules* OpRulesCache::Find(std::string_view op) {
+  // Nobody has looked at it yet.
+  if (op.size() > kOpBytesMax) return nullptr;
   const size_t hash = std::hash<std::string_view>()(op);
   for (size_t i = 0; i < kPlaces; ++i) {
     std::atomic<const Entry*>& place = entries_[(hash + i) % kOpsMax];

@@ -16,7 +16,7 @@ namespace msitd::client {
 // locks; ops are never forgotten.
 class OpRulesCache {
  public:
-  // Ops that are remembered. Some less may be where their hashes collide.
+  // Ops that are remembered; somewhat fewer where their hashes collide.
   static constexpr size_t kOpsMax = size_t{1} << 14;
 
   // `schedule` outlives the cache. Throws std::bad_alloc, as does Find.
@@ -26,7 +26,7 @@ class OpRulesCache {
   OpRulesCache& operator=(const OpRulesCache&) = delete;
 
   // Returns the rules of `op`, which live as long as the cache; null if there
-  // is no room for it.
+  // is no room for it, or if it is longer than kOpBytesMax.
   const capture::OpRules* Find(std::string_view op);
 
  private:

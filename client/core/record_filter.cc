@@ -83,7 +83,7 @@ void RecordFilter::Stop() {
   {
     const std::lock_guard lock(mu_);
     is_stopped_ = true;
-    Replace(nullptr);
+    in_force_.store(nullptr);
   }
   while (IsRead()) std::this_thread::sleep_for(kReaderWait);
 }
@@ -97,7 +97,7 @@ void RecordFilter::Replace(std::unique_ptr<Policy> policy) {
 }
 
 void RecordFilter::Advance() {
-  if (retired_ != nullptr && IsRead()) return;
+  if (is_stopped_ || (retired_ != nullptr && IsRead())) return;
   retired_.reset();
   in_force_.store(newest_.get());
 }
@@ -115,7 +115,7 @@ capture::Level RecordFilter::Take(std::string_view device, int64_t token,
     }
   }
   const std::lock_guard lock(mu_);
-  if (newest_ == nullptr) return capture::Level::kFull;
+  if (newest_ == nullptr || is_stopped_) return capture::Level::kFull;
   Advance();
   const capture::Level level = newest_->LevelOf(device, token, op, io);
   if (level == capture::Level::kOff) shard.word.fetch_add(kOneFiltered);

@@ -33,9 +33,9 @@ class RecordFilter {
   // From now on `schedule` holds; null: everything is recorded in full.
   void Set(std::unique_ptr<const capture::Schedule> schedule);
 
-  // From now on everything is let through, whatever is set. What was counted
-  // before is in filtered_count when this returns, after the few calls that
-  // have begun.
+  // From now on Take lets everything through, whatever is set, and MayRecord
+  // says what it said before. What was counted before is in filtered_count when
+  // this returns, after the few calls that have begun.
   void Stop();
 
   // Returns at which level a record is asked for. One that is off is counted.

@@ -38,7 +38,7 @@ _OVERFLOW_NUMBERS = {
 }
 
 _TOKEN_CURRENT = -1
-_IO_ANY = 0
+IO_ANY = 0
 _CALL_AUTO = -1
 
 # struct format characters of the buffer protocol whose length does not depend
@@ -312,7 +312,7 @@ class Client:
         return self._native.selects(
             _TOKEN_CURRENT if token is None else token,
             op,
-            _IO_ANY if io is None else _IO_NUMBERS[io],
+            IO_ANY if io is None else _IO_NUMBERS[io],
         )
 
     @property

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msitd._recorder import IO_ANY
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -22,9 +24,6 @@ _logger = logging.getLogger("msitd")
 # Deeper nesting of arguments is not looked into: nothing real has it, and a
 # structure that contains itself ends there.
 _DEPTH_MAX = 16
-
-# msit_selects: any side of the op.
-_IO_ANY = 0
 
 ROOT_OP = "root"
 
@@ -177,7 +176,7 @@ class HookHandle:
             token = forward.token if forward.depth else current_token()
             try:
                 is_on = (tokens is None or token in tokens) and selects(
-                    token, op, _IO_ANY
+                    token, op, IO_ANY
                 )
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 is_on = False

@@ -93,6 +93,18 @@ TEST_F(OverflowTest, DropsAreReportedToTheDaemon) {
             (StreamCoverage{.seen_count = 7, .dropped_count = 5}));
 }
 
+TEST_F(OverflowTest, DropsAreReportedThoughNothingIsRecordedAfterwards) {
+  options_.max_block = milliseconds(0);
+  options_.report_interval = milliseconds(1);
+  ASSERT_TRUE(Open().ok());
+  FillSlots();
+  for (uint64_t count = 1; count <= 3; ++count) {
+    EXPECT_EQ(Record("late", 10).code, MSIT_ERROR_DROPPED);
+    EXPECT_TRUE(daemon_.WaitForCoverage(
+        {.seen_count = 2 + count, .dropped_count = count}));
+  }
+}
+
 TEST_F(OverflowTest, EachConnectionIsToldTheTotals) {
   options_.report_interval = milliseconds(1);
   daemon_.CommitAll();

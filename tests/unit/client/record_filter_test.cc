@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/core/op_rules_cache.h"
+#include "protos/base/limits.h"
 
 namespace msitd::client {
 namespace {
@@ -71,6 +72,14 @@ TEST(RecordFilterTest, AfterStopNothingIsFiltered) {
   filter.Set(Schedule({Ask(2, 0, {"b"})}));
   EXPECT_EQ(Take(filter, "a"), Level::kFull);
   EXPECT_EQ(filter.filtered_count(), 1u);
+}
+
+TEST(RecordFilterTest, AfterStopNoMoreIsWorthACopyThanBefore) {
+  RecordFilter filter;
+  filter.Set(Schedule({Ask(1, 0, {"b"})}));
+  filter.Stop();
+  EXPECT_FALSE(filter.MayRecord(0, "a", Io::kOutput));
+  EXPECT_TRUE(filter.MayRecord(0, "b", Io::kOutput));
 }
 
 TEST(RecordFilterTest, TellsOnceOfTheNextRecordThatIsOff) {
@@ -152,6 +161,13 @@ TEST(OpRulesCacheTest, MoreOpsThanItHoldsAreRightOrNotThere) {
     }
   }
   EXPECT_GT(missing_count, OpRulesCache::kOpsMax);
+}
+
+TEST(OpRulesCacheTest, OpThatIsNoneIsNotKept) {
+  const capture::Schedule schedule({Ask(1, 0, {"*"})}, 0);
+  OpRulesCache cache(schedule);
+  EXPECT_NE(cache.Find(std::string(kOpBytesMax, 'o')), nullptr);
+  EXPECT_EQ(cache.Find(std::string(kOpBytesMax + 1, 'o')), nullptr);
 }
 
 TEST(OpRulesCacheTest, OpThatIsFoundStaysWhereItIs) {
