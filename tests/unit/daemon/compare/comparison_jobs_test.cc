@@ -159,11 +159,13 @@ TEST_F(ComparisonJobsTest, CancelKeepsTheRowsSoFar) {
     RecordPair(fmt::format("op{}", i), 1);
   }
   RecordPair("blocks");
-  RecordPair("last");
+  // Equal: nothing is measured ahead, so a read that waits is that of the job.
+  RecordPair("last", 1);
   Open({.cancel_wait = std::chrono::milliseconds(0)});
   store_.BlockReads();
   const uint64_t id = Start();
   AwaitBatch(id);
+  store_.AwaitRead();
   EXPECT_EQ(jobs_->Cancel(id)->state(), v1::Comparison::RUNNING);
   store_.UnblockReads();
   const v1::Comparison ended = AwaitEnd(*jobs_, id);
