@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::compare {
+
+// How long an observer is not asked at most while its thread waits for another.
+inline constexpr std::chrono::milliseconds kQuestionInterval{20};
 
 // Follows one comparison. All calls come from the thread that runs it.
 class ComparisonObserver {

@@ -7,12 +7,6 @@
 #include "protos/base/check.h"
 
 namespace msitd::compare {
-namespace {
-
-// How long the observer is not asked while the second thread is waited for.
-constexpr std::chrono::milliseconds kQuestionInterval{20};
-
-}  // namespace
 
 GroupLoader::GroupLoader(const TensorMatcher& matcher,
                          std::vector<size_t> groups,

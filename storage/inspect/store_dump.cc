@@ -47,12 +47,12 @@ std::string RecordLine(const FoundFrame& frame,
   }
   return fmt::format(
       "  record offset={} bytes={} dtype={} shape=[{}] tensor_bytes={} "
-      "part_offset={} sequence={} hash={:016x}{:016x}{} {}",
+      "part_offset={} sequence={} hash={}{} {}",
       frame.offset + chunk.head().size() + place.offset, record.payload_bytes,
       DTypeName(static_cast<DType>(record.dtype)),
       fmt::join(chunk.Dims(record), ","), record.tensor_bytes,
-      record.part_offset, record.sequence, record.hash.high, record.hash.low,
-      sample, FormatTensorName(key));
+      record.part_offset, record.sequence, HashText(record.hash), sample,
+      FormatTensorName(key));
 }
 
 void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
