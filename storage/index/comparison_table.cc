@@ -99,16 +99,15 @@ std::string ComparisonTable::BlockKey(uint64_t id, uint64_t block) {
   return BlockPrefix(id) + BigEndianKey(block);
 }
 
-absl::Status ComparisonTable::GetBlock(uint64_t id, uint64_t block,
-                                       std::string& bytes,
-                                       std::vector<std::string_view>& rows) {
-  rows.clear();
-  MSITD_ASSIGN_OR_RETURN(std::optional<std::string> found,
+absl::StatusOr<std::vector<std::string>> ComparisonTable::GetBlock(
+    uint64_t id, uint64_t block) {
+  std::vector<std::string> rows;
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> bytes,
                          db_.Get(Table::kComparison, BlockKey(id, block)));
-  if (!found.has_value()) return absl::OkStatus();
-  bytes = *std::move(found);
-  return DecodeRows(bytes, rows) ? absl::OkStatus()
-                                 : IndexCorrupt("comparison");
+  if (bytes.has_value() && !DecodeRows(*bytes, rows)) {
+    return IndexCorrupt("comparison");
+  }
+  return rows;
 }
 
 absl::Status ComparisonTable::CheckBlocks(uint64_t id) {
@@ -125,9 +124,8 @@ absl::Status ComparisonTable::CheckBlocks(uint64_t id) {
 absl::Status ComparisonTable::CheckFollows(uint64_t id, uint64_t row) {
   if (row == 0) return absl::OkStatus();
   const uint64_t before = row - 1;
-  std::string bytes;
-  std::vector<std::string_view> rows;
-  MSITD_RETURN_IF_ERROR(GetBlock(id, before / kRowsMax, bytes, rows));
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> rows,
+                         GetBlock(id, before / kRowsMax));
   if (before % kRowsMax < rows.size()) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(CheckBlocks(id));
   return MakeStatus(absl::StatusCode::kFailedPrecondition,
@@ -140,19 +138,19 @@ absl::Status ComparisonTable::PutRows(uint64_t id, uint64_t first_row,
   MSITD_RETURN_IF_ERROR(Get(id).status());
   MSITD_RETURN_IF_ERROR(CheckFollows(id, first_row));
   rocksdb::WriteBatch batch;
-  std::string bytes;
-  std::vector<std::string_view> in_block;
   while (!rows.empty()) {
     const uint64_t block = first_row / kRowsMax;
     const uint64_t begin = first_row % kRowsMax;
     const uint64_t count = std::min<uint64_t>(rows.size(), kRowsMax - begin);
-    in_block.clear();
+    std::span<const std::string> in_block = rows.first(count);
+    std::vector<std::string> merged;
     if (count < kRowsMax) {
-      MSITD_RETURN_IF_ERROR(GetBlock(id, block, bytes, in_block));
+      MSITD_ASSIGN_OR_RETURN(merged, GetBlock(id, block));
+      merged.resize(std::max<size_t>(merged.size(), begin + count));
+      std::copy(in_block.begin(), in_block.end(),
+                merged.begin() + static_cast<ptrdiff_t>(begin));
+      in_block = merged;
     }
-    in_block.resize(std::max<size_t>(in_block.size(), begin + count));
-    std::copy_n(rows.begin(), count,
-                in_block.begin() + static_cast<ptrdiff_t>(begin));
     db_.Put(batch, Table::kComparison, BlockKey(id, block),
             EncodeRows(in_block));
     rows = rows.subspan(count);
@@ -165,7 +163,7 @@ absl::StatusOr<std::vector<std::string>> ComparisonTable::GetRows(
     uint64_t id, uint64_t first_row, size_t limit) {
   MSITD_RETURN_IF_ERROR(Get(id).status());
   std::vector<std::string> out;
-  std::vector<std::string_view> in_block;
+  std::vector<std::string> in_block;
   size_t skipped = first_row % kRowsMax;
   const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
   const std::string prefix = BlockPrefix(id);
@@ -176,7 +174,7 @@ absl::StatusOr<std::vector<std::string>> ComparisonTable::GetRows(
       return IndexCorrupt("comparison");
     }
     for (size_t i = skipped; i < in_block.size() && out.size() < limit; ++i) {
-      out.emplace_back(in_block[i]);
+      out.push_back(std::move(in_block[i]));
     }
     skipped = 0;
   }

@@ -41,10 +41,9 @@ class ComparisonTable {
 
  private:
   static std::string BlockKey(uint64_t id, uint64_t block);
-  // Reads the bytes of a block into `bytes`, at which `rows` points; no rows if
-  // there is no such block.
-  absl::Status GetBlock(uint64_t id, uint64_t block, std::string& bytes,
-                        std::vector<std::string_view>& rows);
+  // Reads the rows of a block; none if there is no such block.
+  absl::StatusOr<std::vector<std::string>> GetBlock(uint64_t id,
+                                                    uint64_t block);
   // FAILED_PRECONDITION if the rows were stored one by one, which nobody reads
   // any more.
   absl::Status CheckBlocks(uint64_t id);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/index_value.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "protos/base/byte_codec.h"
 
 namespace msitd::storage {
@@ -19,7 +23,12 @@ constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
-constexpr uint8_t kRowsVersion = 1;
+// Whole rows.
+constexpr uint8_t kFirstRowsVersion = 1;
+constexpr uint8_t kRowsVersion = 2;
+
+// Of the two numbers before a row.
+constexpr size_t kCountsBytesMax = 20;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
@@ -53,6 +62,19 @@ void GetSummary(ByteReader& in, Summary& summary) {
   summary.l1 = in.GetDouble();
   summary.sum_squares = in.GetDouble();
   summary.sum_squares_exponent = in.GetSigned();
+}
+
+// How many bytes both begin with.
+size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
+  constexpr size_t kStep = 64;
+  const size_t end = std::min(a.size(), b.size());
+  size_t shared = 0;
+  while (shared + kStep <= end &&
+         std::memcmp(a.data() + shared, b.data() + shared, kStep) == 0) {
+    shared += kStep;
+  }
+  while (shared < end && a[shared] == b[shared]) ++shared;
+  return shared;
 }
 
 }  // namespace
@@ -274,20 +296,38 @@ bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out) {
   return reader.done();
 }
 
-std::string EncodeRows(std::span<const std::string_view> rows) {
+std::string EncodeRows(std::span<const std::string> rows) {
+  size_t bytes_max = 1;
+  for (const std::string& row : rows) bytes_max += row.size() + kCountsBytesMax;
   std::string out;
+  out.reserve(bytes_max);
   ByteWriter writer(out);
   writer.PutByte(kRowsVersion);
-  for (const std::string_view row : rows) writer.PutText(row);
+  std::string_view before;
+  for (const std::string_view row : rows) {
+    const size_t shared = SharedPrefixBytes(before, row);
+    writer.PutVarint(shared);
+    writer.PutText(row.substr(shared));
+    before = row;
+  }
   return out;
 }
 
-bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out) {
+bool DecodeRows(std::string_view bytes, std::vector<std::string>& out) {
   out.clear();
   ByteReader reader(bytes);
-  if (reader.GetByte() != kRowsVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kRowsVersion && version != kFirstRowsVersion) return false;
   while (reader.ok() && !reader.done() && out.size() < kRowsMax) {
-    out.push_back(reader.GetText());
+    const std::string_view before =
+        out.empty() ? std::string_view() : out.back();
+    const uint64_t shared = version == kRowsVersion ? reader.GetVarint() : 0;
+    const std::string_view rest = reader.GetText();
+    if (shared > before.size()) return false;
+    std::string row;
+    row.reserve(shared + rest.size());
+    row.append(before.substr(0, shared)).append(rest);
+    out.push_back(std::move(row));
   }
   return reader.done();
 }

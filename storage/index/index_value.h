@@ -112,11 +112,11 @@ struct ByteRange {
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
-// Rows of a comparison that follow each other, opaque: at most kRowsMax.
+// Rows of a comparison that follow each other, opaque: at most kRowsMax. What a
+// row begins with as the one before it is not repeated.
 inline constexpr size_t kRowsMax = 64;
-std::string EncodeRows(std::span<const std::string_view> rows);
-// The views are into `bytes`.
-bool DecodeRows(std::string_view bytes, std::vector<std::string_view>& out);
+std::string EncodeRows(std::span<const std::string> rows);
+bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
 
 // How many chunks of a stream are durable.
 std::string EncodeChunkCount(uint64_t count);

@@ -73,8 +73,7 @@ void Try(Kind kind, std::string_view bytes) {
       return TryValue<std::vector<ByteRange>>(bytes, DecodeByteRanges,
                                               EncodeByteRanges);
     case kRows:
-      return TryValue<std::vector<std::string_view>>(bytes, DecodeRows,
-                                                     EncodeRows);
+      return TryValue<std::vector<std::string>>(bytes, DecodeRows, EncodeRows);
     case kKindCount:
       return;
   }
@@ -123,7 +122,7 @@ std::vector<std::string> SeedList() {
   run.spec.labels = {{"model", "small"}};
   RunCounters counters;
   counters.tensor_count = 300;
-  const std::vector<std::string_view> rows = {"a row", "", "another"};
+  const std::vector<std::string> rows = {"a row", "a red row", "", "another"};
   return {
       SeedOf(kKey, View(EncodeIndexKey(key))),
       SeedOf(kEntry, EncodedValue(SampleValue())),

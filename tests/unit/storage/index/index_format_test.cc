@@ -237,6 +237,38 @@ TEST(IndexFormatTest, DamagedValuesAreRefused) {
                   });
 }
 
+TEST(IndexFormatTest, RowsComeBackWithoutWhatTheyShare) {
+  const std::string metrics(700, 'm');
+  const std::vector<std::string> rows = {metrics + "one", metrics + "other",
+                                         metrics, "", metrics.substr(1)};
+  const std::string block = EncodeRows(rows);
+  EXPECT_LT(block.size(), 2 * metrics.size() + 40);
+  std::vector<std::string> back = {"before"};
+  ASSERT_TRUE(DecodeRows(block, back));
+  EXPECT_EQ(back, rows);
+  ASSERT_TRUE(DecodeRows(EncodeRows({}), back));
+  EXPECT_TRUE(back.empty());
+}
+
+TEST(IndexFormatTest, WholeRowsOfTheFirstVersionAreRead) {
+  std::vector<std::string> back;
+  ASSERT_TRUE(
+      DecodeRows(std::string_view("\x01\x03one\x00\x05three", 12), back));
+  EXPECT_EQ(back, (std::vector<std::string>{"one", "", "three"}));
+}
+
+TEST(IndexFormatTest, DamagedRowsAreRefused) {
+  const std::vector<std::string> rows = {"one", "", "three"};
+  const std::string block = EncodeRows(rows);
+  std::vector<std::string> back;
+  EXPECT_FALSE(DecodeRows(block.substr(0, block.size() - 1), back));
+  EXPECT_FALSE(DecodeRows("", back));
+  EXPECT_FALSE(DecodeRows("\x03", back));
+  // The first row has no row before it, the second one a shorter one.
+  EXPECT_FALSE(DecodeRows(std::string_view("\x02\x01\x00", 3), back));
+  EXPECT_FALSE(DecodeRows(std::string_view("\x02\x00\x01x\x02\x00", 6), back));
+}
+
 TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
   for (const bool has_shared_bytes : {false, true}) {
     ExpectOnlyWhole(EncodeStoreId(5, has_shared_bytes),
@@ -249,14 +281,6 @@ TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
     BytePlace out;
     return DecodeBytePlace(in, out);
   });
-  const std::vector<std::string_view> rows = {"one", "", "three"};
-  std::vector<std::string_view> rows_back = {"before"};
-  const std::string block = EncodeRows(rows);
-  ASSERT_TRUE(DecodeRows(block, rows_back));
-  EXPECT_EQ(rows_back, rows);
-  EXPECT_FALSE(DecodeRows(block.substr(0, block.size() - 1), rows_back));
-  EXPECT_FALSE(DecodeRows("", rows_back));
-  EXPECT_FALSE(DecodeRows("\x02", rows_back));
   const std::vector<ByteRange> ranges = {{{1, 8192}, 40'000}, {{300, 0}, 1}};
   ExpectOnlyWhole(EncodeByteRanges(ranges), [](const std::string& in) {
     std::vector<ByteRange> out;
