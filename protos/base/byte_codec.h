@@ -23,6 +23,10 @@ inline char* PutBigEndian(char* out, uint64_t value, int bytes) {
 
 inline uint64_t GetBigEndian(const char* in, int bytes) {
   uint64_t value = 0;
+  if (bytes == sizeof(value)) {
+    std::memcpy(&value, in, sizeof(value));
+    return __builtin_bswap64(value);
+  }
   for (int i = 0; i < bytes; ++i) {
     value = value << 8 | static_cast<uint8_t>(in[i]);
   }
@@ -91,13 +95,17 @@ class ByteReader {
   }
 
   uint64_t GetVarint() {
+    // Most numbers are small.
+    if (begin_ != end_ && static_cast<uint8_t>(*begin_) < 0x80) {
+      return static_cast<uint8_t>(*begin_++);
+    }
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
       const uint8_t byte = GetByte();
       value |= static_cast<uint64_t>(byte & 0x7f) << shift;
       if (byte < 0x80) return ok_ ? value : 0;
     }
-    ok_ = false;
+    Fail();
     return 0;
   }
 
@@ -124,12 +132,18 @@ class ByteReader {
 
  private:
   bool Take(uint64_t bytes) {
-    if (!ok_ || bytes > static_cast<uint64_t>(end_ - begin_)) {
-      ok_ = false;
+    if (bytes > static_cast<uint64_t>(end_ - begin_)) {
+      Fail();
       return false;
     }
     begin_ += bytes;
     return true;
+  }
+
+  // Leaves nothing to take.
+  void Fail() {
+    ok_ = false;
+    begin_ = end_;
   }
 
   const char* begin_;
