@@ -53,16 +53,16 @@ std::string ToleranceNeeded(const compute::ElementRequest& request,
       request.rtol, request.atol, atol, rtol);
 }
 
-bool ShapesAgree(std::vector<int64_t> a, std::vector<int64_t> b,
+std::vector<int64_t> Squeezed(std::vector<int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
                  ShapeRule rule) {
-  if (rule == ShapeRule::kCount) {
-    return ElementCount(a) == ElementCount(b);
-  }
-  if (rule == ShapeRule::kSqueeze) {
-    std::erase(a, 1);
-    std::erase(b, 1);
-  }
-  return a == b;
+  if (a == b) return true;
+  if (rule == ShapeRule::kCount) return ElementCount(a) == ElementCount(b);
+  return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
 }
 
 // Decides the row if the shards of a side cannot be put together.
@@ -474,8 +474,14 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
     last_metrics_bytes_ = EncodeMetrics(metrics);
   }
   // The parts of a message may be put together in any order.
-  std::string bytes = last_metrics_bytes_;
-  row.AppendToString(&bytes);
+  const size_t metrics_bytes = last_metrics_bytes_.size();
+  const size_t row_bytes = row.ByteSizeLong();
+  std::string bytes;
+  bytes.reserve(metrics_bytes + row_bytes);
+  bytes += last_metrics_bytes_;
+  bytes.resize(metrics_bytes + row_bytes);
+  row.SerializeWithCachedSizesToArray(
+      reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
   return observer_.OnRow(row, std::move(bytes));
 }
 

@@ -56,6 +56,12 @@ bool ExecutesBefore(const storage::TensorInfo& a,
   return order(a) < order(b);
 }
 
+// The order of the index often is that of execution.
+void SortByExecution(std::vector<LogicalTensor>& tensors) {
+  if (std::is_sorted(tensors.begin(), tensors.end(), ExecutesBefore)) return;
+  std::sort(tensors.begin(), tensors.end(), ExecutesBefore);
+}
+
 }  // namespace
 
 absl::StatusOr<TensorMatcher> TensorMatcher::Create(
@@ -247,9 +253,32 @@ bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
       [&](const std::string& pattern) { return GlobMatch(pattern, op); });
 }
 
+bool TensorMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
+  const auto is_pair = [with_device](const LogicalTensor& golden,
+                                     const LogicalTensor& target) {
+    return golden.assembly == nullptr && target.assembly == nullptr &&
+           golden.key.op == target.key.op &&
+           golden.key.index == target.key.index &&
+           golden.key.call == target.key.call &&
+           golden.key.io == target.key.io &&
+           (!with_device || golden.key.device == target.key.device);
+  };
+  if (matching_.renames() ||
+      !std::equal(group.golden.begin(), group.golden.end(),
+                  group.target.begin(), group.target.end(), is_pair)) {
+    return false;
+  }
+  group.pairs.reserve(group.golden.size());
+  for (size_t i = 0; i < group.golden.size(); ++i) {
+    group.pairs.push_back({&group.golden[i], &group.target[i]});
+  }
+  return true;
+}
+
 void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
-  std::sort(group.golden.begin(), group.golden.end(), ExecutesBefore);
-  std::sort(group.target.begin(), group.target.end(), ExecutesBefore);
+  SortByExecution(group.golden);
+  SortByExecution(group.target);
+  if (MatchInStep(with_device, group)) return;
   TargetNames names(with_device);
   // Of several with one name, those that are something go first.
   for (const bool is_sound : {true, false}) {

@@ -182,6 +182,9 @@ class TensorMatcher {
                                 IsCancelled is_cancelled,
                                 std::vector<LogicalTensor>& out) const;
   void Match(bool with_device, TensorGroup& group) const;
+  // Match, if all names are equal and in the same order; false, and nothing is
+  // changed, if they are not.
+  bool MatchInStep(bool with_device, TensorGroup& group) const;
   void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,
                       std::vector<bool>& matched) const;
   // True for what the op patterns select by its golden name.

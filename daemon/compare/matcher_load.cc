@@ -181,6 +181,7 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
       LoadSide(GoldenSide(), key, place.golden, is_cancelled, group.golden));
+  group.target.reserve(group.golden.size());
   GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
   // Groups were made of ranks that have a counterpart.
   MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
@@ -235,7 +236,7 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     } else if (placed != nullptr) {
       shards.Add(std::move(placed), tensor);
     } else {
-      out.push_back({tensor, nullptr});
+      static_cast<storage::TensorInfo&>(out.emplace_back()) = tensor;
     }
   }
   shards.Assemble(out);

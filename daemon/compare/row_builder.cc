@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "protos/base/resource_name.h"
@@ -10,19 +12,26 @@
 namespace msitd::compare {
 namespace {
 
-void Describe(const LogicalTensor& tensor, std::string_view run,
-              v1::ComparedTensor& out) {
-  out.set_name(FormatTensorName(run, tensor.key));
-  out.set_dtype(static_cast<v1::DType>(tensor.dtype));
-  for (const int64_t dim : tensor.shape) out.add_shape(dim);
-  if (tensor.knows_summary) AddSummary(tensor.summary, out);
+using ComparedTensorPtr = std::unique_ptr<v1::ComparedTensor>;
+
+// Describes `tensor` in the memory of `reused`, if there is some.
+ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
+                           ComparedTensorPtr reused) {
+  ComparedTensorPtr out = std::move(reused);
+  if (out == nullptr) out = std::make_unique<v1::ComparedTensor>();
+  out->Clear();
+  out->set_name(FormatTensorName(run, tensor.key));
+  out->set_dtype(static_cast<v1::DType>(tensor.dtype));
+  for (const int64_t dim : tensor.shape) out->add_shape(dim);
+  if (tensor.knows_summary) AddSummary(tensor.summary, *out);
   if (tensor.assembly != nullptr) {
-    out.set_layout(tensor.assembly->layout);
-    for (const int32_t rank : tensor.assembly->ranks) out.add_ranks(rank);
+    out->set_layout(tensor.assembly->layout);
+    for (const int32_t rank : tensor.assembly->ranks) out->add_ranks(rank);
   }
   if (tensor.hash != ContentHash()) {
-    out.set_hash(HashText(tensor.hash));
+    out->set_hash(HashText(tensor.hash));
   }
+  return out;
 }
 
 // The position of element `index` of a row-major tensor.
@@ -41,6 +50,9 @@ std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
 
 void DescribePair(const TensorPair& pair, std::string_view golden_run,
                   std::string_view target_run, v1::ComparisonRow& row) {
+  // Clear would free both, to make them anew for the next row.
+  ComparedTensorPtr golden(row.release_golden());
+  ComparedTensorPtr target(row.release_target());
   row.Clear();
   const LogicalTensor& first =
       pair.golden != nullptr ? *pair.golden : *pair.target;
@@ -52,10 +64,12 @@ void DescribePair(const TensorPair& pair, std::string_view golden_run,
   row.set_index(first.key.index);
   row.set_sequence(static_cast<int64_t>(first.sequence));
   if (pair.golden != nullptr) {
-    Describe(*pair.golden, golden_run, *row.mutable_golden());
+    golden = Describe(*pair.golden, golden_run, std::move(golden));
+    row.set_allocated_golden(golden.release());
   }
   if (pair.target != nullptr) {
-    Describe(*pair.target, target_run, *row.mutable_target());
+    target = Describe(*pair.target, target_run, std::move(target));
+    row.set_allocated_target(target.release());
   }
 }
 

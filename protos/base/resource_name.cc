@@ -15,10 +15,14 @@ constexpr char kHexDigits[] = "0123456789ABCDEF";
 // Of most names, without their components.
 constexpr size_t kNumbersAndFixedBytes = 96;
 
-bool MustEscape(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return c == '/' || c == '%' || byte <= 0x20 || byte == 0x7f;
-}
+constexpr std::array<bool, 256> kMustEscape = [] {
+  std::array<bool, 256> out{};
+  for (size_t byte = 0; byte <= 0x20; ++byte) out[byte] = true;
+  out['/'] = out['%'] = out[0x7f] = true;
+  return out;
+}();
+
+bool MustEscape(char c) { return kMustEscape[static_cast<unsigned char>(c)]; }
 
 void AppendEscaped(std::string_view component, std::string& out) {
   // Hardly any has something to escape.

@@ -140,6 +140,35 @@ TEST_F(TensorMatcherTest, SeveralDevicesMustAgree) {
                           "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
 }
 
+TEST_F(TensorMatcherTest, DevicesCountThoughNamesComeInTheSameOrder) {
+  golden_.Record(At("a", 0, 0, 1, "npu:0"));
+  golden_.Record(At("a", 0, 0, 2, "npu:1"));
+  target_.Record(At("a", 0, 0, 1, "npu:1"));
+  target_.Record(At("a", 0, 0, 2, "npu:0"));
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: a.0.output.0@npu:0 = a.0.output.0@npu:0",
+                          "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
+}
+
+TEST_F(TensorMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
+  for (int differing = 0; differing < 4; ++differing) {
+    const int64_t token = differing;
+    RecordedTensor tensor = At("op", 0, token);
+    golden_.Record(tensor);
+    if (differing == 0) tensor.op = "other";
+    if (differing == 1) tensor.call = 1;
+    if (differing == 2) tensor.io = Io::kInput;
+    if (differing == 3) tensor.index = "1";
+    target_.Record(tensor);
+  }
+  EXPECT_THAT(
+      Pairs(),
+      ElementsAre("0/0: op.0.output.0@d = -", "0/0: - = other.0.output.0@d",
+                  "0/1: op.0.output.0@d = -", "0/1: - = op.1.output.0@d",
+                  "0/2: op.0.output.0@d = -", "0/2: - = op.0.input.0@d",
+                  "0/3: op.0.output.0@d = -", "0/3: - = op.0.output.1@d"));
+}
+
 TEST_F(TensorMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
   // One device at each token, but two in all: they must agree.
   golden_.Record(At("a", 0, 0, -1, "npu:0"));
