@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compute/histogram.h"
-#include "daemon/query/tensor_query.h"
+#include "daemon/query/stop_check.h"
 #include "protos/base/tensor_key.h"
 #include "storage/chunk_store.h"
 

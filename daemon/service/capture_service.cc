@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/query/tensor_query.h"
+#include "daemon/query/tensor_groups.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/limits.h"
 #include "protos/capture/capture_policy.h"

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/query/page_token.h"
+#include "daemon/query/tensor_groups.h"
 #include "daemon/query/tensor_histogram.h"
 #include "daemon/query/tensor_query.h"
 #include "daemon/query/tensor_reader.h"

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/query/stop_check.h"
+#include "protos/base/summary.h"
+#include "storage/chunk_store.h"
+
+// Reductions of sets of tensors, from what the index knows of each.
+namespace msitd::query {
+
+// What the members of one group have in common.
+enum class GroupBy { kNone, kRank, kToken, kOp, kDevice };
+
+// More groups are refused.
+inline constexpr size_t kGroupsMax = 65'536;
+
+struct Group {
+  std::string key;  // Rank, token, op or device; empty for kNone.
+  uint64_t tensor_count = 0;
+  uint64_t tensor_bytes = 0;
+  Summary summary;
+};
+
+// Returns the merged summaries of the tensors of `run` that agree with
+// `selector`: ascending by rank or token, by first appearance for ops and
+// devices, and exactly one group for kNone.
+//
+// Two threads share long work: each has half of the tokens that the selector
+// spans, and merges in primary order; the groups of the lower half come first.
+// So equal stores give equal bits, whether or not there was a second thread.
+// `stop` must be thread-safe.
+//
+// Blocks on reads of the store. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
+// more than kGroupsMax groups; those of ChunkStore::GetRun and Scan.
+absl::StatusOr<std::vector<Group>> SummarizeTensors(
+    storage::ChunkStore& store, std::string_view run,
+    const storage::TensorSelector& selector, GroupBy group_by, StopCheck stop);
+
+}  // namespace msitd::query
