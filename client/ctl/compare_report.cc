@@ -100,16 +100,6 @@ Outcome OutcomeOfReport(const absl::Status& status) {
                                             : LocalError(Message(status));
 }
 
-Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
-  v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.node().GetCapabilities(
-        &context, v1::GetCapabilitiesRequest(), &capabilities);
-  }));
-  metrics.assign(capabilities.metrics().begin(), capabilities.metrics().end());
-  return {};
-}
-
 Outcome WriteRows(Session& session, const ReportFlags& flags,
                   const v1::Comparison& comparison, RowHistograms& histograms,
                   ReportWriter& writer) {

@@ -177,7 +177,9 @@ Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
         "--plugin goes with neither --detach nor --follow; compare metric adds "
         "to a comparison that has ended");
   }
-  return StartPlugins(flags.plugins, session.interrupts(), plugins);
+  std::vector<std::string> taken;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
+  return StartPlugins(flags.plugins, taken, session.interrupts(), plugins);
 }
 
 }  // namespace

@@ -183,6 +183,16 @@ absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
   return verdicts;
 }
 
+Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
+  v1::Capabilities capabilities;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetCapabilities(
+        &context, v1::GetCapabilitiesRequest(), &capabilities);
+  }));
+  metrics.assign(capabilities.metrics().begin(), capabilities.metrics().end());
+  return {};
+}
+
 ListLayout RowLayout(Session& session, const CustomMetricNames& custom) {
   ListLayout layout;
   layout.response = v1::ListComparisonRowsResponse::descriptor();
@@ -197,15 +207,10 @@ ListLayout RowLayout(Session& session, const CustomMetricNames& custom) {
   layout.columns += ",reason";
   layout.name = "golden.name,target.name";
   if (session.options().format != Format::kCsv) return layout;
-  v1::Capabilities capabilities;
-  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-    return session.node().GetCapabilities(
-        &context, v1::GetCapabilitiesRequest(), &capabilities);
-  });
   // Without an answer the metrics stay together in one column.
-  if (outcome.ok() && capabilities.metrics_size() > 0) {
-    layout.keys["metrics"].assign(capabilities.metrics().begin(),
-                                  capabilities.metrics().end());
+  std::vector<std::string> metrics;
+  if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
+    layout.keys["metrics"] = std::move(metrics);
   }
   return layout;
 }

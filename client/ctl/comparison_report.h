@@ -37,6 +37,9 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
 absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
     const std::vector<std::string>& texts);
 
+// Asks the daemon which metrics it has itself.
+Outcome GetMetrics(Session& session, std::vector<std::string>& metrics);
+
 // How rows are shown that have these custom metrics. For CSV this asks the
 // daemon which metrics it has itself.
 ListLayout RowLayout(Session& session, const CustomMetricNames& custom);

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "client/ctl/endpoint.h"
 #include "client/ctl/selection.h"
+#include "protos/base/report_column.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -37,7 +39,24 @@ Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
   return is_of_file ? UsageError(line) : LocalError(line);
 }
 
-Outcome SpecsOf(const PluginFlags& flags, std::vector<PluginSpec>& specs) {
+// Two columns of a report with the same heading could not be told apart.
+absl::Status CheckMetricName(const std::string& name,
+                             std::span<const std::string> taken) {
+  std::string_view problem;
+  if (!IsMetricName(name)) {
+    problem = "no name of a metric: 1 to 64 letters, digits, _, . and -";
+  } else if (IsReportColumn(name)) {
+    problem = "a column of reports, and cannot be the name of a metric";
+  } else if (std::find(taken.begin(), taken.end(), name) != taken.end()) {
+    problem = "a metric that the daemon measures itself";
+  }
+  if (problem.empty()) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kInvalidArgument, "\"{}\" is {}", name,
+                    problem);
+}
+
+Outcome SpecsOf(const PluginFlags& flags, std::span<const std::string> taken,
+                std::vector<PluginSpec>& specs) {
   if (flags.plugins.size() > kPluginsMax) {
     return UsageError(fmt::format("{} plug-ins, at most {} may be",
                                   flags.plugins.size(), kPluginsMax));
@@ -51,11 +70,9 @@ Outcome SpecsOf(const PluginFlags& flags, std::vector<PluginSpec>& specs) {
     PluginSpec& spec = specs.emplace_back();
     MSITCTL_ASSIGN_OR_USAGE(spec, ParsePlugin(flags.plugins[i]));
     if (!flags.names.empty()) spec.metric = flags.names[i];
-    if (!IsMetricName(spec.metric)) {
-      return UsageError(
-          fmt::format("\"{}\" is no name of a metric: 1 to 64 letters, digits, "
-                      "_, . and -",
-                      spec.metric));
+    if (const absl::Status status = CheckMetricName(spec.metric, taken);
+        !status.ok()) {
+      return UsageError(Message(status));
     }
     if (!names.insert(spec.metric).second) {
       return UsageError(fmt::format(
@@ -158,10 +175,11 @@ Outcome Plugin::Measure(const TensorPairBytes& pair, v1::CustomMetric& metric) {
   return {};
 }
 
-Outcome StartPlugins(const PluginFlags& flags, Interrupts& interrupts,
+Outcome StartPlugins(const PluginFlags& flags,
+                     std::span<const std::string> taken, Interrupts& interrupts,
                      std::vector<std::unique_ptr<Plugin>>& plugins) {
   std::vector<PluginSpec> specs;
-  MSITCTL_RETURN_IF_FAILED(SpecsOf(flags, specs));
+  MSITCTL_RETURN_IF_FAILED(SpecsOf(flags, taken, specs));
   InterpreterOptions options;
   options.python = flags.python;
   options.arrays = flags.arrays;

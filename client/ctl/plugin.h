@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,11 @@ class Plugin {
   std::string given_up_;
 };
 
-// Checks the flags and makes a plug-in of each --plugin.
-Outcome StartPlugins(const PluginFlags& flags, Interrupts& interrupts,
+// Checks the flags and makes a plug-in of each --plugin. No metric may be
+// called like one of `taken`, which are those of the daemon, or like a column
+// of reports.
+Outcome StartPlugins(const PluginFlags& flags,
+                     std::span<const std::string> taken, Interrupts& interrupts,
                      std::vector<std::unique_ptr<Plugin>>& plugins);
 
 }  // namespace msitd::ctl

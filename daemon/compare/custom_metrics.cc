@@ -14,6 +14,7 @@
 #include "daemon/compare/comparison_job.h"
 #include "daemon/compare/comparison_name.h"
 #include "daemon/compare/row_metrics.h"
+#include "protos/base/report_column.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -48,6 +49,10 @@ absl::Status CheckMetric(const std::string& field,
     return FieldInvalid(
         field + ".metric",
         fmt::format("'{}' is a metric that the daemon measures", name));
+  }
+  if (IsReportColumn(name)) {
+    return FieldInvalid(field + ".metric",
+                        fmt::format("'{}' is a column of reports", name));
   }
   if (metric.text().size() > kCustomMetricTextBytesMax) {
     return FieldInvalid(

@@ -270,6 +270,8 @@ def test_wrong_flags_are_told(daemon: Daemon, plugin: str) -> None:
         ((*own, *own), "two metrics would be called same"),
         ((*own, "--name", "a", "--name", "b"), "2 names for 1 plug-ins"),
         ((*own, "--name", "a b"), "no name of a metric"),
+        ((*own, "--name", "verdict"), "a column of reports"),
+        ((*own, "--name", "cosine"), "a metric that the daemon measures"),
         ((*own, "--plugin-arrays", "lists"), "not numpy or torch"),
         ((*own, "--plugin-timeout", "soon"), "--plugin-timeout"),
     ):
@@ -282,14 +284,12 @@ def test_wrong_flags_are_told(daemon: Daemon, plugin: str) -> None:
     for flag in ("--detach", "--follow"):
         daemon.ctl("compare", "run", "g", "t", *own, flag, expect=USAGE)
     daemon.ctl("compare", "metric", "c-000009", *own, *PYTHON, expect=64 + 5)
-    # A name that the daemon has.
+    # Told before anything is compared.
     record_pairs(daemon)
-    daemon.ctl("compare", "run", "g", "t", expect=FAILED)
-    result = daemon.ctl(
-        *("compare", "metric", "c-000001", *own, *PYTHON, "--name", "cosine"),
-        expect=64 + 3,
-    )
-    assert "FIELD_INVALID" in result.stderr
+    wrong = (*own, *PYTHON, "--plugin-name", "golden_max")
+    result = daemon.ctl("compare", "run", "g", "t", *wrong, expect=USAGE)
+    assert "a column of reports" in result.stderr
+    assert daemon.ctl("compare", "list", "-o", "name").stdout == ""
 
 
 def test_arrays_have_the_types_that_the_manual_says(

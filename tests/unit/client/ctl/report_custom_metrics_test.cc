@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/report_writer.h"
 #include "client/ctl/row_histograms.h"
+#include "protos/base/report_column.h"
 
 namespace msitd::ctl {
 namespace {
@@ -134,6 +136,39 @@ TEST(ReportCustomMetricsTest, ThePageHasValuesAndTexts) {
                               "[true,false],\"custom\":[\"a\"]"));
   EXPECT_THAT(page, HasSubstr(",null,0.5,"));
   EXPECT_THAT(page, HasSubstr("\"\\u003c/script>\""));
+}
+
+// The cells of a heading that a metric could be called.
+std::vector<std::string> NamesIn(const std::string& heading) {
+  std::vector<std::string> names;
+  std::stringstream cells(heading);
+  for (std::string cell; std::getline(cells, cell, ',');) {
+    if (cell.find_first_of(" /:") == std::string::npos) names.push_back(cell);
+  }
+  return names;
+}
+
+TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
+  const auto msprobe = [](MsprobeMode mode) {
+    return [mode](ReportSink sink) {
+      return MakeMsprobeReport(mode, std::move(sink));
+    };
+  };
+  const Maker all[] = {
+      [](ReportSink sink) { return MakeCsvReport({}, std::move(sink)); },
+      MakeMsit, msprobe(MsprobeMode::kAll), msprobe(MsprobeMode::kSummary),
+      msprobe(MsprobeMode::kMd5)};
+  for (const Maker& make : all) {
+    const auto names = NamesIn(LinesOf(make, ComparisonWith({}), {})[0]);
+    EXPECT_GE(names.size(), 2U);
+    for (const std::string& name : names)
+      EXPECT_TRUE(IsReportColumn(name)) << name;
+  }
+  const auto& row = *v1::ComparisonRow::descriptor();
+  for (int i = 0; i < row.field_count(); ++i) {
+    EXPECT_TRUE(IsReportColumn(row.field(i)->name())) << row.field(i)->name();
+  }
+  EXPECT_FALSE(IsReportColumn("angle"));
 }
 
 TEST(ReportCustomMetricsTest, TheHeaderNamesThem) {

@@ -157,6 +157,8 @@ TEST_F(CustomMetricsTest, BadRequestsAreRefusedAndAddNothing) {
                                 One(1, "a:b"),
                                 One(1, "\u00e4"),
                                 One(1, "cosine"),
+                                One(1, "verdict"),
+                                One(1, "golden_max"),
                                 One(1, std::string(65, 'a')),
                                 One(1, "a", 1, std::string(1025, 'x'))};
   for (const RowMetricsList& bad : all) {
