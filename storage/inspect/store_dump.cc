@@ -45,14 +45,16 @@ std::string RecordLine(const FoundFrame& frame,
     sample = fmt::format(" sample_bytes={} sample_hash={:016x}", place.bytes,
                          record.sample_hash);
   }
+  // The text of a placement has no blank.
+  const std::string_view placement = chunk.Text(record.placement);
   return fmt::format(
       "  record offset={} bytes={} dtype={} shape=[{}] tensor_bytes={} "
-      "part_offset={} sequence={} hash={}{} {}",
+      "part_offset={} sequence={} hash={}{}{}{} {}",
       frame.offset + chunk.head().size() + place.offset, record.payload_bytes,
       DTypeName(static_cast<DType>(record.dtype)),
       fmt::join(chunk.Dims(record), ","), record.tensor_bytes,
       record.part_offset, record.sequence, HashText(record.hash), sample,
-      FormatTensorName(key));
+      placement.empty() ? "" : " placement=", placement, FormatTensorName(key));
 }
 
 void DumpFrame(const FoundFrame& frame, const LineSink& sink) {

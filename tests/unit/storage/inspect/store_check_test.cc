@@ -228,6 +228,20 @@ TEST_F(StoreCheckTest, DumpHasALineForEachFrameAndRecord) {
                                     "ops/e/calls/0/output/0"));
 }
 
+TEST_F(StoreCheckTest, DumpHasThePlacementsOfShards) {
+  OpenWithRun("r");
+  TestTensor shard = MakeTensor("r", 0, "shard", 100);
+  shard.placement = "0+2x4/4x1:R,S(0)";
+  ASSERT_TRUE(Append({shard, MakeTensor("r", 0, "whole", 100)}).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  const Output output = Inspect("dump");
+  EXPECT_EQ(output.exit, InspectExit::kOk);
+  EXPECT_THAT(output.out, HasSubstr(" placement=0+2x4/4x1:R,S(0) runs/r/ranks/"
+                                    "0/devices/cpu:0/tokens/0/ops/shard/"));
+  EXPECT_EQ(output.out.find("placement="), output.out.rfind("placement="));
+}
+
 TEST_F(StoreCheckTest, RunsAreListedWithTheirCounters) {
   Fill();
   ASSERT_TRUE(store_->SealRun("r").ok());
