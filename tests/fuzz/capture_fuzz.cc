@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capture policies. What can be decoded is encoded to the same again, and can
-// be asked about any tensor.
+// be asked about any tensor, with the name of its op or with the rules that the
+// name agrees with.
 #include "protos/base/check.h"
 #include "protos/capture/capture_policy.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -31,11 +32,18 @@ void Try(std::string_view bytes) {
   MSITD_CHECK(Decode(Encode(policies), again));
   MSITD_CHECK(again == policies);
   const Schedule schedule(policies, 3);
-  for (const int64_t token : {0, 10, 500}) {
-    const Level level =
-        schedule.LevelOf("npu:0", token, "layers.1.attn", Io::kInput);
-    MSITD_CHECK(level == Level::kOff ||
-                schedule.MayRecord(token, "layers.1.attn", Io::kInput));
+  for (const std::string_view op : {"layers.1.attn", ""}) {
+    const OpRules rules = schedule.RulesOf(op);
+    for (const int64_t token : {0, 3, 10, 500}) {
+      for (const Io io : {Io::kInput, Io::kUnspecified}) {
+        const bool may = schedule.MayRecord(token, op, io);
+        MSITD_CHECK(may == schedule.MayRecord(token, rules, io));
+        if (io == Io::kUnspecified) continue;
+        const Level level = schedule.LevelOf("npu:0", token, op, io);
+        MSITD_CHECK(level == schedule.LevelOf("npu:0", token, rules, io));
+        MSITD_CHECK(level == Level::kOff || may);
+      }
+    }
   }
 }
 
