@@ -33,8 +33,7 @@ absl::Status ForEachPiece(
     absl::FunctionRef<void(std::span<const std::byte>)> take) {
   TensorReader::Piece piece;
   while (true) {
-    MSITD_RETURN_IF_ERROR(stop());
-    MSITD_ASSIGN_OR_RETURN(const bool found, reader.Next(piece));
+    MSITD_ASSIGN_OR_RETURN(const bool found, reader.Next(stop, piece));
     if (!found) return absl::OkStatus();
     take(piece.data);
   }

@@ -84,9 +84,10 @@ absl::Status TensorReader::LoadPart(uint64_t part_index) {
   return absl::OkStatus();
 }
 
-absl::Status TensorReader::LoadSample() {
+absl::Status TensorReader::LoadSample(StopCheck stop) {
   sample_.clear();
   for (size_t i = 0; i < tensor_.parts.size(); ++i) {
+    if (i > 0) MSITD_RETURN_IF_ERROR(stop());
     const auto read = store_->ReadSample(tensor_, i, buffer_);
     if (!read.ok()) {
       return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
@@ -104,7 +105,8 @@ absl::Status TensorReader::LoadSample() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> TensorReader::Next(Piece& out) {
+absl::StatusOr<bool> TensorReader::Next(StopCheck stop, Piece& out) {
+  MSITD_RETURN_IF_ERROR(stop());
   if (started_ && next_ == end_) return false;
   const bool first = !std::exchange(started_, true);
   if (next_ == end_) {
@@ -113,7 +115,7 @@ absl::StatusOr<bool> TensorReader::Next(Piece& out) {
   }
   const uint64_t part_index = next_ / kPartBytes;
   if (what_ == ReadWhat::kSample) {
-    if (first) MSITD_RETURN_IF_ERROR(LoadSample());
+    if (first) MSITD_RETURN_IF_ERROR(LoadSample(stop));
   } else if (first || part_index != part_index_) {
     MSITD_RETURN_IF_ERROR(LoadPart(part_index));
   }

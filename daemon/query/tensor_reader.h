@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/query/stop_check.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
 #include "storage/chunk_store.h"
@@ -47,10 +48,12 @@ class TensorReader {
   };
 
   // Puts the next piece into `out`; false at the end. An empty range has one
-  // empty piece.
+  // empty piece. `stop` is asked first, and between the parts of which the
+  // first piece of a sample takes all.
   //
-  // Errors: DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION (TENSOR_EXPIRED).
-  absl::StatusOr<bool> Next(Piece& out);
+  // Errors: that of `stop`; DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION
+  // (TENSOR_EXPIRED).
+  absl::StatusOr<bool> Next(StopCheck stop, Piece& out);
 
  private:
   TensorReader(storage::ChunkStore& store, storage::TensorInfo tensor,
@@ -63,7 +66,7 @@ class TensorReader {
 
   absl::Status LoadPart(uint64_t part_index);
   // Puts the whole sample where the only part is.
-  absl::Status LoadSample();
+  absl::Status LoadSample(StopCheck stop);
 
   storage::ChunkStore* store_;
   storage::TensorInfo tensor_;

@@ -98,7 +98,7 @@ class PieceProducer {
                 const v1::ReadTensorRequest& request)
       : store_(store), request_(request) {}
 
-  absl::StatusOr<StreamStep> operator()(const Call&,
+  absl::StatusOr<StreamStep> operator()(const Call& call,
                                         v1::ReadTensorResponse& message) {
     if (!reader_.has_value()) {
       MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request_.name()));
@@ -110,7 +110,9 @@ class PieceProducer {
                                 : query::ReadWhat::kTensor));
     }
     query::TensorReader::Piece piece;
-    MSITD_ASSIGN_OR_RETURN(const bool found, reader_->Next(piece));
+    MSITD_ASSIGN_OR_RETURN(
+        const bool found,
+        reader_->Next([&call] { return call.Check(); }, piece));
     if (!found) return StreamStep::kEnd;
     message.set_offset_bytes(static_cast<int64_t>(piece.offset));
     message.set_data(piece.data.data(), piece.data.size());
