@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kIngestTaskThreads = 2;
 
-// What is left for calls once the chunks are safe, however late that was.
+// What is left for calls once the chunks are safe, however late that was, and
+// for what nobody here answers: streams of health, silent connections.
 constexpr std::chrono::milliseconds kCallGraceMin{200};
 // Long enough for any unary call; a stream that goes on is cut.
 constexpr std::chrono::milliseconds kCallGraceMax{2000};
@@ -115,11 +116,12 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   if (ingest_server_ != nullptr) ingest_server_->Stop();
   retention_.Stop();
   comparisons_->Stop();
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
   if (grpc_ != nullptr) {
-    grpc_->Shutdown(std::chrono::system_clock::now() +
-                    std::clamp(left, kCallGraceMin, kCallGraceMax));
+    // gRPC would wait to the end of its grace for a call that never ends.
+    query_tasks_.Drain(
+        std::min(deadline, std::chrono::steady_clock::now() + kCallGraceMax) -
+        kCallGraceMin);
+    grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
   query_tasks_.Stop();
   ingest_tasks_.Stop();

@@ -64,15 +64,19 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // Runs `work` on the pool and finishes with what it returns.
   static grpc::ServerUnaryReactor* Start(
       TaskPool& pool, const grpc::CallbackServerContext& context, Work work) {
-    auto* call = new UnaryCall(context, std::move(work));
+    auto* call = new UnaryCall(pool, context, std::move(work));
     const absl::Status status = pool.Submit([call] { call->Run(); });
     if (!status.ok()) call->Finish(ToGrpcStatus(status));
     return call;
   }
 
  private:
-  UnaryCall(const grpc::CallbackServerContext& context, Work work)
-      : call_(context), work_(std::move(work)) {}
+  UnaryCall(TaskPool& pool, const grpc::CallbackServerContext& context,
+            Work work)
+      : pool_(pool), call_(context), work_(std::move(work)) {
+    pool_.BeginCall();
+  }
+  ~UnaryCall() override { pool_.EndCall(); }
 
   void Run() {
     absl::Status status = call_.Check();
@@ -84,6 +88,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { call_.Cancel(); }
   void OnDone() override { delete this; }
 
+  TaskPool& pool_;
   Call call_;
   Work work_;
 };
@@ -120,7 +125,10 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
 
   StreamCall(TaskPool& pool, const grpc::CallbackServerContext& context,
              Producer producer)
-      : pool_(pool), call_(context), producer_(std::move(producer)) {}
+      : pool_(pool), call_(context), producer_(std::move(producer)) {
+    pool_.BeginCall();
+  }
+  ~StreamCall() override { pool_.EndCall(); }
 
   // Each branch hands the reactor on as its last touch.
   void Step() {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "protos/base/check.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
@@ -27,7 +28,7 @@ absl::Status TaskPool::SubmitNextStep(Task task) {
 absl::Status TaskPool::Enqueue(Task task, bool bounded) {
   {
     MutexLock lock(mu_);
-    if (stopped_) {
+    if (stopped_ || (drains_ && bounded)) {
       return WithReason(MakeStatus(absl::StatusCode::kUnavailable,
                                    "the daemon is going down"),
                         "NOT_SERVING");
@@ -41,6 +42,25 @@ absl::Status TaskPool::Enqueue(Task task, bool bounded) {
   }
   changed_.NotifyOne();
   return absl::OkStatus();
+}
+
+void TaskPool::BeginCall() {
+  MutexLock lock(mu_);
+  ++call_count_;
+}
+
+void TaskPool::EndCall() {
+  // Under the lock: behind it the one who waits may destroy the pool.
+  MutexLock lock(mu_);
+  MSITD_CHECK(call_count_ > 0);
+  if (--call_count_ == 0) calls_ended_.NotifyAll();
+}
+
+void TaskPool::Drain(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mu_);
+  drains_ = true;
+  while (call_count_ > 0 && calls_ended_.WaitUntil(mu_, deadline)) {
+  }
 }
 
 void TaskPool::Run() {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <thread>
 #include <vector>
@@ -26,13 +28,22 @@ class TaskPool {
 
   // Takes `task` and runs it once, or returns an error and destroys it:
   // RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if the queue is full, UNAVAILABLE
-  // (NOT_SERVING) behind Stop.
+  // (NOT_SERVING) behind Drain and Stop.
   absl::Status Submit(Task task);
 
   // Takes the next step of something that Submit once accepted, even where the
   // queue is full: a caller has at most one step waiting, so the queue stays
   // bounded by the callers. Fails behind Stop only.
   absl::Status SubmitNextStep(Task task);
+
+  // Counts the calls that have their work here, from the first task to the
+  // answer's way out, so that a server knows when nobody waits for one.
+  void BeginCall();
+  void EndCall();
+
+  // Refuses new tasks as behind Stop, but no next steps, and returns once no
+  // call is counted, or at `deadline`.
+  void Drain(std::chrono::steady_clock::time_point deadline);
 
   // Refuses new tasks, runs those that wait, and returns when all have ended.
   // May be called again; not from a task.
@@ -46,7 +57,10 @@ class TaskPool {
   Mutex mu_;
   CondVar changed_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mu_);
+  bool drains_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t call_count_ ABSL_GUARDED_BY(mu_) = 0;
+  CondVar calls_ended_;
   std::vector<std::thread> threads_;  // Changed by constructor and Stop only.
 };
 

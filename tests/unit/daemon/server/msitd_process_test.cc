@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -146,6 +147,41 @@ TEST_F(MsitdProcessTest, SaysWhereItListensAndStopsOnSigterm) {
   EXPECT_EQ(process_->Wait(), 0) << process_->Log();
   EXPECT_FALSE(std::filesystem::exists(directory_ / "run/endpoint"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "run/msitd.sock"));
+}
+
+TEST_F(MsitdProcessTest, CallsThatNeverEndDoNotHoldAStop) {
+  Start();
+  // Opened, and then nothing: the health service sends a state when it changes.
+  grpc::GenericStub stub(channel_);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto watch =
+      stub.PrepareCall(&context, "/grpc.health.v1.Health/Watch", &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  watch->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  watch->Write(grpc::ByteBuffer(nullptr, 0), nullptr);
+  queue.Next(&tag, &ok);
+  grpc::ByteBuffer state;
+  watch->Read(&state, nullptr);
+  queue.Next(&tag, &ok);
+  ASSERT_TRUE(ok);
+
+  const auto start = std::chrono::steady_clock::now();
+  process_->Signal(SIGTERM);
+  EXPECT_EQ(process_->Wait(), 0) << process_->Log();
+  // The grace of calls that have work here is 2 s.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  // The status comes behind the last state.
+  while (ok) {
+    watch->Read(&state, nullptr);
+    queue.Next(&tag, &ok);
+  }
+  grpc::Status status;
+  watch->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(MsitdProcessTest, SigtermLosesNothingThatWasAcknowledged) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <thread>
@@ -107,6 +108,23 @@ TEST(TaskPoolTest, FullQueueRefusesTasksButNotNextSteps) {
   mu.Unlock();
   pool.Stop();
   EXPECT_EQ(count, 3);
+}
+
+TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
+  TaskPool pool(1, 1);
+  pool.BeginCall();
+  pool.BeginCall();
+  pool.Drain(std::chrono::steady_clock::now());
+  EXPECT_EQ(Reason(pool.Submit([] {})), "NOT_SERVING");
+  // The calls that it has go on to their ends.
+  EXPECT_TRUE(pool.SubmitNextStep([&pool] {
+                    pool.EndCall();
+                    EXPECT_TRUE(
+                        pool.SubmitNextStep([&pool] { pool.EndCall(); }).ok());
+                  })
+                  .ok());
+  pool.Drain(std::chrono::steady_clock::time_point::max());
+  pool.Stop();
 }
 
 TEST(TaskPoolTest, StoppedPoolIsNotServing) {
