@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "daemon/compare/group_loader.h"
+#include "daemon/compare/joined_sample.h"
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
 #include "protos/base/check.h"
@@ -107,10 +108,12 @@ bool HasBytesOrSamples(const LogicalTensor& tensor) {
                      });
 }
 
-// What a single rank recorded, copies included.
-bool IsOneShard(const LogicalTensor& tensor) {
-  return tensor.assembly == nullptr ||
-         (tensor.assembly->shards.size() == 1 && !tensor.assembly->is_sum());
+// True if what is kept of a tensor that has all its shards has its sample.
+bool HasSample(const LogicalTensor& tensor) {
+  if (tensor.has_bytes || tensor.assembly == nullptr) {
+    return tensor.has_bytes || tensor.has_sample;
+  }
+  return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
 }
 
 // Of a pair that is measured: there are samples only of a side.
@@ -122,6 +125,19 @@ bool IsSampled(const TensorPair& pair) {
 std::string SampleText(const LogicalTensor& golden) {
   const uint64_t count = ElementCount(golden.shape);
   return fmt::format("sampled: {} of {} elements", SampleCount(count), count);
+}
+
+// Of sides that all have bytes or samples of what they are made of.
+std::string WhySamplesDoNotDecide(const TensorPair& pair) {
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (HasSample(*tensor)) continue;
+    return fmt::format(
+        "; the samples of its shards do not have the sample of the {} tensor, "
+        "every element of which has a number divisible by {}",
+        tensor == pair.golden ? "golden" : "target",
+        SampleStep(ElementCount(tensor->shape)));
+  }
+  return "; a sample does not prove that bytes are equal";
 }
 
 std::string_view SideWithoutBytes(const TensorPair& pair) {
@@ -269,7 +285,7 @@ bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
       HasAllShards(target) && HasAllShards(golden) &&
       ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
   if (!is_undecided || !IsSampled(pair)) return is_undecided;
-  return IsOneShard(golden) && IsOneShard(target) &&
+  return HasSample(golden) && HasSample(target) &&
          !VerificationOf(pair).hash_decides;
 }
 
@@ -315,7 +331,7 @@ void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
                        "the hashes do not decide{}",
                        SideWithoutBytes(pair),
                        HasBytesOrSamples(golden) && HasBytesOrSamples(target)
-                           ? "; samples of shards are not put together"
+                           ? WhySamplesDoNotDecide(pair)
                            : ""),
            row);
   }

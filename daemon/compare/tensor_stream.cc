@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "daemon/compare/grid_reader.h"
+#include "daemon/compare/joined_sample.h"
 #include "daemon/compare/shard_reader.h"
 #include "daemon/compute/digest.h"
 #include "daemon/compute/element.h"
@@ -112,6 +113,37 @@ DType SumDType(DType shard) {
   return is_wide ? DType::kFloat64 : DType::kFloat32;
 }
 
+struct Term {
+  DType component;
+  Piece raw;
+  uint64_t component_count;
+  bool is_first;
+};
+
+template <typename T>
+void AddTermAs(const Term& term, T* sum) {
+  std::array<double, kBlock> values;
+  for (uint64_t begin = 0; begin < term.component_count; begin += kBlock) {
+    const size_t n = std::min(term.component_count - begin, kBlock);
+    compute::ToDouble(term.component,
+                      term.raw.data() + begin * ElementBytes(term.component), n,
+                      values.data());
+    for (size_t i = 0; i < n; ++i) {
+      const T value = static_cast<T>(values[i]);
+      sum[begin + i] = term.is_first ? value : sum[begin + i] + value;
+    }
+  }
+}
+
+// Adds to `sum`, whose elements are of type `dtype`.
+void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
+  if (compute::ComponentOf(dtype) == DType::kFloat32) {
+    AddTermAs(term, reinterpret_cast<float*>(sum.data()));
+  } else {
+    AddTermAs(term, reinterpret_cast<double*>(sum.data()));
+  }
+}
+
 // Terms that are added in their order, in the precision of the sum.
 class SumStream final : public TensorStream {
  public:
@@ -136,32 +168,12 @@ class SumStream final : public TensorStream {
     const auto raw = raw_.first(components * ElementBytes(component_));
     for (size_t i = 0; i < readers_.size(); ++i) {
       MSITD_RETURN_IF_ERROR(readers_[i].Read(raw));
-      if (compute::ComponentOf(dtype()) == DType::kFloat32) {
-        Add<float>(raw, components, i == 0);
-      } else {
-        Add<double>(raw, components, i == 0);
-      }
+      AddTerm({component_, raw, components, i == 0}, dtype(), sum_);
     }
     done_ += elements;
     const Piece piece = sum_.first(elements * ElementBytes(dtype()));
     summary_ = Merge(summary_, compute::Summarize(piece, dtype()));
     return piece;
-  }
-
-  template <typename T>
-  void Add(Piece raw, uint64_t count, bool is_first) {
-    std::array<double, kBlock> values;
-    T* const sum = reinterpret_cast<T*>(sum_.data());
-    for (uint64_t begin = 0; begin < count; begin += kBlock) {
-      const size_t n = std::min(count - begin, kBlock);
-      compute::ToDouble(component_,
-                        raw.data() + begin * ElementBytes(component_), n,
-                        values.data());
-      for (size_t i = 0; i < n; ++i) {
-        const T value = static_cast<T>(values[i]);
-        sum[begin + i] = is_first ? value : sum[begin + i] + value;
-      }
-    }
   }
 
   std::vector<GridReader> readers_;
@@ -170,6 +182,54 @@ class SumStream final : public TensorStream {
   std::span<std::byte> sum_;
   std::span<std::byte> raw_;
   uint64_t done_ = 0;
+};
+
+// The sampled elements of a grid of shards, all in one piece.
+class JoinedSampleStream final : public TensorStream {
+ public:
+  JoinedSampleStream(const TensorSource& source, uint64_t term_bytes,
+                     std::vector<ShardReader> readers,
+                     ComparisonObserver& observer, AlignedBuffer& piece)
+      : TensorStream(
+            source.grid.is_sum ? SumDType(DTypeOf(source)) : DTypeOf(source),
+            SampleCount(term_bytes / ElementBytes(DTypeOf(source)))),
+        source_(source),
+        readers_(std::move(readers)),
+        observer_(observer) {
+    const uint64_t bytes = element_count() * ElementBytes(dtype());
+    const uint64_t term = element_count() * ElementBytes(DTypeOf(source));
+    const std::span<std::byte> room = Room(piece, AlignUp(bytes, 64) + term);
+    piece_ = room.first(bytes);
+    term_ = source.grid.is_sum ? room.last(term) : piece_;
+  }
+
+ private:
+  static DType DTypeOf(const TensorSource& source) {
+    return source.shards.front().dtype;
+  }
+
+  absl::StatusOr<Piece> Next() override {
+    const DType shard = DTypeOf(source_);
+    const size_t per_term = source_.grid.shards_per_term();
+    for (size_t begin = 0; begin < readers_.size(); begin += per_term) {
+      MSITD_RETURN_IF_ERROR(ReadJoinedSample(
+          source_.grid, std::span(source_.shards).subspan(begin, per_term),
+          std::span(readers_).subspan(begin, per_term), observer_, term_));
+      if (!source_.grid.is_sum) continue;
+      const DType component = compute::ComponentOf(shard);
+      AddTerm({component, term_, term_.size() / ElementBytes(component),
+               begin == 0},
+              dtype(), piece_);
+    }
+    summary_ = compute::Summarize(piece_, dtype());
+    return piece_;
+  }
+
+  const TensorSource& source_;
+  std::vector<ShardReader> readers_;
+  ComparisonObserver& observer_;
+  std::span<std::byte> piece_;
+  std::span<std::byte> term_;  // The piece itself, but for a sum.
 };
 
 // True if the shards of a term are not read one after the other.
@@ -199,8 +259,9 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
   const size_t per_term = grid.shards_per_term();
   MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
   const bool is_alone = shards.size() == 1 && !grid.is_sum;
-  MSITD_CHECK(is_alone || !source.is_sampled);
-  const bool is_interleaved = !is_alone && IsInterleaved(source);
+  // Samples are read shard by shard.
+  const bool needs_windows = !is_alone && !source.is_sampled;
+  const bool is_interleaved = needs_windows && IsInterleaved(source);
   if (is_interleaved && shards.size() > kInterleavedShardsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
                       "{} tensor: {} shards, at most {} unless they are joined "
@@ -218,18 +279,22 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
   const uint64_t window_bytes =
       std::min({largest, kPartBytes, kAssemblyWindowBytesMax / window_count});
   const std::span<std::byte> windows =
-      is_alone ? std::span<std::byte>()
-               : Room(buffers.windows, window_count * window_bytes);
+      needs_windows ? Room(buffers.windows, window_count * window_bytes)
+                    : std::span<std::byte>();
   std::vector<ShardReader> readers;
   readers.reserve(shards.size());
   for (size_t i = 0; i < shards.size(); ++i) {
     const auto window =
-        is_alone
-            ? windows
-            : windows.subspan((i % window_count) * window_bytes, window_bytes);
+        needs_windows
+            ? windows.subspan((i % window_count) * window_bytes, window_bytes)
+            : windows;
     readers.emplace_back(LabelOf(source, shards[i]), shards[i], store, observer,
                          buffers.part, window);
     MSITD_RETURN_IF_ERROR(readers.back().CheckParts());
+  }
+  if (source.is_sampled && !is_alone) {
+    return std::make_unique<JoinedSampleStream>(
+        source, term_bytes, std::move(readers), observer, buffers.piece);
   }
   if (source.is_sampled) {
     return std::make_unique<SampleStream>(shards.front(), readers.front(),

@@ -32,7 +32,8 @@ inline constexpr size_t kInterleavedShardsMax = 256;
 struct TensorSource {
   std::string_view side;  // "golden", "target".
   ShardGrid grid;
-  // The stream is of the sampled elements of a single shard.
+  // The stream is of the sampled elements, which HasJoinedSample says are
+  // there.
   bool is_sampled = false;
   // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;

@@ -249,29 +249,81 @@ TEST_F(SampleRowsTest, SideWithoutBytesAndSampleIsSkipped) {
   EXPECT_EQ(store_.read_part_count(), 0u);
 }
 
-TEST_F(SampleRowsTest, SamplesOfShardsAreSkippedWithAReason) {
+// Layouts of both runs, so that either may have the shards.
+Matching LayoutOf(v1::Layout::Kind kind) {
   v1::Matching matching;
-  v1::Layout& layout = *matching.add_target_layouts();
-  layout.set_op_pattern("op");
-  layout.set_kind(v1::Layout::CONCAT);
-  plan_.matching = *Matching::Create(matching);
-  for (const bool target_is_sampled : {true, false}) {
-    RecordedTensor whole = Floats("op", {1, 2, 3, 4});
-    RecordedTensor shard = Floats("op", {1, 2});
-    whole.token = shard.token = target_is_sampled ? 0 : 1;
-    golden_.Record(target_is_sampled ? whole : Sampled(whole));
-    for (const int32_t rank : {0, 1}) {
-      shard.rank = rank;
-      target_.Record(target_is_sampled ? Sampled(shard) : shard);
-    }
+  for (v1::Layout* layout :
+       {matching.add_target_layouts(), matching.add_golden_layouts()}) {
+    layout->set_op_pattern("op");
+    layout->set_kind(kind);
+  }
+  return *Matching::Create(matching);
+}
+
+TEST_F(SampleRowsTest, SamplesOfShardsAreThatOfTheWholeWhereTheyFit) {
+  plan_.matching = LayoutOf(v1::Layout::CONCAT);
+  // Every second element of the shards, every fourth of the whole.
+  constexpr size_t kShard = 2048;
+  std::vector<float> values(2 * kShard);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 64) + 1;
+  }
+  golden_.Record(Sampled(Floats("op", values)));
+  values[kShard + 8] += 100;
+  values[kShard + 9] += 100;  // Not sampled.
+  for (const int32_t rank : {0, 1}) {
+    RecordedTensor shard = Floats(
+        "op", {values.begin() + rank * static_cast<ptrdiff_t>(kShard),
+               values.begin() + (rank + 1) * static_cast<ptrdiff_t>(kShard)});
+    shard.rank = rank;
+    target_.Record(rank == 0 ? shard : Sampled(shard));
   }
   const RowObserver observer = Run();
-  ASSERT_EQ(observer.rows.size(), 2u);
-  for (const v1::ComparisonRow& row : observer.rows) {
-    EXPECT_EQ(row.verdict(), v1::SKIPPED);
-    EXPECT_THAT(row.reason(),
-                HasSubstr("samples of shards are not put together"));
+  ASSERT_EQ(observer.rows.size(), 1u);
+  const v1::ComparisonRow& row = observer.rows.front();
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_TRUE(row.sampled());
+  EXPECT_EQ(MetricOf(row, "max_abs"), 100);
+  EXPECT_EQ(MetricOf(row, "mean_abs"), 100.0 / 1024);
+  EXPECT_THAT(row.reason(), HasSubstr("[2056]"));
+  EXPECT_THAT(row.reason(), HasSubstr("sampled: 1024 of 4096 elements"));
+}
+
+TEST_F(SampleRowsTest, SamplesOfTermsAreAdded) {
+  plan_.matching = LayoutOf(v1::Layout::SUM);
+  std::vector<float> sum = Values();
+  for (float& value : sum) value *= 3;
+  sum[kStep] += 64;
+  golden_.Record(Sampled(Floats("op", sum)));
+  for (const int32_t rank : {0, 1, 2}) {
+    RecordedTensor term = Floats("op", Values());
+    term.rank = rank;
+    target_.Record(Sampled(term));
   }
+  const RowObserver observer = Run();
+  ASSERT_EQ(observer.rows.size(), 1u);
+  EXPECT_TRUE(observer.rows.front().sampled());
+  EXPECT_EQ(MetricOf(observer.rows.front(), "max_abs"), 64);
+}
+
+TEST_F(SampleRowsTest, SamplesOfShardsThatDoNotFitAreSkippedWithAReason) {
+  plan_.matching = LayoutOf(v1::Layout::CONCAT);
+  // Every second element of the shards, every third of the whole.
+  golden_.Record(Floats("op", Values()));
+  for (const int32_t rank : {0, 1}) {
+    RecordedTensor shard =
+        Floats("op", std::vector<float>(kElements / 2, 1.0F));
+    shard.rank = rank;
+    target_.Record(Sampled(shard));
+  }
+  const RowObserver observer = Run();
+  ASSERT_EQ(observer.rows.size(), 1u);
+  EXPECT_EQ(observer.rows.front().verdict(), v1::SKIPPED);
+  EXPECT_FALSE(observer.rows.front().sampled());
+  EXPECT_THAT(observer.rows.front().reason(),
+              HasSubstr("; the samples of its shards do not have the sample of "
+                        "the target tensor, every element of which has a "
+                        "number divisible by 3"));
 }
 
 TEST_F(SampleRowsTest, DamagedSampleIsSkippedAndTheComparisonGoesOn) {

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "daemon/compare/joined_sample.h"
 #include "daemon/compute/digest.h"
+#include "protos/base/sample.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
@@ -294,6 +296,52 @@ TEST_F(TensorStreamTest, MoreShardsThanPartsFitAreJoinedThroughSmallWindows) {
   }
   EXPECT_TRUE(*bytes == expected);
   EXPECT_LE(buffers_.windows.size(), kAssemblyWindowBytesMax);
+}
+
+TEST_F(TensorStreamTest, TheSampleIsThatOfWhatIsPutTogether) {
+  const auto expect_sample = [this](TensorSource source) {
+    const auto whole = Drain(source);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_TRUE(HasJoinedSample(source.grid, source.shards));
+    source.is_sampled = true;
+    const auto sample = Drain(source);
+    ASSERT_TRUE(sample.ok()) << sample.status();
+    const size_t width = ElementBytes(dtype_);
+    std::string expected;
+    for (size_t at = 0; at < whole->size() / width;
+         at += SampleStep(whole->size() / width)) {
+      expected += whole->substr(at * width, width);
+    }
+    EXPECT_EQ(*sample, expected);
+    EXPECT_EQ(summary_.count, expected.size() / width);
+  };
+  for (const size_t dim : {0, 1, 2}) {
+    expect_sample(
+        ConcatOf(Record(DType::kInt32, {11, 13, 17}, dim, {5, 0, 40, 9}), dim));
+  }
+  // Of several parts, and a sum of such.
+  expect_sample(ConcatOf(
+      Record(DType::kInt64, {3, 1 << 19}, 1, {1 << 19, 7, 1 << 18}), 1));
+  auto terms = Record(DType::kInt8, {64, 100}, 1, {50, 30, 50, 30});
+  expect_sample(
+      SourceOf(terms, {.axes = {{1, 2}}, .term_count = 2, .is_sum = true}));
+}
+
+TEST_F(TensorStreamTest, ASampleHasToBeAmongThoseOfTheShards) {
+  TensorSource source =
+      ConcatOf(Record(DType::kInt8, {2048}, 0, {2048, 2048}), 0);
+  const auto kept = [&source](bool has_bytes, bool has_sample) {
+    source.shards[1].has_bytes = has_bytes;
+    source.shards[1].has_sample = has_sample;
+    return HasJoinedSample(source.grid, source.shards);
+  };
+  EXPECT_TRUE(kept(true, false));
+  EXPECT_TRUE(kept(false, true));
+  EXPECT_FALSE(kept(false, false));
+  // Every fourth element still, the first of the second shard being number 1.
+  source = ConcatOf(Record(DType::kInt8, {2048}, 0, {2047, 2048}), 0);
+  EXPECT_TRUE(kept(true, false));
+  EXPECT_FALSE(kept(false, true));
 }
 
 TEST_F(TensorStreamTest, TooManyShardsInTurnAreRefused) {
