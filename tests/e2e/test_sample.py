@@ -213,6 +213,28 @@ def test_comparisons_compare_samples(daemon: Daemon, tmp_path: Path) -> None:
     assert "sampled: 1024 of 3145805 elements" in page.read_text()
 
 
+def test_samples_of_shards_are_that_of_the_whole(daemon: Daemon) -> None:
+    # Of several parts; every 2048th element, and every 4096th of two of them.
+    whole = np.arange(2 << 21, dtype=np.float32).reshape(2048, 2048)
+    shards = np.split(whole.copy(), 2)
+    shards[1][2, 0] += 1000
+    for run in ("one", "two"):
+        daemon.ctl("capture", "set", "--run", run, "--level", "sample")
+    record_all(daemon, "one", {"w": whole})
+    for rank, shard in enumerate(shards):
+        with msitd.Client(
+            "two", rank=rank, world_size=2, endpoint=str(daemon.socket_dir)
+        ) as client:
+            assert client.record(shard, op="w")
+    layout = ("--target-layout", "*=concat(0)", "--rows", "none")
+    daemon.ctl("compare", "run", "one", "two", *layout, expect=FAILED)
+    row = rows_of(daemon, "c-000001")["w"]
+    assert row["sampled"]
+    assert metric(row, "max_abs") == 1000
+    assert "[1026,0]" in row["reason"]
+    assert "sampled: 1024 of 4194304 elements" in row["reason"]
+
+
 def test_what_has_no_sample_is_skipped(daemon: Daemon) -> None:
     data = np.arange(5000, dtype=np.float32)
     daemon.ctl("capture", "set", "--run", "a", "--level", "sample")
