@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <cstdio>
 
@@ -7,8 +8,25 @@
 #include "daemon/server/daemon.h"
 #include "protos/status/status.h"
 
+namespace {
+
+// gRPC has new memory for the bytes of every message, up to 4 MiB. Given back
+// to the kernel in between, each page of it would be cleared and mapped again.
+// Bounds what is kept instead: docs/operations.md.
+void KeepFreedMemory() {
+  constexpr int kArenasMax = 8;
+  constexpr int kKeptBytesMax = 32 << 20;  // At the end of each.
+  constexpr int kMappedBytesMin = 8 << 20;
+  ::mallopt(M_ARENA_MAX, kArenasMax);
+  ::mallopt(M_TRIM_THRESHOLD, kKeptBytesMax);
+  ::mallopt(M_MMAP_THRESHOLD, kMappedBytesMin);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   constexpr int kExitUsage = 2;
+  KeepFreedMemory();
   const auto command = msitd::config::ParseCommandLine(argc, argv);
   if (!command.ok()) {
     fmt::print(stderr, "msitd: {}\n", msitd::Message(command.status()));
