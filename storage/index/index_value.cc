@@ -2,10 +2,12 @@
 #include "storage/index/index_value.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "protos/base/byte_codec.h"
+#include "protos/base/check.h"
 
 namespace msitd::storage {
 namespace {
@@ -36,7 +38,42 @@ constexpr uint8_t kPlacedFlag = 4;
 constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
 
-void PutSummary(ByteWriter& out, const Summary& summary) {
+// As many as fit the byte that counts them.
+constexpr size_t kEntryDimsMax = 255;
+// More than an entry of a tensor takes: a varint has at most ten bytes.
+constexpr size_t kEntryBytesMax = 256 + kEntryDimsMax * 10;
+
+// Writes the fields of an entry of a tensor, of which there is one for each
+// record, into memory that is large enough.
+class FieldWriter {
+ public:
+  explicit FieldWriter(char* out) : end_(out) {}
+
+  void PutByte(uint8_t value) { *end_++ = static_cast<char>(value); }
+  void PutVarint(uint64_t value) {
+    while (value >= 0x80) {
+      PutByte(static_cast<uint8_t>(value | 0x80));
+      value >>= 7;
+    }
+    PutByte(static_cast<uint8_t>(value));
+  }
+  void PutSigned(int64_t value) {
+    PutVarint(static_cast<uint64_t>(value) << 1 ^
+              static_cast<uint64_t>(value >> 63));
+  }
+  void PutFixed64(uint64_t value) {
+    std::memcpy(end_, &value, sizeof(value));
+    end_ += sizeof(value);
+  }
+  void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
+
+  const char* end() const { return end_; }
+
+ private:
+  char* end_;
+};
+
+void PutSummary(FieldWriter& out, const Summary& summary) {
   out.PutVarint(summary.count);
   out.PutVarint(summary.nan_count);
   out.PutVarint(summary.positive_infinity_count);
@@ -80,8 +117,9 @@ size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
 }  // namespace
 
 void EncodeIndexValue(const IndexValue& value, std::string& out) {
-  out.clear();
-  ByteWriter writer(out);
+  MSITD_CHECK(value.dims.size() <= kEntryDimsMax);
+  char bytes[kEntryBytesMax];
+  FieldWriter writer(bytes);
   writer.PutByte(kTensorVersion);
   writer.PutByte(static_cast<uint8_t>(value.dtype));
   writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
@@ -100,6 +138,7 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   if (value.has_sample) writer.PutFixed64(value.sample_hash);
   PutSummary(writer, value.summary);
   if (value.placement != 0) writer.PutVarint(value.placement);
+  out.assign(static_cast<const char*>(bytes), writer.end());
 }
 
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
