@@ -6,7 +6,6 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
-#include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
@@ -14,7 +13,6 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
-#include "storage/index/index_key.h"
 
 namespace msitd::storage {
 namespace {
@@ -56,14 +54,6 @@ rocksdb::ColumnFamilyOptions TableOptions(
   return table;
 }
 
-// What goes into the primary index comes in runs of ascending keys: a hint for
-// each (run, rank, device, token) spares the way down to where the entry before
-// went.
-void SpeedUpNewEntries(rocksdb::ColumnFamilyOptions& table) {
-  table.memtable_insert_with_hint_prefix_extractor.reset(
-      rocksdb::NewFixedPrefixTransform(kTokenPrefixBytes));
-}
-
 rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   rocksdb::DBOptions database;
   database.create_if_missing = true;
@@ -103,7 +93,6 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   for (const char* name : kTableNames) {
     descriptors.emplace_back(name, TableOptions(options, cache));
   }
-  SpeedUpNewEntries(descriptors[static_cast<size_t>(Table::kTensor)].options);
   rocksdb::DBOptions database = DatabaseOptions(options);
   std::unique_ptr<IndexDb> out(new IndexDb);
   rocksdb::DB* db = nullptr;
@@ -159,8 +148,6 @@ void IndexDb::Delete(rocksdb::WriteBatch& batch, Table table,
 
 void IndexDb::DeleteRange(rocksdb::WriteBatch& batch, Table table,
                           std::string_view begin, std::string_view end) const {
-  // RocksDB would put the range where the hint says that entries go.
-  MSITD_CHECK(table != Table::kTensor || begin.size() < kTokenPrefixBytes);
   const rocksdb::Status status =
       batch.DeleteRange(this->table(table), begin, end);
   MSITD_CHECK(status.ok());

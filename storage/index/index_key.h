@@ -33,7 +33,6 @@ inline constexpr size_t kIndexKeyBytes = 32;
 inline constexpr size_t kTensorPrefixBytes = 29;
 inline constexpr size_t kRunPrefixBytes = 4;
 inline constexpr size_t kDevicePrefixBytes = 11;  // Up to the device.
-inline constexpr size_t kTokenPrefixBytes = 16;   // Up to the token.
 
 using EncodedKey = std::array<char, kIndexKeyBytes>;
 
