@@ -9,10 +9,10 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "protos/base/limits.h"
 #include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
 #include "storage/index/index_key.h"
@@ -37,21 +37,34 @@ struct Pending {
 class ChunkNames {
  public:
   ChunkNames(const chunk::Chunk& chunk, NewNames& names)
-      : chunk_(chunk), names_(names) {}
+      : chunk_(chunk), names_(names), found_(kPlaceCount) {}
 
   absl::StatusOr<uint32_t> IdOf(chunk::TextRef ref) {
-    const uint64_t place = uint64_t{ref.offset} << 32 | ref.length;
-    const auto it = ids_.find(place);
-    if (it != ids_.end()) return it->second;
-    MSITD_ASSIGN_OR_RETURN(const uint32_t id, names_.Intern(chunk_.Text(ref)));
-    ids_.emplace(place, id);
-    return id;
+    Found& found = found_[ref.offset * kSpread >> (32 - kPlaceBits)];
+    // No number is 0.
+    if (found.id == 0 || found.ref.offset != ref.offset ||
+        found.ref.length != ref.length) {
+      MSITD_ASSIGN_OR_RETURN(found.id, names_.Intern(chunk_.Text(ref)));
+      found.ref = ref;
+    }
+    return found.id;
   }
 
  private:
+  struct Found {
+    chunk::TextRef ref{};
+    uint32_t id = 0;
+  };
+  // Twice as many as a chunk has records; those that meet are looked up again.
+  static constexpr int kPlaceBits = 11;
+  static constexpr size_t kPlaceCount = size_t{1} << kPlaceBits;
+  static_assert(kPlaceCount == 2 * kChunkRecordsMax);
+  // 2^32 divided by the golden ratio.
+  static constexpr uint32_t kSpread = 0x9e3779b9;
+
   const chunk::Chunk& chunk_;
   NewNames& names_;
-  std::unordered_map<uint64_t, uint32_t> ids_;
+  std::vector<Found> found_;
 };
 
 absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
@@ -107,7 +120,8 @@ class Batch {
       : db_(db),
         runs_(runs),
         last_keys_(last_keys),
-        pending_(std::move(pending)) {}
+        pending_(std::move(pending)),
+        changes_(pending_.size() * kChangeBytes) {}
 
   // Sorts the records, looks up what is there and puts what is new.
   absl::Status Run();
@@ -136,6 +150,8 @@ class Batch {
     size_t first_key;
   };
   static constexpr uint32_t kNotThere = UINT32_MAX;
+  // What a record mostly takes in changes_.
+  static constexpr size_t kChangeBytes = 192;
 
   std::string_view KeyAt(size_t i) const {
     return View(pending_[order_[i]].key);
@@ -153,6 +169,13 @@ class Batch {
   const rocksdb::PinnableSlice* Found(size_t key) const {
     return places_[key] == kNotThere ? nullptr : &found_[places_[key]];
   }
+  // Of the run, and of the run in the segment, in added_ and live_.
+  struct Totals {
+    RunCounters* added = nullptr;
+    uint64_t* live = nullptr;
+  };
+
+  Totals TotalsOf(const Pending& pending);
   absl::Status PutGroup(const Group& group);
   // What all parts of the tensor must agree with, in reference_.
   absl::StatusOr<bool> FindReference(const Group& group);
@@ -177,6 +200,9 @@ class Batch {
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> live_;
   std::set<std::pair<uint64_t, uint32_t>> placements_;
 
+  // Those of the frame that came last.
+  const IndexedFrame* totals_frame_ = nullptr;
+  Totals totals_;
   // Of the present group: its tensor's first part is there.
   bool has_first_part_ = false;
   // The run of the group before, and what is said of it.
@@ -287,18 +313,29 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
   return false;
 }
 
+Batch::Totals Batch::TotalsOf(const Pending& pending) {
+  if (pending.frame != totals_frame_) {
+    const auto run = static_cast<uint64_t>(pending.frame->run);
+    const uint64_t segment = pending.frame->chunk->header().segment_id;
+    totals_frame_ = pending.frame;
+    totals_ = {&added_[run], &live_[{segment, run}]};
+  }
+  return totals_;
+}
+
 void Batch::Put(const Pending& pending, bool is_new_tensor) {
   EncodeIndexValue(value_, encoded_);
   db_.Put(changes_, Table::kTensor, View(pending.key), encoded_);
   const uint64_t bytes = pending.place.bytes;
   const auto run = static_cast<uint64_t>(pending.frame->run);
-  RunCounters& added = added_[run];
+  const Totals totals = TotalsOf(pending);
+  RunCounters& added = *totals.added;
   added.tensor_count += is_new_tensor ? 1 : 0;
   added.token_end = std::max(added.token_end, pending.record->token + 1);
   if (pending.record->part_offset == 0) has_first_part_ = true;
   added.headless_count += has_first_part_ ? 0 : 1;
   added.payload_bytes += bytes;
-  live_[{value_.segment_id, run}] += bytes;
+  *totals.live += bytes;
   if (value_.placement != 0) placements_.emplace(run, value_.placement);
   outcome_.record_count += 1;
   outcome_.payload_bytes += bytes;
@@ -318,6 +355,11 @@ void Batch::CountRepeat(const Pending& pending, bool is_equal) {
 absl::Status Batch::PutGroup(const Group& group) {
   has_first_part_ = false;
   MSITD_ASSIGN_OR_RETURN(bool is_there, FindReference(group));
+  if (!is_there && group.end - group.begin == 1) {
+    std::swap(value_, reference_);
+    Put(pending_[order_[group.begin]], true);
+    return absl::OkStatus();
+  }
   size_t key = group.first_key;
   // The hash of the entry that holds the present key.
   ContentHash holder;
