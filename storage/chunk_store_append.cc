@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
 #include <utility>
 
 #include "protos/status/status.h"
@@ -7,6 +8,9 @@
 
 namespace msitd::storage {
 namespace {
+
+// Fewer are in the index sooner than another thread has begun with them.
+constexpr size_t kAsideRecordsMin = 128;
 
 // What a producer is told of a failure of the disk or the index.
 absl::Status ToAppendStatus(const absl::Status& status) {
@@ -52,12 +56,7 @@ absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
   }
   const std::vector<Admitted>& admitted = *admission;
   if (admitted.empty()) return absl::OkStatus();
-  absl::Status status = WriteFrames(admitted);
-  if (status.ok()) {
-    status = IndexFrames(admitted);
-    index_failed_ = !status.ok();
-  }
-  if (!status.ok()) {
+  if (const absl::Status status = AppendAdmitted(admitted); !status.ok()) {
     // Nobody may build on what the segment holds behind its last acknowledged
     // byte, so it ends there.
     StorageLogger()->error("append failed, segment given up: {}",
@@ -97,7 +96,31 @@ absl::Status ChunkStoreImpl::Probe() {
   return ToAppendStatus(status);
 }
 
-absl::Status ChunkStoreImpl::WriteFrames(std::span<const Admitted> admitted) {
+absl::Status ChunkStoreImpl::AppendAdmitted(
+    std::span<const Admitted> admitted) {
+  std::vector<IndexedFrame> frames;
+  frames.reserve(admitted.size());
+  for (const Admitted& one : admitted) {
+    frames.push_back({one.chunk, one.run.id, true});
+  }
+  MSITD_RETURN_IF_ERROR(PlaceFrames(admitted));
+  MSITD_ASSIGN_OR_RETURN(const FrameIndexer::Prepared prepared,
+                         WriteAndPrepare(admitted, frames));
+  const absl::StatusOr<IndexOutcome> outcome =
+      index_->frames().Commit(prepared);
+  index_failed_ = !outcome.ok();
+  MSITD_RETURN_IF_ERROR(outcome.status());
+  const MutexLock lock(stats_mu_);
+  stats_.committed_chunk_count += frames.size();
+  stats_.committed_record_count += outcome->record_count;
+  stats_.committed_bytes += outcome->payload_bytes;
+  stats_.duplicate_count += outcome->duplicate_count;
+  stats_.conflict_count += outcome->conflict_count;
+  segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   if (writer_ != nullptr &&
       writer_->written_bytes() >= options_.segment_bytes_max) {
     EndSegment();
@@ -107,31 +130,42 @@ absl::Status ChunkStoreImpl::WriteFrames(std::span<const Admitted> admitted) {
   for (const Admitted& one : admitted) {
     // Spent even if the write fails: a frame that it left behind must not
     // share its number with another one.
-    const FrameStamp stamp{one.run.id, next_frame_sequence_++, now_ns};
-    MSITD_RETURN_IF_ERROR(writer_->Append(*one.chunk, stamp));
+    writer_->Place(*one.chunk, {one.run.id, next_frame_sequence_++, now_ns});
   }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::WriteFrames(std::span<const Admitted> admitted) {
+  std::vector<chunk::Chunk*> chunks;
+  chunks.reserve(admitted.size());
+  for (const Admitted& one : admitted) chunks.push_back(one.chunk);
+  MSITD_RETURN_IF_ERROR(writer_->Write(chunks));
   return writer_->Sync();
 }
 
-absl::Status ChunkStoreImpl::IndexFrames(std::span<const Admitted> admitted) {
-  std::vector<IndexedFrame> frames;
-  frames.reserve(admitted.size());
+absl::StatusOr<FrameIndexer::Prepared> ChunkStoreImpl::WriteAndPrepare(
+    std::span<const Admitted> admitted, std::span<const IndexedFrame> frames) {
+  const LogPosition position{ToNumber(writer_->id()), writer_->placed_bytes(),
+                             next_frame_sequence_};
+  size_t record_count = 0;
+  bool has_samples = false;
   for (const Admitted& one : admitted) {
-    frames.push_back({one.chunk, one.run.id, true});
+    record_count += one.chunk->records().size();
+    // Their hashes are stamped as they are written.
+    has_samples |= one.chunk->kept() == chunk::Kept::kSample;
   }
-  MSITD_ASSIGN_OR_RETURN(
-      const IndexOutcome outcome,
-      index_->frames().Commit(
-          frames, {ToNumber(writer_->id()), writer_->durable_bytes(),
-                   next_frame_sequence_}));
-  const MutexLock lock(stats_mu_);
-  stats_.committed_chunk_count += frames.size();
-  stats_.committed_record_count += outcome.record_count;
-  stats_.committed_bytes += outcome.payload_bytes;
-  stats_.duplicate_count += outcome.duplicate_count;
-  stats_.conflict_count += outcome.conflict_count;
-  segment_sizes_[ToNumber(writer_->id())] = writer_->durable_bytes();
-  return absl::OkStatus();
+  std::optional<absl::StatusOr<FrameIndexer::Prepared>> prepared;
+  const auto prepare = [this, frames, position, &prepared] {
+    prepared.emplace(index_->frames().Prepare(frames, position));
+  };
+  const bool is_aside = !has_samples && record_count >= kAsideRecordsMin;
+  if (is_aside) preparer_.Start(prepare);
+  const absl::Status written = WriteFrames(admitted);
+  if (is_aside) preparer_.Await();
+  MSITD_RETURN_IF_ERROR(written);
+  if (!is_aside) prepare();
+  index_failed_ = !prepared->ok();
+  return *std::move(prepared);
 }
 
 absl::Status ChunkStoreImpl::BeginSegment() {

@@ -22,6 +22,7 @@
 #include "storage/segment/segment_set.h"
 #include "storage/segment/segment_writer.h"
 #include "storage/sharer.h"
+#include "storage/side_thread.h"
 
 namespace msitd::storage {
 
@@ -112,9 +113,19 @@ class ChunkStoreImpl final : public ChunkStore {
   // Chunks that are new and may be written.
   absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Writes chunks and puts them into the index.
+  absl::Status AppendAdmitted(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Stamps where the frames go.
+  absl::Status PlaceFrames(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Makes frames that were placed durable.
   absl::Status WriteFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  absl::Status IndexFrames(std::span<const Admitted> admitted)
+  // The same, and prepares the index for them at the same time where that is
+  // possible and worth it.
+  absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
+      std::span<const Admitted> admitted, std::span<const IndexedFrame> frames)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Has the index leave the state that a failed write put it into.
   absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -178,6 +189,7 @@ class ChunkStoreImpl final : public ChunkStore {
 
   Mutex append_mu_;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
+  SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
   // End of what is acknowledged in the segment in use.
   uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
   int64_t segment_begin_ns_ ABSL_GUARDED_BY(append_mu_) = 0;

@@ -175,8 +175,9 @@ absl::Status ChunkStoreImpl::CommitReplay(Replay& replay) {
     frames.push_back(
         {&replay.frames[i].chunk, replay.runs[i].id, !replay.runs[i].sealed});
   }
-  MSITD_RETURN_IF_ERROR(
-      index_->frames().Commit(frames, replay.reached).status());
+  MSITD_ASSIGN_OR_RETURN(const FrameIndexer::Prepared prepared,
+                         index_->frames().Prepare(frames, replay.reached));
+  MSITD_RETURN_IF_ERROR(index_->frames().Commit(prepared).status());
   replay.recovered_count += frames.size();
   replay.frames.clear();
   replay.runs.clear();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -427,7 +428,21 @@ RunCounters Sum(RunCounters a, const RunCounters& b) {
 
 }  // namespace
 
-absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
+struct FrameIndexer::Prepared::Work {
+  Work(NewNames new_names, std::unique_ptr<Batch> prepared)
+      : names(std::move(new_names)), batch(std::move(prepared)) {}
+
+  NewNames names;
+  std::unique_ptr<Batch> batch;
+  std::map<uint64_t, RunCounters> totals;
+};
+
+FrameIndexer::Prepared::Prepared(std::unique_ptr<Work> work)
+    : work_(std::move(work)) {}
+FrameIndexer::Prepared::Prepared(Prepared&&) noexcept = default;
+FrameIndexer::Prepared::~Prepared() = default;
+
+absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
     std::span<const IndexedFrame> frames, const LogPosition& position) {
   NewNames names(names_);
   std::vector<Pending> pending;
@@ -438,16 +453,18 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];
     count = std::max(count, frame.chunk->header().chunk_sequence + 1);
   }
-  Batch batch(db_, runs_, last_keys_, std::move(pending));
+  auto work = std::make_unique<Prepared::Work>(
+      std::move(names),
+      std::make_unique<Batch>(db_, runs_, last_keys_, std::move(pending)));
+  Batch& batch = *work->batch;
   MSITD_RETURN_IF_ERROR(batch.Run());
 
   rocksdb::WriteBatch& changes = batch.changes();
-  names.AppendTo(changes);
-  std::map<uint64_t, RunCounters> totals;
+  work->names.AppendTo(changes);
   for (const auto& [run, added] : batch.added()) {
     MSITD_ASSIGN_OR_RETURN(const RunInfo info, runs_.GetById(RunId{run}));
-    totals[run] = Sum(info.counters, added);
-    runs_.AppendCountersTo(changes, RunId{run}, totals[run]);
+    work->totals[run] = Sum(info.counters, added);
+    runs_.AppendCountersTo(changes, RunId{run}, work->totals[run]);
   }
   for (const auto& [place, bytes] : batch.live()) {
     MSITD_RETURN_IF_ERROR(segments_.AppendLiveTo(
@@ -460,16 +477,22 @@ absl::StatusOr<IndexOutcome> FrameIndexer::Commit(
     streams_.AppendTo(changes, stream, count);
   }
   AppendPositionTo(changes, db_, position);
-  if (absl::Status status = db_.WriteUnlogged(changes); !status.ok()) {
+  return Prepared(std::move(work));
+}
+
+absl::StatusOr<IndexOutcome> FrameIndexer::Commit(const Prepared& prepared) {
+  Prepared::Work& work = *prepared.work_;
+  absl::Status status = db_.WriteUnlogged(work.batch->changes());
+  if (!status.ok()) {
     last_keys_.Forget();
     return status;
   }
-  batch.Accept();
-  names.Accept();
-  for (const auto& [run, counters] : totals) {
+  work.batch->Accept();
+  work.names.Accept();
+  for (const auto& [run, counters] : work.totals) {
     runs_.AcceptCounters(RunId{run}, counters);
   }
-  return batch.outcome();
+  return work.batch->outcome();
 }
 
 }  // namespace msitd::storage

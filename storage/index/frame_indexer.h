@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -18,7 +19,7 @@
 
 namespace msitd::storage {
 
-// A frame that is durable, with its stamps.
+// A frame that is durable once it is committed, with its stamps.
 struct IndexedFrame {
   const chunk::Chunk* chunk = nullptr;
   RunId run{};
@@ -54,10 +55,30 @@ class FrameIndexer {
         placements_(placements),
         last_keys_(db) {}
 
-  // `position` is the log behind the last of `frames`, in the order of their
-  // writing. After an error nothing is visible.
-  absl::StatusOr<IndexOutcome> Commit(std::span<const IndexedFrame> frames,
-                                      const LogPosition& position);
+  // What Commit is to write.
+  class Prepared {
+   public:
+    Prepared(Prepared&&) noexcept;
+    ~Prepared();
+
+   private:
+    friend class FrameIndexer;
+    struct Work;
+    explicit Prepared(std::unique_ptr<Work> work);
+
+    std::unique_ptr<Work> work_;
+  };
+
+  // Does all that can be done before the frames are durable: they have all
+  // stamps but their checksums, which may be stamped meanwhile. `frames`
+  // outlives the result. `position` is the log behind the last of them, in the
+  // order of their writing. Changes nothing.
+  absl::StatusOr<Prepared> Prepare(std::span<const IndexedFrame> frames,
+                                   const LogPosition& position);
+
+  // Puts them in, now that they are durable; nothing else was committed since
+  // Prepare. After an error nothing is visible.
+  absl::StatusOr<IndexOutcome> Commit(const Prepared& prepared);
 
  private:
   IndexDb& db_;

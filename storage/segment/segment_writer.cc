@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
+#include "protos/base/check.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -13,6 +15,9 @@ namespace {
 // Room is asked for in steps: few enough calls to not matter, and a store of
 // a small run does not take a whole segment of disk.
 constexpr uint64_t kPreallocateStepBytes = uint64_t{64} << 20;
+
+// Smaller frames are written together: a disk is faster with more to do.
+constexpr uint64_t kWriteBytesMin = uint64_t{8} << 20;
 
 }  // namespace
 
@@ -31,6 +36,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(
   }
   std::unique_ptr<SegmentWriter> writer(
       new SegmentWriter(std::move(file), header, expected_bytes));
+  writer->placed_bytes_ = kSegmentHeaderBytes;
   writer->written_bytes_ = kSegmentHeaderBytes;
   return writer;
 }
@@ -63,26 +69,42 @@ std::span<const std::byte> SegmentWriter::PayloadToKeep(chunk::Chunk& chunk) {
   return {};
 }
 
-absl::Status SegmentWriter::Append(chunk::Chunk& chunk,
-                                   const FrameStamp& stamp) {
-  if (!status_.ok()) return status_;
+void SegmentWriter::Place(chunk::Chunk& chunk, const FrameStamp& stamp) {
   chunk::ChunkHeader& header = chunk.header();
   header.run_id = ToNumber(stamp.run);
   header.segment_id = header_.segment_id;
-  header.frame_offset = written_bytes_;
+  header.frame_offset = placed_bytes_;
   header.durable_bytes = durable_bytes_;
   header.frame_sequence = stamp.frame_sequence;
   header.receive_time_ns = stamp.receive_time_ns;
   header.store_id = header_.store_id;
-  const std::span<const std::byte> payload = PayloadToKeep(chunk);
-  chunk.StampChecksum();
+  placed_bytes_ += chunk.frame_bytes();
+}
 
-  const uint64_t end = written_bytes_ + chunk.head().size() + payload.size();
+absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks) {
+  if (!status_.ok()) return status_;
+  uint64_t end = written_bytes_;
+  for (chunk::Chunk* chunk : chunks) {
+    MSITD_CHECK(chunk->header().frame_offset == end);
+    pieces_.push_back(chunk->head());
+    pieces_.push_back(PayloadToKeep(*chunk));
+    chunk->StampChecksum();
+    end += chunk->frame_bytes();
+    // The next samples go where these are.
+    if (chunk->kept() == chunk::Kept::kSample ||
+        end - written_bytes_ >= kWriteBytesMin) {
+      MSITD_RETURN_IF_ERROR(WritePieces(end));
+    }
+  }
+  return WritePieces(end);
+}
+
+absl::Status SegmentWriter::WritePieces(uint64_t end) {
+  if (pieces_.empty()) return absl::OkStatus();
   MakeRoom(end);
-  const std::array<std::span<const std::byte>, 2> pieces = {chunk.head(),
-                                                            payload};
-  MSITD_RETURN_IF_ERROR(
-      Latch(file_->Write(written_bytes_, pieces), "append to"));
+  const absl::Status status = file_->Write(written_bytes_, pieces_);
+  pieces_.clear();
+  MSITD_RETURN_IF_ERROR(Latch(status, "append to"));
   written_bytes_ = end;
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,9 +41,21 @@ class SegmentWriter {
       Env& env, const std::string& path, const SegmentHeader& header,
       uint64_t expected_bytes, bool direct);
 
-  // Stamps `chunk` and writes it behind the last frame. A payload that is kept
-  // whole is not copied; samples are gathered first.
-  absl::Status Append(chunk::Chunk& chunk, const FrameStamp& stamp);
+  // Stamps `chunk`, all but its checksum, with the place behind the frame that
+  // was placed last.
+  void Place(chunk::Chunk& chunk, const FrameStamp& stamp);
+
+  // Stamps the checksums of `chunks`, which were placed behind what is written,
+  // in this order, and writes them. Payloads that are kept whole are not
+  // copied; samples are gathered and their hashes stamped first.
+  absl::Status Write(std::span<chunk::Chunk* const> chunks);
+
+  // Both for one chunk.
+  absl::Status Append(chunk::Chunk& chunk, const FrameStamp& stamp) {
+    Place(chunk, stamp);
+    chunk::Chunk* const chunks[] = {&chunk};
+    return Write(chunks);
+  }
 
   // Makes everything appended durable.
   absl::Status Sync();
@@ -52,6 +65,7 @@ class SegmentWriter {
   void Seal(uint64_t end_bytes);
 
   SegmentId id() const { return SegmentId{header_.segment_id}; }
+  uint64_t placed_bytes() const { return placed_bytes_; }
   uint64_t written_bytes() const { return written_bytes_; }
   uint64_t durable_bytes() const { return durable_bytes_; }
   const absl::Status& status() const { return status_; }
@@ -68,14 +82,19 @@ class SegmentWriter {
   // What the frame holds of the payload, with its padding.
   std::span<const std::byte> PayloadToKeep(chunk::Chunk& chunk);
 
+  // Writes what was gathered, up to `end`.
+  absl::Status WritePieces(uint64_t end);
+
   absl::Status Latch(absl::Status status, std::string_view what);
 
   std::unique_ptr<File> file_;
   const SegmentHeader header_;
   const uint64_t expected_bytes_;
+  uint64_t placed_bytes_ = 0;
   uint64_t written_bytes_ = 0;
   uint64_t durable_bytes_ = 0;
   uint64_t preallocated_bytes_ = 0;
+  std::vector<std::span<const std::byte>> pieces_;  // To be written next.
   AlignedBuffer samples_;  // Of one frame: no longer than a payload.
   absl::Status status_;
 };
