@@ -69,10 +69,11 @@ void BM_RecordKiB(benchmark::State& state) {
     ops.push_back("op." + std::to_string(i));
   const std::vector<float> tensor(kRecordBytes / sizeof(float), 0.5f);
   const int64_t dims[] = {static_cast<int64_t>(tensor.size())};
+  const int64_t count = RecordCount();
   int64_t base = 0;
   for (auto _ : state) {
     const double seconds = Produce(clients, [&](msit::Client& client) {
-      for (int64_t i = 0; i < RecordCount() / kProducers; ++i) {
+      for (int64_t i = 0; i < count / kProducers; ++i) {
         msit::Key key;
         key.op = ops[static_cast<size_t>(i % kOpsPerToken)].c_str();
         key.token = base + i / kOpsPerToken;
@@ -83,7 +84,7 @@ void BM_RecordKiB(benchmark::State& state) {
       }
     });
     state.SetIterationTime(seconds);
-    base += RecordCount();
+    base += count;
   }
 }
 BENCHMARK(BM_RecordKiB)->UseManualTime()->Iterations(2);
