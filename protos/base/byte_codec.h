@@ -40,12 +40,16 @@ inline std::string BigEndianKey(uint64_t value) {
   return key;
 }
 
-// Appends fields to a string. Thread-compatible; the string is borrowed.
-class ByteWriter {
- public:
-  explicit ByteWriter(std::string& out) : out_(out) {}
+// More than a varint takes.
+inline constexpr size_t kVarintBytesMax = 10;
 
-  void PutByte(uint8_t value) { out_.push_back(static_cast<char>(value)); }
+// Writes fields into memory that is large enough. Thread-compatible; the memory
+// is borrowed.
+class FieldWriter {
+ public:
+  explicit FieldWriter(char* out) : end_(out) {}
+
+  void PutByte(uint8_t value) { *end_++ = static_cast<char>(value); }
 
   void PutVarint(uint64_t value) {
     while (value >= 0x80) {
@@ -62,10 +66,38 @@ class ByteWriter {
   }
 
   void PutFixed64(uint64_t value) {
-    out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    std::memcpy(end_, &value, sizeof(value));
+    end_ += sizeof(value);
   }
 
   void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
+
+  // Behind the last field.
+  const char* end() const { return end_; }
+
+ private:
+  char* end_;
+};
+
+// Appends fields to a string. Thread-compatible; the string is borrowed.
+class ByteWriter {
+ public:
+  explicit ByteWriter(std::string& out) : out_(out) {}
+
+  void PutByte(uint8_t value) { out_.push_back(static_cast<char>(value)); }
+
+  void PutVarint(uint64_t value) {
+    Append([value](FieldWriter& field) { field.PutVarint(value); });
+  }
+
+  // Small magnitudes of either sign take one byte.
+  void PutSigned(int64_t value) {
+    Append([value](FieldWriter& field) { field.PutSigned(value); });
+  }
+
+  void PutFixed64(uint64_t value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
 
   void PutText(std::string_view text) {
     PutVarint(text.size());
@@ -73,6 +105,14 @@ class ByteWriter {
   }
 
  private:
+  template <typename Put>
+  void Append(Put put) {
+    char bytes[kVarintBytesMax];
+    FieldWriter field(bytes);
+    put(field);
+    out_.append(static_cast<const char*>(bytes), field.end());
+  }
+
   std::string& out_;
 };
 

@@ -2,7 +2,6 @@
 #include "storage/index/index_value.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -30,7 +29,7 @@ constexpr uint8_t kFirstRowsVersion = 1;
 constexpr uint8_t kRowsVersion = 2;
 
 // Of the two numbers before a row.
-constexpr size_t kCountsBytesMax = 20;
+constexpr size_t kCountsBytesMax = 2 * kVarintBytesMax;
 
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
@@ -40,38 +39,8 @@ constexpr uint8_t kPinnedFlag = 2;
 
 // As many as fit the byte that counts them.
 constexpr size_t kEntryDimsMax = 255;
-// More than an entry of a tensor takes: a varint has at most ten bytes.
-constexpr size_t kEntryBytesMax = 256 + kEntryDimsMax * 10;
-
-// Writes the fields of an entry of a tensor, of which there is one for each
-// record, into memory that is large enough.
-class FieldWriter {
- public:
-  explicit FieldWriter(char* out) : end_(out) {}
-
-  void PutByte(uint8_t value) { *end_++ = static_cast<char>(value); }
-  void PutVarint(uint64_t value) {
-    while (value >= 0x80) {
-      PutByte(static_cast<uint8_t>(value | 0x80));
-      value >>= 7;
-    }
-    PutByte(static_cast<uint8_t>(value));
-  }
-  void PutSigned(int64_t value) {
-    PutVarint(static_cast<uint64_t>(value) << 1 ^
-              static_cast<uint64_t>(value >> 63));
-  }
-  void PutFixed64(uint64_t value) {
-    std::memcpy(end_, &value, sizeof(value));
-    end_ += sizeof(value);
-  }
-  void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
-
-  const char* end() const { return end_; }
-
- private:
-  char* end_;
-};
+// More than an entry of a tensor takes.
+constexpr size_t kEntryBytesMax = 256 + kEntryDimsMax * kVarintBytesMax;
 
 void PutSummary(FieldWriter& out, const Summary& summary) {
   out.PutVarint(summary.count);
