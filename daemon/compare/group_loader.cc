@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/base/spare_thread.h"
 
 namespace msitd::compare {
 
@@ -12,7 +13,9 @@ GroupLoader::GroupLoader(const TensorMatcher& matcher,
                          std::vector<size_t> groups,
                          ComparisonObserver& observer)
     : matcher_(matcher), groups_(std::move(groups)), observer_(observer) {
-  if (groups_.size() > 1) ahead_ = std::thread([this] { LoadAhead(); });
+  if (groups_.size() > 1) {
+    ahead_ = StartSpareThread([this] { LoadAhead(); });
+  }
 }
 
 GroupLoader::~GroupLoader() {
@@ -28,8 +31,8 @@ GroupLoader::~GroupLoader() {
 absl::StatusOr<TensorGroup> GroupLoader::Next() {
   MSITD_CHECK(next_ < groups_.size());
   const size_t index = next_++;
-  if (index == 0) {
-    return matcher_.Load(groups_[0],
+  if (index == 0 || !ahead_.joinable()) {
+    return matcher_.Load(groups_[index],
                          [this] { return observer_.IsCancelled(); });
   }
   while (!observer_.IsCancelled()) {

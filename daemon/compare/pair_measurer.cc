@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/base/spare_thread.h"
 
 namespace msitd::compare {
 
@@ -94,7 +95,9 @@ std::optional<size_t> PairMeasurer::Claim(size_t end) {
 void PairMeasurer::OpenWindow(size_t index) {
   window_end_ = std::min(pairs_.size(), index + 1 + kAheadMax);
   if (window_end_ == index + 1) return;
-  if (!ahead_.joinable()) ahead_ = std::thread([this] { WorkAhead(); });
+  if (!ahead_.joinable()) {
+    ahead_ = StartSpareThread([this] { WorkAhead(); });
+  }
   changed_.NotifyAll();
 }
 

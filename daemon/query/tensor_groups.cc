@@ -10,7 +10,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
+#include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/base/spare_thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::query {
@@ -46,22 +49,23 @@ bool NumberLess(const Group& a, const Group& b) {
          std::pair(b.key.size(), std::string_view(b.key));
 }
 
-// Groups in the order of their first appearance.
+// Groups, each with the position of the first tensor that it was made of.
 class GroupTable {
  public:
-  absl::Status Add(Group added) {
-    const auto [it, is_new] = index_of_.try_emplace(added.key, groups_.size());
+  // `position` is asked for if the group is new.
+  absl::Status Add(Group added, absl::FunctionRef<std::string()> position) {
+    const auto [it, is_new] = index_of_.try_emplace(added.key, entries_.size());
     if (is_new) {
-      if (groups_.size() == kGroupsMax) {
+      if (entries_.size() == kGroupsMax) {
         return WithReason(
             MakeStatus(absl::StatusCode::kResourceExhausted,
                        "the tensors make more than {} groups", kGroupsMax),
             "FIELD_INVALID");
       }
-      groups_.push_back(std::move(added));
+      entries_.push_back({std::move(added), position()});
       return absl::OkStatus();
     }
-    Group& group = groups_[it->second];
+    Group& group = entries_[it->second].group;
     group.summary = group.tensor_count == 0
                         ? added.summary
                         : Merge(group.summary, added.summary);
@@ -70,55 +74,80 @@ class GroupTable {
     return absl::OkStatus();
   }
 
-  std::vector<Group> Take() { return std::move(groups_); }
+  // Adds all groups of `other`, which has other tensors.
+  absl::Status AddAll(GroupTable other) {
+    for (Entry& added : other.entries_) {
+      const auto it = index_of_.find(added.group.key);
+      if (it != index_of_.end()) {
+        Entry& entry = entries_[it->second];
+        entry.position = std::min(entry.position, added.position);
+      }
+      MSITD_RETURN_IF_ERROR(
+          Add(std::move(added.group), [&added] { return added.position; }));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<Group> Take(GroupBy group_by) {
+    const bool is_number =
+        group_by == GroupBy::kRank || group_by == GroupBy::kToken;
+    std::sort(entries_.begin(), entries_.end(),
+              [is_number](const Entry& a, const Entry& b) {
+                return is_number ? NumberLess(a.group, b.group)
+                                 : a.position < b.position;
+              });
+    std::vector<Group> out;
+    out.reserve(entries_.size());
+    for (Entry& entry : entries_) out.push_back(std::move(entry.group));
+    return out;
+  }
 
  private:
-  std::vector<Group> groups_;
+  struct Entry {
+    Group group;
+    std::string position;  // In primary order.
+  };
+
+  std::vector<Entry> entries_;
   std::unordered_map<std::string, size_t> index_of_;
 };
 
-absl::Status AddSelected(storage::ChunkStore& store, std::string_view run,
-                         const TensorSelector& selector, GroupBy group_by,
+absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
                          StopCheck stop, GroupTable& groups) {
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                         store.Scan(run, selector, ""));
   TensorInfo tensor;
   for (uint64_t scanned = 0;; ++scanned) {
     if (scanned % kStopCheckInterval == 0) MSITD_RETURN_IF_ERROR(stop());
-    MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(tensor));
+    MSITD_ASSIGN_OR_RETURN(const bool found, scan.Next(tensor));
     if (!found) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(groups.Add(
-        {KeyOf(tensor.key, group_by), 1, tensor.tensor_bytes, tensor.summary}));
+        {KeyOf(tensor.key, group_by), 1, tensor.tensor_bytes, tensor.summary},
+        [&scan] { return scan.position(); }));
   }
 }
 
-// What of `selector` is below `token`, or from there on. Nothing of a selector
-// that selects all tokens is empty.
-TensorSelector TokensBelow(TensorSelector selector, int64_t token) {
-  if (selector.tokens.empty()) selector.tokens = {{0, token - 1}};
-  std::erase_if(selector.tokens, [token](TokenRange& range) {
-    range.last = std::min(range.last, token - 1);
+// `selector` with what it has of the tokens from `first` to `last`, which is
+// not nothing.
+TensorSelector Within(TensorSelector selector, int64_t first, int64_t last) {
+  if (selector.tokens.empty()) selector.tokens = {{0, kTokenMax}};
+  std::erase_if(selector.tokens, [first, last](TokenRange& range) {
+    range.first = std::max(range.first, first);
+    range.last = std::min(range.last, last);
     return range.last < range.first;
   });
-  return selector;
-}
-
-TensorSelector TokensFrom(TensorSelector selector, int64_t token) {
-  if (selector.tokens.empty()) selector.tokens = {{token, kTokenMax}};
-  std::erase_if(selector.tokens, [token](TokenRange& range) {
-    range.first = std::max(range.first, token);
-    return range.last < range.first;
-  });
+  // None would stand for all.
+  MSITD_CHECK(!selector.tokens.empty());
   return selector;
 }
 
 // Where the upper half of the tokens begins, of those that `selector` spans
-// below `token_end`; nothing if they are fewer than two.
+// below `token_end`; nothing if they are fewer than two. Both halves have some
+// that are selected.
 std::optional<int64_t> MiddleToken(const TensorSelector& selector,
                                    int64_t token_end) {
   int64_t first = selector.tokens.empty() ? 0 : kTokenMax;
   int64_t last = selector.tokens.empty() ? token_end - 1 : 0;
   for (const TokenRange& range : selector.tokens) {
+    if (range.last < range.first) continue;
     first = std::min(first, range.first);
     last = std::max(last, std::min(range.last, token_end - 1));
   }
@@ -126,58 +155,50 @@ std::optional<int64_t> MiddleToken(const TensorSelector& selector,
   return first + (last - first) / 2 + 1;
 }
 
-// The groups of the upper half of the tokens, made by a thread of their own if
-// it is worth one.
-class UpperHalf {
+// The groups of one scan, made by a thread of their own if it is worth one.
+class SpareScan {
  public:
-  // Borrows all but the selector.
-  UpperHalf(storage::ChunkStore& store, std::string_view run,
-            TensorSelector selector, GroupBy group_by, StopCheck stop)
-      : store_(store),
-        run_(run),
-        selector_(std::move(selector)),
-        group_by_(group_by),
-        stop_(stop) {}
+  // Borrows what `stop` does.
+  SpareScan(std::unique_ptr<storage::TensorScan> scan, GroupBy group_by,
+            StopCheck stop)
+      : scan_(std::move(scan)), group_by_(group_by), stop_(stop) {}
 
   // Ends the thread soon.
-  ~UpperHalf() {
+  ~SpareScan() {
     if (!thread_.joinable()) return;
     is_abandoned_.store(true, std::memory_order_relaxed);
     thread_.join();
   }
 
-  // Has a thread make the groups. Called once, if at all.
+  // Has a thread make the groups, if there is one to spare. Called once, if at
+  // all.
   void Start() {
-    thread_ = std::thread([this] { status_ = Make(); });
+    thread_ = StartSpareThread([this] { status_ = Make(); });
   }
 
   // Waits for the thread, or does its work. Called once, as the last.
-  absl::StatusOr<std::vector<Group>> Take() {
+  absl::StatusOr<GroupTable> Take() {
     if (thread_.joinable()) {
       thread_.join();
     } else {
       status_ = Make();
     }
     MSITD_RETURN_IF_ERROR(status_);
-    return groups_.Take();
+    return std::move(groups_);
   }
 
  private:
   absl::Status Make() {
-    return AddSelected(
-        store_, run_, selector_, group_by_,
-        [this] {
-          // No other memory hangs on the flag.
-          return is_abandoned_.load(std::memory_order_relaxed)
-                     ? absl::CancelledError("nobody waits for the groups")
-                     : stop_();
-        },
-        groups_);
+    const auto stop = [this] {
+      // No other memory hangs on the flag.
+      return is_abandoned_.load(std::memory_order_relaxed)
+                 ? absl::CancelledError("nobody waits for the groups")
+                 : stop_();
+    };
+    return AddSelected(*scan_, group_by_, stop, groups_);
   }
 
-  storage::ChunkStore& store_;
-  const std::string_view run_;
-  const TensorSelector selector_;
+  const std::unique_ptr<storage::TensorScan> scan_;
   const GroupBy group_by_;
   const StopCheck stop_;
   std::atomic<bool> is_abandoned_{false};
@@ -187,39 +208,48 @@ class UpperHalf {
   absl::Status status_;
 };
 
+// Of the tokens below `middle`, and of the others at the same time.
+absl::Status AddHalves(storage::ChunkStore& store, std::string_view run,
+                       const TensorSelector& selector, int64_t middle,
+                       GroupBy group_by, StopCheck stop, GroupTable& groups) {
+  // Both begin before either is read, so that they see the same tensors.
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> lower,
+                         store.Scan(run, Within(selector, 0, middle - 1), ""));
+  MSITD_ASSIGN_OR_RETURN(
+      std::unique_ptr<storage::TensorScan> upper,
+      store.Scan(run, Within(selector, middle, kTokenMax), ""));
+  SpareScan spare(std::move(upper), group_by, stop);
+  int question_count = 0;
+  const auto stop_or_share = [&] {
+    if (++question_count == kQuestionsAlone) spare.Start();
+    return stop();
+  };
+  MSITD_RETURN_IF_ERROR(AddSelected(*lower, group_by, stop_or_share, groups));
+  MSITD_ASSIGN_OR_RETURN(GroupTable added, spare.Take());
+  return groups.AddAll(std::move(added));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Group>> SummarizeTensors(
     storage::ChunkStore& store, std::string_view run,
     const TensorSelector& selector, GroupBy group_by, StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store.GetRun(run));
+  GroupTable groups;
+  if (group_by == GroupBy::kNone) {
+    MSITD_RETURN_IF_ERROR(groups.Add({}, [] { return std::string(); }));
+  }
   const std::optional<int64_t> middle =
       MiddleToken(selector, info.counters.token_end);
-  GroupTable groups;
-  if (group_by == GroupBy::kNone) MSITD_RETURN_IF_ERROR(groups.Add({}));
-  if (!middle.has_value()) {
+  if (middle.has_value()) {
     MSITD_RETURN_IF_ERROR(
-        AddSelected(store, run, selector, group_by, stop, groups));
+        AddHalves(store, run, selector, *middle, group_by, stop, groups));
   } else {
-    UpperHalf upper(store, run, TokensFrom(selector, *middle), group_by, stop);
-    int question_count = 0;
-    const auto stop_or_share = [&] {
-      if (++question_count == kQuestionsAlone) upper.Start();
-      return stop();
-    };
-    MSITD_RETURN_IF_ERROR(AddSelected(store, run,
-                                      TokensBelow(selector, *middle), group_by,
-                                      stop_or_share, groups));
-    MSITD_ASSIGN_OR_RETURN(std::vector<Group> added, upper.Take());
-    for (Group& group : added) {
-      MSITD_RETURN_IF_ERROR(groups.Add(std::move(group)));
-    }
+    MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
+                           store.Scan(run, selector, ""));
+    MSITD_RETURN_IF_ERROR(AddSelected(*scan, group_by, stop, groups));
   }
-  std::vector<Group> out = groups.Take();
-  if (group_by == GroupBy::kRank || group_by == GroupBy::kToken) {
-    std::sort(out.begin(), out.end(), NumberLess);
-  }
-  return out;
+  return groups.Take(group_by);
 }
 
 }  // namespace msitd::query

@@ -32,10 +32,10 @@ struct Group {
 // `selector`: ascending by rank or token, by first appearance for ops and
 // devices, and exactly one group for kNone.
 //
-// Two threads share long work: each has half of the tokens that the selector
-// spans, and merges in primary order; the groups of the lower half come first.
-// So equal stores give equal bits, whether or not there was a second thread.
-// `stop` must be thread-safe.
+// Each half of the tokens that the selector spans in the run is merged in
+// primary order, then the upper one into the lower one: long work is shared by
+// two threads, and equal runs give equal bits whether or not it was. `stop`
+// must be thread-safe.
 //
 // Blocks on reads of the store. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
 // more than kGroupsMax groups; those of ChunkStore::GetRun and Scan.
