@@ -118,9 +118,11 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
   comparisons_->Stop();
   if (grpc_ != nullptr) {
     // gRPC would wait to the end of its grace for a call that never ends.
-    query_tasks_.Drain(
+    const auto drained =
         std::min(deadline, std::chrono::steady_clock::now() + kCallGraceMax) -
-        kCallGraceMin);
+        kCallGraceMin;
+    ingest_tasks_.Drain(drained);
+    query_tasks_.Drain(drained);
     grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
   query_tasks_.Stop();

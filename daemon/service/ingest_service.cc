@@ -95,6 +95,9 @@ class WriteChunksCall final
   void Release();
   void Pump();
 
+  // Of a stream that was open, which the pipeline ends: the client is to hear
+  // why before the server goes.
+  std::optional<TaskPool::CallCount> count_;
   IngestServiceImpl::Parts& parts_;
   grpc::ByteBuffer incoming_;
   WriteChunksMessage message_;  // What came last.
@@ -226,6 +229,7 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
         opened.ok() ? "OK" : Message(opened.status()), *suppressed);
   }
   if (!opened.ok()) return Fail(opened.status());
+  count_.emplace(parts_.tasks);
   bool left = false;
   {
     MutexLock lock(mu_);

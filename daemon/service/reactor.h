@@ -73,10 +73,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  private:
   UnaryCall(TaskPool& pool, const grpc::CallbackServerContext& context,
             Work work)
-      : pool_(pool), call_(context), work_(std::move(work)) {
-    pool_.BeginCall();
-  }
-  ~UnaryCall() override { pool_.EndCall(); }
+      : count_(pool), call_(context), work_(std::move(work)) {}
 
   void Run() {
     absl::Status status = call_.Check();
@@ -88,7 +85,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { call_.Cancel(); }
   void OnDone() override { delete this; }
 
-  TaskPool& pool_;
+  const TaskPool::CallCount count_;
   Call call_;
   Work work_;
 };
@@ -125,10 +122,10 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
 
   StreamCall(TaskPool& pool, const grpc::CallbackServerContext& context,
              Producer producer)
-      : pool_(pool), call_(context), producer_(std::move(producer)) {
-    pool_.BeginCall();
-  }
-  ~StreamCall() override { pool_.EndCall(); }
+      : count_(pool),
+        pool_(pool),
+        call_(context),
+        producer_(std::move(producer)) {}
 
   // Each branch hands the reactor on as its last touch.
   void Step() {
@@ -162,6 +159,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   void OnCancel() override { call_.Cancel(); }
   void OnDone() override { delete this; }
 
+  const TaskPool::CallCount count_;
   TaskPool& pool_;
   Call call_;
   Producer producer_;

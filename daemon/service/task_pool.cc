@@ -44,16 +44,16 @@ absl::Status TaskPool::Enqueue(Task task, bool bounded) {
   return absl::OkStatus();
 }
 
-void TaskPool::BeginCall() {
-  MutexLock lock(mu_);
-  ++call_count_;
+TaskPool::CallCount::CallCount(TaskPool& pool) : pool_(pool) {
+  MutexLock lock(pool_.mu_);
+  ++pool_.call_count_;
 }
 
-void TaskPool::EndCall() {
+TaskPool::CallCount::~CallCount() {
   // Under the lock: behind it the one who waits may destroy the pool.
-  MutexLock lock(mu_);
-  MSITD_CHECK(call_count_ > 0);
-  if (--call_count_ == 0) calls_ended_.NotifyAll();
+  MutexLock lock(pool_.mu_);
+  MSITD_CHECK(pool_.call_count_ > 0);
+  if (--pool_.call_count_ == 0) pool_.calls_ended_.NotifyAll();
 }
 
 void TaskPool::Drain(std::chrono::steady_clock::time_point deadline) {

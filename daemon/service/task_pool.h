@@ -36,10 +36,19 @@ class TaskPool {
   // bounded by the callers. Fails behind Stop only.
   absl::Status SubmitNextStep(Task task);
 
-  // Counts the calls that have their work here, from the first task to the
-  // answer's way out, so that a server knows when nobody waits for one.
-  void BeginCall();
-  void EndCall();
+  // Counts a call that has its work here, from the first task to the answer's
+  // way out, so that a server knows when nobody waits for one. As the first
+  // member of the call it outlives the others.
+  class CallCount {
+   public:
+    explicit CallCount(TaskPool& pool);
+    ~CallCount();
+    CallCount(const CallCount&) = delete;
+    CallCount& operator=(const CallCount&) = delete;
+
+   private:
+    TaskPool& pool_;
+  };
 
   // Refuses new tasks as behind Stop, but no next steps, and returns once no
   // call is counted, or at `deadline`.

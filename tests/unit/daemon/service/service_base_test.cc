@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -112,15 +113,15 @@ TEST(TaskPoolTest, FullQueueRefusesTasksButNotNextSteps) {
 
 TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
   TaskPool pool(1, 1);
-  pool.BeginCall();
-  pool.BeginCall();
+  std::optional<TaskPool::CallCount> first(pool);
+  std::optional<TaskPool::CallCount> second(pool);
   pool.Drain(std::chrono::steady_clock::now());
   EXPECT_EQ(Reason(pool.Submit([] {})), "NOT_SERVING");
   // The calls that it has go on to their ends.
-  EXPECT_TRUE(pool.SubmitNextStep([&pool] {
-                    pool.EndCall();
+  EXPECT_TRUE(pool.SubmitNextStep([&] {
+                    first.reset();
                     EXPECT_TRUE(
-                        pool.SubmitNextStep([&pool] { pool.EndCall(); }).ok());
+                        pool.SubmitNextStep([&] { second.reset(); }).ok());
                   })
                   .ok());
   pool.Drain(std::chrono::steady_clock::time_point::max());
