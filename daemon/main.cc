@@ -12,7 +12,7 @@ namespace {
 
 // gRPC has new memory for the bytes of every message, up to 4 MiB. Given back
 // to the kernel in between, each page of it would be cleared and mapped again.
-// Bounds what is kept instead: docs/operations.md.
+// What is kept instead: docs/operations.md.
 void KeepFreedMemory() {
   constexpr int kArenasMax = 8;
   constexpr int kKeptBytesMax = 32 << 20;  // At the end of each.

@@ -104,10 +104,10 @@ absl::Status ChunkStoreImpl::AppendAdmitted(
     frames.push_back({one.chunk, one.run.id, true});
   }
   MSITD_RETURN_IF_ERROR(PlaceFrames(admitted));
-  MSITD_ASSIGN_OR_RETURN(const FrameIndexer::Prepared prepared,
+  MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
                          WriteAndPrepare(admitted, frames));
   const absl::StatusOr<IndexOutcome> outcome =
-      index_->frames().Commit(prepared);
+      index_->frames().Commit(std::move(prepared));
   index_failed_ = !outcome.ok();
   MSITD_RETURN_IF_ERROR(outcome.status());
   const MutexLock lock(stats_mu_);

@@ -175,9 +175,9 @@ absl::Status ChunkStoreImpl::CommitReplay(Replay& replay) {
     frames.push_back(
         {&replay.frames[i].chunk, replay.runs[i].id, !replay.runs[i].sealed});
   }
-  MSITD_ASSIGN_OR_RETURN(const FrameIndexer::Prepared prepared,
+  MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
                          index_->frames().Prepare(frames, replay.reached));
-  MSITD_RETURN_IF_ERROR(index_->frames().Commit(prepared).status());
+  MSITD_RETURN_IF_ERROR(index_->frames().Commit(std::move(prepared)).status());
   replay.recovered_count += frames.size();
   replay.frames.clear();
   replay.runs.clear();

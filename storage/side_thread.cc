@@ -44,6 +44,7 @@ void SideThread::Loop() {
       work = std::move(work_);
     }
     work();
+    work = nullptr;
     {
       const MutexLock lock(mu_);
       is_busy_ = false;

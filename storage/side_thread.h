@@ -10,7 +10,7 @@
 namespace msitd::storage {
 
 // A thread that does one thing at a time for its owner, who does another one
-// meanwhile. Single-sequence.
+// meanwhile. Single-sequence: the owner.
 class SideThread {
  public:
   SideThread();
@@ -19,7 +19,8 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // Calls `work` on the thread. Await follows before anything else.
+  // Calls and destroys `work` on the thread. Await follows before anything
+  // else.
   void Start(absl::AnyInvocable<void()> work);
 
   // Returns once it has returned; what it wrote is seen.

@@ -40,7 +40,7 @@ inline std::string BigEndianKey(uint64_t value) {
   return key;
 }
 
-// More than a varint takes.
+// The most bytes that a varint takes.
 inline constexpr size_t kVarintBytesMax = 10;
 
 // Writes fields into memory that is large enough. Thread-compatible; the memory

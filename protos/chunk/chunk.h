@@ -79,7 +79,8 @@ class Chunk {
   // The same of head and payload.
   uint64_t frame_bytes() const { return head_.size() + stored_payload_bytes(); }
 
-  // Writes the checksum of the head as it is now. The last stamp.
+  // Writes the checksum of the head as it is now. The last stamp. Others may
+  // read the records and the other fields of the header meanwhile.
   void StampChecksum();
 
  private:

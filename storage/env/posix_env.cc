@@ -21,8 +21,8 @@ namespace {
 
 constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
-// Far below IOV_MAX; a frame is two pieces.
-constexpr size_t kPiecesPerCall = 64;
+// Below IOV_MAX; a frame is two pieces.
+constexpr size_t kPiecesPerCall = 512;
 // What st_blocks counts, whatever the file system's own blocks are.
 constexpr uint64_t kStatBlockBytes = 512;
 

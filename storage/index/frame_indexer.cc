@@ -480,7 +480,7 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
   return Prepared(std::move(work));
 }
 
-absl::StatusOr<IndexOutcome> FrameIndexer::Commit(const Prepared& prepared) {
+absl::StatusOr<IndexOutcome> FrameIndexer::Commit(Prepared prepared) {
   Prepared::Work& work = *prepared.work_;
   absl::Status status = db_.WriteUnlogged(work.batch->changes());
   if (!status.ok()) {

@@ -41,7 +41,8 @@ struct IndexOutcome {
 // hash, dtype and shape are the same, a conflict otherwise. So is a part that
 // does not agree with the parts of the tensor that came before it.
 //
-// Single-sequence: whoever holds the append lock of the store.
+// Single-sequence: whoever holds the append lock of the store, or a thread that
+// works for them meanwhile.
 class FrameIndexer {
  public:
   FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
@@ -72,13 +73,14 @@ class FrameIndexer {
   // Does all that can be done before the frames are durable: they have all
   // stamps but their checksums, which may be stamped meanwhile. `frames`
   // outlives the result. `position` is the log behind the last of them, in the
-  // order of their writing. Changes nothing.
+  // order of their writing. Changes nothing but what is remembered of the
+  // index.
   absl::StatusOr<Prepared> Prepare(std::span<const IndexedFrame> frames,
                                    const LogPosition& position);
 
   // Puts them in, now that they are durable; nothing else was committed since
   // Prepare. After an error nothing is visible.
-  absl::StatusOr<IndexOutcome> Commit(const Prepared& prepared);
+  absl::StatusOr<IndexOutcome> Commit(Prepared prepared);
 
  private:
   IndexDb& db_;

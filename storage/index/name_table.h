@@ -62,7 +62,7 @@ class NameTable {
 };
 
 // The names that one batch adds. Numbers are given away for good by Accept;
-// until then nobody else sees them. Single-sequence: the append thread.
+// until then nobody else sees them. Single-sequence: as FrameIndexer.
 class NewNames {
  public:
   explicit NewNames(NameTable& table)

@@ -26,11 +26,11 @@ struct FrameStamp {
 // Owns one segment file and appends frames to it.
 //
 // Made by the store, which owns it. Single-sequence. The first error stays:
-// every later call returns it, and the file is never synced again, because a
-// sync that follows a failed one may claim success for pages that the kernel
-// has dropped.
+// every later Write and Sync returns it, and the file is never synced again,
+// because a sync that follows a failed one may claim success for pages that the
+// kernel has dropped.
 //
-//   Open --Append*, Sync*--> Open --Seal--> Sealed
+//   Open --Place, Write, Sync--> Open --Seal--> Sealed
 //     \------ I/O error ---> Failed --Seal--^
 class SegmentWriter {
  public:
@@ -49,13 +49,6 @@ class SegmentWriter {
   // in this order, and writes them. Payloads that are kept whole are not
   // copied; samples are gathered and their hashes stamped first.
   absl::Status Write(std::span<chunk::Chunk* const> chunks);
-
-  // Both for one chunk.
-  absl::Status Append(chunk::Chunk& chunk, const FrameStamp& stamp) {
-    Place(chunk, stamp);
-    chunk::Chunk* const chunks[] = {&chunk};
-    return Write(chunks);
-  }
 
   // Makes everything appended durable.
   absl::Status Sync();

@@ -26,6 +26,14 @@ using msitd::testing::TestChunks;
 constexpr uint64_t kStore = 99;
 constexpr SegmentId kSegment{1};
 
+// Writes the first of `chunks` behind the last frame.
+absl::Status Write(SegmentWriter& writer, TestChunks& chunks,
+                   uint64_t frame_sequence) {
+  chunk::Chunk* const placed[] = {&chunks.span()[0]};
+  writer.Place(*placed[0], {RunId{1}, frame_sequence, 5});
+  return writer.Write(placed);
+}
+
 // A segment of three frames of two pages each, written by a SegmentWriter that
 // syncs after each.
 class SegmentScannerTest : public ::testing::Test {
@@ -40,9 +48,7 @@ class SegmentScannerTest : public ::testing::Test {
     writer_ = *SegmentWriter::Create(env_, path_, header, 1 << 20, false);
     for (int i = 0; i < kFrameCount; ++i) {
       TestChunks chunks(1, i, {MakeTensor("r", i, "op", 100, i + 1)});
-      EXPECT_TRUE(
-          writer_->Append(chunks.span()[0], {RunId{1}, uint64_t(10 + i), 5})
-              .ok());
+      EXPECT_TRUE(Write(*writer_, chunks, uint64_t(10 + i)).ok());
       EXPECT_TRUE(writer_->Sync().ok());
     }
     Load();
@@ -246,7 +252,7 @@ class SegmentWriterTest : public SegmentScannerTest {
  protected:
   absl::Status Append() {
     TestChunks chunks(1, 7, {MakeTensor("r", 7, "op", 100)});
-    return writer_->Append(chunks.span()[0], {RunId{1}, 20, 5});
+    return Write(*writer_, chunks, 20);
   }
 };
 
@@ -280,7 +286,7 @@ TEST_F(SegmentWriterTest, DiskThatCannotPreallocateIsNoError) {
   auto writer = *SegmentWriter::Create(env_, path, header, 1 << 20, false);
   env_.FailAt(1, absl::ResourceExhaustedError("full"), /*forever=*/false);
   TestChunks chunks(1, 0, {MakeTensor("r", 0, "op", 100)});
-  EXPECT_TRUE(writer->Append(chunks.span()[0], {RunId{1}, 1, 5}).ok());
+  EXPECT_TRUE(Write(*writer, chunks, 1).ok());
   EXPECT_EQ(env_.operation_count(), 2u);
 }
 
