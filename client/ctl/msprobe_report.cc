@@ -211,8 +211,10 @@ class MsprobeReport final : public ReportWriter {
                                 int64_t elements) {
     constexpr double kNormMin = 2.220446049250313e-16;
     if (elements == 1) return "unsupported";
-    const bool target_zero = row.target().l2_norm() <= kNormMin;
-    const bool golden_zero = row.golden().l2_norm() <= kNormMin;
+    const bool target_zero =
+        HasStatistics(row.target()) && row.target().l2_norm() <= kNormMin;
+    const bool golden_zero =
+        HasStatistics(row.golden()) && row.golden().l2_norm() <= kNormMin;
     if (target_zero && golden_zero) return "1.0";
     if (target_zero || golden_zero) return "Nan";
     const double cosine = MetricOf(row, "cosine").value_or(1);
@@ -224,7 +226,7 @@ class MsprobeReport final : public ReportWriter {
     std::string ratios;
     for (const auto& [target, golden] : StatisticsOf(row)) {
       const StatisticsDifference difference =
-          DifferenceOf(target, golden, row.has_golden());
+          DifferenceOf(target, golden, HasStatistics(row));
       diffs += ',' + difference.difference;
       ratios += ',' + difference.relative;
     }

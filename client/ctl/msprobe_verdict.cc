@@ -113,7 +113,7 @@ class EntryJudge {
     std::vector<double> norms(rows_.size());
     for (size_t i = 0; i < rows_.size(); ++i) {
       const auto [target, golden] = StatisticsOf(rows_[i])[3];
-      norms[i] = DifferenceOf(target, golden, rows_[i].has_golden())
+      norms[i] = DifferenceOf(target, golden, HasStatistics(rows_[i]))
                      .percent.value_or(0);
       double& most = IsOutput(rows_[i]) ? output : input;
       most = std::max(most, norms[i]);
@@ -147,6 +147,14 @@ std::vector<MsprobeVerdict> JudgeEntry(
   return EntryJudge(rows, mode).Judge();
 }
 
+bool HasStatistics(const v1::ComparedTensor& side) {
+  return side.has_nan_count();
+}
+
+bool HasStatistics(const v1::ComparisonRow& row) {
+  return HasStatistics(row.golden()) && HasStatistics(row.target());
+}
+
 std::array<Statistic, 4> StatisticsOf(const v1::ComparisonRow& row) {
   const auto of = [](const v1::ComparedTensor& side, bool has, double value) {
     if (side.nan_count() > 0) return std::optional(std::nan(""));
@@ -167,8 +175,8 @@ std::array<Statistic, 4> StatisticsOf(const v1::ComparisonRow& row) {
 
 StatisticsDifference DifferenceOf(std::optional<double> target,
                                   std::optional<double> golden,
-                                  bool is_matched) {
-  if (!is_matched) return {"N/A", "N/A", {}};
+                                  bool are_known) {
+  if (!are_known) return {"N/A", "N/A", {}};
   const bool both_nan = target.has_value() && golden.has_value() &&
                         std::isnan(*target) && std::isnan(*golden);
   // Equal texts are equal there, NaN included.

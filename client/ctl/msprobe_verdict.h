@@ -28,6 +28,11 @@ std::vector<MsprobeVerdict> JudgeEntry(
 using Statistic = std::pair<std::optional<double>, std::optional<double>>;
 std::array<Statistic, 4> StatisticsOf(const v1::ComparisonRow& row);
 
+// True if a side has its statistics, which a sum has that was read whole, or
+// both have.
+bool HasStatistics(const v1::ComparedTensor& side);
+bool HasStatistics(const v1::ComparisonRow& row);
+
 struct StatisticsDifference {
   std::string difference;
   std::string relative;
@@ -35,8 +40,8 @@ struct StatisticsDifference {
   std::optional<double> percent;
 };
 
+// `are_known`: see HasStatistics.
 StatisticsDifference DifferenceOf(std::optional<double> target,
-                                  std::optional<double> golden,
-                                  bool is_matched);
+                                  std::optional<double> golden, bool are_known);
 
 }  // namespace msitd::ctl

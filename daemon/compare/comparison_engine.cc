@@ -285,8 +285,8 @@ bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
       HasAllShards(target) && HasAllShards(golden) &&
       ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
   if (!is_undecided || !IsSampled(pair)) return is_undecided;
-  return HasSample(golden) && HasSample(target) &&
-         !VerificationOf(pair).hash_decides;
+  return !VerificationOf(pair).hash_decides && HasSample(golden) &&
+         HasSample(target);
 }
 
 void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,

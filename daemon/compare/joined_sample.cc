@@ -9,6 +9,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/sample.h"
+#include "protos/base/shape.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -42,8 +43,7 @@ class SamplePlaces {
       stride *= axis->count;
       cuts_.push_back(std::move(cuts));
     }
-    uint64_t count = 1;
-    for (const int64_t dim : shape_) count *= static_cast<uint64_t>(dim);
+    const uint64_t count = ElementCount(shape_);
     const uint64_t step = SampleStep(count);
     for (uint64_t element = 0; element < count; element += step) {
       Add(element);
@@ -144,6 +144,12 @@ bool HasJoinedSample(const ShardGrid& grid,
                      std::span<const TensorInfo> shards) {
   const size_t per_term = grid.shards_per_term();
   MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
+  // A term that is one shard has the sample of that.
+  if (per_term == 1) {
+    return std::all_of(shards.begin(), shards.end(), [](const auto& shard) {
+      return shard.has_bytes || shard.has_sample;
+    });
+  }
   for (size_t begin = 0; begin < shards.size(); begin += per_term) {
     const auto term = shards.subspan(begin, per_term);
     const SamplePlaces places(grid, term);
@@ -168,9 +174,9 @@ absl::Status ReadJoinedSample(const ShardGrid& grid,
     const Places& of_shard = places.places()[i];
     if (of_shard.empty()) continue;
     MSITD_RETURN_IF_ERROR(
-        AreSampled(of_shard, SampleStep(CountOf(shards[i])))
-            ? CopySampled(shards[i], of_shard, readers[i], out)
-            : CopyAny(shards[i], of_shard, readers[i], observer, out));
+        shards[i].has_bytes
+            ? CopyAny(shards[i], of_shard, readers[i], observer, out)
+            : CopySampled(shards[i], of_shard, readers[i], out));
   }
   return absl::OkStatus();
 }

@@ -135,7 +135,7 @@ void AddTermAs(const Term& term, T* sum) {
   }
 }
 
-// Adds to `sum`, whose elements are of type `dtype`.
+// Adds to `sum`, or begins it; its elements are of type `dtype`.
 void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
   if (compute::ComponentOf(dtype) == DType::kFloat32) {
     AddTermAs(term, reinterpret_cast<float*>(sum.data()));

@@ -112,11 +112,48 @@ TEST(MsprobeVerdictTest, DifferencesOfStatisticsAreThoseOfMsprobe) {
   EXPECT_EQ(texts(139.625, 3.061628818511963),
             Texts("136.56337118148804", "4460.480981749501%"));
   EXPECT_EQ(DifferenceOf(1, std::nullopt, false).relative, "N/A");
+  EXPECT_EQ(DifferenceOf(std::nullopt, std::nullopt, true).difference, "0");
+  EXPECT_EQ(DifferenceOf(std::nullopt, std::nullopt, false).difference, "N/A");
+}
+
+// A sum of which samples were read: it has metrics, but no statistics.
+TEST(MsprobeReportTest, ASumOfSamplesHasItsCosineAndNoStatistics) {
+  v1::ComparisonRow row;
+  row.set_io(v1::IO_OUTPUT);
+  row.set_verdict(v1::FAIL);
+  row.set_sampled(true);
+  for (v1::ComparedTensor* side :
+       {row.mutable_golden(), row.mutable_target()}) {
+    side->set_dtype(v1::D_TYPE_FLOAT32);
+    side->add_shape(2);
+  }
+  for (const auto& [name, value] :
+       {std::pair("cosine", 0.25), std::pair("within_1_permille", 0.5)}) {
+    v1::MetricValue& metric = *row.add_metrics();
+    metric.set_metric(name);
+    metric.set_value(value);
+  }
+  const auto report = [&row](MsprobeMode mode) {
+    std::string out;
+    const auto writer = MakeMsprobeReport(mode, [&out](std::string_view bytes) {
+      out += bytes;
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(writer->Begin(v1::Comparison()).ok());
+    EXPECT_TRUE(writer->Add(row).ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    return out;
+  };
+  EXPECT_THAT(report(MsprobeMode::kAll), HasSubstr(",0.25,"));
+  EXPECT_THAT(report(MsprobeMode::kSummary),
+              HasSubstr(",N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,"));
 }
 
 v1::ComparisonRow RowOf(v1::Io io, double target_norm, double golden_norm) {
   v1::ComparisonRow row;
   row.set_io(io);
+  row.mutable_target()->set_nan_count(0);
+  row.mutable_golden()->set_nan_count(0);
   row.mutable_target()->set_l2_norm(target_norm);
   row.mutable_golden()->set_l2_norm(golden_norm);
   return row;
