@@ -1,0 +1,22 @@
+"""Daemons, stubs and fixtures are those of tests/e2e."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "e2e")]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the stubs before the test modules that import them are read."""
+    from stubs import make_stubs
+
+    folder = tempfile.TemporaryDirectory(prefix="msitd-stubs-")
+    config.add_cleanup(folder.cleanup)
+    make_stubs(Path(folder.name))
+
+
+from fixtures import daemon, new_daemon  # noqa: E402, F401

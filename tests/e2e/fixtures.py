@@ -1,0 +1,31 @@
+"""Daemons of a test's own, for every lane that starts the real msitd."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from daemon import Daemon
+
+
+@pytest.fixture
+def new_daemon(tmp_path: Path) -> Iterator[Callable[[], Daemon]]:
+    """Returns a function that makes a daemon that is not started yet."""
+    made: list[Daemon] = []
+
+    def make() -> Daemon:
+        folder = tmp_path / f"daemon-{len(made)}"
+        folder.mkdir()
+        made.append(Daemon(folder))
+        return made[-1]
+
+    yield make
+    for daemon in made:
+        daemon.clean()
+
+
+@pytest.fixture
+def daemon(new_daemon: Callable[[], Daemon]) -> Daemon:
+    """A daemon that serves."""
+    daemon = new_daemon()
+    daemon.start()
+    return daemon
