@@ -13,6 +13,7 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
+#include "storage/index/index_logger.h"
 
 namespace msitd::storage {
 namespace {
@@ -67,8 +68,7 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   // A live copy has to copy it.
   database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
-  database.info_log_level = rocksdb::WARN_LEVEL;
-  database.keep_log_file_num = 2;
+  database.info_log = MakeIndexLogger();
   return database;
 }
 
