@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/chunk/chunk.h"
+#include "storage/part_batch.h"
 #include "storage/types.h"
 
 namespace msitd::storage {
@@ -182,6 +183,13 @@ class ChunkStore {
   // bytes were given up.
   virtual absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) = 0;
+
+  // Begins to read parts that ReadPart would be asked for one after the other,
+  // as many of the first of them as a batch takes. `parts` and the store
+  // outlive the batch; so does `buffer`, which is made larger if need be and
+  // belongs to the batch until then.
+  virtual std::unique_ptr<PartBatch> ReadParts(
+      std::span<const PartLocation> parts, AlignedBuffer& buffer) = 0;
 
   // Reads what of the sample of `tensor` (protos/base/sample.h) lies in part
   // `part`, as ReadPart does: from the sample that is kept, or from the bytes.

@@ -16,6 +16,7 @@
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "storage/index/chunk_index.h"
+#include "storage/read_pool.h"
 #include "storage/retainer.h"
 #include "storage/segment/segment_reader.h"
 #include "storage/segment/segment_scanner.h"
@@ -80,6 +81,8 @@ class ChunkStoreImpl final : public ChunkStore {
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const PartLocation& part, AlignedBuffer& buffer) override;
+  std::unique_ptr<PartBatch> ReadParts(std::span<const PartLocation> parts,
+                                       AlignedBuffer& buffer) override;
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) override;
 
@@ -107,6 +110,7 @@ class ChunkStoreImpl final : public ChunkStore {
     uint64_t segment_id = 0;
     uint64_t end_bytes = 0;
   };
+  class Batch;
   // What Recover carries from frame to frame.
   struct Replay;
 
@@ -181,6 +185,7 @@ class ChunkStoreImpl final : public ChunkStore {
   // Thread-safe by themselves.
   const std::unique_ptr<ChunkIndex> index_;
   SegmentReader reader_;
+  ReadPool read_pool_;
 
   // Held for a step of retention or sharing, and by what must not come between.
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "protos/base/check.h"
 #include "protos/base/sample.h"
 #include "protos/status/status.h"
 #include "storage/chunk_store_impl.h"
+#include "storage/planned_reads.h"
 
 namespace msitd::storage {
 namespace {
@@ -18,6 +23,35 @@ absl::Status TensorExpired(const PartLocation& part) {
 }
 
 }  // namespace
+
+// What planned reads do not have, since it went or moved on or lies where the
+// disk cannot be read, is read alone.
+class ChunkStoreImpl::Batch final : public PartBatch {
+ public:
+  Batch(ChunkStoreImpl& store, std::span<const PartLocation> parts,
+        AlignedBuffer& buffer)
+      : store_(store), reads_(store.reader_, store.read_pool_, parts, buffer) {}
+
+  size_t size() const override { return reads_.size(); }
+
+  absl::StatusOr<std::span<const std::byte>> Read(size_t index) override {
+    MSITD_CHECK(index < size());
+    const PartLocation& part = reads_.part(index);
+    if (!part.has_bytes || store_.IsExpired(part)) return TensorExpired(part);
+    if (const auto bytes = reads_.Find(index)) return *bytes;
+    AlignedBuffer alone;
+    MSITD_ASSIGN_OR_RETURN(const auto bytes, store_.ReadPart(part, alone));
+    const MutexLock lock(mu_);
+    read_alone_.push_back(std::move(alone));
+    return bytes;
+  }
+
+ private:
+  ChunkStoreImpl& store_;
+  PlannedReads reads_;
+  Mutex mu_;
+  std::vector<AlignedBuffer> read_alone_ ABSL_GUARDED_BY(mu_);
+};
 
 bool ChunkStoreImpl::IsExpired(const PartLocation& part) const {
   return index_->expiry().IsExpired(part.segment, part.run, part.offset);
@@ -33,6 +67,11 @@ absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadPart(
   // They may have gone while they were read.
   if (!bytes.ok() && IsExpired(part)) return TensorExpired(part);
   return bytes;
+}
+
+std::unique_ptr<PartBatch> ChunkStoreImpl::ReadParts(
+    std::span<const PartLocation> parts, AlignedBuffer& buffer) {
+  return std::make_unique<Batch>(*this, parts, buffer);
 }
 
 absl::StatusOr<std::span<const std::byte>> ChunkStoreImpl::ReadSample(

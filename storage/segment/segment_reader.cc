@@ -58,6 +58,17 @@ void SegmentReader::Forget(SegmentId segment) {
   entries_.erase(it);
 }
 
+absl::StatusOr<uint64_t> SegmentReader::ReadPages(SegmentId segment,
+                                                  uint64_t offset,
+                                                  std::span<std::byte> out) {
+  MSITD_ASSIGN_OR_RETURN(const SharedFile file, Open(segment));
+  absl::StatusOr<uint64_t> read = file->Read(offset, out);
+  if (read.ok()) return read;
+  return WithReason(Annotate(read.status(),
+                             fmt::format("read segment {}", ToNumber(segment))),
+                    "STORAGE_FAILED");
+}
+
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
     SegmentId segment, uint64_t offset, uint64_t bytes, AlignedBuffer& buffer) {
   const auto corrupt = [&](std::string_view what) {
@@ -69,15 +80,9 @@ absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
   const uint64_t skip = offset - begin;
   const uint64_t span = AlignUp(skip + bytes, kChunkAlignment);
   if (buffer.size() < span) buffer = AlignedBuffer(span);
-  MSITD_ASSIGN_OR_RETURN(const SharedFile file, Open(segment));
-  const absl::StatusOr<uint64_t> read =
-      file->Read(begin, buffer.span().first(span));
-  if (!read.ok()) {
-    return WithReason(Annotate(read.status(), fmt::format("read segment {}",
-                                                          ToNumber(segment))),
-                      "STORAGE_FAILED");
-  }
-  if (*read < skip + bytes) return corrupt("are cut short");
+  MSITD_ASSIGN_OR_RETURN(const uint64_t read,
+                         ReadPages(segment, begin, buffer.span().first(span)));
+  if (read < skip + bytes) return corrupt("are cut short");
   return std::span<const std::byte>(buffer.span()).subspan(skip, bytes);
 }
 

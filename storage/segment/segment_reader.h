@@ -42,6 +42,11 @@ class SegmentReader {
       SegmentId segment, uint64_t offset, uint64_t bytes,
       AlignedBuffer& buffer);
 
+  // Reads whole pages from `offset` on, fewer only at the end of the file, and
+  // returns how many bytes that were.
+  absl::StatusOr<uint64_t> ReadPages(SegmentId segment, uint64_t offset,
+                                     std::span<std::byte> out);
+
   // Closes the file of a segment that is to be removed.
   void Forget(SegmentId segment);
 

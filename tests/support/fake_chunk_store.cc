@@ -58,6 +58,25 @@ bool Agrees(const storage::TensorSelector& selector, const TensorKey& key) {
                       matches));
 }
 
+// Reads each part when it is asked for.
+class FakeBatch final : public storage::PartBatch {
+ public:
+  FakeBatch(storage::ChunkStore& store,
+            std::span<const storage::PartLocation> parts)
+      : store_(store), parts_(parts), buffers_(parts.size()) {}
+
+  size_t size() const override { return parts_.size(); }
+
+  absl::StatusOr<std::span<const std::byte>> Read(size_t index) override {
+    return store_.ReadPart(parts_[index], buffers_[index]);
+  }
+
+ private:
+  storage::ChunkStore& store_;
+  const std::span<const storage::PartLocation> parts_;
+  std::vector<AlignedBuffer> buffers_;
+};
+
 class FakeScan final : public storage::TensorScan {
  public:
   FakeScan(std::vector<TensorInfo> tensors, size_t next)
@@ -518,6 +537,11 @@ absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(
                       "FRAME_CORRUPT");
   }
   return out;
+}
+
+std::unique_ptr<storage::PartBatch> FakeChunkStore::ReadParts(
+    std::span<const storage::PartLocation> parts, AlignedBuffer& /*buffer*/) {
+  return std::make_unique<FakeBatch>(*this, parts);
 }
 
 absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadSample(

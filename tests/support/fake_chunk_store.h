@@ -101,6 +101,10 @@ class FakeChunkStore final : public storage::ChunkStore {
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartLocation& part, AlignedBuffer& buffer) override;
+  // Reads each part when it is asked for.
+  std::unique_ptr<storage::PartBatch> ReadParts(
+      std::span<const storage::PartLocation> parts,
+      AlignedBuffer& buffer) override;
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const storage::TensorInfo& tensor, size_t part,
       AlignedBuffer& buffer) override;
