@@ -59,6 +59,9 @@ absl::Status ChunkStoreImpl::Recover() {
   const MutexLock lock(append_mu_);
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
+  // What is found counts from here on, and whoever wrote it may have ended
+  // before it was durable.
+  MSITD_RETURN_IF_ERROR(env_.SyncDirectory(segment_directory_));
   Replay replay(index_->streams());
   MSITD_ASSIGN_OR_RETURN(replay.start, index_->Position());
   replay.reached = replay.start;
@@ -93,6 +96,8 @@ absl::Status ChunkStoreImpl::ReplaySegment(const SegmentFile& file,
   }
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,
                          env_.OpenForRead(file.path, /*direct=*/false));
+  // Frames may lie in the page cache alone, whole.
+  MSITD_RETURN_IF_ERROR(reader->Sync());
   replay.torn_streams.clear();
   const uint64_t number = ToNumber(file.id);
   const bool is_start = number == replay.start.segment_id;

@@ -65,7 +65,10 @@ class Env {
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForWrite(
       const std::string& path, bool direct) = 0;
 
+  // Makes a directory, or finds it there; its name is durable on return.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
+  // Makes the names of what the directory holds durable.
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& directory) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;

@@ -34,7 +34,7 @@ bool LeaveDirectIo(int fd) {
          ::fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
-absl::Status SyncDirectory(const std::string& path) {
+absl::Status FsyncDirectory(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, "open directory " + path);
   if (::fsync(fd.get()) != 0) {
@@ -192,7 +192,7 @@ class PosixEnv final : public Env {
                                                bool direct) override {
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<File> file,
                            OpenFile(path, O_RDWR | O_CREAT | O_EXCL, direct));
-    MSITD_RETURN_IF_ERROR(SyncDirectory(ParentOf(path)));
+    MSITD_RETURN_IF_ERROR(FsyncDirectory(ParentOf(path)));
     return file;
   }
 
@@ -213,10 +213,14 @@ class PosixEnv final : public Env {
       const bool is_there = error == EEXIST &&
                             ::stat(path.c_str(), &info) == 0 &&
                             S_ISDIR(info.st_mode);
-      return is_there ? absl::OkStatus()
-                      : ErrnoStatus(error, "make directory " + path);
+      if (!is_there) return ErrnoStatus(error, "make directory " + path);
+      // Whoever made it may have ended before it was durable.
     }
-    return SyncDirectory(ParentOf(path));
+    return FsyncDirectory(ParentOf(path));
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override {
+    return FsyncDirectory(path);
   }
 
   absl::StatusOr<std::vector<std::string>> List(
@@ -243,7 +247,7 @@ class PosixEnv final : public Env {
     if (::unlink(path.c_str()) != 0) {
       return ErrnoStatus(errno, "remove " + path);
     }
-    return SyncDirectory(ParentOf(path));
+    return FsyncDirectory(ParentOf(path));
   }
 
   absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {

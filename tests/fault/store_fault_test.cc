@@ -499,5 +499,37 @@ TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
   EXPECT_GT(failures, 5);
 }
 
+// Who restarts between the write of a frame and its sync finds it whole in the
+// page cache, and tells its producer that it is safe.
+TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+  // The write succeeds; the sync, and all that would take it back, does not.
+  TestChunks second(1, 1, RecordsOf(0, 1));
+  env_.FailAt(2, absl::UnavailableError("killed"), /*forever=*/true);
+  EXPECT_FALSE(store_->Append(second.span()).ok());
+  env_.StopFailing();
+  Open();
+  EXPECT_EQ(store_->Stats().recovered_frame_count, 2u);
+  const uint64_t count = *store_->CommittedChunkCount(kRun, 0, 1);
+  EXPECT_EQ(count, 2u);
+  store_.reset();
+  env_.CutPower(FaultEnv::PowerLoss::kLoseAll, 1);
+  Open();
+  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), count);
+  AlignedBuffer buffer;
+  for (int chunk = 0; chunk < static_cast<int>(count); ++chunk) {
+    for (const TestTensor& tensor : RecordsOf(0, chunk)) {
+      const auto info = store_->GetTensor(tensor.key);
+      ASSERT_TRUE(info.ok()) << info.status();
+      const auto bytes = store_->ReadPart(info->parts.at(0), buffer);
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      EXPECT_TRUE(std::ranges::equal(*bytes, tensor.bytes));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msitd::storage

@@ -197,6 +197,11 @@ absl::Status FaultEnv::CreateDirectory(const std::string& path) {
   return base_.CreateDirectory(path);
 }
 
+absl::Status FaultEnv::SyncDirectory(const std::string& path) {
+  MSITD_RETURN_IF_ERROR(Step());
+  return base_.SyncDirectory(path);
+}
+
 absl::StatusOr<std::vector<std::string>> FaultEnv::List(
     const std::string& directory) {
   MSITD_RETURN_IF_ERROR(Step());

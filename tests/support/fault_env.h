@@ -56,6 +56,7 @@ class FaultEnv final : public storage::Env {
   absl::StatusOr<std::unique_ptr<storage::File>> OpenForWrite(
       const std::string& path, bool direct) override;
   absl::Status CreateDirectory(const std::string& path) override;
+  absl::Status SyncDirectory(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> List(
       const std::string& directory) override;
   absl::Status Remove(const std::string& path) override;

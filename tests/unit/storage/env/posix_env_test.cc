@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -9,6 +11,7 @@
 #include <filesystem>
 
 #include "protos/base/aligned_buffer.h"
+#include "protos/base/unique_fd.h"
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "tests/support/temp_dir.h"
@@ -180,6 +183,27 @@ TEST(PosixEnvDirectoryTest, FilesAreMadeListedAndRemoved) {
             absl::StatusCode::kNotFound);
   EXPECT_GT(*env.FreeBytes(sub), 0u);
   EXPECT_GT(env.NowNs(), int64_t{1'600'000'000'000'000'000});
+}
+
+// Whoever made it may have ended before its name was durable.
+TEST(PosixEnvDirectoryTest, DirectoryThatIsThereHasItsNameMadeDurable) {
+  const TempDir dir;
+  Env& env = Env::Posix();
+  ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
+  const UniqueFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_TRUE(watch.valid());
+  ASSERT_GE(
+      ::inotify_add_watch(watch.get(), dir.path().c_str(), IN_OPEN | IN_CREATE),
+      0);
+  ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
+  alignas(inotify_event) std::array<char, 4096> events;
+  // The parent was opened, which is what a sync of it begins with; nothing was
+  // made in it.
+  const ssize_t bytes = ::read(watch.get(), events.data(), events.size());
+  ASSERT_GE(bytes, static_cast<ssize_t>(sizeof(inotify_event)));
+  const auto* event = reinterpret_cast<const inotify_event*>(events.data());
+  EXPECT_EQ(event->mask & ~IN_ISDIR, static_cast<uint32_t>(IN_OPEN));
+  EXPECT_EQ(event->len, 0u);
 }
 
 TEST(DirectoryLockTest, OneWriterOrManyReaders) {
