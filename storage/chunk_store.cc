@@ -2,6 +2,7 @@
 #include "storage/chunk_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -122,8 +123,19 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::GetRun(std::string_view name) {
 }
 
 absl::StatusOr<RunInfo> ChunkStoreImpl::SealRun(std::string_view name) {
-  const MutexLock lock(append_mu_);
+  const MutexLock lock(admit_mu_);
+  MSITD_RETURN_IF_ERROR(AwaitAppendOf(name));
   return index_->SealRun(name, env_.NowNs());
+}
+
+absl::Status ChunkStoreImpl::AwaitAppendOf(std::string_view run) {
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+    if (!appending_.contains(static_cast<uint64_t>(info.id))) {
+      return absl::OkStatus();
+    }
+    released_.Wait(admit_mu_);
+  }
 }
 
 absl::StatusOr<RunInfo> ChunkStoreImpl::SetWorldSize(std::string_view name,
@@ -137,19 +149,47 @@ absl::StatusOr<std::vector<RunInfo>> ChunkStoreImpl::ListRuns(
 }
 
 absl::Status ChunkStoreImpl::DeleteRun(std::string_view name) {
-  const MutexLock retain_lock(retain_mu_);
-  const MutexLock lock(append_mu_);
+  {
+    const MutexLock lock(admit_mu_);
+    MSITD_RETURN_IF_ERROR(AwaitAppendOf(name));
+    MSITD_RETURN_IF_ERROR(index_->HideRun(name));
+  }
+  if (const absl::Status status = TryEmptyGoneRuns(); !status.ok()) {
+    StorageLogger()->warn("the room of a deleted run stays for now: {}",
+                          Message(status));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::TryEmptyGoneRuns() {
+  if (!retain_mu_.TryLock()) return absl::OkStatus();
+  absl::StatusOr<bool> is_emptied = false;
+  if (append_mu_.TryLock()) {
+    do {
+      is_emptied = EmptyGoneRun();
+    } while (is_emptied.value_or(false));
+    append_mu_.Unlock();
+    RemoveDeadSegments();
+  }
+  retain_mu_.Unlock();
+  return is_emptied.status();
+}
+
+absl::StatusOr<bool> ChunkStoreImpl::EmptyGoneRun() {
+  const std::optional<GoneTable::Gone> gone = index_->gone().First();
+  if (!gone.has_value()) return false;
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
-                         index_->RemoveRun(name));
+                         index_->EmptyRun(gone->run));
+  has_dead_segments_ |= !dead.empty();
   if (writer_ != nullptr &&
       std::find(dead.begin(), dead.end(), writer_->id()) != dead.end()) {
     EndSegment();
   }
-  RemoveDeadSegments();
-  return absl::OkStatus();
+  return true;
 }
 
 void ChunkStoreImpl::RemoveDeadSegments() {
+  if (!has_dead_segments_) return;
   if (const absl::Status status = TryRemoveDeadSegments(); !status.ok()) {
     StorageLogger()->warn("segments of deleted runs stay for now: {}",
                           Message(status));
@@ -159,7 +199,10 @@ void ChunkStoreImpl::RemoveDeadSegments() {
 absl::Status ChunkStoreImpl::TryRemoveDeadSegments() {
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
                          index_->segments().Dead());
-  if (dead.empty()) return absl::OkStatus();
+  if (dead.empty()) {
+    has_dead_segments_ = false;
+    return absl::OkStatus();
+  }
   // Else a crash could take the log position back to before a segment that is
   // no more, and its number would be given again.
   MSITD_RETURN_IF_ERROR(index_->db().Flush());
@@ -171,6 +214,7 @@ absl::Status ChunkStoreImpl::TryRemoveDeadSegments() {
     const MutexLock lock(stats_mu_);
     segment_sizes_.erase(ToNumber(segment));
   }
+  has_dead_segments_ = false;
   return absl::OkStatus();
 }
 

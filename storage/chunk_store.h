@@ -83,7 +83,10 @@ class ChunkStore {
   // Returns at most `limit` runs behind `after` in the order of names.
   virtual absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
                                                         size_t limit) = 0;
-  // Removes the run from the index, and segments that only it used.
+  // The run is gone on return. What it took, in the index and in segments that
+  // only it used, goes at once, or with the next steps of Retain if something
+  // else is at work. Like SealRun, blocks on an Append only if that has chunks
+  // of the run.
   virtual absl::Status DeleteRun(std::string_view name) = 0;
   // Keeps the newest coverage that a stream tells, and returns by how much the
   // dropped_count of its run has risen. Survives the process on return, and

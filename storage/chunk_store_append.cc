@@ -25,6 +25,7 @@ absl::Status ToAppendStatus(const absl::Status& status) {
 
 absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
     std::span<chunk::Chunk> chunks) {
+  const MutexLock lock(admit_mu_);
   std::vector<Admitted> admitted;
   admitted.reserve(chunks.size());
   StreamFilter filter(index_->streams());
@@ -40,7 +41,18 @@ absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
         filter.Admit(StreamOf(chunk, run.id), chunk.header().chunk_sequence));
     if (is_new) admitted.push_back({&chunk, std::move(run)});
   }
+  for (const Admitted& one : admitted) {
+    appending_.insert(static_cast<uint64_t>(one.run.id));
+  }
   return admitted;
+}
+
+void ChunkStoreImpl::Release() {
+  {
+    const MutexLock lock(admit_mu_);
+    appending_.clear();
+  }
+  released_.NotifyAll();
 }
 
 absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
@@ -56,7 +68,9 @@ absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
   }
   const std::vector<Admitted>& admitted = *admission;
   if (admitted.empty()) return absl::OkStatus();
-  if (const absl::Status status = AppendAdmitted(admitted); !status.ok()) {
+  const absl::Status status = AppendAdmitted(admitted);
+  Release();
+  if (!status.ok()) {
     // Nobody may build on what the segment holds behind its last acknowledged
     // byte, so it ends there.
     StorageLogger()->error("append failed, segment given up: {}",

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,8 +34,9 @@ std::string IndexDirectory(const std::string& directory);
 
 // ChunkStore over segments and RocksDB. See chunk_store.h.
 //
-// Frames go to one segment at a time; the index follows each sync. Whatever
-// changes what Append relies on, sealing or deleting a run, takes its lock.
+// Frames go to one segment at a time; the index follows each sync. Sealing and
+// deleting a run wait for an Append that has chunks of the run, and for no
+// other.
 class ChunkStoreImpl final : public ChunkStore {
  public:
   ChunkStoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
@@ -43,7 +45,7 @@ class ChunkStoreImpl final : public ChunkStore {
   ~ChunkStoreImpl() override;
 
   // Brings the index up to the end of the log. Called once, before all else.
-  absl::Status Recover() ABSL_LOCKS_EXCLUDED(append_mu_);
+  absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
   absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec) override;
   absl::StatusOr<RunInfo> GetRun(std::string_view name) override;
@@ -116,7 +118,13 @@ class ChunkStoreImpl final : public ChunkStore {
 
   // Chunks that are new and may be written.
   absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) ABSL_LOCKS_EXCLUDED(admit_mu_);
+  // Their runs may be changed again.
+  void Release() ABSL_LOCKS_EXCLUDED(admit_mu_);
+  // Returns once no Append has chunks of the run of this name; one that comes
+  // waits for admit_mu_.
+  absl::Status AwaitAppendOf(std::string_view run)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(admit_mu_);
   // Writes chunks and puts them into the index.
   absl::Status AppendAdmitted(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -137,10 +145,15 @@ class ChunkStoreImpl final : public ChunkStore {
   // Ends the segment in use, if there is one, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Makes the index durable, then removes the files of dead segments. What
-  // cannot be removed now is at the next Open.
-  void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // cannot be removed now is at the next step of Retain, or at the next Open.
+  void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
   absl::Status TryRemoveDeadSegments()
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+  // Takes one deleted run out of the index; false if there is none.
+  absl::StatusOr<bool> EmptyGoneRun()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  // Does so for all of them if nobody else is at work; otherwise Retain does.
+  absl::Status TryEmptyGoneRuns() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
   // True if the bytes of a part, or its sample, have been given up.
   bool IsExpired(const PartLocation& part) const;
@@ -169,7 +182,7 @@ class ChunkStoreImpl final : public ChunkStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,
                             Replay& replay)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
   // Cuts torn tails off and removes files that never held a frame.
   void TidySegments(const std::vector<SegmentFile>& files, const Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -191,6 +204,8 @@ class ChunkStoreImpl final : public ChunkStore {
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
   Retainer retainer_ ABSL_GUARDED_BY(retain_mu_);
   Sharer sharer_ ABSL_GUARDED_BY(retain_mu_);
+  // Segments that are dead may have files; so it is until this is found out.
+  bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
   Mutex append_mu_;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
@@ -204,6 +219,13 @@ class ChunkStoreImpl final : public ChunkStore {
   // A write to the index failed, and may go on failing until told to resume.
   bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
   bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
+
+  // Held while chunks are let through or a run is changed so that no more of
+  // its chunks are.
+  Mutex admit_mu_ ABSL_ACQUIRED_AFTER(append_mu_);
+  CondVar released_;  // appending_ became empty.
+  // The runs of which the present Append has chunks.
+  std::set<uint64_t> appending_ ABSL_GUARDED_BY(admit_mu_);
 
   Mutex stats_mu_ ABSL_ACQUIRED_AFTER(append_mu_);
   StoreStats stats_ ABSL_GUARDED_BY(stats_mu_);

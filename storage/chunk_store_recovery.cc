@@ -56,6 +56,7 @@ struct ChunkStoreImpl::Replay {
 };
 
 absl::Status ChunkStoreImpl::Recover() {
+  const MutexLock retain_lock(retain_mu_);
   const MutexLock lock(append_mu_);
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));

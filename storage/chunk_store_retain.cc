@@ -12,7 +12,14 @@ namespace msitd::storage {
 absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
     const RetentionPolicy& policy) {
   const MutexLock lock(retain_mu_);
-  // What an earlier step left behind may be all the room that is needed.
+  // What was left behind may be all the room that is needed.
+  {
+    const MutexLock append_lock(append_mu_);
+    const absl::StatusOr<bool> is_emptied = EmptyGoneRun();
+    index_failed_ |= !is_emptied.ok();
+    MSITD_RETURN_IF_ERROR(is_emptied.status());
+  }
+  RemoveDeadSegments();
   MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
   const Retainer::Room room = RoomFor(policy);
   if (room.sealed_end == 0) {
@@ -37,6 +44,7 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   step.expired_bytes = outcome->expired_bytes;
   step.is_done = outcome->is_done;
   if (outcome->wants_seal && SealForRetention()) step.is_done = false;
+  if (index_->gone().First().has_value()) step.is_done = false;
   step.excess_bytes = ExcessBytes(policy);
   const MutexLock stats_lock(stats_mu_);
   stats_.excess_bytes = step.excess_bytes;

@@ -50,6 +50,30 @@ absl::Status CheckSpec(const StreamSpec& spec) {
 
 }  // namespace
 
+class IngestPipeline::RunHold {
+ public:
+  RunHold(IngestPipeline& pipeline, std::string_view run)
+      : pipeline_(pipeline), run_(run) {
+    MutexLock lock(pipeline_.mu_);
+    while (!pipeline_.held_runs_.insert(run_).second) {
+      pipeline_.run_free_.Wait(pipeline_.mu_);
+    }
+  }
+  ~RunHold() {
+    {
+      MutexLock lock(pipeline_.mu_);
+      pipeline_.held_runs_.erase(run_);
+    }
+    pipeline_.run_free_.NotifyAll();
+  }
+  RunHold(const RunHold&) = delete;
+  RunHold& operator=(const RunHold&) = delete;
+
+ private:
+  IngestPipeline& pipeline_;
+  const std::string run_;
+};
+
 IngestPipeline::IngestPipeline(storage::ChunkStore& store,
                                const IngestOptions& options)
     : store_(store), options_(options), registry_(options.streams_max) {
@@ -74,7 +98,7 @@ IngestPipeline::~IngestPipeline() {
 absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
     const StreamSpec& spec, StreamPeer& peer) {
   MSITD_RETURN_IF_ERROR(CheckSpec(spec));
-  MutexLock run_lock(run_mu_);
+  const RunHold hold(*this, spec.run);
   {
     MutexLock lock(mu_);
     if (draining_) return NotServing();
@@ -85,8 +109,8 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
     MutexLock lock(mu_);
     MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
   }
-  // Nothing of this stream is in flight any more, and run_mu_ keeps others
-  // from coming in.
+  // Nothing of this stream is in flight any more, and no other one comes in
+  // while the run is held.
   MSITD_ASSIGN_OR_RETURN(
       const uint64_t committed,
       store_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
@@ -104,7 +128,9 @@ absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
                            registry_.Predecessor(spec));
     if (before == nullptr) return absl::OkStatus();
     EndLocked(before, absl::AbortedError("the producer has connected again"));
-    while (registry_.Contains(*before)) gone_.Wait(mu_);
+    while (registry_.Contains(*before) && !TryReleaseLocked(before)) {
+      gone_.Wait(mu_);
+    }
   }
 }
 
@@ -151,7 +177,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
                    capture::kPoliciesBytesMax),
         "FIELD_INVALID");
   }
-  MutexLock run_lock(run_mu_);
+  const RunHold hold(*this, run);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(run, 0));
   if (info.sealed) return RunSealed(run, "is sealed");
   capture::Policies policies;
@@ -274,26 +300,46 @@ void IngestPipeline::TouchLocked(const StreamHandle& stream) {
   commit_ready_.NotifyOne();
 }
 
-void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what) {
-  MutexLock lock(mu_);
-  const std::vector<StreamHandle> streams = registry_.StreamsOf(run);
-  for (const StreamHandle& stream : streams) {
-    EndLocked(stream, RunSealed(run, what));
+bool IngestPipeline::TryReleaseLocked(const StreamHandle& stream) {
+  const uint64_t awaited =
+      stream->discard ? stream->committing_chunks : stream->in_flight_chunks;
+  if (awaited > 0 || stream->reporting) return false;
+  registry_.Release(*stream);
+  return true;
+}
+
+void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what,
+                                  bool discards) {
+  std::vector<Report> reports;
+  {
+    MutexLock lock(mu_);
+    const std::vector<StreamHandle> streams = registry_.StreamsOf(run);
+    for (const StreamHandle& stream : streams) {
+      EndLocked(stream, RunSealed(run, what));
+      stream->discard |= discards;
+    }
+    for (const StreamHandle& stream : streams) {
+      while (registry_.Contains(*stream) && !TryReleaseLocked(stream)) {
+        gone_.Wait(mu_);
+      }
+      if (stream->coverage.has_value() && !discards) {
+        reports.push_back({stream, *stream->coverage});
+      }
+      stream->coverage.reset();
+    }
   }
-  for (const StreamHandle& stream : streams) {
-    while (registry_.Contains(*stream)) gone_.Wait(mu_);
-  }
+  PassOnReports(std::move(reports));
 }
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(std::string_view run) {
-  MutexLock run_lock(run_mu_);
-  EndStreamsOf(run, "was sealed");
+  const RunHold hold(*this, run);
+  EndStreamsOf(run, "was sealed", /*discards=*/false);
   return store_.SealRun(run);
 }
 
 absl::Status IngestPipeline::DeleteRun(std::string_view run) {
-  MutexLock run_lock(run_mu_);
-  EndStreamsOf(run, "was deleted");
+  const RunHold hold(*this, run);
+  EndStreamsOf(run, "was deleted", /*discards=*/true);
   return store_.DeleteRun(run);
 }
 

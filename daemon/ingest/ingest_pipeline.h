@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,7 +84,9 @@ class IngestPipeline {
 
   // Opens a stream and makes its run if there is none. `peer` outlives the
   // stream. From here on `peer` is called; its End ends the stream. Blocks on
-  // the store, and on the rest of the same producer's earlier connection.
+  // the store, on others that open, seal or delete the same run, and on what
+  // the same producer's earlier connection has in flight; not on commits of
+  // other runs.
   // `IngestStream::next_sequence` of the result is where to go on.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
@@ -118,8 +122,12 @@ class IngestPipeline {
   void Finish(const StreamHandle& stream, const absl::Status& status);
 
   // Ends the streams of the run with RUN_SEALED, commits what they have in
-  // flight, then seals or deletes it. Blocks.
+  // flight, then seals it. Blocks, but for a run with nothing in flight not on
+  // commits of others.
   absl::StatusOr<storage::RunInfo> SealRun(std::string_view run);
+  // Ends the streams of the run with RUN_SEALED, drops what they have in
+  // flight, then deletes it. Blocks on a commit only if that has chunks of the
+  // run.
   absl::Status DeleteRun(std::string_view run);
 
   // Replaces what the clients of the run record, and tells those that stream.
@@ -153,7 +161,6 @@ class IngestPipeline {
     std::vector<Item> discards;
     std::vector<StreamHandle> streams;
     std::vector<Report> reports;
-    uint64_t dropped_count = 0;  // By which that of runs has risen.
     // One for each of `commits`.
     std::vector<absl::Status> results;
     // Nothing was there to do for so long that the storage is to be asked.
@@ -169,14 +176,23 @@ class IngestPipeline {
     std::optional<absl::Status> end;
   };
 
-  absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_mu_);
+  // Held while a run changes its life, so that no stream joins a run that is
+  // being sealed: waits until nobody else holds the same run. Never held by
+  // the threads of the pipeline.
+  class RunHold;
+
+  absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
                                                   int32_t world_size);
   absl::Status AwaitPredecessor(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void EndStreamsOf(std::string_view run, std::string_view what)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(run_mu_);
+  // Returns once no stream of the run is left that could bring it anything.
+  // `discards`: what is in flight is dropped.
+  void EndStreamsOf(std::string_view run, std::string_view what, bool discards);
+  // Has a stream that is ending leave its rank if the commit thread holds
+  // nothing of it and nothing is left to commit; true if it has left.
+  bool TryReleaseLocked(const StreamHandle& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckAddress(const IngestStream& stream,
                             const chunk::Chunk& chunk) const;
   void EndLocked(const StreamHandle& stream, const absl::Status& status)
@@ -195,7 +211,7 @@ class IngestPipeline {
   void AppendRound(Round& round);
   void Append(std::span<Item* const> items, std::span<absl::Status*> results);
   void AppendByRun(Round& round);
-  void PassOnReports(Round& round);
+  void PassOnReports(std::vector<Report> reports) ABSL_LOCKS_EXCLUDED(mu_);
   void SettleLocked(Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Notice NoticeLocked(const StreamHandle& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -204,15 +220,13 @@ class IngestPipeline {
   storage::ChunkStore& store_;
   const IngestOptions options_;
 
-  // Held while a run changes its life, so that no stream joins a run that is
-  // being sealed. Never taken by the threads of the pipeline.
-  Mutex run_mu_ ABSL_ACQUIRED_BEFORE(mu_);
-
   Mutex mu_;
   CondVar digest_ready_;  // There is something to digest, or stop_.
   CondVar commit_ready_;  // There is a touched stream, or stop_.
-  CondVar gone_;          // A stream has gone.
+  CondVar gone_;          // The commit thread has less of some stream.
+  CondVar run_free_;      // A run is held no longer.
   StreamRegistry registry_ ABSL_GUARDED_BY(mu_);
+  std::set<std::string, std::less<>> held_runs_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<StreamHandle, PendingChunk*>> to_digest_
       ABSL_GUARDED_BY(mu_);
   // Streams that want something of the committer, each at most once.

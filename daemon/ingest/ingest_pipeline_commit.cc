@@ -95,8 +95,9 @@ void IngestPipeline::CommitLoop() {
       ProbeStorage();
       continue;
     }
+    // First, so that nobody who waits for them waits for the Append as well.
+    PassOnReports(std::exchange(round.reports, {}));
     AppendRound(round);
-    PassOnReports(round);
     Conclude(round);
   }
 }
@@ -153,11 +154,13 @@ IngestPipeline::Round IngestPipeline::GatherLocked() {
         round.discards.push_back({stream, std::move(pending)});
       } else {
         bytes += pending->bytes;
+        ++stream->committing_chunks;
         round.commits.push_back({stream, std::move(pending)});
       }
     }
     if (stream->coverage.has_value()) {
       round.reports.push_back({stream, *stream->coverage});
+      stream->reporting = true;
       stream->coverage.reset();
     }
     if (!stream->pending.empty() && stream->pending.front()->digested) {
@@ -210,14 +213,22 @@ void IngestPipeline::AppendByRun(Round& round) {
   for (auto& [run, part] : parts) Append(part.items, part.results);
 }
 
-void IngestPipeline::PassOnReports(Round& round) {
-  for (const Report& report : round.reports) {
+void IngestPipeline::PassOnReports(std::vector<Report> reports) {
+  if (reports.empty()) return;
+  uint64_t dropped_count = 0;
+  for (const Report& report : reports) {
     const StreamSpec& spec = report.stream->spec;
-    const absl::StatusOr<uint64_t> dropped_count = store_.ReportCoverage(
+    const absl::StatusOr<uint64_t> added = store_.ReportCoverage(
         spec.run, spec.rank, spec.stream_id, report.coverage);
     // Where the disk failed, the next report has what this one had.
-    if (dropped_count.ok()) round.dropped_count += *dropped_count;
+    if (added.ok()) dropped_count += *added;
   }
+  {
+    MutexLock lock(mu_);
+    stats_.dropped_count += dropped_count;
+    for (const Report& report : reports) report.stream->reporting = false;
+  }
+  gone_.NotifyAll();
 }
 
 void IngestPipeline::SettleLocked(Round& round) {
@@ -226,11 +237,11 @@ void IngestPipeline::SettleLocked(Round& round) {
     item.stream->in_flight_bytes -= item.pending->bytes;
   };
   for (Item& item : round.discards) settle(item);
-  stats_.dropped_count += round.dropped_count;
   for (size_t i = 0; i < round.commits.size(); ++i) {
     Item& item = round.commits[i];
     const absl::Status& status = round.results[i];
     settle(item);
+    --item.stream->committing_chunks;
     if (!IsAboutRun(status)) {
       stats_.storage_state = StateOf(status);
       stats_.storage_error = Message(status);
@@ -259,7 +270,8 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
                     stream->in_flight_bytes < options_.stream_window_bytes;
     if (notice.resume) stream->awaits_room = false;
   } else if (stream->in_flight_chunks == 0 && !stream->coverage.has_value() &&
-             registry_.Contains(*stream)) {
+             !stream->heard_end) {
+    stream->heard_end = true;
     registry_.Remove(*stream);
     notice.end = stream->end;
   }

@@ -31,6 +31,10 @@ struct PendingChunk {
 // `peer` is guarded by the mutex of the pipeline.
 //
 //   open --end set--> ending --nothing in flight--> gone
+//
+// Who waits for it to be gone need not wait for the commit thread, which may
+// hang in the commit of others: once that has nothing of it, it can be
+// released, and hears of its end later.
 struct IngestStream {
   IngestStream(StreamSpec s, StreamPeer& p) : spec(std::move(s)), peer(p) {}
 
@@ -49,6 +53,10 @@ struct IngestStream {
   // Those of `pending` and those being committed.
   uint64_t in_flight_chunks = 0;
   uint64_t in_flight_bytes = 0;
+  // Of those, the ones that the commit thread holds.
+  uint64_t committing_chunks = 0;
+  // The commit thread holds a coverage of it.
+  bool reporting = false;
 
   // Set once: no more chunks are taken, and this is what the peer will hear.
   std::optional<absl::Status> end;
@@ -56,6 +64,8 @@ struct IngestStream {
   bool awaits_room = false;  // The last Offer returned kWait.
   bool owes_ack = false;     // A resent chunk wants an answer.
   bool touched = false;      // In the committer's list.
+  bool released = false;     // Its rank is free for another stream.
+  bool heard_end = false;    // The peer has been told, or is being told.
 };
 
 using StreamHandle = std::shared_ptr<IngestStream>;

@@ -36,7 +36,18 @@ absl::Status StreamRegistry::Add(StreamHandle stream) {
   return absl::OkStatus();
 }
 
+void StreamRegistry::Release(IngestStream& stream) {
+  MSITD_CHECK(Contains(stream));
+  by_rank_.erase({stream.spec.run, stream.spec.rank});
+  stream.released = true;
+  ++released_count_;
+}
+
 void StreamRegistry::Remove(const IngestStream& stream) {
+  if (stream.released) {
+    --released_count_;
+    return;
+  }
   by_rank_.erase({stream.spec.run, stream.spec.rank});
 }
 

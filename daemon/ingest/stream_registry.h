@@ -15,7 +15,8 @@
 
 namespace msitd::ingest {
 
-// Knows the streams that are not gone yet: one for each rank of a run.
+// Knows the streams that are not gone yet: one for each rank of a run, and
+// those that were released and have not heard of their end.
 // Thread-compatible: the pipeline guards it with its mutex.
 class StreamRegistry {
  public:
@@ -35,16 +36,20 @@ class StreamRegistry {
   // Errors: RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED).
   absl::Status Add(StreamHandle stream);
 
+  // Frees the rank of a stream that is ending; it counts until Remove.
+  void Release(IngestStream& stream);
   void Remove(const IngestStream& stream);
+  // True if the stream has its rank.
   bool Contains(const IngestStream& stream) const;
 
   std::vector<StreamHandle> StreamsOf(std::string_view run) const;
   std::vector<StreamHandle> All() const;
-  size_t size() const { return by_rank_.size(); }
+  size_t size() const { return by_rank_.size() + released_count_; }
 
  private:
   const size_t streams_max_;
   std::map<std::pair<std::string, int32_t>, StreamHandle> by_rank_;
+  size_t released_count_ = 0;
 };
 
 }  // namespace msitd::ingest

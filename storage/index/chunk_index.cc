@@ -26,6 +26,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
     : db_(std::move(db)),
       names_(*db_),
       runs_(*db_),
+      gone_(*db_),
       streams_(*db_),
       coverage_(*db_),
       segments_(*db_),
@@ -54,6 +55,7 @@ absl::Status ChunkIndex::Load() {
   }
   MSITD_RETURN_IF_ERROR(names_.Load());
   MSITD_RETURN_IF_ERROR(runs_.Load());
+  MSITD_RETURN_IF_ERROR(gone_.Load());
   MSITD_RETURN_IF_ERROR(expiry_.Load());
   for (const RunInfo& run : runs_.List("", RunTable::kRunsMax)) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
@@ -207,27 +209,39 @@ absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
   return loss.dropped_count;
 }
 
-absl::StatusOr<std::vector<SegmentId>> ChunkIndex::RemoveRun(
-    std::string_view name) {
+absl::Status ChunkIndex::HideRun(std::string_view name) {
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
-  const auto id = static_cast<uint64_t>(run.id);
+  const GoneTable::Gone gone{run.id, GoneTable::Stage::kHidden};
+  rocksdb::WriteBatch batch;
+  runs_.AppendHidingTo(batch, run);
+  gone_.AppendTo(batch, gone);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  gone_.Accept(gone);
+  runs_.AcceptRemoval(name);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
+  const MutexLock lock(run_change_mu_);
+  const auto id = static_cast<uint64_t>(run);
   rocksdb::WriteBatch batch;
   runs_.AppendRemovalTo(batch, run);
-  streams_.AppendRemovalTo(batch, run.id);
-  coverage_.AppendRemovalTo(batch, run.id);
-  placements_.AppendRemovalTo(batch, run.id);
+  streams_.AppendRemovalTo(batch, run);
+  coverage_.AppendRemovalTo(batch, run);
+  placements_.AppendRemovalTo(batch, run);
   MSITD_ASSIGN_OR_RETURN(std::vector<SegmentId> dead,
-                         segments_.AppendRemovalTo(batch, run.id));
-  expiry_.AppendRemovalTo(batch, run.id);
-  shared_.AppendRemovalTo(batch, run.id);
+                         segments_.AppendRemovalTo(batch, run));
+  expiry_.AppendRemovalTo(batch, run);
+  shared_.AppendRemovalTo(batch, run);
   const auto prefix = [](uint64_t run_id) {
     return BigEndianKey(run_id).substr(8 - kRunPrefixBytes);
   };
   db_->DeleteRange(batch, Table::kTensor, prefix(id), prefix(id + 1));
+  gone_.AppendRemovalTo(batch, run);
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
-  runs_.AcceptRemoval(name);
-  expiry_.AcceptRemoval(run.id);
+  gone_.AcceptRemoval(run);
+  expiry_.AcceptRemoval(run);
   return dead;
 }
 

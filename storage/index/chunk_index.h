@@ -16,6 +16,7 @@
 #include "storage/index/coverage_table.h"
 #include "storage/index/expiry_table.h"
 #include "storage/index/frame_indexer.h"
+#include "storage/index/gone_table.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
 #include "storage/index/name_table.h"
@@ -59,9 +60,13 @@ class ChunkIndex {
                                           uint64_t stream_id,
                                           const StreamCoverage& coverage);
 
-  // Removes everything of the run, in one step, and returns the segments that
-  // only it used: they are marked dead.
-  absl::StatusOr<std::vector<SegmentId>> RemoveRun(std::string_view name);
+  // Takes the run away from everybody: it is no more, its name is free, and
+  // what is left of it is marked to go. Durable on return.
+  absl::Status HideRun(std::string_view name);
+  // Removes everything of a run that was hidden, in one step, and returns the
+  // segments that only it used: they are marked dead. Nothing of the run may be
+  // on its way into the index.
+  absl::StatusOr<std::vector<SegmentId>> EmptyRun(RunId run);
 
   // Gives up bytes of a run as `mark` says; durable on return.
   absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
@@ -85,6 +90,7 @@ class ChunkIndex {
   IndexDb& db() { return *db_; }
   NameTable& names() { return names_; }
   RunTable& runs() { return runs_; }
+  GoneTable& gone() { return gone_; }
   StreamTable& streams() { return streams_; }
   CoverageTable& coverage() { return coverage_; }
   SegmentTable& segments() { return segments_; }
@@ -106,6 +112,7 @@ class ChunkIndex {
   uint64_t store_id_ = 0;
   NameTable names_;
   RunTable runs_;
+  GoneTable gone_;
   StreamTable streams_;
   CoverageTable coverage_;
   SegmentTable segments_;

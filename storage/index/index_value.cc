@@ -18,6 +18,7 @@ constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
+constexpr uint8_t kGoneVersion = 1;
 // Without degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
@@ -352,6 +353,21 @@ bool DecodeChunkCount(std::string_view bytes, uint64_t& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kStreamVersion) return false;
   out = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeGoneStage(uint8_t stage) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kGoneVersion);
+  writer.PutByte(stage);
+  return out;
+}
+
+bool DecodeGoneStage(std::string_view bytes, uint8_t& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kGoneVersion) return false;
+  out = reader.GetByte();
   return reader.done();
 }
 

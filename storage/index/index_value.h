@@ -122,6 +122,10 @@ bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
 
+// How far a deleted run has come.
+std::string EncodeGoneStage(uint8_t stage);
+bool DecodeGoneStage(std::string_view bytes, uint8_t& out);
+
 std::string EncodeCoverage(const StreamCoverage& coverage);
 bool DecodeCoverage(std::string_view bytes, StreamCoverage& out);
 

@@ -95,10 +95,13 @@ void RunTable::AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const {
   db_.Put(batch, Table::kRun, RunKey(run.spec.name), EncodeRun(run));
 }
 
-void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
-                               const RunInfo& run) const {
+void RunTable::AppendHidingTo(rocksdb::WriteBatch& batch,
+                              const RunInfo& run) const {
   db_.Delete(batch, Table::kRun, RunKey(run.spec.name));
-  db_.Delete(batch, Table::kRun, IdKey(kCountersTag, run.id));
+}
+
+void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const {
+  db_.Delete(batch, Table::kRun, IdKey(kCountersTag, id));
 }
 
 void RunTable::AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,

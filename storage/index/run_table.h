@@ -38,7 +38,9 @@ class RunTable {
   size_t size();
 
   void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
-  void AppendRemovalTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
+  // The run by its name; then what is left of it.
+  void AppendHidingTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
+  void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const;
   // Counters that come from frames.
   void AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
                         const RunCounters& counters) const;

@@ -51,6 +51,7 @@ class FaultEnv::FaultFile final : public File {
   }
 
   absl::Status Sync() override {
+    env_.HangIfToldTo();
     MSITD_RETURN_IF_ERROR(env_.Step());
     MSITD_RETURN_IF_ERROR(base_->Sync());
     env_.OnSynced(path_);
@@ -102,6 +103,30 @@ void FaultEnv::FailAt(uint64_t number, absl::Status status, bool forever) {
 void FaultEnv::StopFailing() {
   const MutexLock lock(mu_);
   fail_at_ = 0;
+}
+
+void FaultEnv::HangSyncs() {
+  const MutexLock lock(mu_);
+  hangs_ = true;
+  is_hanging_ = false;
+}
+
+void FaultEnv::AwaitHang() {
+  const MutexLock lock(mu_);
+  while (!is_hanging_) changed_.Wait(mu_);
+}
+
+void FaultEnv::ReleaseSyncs() {
+  const MutexLock lock(mu_);
+  hangs_ = false;
+  changed_.NotifyAll();
+}
+
+void FaultEnv::HangIfToldTo() {
+  const MutexLock lock(mu_);
+  is_hanging_ |= hangs_;
+  changed_.NotifyAll();
+  while (hangs_) changed_.Wait(mu_);
 }
 
 uint64_t FaultEnv::operation_count() {

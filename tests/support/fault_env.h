@@ -36,6 +36,11 @@ class FaultEnv final : public storage::Env {
   void FailAt(uint64_t number, absl::Status status, bool forever);
   void StopFailing();
 
+  // Syncs of files hang between these two. AwaitHang returns once one does.
+  void HangSyncs();
+  void AwaitHang();
+  void ReleaseSyncs();
+
   // Sets the clock forward.
   void AdvanceClock(int64_t ns) { clock_offset_ns_ += ns; }
 
@@ -73,6 +78,7 @@ class FaultEnv final : public storage::Env {
 
   // The error that the present operation is to return.
   absl::Status Step();
+  void HangIfToldTo();
   void OnWritten(const std::string& path, uint64_t end);
   void OnSynced(const std::string& path);
   void OnTruncated(const std::string& path, uint64_t bytes);
@@ -83,6 +89,9 @@ class FaultEnv final : public storage::Env {
 
   Mutex mu_;
   std::map<std::string, FileState> files_ ABSL_GUARDED_BY(mu_);
+  CondVar changed_;
+  bool hangs_ ABSL_GUARDED_BY(mu_) = false;
+  bool is_hanging_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t operation_count_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t fail_at_ ABSL_GUARDED_BY(mu_) = 0;  // 0: never.
   bool forever_ ABSL_GUARDED_BY(mu_) = false;

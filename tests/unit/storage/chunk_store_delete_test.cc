@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <future>
 
+#include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
@@ -85,6 +89,105 @@ TEST_F(ChunkStoreDeleteTest, ScanInProgressSeesTheRunAsItWas) {
   int count = 0;
   while (*(*scan)->Next(info)) ++count;
   EXPECT_EQ(count, 3);
+}
+
+// An Append to `a` hangs on the disk.
+class SlowDiskTest : public ChunkStoreDeleteTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(TryOpen(env_).ok());
+    for (const char* run : {"a", "b", "c"}) {
+      ASSERT_TRUE(store_->CreateRun({run, 0, {}}).ok());
+    }
+    ASSERT_TRUE(Append(TestChunks(2, 0, {in_b_})).ok());
+    env_.HangSyncs();
+    append_ = std::async(std::launch::async,
+                         [this] { return Append(TestChunks(1, 0, {in_a_})); });
+    env_.AwaitHang();
+  }
+  void TearDown() override {
+    env_.ReleaseSyncs();
+    if (append_.valid()) append_.wait();
+    store_.reset();
+  }
+
+  // True if it returns while the disk hangs, in a time that is generous. The
+  // disk goes on if it does not.
+  bool ReturnsMeanwhile(const std::function<void()>& work) {
+    const std::future<void> done = std::async(std::launch::async, work);
+    const bool is_done =
+        done.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+    if (!is_done) env_.ReleaseSyncs();
+    done.wait();
+    return is_done;
+  }
+
+  msitd::testing::FaultEnv env_{Env::Posix()};
+  const TestTensor in_a_ = MakeTensor("a", 0, "x", 100);
+  std::future<absl::Status> append_;
+};
+
+TEST_F(SlowDiskTest, OtherRunsAreMadeSealedAndDeletedMeanwhile) {
+  // Retention waits for the disk, and holds what it holds.
+  std::future<void> retain = std::async(
+      std::launch::async, [this] { (void)store_->Retain(RetentionPolicy()); });
+  const bool returns = ReturnsMeanwhile([this] {
+    EXPECT_TRUE(store_->CreateRun({"d", 4, {}}).ok());
+    EXPECT_EQ(store_->CommittedChunkCount("d", 0, 7).value_or(1), 0u);
+    EXPECT_TRUE(store_->SealRun("c").ok());
+    EXPECT_TRUE(store_->DeleteRun("b").ok());
+    EXPECT_EQ(Reason(store_->GetRun("b").status()), "RUN_NOT_FOUND");
+    EXPECT_TRUE(store_->CreateRun({"b", 4, {}}).ok());
+    EXPECT_THAT(ScanKeys("b"), IsEmpty());
+    EXPECT_EQ(store_->ListRuns("", 9)->size(), 4u);
+  });
+  env_.ReleaseSyncs();
+  EXPECT_TRUE(append_.get().ok());
+  retain.wait();
+  EXPECT_TRUE(returns);
+  ExpectStored(in_a_);
+}
+
+TEST_F(SlowDiskTest, WhatWasDeletedMeanwhileGoesWithTheNextStepOfRetention) {
+  ASSERT_TRUE(
+      ReturnsMeanwhile([this] { EXPECT_TRUE(store_->DeleteRun("b").ok()); }));
+  env_.ReleaseSyncs();
+  ASSERT_TRUE(append_.get().ok());
+  // The two share a segment.
+  ASSERT_TRUE(store_->DeleteRun("a").ok());
+  while (!store_->Retain(RetentionPolicy())->is_done) {
+  }
+  EXPECT_EQ(store_->Stats().segment_count, 0u);
+}
+
+TEST_F(SlowDiskTest, WhatWasDeletedMeanwhileGoesAfterACrashToo) {
+  const RunId before = store_->GetRun("b")->id;
+  ASSERT_TRUE(
+      ReturnsMeanwhile([this] { EXPECT_TRUE(store_->DeleteRun("b").ok()); }));
+  env_.ReleaseSyncs();
+  ASSERT_TRUE(append_.get().ok());
+  ASSERT_TRUE(TryOpen(env_).ok());
+  EXPECT_EQ(Reason(store_->GetRun("b").status()), "RUN_NOT_FOUND");
+  ASSERT_TRUE(store_->CreateRun({"b", 0, {}}).ok());
+  EXPECT_NE(store_->GetRun("b")->id, before);
+  EXPECT_THAT(ScanKeys("b"), IsEmpty());
+  ASSERT_TRUE(store_->DeleteRun("a").ok());
+  while (!store_->Retain(RetentionPolicy())->is_done) {
+  }
+  EXPECT_EQ(store_->Stats().segment_count, 0u);
+}
+
+TEST_F(SlowDiskTest, TheRunThatIsAppendedToWaits) {
+  std::future<absl::Status> deletion =
+      std::async(std::launch::async, [this] { return store_->DeleteRun("a"); });
+  std::future<void> others = std::async(std::launch::async, [this] {
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(store_->GetRun("a").ok());
+  });
+  others.wait();
+  env_.ReleaseSyncs();
+  EXPECT_TRUE(append_.get().ok());
+  EXPECT_TRUE(deletion.get().ok());
+  EXPECT_FALSE(store_->GetRun("a").ok());
 }
 
 TEST_F(ChunkStoreDeleteTest, AppendGoesOnAfterItsSegmentWasRemoved) {

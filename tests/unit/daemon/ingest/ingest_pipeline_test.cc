@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <functional>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -63,6 +65,24 @@ class IngestPipelineTest : public ::testing::Test {
   }
 
   RecordingPeer& NewPeer() { return peers_.emplace_back(); }
+
+  // Offers chunks until one hangs in an Append.
+  void HangAppend(const StreamHandle& stream, Producer& producer) {
+    store_.BlockAppends();
+    Offer(stream, producer.Chunk(0));
+    store_.AwaitAppend();
+  }
+
+  // True if `work` returns while appends are blocked, in the time given, which
+  // is generous; appends go on behind it.
+  bool ReturnsMeanwhile(const std::function<void()>& work) {
+    std::future<void> done = std::async(std::launch::async, work);
+    const bool is_done =
+        done.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+    if (!is_done) store_.UnblockAppends();
+    done.wait();
+    return is_done;
+  }
 
   size_t StoredCount(const std::string& run) {
     const auto info = store_.GetRun(run);
@@ -355,6 +375,92 @@ TEST_F(IngestPipelineTest, DeleteEndsTheStreamsAndForbidsNothingLater) {
   EXPECT_EQ(Reason(pipeline_->DeleteRun("run")), "RUN_NOT_FOUND");
   RecordingPeer& again = NewPeer();
   Open(Producer("run", 0, 9), again);
+}
+
+TEST_F(IngestPipelineTest, RunsDoNotWaitForTheCommitOfAnother) {
+  Producer slow("slow", 0, 7);
+  Producer idle("idle", 0, 8);
+  RecordingPeer& slow_peer = NewPeer();
+  RecordingPeer& idle_peer = NewPeer();
+  const StreamHandle slow_stream = Open(slow, slow_peer);
+  const StreamHandle idle_stream = Open(idle, idle_peer);
+  pipeline_->ReportCoverage(idle_stream, {.seen_count = 5, .dropped_count = 3});
+  HangAppend(slow_stream, slow);
+  std::thread sealer([this] { (void)pipeline_->SealRun("slow"); });
+  // From here on the seal holds what it holds.
+  while (Offer(slow_stream, slow.Chunk(0)) != Offered::kEnded) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(ReturnsMeanwhile([this] {
+    EXPECT_TRUE(pipeline_->SealRun("idle").ok());
+    EXPECT_EQ(store_.GetRun("idle")->counters.dropped_count, 3u);
+    EXPECT_TRUE(pipeline_->DeleteRun("idle").ok());
+    RecordingPeer& peer = NewPeer();
+    Open(Producer("idle", 0, 9), peer);
+    EXPECT_TRUE(pipeline_->SetCapturePolicy("idle", {}, 3).ok());
+  }));
+  store_.UnblockAppends();
+  sealer.join();
+  EXPECT_EQ(Reason(idle_peer.AwaitEnd()), "RUN_SEALED");
+  EXPECT_EQ(Reason(slow_peer.AwaitEnd()), "RUN_SEALED");
+  EXPECT_EQ(StoredCount("slow"), 1u);
+}
+
+TEST_F(IngestPipelineTest, DeleteDropsWhatWaitsBehindTheCommitOfAnotherRun) {
+  Producer slow("slow", 0, 7);
+  Producer doomed("doomed", 0, 8);
+  RecordingPeer& slow_peer = NewPeer();
+  RecordingPeer& doomed_peer = NewPeer();
+  const StreamHandle slow_stream = Open(slow, slow_peer);
+  const StreamHandle doomed_stream = Open(doomed, doomed_peer);
+  HangAppend(slow_stream, slow);
+  Offer(doomed_stream, doomed.Chunk(0));
+  RecordingPeer& again = NewPeer();
+  EXPECT_TRUE(ReturnsMeanwhile([&] {
+    EXPECT_TRUE(pipeline_->DeleteRun("doomed").ok());
+    Offer(Open(Producer("doomed", 0, 9), again),
+          Producer("doomed", 0, 9).Chunk(0));
+  }));
+  EXPECT_EQ(pipeline_->Stats().open_stream_count, 3u);
+  store_.UnblockAppends();
+  EXPECT_EQ(Reason(doomed_peer.AwaitEnd()), "RUN_SEALED");
+  EXPECT_THAT(doomed_peer.commits(), ElementsAre());
+  again.AwaitCommit(1);
+  EXPECT_EQ(StoredCount("doomed"), 1u);
+  EXPECT_TRUE(
+      pipeline_->Drain(std::chrono::steady_clock::time_point::max()).ok());
+  EXPECT_EQ(doomed_peer.ends(), 1);
+  EXPECT_EQ(leases_, 0);
+}
+
+TEST_F(IngestPipelineTest, DeleteWaitsForTheCommitOfItsOwnRun) {
+  Producer producer("run", 0, 7);
+  RecordingPeer& peer = NewPeer();
+  const StreamHandle stream = Open(producer, peer);
+  HangAppend(stream, producer);
+  std::thread remover(
+      [this] { EXPECT_TRUE(pipeline_->DeleteRun("run").ok()); });
+  while (Offer(stream, producer.Chunk(0)) != Offered::kEnded) {
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(store_.GetRun("run").ok());
+  store_.UnblockAppends();
+  remover.join();
+  EXPECT_EQ(store_.GetRun("run").status().code(), Code::kNotFound);
+}
+
+TEST_F(IngestPipelineTest, ReconnectOfAnIdleStreamDoesNotWaitForACommit) {
+  Producer slow("slow", 0, 7);
+  Producer other("other", 0, 8);
+  RecordingPeer& slow_peer = NewPeer();
+  RecordingPeer& dead = NewPeer();
+  RecordingPeer& alive = NewPeer();
+  const StreamHandle slow_stream = Open(slow, slow_peer);
+  Open(other, dead);
+  HangAppend(slow_stream, slow);
+  EXPECT_TRUE(ReturnsMeanwhile([&] { Open(other, alive); }));
+  store_.UnblockAppends();
+  EXPECT_EQ(dead.AwaitEnd().code(), Code::kAborted);
 }
 
 TEST_F(IngestPipelineTest, OpenMakesTheRunOrJoinsIt) {
