@@ -15,7 +15,7 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   if (open != nullptr && !MayJoin(*open, part)) Seal(open);
   if (open != nullptr) {
     const std::span<std::byte> payload = AddTo(*open, part, keep.is_degraded);
-    if (payload.data() != nullptr) return Place{open, payload};
+    if (payload.data() != nullptr) return PlaceOf(open, payload);
     Seal(open);
   }
   Slot* slot = pool_.Acquire();
@@ -33,10 +33,15 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
+  slot->builder.StartDraft(++begun_count_, slot->start_time_ns);
   const std::span<std::byte> payload = AddTo(*slot, part, keep.is_degraded);
   MSITD_CHECK(payload.data() != nullptr);
   open = slot;
-  return Place{slot, payload};
+  return PlaceOf(slot, payload);
+}
+
+Chunker::Place Chunker::PlaceOf(Slot* slot, std::span<std::byte> payload) {
+  return {slot, payload, slot->builder.record_count() - 1};
 }
 
 bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {

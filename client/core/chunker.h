@@ -53,12 +53,14 @@ class Chunker {
   struct Place {
     Slot* slot = nullptr;
     std::span<std::byte> payload;
+    uint32_t record_index = 0;
   };
 
   // Finds room for a part at a level that is not off; nothing if no slot is
   // free.
   std::optional<Place> Reserve(const chunk::RecordSpec& part, Keep keep);
   bool Written(const Place& place) {
+    place.slot->draft().SetWritten(place.record_index);
     return --place.slot->writer_count == 0 &&
            std::find(open_.begin(), open_.end(), place.slot) == open_.end();
   }
@@ -77,6 +79,8 @@ class Chunker {
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
+  // Of the record that was added last.
+  static Place PlaceOf(Slot* slot, std::span<std::byte> payload);
   // False if the part belongs into a later chunk than `open`.
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
   std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part,
@@ -87,6 +91,7 @@ class Chunker {
   bool parts_tokens_;
   SlotPool& pool_;
   DeliveryQueue& queue_;
+  uint64_t begun_count_ = 0;
   // Open chunks by level; null where there is none.
   std::array<Slot*, capture::kLevelCount> open_ = {};
 };

@@ -232,6 +232,9 @@ void Client::DropQueued() {
 
 void Client::OnSharedMemory(std::span<std::byte> memory) {
   const Lock lock(mu_);
+  // What was begun in private memory is moved once it is sealed: only the
+  // shared memory outlives this process.
+  chunker_.Seal();
   pool_.Share(memory);
 }
 

@@ -38,6 +38,7 @@ Slot* DeliveryQueue::TakeNext() {
   const uint64_t sequence = front_sequence_ + sent_count_;
   std::memcpy(slot->chunk.data() + offsetof(chunk::ChunkHeader, chunk_sequence),
               &sequence, sizeof(sequence));
+  slot->draft().SetSent(sequence);
   ++sent_count_;
   ever_sent_count_ = std::max(ever_sent_count_, sent_count_);
   return slot;

@@ -77,6 +77,7 @@ Slot* SlotPool::Acquire() {
 }
 
 void SlotPool::Release(Slot* slot) {
+  slot->draft().End();
   slot->contents.tensor_count = 0;
   slot->contents.tensor_bytes = 0;
   slot->contents.degraded_count = 0;
@@ -118,6 +119,7 @@ bool SlotPool::MoveToShared(Slot* slot) {
   const std::span<std::byte> chunk =
       memory.bytes().subspan(offset, slot->chunk.size());
   std::memcpy(chunk.data(), slot->chunk.data(), chunk.size());
+  slot->draft().CopyTo(memory.bytes());
   slot->builder = ChunkBuilder(memory.bytes());
   slot->chunk = chunk;
   slot->memory = std::move(memory);

@@ -47,6 +47,9 @@ struct Slot {
   explicit Slot(SlotMemory chunk_memory)
       : memory(std::move(chunk_memory)), builder(memory.bytes()) {}
 
+  // What the daemon takes of the chunk if this process dies.
+  chunk::Draft draft() const { return chunk::Draft(memory.bytes()); }
+
   SlotMemory memory;
   chunk::ChunkBuilder builder;
   ChunkContents contents;

@@ -57,10 +57,19 @@ ShmSession::ShmSession(const std::string& socket_path,
 }
 
 ShmSession::~ShmSession() {
-  // Ends the thread's poll, and the session for the daemon even where a forked
-  // child holds a copy of the descriptor.
-  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
+  // Ends the thread's poll as well.
+  BreakOff();
   thread_.join();
+}
+
+void ShmSession::BreakOff() {
+  {
+    const std::lock_guard lock(draft_mu_);
+    was_broken_off_ = true;
+    if (ring_) ring_->KeepDrafts(false);
+  }
+  // Not close alone: a forked child may hold a copy of the descriptor.
+  if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 bool ShmSession::SayHello(const StreamIdentity& identity) {
@@ -86,7 +95,7 @@ bool ShmSession::SayHello(const StreamIdentity& identity) {
 
 void ShmSession::Publish(std::span<const std::byte> chunk) {
   // A ring that cannot take what the client lends is not the one that it knows.
-  if (!ring_ || !ring_->Publish(chunk)) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (!ring_ || !ring_->Publish(chunk)) BreakOff();
 }
 
 bool ShmSession::ReportCoverage(const StreamCoverage& coverage) {
@@ -96,9 +105,7 @@ bool ShmSession::ReportCoverage(const StreamCoverage& coverage) {
 }
 
 void ShmSession::Finish() {
-  if (!shm::SendMessage(socket_.get(), shm::SessionFinish{})) {
-    ::shutdown(socket_.get(), SHUT_RDWR);
-  }
+  if (!shm::SendMessage(socket_.get(), shm::SessionFinish{})) BreakOff();
 }
 
 void ShmSession::Listen() noexcept {
@@ -170,7 +177,11 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
   if (!shm::RingWriter::IsTable(table, arena_.bytes().size())) {
     return End(StreamEnd::kRefused, kBadAnswer);
   }
-  ring_.emplace(std::move(table), arena_.bytes(), std::move(packet.fds[1]));
+  {
+    const std::lock_guard lock(draft_mu_);
+    ring_.emplace(std::move(table), arena_.bytes(), std::move(packet.fds[1]));
+    if (!was_broken_off_) ring_->KeepDrafts(true);
+  }
   committed_count_ = welcome.committed_count;
   if (!std::exchange(arena_.is_known, true)) {
     listener_->OnSharedMemory(arena_.bytes());

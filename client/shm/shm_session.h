@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +68,10 @@ class ShmSession {
   void PassOnCommits();
   bool End(StreamEnd end, std::string_view message);
 
+  // Ends the session for the daemon, which is not to take the drafts: the
+  // stream goes on in another session, or was ended on purpose.
+  void BreakOff();
+
   TransportListener* const listener_;
   SharedArena& arena_;
   const bool had_arena_;
@@ -78,6 +83,11 @@ class ShmSession {
   // stream is open, used by the sender thread afterwards.
   std::optional<shm::RingWriter> ring_;
   uint64_t committed_count_ = 0;  // As the listener knows.
+
+  // Held while the daemon is told whether drafts are kept, so that nothing is
+  // said behind the last word.
+  std::mutex draft_mu_;
+  bool was_broken_off_ = false;  // Guarded by draft_mu_.
 
   std::thread thread_;
 };

@@ -220,8 +220,17 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
                                               std::span<const std::byte> bytes,
                                               std::unique_ptr<Lease> lease) {
   absl::StatusOr<chunk::Chunk> chunk = chunk::Chunk::FromProducer(bytes);
-  absl::Status status = chunk.status();
-  if (status.ok()) status = CheckAddress(*stream, *chunk);
+  if (chunk.ok()) return Offer(stream, *std::move(chunk), std::move(lease));
+  MutexLock lock(mu_);
+  if (!stream->end.has_value()) RefuseLocked(stream, chunk.status());
+  return Offered::kEnded;
+}
+
+IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
+                                              chunk::Chunk chunk,
+                                              std::unique_ptr<Lease> lease) {
+  const absl::Status status = CheckAddress(*stream, chunk);
+  const uint64_t chunk_bytes = chunk.head().size() + chunk.payload().size();
 
   MutexLock lock(mu_);
   if (stream->end.has_value()) return Offered::kEnded;
@@ -229,7 +238,7 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
     RefuseLocked(stream, status);
     return Offered::kEnded;
   }
-  const uint64_t sequence = chunk->header().chunk_sequence;
+  const uint64_t sequence = chunk.header().chunk_sequence;
   if (sequence > stream->next_sequence) {
     RefuseLocked(
         stream,
@@ -251,9 +260,9 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
   }
   ++stream->next_sequence;
   ++stream->in_flight_chunks;
-  stream->in_flight_bytes += bytes.size();
+  stream->in_flight_bytes += chunk_bytes;
   stream->pending.push_back(std::make_unique<PendingChunk>(
-      *std::move(chunk), bytes.size(), std::move(lease)));
+      std::move(chunk), chunk_bytes, std::move(lease)));
   to_digest_.emplace_back(stream, stream->pending.back().get());
   digest_ready_.NotifyOne();
   if (stream->in_flight_bytes < options_.stream_window_bytes) {

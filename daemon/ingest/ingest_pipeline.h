@@ -112,6 +112,9 @@ class IngestPipeline {
   // that is refused ends the stream once everything before it is committed.
   Offered Offer(const StreamHandle& stream, std::span<const std::byte> bytes,
                 std::unique_ptr<Lease> lease);
+  // The same for one whose head is checked already.
+  Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
+                std::unique_ptr<Lease> lease);
 
   // Keeps what the producer says that the stream was handed so far.
   void ReportCoverage(const StreamHandle& stream,

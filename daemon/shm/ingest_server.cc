@@ -260,7 +260,7 @@ void IngestServer::HandleSource(uint64_t data) {
       break;
     case Source::kProcess:
       Unwatch(held.session->process_fd());
-      held.session->OnLeft();
+      held.session->OnDied();
       break;
   }
   Settle(*held.session, id);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/shm/producer_session.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -78,7 +80,7 @@ void ProducerSession::OnPackets() {
       case ReceiveResult::kNothing:
         return;
       case ReceiveResult::kClosed:
-        return OnLeft();
+        return WasClosed() ? OnDied() : OnLeft();
     }
   }
 }
@@ -208,13 +210,15 @@ bool ProducerSession::OnData() {
       EndStream(chunk.status());
       return false;
     }
-    if (!chunk->has_value()) {
+    const std::optional<Offered> offered =
+        chunk->has_value() ? pipeline_.Offer(stream_, **chunk, NewLease())
+                           : OfferDraft();
+    if (!offered.has_value()) {
       // All of it was taken, so the end follows its commit.
       if (is_complete_) EndStream(absl::OkStatus());
       return false;
     }
-    switch (pipeline_.Offer(stream_, **chunk,
-                            std::make_unique<ArenaLease>(ring_->arena()))) {
+    switch (*offered) {
       case Offered::kMore:
         break;
       case Offered::kWait:
@@ -227,6 +231,51 @@ bool ProducerSession::OnData() {
     }
   }
   return true;
+}
+
+std::unique_ptr<ingest::Lease> ProducerSession::NewLease() const {
+  return std::make_unique<ArenaLease>(ring_->arena());
+}
+
+std::optional<Offered> ProducerSession::OfferDraft() {
+  if (!is_dead_) return std::nullopt;
+  if (!drafts_.has_value()) {
+    const auto found = ring_->Drafts();
+    drafts_.emplace(found.begin(), found.end());
+    next_draft_sequence_ = ring_->next();
+  }
+  if (drafts_->empty()) return std::nullopt;
+  auto chunk = chunk::Chunk::FromDraft(
+      drafts_->front(),
+      {spec_.run, spec_.rank, spec_.stream_id, next_draft_sequence_});
+  drafts_->pop_front();
+  if (!chunk.ok()) LogLost(chunk.status());
+  // One that is none must not cost the dead producer the others.
+  if (!chunk.ok() || !chunk->has_value()) return Offered::kMore;
+  ++next_draft_sequence_;
+  return pipeline_.Offer(stream_, **std::move(chunk), NewLease());
+}
+
+void ProducerSession::LogLost(const absl::Status& status) const {
+  const auto suppressed = Limiter().Admit();
+  if (!suppressed) return;
+  config::Log("ingest")->warn(
+      "drop an unfinished chunk run='{}' rank={} {} reason={} message='{}' "
+      "suppressed={}",
+      spec_.run, spec_.rank, peer_.ToString(), Reason(status), Message(status),
+      *suppressed);
+}
+
+bool ProducerSession::WasClosed() const {
+  pollfd event{socket_.get(), 0, 0};
+  return ::poll(&event, 1, 0) == 1 && (event.revents & POLLHUP) != 0 &&
+         // Pairs with the store in SetCapturePolicy.
+         !is_cut_off_.load(std::memory_order_acquire);
+}
+
+void ProducerSession::OnDied() {
+  is_dead_ = true;
+  OnLeft();
 }
 
 void ProducerSession::OnLeft() {
@@ -274,7 +323,11 @@ void ProducerSession::Commit(uint64_t count) {
 
 void ProducerSession::SetCapturePolicy(const std::string& policy) {
   // A producer that does not read gets it when it comes back.
-  if (!SendPolicy(policy)) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (SendPolicy(policy)) return;
+  const bool was_closed = errno == EPIPE || errno == ECONNRESET;
+  // Pairs with the load in WasClosed.
+  if (!was_closed) is_cut_off_.store(true, std::memory_order_release);
+  ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 void ProducerSession::Resume() { events_.Post({id_, EventQueue::Kind::kRoom}); }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -74,8 +77,11 @@ class ProducerSession final : private ingest::StreamPeer {
   // The pipeline has room again.
   void OnRoom() { is_paused_ = false; }
 
-  // The producer's process or its socket is gone. What it published is taken.
+  // The producer cannot go on with the session. What it published is taken.
   void OnLeft();
+
+  // The producer's process has ended. What it had begun is taken as well.
+  void OnDied();
 
   // The pipeline has ended the stream.
   void OnEnded();
@@ -97,6 +103,12 @@ class ProducerSession final : private ingest::StreamPeer {
   bool Welcome(const Opened& opened);
   // False if the producer does not read.
   bool SendPolicy(const std::string& policy);
+  std::unique_ptr<ingest::Lease> NewLease() const;
+  void LogLost(const absl::Status& status) const;
+  // Returns whether the producer itself has closed the socket.
+  bool WasClosed() const;
+  // Takes the next chunk that a dead producer had begun; nothing at the end.
+  std::optional<ingest::IngestPipeline::Offered> OfferDraft();
   // Takes no more chunks; the end of the stream follows.
   void EndStream(const absl::Status& status);
 
@@ -126,7 +138,14 @@ class ProducerSession final : private ingest::StreamPeer {
   bool has_new_arena_ = false;
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.
-  bool is_ended_ = false;     // The pipeline calls no more.
+  bool is_dead_ = false;      // The producer is, as far as one can see.
+  // Of a dead producer: what is left of its drafts, and the next number.
+  std::optional<std::deque<std::span<const std::byte>>> drafts_;
+  uint64_t next_draft_sequence_ = 0;
+  bool is_ended_ = false;  // The pipeline calls no more.
+
+  // The socket was shut down on this side, by the pipeline's thread.
+  std::atomic<bool> is_cut_off_ = false;
 
   Mutex mu_;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "protos/chunk/chunk_checks.h"
+#include "protos/chunk/draft_reader.h"
 #include "protos/status/status.h"
 
 namespace msitd::chunk {
@@ -62,10 +63,43 @@ absl::StatusOr<Chunk> Chunk::FromProducer(std::span<const std::byte> bytes) {
               header.head_bytes - sizeof(header));
   std::memset(head.data() + header.head_bytes, 0,
               head_span - header.head_bytes);
+  return Checked(std::move(head), bytes.subspan(head_span));
+}
+
+absl::StatusOr<Chunk> Chunk::Checked(AlignedBuffer head,
+                                     std::span<const std::byte> payload) {
   MSITD_RETURN_IF_ERROR(CheckHead(head.span()));
-  Chunk chunk(std::move(head), bytes.subspan(head_span));
+  Chunk chunk(std::move(head), payload);
   ClearStamps(chunk.header(), chunk.records());
   return chunk;
+}
+
+absl::StatusOr<std::optional<Chunk>> Chunk::FromDraft(
+    std::span<const std::byte> piece, const DraftIdentity& identity) {
+  DraftContents draft;
+  MSITD_RETURN_IF_ERROR(ReadDraft(piece, identity.run, draft));
+  ChunkHeader& header = draft.header;
+  if (header.record_count == 0) return std::nullopt;
+  header.rank = identity.rank;
+  header.stream_id = identity.stream_id;
+  header.chunk_sequence = identity.chunk_sequence;
+  MSITD_RETURN_IF_ERROR(CheckHeader(header));
+  const uint64_t table_bytes = draft.records.size() * sizeof(RecordDescriptor);
+  AlignedBuffer head(AlignUp(header.head_bytes, kChunkAlignment));
+  std::byte* out = head.data();
+  std::memcpy(out, &header, sizeof(header));
+  out += sizeof(header);
+  std::memcpy(out, draft.records.data(), table_bytes);
+  out += table_bytes;
+  std::memcpy(out, draft.text.data(), draft.text.size());
+  out += draft.text.size();
+  std::fill(out, head.data() + head.size(), std::byte{0});
+  absl::StatusOr<Chunk> chunk =
+      Checked(std::move(head),
+              piece.subspan(kChunkHeadBytesMax,
+                            AlignUp(header.payload_bytes, kChunkAlignment)));
+  if (!chunk.ok()) return chunk.status();
+  return *std::move(chunk);
 }
 
 absl::StatusOr<Chunk> Chunk::FromFrame(AlignedBuffer head) {

@@ -39,6 +39,23 @@ class Chunk {
   // names the record and the values.
   static absl::StatusOr<Chunk> FromProducer(std::span<const std::byte> bytes);
 
+  // What a draft says of its stream, and what it cannot know.
+  struct DraftIdentity {
+    std::string_view run;
+    int32_t rank = 0;
+    uint64_t stream_id = 0;
+    uint64_t chunk_sequence = 0;
+  };
+
+  // Makes a chunk of the records that are whole in the draft in `piece`, which
+  // is kPieceBytes long and was left by a producer that is dead: a head of
+  // private copies that passed the checks above. Nothing if there is no such
+  // record.
+  //
+  // Errors: those of FromProducer.
+  static absl::StatusOr<std::optional<Chunk>> FromDraft(
+      std::span<const std::byte> piece, const DraftIdentity& identity);
+
   // The same checks for `head`, the head of a frame read from a segment, and
   // its checksum; stamped fields are kept. The payload is left empty.
   //
@@ -84,6 +101,10 @@ class Chunk {
   void StampChecksum();
 
  private:
+  // `payload` is at least as long as the header of `head` says.
+  static absl::StatusOr<Chunk> Checked(AlignedBuffer head,
+                                       std::span<const std::byte> payload);
+
   Chunk(AlignedBuffer head, std::span<const std::byte> payload)
       : head_(std::move(head)), payload_(payload) {}
 

@@ -25,6 +25,7 @@ void ChunkBuilder::Start(std::string_view run, int32_t rank, uint64_t stream_id,
   tail_.clear();
   interned_.clear();
   payload_bytes_ = 0;
+  has_draft_ = false;
   header_ = ChunkHeader{};
   header_.rank = rank;
   header_.stream_id = stream_id;
@@ -42,21 +43,31 @@ TextRef ChunkBuilder::Intern(std::string_view text) {
   return it->second;
 }
 
-uint64_t ChunkBuilder::HeadBytesWith(const RecordSpec& record) const {
-  return sizeof(ChunkHeader) +
-         (records_.size() + 1) * sizeof(RecordDescriptor) + tail_.size() +
-         record.op.size() + record.index.size() + record.device.size() +
-         record.placement.size() + kDimBytes * (record.dims.size() + 1);
+bool ChunkBuilder::HeadFits(const RecordSpec& record) const {
+  const uint64_t text_bytes = tail_.size() + record.op.size() +
+                              record.index.size() + record.device.size() +
+                              record.placement.size() +
+                              kDimBytes * (record.dims.size() + 1);
+  const uint64_t head_bytes = sizeof(ChunkHeader) +
+                              (records_.size() + 1) * sizeof(RecordDescriptor) +
+                              text_bytes;
+  return has_draft_ ? Draft::Fits(text_bytes, head_bytes)
+                    : head_bytes <= kChunkHeadBytesMax;
+}
+
+void ChunkBuilder::StartDraft(uint64_t number, int64_t client_time_ns) {
+  has_draft_ = true;
+  Draft(buffer_).Start(number, header_.flags, client_time_ns);
 }
 
 std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   const uint64_t offset = AlignUp(payload_bytes_, kRecordAlignment);
   if (records_.size() >= kChunkRecordsMax ||
       record.part_bytes > kChunkPayloadBytesMax ||
-      offset + record.part_bytes > kChunkPayloadBytesMax ||
-      HeadBytesWith(record) > kChunkHeadBytesMax) {
+      offset + record.part_bytes > kChunkPayloadBytesMax || !HeadFits(record)) {
     return {};
   }
+  const size_t old_text_bytes = records_.empty() ? 0 : tail_.size();
   RecordDescriptor out;
   out.sequence = record.sequence;
   out.token = record.token;
@@ -81,6 +92,9 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.tensor_bytes = record.tensor_bytes;
   out.part_offset = record.part_offset;
   records_.push_back(out);
+  if (has_draft_) {
+    Draft(buffer_).Add(record_count() - 1, out, tail_, old_text_bytes);
+  }
 
   std::byte* payload = buffer_.data() + kChunkHeadBytesMax;
   std::memset(payload + payload_bytes_, 0, offset - payload_bytes_);

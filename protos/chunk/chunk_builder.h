@@ -12,6 +12,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/tensor_key.h"
+#include "protos/chunk/chunk_draft.h"
 #include "protos/chunk/chunk_format.h"
 
 namespace msitd::chunk {
@@ -45,8 +46,7 @@ struct RecordSpec {
 class ChunkBuilder {
  public:
   // Bytes of memory that hold the largest chunk.
-  static constexpr uint64_t kBufferBytes =
-      kChunkHeadBytesMax + kChunkPayloadBytesMax;
+  static constexpr uint64_t kBufferBytes = kPieceBytes;
 
   // `buffer` begins at a multiple of kChunkAlignment, is kBufferBytes long and
   // outlives the builder, which may be reused by Start any number of times.
@@ -60,6 +60,11 @@ class ChunkBuilder {
   void KeepSummariesOnly() { header_.flags |= kSummaryOnlyFlag; }
   // Asks it to keep a sample of each besides. Not both.
   void KeepSamples() { header_.flags |= kSampleFlag; }
+
+  // Keeps a draft in the buffer from now on, which is the first thing to do
+  // with a chunk once its flags are set. `number`, `client_time_ns`: see
+  // DraftHeader. The caller says which records are written, and ends it.
+  void StartDraft(uint64_t number, int64_t client_time_ns);
 
   // Adds a record and returns where its `part_bytes` bytes are to be written,
   // or an empty span with a null pointer if the chunk cannot hold it. A chunk
@@ -77,7 +82,7 @@ class ChunkBuilder {
 
  private:
   TextRef Intern(std::string_view text);
-  uint64_t HeadBytesWith(const RecordSpec& record) const;
+  bool HeadFits(const RecordSpec& record) const;
 
   std::span<std::byte> buffer_;
   ChunkHeader header_;
@@ -86,6 +91,7 @@ class ChunkBuilder {
   std::string tail_;
   std::unordered_map<std::string, TextRef> interned_;
   uint64_t payload_bytes_ = 0;
+  bool has_draft_ = false;
 };
 
 }  // namespace msitd::chunk

@@ -42,6 +42,9 @@ inline constexpr uint64_t kArenaBytesMin =
     2 * (kChunkHeadBytesMax + kChunkPayloadBytesMax);
 inline constexpr uint64_t kArenaBytesMax = uint64_t{1} << 30;
 
+// Values of RingHeader::draft_state; a producer that has no drafts leaves 0.
+inline constexpr uint64_t kDraftsKept = 1;
+
 // Where one chunk lies. Written by the producer before it raises
 // published_count over it; the single loads and stores are relaxed.
 struct RingEntry {
@@ -65,6 +68,12 @@ struct RingHeader {
   // released by RingWriter::Publish, acquired by RingReader::Next.
   alignas(64) std::atomic<uint64_t> published_count;
 
+  // Written by the producer: kDraftsKept while the arena is pieces with drafts
+  // (protos/chunk/chunk_draft.h) that the daemon is to take if the producer
+  // ends; else 0. Released by RingWriter::KeepDrafts, acquired by
+  // RingReader::Drafts.
+  std::atomic<uint64_t> draft_state;
+
   // Chunks of the stream that are durable, whose memory the daemon reads no
   // more. Written by the daemon: released by RingReader::Commit, acquired by
   // RingWriter::committed_count.
@@ -81,6 +90,7 @@ static_assert(offsetof(RingHeader, entry_count) == 8);
 static_assert(offsetof(RingHeader, arena_bytes) == 16);
 static_assert(offsetof(RingHeader, stream_id) == 24);
 static_assert(offsetof(RingHeader, published_count) == 64);
+static_assert(offsetof(RingHeader, draft_state) == 72);
 static_assert(offsetof(RingHeader, committed_count) == 128);
 
 // Size of the table: a whole number of pages.

@@ -4,10 +4,12 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <utility>
 
+#include "protos/chunk/chunk_draft.h"
 #include "protos/status/status.h"
 
 namespace msitd::shm {
@@ -105,6 +107,37 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> RingReader::Next() {
   }
   ++next_;
   return arena.subspan(offset, bytes);
+}
+
+std::vector<std::span<const std::byte>> RingReader::Drafts() const {
+  // Pairs with the store in RingWriter::KeepDrafts.
+  if (header().draft_state.load(std::memory_order_acquire) != kDraftsKept) {
+    return {};
+  }
+  struct Found {
+    uint64_t number;
+    std::span<const std::byte> piece;
+  };
+  std::vector<Found> found;
+  const std::span<const std::byte> arena = arena_->bytes();
+  for (uint64_t at = 0; chunk::kPieceBytes <= arena.size() - at;
+       at += chunk::kPieceBytes) {
+    const std::span<const std::byte> piece =
+        arena.subspan(at, chunk::kPieceBytes);
+    const auto& draft =
+        *reinterpret_cast<const chunk::DraftHeader*>(piece.data());
+    // Pairs with the store in Draft::Start.
+    const uint64_t number = draft.number.load(std::memory_order_acquire);
+    const uint64_t sent = draft.sent_count.load(std::memory_order_relaxed);
+    const bool was_taken = sent != 0 && sent <= next_;
+    if (number != 0 && !was_taken) found.push_back({number, piece});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.number < b.number; });
+  std::vector<std::span<const std::byte>> pieces;
+  pieces.reserve(found.size());
+  for (const Found& one : found) pieces.push_back(one.piece);
+  return pieces;
 }
 
 void RingReader::Commit(uint64_t count) {

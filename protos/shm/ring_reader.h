@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/base/unique_fd.h"
@@ -68,6 +69,15 @@ class RingReader {
   // Errors: INVALID_ARGUMENT (RING_INVALID) if the table contradicts itself.
   // The ring is of no more use then.
   absl::StatusOr<std::optional<std::span<const std::byte>>> Next();
+
+  // Returns the pieces of the arena with a chunk that was begun and is not
+  // among those that Next has returned, in the order in which they were begun.
+  // None if the producer keeps no drafts. To be called once it is dead: one
+  // that is not would send them again.
+  std::vector<std::span<const std::byte>> Drafts() const;
+
+  // The number of the chunk that Next returns next.
+  uint64_t next() const { return next_; }
 
   // Tells the producer that the first `count` chunks are durable and that
   // their memory is free. The caller wakes the producer.

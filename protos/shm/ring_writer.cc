@@ -47,6 +47,11 @@ bool RingWriter::Publish(std::span<const std::byte> chunk) {
   return true;
 }
 
+void RingWriter::KeepDrafts(bool keep) {
+  // Pairs with the load in RingReader::Drafts.
+  header().draft_state.store(keep ? kDraftsKept : 0, std::memory_order_release);
+}
+
 uint64_t RingWriter::committed_count() const {
   // Pairs with the store in RingReader::Commit: the daemon has done with the
   // memory of these chunks.

@@ -31,6 +31,10 @@ class RingWriter {
   // entries are all in use or the chunk lies elsewhere.
   bool Publish(std::span<const std::byte> chunk);
 
+  // Says whether the arena is pieces with drafts, which the daemon takes if
+  // this process ends, or closes the session, without having said false.
+  void KeepDrafts(bool keep);
+
   // Chunks of the stream that are durable, as the daemon says.
   uint64_t committed_count() const;
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "protos/chunk/chunk.h"
+#include "protos/chunk/chunk_builder.h"
 #include "protos/shm/ring_reader.h"
 #include "tests/fuzz/chunk_use.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -26,12 +27,16 @@ enum Step : uint8_t {
   kTake,          // The daemon takes the next chunk.
   kTakeBeside,    // The same while others write; offset (2), bits (1).
   kCommit,        // Count (8).
+  kBegin,         // Piece, records, of which written (1 each): a good draft.
+  kTakeDrafts,    // The daemon takes all, as behind the producer's death.
   kStepCount,
 };
 
 // What inputs reach of the arena, and what is clean again for the next one.
 constexpr uint64_t kReachBytes = (1 << 16) + 256;
 constexpr uint64_t kPageCount = 8;
+constexpr uint64_t kPieceCount = kArenaBytesMin / chunk::kPieceBytes;
+constexpr uint64_t kDraftReachBytes = uint64_t{64} << 10;
 constexpr int kStepsMax = 4096;
 constexpr uint64_t kCommitted = 7;
 
@@ -56,6 +61,10 @@ class Ring {
         MappedRegion(reader_->table_fd(), kTableBytes, PROT_READ | PROT_WRITE);
     MSITD_CHECK(table_.valid());
     std::memset(arena_.data(), 0, kReachBytes);
+    for (uint64_t piece = 0; piece < kPieceCount; ++piece) {
+      std::memset(arena_.data() + piece * chunk::kPieceBytes, 0,
+                  chunk::kDraftTextOffset + kDraftReachBytes);
+    }
   }
 
   // False once the daemon has refused the ring.
@@ -91,6 +100,15 @@ class Ring {
         const uint64_t at = input.Get<uint16_t>();
         return TakeBeside(at, input.Get<uint8_t>());
       }
+      case kBegin: {
+        const uint8_t piece = input.Get<uint8_t>() % kPieceCount;
+        const uint8_t count = input.Get<uint8_t>();
+        Begin(piece, count, input.Get<uint8_t>());
+        return true;
+      }
+      case kTakeDrafts:
+        TakeDrafts();
+        return true;
       default:
         reader_->Commit(input.Get<uint64_t>());
         return true;
@@ -130,6 +148,47 @@ class Ring {
     return true;
   }
 
+  void Begin(uint64_t piece, uint8_t count, uint8_t written_count) {
+    const std::span<std::byte> memory(
+        arena_.data() + piece * chunk::kPieceBytes, chunk::kPieceBytes);
+    chunk::ChunkBuilder builder(memory);
+    builder.Start("run", 1, 5, 0);
+    builder.StartDraft(++draft_count_, 1);
+    for (uint8_t i = 0; i < count; ++i) {
+      const int64_t dims[] = {i};
+      const std::string op(1 + i % 64, 'o');
+      const auto place = builder.Add({.sequence = i,
+                                      .device = "cpu:0",
+                                      .op = op,
+                                      .io = Io::kOutput,
+                                      .index = "0",
+                                      .dtype = DType::kUint8,
+                                      .dims = dims,
+                                      .tensor_bytes = i,
+                                      .part_bytes = i});
+      MSITD_CHECK(place.data() != nullptr);
+      if (i < written_count) chunk::Draft(memory).SetWritten(i);
+    }
+    auto* header = reinterpret_cast<RingHeader*>(table_.data());
+    header->draft_state.store(kDraftsKept, std::memory_order_relaxed);
+  }
+
+  void TakeDrafts() {
+    const std::span<const std::byte> arena = reader_->arena()->bytes();
+    const auto drafts = reader_->Drafts();
+    MSITD_CHECK(drafts.size() <= arena.size() / chunk::kPieceBytes);
+    for (const std::span<const std::byte> piece : drafts) {
+      MSITD_CHECK(piece.data() >= arena.data());
+      MSITD_CHECK(piece.data() + chunk::kPieceBytes <=
+                  arena.data() + arena.size());
+      const auto chunk = chunk::Chunk::FromDraft(
+          piece, {.run = "run", .rank = 1, .stream_id = 5});
+      if (!chunk.ok() || !chunk->has_value()) continue;
+      fuzz::UseHead(**chunk);
+      fuzz::UsePayload(**chunk);
+    }
+  }
+
   bool TakeBeside(uint64_t at, uint8_t bits) {
     std::atomic<bool> is_done = false;
     auto* byte = reinterpret_cast<std::atomic<uint8_t>*>(arena_.data() + at);
@@ -148,6 +207,7 @@ class Ring {
   MappedRegion table_;
   std::unique_ptr<RingReader> reader_;
   uint64_t published_ = kCommitted;
+  uint64_t draft_count_ = 0;
 };
 
 std::string StepBytes(Step step) { return std::string(1, step); }
@@ -158,6 +218,7 @@ std::string EntryBytes(uint64_t offset, uint64_t bytes) {
 }
 
 std::vector<std::string> SeedList() {
+  using std::string_literals::operator""s;
   const std::string publish = StepBytes(kPublish) + '\2';
   const std::string take = StepBytes(kTake);
   const std::string entry = EntryBytes(8192, 8192);
@@ -173,6 +234,13 @@ std::vector<std::string> SeedList() {
                              fuzz::BytesOf(uint16_t{64}) +
                              fuzz::BytesOf(uint64_t{9});
   const std::string commit = StepBytes(kCommit) + fuzz::BytesOf(kCommitted + 1);
+  const std::string begin = StepBytes(kBegin) + "\1\7\5"s;
+  const std::string drafts = StepBytes(kTakeDrafts);
+  // Of the draft in the first piece: its text, its count, a descriptor.
+  const auto lie = [](uint16_t at) {
+    return StepBytes(kWriteArena) + fuzz::BytesOf(at) + '\4' + "\xff\1\0\0"s;
+  };
+  const std::string first = StepBytes(kBegin) + "\0\7\7"s;
   return {publish + take + commit,
           publish + publish + take + take,
           entry + take,
@@ -180,7 +248,13 @@ std::vector<std::string> SeedList() {
           over + take,
           publish + write + take,
           publish + beside,
-          publish + number + take};
+          publish + number + take,
+          begin + drafts,
+          begin + begin + drafts + publish + take,
+          first + lie(20) + drafts,
+          first + lie(16) + drafts,
+          first + lie(64 + 16) + drafts,
+          first + lie(64 + 56) + drafts};
 }
 
 void Play(fuzz::Input input) {

@@ -21,7 +21,11 @@ STORAGE_SHARED = ("storage/types.h", "storage/logger.h")
 LOG = "daemon/config/log.h"
 
 # What producers see of the chunk format. The rest of protos/chunk needs Abseil.
-CHUNK_PRODUCER = ("protos/chunk/chunk_builder.h", "protos/chunk/chunk_format.h")
+CHUNK_PRODUCER = (
+    "protos/chunk/chunk_builder.h",
+    "protos/chunk/chunk_draft.h",
+    "protos/chunk/chunk_format.h",
+)
 
 # The same of protos/shm.
 SHM_PRODUCER = (
@@ -49,7 +53,9 @@ MODULES: dict[str, Module] = {
     "protos/status": Module(("protos/base",), COMMON),
     "protos/capture": Module(("protos/base",)),
     "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
-    "protos/shm": Module(("protos/base", "protos/status"), COMMON),
+    "protos/shm": Module(
+        ("protos/base", "protos/status", "protos/chunk/chunk_draft.h"), COMMON
+    ),
     "storage": Module(
         (*PROTOS, "storage/env", "storage/segment", "storage/index"), COMMON
     ),
@@ -146,8 +152,10 @@ MODULES: dict[str, Module] = {
 # Files that keep to less than their module does: they travel in libmsit, which
 # shows no library of others.
 NARROWER: dict[str, Module] = {
-    "protos/chunk/chunk_builder.h": Module(("protos/base", CHUNK_PRODUCER[1])),
+    "protos/chunk/chunk_builder.h": Module(("protos/base", *CHUNK_PRODUCER[1:])),
     "protos/chunk/chunk_builder.cc": Module(("protos/base", *CHUNK_PRODUCER)),
+    "protos/chunk/chunk_draft.h": Module(("protos/base", CHUNK_PRODUCER[2])),
+    "protos/chunk/chunk_draft.cc": Module(("protos/base", *CHUNK_PRODUCER[1:])),
     "protos/chunk/chunk_format.h": Module(("protos/base",)),
     **{header: Module(("protos/base", *SHM_PRODUCER)) for header in SHM_PRODUCER},
     **{

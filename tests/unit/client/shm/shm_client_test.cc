@@ -103,6 +103,34 @@ TEST_F(ShmClientTest, RecordsFromBeforeTheDaemonWasUpAreStoredOnce) {
   EXPECT_EQ(TensorCount("run"), 11u);
 }
 
+TEST_F(ShmClientTest, WhatWasBegunBeforeTheDaemonWasUpDoesNotLinger) {
+  ClientOptions options = ShmOptions("run");
+  options.open_timeout = seconds(0);
+  options.linger = kLong;
+  ASSERT_TRUE(Open(options).ok());
+  ASSERT_TRUE(Record(*client_, "op", 1000).ok());
+  Start();
+  const auto deadline = std::chrono::steady_clock::now() + kLong / 2;
+  while (TensorCount("run") == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(ShmClientTest, OpenChunkGoesOnBehindARestartOfTheDaemon) {
+  Start();
+  ClientOptions options = ShmOptions("run");
+  options.linger = kLong;
+  ASSERT_TRUE(Open(options).ok());
+  ASSERT_TRUE(Record(*client_, "first", 1000).ok());
+  Stop();
+  Start();
+  ASSERT_TRUE(Record(*client_, "second", 1000).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(TensorCount("run"), 2u);
+  EXPECT_EQ(client_->counters().acknowledged_count, 2u);
+}
+
 TEST_F(ShmClientTest, DaemonMayGiveLessMemoryThanWasFilledMeanwhile) {
   options_.arena_bytes_max = shm::kArenaBytesMin;
   ClientOptions options = ShmOptions("run");

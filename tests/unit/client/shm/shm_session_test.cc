@@ -12,6 +12,7 @@
 #include <functional>
 #include <thread>
 
+#include "protos/chunk/chunk.h"
 #include "protos/shm/ring_reader.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/shm/shm_client_fixture.h"
@@ -223,6 +224,30 @@ TEST_F(ShmSessionTest, LastCommitCountsThoughTheDaemonDiedBeforeItTold) {
   ASSERT_TRUE(Record(*client_, "op", 1000).ok());
   EXPECT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(client_->counters().acknowledged_count, 1u);
+}
+
+TEST_F(ShmSessionTest, DraftsAreTheDaemonsUntilTheClientBreaksOff) {
+  const Ring ring;
+  Answer([&ring](int socket, shm::Packet&) { ring.Send(socket); });
+  ClientOptions options = ShmOptions("run");
+  options.linger = kLong;
+  ASSERT_TRUE(Open(options).ok());
+  EXPECT_EQ(ring.reader->Drafts().size(), 0u);
+  ASSERT_TRUE(Record(*client_, "op", 1000, 7).ok());
+  const auto drafts = ring.reader->Drafts();
+  ASSERT_EQ(drafts.size(), 1u);
+  const auto chunk = chunk::Chunk::FromDraft(
+      drafts[0], {.run = "run", .stream_id = 1, .chunk_sequence = 0});
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const chunk::RecordDescriptor& record = (*chunk)->records()[0];
+  EXPECT_EQ((*chunk)->Text(record.op), "op");
+  EXPECT_EQ((*chunk)->PayloadOf(record)[999], std::byte{7});
+  const shm::MappedRegion table(ring.reader->table_fd(), shm::kTableBytes,
+                                PROT_READ);
+  const auto& header = *reinterpret_cast<shm::RingHeader*>(table.data());
+  EXPECT_EQ(header.draft_state, shm::kDraftsKept);
+  EXPECT_EQ(client_->Close(milliseconds(0)).code, MSIT_ERROR_TIMEOUT);
+  EXPECT_EQ(header.draft_state, 0u);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "protos/chunk/chunk_draft.h"
 #include "protos/shm/ring_writer.h"
 #include "protos/shm/session_socket.h"
 
@@ -62,6 +63,8 @@ class RawProducer {
     const int fd = before == nullptr ? -1 : before->arena_fd_.get();
     EXPECT_TRUE(Send(hello, std::span(&fd, before == nullptr ? 0 : 1)));
     std::optional<Packet> packet = Receive();
+    SessionPolicy policy;
+    if (packet && packet->As(policy)) packet = Receive();
     SessionWelcome welcome;
     if (!packet || !packet->As(welcome)) return false;
     committed_at_open_ = welcome.committed_count;
@@ -90,6 +93,14 @@ class RawProducer {
   // Publishes one that lies there already.
   bool PublishAgain(size_t size, uint64_t place) {
     return writer_->Publish(arena().subspan(place * kPlaceBytes, size));
+  }
+
+  // Whether the daemon is to take drafts if the socket closes.
+  void KeepDrafts(bool keep) { writer_->KeepDrafts(keep); }
+
+  // The memory of a chunk that is not finished.
+  std::span<std::byte> Piece(uint64_t piece) {
+    return arena().subspan(piece * chunk::kPieceBytes, chunk::kPieceBytes);
   }
 
   // Returns once `count` chunks are committed; false if the session ends

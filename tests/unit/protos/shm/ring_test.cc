@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "protos/chunk/chunk_draft.h"
 #include "protos/shm/ring_reader.h"
 #include "protos/shm/ring_writer.h"
 #include "protos/status/status.h"
@@ -25,16 +26,15 @@ class RingTest : public testing::Test {
   void SetUp() override { Begin(0); }
 
   void Begin(uint64_t committed) {
-    auto arena = RingArena::Create(kArenaBytesMin);
+    auto arena = RingArena::Create(arena_bytes_);
     ASSERT_TRUE(arena.ok()) << arena.status();
     auto reader = RingReader::Create(*arena, kStream, committed);
     ASSERT_TRUE(reader.ok()) << reader.status();
     reader_ = *std::move(reader);
-    arena_ =
-        MappedRegion((*arena)->fd(), kArenaBytesMin, PROT_READ | PROT_WRITE);
+    arena_ = MappedRegion((*arena)->fd(), arena_bytes_, PROT_READ | PROT_WRITE);
     ASSERT_TRUE(arena_.valid());
     MappedRegion table = MapTable();
-    ASSERT_TRUE(RingWriter::IsTable(table, kArenaBytesMin));
+    ASSERT_TRUE(RingWriter::IsTable(table, arena_bytes_));
     writer_ =
         std::make_unique<RingWriter>(std::move(table), ArenaBytes(),
                                      UniqueFd(::dup(reader_->data_ready_fd())));
@@ -75,6 +75,7 @@ class RingTest : public testing::Test {
     EXPECT_EQ(Reason(chunk.status()), "RING_INVALID");
   }
 
+  uint64_t arena_bytes_ = kArenaBytesMin;
   std::unique_ptr<RingReader> reader_;
   MappedRegion arena_;
   std::unique_ptr<RingWriter> writer_;
@@ -302,6 +303,61 @@ TEST_F(RingTest, CarriesManyChunksBetweenTwoThreads) {
   }
   daemon.join();
   EXPECT_EQ(writer_->committed_count(), kCount);
+}
+
+class DraftRingTest : public RingTest {
+ protected:
+  void SetUp() override {
+    arena_bytes_ = 3 * chunk::kPieceBytes + kChunkAlignment;
+    Begin(/*committed=*/5);
+    writer_->KeepDrafts(true);
+  }
+
+  chunk::Draft Draft(uint64_t piece) const {
+    return chunk::Draft(
+        ArenaBytes().subspan(piece * chunk::kPieceBytes, chunk::kPieceBytes));
+  }
+
+  // Which pieces the daemon would take, in their order.
+  std::vector<uint64_t> Taken() const {
+    std::vector<uint64_t> out;
+    for (const auto& piece : reader_->Drafts()) {
+      EXPECT_EQ(piece.size(), chunk::kPieceBytes);
+      const auto at = piece.data() - reader_->arena()->bytes().data();
+      out.push_back(static_cast<uint64_t>(at) / chunk::kPieceBytes);
+    }
+    return out;
+  }
+};
+
+TEST_F(DraftRingTest, DraftsComeInTheOrderInWhichTheyWereBegun) {
+  EXPECT_EQ(Taken(), std::vector<uint64_t>());
+  Draft(0).Start(/*number=*/8, 0, 0);
+  Draft(1).Start(/*number=*/9, 0, 0);
+  Draft(2).Start(/*number=*/7, 0, 0);
+  EXPECT_EQ(Taken(), (std::vector<uint64_t>{2, 0, 1}));
+  Draft(0).End();
+  EXPECT_EQ(Taken(), (std::vector<uint64_t>{2, 1}));
+}
+
+TEST_F(DraftRingTest, WhatWasPublishedIsNoDraft) {
+  for (uint64_t piece = 0; piece < 3; ++piece) Draft(piece).Start(1, 0, 0);
+  // Of an earlier session, of this one, and one that did not come to it.
+  Draft(0).SetSent(4);
+  Draft(1).SetSent(5);
+  Draft(2).SetSent(6);
+  const uint64_t last_page = 3 * chunk::kPieceBytes / kChunkAlignment;
+  ASSERT_TRUE(writer_->Publish(Page(last_page, 1)));
+  EXPECT_EQ(Taken(), (std::vector<uint64_t>{1, 2}));
+  ASSERT_TRUE((*reader_->Next()).has_value());
+  EXPECT_EQ(Taken(), (std::vector<uint64_t>{2}));
+}
+
+TEST_F(DraftRingTest, ProducerThatDoesNotKeepDraftsHasNone) {
+  Draft(0).Start(1, 0, 0);
+  EXPECT_EQ(Taken().size(), 1u);
+  writer_->KeepDrafts(false);
+  EXPECT_EQ(Taken().size(), 0u);
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "protos/chunk/chunk_draft.h"
+
+namespace msitd::chunk {
+
+// What was copied out of a draft, laid out as in a head but not checked.
+struct DraftContents {
+  ChunkHeader header;
+  std::vector<RecordDescriptor> records;
+  std::string text;  // And dims; the run is at the end.
+};
+
+// Copies the records that are whole out of the draft in `piece`, which is
+// kPieceBytes long: each number is read once. Internal to Chunk.
+//
+// Errors: INVALID_ARGUMENT (CHUNK_MALFORMED) if the draft is larger than one
+// can be.
+absl::Status ReadDraft(std::span<const std::byte> piece, std::string_view run,
+                       DraftContents& contents);
+
+}  // namespace msitd::chunk
