@@ -303,10 +303,7 @@ std::optional<Client::Found> Client::FindPlace(
     // The sender sends what was sealed, and times what was begun.
     const bool wakes_sender = chunker_.open_since() != open_before ||
                               queue_.pushed_count() != pushed_before;
-    if (place) {
-      overflow_.OnRoom();
-      return Found{*place, wakes_sender};
-    }
+    if (place) return Found{*place, wakes_sender};
     if (wakes_sender) work_.notify_one();
     if (DropOldestToken(part.token)) continue;
     if (timed_out) {

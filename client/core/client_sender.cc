@@ -185,6 +185,7 @@ void Client::HandleEnd(Lock& lock) {
     case StreamEnd::kChunkRefused:
       if (Slot* slot = was_streaming ? queue_.PopRefused() : nullptr) {
         ++refused_chunk_count_;
+        overflow_.OnProgress();
         Drop(slot);
         RetryLater(ended.message);
         retry_time_ = Clock::now();
@@ -282,7 +283,10 @@ void Client::OnCommitted(uint64_t committed_count) {
     pool_.Release(slot);
     has_room = true;
   }
-  if (has_room) backoff_ = options_.backoff_min;
+  if (has_room) {
+    backoff_ = options_.backoff_min;
+    overflow_.OnProgress();
+  }
   // Chunks that a new daemon does not have may be dropped again.
   if (has_room || is_opening) room_.notify_all();
   progress_.notify_all();

@@ -26,9 +26,9 @@ inline constexpr int kOverflowModeCount = 4;
 
 // Says how long a record may wait for room, how much of it is kept while there
 // is little, and how much is sent ahead. A record that waited in vain makes
-// those after it not wait at all, until one of them finds room: a daemon that
-// is gone costs the process `max_block` once, not per record.
-// Thread-compatible.
+// those after it not wait at all, until the daemon has taken or refused a
+// chunk: one that is gone costs the process `max_block` once, not per record,
+// whatever room is found elsewhere. Thread-compatible.
 class Overflow {
  public:
   using Clock = std::chrono::steady_clock;
@@ -53,7 +53,7 @@ class Overflow {
   Clock::time_point DeadlineFor(Clock::time_point now) const {
     return is_stalled_ ? now : now + max_block_;
   }
-  void OnRoom() { is_stalled_ = false; }
+  void OnProgress() { is_stalled_ = false; }
   void OnTimeout() { is_stalled_ = true; }
 
   // Whether the record that begins now is kept as summary. There are

@@ -149,8 +149,9 @@ typedef struct msit_options {
 
   // Longest time in microseconds that one msit_record waits for room, where
   // `overflow` lets it wait. After a record has waited in vain, the following
-  // ones do not wait until there is room again: a daemon that is gone costs the
-  // process this time once, not per record. 0: never wait. Default 1 s.
+  // ones do not wait until the daemon has taken something: one that is gone
+  // costs the process this time once, not per record. 0: never wait. Default
+  // 1 s.
   int64_t max_block_us;
 
   // Memory for records that are not yet durable, in bytes, rounded down to

@@ -45,6 +45,17 @@ TEST(OverflowDecisionTest, OnlyDegradeDegrades) {
   }
 }
 
+TEST(OverflowDecisionTest, OnlyProgressOfTheDaemonEndsAStall) {
+  using Clock = Overflow::Clock;
+  Overflow overflow(OverflowMode::kBlock, seconds(1));
+  const Clock::time_point now;
+  EXPECT_EQ(overflow.DeadlineFor(now), now + seconds(1));
+  overflow.OnTimeout();
+  EXPECT_EQ(overflow.DeadlineFor(now), now);
+  overflow.OnProgress();
+  EXPECT_EQ(overflow.DeadlineFor(now), now + seconds(1));
+}
+
 class OverflowModeTest : public ClientTest {
  protected:
   // A client of `slot_count` slots, of which the daemon takes nothing yet.
@@ -280,6 +291,29 @@ TEST_F(DropOldestTokenTest, TheOnlyTokenThatWaitsBlocksAndDropsTheNewest) {
   EXPECT_EQ(RecordAt(4, kPartBytes, "older").code, MSIT_ERROR_DROPPED);
   Deliver();
   EXPECT_THAT(Ops(), ElementsAre("a", "b"));
+}
+
+TEST_F(DropOldestTokenTest, DaemonThatHangsCostsOneWaitAndNotOnePerToken) {
+  options_.max_block = milliseconds(500);
+  OpenWith(OverflowMode::kDropOldestToken, 2);
+  const auto start = std::chrono::steady_clock::now();
+  uint64_t dropped_count = 0;
+  for (int64_t token = 0; token < 20; ++token) {
+    // The first takes the place of the token before, the second finds none.
+    for (int i = 0; i < 3; ++i) {
+      const bool is_dropped =
+          RecordAt(token, kPartBytes).code == MSIT_ERROR_DROPPED;
+      dropped_count += is_dropped ? 1 : 0;
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5 * options_.max_block);
+  EXPECT_GE(dropped_count, 20u);
+
+  // A daemon that goes on is worth to be waited for again.
+  daemon_.CommitAll();
+  EXPECT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(RecordAt(20, kPartBytes).code, MSIT_OK);
+  EXPECT_EQ(RecordAt(20, 3 * kPartBytes).code, MSIT_OK);
 }
 
 TEST_F(DropOldestTokenTest, RoomEndsTheWaitForTheOnlyToken) {
