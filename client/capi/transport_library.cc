@@ -2,6 +2,7 @@
 #include "client/capi/transport_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdlib>
 #include <utility>
@@ -38,10 +39,20 @@ std::string GrpcLibraryPath() {
   return std::string(own.substr(0, own.rfind('/') + 1)).append(kName);
 }
 
+// True if the process has the shared library of gRPC.
+bool HasGrpc() {
+  const auto is_grpc = [](dl_phdr_info* library, size_t, void*) {
+    const std::string_view path = library->dlpi_name;
+    return path.substr(path.rfind('/') + 1).starts_with("libgrpc.so") ? 1 : 0;
+  };
+  return ::dl_iterate_phdr(+is_grpc, nullptr) != 0;
+}
+
 Status MakeGrpcTransport(
     const std::string& target,
     std::unique_ptr<Transport, TransportDestroyer>* transport) {
   const std::string path = GrpcLibraryPath();
+  const bool is_grpc_ours = !HasGrpc();
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
@@ -54,7 +65,7 @@ Status MakeGrpcTransport(
         MSIT_ERROR_NO_TRANSPORT,
         path + " is of another version: it has no " + kGrpcTransportMakerName};
   }
-  transport->reset(make(target.c_str()));
+  transport->reset(make(target.c_str(), is_grpc_ours));
   if (*transport == nullptr) {
     return {MSIT_ERROR_NO_MEMORY, "no memory for the transport"};
   }

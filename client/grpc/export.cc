@@ -1,11 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <grpc/support/log.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <new>
+#include <string_view>
 
 #include "client/grpc/grpc_transport.h"
 #include "client/grpc/grpc_transport_abi.h"
 
+namespace {
+
+// What became of a connection is in the status of the client. What is said
+// before gRPC ends the process would be nowhere else.
+void LogOnlyTheEnd(gpr_log_func_args* line) {
+  constexpr std::string_view kEnd = "assertion failed";
+  if (!std::string_view(line->message).starts_with(kEnd)) return;
+  std::fprintf(stderr, "%s:%d: %s\n", line->file, line->line, line->message);
+}
+
+bool IsLogWanted() {
+  const char* verbosity = std::getenv("GRPC_VERBOSITY");
+  return verbosity != nullptr && *verbosity != '\0';
+}
+
+}  // namespace
+
 extern "C" __attribute__((visibility("default"))) msitd::client::Transport*
-msit_grpc_transport_v4(const char* endpoint) {
+msit_grpc_transport_v5(const char* endpoint, bool is_grpc_ours) {
+  if (is_grpc_ours && !IsLogWanted()) gpr_set_log_function(&LogOnlyTheEnd);
   try {
     return new msitd::client::GrpcTransport(endpoint);
   } catch (const std::bad_alloc&) {
@@ -13,5 +36,5 @@ msit_grpc_transport_v4(const char* endpoint) {
   }
 }
 
-static_assert(std::is_same_v<decltype(&msit_grpc_transport_v4),
+static_assert(std::is_same_v<decltype(&msit_grpc_transport_v5),
                              msitd::client::GrpcTransportMaker>);

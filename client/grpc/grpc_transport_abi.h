@@ -8,10 +8,13 @@ namespace msitd::client {
 // The one symbol of libmsit_grpc.so. Its number changes with the layout of
 // Transport and TransportListener, so that libraries of different versions
 // refuse each other.
-inline constexpr char kGrpcTransportMakerName[] = "msit_grpc_transport_v4";
+inline constexpr char kGrpcTransportMakerName[] = "msit_grpc_transport_v5";
 
 // Returns a transport that speaks IngestService.WriteChunks with `endpoint`, a
-// gRPC target; null if there is no memory.
-using GrpcTransportMaker = Transport* (*)(const char* endpoint);
+// gRPC target; null if there is no memory. `is_grpc_ours`: the process had no
+// gRPC library before this one was loaded, which then says what gRPC logs:
+// nothing, unless the environment variable GRPC_VERBOSITY asks for it.
+using GrpcTransportMaker = Transport* (*)(const char* endpoint,
+                                          bool is_grpc_ours);
 
 }  // namespace msitd::client
