@@ -108,6 +108,7 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
   wanted.open_timeout = std::chrono::microseconds(options.open_timeout_us);
   if (options.device != nullptr) wanted.device = options.device;
   wanted.user_agent = View(options.user_agent);
+  wanted.interrupt = {options.is_interrupted, options.interrupt_context};
 
   std::unique_ptr<msitd::client::Transport, msitd::client::TransportDestroyer>
       transport;

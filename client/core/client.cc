@@ -51,6 +51,10 @@ Status CheckOptions(const ClientOptions& options) {
   return {};
 }
 
+Status Interrupted() {
+  return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
+}
+
 // Saturates, so that the longest timeout does not wrap around.
 std::chrono::steady_clock::time_point After(std::chrono::microseconds time) {
   constexpr std::chrono::hours kLongest{24 * 365};
@@ -110,10 +114,14 @@ void Client::StartSender() {
 
 Status Client::WaitUntilOpen() {
   const auto deadline = After(options_.open_timeout);
+  InterruptibleWait wait(options_.interrupt);
+  auto result = InterruptibleWait::Result::kWoken;
   Lock lock(mu_);
-  while (!was_open_ && state_ != StreamState::kOver) {
-    if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) break;
+  while (!was_open_ && state_ != StreamState::kOver &&
+         result == InterruptibleWait::Result::kWoken) {
+    result = wait.Until(progress_, deadline, lock);
   }
+  if (result == InterruptibleWait::Result::kInterrupted) return Interrupted();
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
   if (was_open_) return {};
   return {MSIT_ERROR_UNAVAILABLE,
@@ -258,17 +266,15 @@ Keep Client::TakeKeep(capture::Level level) {
 
 Status Client::RecordParts(const TensorView& tensor, Keep keep,
                            chunk::RecordSpec& part, Lock& lock) {
-  std::optional<Clock::time_point> deadline;
+  std::optional<RoomWait> wait;
   do {
     part.part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
-    const std::optional<Found> found = FindPlace(part, keep, &deadline, lock);
+    const std::optional<Found> found = FindPlace(part, keep, &wait, lock);
     if (!found) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
       WakeInTime();
-      if (is_closing_) return ClosedOrForked();
-      return {MSIT_ERROR_DROPPED,
-              was_refused_ ? stream_error_ : "no room within max_block_us"};
+      return NoPlace(wait);
     }
     ++writer_count_;
     lock.unlock();
@@ -289,9 +295,10 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
   return {};
 }
 
-std::optional<Client::Found> Client::FindPlace(
-    const chunk::RecordSpec& part, Keep keep,
-    std::optional<Clock::time_point>* deadline, Lock& lock) {
+std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
+                                               Keep keep,
+                                               std::optional<RoomWait>* wait,
+                                               Lock& lock) {
   const auto open_before = chunker_.open_since();
   const uint64_t pushed_before = queue_.pushed_count();
   bool timed_out = false;
@@ -310,9 +317,28 @@ std::optional<Client::Found> Client::FindPlace(
       overflow_.OnTimeout();
       return std::nullopt;
     }
-    if (!*deadline) *deadline = overflow_.DeadlineFor(Clock::now());
-    timed_out = room_.wait_until(lock, **deadline) == std::cv_status::timeout;
+    if (!*wait) {
+      wait->emplace(RoomWait{overflow_.DeadlineFor(Clock::now()),
+                             InterruptibleWait(options_.interrupt)});
+    }
+    switch ((*wait)->wait.Until(room_, (*wait)->deadline, lock)) {
+      case InterruptibleWait::Result::kWoken:
+        break;
+      case InterruptibleWait::Result::kTimeout:
+        timed_out = true;
+        break;
+      case InterruptibleWait::Result::kInterrupted:
+        (*wait)->was_interrupted = true;
+        return std::nullopt;
+    }
   }
+}
+
+Status Client::NoPlace(const std::optional<RoomWait>& wait) const {
+  if (wait && wait->was_interrupted) return Interrupted();
+  if (is_closing_) return ClosedOrForked();
+  return {MSIT_ERROR_DROPPED,
+          was_refused_ ? stream_error_ : "no room within max_block_us"};
 }
 
 bool Client::DropOldestToken(int64_t token) {
@@ -325,16 +351,42 @@ bool Client::DropOldestToken(int64_t token) {
   return true;
 }
 
-bool Client::WaitForDelivery(Clock::time_point deadline, Lock& lock) {
+std::optional<bool> Client::WaitForDelivery(Clock::time_point deadline,
+                                            InterruptibleWait& wait,
+                                            Lock& lock) {
   chunker_.Seal();
   const uint64_t goal = queue_.pushed_count();
   work_.notify_one();
   while (!queue_.HaveLeft(goal)) {
-    if (progress_.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return queue_.HaveLeft(goal);
+    switch (wait.Until(progress_, deadline, lock)) {
+      case InterruptibleWait::Result::kWoken:
+        break;
+      case InterruptibleWait::Result::kTimeout:
+        return queue_.HaveLeft(goal);
+      case InterruptibleWait::Result::kInterrupted:
+        return std::nullopt;
     }
   }
   return true;
+}
+
+bool Client::StopSender(Clock::time_point deadline, InterruptibleWait& wait,
+                        Lock& lock) {
+  must_stop_ = true;
+  finish_deadline_ = deadline;
+  work_.notify_one();
+  bool was_interrupted = false;
+  while (sender_.joinable() && !is_sender_over_ && !was_interrupted) {
+    // It stops by itself at the deadline.
+    was_interrupted = wait.Until(progress_, Clock::time_point::max(), lock) ==
+                      InterruptibleWait::Result::kInterrupted;
+  }
+  finish_deadline_ = Clock::now();
+  work_.notify_one();
+  lock.unlock();
+  if (sender_.joinable()) sender_.join();
+  lock.lock();
+  return !was_interrupted;
 }
 
 Status Client::Flush(std::chrono::microseconds timeout) {
@@ -343,9 +395,11 @@ Status Client::Flush(std::chrono::microseconds timeout) {
   const auto deadline = After(timeout);
   Lock lock(mu_);
   if (is_closing_) return ClosedOrForked();
-  const bool delivered = WaitForDelivery(deadline, lock);
+  InterruptibleWait wait(options_.interrupt);
+  const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
+  if (!delivered) return Interrupted();
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
-  if (delivered) return {};
+  if (*delivered) return {};
   return {MSIT_ERROR_TIMEOUT, stream_error_.empty()
                                   ? "the daemon has not acknowledged in time"
                                   : stream_error_};
@@ -362,19 +416,17 @@ Status Client::Close(std::chrono::microseconds timeout) {
   // in the counts that the sender tells last.
   filter_.Stop();
   room_.notify_all();
-  const bool delivered = WaitForDelivery(deadline, lock);
+  InterruptibleWait wait(options_.interrupt);
+  const std::optional<bool> delivered = WaitForDelivery(deadline, wait, lock);
   // A copy that has begun ends soon, whatever the deadline.
   while (writer_count_ != 0) progress_.wait(lock);
   chunker_.Seal();
-  must_stop_ = true;
-  finish_deadline_ = Clock::now() + (delivered ? kFinishTimeout
-                                               : std::chrono::milliseconds(0));
-  work_.notify_one();
-  lock.unlock();
-  if (sender_.joinable()) sender_.join();
-  lock.lock();
+  const auto now = Clock::now();
+  const bool has_finished = StopSender(
+      delivered.value_or(false) ? now + kFinishTimeout : now, wait, lock);
+  if (!delivered || !has_finished) return Interrupted();
   if (was_refused_) return {MSIT_ERROR_REFUSED, stream_error_};
-  if (delivered) return {};
+  if (*delivered) return {};
   return {MSIT_ERROR_TIMEOUT, "not everything was acknowledged in time"};
 }
 

@@ -17,6 +17,7 @@
 #include "client/core/delivery_ledger.h"
 #include "client/core/delivery_queue.h"
 #include "client/core/fork_guard.h"
+#include "client/core/interruptible_wait.h"
 #include "client/core/overflow.h"
 #include "client/core/record_filter.h"
 #include "client/core/slot_pool.h"
@@ -39,6 +40,7 @@ struct ClientOptions {
   std::chrono::microseconds open_timeout{std::chrono::seconds(5)};
   std::string device = "cpu:0";
   std::string user_agent;
+  InterruptCheck interrupt;
 
   // How long the sender waits for an answer to an opening, and how long before
   // it opens again: doubled after each failure, from the first to the last.
@@ -79,7 +81,7 @@ class Client final : private TransportListener {
  public:
   // Waits for the daemon up to `options.open_timeout`, unless that is zero.
   //
-  // Errors: INVALID_ARGUMENT, UNAVAILABLE, REFUSED.
+  // Errors: INVALID_ARGUMENT, UNAVAILABLE, REFUSED, INTERRUPTED.
   static Status Open(ClientOptions options,
                      std::unique_ptr<Transport, TransportDestroyer> transport,
                      std::unique_ptr<Client>* client);
@@ -131,6 +133,13 @@ class Client final : private TransportListener {
     bool wakes_sender = false;
   };
 
+  // The wait of one record for room.
+  struct RoomWait {
+    Clock::time_point deadline;
+    InterruptibleWait wait;
+    bool was_interrupted = false;
+  };
+
   Client(ClientOptions options,
          std::unique_ptr<Transport, TransportDestroyer> transport);
 
@@ -148,18 +157,26 @@ class Client final : private TransportListener {
   // lock release it for a while.
   Status RecordParts(const TensorView& tensor, Keep keep,
                      chunk::RecordSpec& part, Lock& lock);
-  // Nothing if there is no room until `*deadline`, which is set when the
-  // record begins to wait, or if other parts of the tensor were dropped.
+  // Nothing if there is no room until the deadline in `*wait`, which is set
+  // when the record begins to wait, if the host interrupts, or if other parts
+  // of the tensor were dropped.
   std::optional<Found> FindPlace(const chunk::RecordSpec& part, Keep keep,
-                                 std::optional<Clock::time_point>* deadline,
-                                 Lock& lock);
+                                 std::optional<RoomWait>* wait, Lock& lock);
+  // Why FindPlace found nothing.
+  Status NoPlace(const std::optional<RoomWait>& wait) const;
   // What is kept of all parts of a record that is asked for at `level`.
   Keep TakeKeep(capture::Level level);
   // Makes room for a record of `token` at the cost of the oldest token below
   // it, if that is the overflow behaviour; false if there is nothing to drop.
   bool DropOldestToken(int64_t token);
   std::optional<int32_t> NumberCall(const TensorView& tensor, int64_t token);
-  bool WaitForDelivery(Clock::time_point deadline, Lock& lock);
+  // Nothing if the host interrupts; false at the deadline.
+  std::optional<bool> WaitForDelivery(Clock::time_point deadline,
+                                      InterruptibleWait& wait, Lock& lock);
+  // Lets the sender end the stream in good order until `deadline`, or until the
+  // host interrupts: then it returns false.
+  bool StopSender(Clock::time_point deadline, InterruptibleWait& wait,
+                  Lock& lock);
   Status ClosedOrForked() const;
 
   // Sending, in client_sender.cc, on the sender thread. All take mu_ as
@@ -171,7 +188,8 @@ class Client final : private TransportListener {
   bool AdvanceStream(Lock& lock);
   bool MustFinishFirst() const;
   void OpenStream(Lock& lock);
-  void StopStream(Lock& lock);
+  // Returns what Transport::Stop does.
+  bool StopStream(Lock& lock);
   void HandleEnd(Lock& lock);
   void RetryLater(std::string message);
   void EndForGood(std::string message);
@@ -235,8 +253,6 @@ class Client final : private TransportListener {
   Clock::time_point answer_deadline_;
   std::chrono::milliseconds backoff_;
   std::optional<Ended> ended_;
-  // The transport could not give all chunks back.
-  bool is_memory_lent_ = false;
   bool was_refused_ = false;
   bool was_open_ = false;
   std::string stream_error_;
@@ -245,6 +261,7 @@ class Client final : private TransportListener {
 
   bool is_closing_ = false;
   bool must_stop_ = false;
+  bool is_sender_over_ = false;
   // Latest time for the sender to end the stream in good order.
   Clock::time_point finish_deadline_;
 

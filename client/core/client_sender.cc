@@ -15,10 +15,15 @@ void Client::RunSender() noexcept {
     if (!lock.owns_lock()) lock.lock();
     EndForGood(std::string("the sender failed: ") + error.what());
   }
-  StopStream(lock);
+  const bool is_memory_free = StopStream(lock);
   state_ = StreamState::kOver;
   DropQueued();
-  if (is_memory_lent_) pool_.LeakMemory();
+  if (!is_memory_free) {
+    pool_.GiveMemory([this](std::span<std::byte> mapping) {
+      transport_->KeepMemory(mapping);
+    });
+  }
+  is_sender_over_ = true;
   progress_.notify_all();
 }
 
@@ -159,12 +164,12 @@ void Client::OpenStream(Lock& lock) {
   lock.lock();
 }
 
-void Client::StopStream(Lock& lock) {
+bool Client::StopStream(Lock& lock) {
   lock.unlock();
   const bool is_free = transport_->Stop();
   lock.lock();
-  is_memory_lent_ |= !is_free;
   ended_.reset();
+  return is_free;
 }
 
 void Client::HandleEnd(Lock& lock) {

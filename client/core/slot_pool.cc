@@ -126,8 +126,4 @@ bool SlotPool::MoveToShared(Slot* slot) {
   return true;
 }
 
-void SlotPool::LeakMemory() {
-  for (const auto& slot : slots_) slot->memory.Leak();
-}
-
 }  // namespace msitd::client

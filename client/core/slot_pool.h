@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/core/delivery_ledger.h"
@@ -32,8 +33,12 @@ class SlotMemory {
   std::span<std::byte> bytes() const { return bytes_; }
   bool is_shared() const { return is_shared_; }
 
-  // Leaves the memory mapped for the rest of the process.
-  void Leak() { bytes_ = {}; }
+  // Returns its own mapping, which the caller unmaps; empty if it is shared or
+  // has none.
+  std::span<std::byte> Release() {
+    return is_shared_ ? std::span<std::byte>()
+                      : std::exchange(bytes_, std::span<std::byte>());
+  }
 
  private:
   std::span<std::byte> bytes_;
@@ -94,8 +99,15 @@ class SlotPool {
     return capacity_ - std::min(capacity_, used_count());
   }
 
-  // For a transport that cannot be stopped: its memory must stay.
-  void LeakMemory();
+  // Hands the mappings of all slots to `keep`, one by one. Slots are not used
+  // afterwards.
+  template <typename Keep>
+  void GiveMemory(Keep keep) {
+    for (const auto& slot : slots_) {
+      const std::span<std::byte> mapping = slot->memory.Release();
+      if (!mapping.empty()) keep(mapping);
+    }
+  }
 
  private:
   SlotMemory NewMemory();

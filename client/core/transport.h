@@ -59,7 +59,8 @@ class TransportListener {
 };
 
 // Carries the chunks of one stream to a daemon, over one connection at a time.
-// Only the thread that owns it calls it, and no call but Stop blocks.
+// Only the thread that owns it calls it, and no call waits for the daemon or
+// the network.
 //
 //   idle --Open--> connected --Stop--> idle
 //
@@ -68,7 +69,7 @@ class TransportListener {
 class Transport {
  public:
   // Connects, opens the stream and reports to `listener`, which outlives the
-  // connection. Blocks no longer than it takes to start.
+  // connection.
   virtual void Open(const StreamIdentity& identity,
                     TransportListener* listener) = 0;
 
@@ -83,12 +84,16 @@ class Transport {
   // Ends the stream after what was sent; OnEnd follows.
   virtual void Finish() = 0;
 
-  // Breaks the connection off, if there is one. Blocks until the listener is
-  // not called any more. Returns false if after about a second the transport
-  // still borrows chunks, whose memory must then stay for good.
+  // Breaks the connection off, if there is one. The listener is not called any
+  // more when it returns. Returns false if the transport still borrows chunks.
   virtual bool Stop() = 0;
 
-  // Stops and frees the transport.
+  // Takes over a mapping that chunks lie in which Stop has left borrowed: it is
+  // unmapped when nobody reads it any more. Nothing is opened or sent
+  // afterwards.
+  virtual void KeepMemory(std::span<std::byte> mapping) = 0;
+
+  // Stops and frees the transport. What still works for it is freed behind it.
   virtual void Destroy() = 0;
 
  protected:

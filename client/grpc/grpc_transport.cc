@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/grpc/grpc_transport.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <new>
 #include <utility>
 
 #include "client/grpc/tls_settings.h"
@@ -14,7 +16,11 @@ namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& endpoint,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+    const GrpcTransport::Keepalive& keepalive) {
+  // gRPC stays up for as long as the process: to take it down with the last
+  // channel can take 10 s, for which the next client would wait.
+  [[maybe_unused]] static const bool kept = (grpc_init(), true);
   grpc::ChannelArguments arguments;
   // Each client has a connection of its own, and the sender decides when to
   // try again.
@@ -24,17 +30,38 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // A proxy for the web is not the way to a daemon of the node or the cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(keepalive.time.count()));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(keepalive.timeout.count()));
+  // A stream may be idle for as long as it likes.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(endpoint, credentials, arguments);
 }
 
 }  // namespace
 
 GrpcTransport::GrpcTransport(std::string endpoint)
-    : endpoint_(std::move(endpoint)) {}
+    : GrpcTransport(std::move(endpoint), Keepalive()) {}
+
+GrpcTransport::GrpcTransport(std::string endpoint, Keepalive keepalive)
+    : endpoint_(std::move(endpoint)),
+      keepalive_(keepalive),
+      remains_(std::make_unique<Remains>()) {
+  remains_->lent = std::make_shared<LentChunks>();
+  // Stop must not need memory.
+  remains_->streams.reserve(kStoppedMax + 1);
+}
 
 void GrpcTransport::Open(const StreamIdentity& identity,
                          TransportListener* listener) {
-  if (channel_ == nullptr) {
+  FreeStreams();
+  if (remains_->streams.size() >= kStoppedMax) {
+    listener->OnEnd(StreamEnd::kLost,
+                    "UNAVAILABLE: earlier connections have not ended");
+    return;
+  }
+  if (remains_->channel == nullptr) {
     std::string error;
     // A Unix socket is of this machine, whatever the way to others is.
     const TlsSettings tls = endpoint_.starts_with("unix:")
@@ -45,10 +72,10 @@ void GrpcTransport::Open(const StreamIdentity& identity,
       listener->OnEnd(StreamEnd::kRefused, error);
       return;
     }
-    channel_ = MakeChannel(endpoint_, credentials);
+    remains_->channel = MakeChannel(endpoint_, credentials, keepalive_);
   }
-  stream_ = std::make_unique<WriteStream>(listener);
-  stream_->Start(channel_, identity);
+  stream_ = std::make_unique<WriteStream>(listener, remains_->lent);
+  stream_->Start(remains_->channel, identity);
 }
 
 void GrpcTransport::Send(std::span<const std::byte> chunk) {
@@ -62,14 +89,30 @@ void GrpcTransport::ReportCoverage(const StreamCoverage& coverage) {
 void GrpcTransport::Finish() { stream_->Finish(); }
 
 bool GrpcTransport::Stop() {
-  if (stream_ == nullptr) return true;
-  const bool is_free = stream_->Stop();
-  stream_.reset();
-  return is_free;
+  if (stream_ != nullptr) {
+    stream_->Stop();
+    remains_->streams.push_back(std::move(stream_));
+  }
+  FreeStreams();
+  return remains_->lent->empty();
+}
+
+void GrpcTransport::FreeStreams() {
+  std::erase_if(remains_->streams,
+                [](const auto& stream) { return stream->IsDone(); });
+}
+
+void GrpcTransport::KeepMemory(std::span<std::byte> mapping) {
+  try {
+    remains_->mappings.push_back(mapping);
+  } catch (const std::bad_alloc&) {
+    // It stays mapped for good.
+  }
 }
 
 void GrpcTransport::Destroy() {
   Stop();
+  FreeInTime(std::move(remains_));
   delete this;
 }
 

@@ -4,7 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/slice.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -16,22 +16,16 @@ namespace {
 
 constexpr char kMethod[] = "/msitd.v1.IngestService/WriteChunks";
 
-// gRPC drops its references at once when a call ends, unless a write into the
-// socket is under way.
-constexpr std::chrono::seconds kReturnTimeout{1};
-
 }  // namespace
 
-WriteStream::WriteStream(TransportListener* listener)
-    : listener_(listener),
-      lent_(std::make_shared<Lent>()),
-      context_(std::make_unique<grpc::ClientContext>()) {}
+WriteStream::WriteStream(TransportListener* listener,
+                         std::shared_ptr<LentChunks> lent)
+    : lent_(std::move(lent)), listener_(listener) {}
 
 void WriteStream::Start(const std::shared_ptr<grpc::Channel>& channel,
                         const StreamIdentity& identity) {
   grpc::GenericStub stub(channel);
-  stub.PrepareBidiStreamingCall(context_.get(), kMethod, grpc::StubOptions(),
-                                this);
+  stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
   // Writes are started from the sender thread too, not only from reactions.
   AddHold();
   StartRead(&incoming_);
@@ -45,17 +39,13 @@ void WriteStream::SendMessage(const std::string& message) {
 }
 
 void WriteStream::SendChunk(std::span<const std::byte> chunk) {
-  {
-    const std::lock_guard lock(lent_->mu);
-    ++lent_->count;
-  }
   const auto give_back = [](void* user_data) {
-    const std::unique_ptr<std::shared_ptr<Lent>> lent(
-        static_cast<std::shared_ptr<Lent>*>(user_data));
-    const std::lock_guard lock((*lent)->mu);
-    if (--(*lent)->count == 0) (*lent)->is_zero.notify_all();
+    const std::unique_ptr<std::shared_ptr<LentChunks>> lent(
+        static_cast<std::shared_ptr<LentChunks>*>(user_data));
+    (*lent)->Return();
   };
-  auto lent = std::make_unique<std::shared_ptr<Lent>>(lent_);
+  auto lent = std::make_unique<std::shared_ptr<LentChunks>>(lent_);
+  lent_->Lend();
   // gRPC takes a pointer to bytes that it may not write; it does not.
   const std::vector<grpc::Slice> slices = {
       grpc::Slice(EncodeChunkPrefix(chunk.size())),
@@ -112,13 +102,14 @@ void WriteStream::OnReadDone(bool ok) {
         {reinterpret_cast<const char*>(message.begin()), message.size()});
   }
   if (answer) {
-    if (!answer->capture_policy.empty()) {
+    const std::lock_guard lock(listener_mu_);
+    if (listener_ != nullptr && !answer->capture_policy.empty()) {
       listener_->OnCapturePolicy(answer->capture_policy);
     }
-    listener_->OnCommitted(answer->committed_count);
+    if (listener_ != nullptr) listener_->OnCommitted(answer->committed_count);
   } else {
     is_answer_bad_ = true;
-    context_->TryCancel();
+    context_.TryCancel();
   }
   StartRead(&incoming_);
 }
@@ -132,38 +123,48 @@ void WriteStream::ReleaseHold() {
 }
 
 void WriteStream::OnDone(const grpc::Status& status) {
-  if (is_answer_bad_) {
-    listener_->OnEnd(StreamEnd::kRefused,
-                     "the answer of the daemon is no "
-                     "WriteChunksResponse");
-  } else {
-    const std::string reason = DecodeReason(status.error_details());
-    listener_->OnEnd(
-        EndOf(status.error_code(), reason),
-        EndMessage(status.error_code(), status.error_message(), reason));
-  }
+  ReportEnd(status);
   const std::lock_guard lock(mu_);
   is_done_ = true;
   done_.notify_all();
 }
 
-bool WriteStream::Stop() {
-  context_->TryCancel();
-  ReleaseHold();
+void WriteStream::ReportEnd(const grpc::Status& status) {
+  const std::lock_guard lock(listener_mu_);
+  if (listener_ == nullptr) return;
+  if (is_answer_bad_) {
+    listener_->OnEnd(StreamEnd::kRefused,
+                     "the answer of the daemon is no "
+                     "WriteChunksResponse");
+    return;
+  }
+  const std::string reason = DecodeReason(status.error_details());
+  listener_->OnEnd(
+      EndOf(status.error_code(), reason),
+      EndMessage(status.error_code(), status.error_message(), reason));
+}
+
+void WriteStream::Stop() {
   {
-    std::unique_lock lock(mu_);
-    while (!is_done_) done_.wait(lock);
-    outgoing_.clear();
+    const std::lock_guard lock(listener_mu_);
+    listener_ = nullptr;
   }
-  context_.reset();
-  std::unique_lock lock(lent_->mu);
-  const auto deadline = std::chrono::steady_clock::now() + kReturnTimeout;
-  while (lent_->count != 0) {
-    if (lent_->is_zero.wait_until(lock, deadline) == std::cv_status::timeout) {
-      return lent_->count == 0;
-    }
-  }
-  return true;
+  context_.TryCancel();
+  // After the cancellation: the end of the call must not wait for us.
+  ReleaseHold();
+  const std::lock_guard lock(mu_);
+  // But for the one that is being written.
+  outgoing_.resize(std::min<size_t>(outgoing_.size(), is_writing_ ? 1 : 0));
+}
+
+bool WriteStream::IsDone() {
+  const std::lock_guard lock(mu_);
+  return is_done_;
+}
+
+void WriteStream::WaitUntilDone() {
+  std::unique_lock lock(mu_);
+  while (!is_done_) done_.wait(lock);
 }
 
 }  // namespace msitd::client

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "client/core/transport.h"
+#include "client/grpc/lent_chunks.h"
 
 namespace msitd::client {
 
@@ -23,12 +24,12 @@ namespace msitd::client {
 // reactions run on threads of gRPC. Chunks are not copied: gRPC reads them
 // where they lie.
 //
-//   Start --> Send, ReportCoverage ... --> [Finish] --> Stop
+//   Start --> Send, ReportCoverage ... --> [Finish] --> Stop --> WaitUntilDone
 class WriteStream final
     : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `listener` outlives the stream.
-  explicit WriteStream(TransportListener* listener);
+  // `listener` lives until Stop. `lent` counts the chunks that gRPC holds.
+  WriteStream(TransportListener* listener, std::shared_ptr<LentChunks> lent);
 
   void Start(const std::shared_ptr<grpc::Channel>& channel,
              const StreamIdentity& identity);
@@ -36,35 +37,36 @@ class WriteStream final
   void SendMessage(const std::string& message);
   void Finish();
 
-  // Cancels the call and waits until the listener hears no more. Returns false
-  // if gRPC still holds chunks a second later. Call it once, before
-  // destruction.
-  bool Stop();
+  // Cancels the call. The listener hears no more when it returns.
+  void Stop();
+
+  // Whether gRPC is done with the call, as it must be before destruction. After
+  // Stop that takes as long as a write into the socket that is under way.
+  bool IsDone();
+  void WaitUntilDone();
 
  private:
-  // Chunks that gRPC holds; lives until the last of them is released.
-  struct Lent {
-    std::mutex mu;
-    std::condition_variable is_zero;
-    uint64_t count = 0;
-  };
-
   void Enqueue(grpc::ByteBuffer message);
   void WriteNext(std::unique_lock<std::mutex> lock);
   // Lets OnDone happen: from then on nothing may be started from outside.
   void ReleaseHold();
 
+  void ReportEnd(const grpc::Status& status);
+
   void OnWriteDone(bool ok) override;
   void OnReadDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
 
-  TransportListener* const listener_;
-  const std::shared_ptr<Lent> lent_;
-  // The call keeps what it could not send until its context goes.
-  std::unique_ptr<grpc::ClientContext> context_;
+  const std::shared_ptr<LentChunks> lent_;
+  grpc::ClientContext context_;
   // The reading reaction's.
   grpc::ByteBuffer incoming_;
   bool is_answer_bad_ = false;
+
+  // Held while the listener is called.
+  std::mutex listener_mu_;
+  // Null after Stop. Guarded by listener_mu_.
+  TransportListener* listener_;
 
   std::mutex mu_;
   std::condition_variable done_;

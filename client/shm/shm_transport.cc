@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/shm/shm_transport.h"
 
+#include <sys/mman.h>
+
 #include <system_error>
 
 namespace msitd::client {
@@ -41,6 +43,11 @@ bool ShmTransport::Stop() {
   // The daemon may still read what it has taken, but from its own mapping, and
   // the client rewrites nothing that is not acknowledged.
   return true;
+}
+
+void ShmTransport::KeepMemory(std::span<std::byte> mapping) {
+  // Nothing is ever left borrowed.
+  ::munmap(mapping.data(), mapping.size());
 }
 
 void ShmTransport::Destroy() {

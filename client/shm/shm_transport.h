@@ -25,6 +25,7 @@ class ShmTransport final : public Transport {
   void ReportCoverage(const StreamCoverage& coverage) override;
   void Finish() override;
   bool Stop() override;
+  void KeepMemory(std::span<std::byte> mapping) override;
   void Destroy() override;
 
  private:

@@ -31,6 +31,8 @@ class Daemon:
         self._channels: list[grpc.Channel] = []
         # Beside what this process has itself.
         self.environment: dict[str, str] = {}
+        # A command that runs the daemon, such as one that enters a namespace.
+        self.prefix: list[str] = []
 
     def start(self, *flags: str) -> None:
         """Starts the daemon and waits until it serves."""
@@ -49,6 +51,7 @@ class Daemon:
         with open(self.folder / "msitd.log", "ab") as log:
             return subprocess.Popen(
                 [
+                    *self.prefix,
                     BIN_DIR / "msitd",
                     "--data-dir",
                     self.data_dir,

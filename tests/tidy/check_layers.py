@@ -193,9 +193,9 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
 # The C++ standard library, and the C library with the system's own headers.
 STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
-    r"|(assert|dirent|dlfcn|endian|errno|execinfo|fcntl|inttypes|limits|link|locale|malloc"
-    r"|math|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool|stddef|stdint"
-    r"|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
+    r"|(assert|dirent|dlfcn|endian|errno|execinfo|fcntl|inttypes|limits|locale|malloc"
+    r"|link|math|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
+    r"|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
 )
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')

@@ -12,9 +12,9 @@
 // the memory is full, msit_record waits for at most `max_block_us`, then drops
 // the record and counts it; msit_options.overflow has other ways.
 //
-// The library never ends the process, throws, installs signal handlers or
-// forks. After a fork the child's copy of a client is off: it records nothing,
-// and only counts what it was given.
+// The library never ends the process, throws, installs signal handlers, forks
+// or prints. After a fork the child's copy of a client is off: it records
+// nothing, and only counts what it was given.
 //
 // Unless a function says otherwise: any thread may call it at any time, it
 // does not block beyond the time of a copy, and pointers that it is given are
@@ -56,7 +56,9 @@ typedef enum msit_code {
   // No transport library for this endpoint could be loaded.
   MSIT_ERROR_NO_TRANSPORT = 8,
   // The system has no memory or threads left.
-  MSIT_ERROR_NO_MEMORY = 9
+  MSIT_ERROR_NO_MEMORY = 9,
+  // The host ended the wait: see msit_options.is_interrupted.
+  MSIT_ERROR_INTERRUPTED = 10
 } msit_code;
 
 // Element types. The numbers are those of the chunk format.
@@ -177,6 +179,15 @@ typedef struct msit_options {
 
   // An msit_overflow. Default MSIT_OVERFLOW_BLOCK.
   int32_t overflow;
+
+  // Lets the host end calls that wait, as an interpreter does when its user
+  // interrupts. msit_open, msit_record, msit_flush and msit_close ask it about
+  // every 50 ms while they wait, on the calling thread and without a lock of
+  // the library, and return MSIT_ERROR_INTERRUPTED when it returns other than
+  // 0. It does not call the library. NULL, the default: they wait for their
+  // time.
+  int32_t (*is_interrupted)(void* interrupt_context);
+  void* interrupt_context;
 } msit_options;
 
 // msit_tensor.token: the current token, see msit_next_token.
@@ -279,7 +290,7 @@ MSIT_API void msit_options_init(msit_options* options) MSIT_NOEXCEPT;
 // `open_timeout_us`.
 //
 // Errors: INVALID_ARGUMENT, NO_TRANSPORT, NO_MEMORY; REFUSED; UNAVAILABLE if
-// the daemon did not take the stream in time.
+// the daemon did not take the stream in time; INTERRUPTED.
 MSIT_API msit_code msit_open(const msit_options* options,
                              msit_client** client) MSIT_NOEXCEPT;
 
@@ -291,7 +302,7 @@ MSIT_API msit_code msit_open(const msit_options* options,
 // MSIT_OK is no promise: a record may still be dropped later.
 //
 // Errors: INVALID_ARGUMENT. After all others the record counts as dropped or
-// truncated: DROPPED, CLOSED, FORKED, NO_MEMORY.
+// truncated: DROPPED, INTERRUPTED, CLOSED, FORKED, NO_MEMORY.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 
@@ -327,8 +338,8 @@ MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
 // Waits until everything that was recorded before the call is acknowledged or
 // dropped. Blocks for at most `timeout_us`, which is not negative.
 //
-// Errors: TIMEOUT; REFUSED: the daemon ended the stream for good; CLOSED,
-// FORKED, INVALID_ARGUMENT.
+// Errors: TIMEOUT; INTERRUPTED; REFUSED: the daemon ended the stream for good;
+// CLOSED, FORKED, INVALID_ARGUMENT.
 MSIT_API msit_code msit_flush(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 
@@ -347,9 +358,12 @@ MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
 // Flushes, ends the stream and stops the client's threads. What is not
 // acknowledged after `timeout_us` is dropped and counted. Records that come
 // later are refused with CLOSED. Closing again does nothing. Blocks for at
-// most `timeout_us` and about a second to end the connection.
+// most `timeout_us`; where all is acknowledged in that time, for one second
+// more at most, to end the stream in good order. What the system still does for
+// a connection that cannot be ended goes on behind it, and is freed then.
 //
-// Errors: as msit_flush.
+// Errors: as msit_flush. A close that is INTERRUPTED has closed the client, as
+// if its time had run out.
 MSIT_API msit_code msit_close(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/mman.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,6 +37,9 @@ class FakeDaemon {
       changed_.notify_all();
     }
     events_thread_.join();
+    for (const std::span<std::byte> mapping : kept_memory_) {
+      ::munmap(mapping.data(), mapping.size());
+    }
   }
 
   std::unique_ptr<Transport, TransportDestroyer> MakeTransport() {
@@ -110,6 +116,12 @@ class FakeDaemon {
     refuses_next_ = true;
   }
 
+  // Streams that are finished do not end.
+  void IgnoreFinish() {
+    const std::lock_guard lock(mu_);
+    ignores_finish_ = true;
+  }
+
   // The next Stop lets through an acknowledgement that was under way.
   void CommitDuringStop(uint64_t count) {
     const std::lock_guard lock(mu_);
@@ -120,6 +132,12 @@ class FakeDaemon {
   void KeepChunks() {
     const std::lock_guard lock(mu_);
     keeps_chunks_ = true;
+  }
+
+  // What the client left here. Unmapped at the end.
+  std::vector<std::span<std::byte>> kept_memory() const {
+    const std::lock_guard lock(mu_);
+    return kept_memory_;
   }
 
   // Waits until `count` chunks lie here, or a long time has passed.
@@ -185,10 +203,15 @@ class FakeDaemon {
     void Finish() override {
       const std::lock_guard lock(daemon_.mu_);
       daemon_.was_finished_ = true;
+      if (daemon_.ignores_finish_) return;
       daemon_.Post(
           [](TransportListener& l) { l.OnEnd(StreamEnd::kFinished, ""); });
     }
     bool Stop() override { return daemon_.OnStop(); }
+    void KeepMemory(std::span<std::byte> mapping) override {
+      const std::lock_guard lock(daemon_.mu_);
+      daemon_.kept_memory_.push_back(mapping);
+    }
     void Destroy() override {
       Stop();
       delete this;
@@ -293,8 +316,10 @@ class FakeDaemon {
   bool acknowledges_;
   bool refuses_next_ = false;
   bool keeps_chunks_ = false;
+  std::vector<std::span<std::byte>> kept_memory_;
   bool is_connected_ = false;
   bool was_finished_ = false;
+  bool ignores_finish_ = false;
   size_t opening_count_ = 0;
   size_t arrival_count_ = 0;
   StreamCoverage coverage_;

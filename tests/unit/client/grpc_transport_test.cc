@@ -6,12 +6,26 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "client/core/client.h"
 #include "tests/unit/client/client_fixture.h"
 #include "tests/unit/client/fake_ingest_service.h"
+#include "tests/unit/client/tcp_relay.h"
 
 namespace msitd::client {
 namespace {
+
+// Of this process, private and writable.
+size_t MappedBytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    size_t kilobytes = 0;
+    if (word == "VmData:" && status >> kilobytes) return kilobytes << 10;
+  }
+  return 0;
+}
 
 class GrpcTransportTest : public ClientTest {
  protected:
@@ -24,6 +38,8 @@ class GrpcTransportTest : public ClientTest {
   void StartServer() {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(-1);
+    builder.AddChannelArgument(
+        GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1);
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port_),
                              grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
@@ -31,11 +47,12 @@ class GrpcTransportTest : public ClientTest {
     ASSERT_NE(server_, nullptr);
   }
 
-  Status OpenGrpc() {
+  Status OpenGrpc() { return OpenGrpc(port_, GrpcTransport::Keepalive()); }
+  Status OpenGrpc(int port, const GrpcTransport::Keepalive& keepalive) {
     return Client::Open(
         options_,
         std::unique_ptr<Transport, TransportDestroyer>(
-            new GrpcTransport("127.0.0.1:" + std::to_string(port_))),
+            new GrpcTransport("127.0.0.1:" + std::to_string(port), keepalive)),
         &client_);
   }
 
@@ -158,6 +175,76 @@ TEST_F(GrpcTransportTest, NobodyListensIsUnavailable) {
   server_.reset();
   options_.open_timeout = milliseconds(50);
   EXPECT_EQ(OpenGrpc().code, MSIT_ERROR_UNAVAILABLE);
+}
+
+class HungConnectionTest : public GrpcTransportTest {
+ protected:
+  // More than the sockets on the way hold.
+  static constexpr size_t kPartCount = 12;
+
+  // The client has written more into the socket than the socket takes.
+  void Hang() {
+    options_.buffer_bytes = 2 * kPartCount * kSlotBytes;
+    ASSERT_TRUE(OpenGrpc(relay_->port(), GrpcTransport::Keepalive()).ok());
+    // gRPC lets more bytes go where many have gone before.
+    RecordAll();
+    ASSERT_TRUE(client_->Flush(kLong).ok());
+    relay_->Freeze();
+    RecordAll();
+    EXPECT_EQ(client_->Flush(milliseconds(300)).code, MSIT_ERROR_TIMEOUT);
+  }
+
+  void RecordAll() {
+    for (size_t i = 0; i < kPartCount; ++i) {
+      ASSERT_TRUE(Record("op", kPartBytes).ok());
+    }
+  }
+
+  std::unique_ptr<TcpRelay> relay_ = std::make_unique<TcpRelay>(port_);
+};
+
+TEST_F(HungConnectionTest, CloseDoesNotWaitForIt) {
+  Hang();
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(client_->Close(milliseconds(100)).code, MSIT_ERROR_TIMEOUT);
+  client_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(2));
+}
+
+TEST_F(HungConnectionTest, WhatIsLeftOfItGoesWhenItEnds) {
+  Hang();
+  const size_t with_client = MappedBytes();
+  client_.reset();
+  const size_t freed_at_most = with_client - kPartCount * kSlotBytes;
+  EXPECT_GT(MappedBytes(), freed_at_most) << "gRPC reads the chunks";
+  relay_.reset();
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (MappedBytes() > freed_at_most &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(MappedBytes(), freed_at_most);
+}
+
+TEST_F(GrpcTransportTest, HostThatVanishedIsNoticedWithoutAWord) {
+  TcpRelay relay(port_);
+  ASSERT_TRUE(
+      OpenGrpc(relay.port(), {milliseconds(100), milliseconds(500)}).ok());
+  ASSERT_TRUE(Record("before", 10).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  relay.Freeze();
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (client_->stream_error().empty() &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_NE(client_->stream_error(), "");
+  // When it is back, nothing was lost.
+  ASSERT_TRUE(Record("between", 10).ok());
+  relay.Thaw();
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_GE(relay.connection_count(), 2);
+  EXPECT_EQ(ServedRecords().size(), 2u);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace msitd::client {
+
+// How the host process ends a call that waits: see msit_options.
+struct InterruptCheck {
+  // Longest time between two questions.
+  static constexpr std::chrono::milliseconds kInterval{50};
+
+  int32_t (*is_interrupted)(void* context) = nullptr;
+  void* context = nullptr;
+
+  explicit operator bool() const { return is_interrupted != nullptr; }
+  bool operator()() const { return is_interrupted(context) != 0; }
+};
+
+// The waits of one call, with one deadline. Single-sequence: the thread that
+// waits.
+class InterruptibleWait {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  enum class Result { kWoken, kTimeout, kInterrupted };
+
+  explicit InterruptibleWait(InterruptCheck check)
+      : check_(check), next_check_(Clock::now() + InterruptCheck::kInterval) {}
+
+  // Waits until `condition` is notified, or for no reason, until `deadline` or
+  // until the host interrupts, which it is asked without the lock.
+  Result Until(std::condition_variable& condition, Clock::time_point deadline,
+               std::unique_lock<std::mutex>& lock) {
+    condition.wait_until(lock,
+                         check_ ? std::min(deadline, next_check_) : deadline);
+    if (check_ && Clock::now() >= next_check_) {
+      lock.unlock();
+      const bool is_interrupted = check_();
+      lock.lock();
+      next_check_ = Clock::now() + InterruptCheck::kInterval;
+      if (is_interrupted) return Result::kInterrupted;
+    }
+    return Clock::now() >= deadline ? Result::kTimeout : Result::kWoken;
+  }
+
+ private:
+  InterruptCheck check_;
+  Clock::time_point next_check_;
+};
+
+}  // namespace msitd::client

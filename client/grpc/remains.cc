@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/grpc/remains.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace msitd::client {
+namespace {
+
+// gRPC lets go in less, unless the daemon or the network hangs.
+constexpr std::chrono::milliseconds kMoment{50};
+
+// Shared by the thread that frees and the one that waits for it.
+struct Freed {
+  std::mutex mu;
+  std::condition_variable changed;
+  bool is_done = false;  // Guarded by mu.
+};
+
+void Free(Remains& remains) {
+  for (auto& stream : remains.streams) {
+    stream->WaitUntilDone();
+    stream.reset();
+  }
+  // The connection has chunks that are on their way into the socket. Nor may a
+  // thread of gRPC free the channel, which waits for these threads.
+  remains.channel.reset();
+  if (remains.lent != nullptr) remains.lent->WaitUntilEmpty();
+  for (const std::span<std::byte> mapping : remains.mappings) {
+    ::munmap(mapping.data(), mapping.size());
+  }
+}
+
+// No handler of the host runs on our threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+void FreeInTime(std::unique_ptr<Remains> remains) noexcept {
+  Remains* const left = remains.release();
+  try {
+    const auto freed = std::make_shared<Freed>();
+    {
+      const SignalsBlocked blocked;
+      std::thread([left, freed] {
+        Free(*left);
+        delete left;
+        const std::lock_guard lock(freed->mu);
+        freed->is_done = true;
+        freed->changed.notify_all();
+      }).detach();
+    }
+    std::unique_lock lock(freed->mu);
+    freed->changed.wait_for(lock, kMoment, [&] { return freed->is_done; });
+  } catch (const std::exception&) {
+    // They stay.
+  }
+}
+
+}  // namespace msitd::client

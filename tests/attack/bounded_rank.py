@@ -1,0 +1,99 @@
+"""A rank that says how long each call of its client took.
+
+Run by test_client_bounds.py as a process of its own, with an endpoint and an
+overflow mode. It prints `ready` when the daemon has its first record, waits for a
+line, then prints a JSON object: seconds by call. What is left to its exit is what
+the interpreter's exit does with a client that is open.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msitd
+import numpy as np
+
+RECORD_BYTES = 3 << 20
+# One fills a chunk: more than the client has memory for, in tokens of three.
+RECORDS = 40
+BUFFER_BYTES = 9 << 20
+
+MAX_BLOCK_S = 0.3
+FLUSH_S = 0.3
+CLOSE_S = 0.3
+OPEN_S = 0.3
+
+
+def new_client(endpoint: str, overflow: str, rank: int) -> msitd.Client:
+    """Opens the client of one rank of three."""
+    return msitd.Client(
+        "bounds",
+        rank=rank,
+        world_size=3,
+        endpoint=endpoint,
+        overflow=overflow,
+        buffer_bytes=BUFFER_BYTES,
+        max_block=MAX_BLOCK_S,
+        open_timeout=OPEN_S if rank == 2 else 10,
+        close_timeout=CLOSE_S,
+    )
+
+
+def record_all(client: msitd.Client) -> None:
+    """Records more than there is room for."""
+    tensor = np.zeros(RECORD_BYTES, np.uint8)
+    for number in range(RECORDS):
+        if number % 3 == 0:
+            client.next_token()
+        client.record(tensor, op="op")
+
+
+def measure(call: Callable[[], Any]) -> float:
+    """Returns how long a call took, whether it failed or not."""
+    begin = time.monotonic()
+    try:
+        call()
+    except (msitd.MsitError, TimeoutError):
+        pass
+    return time.monotonic() - begin
+
+
+def main() -> None:
+    """Does everything that a client can do, while its daemon does nothing."""
+    endpoint, overflow = sys.argv[1:]
+    busy = new_client(endpoint, overflow, 0)
+    idle = new_client(endpoint, overflow, 1)
+    for client in (busy, idle):
+        client.record(np.zeros(8, np.uint8), op="first")
+        client.flush()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    took = {
+        "record": measure(lambda: record_all(busy)),
+        "flush": measure(lambda: busy.flush(FLUSH_S)),
+        "token": measure(lambda: setattr(busy, "token", 1000)),
+        "begin_call": measure(lambda: busy.begin_call("op")),
+        "selects": measure(lambda: busy.selects("op")),
+        "counters": measure(busy.counters),
+        "stream_error": measure(busy.stream_error),
+        "close": measure(busy.close),
+        "close_again": measure(busy.close),
+        "close_idle": measure(lambda: idle.close(0)),
+        "open": measure(lambda: new_client(endpoint, overflow, 2)),
+    }
+    # At exit there is one that was never opened, and has something to say.
+    left = msitd.Client(
+        "bounds",
+        endpoint=endpoint,
+        open_timeout=0,
+        close_timeout=CLOSE_S,
+        overflow=overflow,
+    )
+    left.record(np.zeros(8, np.uint8), op="last")
+    print(json.dumps(took), flush=True)
+
+
+if __name__ == "__main__":
+    main()

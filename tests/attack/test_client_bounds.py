@@ -1,0 +1,166 @@
+"""Every call of the client ends in its time, whatever became of the daemon."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import bounded_rank as rank
+import pytest
+
+from daemon import Daemon
+
+MODES = ["block", "drop-newest", "drop-oldest-token", "degrade"]
+
+# A busy machine may not run a thread for so long. Without a bound a call takes
+# ten times that, or for ever.
+SLACK_S = 0.4
+# A client whose records have all arrived may take so long to say goodbye.
+FINISH_S = 1.0
+# Loading the interpreter's own parts away.
+EXIT_S = 0.5
+PATIENCE_S = 90
+
+Bounds = dict[str, float]
+
+
+class Namespace:
+    """A network of one's own, of one loopback device."""
+
+    def __init__(self) -> None:
+        self._holder = subprocess.Popen(
+            [
+                "unshare",
+                "--net",
+                "sh",
+                "-c",
+                "ip link set lo up && echo up && exec cat",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._holder.stdout is not None
+        self.is_up = self._holder.stdout.readline() == "up\n"
+
+    @property
+    def prefix(self) -> list[str]:
+        """What runs a command in here."""
+        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
+
+    def drop(self) -> None:
+        """Loses every packet from now on."""
+        subprocess.run([*self.prefix, "ip", "link", "set", "lo", "down"], check=True)
+
+    def end(self) -> None:
+        """Ends the process that holds it."""
+        self._holder.kill()
+        self._holder.communicate()
+
+
+@pytest.fixture
+def namespace() -> Iterator[Namespace]:
+    """A network to be dropped."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
+        pytest.skip("needs root, util-linux and iproute2")
+    namespace = Namespace()
+    try:
+        if not namespace.is_up:
+            pytest.skip("may not make a network namespace")
+        yield namespace
+    finally:
+        namespace.end()
+
+
+def check_bounds(
+    endpoint: str, overflow: str, fault: Callable[[], None], prefix: list[str]
+) -> None:
+    """Runs a rank whose daemon meets with `fault`, and times its calls."""
+    process = subprocess.Popen(
+        [*prefix, sys.executable, str(Path(rank.__file__)), endpoint, overflow],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        fault()
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        took: Bounds = json.loads(process.stdout.readline() or "{}")
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=PATIENCE_S)
+        took["exit"] = time.monotonic() - begin
+        assert process.returncode == 0, error
+    finally:
+        process.kill()
+    bounds = {
+        "record": 0 if overflow == "drop-newest" else rank.MAX_BLOCK_S,
+        "flush": rank.FLUSH_S,
+        "token": 0,
+        "begin_call": 0,
+        "selects": 0,
+        "counters": 0,
+        "stream_error": 0,
+        "close": rank.CLOSE_S,
+        "close_again": 0,
+        "close_idle": FINISH_S,
+        "open": rank.OPEN_S,
+        "exit": rank.CLOSE_S + EXIT_S,
+    }
+    print(json.dumps({call: round(seconds, 3) for call, seconds in took.items()}))
+    assert took.keys() == bounds.keys(), took
+    late = {
+        call: (seconds, bounds[call])
+        for call, seconds in took.items()
+        if seconds > bounds[call] + SLACK_S
+    }
+    assert not late, f"(seconds, bound) of calls that took too long: {late}"
+
+
+def endpoint_of(daemon: Daemon, transport: str) -> str:
+    """Returns how to reach the daemon over this transport."""
+    return str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
+
+
+@pytest.mark.parametrize("overflow", MODES)
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_calls_end_in_time_while_the_daemon_is_stopped(
+    daemon: Daemon, transport: str, overflow: str
+) -> None:
+    assert daemon.process is not None
+    process = daemon.process
+    try:
+        check_bounds(
+            endpoint_of(daemon, transport),
+            overflow,
+            lambda: process.send_signal(signal.SIGSTOP),
+            [],
+        )
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("overflow", MODES)
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_calls_end_in_time_when_the_daemon_was_killed(
+    daemon: Daemon, transport: str, overflow: str
+) -> None:
+    check_bounds(endpoint_of(daemon, transport), overflow, daemon.kill, [])
+
+
+@pytest.mark.parametrize("overflow", MODES)
+def test_calls_end_in_time_behind_a_dropped_network(
+    namespace: Namespace, new_daemon: Callable[[], Daemon], overflow: str
+) -> None:
+    daemon = new_daemon()
+    daemon.prefix = namespace.prefix
+    daemon.start()
+    check_bounds(daemon.endpoint, overflow, namespace.drop, namespace.prefix)
