@@ -14,7 +14,8 @@
 
 // The extension module `_msit`: msit.h for Python, without judgement. Calls
 // return an msit_code; the package turns it into values and exceptions. The
-// GIL is released while the library copies or waits.
+// GIL is released while the library copies or waits; what a signal handler
+// raises meanwhile ends the call.
 namespace nb = nanobind;
 
 namespace {
@@ -107,13 +108,31 @@ class Buffer {
   Py_buffer view_;
 };
 
+// Python runs signal handlers in its main thread only, and that thread takes
+// the interpreter down: no other may ask for the GIL while it waits in the
+// library.
+int32_t HasSignal(void* main_thread) {
+  if (PyThread_get_thread_ident() != *static_cast<uint64_t*>(main_thread)) {
+    return 0;
+  }
+  const nb::gil_scoped_acquire acquire;
+  // The exception stays set in this thread until Checked throws it.
+  return PyErr_CheckSignals() == 0 ? 0 : 1;
+}
+
+int Checked(msit_code code) {
+  if (code == MSIT_ERROR_INTERRUPTED) throw nb::python_error();
+  return code;
+}
+
 class Client {
  public:
   Client(const std::optional<std::string>& endpoint, const std::string& run,
          int32_t rank, int32_t world_size, int64_t max_block_us,
          uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
          const std::string& device, const std::string& user_agent,
-         int32_t overflow) {
+         int32_t overflow, uint64_t main_thread)
+      : main_thread_(main_thread) {
     msit_options options{};
     options.struct_size = sizeof(options);
     msit_options_init(&options);
@@ -128,12 +147,15 @@ class Client {
     options.device = device.c_str();
     options.user_agent = user_agent.c_str();
     options.overflow = overflow;
-    const nb::gil_scoped_release release;
-    open_code_ = msit_open(&options, &client_);
+    options.is_interrupted = &HasSignal;
+    options.interrupt_context = &main_thread_;
+    open_code_ = Waiting([&] { return msit_open(&options, &client_); });
   }
 
   // May wait for the threads of the client.
   ~Client() {
+    // There is nobody to raise to.
+    main_thread_ = 0;
     const nb::gil_scoped_release release;
     msit_free(client_);
   }
@@ -201,13 +223,11 @@ class Client {
   }
 
   int Flush(int64_t timeout_us) {
-    const nb::gil_scoped_release release;
-    return msit_flush(client_, timeout_us);
+    return Waiting([&] { return msit_flush(client_, timeout_us); });
   }
 
   int Close(int64_t timeout_us) {
-    const nb::gil_scoped_release release;
-    return msit_close(client_, timeout_us);
+    return Waiting([&] { return msit_close(client_, timeout_us); });
   }
 
   // In the order of the fields of msit_counters.
@@ -250,10 +270,22 @@ class Client {
     tensor.byte_strides = shape.byte_strides.data();
     tensor.data = data;
     tensor.placement = placement ? placement->c_str() : nullptr;
-    const nb::gil_scoped_release release;
-    return msit_record(client_, &tensor);
+    return Waiting([&] { return msit_record(client_, &tensor); });
   }
 
+  // Throws what a signal handler raised.
+  template <typename Call>
+  static int Waiting(Call call) {
+    msit_code code = MSIT_OK;
+    {
+      const nb::gil_scoped_release release;
+      code = call();
+    }
+    return Checked(code);
+  }
+
+  // Its identity; 0 when no signal is to be looked for.
+  uint64_t main_thread_;
   msit_client* client_ = nullptr;
   int open_code_ = MSIT_OK;
 };
@@ -277,14 +309,15 @@ NB_MODULE(_msit, m) {
   m.def("dtype_bytes", [](int32_t dtype) { return msit_dtype_bytes(dtype); });
 
   nb::class_<Client>(m, "Client")
-      .def(nb::init<const std::optional<std::string>&, const std::string&,
-                    int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
-                    const std::string&, const std::string&, int32_t>(),
-           nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
-           nb::arg("world_size"), nb::arg("max_block_us"),
-           nb::arg("buffer_bytes"), nb::arg("linger_us"),
-           nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
-           nb::arg("overflow"))
+      .def(
+          nb::init<const std::optional<std::string>&, const std::string&,
+                   int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
+                   const std::string&, const std::string&, int32_t, uint64_t>(),
+          nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
+          nb::arg("world_size"), nb::arg("max_block_us"),
+          nb::arg("buffer_bytes"), nb::arg("linger_us"),
+          nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
+          nb::arg("overflow"), nb::arg("main_thread"))
       .def_prop_ro("open_code", &Client::open_code)
       .def("record_pointer", &Client::RecordPointer)
       .def("record_buffer", &Client::RecordBuffer)

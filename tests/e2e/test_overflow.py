@@ -141,8 +141,9 @@ def test_drop_oldest_token_keeps_the_newest_ones_without_waiting(
             for i in range(2):
                 assert client.record(value(token), op=f"op.{i}", token=token)
         assert time.monotonic() - start < MAX_BLOCK_S / 2
-    client.flush(MAX_BLOCK_S)
+    lost_count = client.flush(MAX_BLOCK_S, check=False)
     client.close()
+    assert lost_count == client.counters().dropped_count
     kept = Counter(int(t["token"]) for t in tensors(daemon))
     assert set(kept.values()) == {2}, "no token is there in part"
     assert {27, 28, 29, 30} <= kept.keys()
@@ -164,7 +165,7 @@ def test_drop_newest_never_waits(daemon: Daemon) -> None:
         start = time.monotonic()
         taken = [client.record(value(i), op=f"op.{i}") for i in range(60)]
         assert time.monotonic() - start < MAX_BLOCK_S / 2
-    client.flush(MAX_BLOCK_S)
+    assert client.flush(MAX_BLOCK_S, check=False) == 60 - sum(taken)
     client.close()
     assert taken == sorted(taken, reverse=True), "what came first is kept"
     assert {t["op"] for t in tensors(daemon)} == {f"op.{i}" for i in range(sum(taken))}

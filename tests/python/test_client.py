@@ -169,7 +169,8 @@ def test_full_memory_drops_and_counts(daemon, caplog):
     assert client.counters().dropped_count == 3
     assert len([r for r in caplog.records if r.name == "msitd"]) == 1
     daemon.release()
-    client.close()
+    with pytest.raises(msitd.DroppedError):
+        client.close()
     assert daemon.dropped_count == 3
 
 
@@ -185,7 +186,7 @@ def test_drop_newest_never_waits(daemon):
     big = np.zeros(4 << 20, np.uint8)
     assert [client.record(big, op="op") for _ in range(3)] == [True, True, False]
     daemon.release()
-    client.close()
+    assert client.close(check=False) == 1
 
 
 def test_drop_oldest_token_makes_room_for_the_newest(daemon):
@@ -200,8 +201,9 @@ def test_drop_oldest_token_makes_room_for_the_newest(daemon):
     for token in range(20):
         assert client.record(np.zeros(4), op="op", token=token)
     daemon.release()
-    client.close()
+    lost_count = client.close(check=False)
     counters = client.counters()
+    assert counters.dropped_count == lost_count
     assert counters.dropped_count == 20 - counters.acknowledged_count
     assert daemon.records[-1].token == 19
     assert len(daemon.records) == counters.acknowledged_count <= 2

@@ -5,12 +5,13 @@ with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
         model(batch)
 """
 
-from msitd._recorder import Client, Counters, MsitError
+from msitd._recorder import Client, Counters, DroppedError, MsitError
 from msitd.hooks import HookHandle, register_hook
 
 __all__ = [
     "Client",
     "Counters",
+    "DroppedError",
     "HookHandle",
     "MsitError",
     "register_hook",

@@ -32,6 +32,7 @@ class Client:
         device: str,
         user_agent: str,
         overflow: int,
+        main_thread: int,
     ) -> None: ...
     @property
     def open_code(self) -> int: ...

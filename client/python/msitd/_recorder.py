@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,6 +67,23 @@ class MsitError(RuntimeError):
     """The daemon cannot be reached or refuses, or the client is closed."""
 
 
+class DroppedError(MsitError):
+    """Records were lost since the last `flush` or `close` that said so."""
+
+    dropped_count: int
+    """Records that will never get there."""
+    truncated_count: int
+    """Records some parts of which had been taken, but not all."""
+
+    def __init__(self, dropped_count: int, truncated_count: int) -> None:
+        super().__init__(
+            f"{dropped_count} records were dropped and {truncated_count} truncated "
+            "(see Client.counters)"
+        )
+        self.dropped_count = dropped_count
+        self.truncated_count = truncated_count
+
+
 class Counters(NamedTuple):
     """What a client did so far.
 
@@ -104,8 +122,42 @@ def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
 
 
-def _close_native(native: _msit.Client, timeout_us: int) -> None:
-    native.close(timeout_us)
+class _Losses:
+    """What was lost of one client; each record is told of once."""
+
+    def __init__(self, native: _msit.Client) -> None:
+        self._native = native
+        self._lock = threading.Lock()
+        self._told = (0, 0)
+
+    def take(self) -> tuple[int, int]:
+        """Returns how many were dropped and truncated since the last call."""
+        with self._lock:
+            counters = Counters(*self._native.counters())
+            dropped, truncated = self._told
+            self._told = (counters.dropped_count, counters.truncated_count)
+            return self._told[0] - dropped, self._told[1] - truncated
+
+    def warn(self, lost: tuple[int, int], reason: str) -> None:
+        """Says so where nobody may be interrupted by an exception."""
+        _logger.warning(
+            "%d records were dropped and %d truncated%s",
+            *lost,
+            f": {reason}" if reason else "",
+        )
+
+
+def _close_forgotten(losses: _Losses, native: _msit.Client, timeout_us: int) -> None:
+    """Closes what nobody has closed, and raises nothing."""
+    try:
+        code = native.close(timeout_us)
+    except KeyboardInterrupt:
+        code = _msit.TIMEOUT
+    if code == _msit.FORKED:
+        return
+    lost = losses.take()
+    if any(lost):
+        losses.warn(lost, native.stream_error())
 
 
 class Client:
@@ -143,6 +195,10 @@ class Client:
         close_timeout: Longest time in seconds that leaving a `with` block, or
             the interpreter's exit, waits for the daemon.
         device: Device of tensors in host memory.
+        on_drop: What `flush` and `close`, and the end of a `with` block, do about
+            records that were lost: `raise` a DroppedError, or `warn` by a line
+            of the logger `msitd`. Where an exception is on its way already, and
+            at the interpreter's exit, it is a line in any case.
         overflow: What `record` does when tensors come faster than the daemon
             takes them. `block` waits for room, for at most `max_block`, then
             drops the record. `drop-newest` drops it at once. `drop-oldest-token`
@@ -171,7 +227,10 @@ class Client:
         close_timeout: float = 30.0,
         device: str = "cpu:0",
         overflow: str = "block",
+        on_drop: str = "raise",
     ) -> None:
+        if on_drop not in ("raise", "warn"):
+            raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
         if overflow not in _OVERFLOW_NUMBERS:
             raise ValueError(
                 f"overflow {overflow!r} is none of {list(_OVERFLOW_NUMBERS)}"
@@ -183,6 +242,7 @@ class Client:
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
         self._close_timeout = close_timeout
+        self._on_drop = on_drop
         self._has_warned = False
         self._native = _msit.Client(
             endpoint,
@@ -196,10 +256,16 @@ class Client:
             device,
             f"msitd-python/{_msit.version()}",
             _OVERFLOW_NUMBERS[overflow],
+            threading.main_thread().ident or 0,
         )
         self._raise_for(self._native.open_code)
+        self._losses = _Losses(self._native)
         self._finalizer = weakref.finalize(
-            self, _close_native, self._native, _microseconds(close_timeout)
+            self,
+            _close_forgotten,
+            self._losses,
+            self._native,
+            _microseconds(close_timeout),
         )
 
     def __enter__(self) -> Self:
@@ -213,10 +279,11 @@ class Client:
     ) -> None:
         try:
             self.close()
-        except (MsitError, TimeoutError):
+        except (MsitError, TimeoutError) as problem:
             # An error on its way out says more than this one.
             if error is None:
                 raise
+            _logger.warning("%s", problem)
 
     def record(
         self,
@@ -344,18 +411,26 @@ class Client:
         self._raise_for(code)
         return call
 
-    def flush(self, timeout: float = 30.0) -> None:
+    def flush(self, timeout: float = 30.0, *, check: bool | None = None) -> int:
         """Waits until all records so far are acknowledged or dropped.
 
         Args:
             timeout: Longest time to wait, in seconds.
+            check: Whether to raise DroppedError. Default: as `on_drop` says.
+
+        Returns:
+            How many records were lost since the last `flush`, if it raises
+            nothing.
 
         Raises:
             TimeoutError: The time ran out. Nothing is lost by that.
+            DroppedError: Records were dropped or truncated since the last
+                `flush`.
             MsitError: The daemon ended the stream for good, or the client is
                 closed.
         """
         self._raise_for(self._native.flush(_microseconds(timeout)))
+        return self._tell_losses(check)
 
     def counters(self) -> Counters:
         """Returns what the client did so far; it may be closed."""
@@ -365,24 +440,48 @@ class Client:
         """Returns why the stream is broken or ended; empty if all is well."""
         return self._native.stream_error()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout: float | None = None, *, check: bool | None = None) -> int:
         """Flushes and ends the stream. Closing again does nothing.
 
         Args:
             timeout: Longest time to wait for the daemon, in seconds. What is
-                not acknowledged then is dropped and counted. Default:
-                `close_timeout`.
+                not acknowledged then is dropped and counted. Where all is
+                acknowledged, one second more may go by to end the stream in
+                good order. Default: `close_timeout`.
+            check: False: raises nothing. Default: as `on_drop` says.
+
+        Returns:
+            How many records were lost since the last `flush`, if it raises
+            nothing.
 
         Raises:
             TimeoutError: Not everything was acknowledged in time.
+            DroppedError: Records were dropped or truncated since the last
+                `flush`.
             MsitError: The daemon ended the stream for good.
         """
         if timeout is None:
             timeout = self._close_timeout
-        self._finalizer.detach()
+        if self._finalizer.detach() is None:
+            return 0
         code = self._native.close(_microseconds(timeout))
-        if code != _msit.FORKED:
+        if code == _msit.FORKED:
+            return 0
+        if self._must_raise(check):
             self._raise_for(code)
+        return self._tell_losses(check)
+
+    def _must_raise(self, check: bool | None) -> bool:
+        return self._on_drop == "raise" if check is None else check
+
+    def _tell_losses(self, check: bool | None) -> int:
+        lost = self._losses.take()
+        if any(lost):
+            if self._must_raise(check):
+                raise DroppedError(*lost)
+            if check is None:
+                self._losses.warn(lost, self._native.stream_error())
+        return sum(lost)
 
     def _record_torch(
         self, torch: Any, tensor: Any, dtype: str | None, place: _msit.Place

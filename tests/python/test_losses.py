@@ -1,0 +1,143 @@
+"""Lost records are said, once, and never in the way of the user's own program."""
+
+import gc
+import logging
+import subprocess
+import sys
+
+import msitd
+import numpy as np
+import pytest
+from fake_daemon import FakeDaemon
+
+BIG = np.zeros(4 << 20, np.uint8)
+
+
+def lossy_client(daemon: FakeDaemon, **options: object) -> msitd.Client:
+    """A client that has taken two records and dropped three."""
+    daemon.hold()
+    client = msitd.Client(
+        "run", endpoint=daemon.endpoint, max_block=0.0, buffer_bytes=0, **options
+    )
+    taken = [client.record(BIG, op="op") for _ in range(5)]
+    assert taken == [True, True, False, False, False]
+    daemon.release()
+    return client
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged about losses; the first drop has a line of its own."""
+    return [m for m in caplog.messages if "were dropped and" in m]
+
+
+def test_flush_raises_and_says_each_loss_once(daemon):
+    client = lossy_client(daemon)
+    with pytest.raises(msitd.DroppedError, match="3 records were dropped") as lost:
+        client.flush()
+    assert (lost.value.dropped_count, lost.value.truncated_count) == (3, 0)
+    assert client.flush() == 0
+    assert client.close() == 0
+    assert client.counters().acknowledged_count == 2
+
+
+def test_close_raises_when_flush_has_not(daemon):
+    client = lossy_client(daemon)
+    with pytest.raises(msitd.DroppedError):
+        client.close()
+    assert client.close() == 0
+
+
+def test_dropped_error_is_an_error_of_ours(daemon):
+    assert issubclass(msitd.DroppedError, msitd.MsitError)
+
+
+def test_caller_may_ask_for_the_count_instead(daemon, caplog):
+    client = lossy_client(daemon)
+    assert client.flush(check=False) == 3
+    assert client.flush(check=False) == 0
+    assert client.close(check=False) == 0
+    assert warnings_of(caplog) == []
+
+
+def test_client_may_be_told_to_warn(daemon, caplog):
+    client = lossy_client(daemon, on_drop="warn")
+    assert client.flush() == 3
+    client.close()
+    assert len(warnings_of(caplog)) == 1
+    with pytest.raises(ValueError, match="on_drop"):
+        msitd.Client("run", endpoint=daemon.endpoint, on_drop="ignore")
+
+
+def test_truncated_records_count_as_lost(daemon):
+    daemon.hold()
+    client = msitd.Client(
+        "run", endpoint=daemon.endpoint, max_block=0.0, buffer_bytes=0
+    )
+    assert not client.record(np.zeros(20 << 20, np.uint8), op="large")
+    daemon.release()
+    with pytest.raises(msitd.DroppedError, match="1 truncated") as lost:
+        client.flush()
+    assert (lost.value.dropped_count, lost.value.truncated_count) == (0, 1)
+    client.close()
+
+
+def test_close_that_runs_out_of_time_counts_what_it_drops(daemon):
+    daemon.hold()
+    client = msitd.Client("run", endpoint=daemon.endpoint)
+    client.record(np.zeros(4), op="op")
+    assert client.close(timeout=0.01, check=False) == 1
+    again = msitd.Client("run", endpoint=daemon.endpoint, open_timeout=0)
+    again.record(np.zeros(4), op="op")
+    with pytest.raises(TimeoutError):
+        again.close(timeout=0.01)
+    daemon.release()
+
+
+def test_with_block_raises_at_its_end(daemon):
+    with pytest.raises(msitd.DroppedError), lossy_client(daemon):
+        pass
+
+
+def test_error_in_the_with_block_is_not_replaced(daemon, caplog):
+    with pytest.raises(KeyError), lossy_client(daemon):
+        raise KeyError
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_client_that_nobody_closed_warns(daemon, caplog):
+    client = lossy_client(daemon)
+    del client
+    gc.collect()
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_exit_of_the_interpreter_warns_and_succeeds(daemon):
+    script = (
+        "import sys, msitd\n"
+        "client = msitd.Client('run', endpoint=sys.argv[1], max_block=0.0,\n"
+        "                      buffer_bytes=0, close_timeout=0.1)\n"
+        "for _ in range(3):\n"
+        "    client.record(bytes(4 << 20), op='op')\n"
+    )
+    daemon.hold()
+    result = subprocess.run(
+        [sys.executable, "-c", script, daemon.endpoint],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    daemon.release()
+    assert "3 records were dropped" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_hooks_do_not_raise_what_was_lost(daemon, caplog):
+    torch = pytest.importorskip("torch")
+    client = lossy_client(daemon)
+    model = torch.nn.Identity()
+    with msitd.register_hook(model, client):
+        model(torch.zeros(1))
+    assert client.flush(check=False) >= 3
+    client.close()
+    assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
