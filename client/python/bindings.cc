@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cxxabi.h>
 #include <msit/msit.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -108,6 +110,26 @@ class Buffer {
   Py_buffer view_;
 };
 
+// Releases the GIL. Python unwinds a thread that wants it back when the
+// interpreter is gone, which frames of C++ answer by ending the process: such a
+// thread, whose work nobody waits for, sleeps until the process ends.
+class GilReleased {
+ public:
+  GilReleased() : state_(PyEval_SaveThread()) {}
+  ~GilReleased() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (const abi::__forced_unwind&) {
+      while (true) ::pause();
+    }
+  }
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 // Python runs signal handlers in its main thread only, and that thread takes
 // the interpreter down: no other may ask for the GIL while it waits in the
 // library.
@@ -156,7 +178,7 @@ class Client {
   ~Client() {
     // There is nobody to raise to.
     main_thread_ = 0;
-    const nb::gil_scoped_release release;
+    const GilReleased released;
     msit_free(client_);
   }
 
@@ -235,7 +257,7 @@ class Client {
     msit_counters counters{};
     counters.struct_size = sizeof(counters);
     {
-      const nb::gil_scoped_release release;
+      const GilReleased released;
       msit_get_counters(client_, &counters);
     }
     return nb::make_tuple(counters.recorded_count, counters.recorded_bytes,
@@ -278,7 +300,7 @@ class Client {
   static int Waiting(Call call) {
     msit_code code = MSIT_OK;
     {
-      const nb::gil_scoped_release release;
+      const GilReleased released;
       code = call();
     }
     return Checked(code);
@@ -293,6 +315,8 @@ class Client {
 }  // namespace
 
 NB_MODULE(_msit, m) {
+  // Threads that outlive the interpreter keep clients; it is not ours to print.
+  nb::set_leak_warnings(false);
   m.attr("OK") = static_cast<int>(MSIT_OK);
   m.attr("INVALID_ARGUMENT") = static_cast<int>(MSIT_ERROR_INVALID_ARGUMENT);
   m.attr("DROPPED") = static_cast<int>(MSIT_ERROR_DROPPED);

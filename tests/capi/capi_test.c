@@ -63,6 +63,7 @@ static void DefaultsAreThoseOfTheHeader(void) {
   EXPECT(options.linger_us == 5000);
   EXPECT(options.open_timeout_us == 5000000);
   EXPECT(options.overflow == MSIT_OVERFLOW_BLOCK);
+  EXPECT(options.is_interrupted == NULL);
 }
 
 static void DtypesHaveNamesAndSizes(void) {
@@ -114,6 +115,23 @@ static void OpenWithoutADaemonIsUnavailable(void) {
   EXPECT(msit_open(&options, &client) == MSIT_ERROR_UNAVAILABLE);
   EXPECT(client == NULL);
   EXPECT(strlen(msit_last_error()) > 0);
+}
+
+static int32_t CountQuestion(void* count) {
+  ++*(int*)count;
+  return 1;
+}
+
+static void HostMayEndOpen(void) {
+  msit_options options = DefaultOptions();
+  int question_count = 0;
+  options.open_timeout_us = 60000000;
+  options.is_interrupted = &CountQuestion;
+  options.interrupt_context = &question_count;
+  msit_client* client = NULL;
+  EXPECT(msit_open(&options, &client) == MSIT_ERROR_INTERRUPTED);
+  EXPECT(client == NULL);
+  EXPECT(question_count == 1);
 }
 
 static void MissingTransportLibraryIsSaid(void) {
@@ -261,6 +279,7 @@ int main(void) {
   DtypesHaveNamesAndSizes();
   OpenRefusesBadOptions();
   OpenWithoutADaemonIsUnavailable();
+  HostMayEndOpen();
   MissingTransportLibraryIsSaid();
   RecordsWaitForADaemonThatIsNotThere();
   DropNewestDoesNotWaitForADaemonThatIsNotThere();
