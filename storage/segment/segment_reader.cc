@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/segment/segment_reader.h"
 
+#include <cstring>
+
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
@@ -51,6 +53,7 @@ absl::StatusOr<SegmentReader::SharedFile> SegmentReader::Open(
 }
 
 void SegmentReader::Forget(SegmentId segment) {
+  around_.Forget(segment);
   const MutexLock lock(mu_);
   const auto it = entries_.find(ToNumber(segment));
   if (it == entries_.end()) return;
@@ -86,28 +89,53 @@ absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
   return std::span<const std::byte>(buffer.span()).subspan(skip, bytes);
 }
 
+bool SegmentReader::ReadOn(const PartLocation& place,
+                           std::span<std::byte> out) {
+  const uint64_t begin = place.offset / kChunkAlignment * kChunkAlignment;
+  auto memory = std::make_shared<AlignedBuffer>(ReadAround::kWindowBytes);
+  const absl::StatusOr<uint64_t> read =
+      ReadPages(place.segment, begin, memory->span());
+  const uint64_t skip = place.offset - begin;
+  if (!read.ok() || *read < skip + out.size()) return false;
+  std::memcpy(out.data(), memory->data() + skip, out.size());
+  around_.Add({ToNumber(place.segment), begin, *read, std::move(memory)});
+  return true;
+}
+
+absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadChecked(
+    const PartLocation& place, uint64_t bytes, AlignedBuffer& buffer,
+    absl::FunctionRef<bool(std::span<const std::byte>)> is_right) {
+  if (bytes > 0 && bytes <= ReadAround::kPieceBytesMax) {
+    if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
+    const std::span<std::byte> out = buffer.span().first(bytes);
+    bool is_next = false;
+    if ((around_.Find(place.segment, place.offset, out, is_next) ||
+         (is_next && ReadOn(place, out))) &&
+        is_right(out)) {
+      return out;
+    }
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      const auto out,
+      ReadUnchecked(place.segment, place.offset, bytes, buffer));
+  if (out.empty() || is_right(out)) return out;
+  return Corrupt(place.segment, place.offset, bytes, "do not match their hash");
+}
+
 absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
     const PartLocation& part, AlignedBuffer& buffer) {
-  MSITD_ASSIGN_OR_RETURN(
-      const auto bytes,
-      ReadUnchecked(part.segment, part.offset, part.bytes, buffer));
-  if (!bytes.empty() && chunk::HashBytes(bytes) != part.hash) {
-    return Corrupt(part.segment, part.offset, part.bytes,
-                   "do not match their hash");
-  }
-  return bytes;
+  return ReadChecked(part, part.bytes, buffer,
+                     [&part](std::span<const std::byte> bytes) {
+                       return chunk::HashBytes(bytes) == part.hash;
+                     });
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadSample(
     const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer) {
-  MSITD_ASSIGN_OR_RETURN(
-      const auto sample,
-      ReadUnchecked(part.segment, part.offset, bytes, buffer));
-  if (!sample.empty() && chunk::HashSample(sample) != part.sample_hash) {
-    return Corrupt(part.segment, part.offset, bytes,
-                   "of a sample do not match their hash");
-  }
-  return sample;
+  return ReadChecked(part, bytes, buffer,
+                     [&part](std::span<const std::byte> sample) {
+                       return chunk::HashSample(sample) == part.sample_hash;
+                     });
 }
 
 }  // namespace msitd::storage

@@ -10,16 +10,19 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/env/env.h"
+#include "storage/segment/read_around.h"
 #include "storage/segment/segment_format.h"
 
 namespace msitd::storage {
 
-// Reads parts of tensors from segments and keeps the files that were read last
-// open. Thread-safe.
+// Reads parts of tensors from segments, keeps the files that were read last
+// open, and reads on behind small parts that are asked for one after the other
+// (ReadAround). Thread-safe.
 class SegmentReader {
  public:
   // Files kept open; the one not read for longest is closed first.
@@ -59,10 +62,18 @@ class SegmentReader {
   };
 
   absl::StatusOr<SharedFile> Open(SegmentId segment);
+  // Returns bytes that are checked by `is_right`, from memory if they are
+  // there.
+  absl::StatusOr<std::span<const std::byte>> ReadChecked(
+      const PartLocation& place, uint64_t bytes, AlignedBuffer& buffer,
+      absl::FunctionRef<bool(std::span<const std::byte>)> is_right);
+  // Reads a piece with what follows it; false if that cannot be done.
+  bool ReadOn(const PartLocation& place, std::span<std::byte> out);
 
   Env& env_;
   const std::string directory_;
   const bool direct_;
+  ReadAround around_;
 
   Mutex mu_;
   std::list<Entry> recent_ ABSL_GUARDED_BY(mu_);  // The latest first.

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -102,6 +105,93 @@ TEST_F(SegmentReaderTest, FilesReadLastStayOpen) {
   EXPECT_EQ(operations_of(1), 1u);
   reader_.Forget(SegmentId{1});
   EXPECT_EQ(operations_of(1), 2u);
+}
+
+// A file of `pages`, of which each byte depends on its place and on `seed`.
+class ReadAroundTest : public SegmentReaderTest {
+ protected:
+  static constexpr uint64_t kFile = 500;
+  static constexpr uint64_t kPieceBytes = 1000;
+
+  void WritePages(uint64_t first, uint64_t count, uint32_t seed) {
+    AlignedBuffer pages(count * 4096);
+    for (uint64_t i = 0; i < pages.size(); ++i) {
+      pages.data()[i] = ByteAt(first * 4096 + i, seed);
+    }
+    const std::array<std::span<const std::byte>, 1> pieces = {pages.span()};
+    const std::string path = dir_ / SegmentFileName(SegmentId{kFile});
+    auto file = env_.OpenForWrite(path, false);
+    if (!file.ok()) file = env_.Create(path, false);
+    ASSERT_TRUE(file.ok()) << file.status();
+    ASSERT_TRUE((*file)->Write(first * 4096, pieces).ok());
+  }
+
+  static std::byte ByteAt(uint64_t offset, uint32_t seed) {
+    return static_cast<std::byte>((offset * 2654435761u + seed) >> 13);
+  }
+
+  // Reads a piece that was written with `seed`.
+  void ExpectRead(uint64_t offset, uint32_t seed) {
+    std::vector<std::byte> expected(kPieceBytes);
+    for (uint64_t i = 0; i < kPieceBytes; ++i) {
+      expected[i] = ByteAt(offset + i, seed);
+    }
+    const auto read = reader_.Read({SegmentId{kFile}, offset, kPieceBytes,
+                                    chunk::HashBytes(expected), RunId{1}},
+                                   buffer_);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_TRUE(std::ranges::equal(*read, expected)) << offset;
+  }
+
+  uint64_t OperationsOf(const std::function<void()>& work) {
+    env_.FailAt(0, {}, false);
+    work();
+    return env_.operation_count();
+  }
+
+  AlignedBuffer buffer_;
+};
+
+TEST_F(ReadAroundTest, SmallPartsOneAfterTheOtherTakeFewReads) {
+  WritePages(0, 1024, 1);
+  ExpectRead(64, 1);
+  // Two readers in turns, from either half of the file.
+  EXPECT_LE(OperationsOf([&] {
+              for (uint64_t i = 1; i < 1500; ++i) {
+                ExpectRead(64 + i * 1024, 1);
+                ExpectRead((uint64_t{2} << 20) + i * 1024, 1);
+              }
+            }),
+            2u + 4u);
+}
+
+TEST_F(ReadAroundTest, SmallPartsHereAndThereTakeOneReadOfTheirSize) {
+  WritePages(0, 1024, 1);
+  ExpectRead(0, 1);
+  EXPECT_EQ(OperationsOf([&] {
+              for (uint64_t i = 40; i > 0; --i) ExpectRead(i * 100'000, 1);
+            }),
+            40u);
+}
+
+TEST_F(ReadAroundTest, WhatIsWrittenBehindIsReadAgain) {
+  WritePages(0, 64, 1);
+  ExpectRead(0, 1);
+  ExpectRead(1024, 1);
+  WritePages(32, 512, 2);
+  for (uint64_t i = 128; i < 1000; ++i) ExpectRead(i * 1024, 2);
+  ExpectRead(2048, 1);
+}
+
+TEST_F(ReadAroundTest, AForgottenSegmentIsNotRemembered) {
+  WritePages(0, 64, 1);
+  ExpectRead(0, 1);
+  ExpectRead(1024, 1);
+  reader_.Forget(SegmentId{kFile});
+  ASSERT_TRUE(env_.Remove(dir_ / SegmentFileName(SegmentId{kFile})).ok());
+  const auto read = reader_.Read(
+      {SegmentId{kFile}, 2048, kPieceBytes, {}, RunId{1}}, buffer_);
+  EXPECT_EQ(Reason(read.status()), "TENSOR_EXPIRED");
 }
 
 TEST_F(SegmentReaderTest, ThreadsMayReadAndForgetAtOnce) {
