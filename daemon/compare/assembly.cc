@@ -99,6 +99,12 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
   return std::move(joiner).Finish();
 }
 
+std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor) {
+  if (tensor.assembly != nullptr) return tensor.assembly->shards;
+  const storage::TensorInfo& alone = tensor;
+  return {&alone, 1};
+}
+
 bool HasAllShards(const LogicalTensor& tensor) {
   return tensor.assembly == nullptr ||
          tensor.assembly->problem == Assembly::Problem::kNone;

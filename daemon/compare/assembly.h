@@ -25,8 +25,8 @@ struct Assembly {
   int32_t place = 0;   // Number of the group of ranks.
   // The ranks that have a shard, ascending.
   std::vector<int32_t> ranks;
-  // Those whose bytes count, as the grid wants them. `key.run` and `parts` are
-  // empty.
+  // Those whose bytes count, as the grid wants them. `key.run` is empty, and so
+  // are `parts` of more than one.
   std::vector<storage::TensorInfo> shards;
   ShardGrid grid;
   // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes or
@@ -75,6 +75,9 @@ struct PlacedMesh {
 LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
                              RankCount ranks,
                              std::vector<storage::TensorInfo> shards);
+
+// What a tensor is made of: its shards, or itself.
+std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);
 
 // False if something keeps the shards of `tensor` from being one.
 bool HasAllShards(const LogicalTensor& tensor);

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/group_loader.h"
 #include "daemon/compare/joined_sample.h"
+#include "daemon/compare/pair_source.h"
 #include "daemon/compare/row_builder.h"
 #include "daemon/compare/row_metrics.h"
 #include "protos/base/check.h"
@@ -140,6 +140,21 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
   return "; a sample does not prove that bytes are equal";
 }
 
+absl::StatusOr<PairMeasurement> MeasureAhead(
+    const TensorPair& pair, const PartsAhead& ahead,
+    const compute::ElementRequest& request, PairReader& reader,
+    ComparisonObserver& reads) {
+  if (pair.target->assembly == nullptr && pair.golden->assembly == nullptr) {
+    return PairReader::MeasureAhead(*pair.target, *pair.golden, ahead, request,
+                                    reads);
+  }
+  const TensorSource target = SourceAhead(*pair.target, "target", ahead);
+  const TensorSource golden =
+      SourceAhead(*pair.golden, "golden",
+                  {ahead.batch, ahead.first + target.shards.size()});
+  return reader.Measure(target, golden, request, reads);
+}
+
 std::string_view SideWithoutBytes(const TensorPair& pair) {
   if (pair.golden->has_bytes) return "target";
   return pair.target->has_bytes ? "golden" : "golden and target";
@@ -194,14 +209,35 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
       ready.push_back(i);
     }
   }
-  GroupLoader loader(matcher, ready, observer_);
+  GroupLoader loader(
+      matcher, ready, observer_,
+      [this](const TensorGroup& group) { AddToMeasurer(group); });
   for (const size_t i : ready) {
-    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
+    if (const absl::Status status = CompareNext(loader); !status.ok()) {
+      // The pairs go with the loader.
+      measurer_.Stop();
+      return status;
+    }
     if (plan_.follow) done_.emplace(matcher.token(i), matcher.rank(i));
-    MSITD_RETURN_IF_ERROR(CompareGroup(group));
   }
   return absl::OkStatus();
+}
+
+absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
+  if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+  MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
+  absl::Status status = CompareGroup(group);
+  // The pairs go with the group.
+  if (!status.ok()) measurer_.Stop();
+  return status;
+}
+
+void ComparisonEngine::AddToMeasurer(const TensorGroup& group) {
+  std::vector<const TensorPair*> to_measure;
+  for (const TensorPair& pair : group.pairs) {
+    if (MustMeasure(pair)) to_measure.push_back(&pair);
+  }
+  measurer_.Add(to_measure);
 }
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
@@ -235,17 +271,7 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     return EmitRow(RowMetrics(), row);
   }
   origins_.StartGroup();
-  std::vector<const TensorPair*> to_measure;
-  std::vector<bool> is_measured;
-  is_measured.reserve(group.pairs.size());
-  for (const TensorPair& pair : group.pairs) {
-    is_measured.push_back(MustMeasure(pair));
-    if (is_measured.back()) to_measure.push_back(&pair);
-  }
-  measurer_.Start(std::move(to_measure));
-  const absl::Status status = ComparePairs(group.pairs, is_measured);
-  // The pairs go with the group.
-  if (!status.ok()) measurer_.Stop();
+  const absl::Status status = ComparePairs(group.pairs);
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
   }
@@ -253,14 +279,12 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
 }
 
 absl::Status ComparisonEngine::ComparePairs(
-    const std::vector<TensorPair>& pairs,
-    const std::vector<bool>& is_measured) {
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    const TensorPair& pair = pairs[i];
+    const std::vector<TensorPair>& pairs) {
+  for (const TensorPair& pair : pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     RowMetrics metrics;
-    if (is_measured[i]) {
+    if (MustMeasure(pair)) {
       MSITD_RETURN_IF_ERROR(Measure(pair, row_, metrics));
     } else {
       Judge(pair, row_, metrics);
@@ -420,47 +444,20 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 }
 
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
-    const TensorPair& pair, PairReader& reader,
+    const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
     ComparisonObserver& reads) const {
-  const bool is_sampled = IsSampled(pair);
-  // The matcher left the parts out.
-  const auto source_of =
-      [this, is_sampled](
-          const LogicalTensor& tensor, const std::string& run,
-          std::string_view side) -> absl::StatusOr<TensorSource> {
-    TensorSource out;
-    out.side = side;
-    out.is_sampled = is_sampled;
-    const storage::TensorInfo& alone = tensor;
-    std::span<const storage::TensorInfo> shards(&alone, 1);
-    if (const Assembly* const assembly = tensor.assembly.get()) {
-      shards = assembly->shards;
-      out.grid = assembly->grid;
-    }
-    out.shards.reserve(shards.size());
-    for (const storage::TensorInfo& shard : shards) {
-      TensorKey key = shard.key;
-      key.run = run;
-      auto stored = store_.GetTensor(key);
-      if (!stored.ok()) {
-        return Annotate(stored.status(), fmt::format("{} tensor", side));
-      }
-      // A client cannot change a tensor, but a run may go and come again.
-      if (stored->dtype != shard.dtype || stored->shape != shard.shape) {
-        return MakeStatus(absl::StatusCode::kAborted,
-                          "{} tensor, rank {}: changed meanwhile", side,
-                          key.rank);
-      }
-      out.shards.push_back(*std::move(stored));
-    }
-    return out;
-  };
-  MSITD_ASSIGN_OR_RETURN(const TensorSource target,
-                         source_of(*pair.target, plan_.target_run, "target"));
-  MSITD_ASSIGN_OR_RETURN(const TensorSource golden,
-                         source_of(*pair.golden, plan_.golden_run, "golden"));
-  return reader.Measure(target, golden, MeasuredVerificationOf(pair).request,
-                        reads);
+  const compute::ElementRequest request = MeasuredVerificationOf(pair).request;
+  if (ahead.batch != nullptr && !IsSampled(pair)) {
+    return MeasureAhead(pair, ahead, request, reader, reads);
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      TensorSource target,
+      StoredSource(*pair.target, plan_.target_run, "target", store_));
+  MSITD_ASSIGN_OR_RETURN(
+      TensorSource golden,
+      StoredSource(*pair.golden, plan_.golden_run, "golden", store_));
+  target.is_sampled = golden.is_sampled = IsSampled(pair);
+  return reader.Measure(target, golden, request, reads);
 }
 
 void ComparisonEngine::Watch(const RowMetrics& metrics,

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/group_loader.h"
 #include "daemon/compare/matcher.h"
 #include "daemon/compare/origin.h"
 #include "daemon/compare/pair_measurer.h"
@@ -47,8 +48,10 @@ std::span<const std::string_view> WatchNames();
 // gives a row that says so; the comparison goes on.
 //
 // Made for one comparison and used by one thread, beside which a second one
-// measures pairs ahead. Holds four parts and the tensors of one rank and token
-// (kGroupTensorsMax), however large the runs are.
+// measures pairs ahead. However large the runs are, it holds four parts, what
+// is read ahead (PairMeasurer::kWindowsMax times storage::kBatchBytesMax), and
+// the tensors of one rank and token (kGroupTensorsMax) and of those behind it
+// (GroupLoader).
 class ComparisonEngine {
  public:
   // All three must outlive the engine.
@@ -58,9 +61,9 @@ class ComparisonEngine {
         plan_(plan),
         observer_(observer),
         measurer_(store, observer,
-                  [this](const TensorPair& pair, PairReader& reader,
-                         ComparisonObserver& reads) {
-                    return ReadMetrics(pair, reader, reads);
+                  [this](const TensorPair& pair, const PartsAhead& ahead,
+                         PairReader& reader, ComparisonObserver& reads) {
+                    return ReadMetrics(pair, ahead, reader, reads);
                   }) {}
 
   // Errors: CANCELLED once the observer says so; those of the matcher, of the
@@ -74,10 +77,12 @@ class ComparisonEngine {
                             bool target_sealed);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
+  // Has the pairs of a group measured that must be, in their order.
+  void AddToMeasurer(const TensorGroup& group);
+  absl::Status CompareNext(GroupLoader& loader);
+  // The measurer has the pairs of the group.
   absl::Status CompareGroup(const TensorGroup& group);
-  // `is_measured` says of which pairs the measurer gives the next one.
-  absl::Status ComparePairs(const std::vector<TensorPair>& pairs,
-                            const std::vector<bool>& is_measured);
+  absl::Status ComparePairs(const std::vector<TensorPair>& pairs);
   // Judges a pair that is not measured.
   void Judge(const TensorPair& pair, v1::ComparisonRow& row,
              RowMetrics& metrics) const;
@@ -88,6 +93,7 @@ class ComparisonEngine {
   bool MustMeasure(const TensorPair& pair) const;
   // Called on either thread of `measurer_`.
   absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
+                                              const PartsAhead& ahead,
                                               PairReader& reader,
                                               ComparisonObserver& reads) const;
   // Judges two tensors with equal bytes.

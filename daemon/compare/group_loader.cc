@@ -9,10 +9,21 @@
 
 namespace msitd::compare {
 
+namespace {
+
+size_t TensorCount(const TensorGroup& group) {
+  return group.golden.size() + group.target.size();
+}
+
+}  // namespace
+
 GroupLoader::GroupLoader(const TensorMatcher& matcher,
                          std::vector<size_t> groups,
-                         ComparisonObserver& observer)
-    : matcher_(matcher), groups_(std::move(groups)), observer_(observer) {
+                         ComparisonObserver& observer, OnLoaded on_loaded)
+    : matcher_(matcher),
+      groups_(std::move(groups)),
+      observer_(observer),
+      on_loaded_(std::move(on_loaded)) {
   if (groups_.size() > 1) {
     ahead_ = StartSpareThread([this] { LoadAhead(); });
   }
@@ -28,22 +39,32 @@ GroupLoader::~GroupLoader() {
   ahead_.join();
 }
 
+absl::StatusOr<TensorGroup> GroupLoader::Load(
+    size_t index, TensorMatcher::IsCancelled is_cancelled) {
+  absl::StatusOr<TensorGroup> group =
+      matcher_.Load(groups_[index], is_cancelled);
+  if (group.ok()) on_loaded_(*group);
+  return group;
+}
+
 absl::StatusOr<TensorGroup> GroupLoader::Next() {
   MSITD_CHECK(next_ < groups_.size());
   const size_t index = next_++;
-  if (index == 0 || !ahead_.joinable()) {
-    return matcher_.Load(groups_[index],
-                         [this] { return observer_.IsCancelled(); });
+  if (!ahead_.joinable()) {
+    return Load(index, [this] { return observer_.IsCancelled(); });
   }
   while (!observer_.IsCancelled()) {
     const MutexLock lock(mu_);
-    if (!loaded_.has_value()) {
+    if (loaded_.empty()) {
       changed_.WaitUntil(mu_,
                          std::chrono::steady_clock::now() + kQuestionInterval);
     }
-    if (loaded_.has_value()) {
+    if (!loaded_.empty()) {
+      absl::StatusOr<TensorGroup> group = std::move(loaded_.front());
+      loaded_.pop_front();
+      if (group.ok()) ahead_tensors_ -= TensorCount(*group);
       changed_.NotifyAll();
-      return *std::exchange(loaded_, std::nullopt);
+      return group;
     }
   }
   return absl::CancelledError("cancelled");
@@ -53,16 +74,19 @@ void GroupLoader::LoadAhead() {
   const auto is_stopping = [this] {
     return is_stopping_.load(std::memory_order_relaxed);
   };
-  for (size_t i = 1; i < groups_.size(); ++i) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
     {
-      // One is ahead, and not a second one.
       const MutexLock lock(mu_);
-      while (loaded_.has_value() && !is_stopping()) changed_.Wait(mu_);
+      while (!loaded_.empty() && ahead_tensors_ >= kAheadTensorsMax &&
+             !is_stopping()) {
+        changed_.Wait(mu_);
+      }
     }
     if (is_stopping()) return;
-    absl::StatusOr<TensorGroup> group = matcher_.Load(groups_[i], is_stopping);
+    absl::StatusOr<TensorGroup> group = Load(i, is_stopping);
     const MutexLock lock(mu_);
-    loaded_ = std::move(group);
+    if (group.ok()) ahead_tensors_ += TensorCount(*group);
+    loaded_.push_back(std::move(group));
     changed_.NotifyAll();
   }
 }

@@ -3,7 +3,8 @@
 
 #include <atomic>
 #include <cstddef>
-#include <optional>
+#include <deque>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -14,16 +15,24 @@
 
 namespace msitd::compare {
 
-// Loads groups of a matcher, each of them on a second thread while the caller
-// has the one before. The first one is loaded by the caller.
+// Loads groups of a matcher on a second thread while the caller has those
+// before.
 //
 // The observer is asked by the calling thread alone. Thread-compatible.
 // Borrows the matcher and the observer.
 class GroupLoader {
  public:
+  // More groups than one are loaded ahead only as long as those that are have
+  // fewer tensors.
+  static constexpr size_t kAheadTensorsMax = size_t{1} << 14;
+
+  // Told of every group, in their order, on the thread that loaded it and
+  // before Next returns it; its pairs stay where they are.
+  using OnLoaded = std::function<void(const TensorGroup& group)>;
+
   // `groups` are numbers of the matcher, in the order in which they are wanted.
   GroupLoader(const TensorMatcher& matcher, std::vector<size_t> groups,
-              ComparisonObserver& observer);
+              ComparisonObserver& observer, OnLoaded on_loaded);
   // Waits until the second thread has noticed: some thousand tensors.
   ~GroupLoader();
   GroupLoader(const GroupLoader&) = delete;
@@ -35,13 +44,14 @@ class GroupLoader {
   absl::StatusOr<TensorGroup> Next();
 
  private:
-  using Result = std::optional<absl::StatusOr<TensorGroup>>;
-
+  absl::StatusOr<TensorGroup> Load(size_t index,
+                                   TensorMatcher::IsCancelled is_cancelled);
   void LoadAhead();
 
   const TensorMatcher& matcher_;
   const std::vector<size_t> groups_;
   ComparisonObserver& observer_;
+  const OnLoaded on_loaded_;
   size_t next_ = 0;
 
   // Relaxed: no other memory hangs on it.
@@ -49,7 +59,8 @@ class GroupLoader {
 
   Mutex mu_;
   CondVar changed_;
-  Result loaded_ ABSL_GUARDED_BY(mu_);
+  std::deque<absl::StatusOr<TensorGroup>> loaded_ ABSL_GUARDED_BY(mu_);
+  size_t ahead_tensors_ ABSL_GUARDED_BY(mu_) = 0;
 
   std::thread ahead_;
 };

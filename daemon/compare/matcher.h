@@ -23,8 +23,8 @@ namespace msitd::compare {
 inline constexpr size_t kGroupsMax = size_t{1} << 20;
 
 // A rank and token with more tensors than this in one run, shards included, is
-// not compared. Bounds the memory of a comparison: some 400 bytes for each
-// tensor of the group at hand and of the next one, in both runs.
+// not compared. Bounds the memory of a comparison: some 500 bytes for each
+// tensor of the group at hand and of the next ones (GroupLoader), in both runs.
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 
 // One tensor with its counterpart, or either alone: one of the two is null at
@@ -49,7 +49,8 @@ struct TensorGroup {
   // its own order. They point into the vectors below, which must not change,
   // and which a copy would leave behind.
   std::vector<TensorPair> pairs;
-  // `key.run` and `parts` are left empty, to save memory.
+  // `key.run` is left empty, to save memory, and so are `parts` of more than
+  // one.
   std::vector<LogicalTensor> golden;
   std::vector<LogicalTensor> target;
 };

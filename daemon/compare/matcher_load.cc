@@ -229,7 +229,7 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     if (PlaceOf(tensor.key.rank, layout, placed.get()) != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
     tensor.key.run.clear();
-    tensor.parts.clear();
+    if (tensor.parts.size() != 1) tensor.parts.clear();
     // A copy has just the memory that it needs, and `tensor` keeps its own.
     if (layout != nullptr) {
       shards.Add(*layout, tensor);

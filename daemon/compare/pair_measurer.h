@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/matcher.h"
@@ -19,21 +22,34 @@
 
 namespace msitd::compare {
 
-// Measures pairs on the calling thread and, ahead of it, on one more, so that
-// the disk works while a CPU does. The results come in order.
+// Measures pairs on the calling thread and, ahead of it, on one more, while the
+// store reads the bytes of those behind them. The results come in order.
+//
+// Pairs are taken window by window: what the store knows the places of is read
+// by one batch for the window. Each thread claims a few pairs of it at a time.
 //
 // The second thread begins with the first pair that another one follows. It
 // never calls the observer: what it read is reported by the calling thread.
 //
-// Thread-compatible. Borrows the store and the observer.
+// Thread-compatible, but for Add. Borrows the store and the observer.
 class PairMeasurer {
  public:
-  // How many measured pairs wait at most for those before them.
-  static constexpr size_t kAheadMax = 8;
+  // Windows whose bytes are in memory, or whose results wait to be taken; each
+  // holds a batch of the store.
+  static constexpr size_t kWindowsMax = 3;
+  // Bytes of both sides of a window's pairs, and of those that are claimed at a
+  // time; one pair alone may have more. A batch has room for what lies between
+  // them, and for two parts.
+  static constexpr uint64_t kWindowBytesMax = uint64_t{8} << 20;
+  static constexpr uint64_t kClaimBytesMax = uint64_t{256} << 10;
+  static constexpr size_t kWindowPairsMax = storage::kBatchPartsMax / 2;
+  static constexpr size_t kClaimPairsMax = 64;
 
   // Called on either thread, each with a reader and an observer of its own.
+  // `ahead` has the parts of the shards of the target, then of the golden side,
+  // if it has any.
   using Measure = std::function<absl::StatusOr<PairMeasurement>(
-      const TensorPair& pair, PairReader& reader,
+      const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
       ComparisonObserver& observer)>;
 
   PairMeasurer(storage::ChunkStore& store, ComparisonObserver& observer,
@@ -42,17 +58,18 @@ class PairMeasurer {
   PairMeasurer(const PairMeasurer&) = delete;
   PairMeasurer& operator=(const PairMeasurer&) = delete;
 
-  // Says what Next will be asked for, in this order. The pairs live until the
-  // last of them was taken, or until Stop. All of the call before were taken.
-  void Start(std::vector<const TensorPair*> pairs);
+  // Says what Next will be asked for behind what was said before, in this
+  // order. A pair lives until it was taken, or until Stop. Thread-safe.
+  void Add(std::span<const TensorPair* const> pairs);
 
   // Returns the measurement of the next pair.
   //
   // Errors: CANCELLED once the observer says so; those of Measure.
   absl::StatusOr<PairMeasurement> Next();
 
-  // Ends the second thread; waits until it has the part that it reads. Nothing
-  // is called after that.
+  // Ends the second thread; waits until it has the pairs that it claimed, or
+  // has been told to leave them, and until nothing is read any more. Nothing is
+  // called after that, and pairs that are added are left alone.
   void Stop();
 
  private:
@@ -60,22 +77,47 @@ class PairMeasurer {
 
   using Result = std::optional<absl::StatusOr<PairMeasurement>>;
 
-  Result& ResultOf(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return results_[index % results_.size()];
-  }
-  // Claims a pair below `end`; nothing if all are claimed.
-  std::optional<size_t> Claim(size_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lets the second thread have the pairs behind `index`.
-  void OpenWindow(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void MeasureOn(size_t index, PairReader& reader,
-                 ComparisonObserver& observer);
+  struct Window {
+    std::vector<const TensorPair*> pairs;
+    // Of each pair: of its first part in the batch, kNotAhead if it has none.
+    std::vector<size_t> first_parts;
+    std::vector<storage::PartLocation> parts;
+    AlignedBuffer buffer;
+    std::unique_ptr<storage::PartBatch> batch;
+    // Each is written by who claimed the pair, and read once it is measured.
+    std::vector<Result> results;
+    std::vector<bool> is_measured;
+    size_t claimed = 0;
+    size_t taken = 0;
+  };
+  // Pairs of a window.
+  struct Claim {
+    Window* window = nullptr;
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
+  // There is something to do: pairs to plan for, or to measure.
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Claim ClaimPairs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does some of it, if there is any.
+  void Work(PairReader& reader, ComparisonObserver& observer)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Moves the first pairs that wait to a window.
+  std::unique_ptr<Window> FillWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins to read them. Returns those that do not fit, the last one first.
+  std::vector<const TensorPair*> BeginToRead(Window& window);
+  void MeasureClaim(const Claim& claim, PairReader& reader,
+                    ComparisonObserver& observer);
+  Result TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WorkAhead();
 
+  storage::ChunkStore& store_;
   ComparisonObserver& observer_;
   const Measure measure_;
   PairReader reader_;
   PairReader ahead_reader_;  // Of the second thread.
-  size_t next_ = 0;
 
   // Relaxed: no other memory hangs on them.
   std::atomic<bool> is_stopping_{false};
@@ -83,14 +125,13 @@ class PairMeasurer {
 
   Mutex mu_;
   CondVar changed_;
-  std::vector<const TensorPair*> pairs_ ABSL_GUARDED_BY(mu_);
-  // Of the pair that is asked for next, and of those ahead of it.
-  std::array<Result, 1 + kAheadMax> results_ ABSL_GUARDED_BY(mu_);
-  size_t claimed_ ABSL_GUARDED_BY(mu_) = 0;
-  // The second thread claims below this.
-  size_t window_end_ ABSL_GUARDED_BY(mu_) = 0;
-
-  std::thread ahead_;
+  std::deque<const TensorPair*> waiting_ ABSL_GUARDED_BY(mu_);
+  uint64_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_planning_ ABSL_GUARDED_BY(mu_) = false;
+  std::deque<std::unique_ptr<Window>> windows_ ABSL_GUARDED_BY(mu_);
+  // Those that were used, for their memory.
+  std::vector<std::unique_ptr<Window>> spares_ ABSL_GUARDED_BY(mu_);
+  std::thread ahead_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace msitd::compare

@@ -40,6 +40,13 @@ class PairReader {
       const TensorSource& target, const TensorSource& golden,
       const compute::ElementRequest& request, ComparisonObserver& observer);
 
+  // The same for two tensors that are recorded as they are, of one part each:
+  // `ahead` has that of the target, and behind it that of the golden one.
+  static absl::StatusOr<PairMeasurement> MeasureAhead(
+      const storage::TensorInfo& target, const storage::TensorInfo& golden,
+      const PartsAhead& ahead, const compute::ElementRequest& request,
+      ComparisonObserver& observer);
+
  private:
   storage::ChunkStore& store_;
   StreamBuffers target_buffers_;

@@ -14,33 +14,43 @@
 
 namespace msitd::compare {
 
-absl::Status ShardReader::CheckParts() const {
-  const uint32_t element_bytes = ElementBytes(tensor_.dtype);
-  bool whole = tensor_.parts.size() == chunk::PartCount(tensor_.tensor_bytes);
-  uint64_t rest = tensor_.tensor_bytes;
-  for (const storage::PartLocation& part : tensor_.parts) {
+bool HasAllParts(const storage::TensorInfo& tensor) {
+  const uint32_t element_bytes = ElementBytes(tensor.dtype);
+  bool whole = tensor.parts.size() == chunk::PartCount(tensor.tensor_bytes);
+  uint64_t rest = tensor.tensor_bytes;
+  for (const storage::PartLocation& part : tensor.parts) {
     whole = whole && part.bytes == std::min(rest, kPartBytes);
     rest -= std::min(rest, part.bytes);
   }
   uint64_t elements = 1;
-  for (const int64_t dim : tensor_.shape) {
+  for (const int64_t dim : tensor.shape) {
     whole = whole && dim >= 0 &&
             !__builtin_mul_overflow(elements, static_cast<uint64_t>(dim),
                                     &elements);
   }
-  whole = whole && rest == 0 && element_bytes != 0 &&
-          tensor_.tensor_bytes % element_bytes == 0 &&
-          tensor_.tensor_bytes / element_bytes == elements;
-  if (whole) return absl::OkStatus();
+  return whole && rest == 0 && element_bytes != 0 &&
+         tensor.tensor_bytes % element_bytes == 0 &&
+         tensor.tensor_bytes / element_bytes == elements;
+}
+
+absl::Status PartsDoNotFit(const storage::TensorInfo& tensor,
+                           std::string_view label) {
   return MakeStatus(absl::StatusCode::kDataLoss,
-                    "{}: its {} parts do not make up its {} bytes", label_,
-                    tensor_.parts.size(), tensor_.tensor_bytes);
+                    "{}: its {} parts do not make up its {} bytes", label,
+                    tensor.parts.size(), tensor.tensor_bytes);
+}
+
+absl::Status ShardReader::CheckParts() const {
+  if (HasAllParts(tensor_)) return absl::OkStatus();
+  return PartsDoNotFit(tensor_, label_);
 }
 
 absl::StatusOr<std::span<const std::byte>> ShardReader::ReadPart(size_t index) {
   MSITD_CHECK(index < tensor_.parts.size());
   const storage::PartLocation& part = tensor_.parts[index];
-  const auto bytes = store_.ReadPart(part, part_);
+  const auto bytes = ahead_part_.batch != nullptr
+                         ? ahead_part_.batch->Read(ahead_part_.first + index)
+                         : store_.ReadPart(part, part_);
   if (!bytes.ok()) {
     return Annotate(bytes.status(), label_);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -15,6 +16,20 @@
 #include "storage/types.h"
 
 namespace msitd::compare {
+
+// Parts that are read ahead, in one batch, from number `first` of it on; none
+// if there is no batch.
+struct PartsAhead {
+  storage::PartBatch* batch = nullptr;
+  size_t first = 0;
+};
+
+// The index is on disk like everything else: true if what it says of the parts
+// of a tensor, its shape and its type goes together.
+bool HasAllParts(const storage::TensorInfo& tensor);
+// DATA_LOSS for one that does not.
+absl::Status PartsDoNotFit(const storage::TensorInfo& tensor,
+                           std::string_view label);
 
 // Reads the bytes of one recorded tensor in order: part by part, or in runs of
 // any length through a window.
@@ -35,8 +50,11 @@ class ShardReader {
         part_(part),
         window_(window) {}
 
-  // The index is on disk like everything else: what it says is checked once
-  // here, since the calls below rely on it. DATA_LOSS.
+  // Has the only part of the tensor, which is the first of `ahead`, taken from
+  // there.
+  void TakeAhead(const PartsAhead& ahead) { ahead_part_ = ahead; }
+
+  // HasAllParts, on which the calls below rely. DATA_LOSS.
   absl::Status CheckParts() const;
 
   // Returns part `index`, in the buffer.
@@ -62,6 +80,7 @@ class ShardReader {
   storage::ChunkStore& store_;
   ComparisonObserver& observer_;
   AlignedBuffer& part_;
+  PartsAhead ahead_part_;
   const std::span<std::byte> window_;
   std::span<const std::byte> ahead_;  // In the window.
   uint64_t position_ = 0;             // Behind `ahead_`, in the tensor.

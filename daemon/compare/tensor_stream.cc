@@ -290,6 +290,9 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
             : windows;
     readers.emplace_back(LabelOf(source, shards[i]), shards[i], store, observer,
                          buffers.part, window);
+    if (source.ahead.batch != nullptr) {
+      readers.back().TakeAhead({source.ahead.batch, source.ahead.first + i});
+    }
     MSITD_RETURN_IF_ERROR(readers.back().CheckParts());
   }
   if (source.is_sampled && !is_alone) {

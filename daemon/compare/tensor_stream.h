@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/shard_grid.h"
+#include "daemon/compare/shard_reader.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
@@ -37,6 +38,8 @@ struct TensorSource {
   bool is_sampled = false;
   // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;
+  // If there are any, those of the shards, of one part each, in their order.
+  PartsAhead ahead = {};
 };
 
 // Memory of one side, used again for one tensor after another: at most three

@@ -539,9 +539,16 @@ absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadPart(
   return out;
 }
 
+void FakeChunkStore::LimitBatches(size_t part_count) {
+  const MutexLock lock(mu_);
+  batch_parts_max_ = part_count;
+}
+
 std::unique_ptr<storage::PartBatch> FakeChunkStore::ReadParts(
     std::span<const storage::PartLocation> parts, AlignedBuffer& /*buffer*/) {
-  return std::make_unique<FakeBatch>(*this, parts);
+  const MutexLock lock(mu_);
+  return std::make_unique<FakeBatch>(
+      *this, parts.first(std::min(parts.size(), batch_parts_max_)));
 }
 
 absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadSample(

@@ -32,6 +32,9 @@ class FakeChunkStore final : public storage::ChunkStore {
   void AwaitAppend();
   void UnblockAppends();
 
+  // Has batches take no more parts than this.
+  void LimitBatches(size_t part_count);
+
   // The part at `part_index` of the tensor fails its hash, or is gone.
   void Corrupt(const TensorKey& key, size_t part_index);
   void Expire(const TensorKey& key);
@@ -163,6 +166,7 @@ class FakeChunkStore final : public storage::ChunkStore {
   std::vector<size_t> append_sizes_ ABSL_GUARDED_BY(mu_);
   bool reads_blocked_ ABSL_GUARDED_BY(mu_) = false;
   bool read_waits_ ABSL_GUARDED_BY(mu_) = false;
+  size_t batch_parts_max_ ABSL_GUARDED_BY(mu_) = storage::kBatchPartsMax;
   uint64_t read_part_count_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status comparison_status_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Run, std::less<>> runs_ ABSL_GUARDED_BY(mu_);

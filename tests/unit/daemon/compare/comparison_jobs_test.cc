@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/compare/comparison_name.h"
+#include "daemon/compare/group_loader.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
@@ -118,10 +119,11 @@ TEST_F(ComparisonJobsTest, UnknownComparisonIsNotFound) {
 
 TEST_F(ComparisonJobsTest, RunDeletedMeanwhileFailsTheComparison) {
   RecordPair("a");
-  // The first of them may have been looked up ahead.
-  for (const int64_t token : {1, 2}) {
-    RecordedTensor later = Floats("a", {1});
-    later.token = token;
+  // More than are looked up ahead.
+  constexpr size_t kTokens = 20;
+  for (size_t i = 0; i < GroupLoader::kAheadTensorsMax + kTokens; ++i) {
+    RecordedTensor later = Floats("a." + std::to_string(i / kTokens), {1});
+    later.token = 1 + static_cast<int64_t>(i % kTokens);
     golden_.Record(later);
   }
   store_.BlockReads();

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,11 +21,11 @@ namespace {
 
 class GroupLoaderTest : public ::testing::Test {
  protected:
-  // Gives both runs two tensors at each of so many tokens.
-  const TensorMatcher& Matcher(int64_t token_count) {
+  // Gives both runs so many tensors at each of so many tokens.
+  const TensorMatcher& Matcher(int64_t token_count, size_t op_count = 2) {
     for (int64_t token = 0; token < token_count; ++token) {
-      for (const char* const op : {"a", "b"}) {
-        RecordedTensor tensor = Floats(op, {1});
+      for (size_t op = 0; op < op_count; ++op) {
+        RecordedTensor tensor = Floats("op." + std::to_string(op), {1});
         tensor.token = token;
         golden_.Record(tensor);
         target_.Record(tensor);
@@ -47,10 +50,17 @@ class GroupLoaderTest : public ::testing::Test {
   RunRecorder target_{store_, "t"};
   std::optional<TensorMatcher> matcher_;
   OneThreadObserver observer_;
+  std::atomic<int64_t> loaded_count_{0};
+  // Tokens are told in the order asked for.
+  std::vector<int64_t> told_;
+  const GroupLoader::OnLoaded on_loaded_ = [this](const TensorGroup& group) {
+    told_.push_back(group.token);
+    ++loaded_count_;
+  };
 };
 
 TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
-  GroupLoader loader(Matcher(20), {3, 17, 4, 4}, observer_);
+  GroupLoader loader(Matcher(20), {3, 17, 4, 4}, observer_, on_loaded_);
   for (const int64_t token : {3, 17, 4, 4}) {
     const auto group = loader.Next();
     ASSERT_TRUE(group.ok()) << group.status();
@@ -67,30 +77,56 @@ TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
 
 TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
   const TensorMatcher& matcher = Matcher(20);
-  GroupLoader none(matcher, {}, observer_);
-  GroupLoader untouched(matcher, AllOf(matcher), observer_);
-  GroupLoader left(matcher, AllOf(matcher), observer_);
+  GroupLoader none(matcher, {}, observer_, on_loaded_);
+  GroupLoader untouched(matcher, AllOf(matcher), observer_, on_loaded_);
+  GroupLoader left(matcher, AllOf(matcher), observer_, on_loaded_);
   EXPECT_TRUE(left.Next().ok());
 }
 
 TEST_F(GroupLoaderTest, ObserverEndsIt) {
   const TensorMatcher& matcher = Matcher(20);
-  GroupLoader loader(matcher, AllOf(matcher), observer_);
+  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
   EXPECT_TRUE(loader.Next().ok());
   EXPECT_TRUE(loader.Next().ok());
   observer_.is_cancelled = true;
   EXPECT_TRUE(absl::IsCancelled(loader.Next().status()));
 }
 
-TEST_F(GroupLoaderTest, OneGroupIsAheadAndErrorsComeWithTheirOwn) {
+TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
+  const TensorMatcher& matcher = Matcher(20);
+  {
+    GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+    for (int64_t i = 0; i < 20; ++i) {
+      ASSERT_TRUE(loader.Next().ok());
+      EXPECT_GT(loaded_count_, i);
+    }
+  }
+  EXPECT_EQ(told_.size(), 20u);
+  EXPECT_TRUE(std::is_sorted(told_.begin(), told_.end()));
+}
+
+TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
+  const TensorMatcher& matcher = Matcher(4, GroupLoader::kAheadTensorsMax / 2);
+  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+  for (int64_t i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(loader.Next().ok());
+    EXPECT_LE(loaded_count_, i + 1);
+  }
+}
+
+TEST_F(GroupLoaderTest, ErrorsComeInTheirPlace) {
   const TensorMatcher& matcher = Matcher(3);
-  GroupLoader loader(matcher, AllOf(matcher), observer_);
-  EXPECT_TRUE(loader.Next().ok());
-  ASSERT_TRUE(store_.DeleteRun("t").ok());
-  // Looked up before, or not.
-  const auto second = loader.Next();
-  EXPECT_TRUE(second.ok() || absl::IsNotFound(second.status()));
-  EXPECT_TRUE(absl::IsNotFound(loader.Next().status()));
+  std::vector<size_t> groups(100, 0);
+  GroupLoader loader(matcher, groups, observer_, [this](const TensorGroup&) {
+    if (++loaded_count_ == 50) {
+      EXPECT_TRUE(store_.DeleteRun("t").ok());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const absl::Status status = loader.Next().status();
+    EXPECT_EQ(status.ok(), i < 50) << i;
+    EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+  }
 }
 
 }  // namespace
