@@ -79,6 +79,13 @@ void BufferPool::Return(AlignedBuffer memory) {
   }
 }
 
+void BufferPool::DropKept() {
+  std::array<std::vector<AlignedBuffer>, kSizes.size()> kept;
+  MutexLock lock(mu_);
+  kept.swap(kept_);
+  kept_bytes_ = 0;
+}
+
 uint64_t BufferPool::lent_bytes() {
   MutexLock lock(mu_);
   return lent_bytes_;

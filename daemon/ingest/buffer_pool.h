@@ -59,6 +59,9 @@ class BufferPool {
 
   uint64_t lent_bytes();
 
+  // Frees what is kept for buffers to come.
+  void DropKept();
+
  private:
   static constexpr std::array<uint64_t, 5> kSizes = {
       16 << 10, 64 << 10, 256 << 10, 1 << 20, kBufferBytesMax};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/daemon.h"
 
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 
 #include "daemon/config/command_line.h"
 #include "daemon/config/log.h"
+#include "daemon/server/freed_memory.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
@@ -74,10 +76,44 @@ absl::Status Daemon::Stop() {
   return store_->Close();
 }
 
+void Daemon::GiveMemoryBack(bool drops_buffers) {
+  if (drops_buffers) node_->DropKeptBuffers();
+  ::malloc_trim(0);
+}
+
 void Daemon::Heartbeat() {
   (void)node_->pipeline().Stats();
   (void)store_->Stats();
 }
+
+namespace {
+
+void CheckMemory(FreedMemory& memory, Daemon& daemon) {
+  const auto action = memory.Check(FreedMemory::Look());
+  if (action == FreedMemory::Action::kNone) return;
+  daemon.GiveMemoryBack(action == FreedMemory::Action::kGiveBack);
+  memory.Trimmed(FreedMemory::Look().resident_bytes);
+}
+
+// Returns the signal that says so.
+int WaitForStop(StopSignals& signals, Daemon& daemon) {
+  using Clock = std::chrono::steady_clock;
+  FreedMemory memory;
+  const auto watchdog = WatchdogInterval();
+  auto next_beat = Clock::now();
+  while (true) {
+    if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
+      return *signal;
+    }
+    CheckMemory(memory, daemon);
+    if (!watchdog.has_value() || Clock::now() < next_beat) continue;
+    next_beat = Clock::now() + *watchdog;
+    daemon.Heartbeat();
+    NotifyWatchdog();
+  }
+}
+
+}  // namespace
 
 int RunDaemon(const config::DaemonConfig& config) {
   config::SetUpLogging(config.log_level);
@@ -98,15 +134,9 @@ int RunDaemon(const config::DaemonConfig& config) {
   NotifyReady();
   log->info("ready");
 
-  const auto watchdog = WatchdogInterval();
-  std::optional<int> signal;
-  while (!(signal = signals->Wait(watchdog)).has_value()) {
-    (*daemon)->Heartbeat();
-    if (watchdog.has_value()) NotifyWatchdog();
-  }
-
+  const int signal = WaitForStop(*signals, **daemon);
   NotifyStopping();
-  log->info("stop signal={}", *signal);
+  log->info("stop signal={}", signal);
   signals->LetNextKill();
   if (const absl::Status status = (*daemon)->Stop(); !status.ok()) {
     log->error("stop failed error='{}'", Message(status));

@@ -30,6 +30,10 @@ class Daemon {
   // of closing the store.
   absl::Status Stop();
 
+  // Gives memory that nobody uses back to the system, that of buffers kept for
+  // chunks to come too if asked.
+  void GiveMemoryBack(bool drops_buffers);
+
   // Returns once the threads that every stream and query depends on answer.
   void Heartbeat();
 

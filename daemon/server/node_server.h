@@ -16,6 +16,7 @@
 #include "daemon/server/grpc_server.h"
 #include "daemon/service/capture_service.h"
 #include "daemon/service/comparison_service.h"
+#include "daemon/service/first_reads.h"
 #include "daemon/service/ingest_service.h"
 #include "daemon/service/node_service.h"
 #include "daemon/service/run_service.h"
@@ -50,6 +51,9 @@ class NodeServer {
   // threads are stuck in the store, and neither it nor this can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
+  // Frees the buffers of chunks that are kept for those to come.
+  void DropKeptBuffers() { buffers_.DropKept(); }
+
   const std::vector<std::string>& endpoints() const {
     return grpc_->endpoints();
   }
@@ -68,6 +72,7 @@ class NodeServer {
   ingest::IngestPipeline pipeline_;
   ingest::RetentionLoop retention_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
+  service::FirstReads first_reads_;
   service::ComparisonServiceImpl comparison_service_;
   service::CaptureServiceImpl capture_service_;
   service::IngestServiceImpl ingest_service_;
