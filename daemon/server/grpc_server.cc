@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
@@ -16,6 +17,7 @@
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "protos/status/status.h"
@@ -35,7 +37,21 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // What clients may do without being taken for a flood.
 constexpr int kClientPingIntervalMs = 10'000;
 
-constexpr int kCallsPerConnectionMax = 1024;
+// Clients hold the calls beyond it back.
+constexpr int kCallsPerConnectionMax = 32;
+
+// Of a stream, ahead of what is asked for; a message that is asked for comes
+// whole. Not estimated from the network, since memory is not.
+constexpr int kLookaheadBytes = 64 << 10;
+
+// Messages under way may take as much as the chunks that came of them, and a
+// few always fit.
+constexpr int64_t kQuotaBytesMin = int64_t{64} << 20;
+
+// Reflection blocks one for each of its streams.
+constexpr int kSyncThreadsMax = 8;
+
+constexpr int kHandshakeTimeoutMs = 20'000;
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -73,6 +89,15 @@ void SetOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kCallsPerConnectionMax);
+  // gRPC would inflate a few KiB to any size.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                             kLookaheadBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             kHandshakeTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              kKeepaliveTimeoutMs);
@@ -80,6 +105,18 @@ void SetOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
       kClientPingIntervalMs);
+}
+
+// gRPC takes a message of any length off the wire before it looks whether it
+// is too long, and as many as there are calls. Beyond the quota it cancels
+// calls, and producers open their streams again.
+void SetQuota(const config::DaemonConfig& config,
+              grpc::ServerBuilder& builder) {
+  grpc::ResourceQuota quota("server");
+  quota.Resize(static_cast<size_t>(
+      std::max(config.ingest_buffer_bytes, kQuotaBytesMin)));
+  quota.SetMaxThreads(kSyncThreadsMax);
+  builder.SetResourceQuota(quota);
 }
 
 struct Listener {
@@ -111,6 +148,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetOptions(builder);
+  SetQuota(config, builder);
   for (const NamedService& named : services) {
     builder.RegisterService(named.service);
   }

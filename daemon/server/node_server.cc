@@ -58,15 +58,15 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       pipeline_(store, ToIngestOptions(config)),
       retention_(store, ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
-      comparison_service_(*comparisons_, query_tasks_),
-      capture_service_(store, pipeline_, query_tasks_),
-      ingest_service_(pipeline_, buffers_, ingest_tasks_),
-      run_service_(store, pipeline_, query_tasks_),
-      tensor_service_(store, query_tasks_),
+      comparison_service_(*comparisons_, query_tasks_, first_reads_),
+      capture_service_(store, pipeline_, query_tasks_, first_reads_),
+      ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
+      run_service_(store, pipeline_, query_tasks_, first_reads_),
+      tensor_service_(store, query_tasks_, first_reads_),
       node_service_(
           std::string(config::Version()), store, pipeline_,
           [this] { return comparisons_->live_count(); },
-          [this] { return retention_.error(); }, query_tasks_) {}
+          [this] { return retention_.error(); }, query_tasks_, first_reads_) {}
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::ChunkStore& store) {

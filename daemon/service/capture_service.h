@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/bounded_service.h"
 #include "daemon/service/reactor.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
@@ -10,11 +11,16 @@
 namespace msitd::service {
 
 // CaptureService over a store and the pipeline. All of them outlive it.
-class CaptureServiceImpl final : public v1::CaptureService::CallbackService {
+class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  public:
   CaptureServiceImpl(storage::ChunkStore& store,
-                     ingest::IngestPipeline& pipeline, TaskPool& pool)
-      : store_(store), pipeline_(pipeline), pool_(pool) {}
+                     ingest::IngestPipeline& pipeline, TaskPool& pool,
+                     FirstReads& reads)
+      : BoundedService(reads), store_(store), pipeline_(pipeline), pool_(pool) {
+    Bound("GetCapturePolicy", &CaptureServiceImpl::GetCapturePolicy);
+    Bound("SetCapturePolicy", &CaptureServiceImpl::SetCapturePolicy);
+    Bound("GetCaptureCoverage", &CaptureServiceImpl::GetCaptureCoverage);
+  }
 
   grpc::ServerUnaryReactor* GetCapturePolicy(
       grpc::CallbackServerContext* context,

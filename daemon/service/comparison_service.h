@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/compare/comparison_jobs.h"
+#include "daemon/service/bounded_service.h"
 #include "daemon/service/reactor.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
@@ -11,10 +12,22 @@ namespace msitd::service {
 // ComparisonService over the comparisons of the daemon. They and the pool
 // outlive it.
 class ComparisonServiceImpl final
-    : public v1::ComparisonService::CallbackService {
+    : public BoundedService<v1::ComparisonService> {
  public:
-  ComparisonServiceImpl(compare::ComparisonJobs& jobs, TaskPool& pool)
-      : jobs_(jobs), pool_(pool) {}
+  ComparisonServiceImpl(compare::ComparisonJobs& jobs, TaskPool& pool,
+                        FirstReads& reads)
+      : BoundedService(reads), jobs_(jobs), pool_(pool) {
+    Bound("CreateComparison", &ComparisonServiceImpl::CreateComparison,
+          kLargeRequestBytesMax);
+    Bound("GetComparison", &ComparisonServiceImpl::GetComparison);
+    Bound("ListComparisons", &ComparisonServiceImpl::ListComparisons);
+    Bound("CancelComparison", &ComparisonServiceImpl::CancelComparison);
+    Bound("DeleteComparison", &ComparisonServiceImpl::DeleteComparison);
+    Bound("ListComparisonRows", &ComparisonServiceImpl::ListComparisonRows);
+    Bound("StreamComparisonRows", &ComparisonServiceImpl::StreamComparisonRows);
+    Bound("AddRowMetrics", &ComparisonServiceImpl::AddRowMetrics,
+          kLargeRequestBytesMax);
+  }
 
   grpc::ServerUnaryReactor* CreateComparison(
       grpc::CallbackServerContext* context,

@@ -62,15 +62,18 @@ StreamCoverage ToCoverage(const v1::CoverageReport& report) {
 // on those of the pool. Owns itself until gRPC is done with it.
 class WriteChunksCall final
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public ingest::StreamPeer {
+      public ingest::StreamPeer,
+      private FirstReads::Reader {
  public:
-  explicit WriteChunksCall(IngestServiceImpl::Parts& parts) : parts_(parts) {
-    StartRead(&incoming_);
+  WriteChunksCall(IngestServiceImpl::Parts& parts,
+                  grpc::CallbackServerContext& context)
+      : parts_(parts) {
+    parts_.first_reads.Enter(*this, context.c_call(), context.peer());
   }
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnCancel() override { Leave(absl::CancelledError("cancelled")); }
+  void OnCancel() override;
   void OnDone() override { delete this; }
 
   void Commit(uint64_t count) override;
@@ -79,6 +82,7 @@ class WriteChunksCall final
   void End(const absl::Status& status) override;
 
  private:
+  void StartFirstRead() override { StartRead(&incoming_); }
   void HandleOpen();
   void OpenStream(const ingest::StreamSpec& spec);
   void HandleMessage(const ingest::StreamHandle& stream);
@@ -101,6 +105,7 @@ class WriteChunksCall final
   IngestServiceImpl::Parts& parts_;
   grpc::ByteBuffer incoming_;
   WriteChunksMessage message_;  // What came last.
+  bool has_read_ = false;       // Of reactions to reads.
   grpc::ByteBuffer outgoing_;
 
   Mutex mu_;
@@ -181,8 +186,14 @@ ingest::StreamHandle WriteChunksCall::Stream() {
   return stream_;
 }
 
+void WriteChunksCall::OnCancel() {
+  const absl::Status status = absl::CancelledError("cancelled");
+  parts_.first_reads.Abandon(*this) ? Fail(status) : Leave(status);
+}
+
 void WriteChunksCall::OnReadDone(bool ok) {
   Hold();
+  if (!std::exchange(has_read_, true)) parts_.first_reads.Leave(*this);
   const ingest::StreamHandle stream = Stream();
   if (!ok && stream != nullptr) {
     Leave(absl::OkStatus());
@@ -348,8 +359,8 @@ void WriteChunksCall::End(const absl::Status& status) {
 }  // namespace
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
-IngestServiceImpl::WriteChunks(grpc::CallbackServerContext*) {
-  return new WriteChunksCall(parts_);
+IngestServiceImpl::WriteChunks(grpc::CallbackServerContext* context) {
+  return new WriteChunksCall(parts_, *context);
 }
 
 }  // namespace msitd::service

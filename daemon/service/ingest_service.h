@@ -4,6 +4,7 @@
 #include "daemon/config/log.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/first_reads.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/ingest_service.grpc.pb.h"
 
@@ -24,13 +25,15 @@ class IngestServiceImpl final
     ingest::IngestPipeline& pipeline;
     ingest::BufferPool& buffers;
     TaskPool& tasks;
+    FirstReads& first_reads;
     // Any client can open and end streams in a loop.
     config::LogLimiter log_limiter{};
   };
 
   IngestServiceImpl(ingest::IngestPipeline& pipeline,
-                    ingest::BufferPool& buffers, TaskPool& tasks)
-      : parts_{pipeline, buffers, tasks} {}
+                    ingest::BufferPool& buffers, TaskPool& tasks,
+                    FirstReads& first_reads)
+      : parts_{pipeline, buffers, tasks, first_reads} {}
 
   using v1::IngestService::WithRawCallbackMethod_WriteChunks<
       v1::IngestService::Service>::WriteChunks;

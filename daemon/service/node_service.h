@@ -6,6 +6,7 @@
 #include <string>
 
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/bounded_service.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/node_service.grpc.pb.h"
 #include "storage/chunk_store.h"
@@ -13,7 +14,7 @@
 namespace msitd::service {
 
 // NodeService over what it tells about, which outlives it.
-class NodeServiceImpl final : public v1::NodeService::CallbackService {
+class NodeServiceImpl final : public BoundedService<v1::NodeService> {
  public:
   // `active_comparisons` gives the number of comparisons that run or wait,
   // `retention_error` why no room can be made; both may be called from any
@@ -21,13 +22,18 @@ class NodeServiceImpl final : public v1::NodeService::CallbackService {
   NodeServiceImpl(std::string version, storage::ChunkStore& store,
                   ingest::IngestPipeline& pipeline,
                   std::function<int64_t()> active_comparisons,
-                  std::function<std::string()> retention_error, TaskPool& pool)
-      : version_(std::move(version)),
+                  std::function<std::string()> retention_error, TaskPool& pool,
+                  FirstReads& reads)
+      : BoundedService(reads),
+        version_(std::move(version)),
         store_(store),
         pipeline_(pipeline),
         active_comparisons_(std::move(active_comparisons)),
         retention_error_(std::move(retention_error)),
-        pool_(pool) {}
+        pool_(pool) {
+    Bound("GetCapabilities", &NodeServiceImpl::GetCapabilities);
+    Bound("GetNodeStatus", &NodeServiceImpl::GetNodeStatus);
+  }
 
   grpc::ServerUnaryReactor* GetCapabilities(
       grpc::CallbackServerContext* context,

@@ -3,16 +3,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/service/call_messages.h"
 #include "daemon/service/status_mapping.h"
 #include "daemon/service/task_pool.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "protos/status/mutex.h"
+#include "protos/status/status.h"
 
 // How handlers on gRPC's callback API run: the work goes to a TaskPool, no
 // thread of gRPC blocks, and each call is finished exactly once, with a status
@@ -61,33 +65,91 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   using Work = absl::AnyInvocable<absl::Status(const Call&)>;
 
-  // Runs `work` on the pool and finishes with what it returns.
-  static grpc::ServerUnaryReactor* Start(
-      TaskPool& pool, const grpc::CallbackServerContext& context, Work work) {
-    auto* call = new UnaryCall(pool, context, std::move(work));
-    const absl::Status status = pool.Submit([call] { call->Run(); });
-    if (!status.ok()) call->Finish(ToGrpcStatus(status));
-    return call;
+  // Makes a call that runs `work` on the pool and finishes with what it
+  // returns, as soon as BoundedService, to which it belongs, lets it.
+  static grpc::ServerUnaryReactor* Start(TaskPool& pool,
+                                         grpc::CallbackServerContext& context,
+                                         Work work) {
+    return new UnaryCall(pool, context, std::move(work));
+  }
+
+  // Parses the request, on the pool too, and begins. `messages` are there until
+  // the call is over.
+  void Begin(CallMessages& messages) {
+    messages_ = &messages;
+    const absl::Status status = pool_.Submit([this] { Run(); });
+    if (!status.ok()) Finish(ToGrpcStatus(status));
   }
 
  private:
-  UnaryCall(TaskPool& pool, const grpc::CallbackServerContext& context,
-            Work work)
-      : count_(pool), call_(context), work_(std::move(work)) {}
+  // Answers up to this are small change.
+  static constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
+  // How long a larger one is kept for a caller that does not take it.
+  static constexpr std::chrono::seconds kAnswerTimeout{60};
+
+  UnaryCall(TaskPool& pool, grpc::CallbackServerContext& context, Work work)
+      : count_(std::in_place, pool),
+        pool_(pool),
+        context_(context),
+        call_(context),
+        work_(std::move(work)) {}
 
   void Run() {
     absl::Status status = call_.Check();
+    if (status.ok()) status = messages_->Parse();
     if (status.ok()) status = work_(call_);
+    work_ = nullptr;
+    if (status.ok()) status = HoldAnswer(messages_->Encode());
     // The last touch: gRPC may delete the reactor at once.
     Finish(ToGrpcStatus(status));
   }
 
-  void OnCancel() override { call_.Cancel(); }
-  void OnDone() override { delete this; }
+  absl::Status HoldAnswer(size_t bytes) {
+    if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes));
+    {
+      MutexLock lock(mu_);
+      has_alarm_ = true;
+    }
+    alarm_.Set(std::chrono::system_clock::now() + kAnswerTimeout,
+               [this](bool is_late) {
+                 {
+                   MutexLock lock(mu_);
+                   // The context goes with OnDone.
+                   if (is_late && !is_done_) context_.TryCancel();
+                   has_alarm_ = false;
+                   if (!is_done_) return;
+                 }
+                 delete this;
+               });
+    return absl::OkStatus();
+  }
 
-  const TaskPool::CallCount count_;
+  void OnCancel() override { call_.Cancel(); }
+
+  void OnDone() override {
+    // Here, since the pool waits for calls but not for alarms.
+    count_.reset();
+    alarm_.Cancel();
+    {
+      MutexLock lock(mu_);
+      is_done_ = true;
+      if (has_alarm_) return;
+    }
+    delete this;
+  }
+
+  std::optional<TaskPool::CallCount> count_;
+  TaskPool& pool_;
+  grpc::CallbackServerContext& context_;
+  CallMessages* messages_ = nullptr;
   Call call_;
   Work work_;
+  grpc::Alarm alarm_;
+  Mutex mu_;
+  // Whoever is last deletes the call: gRPC, or the alarm.
+  bool is_done_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_alarm_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 // What a producer of a stream did.

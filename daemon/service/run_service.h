@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/service/bounded_service.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "protos/status/mutex.h"
@@ -10,11 +11,18 @@
 namespace msitd::service {
 
 // RunService over a store and the pipeline. All of them outlive it.
-class RunServiceImpl final : public v1::RunService::CallbackService {
+class RunServiceImpl final : public BoundedService<v1::RunService> {
  public:
   RunServiceImpl(storage::ChunkStore& store, ingest::IngestPipeline& pipeline,
-                 TaskPool& pool)
-      : store_(store), pipeline_(pipeline), pool_(pool) {}
+                 TaskPool& pool, FirstReads& reads)
+      : BoundedService(reads), store_(store), pipeline_(pipeline), pool_(pool) {
+    Bound("GetRun", &RunServiceImpl::GetRun);
+    Bound("ListRuns", &RunServiceImpl::ListRuns);
+    Bound("CreateRun", &RunServiceImpl::CreateRun);
+    Bound("SealRun", &RunServiceImpl::SealRun);
+    Bound("SetRunRetention", &RunServiceImpl::SetRunRetention);
+    Bound("DeleteRun", &RunServiceImpl::DeleteRun);
+  }
 
   grpc::ServerUnaryReactor* GetRun(grpc::CallbackServerContext* context,
                                    const v1::GetRunRequest* request,

@@ -52,8 +52,26 @@ TaskPool::CallCount::CallCount(TaskPool& pool) : pool_(pool) {
 TaskPool::CallCount::~CallCount() {
   // Under the lock: behind it the one who waits may destroy the pool.
   MutexLock lock(pool_.mu_);
+  pool_.answer_bytes_ -= answer_bytes_;
   MSITD_CHECK(pool_.call_count_ > 0);
   if (--pool_.call_count_ == 0) pool_.calls_ended_.NotifyAll();
+}
+
+absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes) {
+  MSITD_CHECK(answer_bytes_ == 0);
+  MutexLock lock(pool_.mu_);
+  // One alone always goes, whatever it has.
+  if (pool_.answer_bytes_ > 0 &&
+      pool_.answer_bytes_ + bytes > kAnswerBytesMax) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "answers of {} bytes wait for their callers to take them",
+                   pool_.answer_bytes_),
+        "REQUESTS_EXHAUSTED");
+  }
+  pool_.answer_bytes_ += bytes;
+  answer_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 void TaskPool::Drain(std::chrono::steady_clock::time_point deadline) {

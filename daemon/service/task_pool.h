@@ -20,6 +20,9 @@ using Task = absl::AnyInvocable<void()>;
 // Thread-safe.
 class TaskPool {
  public:
+  // Answers that are on their way to callers.
+  static constexpr size_t kAnswerBytesMax = size_t{96} << 20;
+
   // At most `queue_max` tasks wait.
   TaskPool(int thread_count, size_t queue_max);
   ~TaskPool();
@@ -46,8 +49,16 @@ class TaskPool {
     CallCount(const CallCount&) = delete;
     CallCount& operator=(const CallCount&) = delete;
 
+    // Counts an answer of so many bytes until the call is gone: how fast it
+    // goes is up to the caller. Once for each call.
+    //
+    // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
+    // would have more than kAnswerBytesMax.
+    absl::Status HoldAnswer(size_t bytes);
+
    private:
     TaskPool& pool_;
+    size_t answer_bytes_ = 0;
   };
 
   // Refuses new tasks as behind Stop, but no next steps, and returns once no
@@ -69,6 +80,7 @@ class TaskPool {
   bool drains_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t call_count_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t answer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   CondVar calls_ended_;
   std::vector<std::thread> threads_;  // Changed by constructor and Stop only.
 };

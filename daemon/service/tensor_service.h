@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/service/bounded_service.h"
 #include "daemon/service/reactor.h"
 #include "daemon/service/task_pool.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
@@ -9,10 +10,17 @@
 namespace msitd::service {
 
 // TensorService over a store. Both outlive it.
-class TensorServiceImpl final : public v1::TensorService::CallbackService {
+class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
-  TensorServiceImpl(storage::ChunkStore& store, TaskPool& pool)
-      : store_(store), pool_(pool) {}
+  TensorServiceImpl(storage::ChunkStore& store, TaskPool& pool,
+                    FirstReads& reads)
+      : BoundedService(reads), store_(store), pool_(pool) {
+    Bound("GetTensor", &TensorServiceImpl::GetTensor);
+    Bound("ListTensors", &TensorServiceImpl::ListTensors);
+    Bound("ReadTensor", &TensorServiceImpl::ReadTensor);
+    Bound("SummarizeTensors", &TensorServiceImpl::SummarizeTensors);
+    Bound("ComputeHistogram", &TensorServiceImpl::ComputeHistogram);
+  }
 
   grpc::ServerUnaryReactor* GetTensor(grpc::CallbackServerContext* context,
                                       const v1::GetTensorRequest* request,

@@ -22,6 +22,9 @@ constexpr uint64_t kChunkTag =
     WireFormatLite::MakeTag(v1::WriteChunksRequest::kChunkFieldNumber,
                             WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
+// Of a message that is not a chunk and nothing else.
+constexpr size_t kOtherBytesMax = size_t{64} << 10;
+
 // Of the tag and the length of a field.
 constexpr size_t kPrefixBytesMax = 20;
 
@@ -50,8 +53,12 @@ bool WriteChunksMessage::Read(grpc::ByteBuffer& bytes) {
   bool is_message = true;
   if (!ReadChunk(bytes)) {
     slices_.clear();
-    grpc::ProtoBufferReader reader(&bytes);
-    is_message = request_.ParseFromZeroCopyStream(&reader);
+    request_.Clear();
+    is_message = bytes.Length() <= kOtherBytesMax;
+    if (is_message) {
+      grpc::ProtoBufferReader reader(&bytes);
+      is_message = request_.ParseFromZeroCopyStream(&reader);
+    }
   }
   bytes.Clear();
   return is_message;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+
+// Requests and answers, and their bytes. A request stays as it came until its
+// call is at work, and an answer becomes bytes before the work ends, so that
+// neither a request that waits nor an answer that nobody takes is worth more
+// than its bytes.
+namespace msitd::service {
+
+// Most calls ask with a filter or less.
+inline constexpr size_t kRequestBytesMax = size_t{512} << 10;
+
+// Streams are asked for on threads of gRPC.
+inline constexpr size_t kStreamRequestBytesMax = size_t{64} << 10;
+
+// Policies, mappings of ops and values of own metrics.
+inline constexpr size_t kLargeRequestBytesMax = size_t{4} << 20;
+
+// What a request of so many bytes may take in memory.
+constexpr size_t ParsedBytesMax(size_t request_bytes_max) {
+  return 8 * request_bytes_max;
+}
+
+// Parses `bytes` and lets go of them.
+//
+// Errors: RESOURCE_EXHAUSTED with REQUEST_TOO_LARGE for more than `bytes_max`,
+// or if it would take more than ParsedBytesMax() in memory; INVALID_ARGUMENT
+// with FIELD_INVALID if it is no message.
+absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
+                          google::protobuf::Message& out);
+
+// Replaces `out` by the bytes of `message`.
+void EncodeAnswer(const google::protobuf::Message& message,
+                  grpc::ByteBuffer& out);
+
+// The messages of one unary call, which owns them. Thread-compatible.
+class CallMessages {
+ public:
+  CallMessages(size_t bytes_max, google::protobuf::Message& request,
+               google::protobuf::Message& response)
+      : bytes_max_(bytes_max), request_(request), response_(response) {}
+
+  // Parses the request. Errors: those of ParseRequest.
+  absl::Status Parse() {
+    return ParseRequest(request_bytes_, bytes_max_, request_);
+  }
+
+  // Makes bytes of the answer and empties it; returns how many they are.
+  size_t Encode();
+
+  grpc::ByteBuffer& request_bytes() { return request_bytes_; }
+  const grpc::ByteBuffer& response_bytes() const { return response_bytes_; }
+
+ private:
+  const size_t bytes_max_;
+  google::protobuf::Message& request_;
+  google::protobuf::Message& response_;
+  grpc::ByteBuffer request_bytes_;
+  grpc::ByteBuffer response_bytes_;
+};
+
+}  // namespace msitd::service

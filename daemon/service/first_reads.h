@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpc/grpc.h>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protos/status/mutex.h"
+
+namespace msitd::service {
+
+// Lets few calls at a time take their first message off the wire. gRPC takes
+// all that a message announces, for as long as it takes to come, before anybody
+// sees a byte of it; what it takes unasked is little. A call whose message is
+// slow makes way as soon as others wait; all connections get their turn.
+// Thread-safe.
+class FirstReads {
+ public:
+  // With messages of 4 MiB, 64 MiB.
+  static constexpr size_t kReadsMax = 16;
+  static constexpr int kConnectionReadsMax = 4;
+
+  // How long a message may take while other calls wait, and while none does.
+  static constexpr std::chrono::milliseconds kBusyTimeout{500};
+  static constexpr std::chrono::milliseconds kTimeout{20'000};
+
+  // One call, from Enter to the end of its read.
+  class Reader {
+   public:
+    virtual ~Reader() = default;
+    // Starts the read. On any thread, without a lock held.
+    virtual void StartFirstRead() = 0;
+  };
+
+  FirstReads();
+  // All calls are over.
+  ~FirstReads();
+  FirstReads(const FirstReads&) = delete;
+  FirstReads& operator=(const FirstReads&) = delete;
+
+  // Starts the read of `reader`, now or later. `call` lives until its read has
+  // ended; it is cancelled if it takes too long. `peer` tells connections
+  // apart.
+  void Enter(Reader& reader, grpc_call* call, const std::string& peer);
+
+  // The read has ended, well or not.
+  void Leave(Reader& reader);
+
+  // The call is cancelled. True if its read has not started and never will;
+  // false if it has, and ends by itself.
+  bool Abandon(Reader& reader);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Waiting {
+    Reader* reader;
+    grpc_call* call;
+  };
+  struct Connection {
+    int active = 0;
+    std::deque<Waiting> waiting;
+    bool has_turn = false;  // Is in turns_.
+  };
+  struct Active {
+    grpc_call* call;
+    std::string peer;
+    Clock::time_point since;
+    bool is_late = false;  // And cancelled.
+  };
+
+  void GiveTurn(const std::string& peer, Connection& connection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns whose turn it is, which are active then.
+  std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Watch();
+  std::vector<grpc_call*> TakeLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Mutex mu_;
+  CondVar changed_;
+  std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Connection> connections_ ABSL_GUARDED_BY(mu_);
+  // Connections with a call that waits and fewer active ones than they may
+  // have.
+  std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
+  uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread watcher_;
+};
+
+}  // namespace msitd::service
