@@ -168,7 +168,9 @@ class Client:
     at most `max_block` seconds, then drops the record and counts it, or does
     what `overflow` says.
 
-    Any thread may use a client. In a forked child the client is off: `record`
+    Any thread may use a client. Ctrl-C, and every other exception of a signal
+    handler, ends a call that waits: a `record` is dropped then, and a `close` drops
+    what is not acknowledged. In a forked child the client is off: `record`
     returns False. What is not closed is closed when the interpreter exits.
 
     Args:
