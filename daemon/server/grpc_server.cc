@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/grpc_server.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -180,7 +181,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (const NamedService& named : services) {
     out->server_->GetHealthCheckService()->SetServingStatus(named.name, true);
   }
-  if (::chmod(path.c_str(), kSocketMode) != 0) {
+  if (::fchmodat(AT_FDCWD, path.c_str(), kSocketMode, AT_SYMLINK_NOFOLLOW) !=
+      0) {
     return ErrnoStatus(errno, "chmod " + path);
   }
   return out;

@@ -66,8 +66,13 @@ absl::Status PrepareSocketFile(const std::string& path, int socket_type) {
 
 absl::Status ReplaceFile(const std::string& path, const std::string& text) {
   const std::string next = path + ".next";
-  const UniqueFd fd(::open(
-      next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
+  // What an earlier process left, or a link that somebody else put there.
+  if (::unlink(next.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, "unlink " + next);
+  }
+  const UniqueFd fd(::open(next.c_str(),
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                           kFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + next);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
   if (written != static_cast<ssize_t>(text.size())) {

@@ -16,7 +16,7 @@ namespace msitd::server {
 absl::Status PrepareSocketFile(const std::string& path, int socket_type);
 
 // Writes `text` to `path` so that a reader sees either all of it or the file
-// before.
+// before. Follows no link that stands for the file or for its successor.
 absl::Status ReplaceFile(const std::string& path, const std::string& text);
 
 }  // namespace msitd::server

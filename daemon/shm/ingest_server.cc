@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/shm/ingest_server.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -84,8 +85,9 @@ absl::Status IngestServer::Listen() {
   if (!epoll_.valid() || !listener_.valid() ||
       ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address),
              sizeof(address)) != 0 ||
-      ::chmod(path.c_str(), kSocketMode) != 0 ||
-      ::stat(path.c_str(), &info) != 0 ||
+      ::fchmodat(AT_FDCWD, path.c_str(), kSocketMode, AT_SYMLINK_NOFOLLOW) !=
+          0 ||
+      ::lstat(path.c_str(), &info) != 0 ||
       ::listen(listener_.get(), kBacklog) != 0) {
     return ErrnoStatus(errno, "listen on " + path);
   }

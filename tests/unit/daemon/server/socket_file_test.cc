@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cstring>
@@ -72,6 +73,28 @@ TEST(SocketFileTest, FileIsReplacedWhole) {
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(text, "short\n");
+}
+
+TEST(SocketFileTest, LinksAreReplacedAndNotFollowed) {
+  testing::TempDir directory;
+  const std::string path = directory / "endpoint";
+  const std::string victim = directory / "victim";
+  std::ofstream(victim) << "precious";
+  std::filesystem::create_symlink(victim, path + ".next");
+  std::filesystem::create_symlink(victim, path);
+  ASSERT_TRUE(ReplaceFile(path, "mine\n").ok());
+  EXPECT_TRUE(
+      std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+  EXPECT_EQ(std::filesystem::file_size(path), 5u);
+  EXPECT_EQ(std::filesystem::file_size(victim), 8u);
+}
+
+TEST(SocketFileTest, PipeInTheWayOfAFileHoldsNothingUp) {
+  testing::TempDir directory;
+  const std::string path = directory / "endpoint";
+  ASSERT_EQ(::mkfifo((path + ".next").c_str(), 0600), 0);
+  ASSERT_TRUE(ReplaceFile(path, "mine\n").ok());
+  EXPECT_EQ(std::filesystem::file_size(path), 5u);
 }
 
 }  // namespace
