@@ -137,7 +137,8 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
     MSITD_ASSIGN_OR_RETURN(
         arena, RingArena::Create(bytes / kChunkAlignment * kChunkAlignment));
   } else {
-    MSITD_ASSIGN_OR_RETURN(arena, RingArena::Adopt(std::move(offered_arena_)));
+    MSITD_ASSIGN_OR_RETURN(
+        arena, RingArena::Adopt(std::move(offered_arena_), arena_bytes_max));
   }
   MSITD_ASSIGN_OR_RETURN(ingest::IngestPipeline::Opened opened,
                          pipeline_.Open(spec_, *this));

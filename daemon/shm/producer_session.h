@@ -65,8 +65,8 @@ class ProducerSession final : private ingest::StreamPeer {
   void OnPackets();
 
   // Opens the stream that the hello asks for, with an arena of at most
-  // `arena_bytes_max` if it brings none. Blocks; runs on another thread while
-  // the session is opening, and posts kOpened at its end.
+  // `arena_bytes_max`, whether it brings one or not. Blocks; runs on another
+  // thread while the session is opening, and posts kOpened at its end.
   void Open(uint64_t arena_bytes_max);
   void OnOpened();
 

@@ -40,12 +40,20 @@ absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Create(uint64_t bytes) {
   return Map(std::move(fd), bytes);
 }
 
-absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Adopt(UniqueFd fd) {
+absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Adopt(
+    UniqueFd fd, uint64_t bytes_max) {
   const std::optional<uint64_t> bytes = SealedMemorySize(fd.get());
   if (!bytes.has_value()) return Refused("the arena is no sealed memory");
   if (!IsArenaSize(*bytes)) {
     return Refused("an arena of {} bytes is not in {}..{} by {}", *bytes,
                    kArenaBytesMin, kArenaBytesMax, kChunkAlignment);
+  }
+  if (*bytes > bytes_max) {
+    return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
+                                 "an arena of {} bytes is over ring_bytes_max, "
+                                 "{}",
+                                 *bytes, bytes_max),
+                      "RING_INVALID");
   }
   return Map(std::move(fd), *bytes);
 }

@@ -28,8 +28,10 @@ class RingArena {
   // Takes back the one that a producer held while the daemon was away.
   //
   // Errors: INVALID_ARGUMENT (RING_INVALID) if `fd` is no sealed memory of an
-  // arena's size.
-  static absl::StatusOr<std::shared_ptr<RingArena>> Adopt(UniqueFd fd);
+  // arena's size; RESOURCE_EXHAUSTED (RING_INVALID) if it is one of more than
+  // `bytes_max`.
+  static absl::StatusOr<std::shared_ptr<RingArena>> Adopt(
+      UniqueFd fd, uint64_t bytes_max = kArenaBytesMax);
 
   RingArena(UniqueFd fd, MappedRegion memory)
       : fd_(std::move(fd)), memory_(std::move(memory)) {}
