@@ -49,6 +49,8 @@ class ProducerSession final : private ingest::StreamPeer {
         pipeline_(pipeline),
         events_(events) {}
 
+  ~ProducerSession() { DiscardPackets(socket_.get()); }
+
   State state() const { return state_; }
   // False while nothing is to be read from the socket, or never again.
   bool reads_packets() const {

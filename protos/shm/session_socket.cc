@@ -11,13 +11,29 @@
 namespace msitd::shm {
 namespace {
 
-// Room for the descriptors that a packet may carry, aligned as cmsg wants it.
+// Descriptors that the kernel lets anybody send with one packet (SCM_MAX_FD).
+constexpr size_t kForeignFdsMax = 253;
+
+// Room for `count` descriptors, aligned as cmsg wants it.
+template <size_t count, size_t more = 0>
 union ControlBuffer {
   cmsghdr align;
-  char bytes[CMSG_SPACE(kPacketFdsMax * sizeof(int))];
+  char bytes[CMSG_SPACE(count * sizeof(int)) + more];
 };
 
-void TakeDescriptors(msghdr& header, Packet& packet) {
+// More packets than the buffer of a socket holds.
+constexpr int kDiscardsMax = 4096;
+
+// The last copy of a TCP socket that lingers would make whoever closes it wait
+// for its peer.
+void DoNotLinger(int fd) {
+  const linger off{0, 0};
+  (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+}
+
+// Returns false if there are more than a packet may carry, which are closed.
+bool TakeDescriptors(msghdr& header, Packet& packet) {
+  bool fits = true;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
        part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
@@ -29,11 +45,15 @@ void TakeDescriptors(msghdr& header, Packet& packet) {
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
       // Owned before it is judged, so that none leaks.
       UniqueFd owned(fd);
+      DoNotLinger(fd);
       if (packet.fd_count < kPacketFdsMax) {
         packet.fds[packet.fd_count++] = std::move(owned);
+      } else {
+        fits = false;
       }
     }
   }
+  return fits;
 }
 
 }  // namespace
@@ -43,7 +63,8 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
   packet.fd_count = 0;
   packet.size = 0;
   iovec piece{packet.bytes.data(), packet.bytes.size()};
-  ControlBuffer control;
+  // Of those without room here the kernel would close the last copies itself.
+  ControlBuffer<kForeignFdsMax> control;
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;
@@ -57,12 +78,38 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
     return errno == EAGAIN || errno == EWOULDBLOCK ? ReceiveResult::kNothing
                                                    : ReceiveResult::kClosed;
   }
-  TakeDescriptors(header, packet);
+  const bool fits = TakeDescriptors(header, packet);
   packet.size = static_cast<size_t>(received);
-  if (received == 0 || (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  if (!fits || received == 0 ||
+      (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return ReceiveResult::kClosed;
   }
   return ReceiveResult::kPacket;
+}
+
+void DiscardPackets(int socket) {
+  ::shutdown(socket, SHUT_RD);
+  // Every packet comes with credentials now, an empty one too; the end does
+  // not.
+  const int on = 1;
+  (void)::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
+  for (int i = 0; i < kDiscardsMax; ++i) {
+    char byte;
+    iovec piece{&byte, sizeof(byte)};
+    ControlBuffer<kForeignFdsMax, CMSG_SPACE(sizeof(ucred))> control;
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control.bytes;
+    header.msg_controllen = sizeof(control.bytes);
+    if (::recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      continue;
+    }
+    if (header.msg_controllen == 0) return;
+    Packet packet;
+    (void)TakeDescriptors(header, packet);
+  }
 }
 
 bool SendPacket(int socket, std::span<const std::byte> message,
@@ -72,7 +119,7 @@ bool SendPacket(int socket, std::span<const std::byte> message,
     return false;
   }
   iovec piece{const_cast<std::byte*>(message.data()), message.size()};
-  ControlBuffer control;
+  ControlBuffer<kPacketFdsMax> control;
   msghdr header{};
   header.msg_iov = &piece;
   header.msg_iovlen = 1;

@@ -47,8 +47,13 @@ enum class ReceiveResult {
   kClosed,   // By the other side, or broken.
 };
 
-// Receives one packet. A packet over the limits counts as broken.
+// Receives one packet. A packet over the limits counts as broken. Descriptors
+// that nobody asked for are closed, and no close of one waits for its peer.
 ReceiveResult ReceivePacket(int socket, Packet& packet);
+
+// Receives and forgets all packets that have come, and lets no more come: what
+// closing the socket alone would leave to the kernel.
+void DiscardPackets(int socket);
 
 // Sends `message` with `fds`; false with errno set where that fails, EAGAIN if
 // the other side does not read.

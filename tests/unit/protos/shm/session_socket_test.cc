@@ -94,6 +94,22 @@ TEST_F(SessionSocketTest, DescriptorsThatNobodyAskedForAreClosed) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
+TEST_F(SessionSocketTest, WhatWasNotReadIsDiscardedAndNoMoreComes) {
+  const size_t before = OpenDescriptors();
+  const int fds[] = {near_.get(), near_.get()};
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(SendMessage(near_.get(), SessionFinish{}, fds));
+    ASSERT_TRUE(SendPacket(
+        near_.get(), std::vector<std::byte>(kSessionMessageBytesMax + 1)));
+  }
+  DiscardPackets(far_.get());
+  EXPECT_FALSE(SendMessage(near_.get(), SessionFinish{}));
+  EXPECT_EQ(ReceivePacket(far_.get(), packet_), ReceiveResult::kClosed);
+  EXPECT_EQ(OpenDescriptors(), before);
+  // The other way stays open.
+  EXPECT_TRUE(SendMessage(far_.get(), SessionEnd{}));
+}
+
 TEST_F(SessionSocketTest, NeitherReceivingNorSendingBlocks) {
   EXPECT_EQ(ReceivePacket(far_.get(), packet_), ReceiveResult::kNothing);
   int sent = 0;
