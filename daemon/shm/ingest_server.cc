@@ -185,8 +185,11 @@ void IngestServer::Greet(UniqueFd socket) {
     }
     return session->Refuse(status);
   }
-  if (sessions_.size() >= options_.sessions_max) {
-    return session->Refuse(Exhausted(options_.sessions_max));
+  // One that speaks at once, as producers do, needs no place in the queue.
+  session->OnPackets();
+  while (greetings_.size() >= options_.greetings_max) {
+    TurnAway(absl::ResourceExhaustedError("others wait to say hello"),
+             "STREAMS_EXHAUSTED");
   }
   Held held;
   const auto data = [this](Source source) {
@@ -198,8 +201,26 @@ void IngestServer::Greet(UniqueFd socket) {
     Watch(session->process_fd(), EPOLLIN, data(Source::kProcess));
   }
   held.session = std::move(session);
+  ProducerSession& greeted = *held.session;
   sessions_.emplace(last_id_, std::move(held));
-  greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
+  if (greeted.state() == ProducerSession::State::kGreeting) {
+    greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
+  } else {
+    Settle(greeted, last_id_);
+  }
+}
+
+void IngestServer::TurnAway(const absl::Status& status,
+                            std::string_view reason) {
+  const uint64_t id = greetings_.front().second;
+  greetings_.pop_front();
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end() ||
+      it->second.session->state() != ProducerSession::State::kGreeting) {
+    return;
+  }
+  it->second.session->Refuse(WithReason(status, reason));
+  Settle(*it->second.session, id);
 }
 
 void IngestServer::RefuseSilent() {
@@ -211,11 +232,7 @@ void IngestServer::RefuseSilent() {
         it != sessions_.end() &&
         it->second.session->state() == ProducerSession::State::kGreeting;
     if (is_silent && now < deadline && !is_stopping_) return;
-    greetings_.pop_front();
-    if (!is_silent) continue;
-    it->second.session->Refuse(WithReason(
-        absl::DeadlineExceededError("no hello has come"), "FIELD_INVALID"));
-    Settle(*it->second.session, id);
+    TurnAway(absl::DeadlineExceededError("no hello has come"), "FIELD_INVALID");
   }
 }
 
@@ -293,7 +310,11 @@ void IngestServer::Settle(ProducerSession& session, uint64_t id) {
   }
   if (session.state() == State::kOpening && !held.is_opening) {
     held.is_opening = true;
-    StartOpening(session);
+    if (++opened_count_ > options_.sessions_max) {
+      session.Refuse(Exhausted(options_.sessions_max));
+    } else {
+      StartOpening(session);
+    }
   }
   if (session.state() == State::kOver) Remove(id);
 }
@@ -311,6 +332,7 @@ void IngestServer::Remove(uint64_t id) {
   if (it->second.watches_socket) Unwatch(session.socket());
   if (it->second.watches_data) Unwatch(session.data_ready_fd());
   if (session.process_fd() >= 0) Unwatch(session.process_fd());
+  if (it->second.is_opening) --opened_count_;
   sessions_.erase(it);
 }
 

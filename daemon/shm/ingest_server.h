@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,11 +31,16 @@ struct IngestServerOptions {
   // An arena is as large as its producer asks, but no larger.
   uint64_t arena_bytes_max = uint64_t{256} << 20;
 
-  // More producers are turned away with RESOURCE_EXHAUSTED.
+  // More producers that have said hello are turned away with
+  // RESOURCE_EXHAUSTED.
   size_t sessions_max = 256;
 
   // A producer that has not said hello by then is turned away.
   std::chrono::milliseconds hello_timeout{5'000};
+
+  // Before that the oldest of them goes if there are more, so that silent ones
+  // keep nobody out.
+  size_t greetings_max = 64;
 };
 
 // The transport for the ranks of this node, which share memory with the
@@ -82,6 +88,8 @@ class IngestServer {
   int TimeoutMs() const;
   void Accept();
   void Greet(UniqueFd socket);
+  // Ends the oldest session that greets.
+  void TurnAway(const absl::Status& status, std::string_view reason);
   void RefuseSilent();
   void HandleEvents();
   void HandleSource(uint64_t data);
@@ -108,6 +116,7 @@ class IngestServer {
   };
   std::map<uint64_t, Held> sessions_;
   uint64_t last_id_ = 0;
+  size_t opened_count_ = 0;  // Of `sessions_`: those with `is_opening`.
   // Sessions that have more chunks than fitted into their turn.
   std::set<uint64_t> again_;
   // In the order of their deadlines.

@@ -28,11 +28,11 @@ class ShmProducer:
     """One session with the daemon in `socket_dir`."""
 
     def __init__(self, socket_dir: Path, run: str, rank: int, stream_id: int):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.settimeout(TIMEOUT_S)
-        self._socket.connect(str(socket_dir / "ingest.sock"))
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect(str(socket_dir / "ingest.sock"))
         name = run.encode()
-        self._socket.send(
+        self.socket.send(
             struct.pack("<IHH", MAGIC, VERSION, HELLO)
             + struct.pack("<iiQQII", rank, 64, stream_id, ARENA_BYTES, len(name), 4)
             + name.ljust(128, b"\0")
@@ -51,7 +51,7 @@ class ShmProducer:
 
     def _receive(self) -> tuple[tuple[int, bytes], list[int]]:
         fds = array.array("i")
-        packet, ancillary, _, _ = self._socket.recvmsg(
+        packet, ancillary, _, _ = self.socket.recvmsg(
             1024, socket.CMSG_SPACE(3 * fds.itemsize)
         )
         for level, kind, data in ancillary:
@@ -88,7 +88,7 @@ class ShmProducer:
             assert kind == COMMITTED, (kind, body)
 
     def finish(self) -> None:
-        self._socket.send(struct.pack("<IHH", MAGIC, VERSION, FINISH))
+        self.socket.send(struct.pack("<IHH", MAGIC, VERSION, FINISH))
 
     def wait_end(self) -> tuple[int, str]:
         """Returns code and reason of the end; -1 if there was none."""
@@ -101,8 +101,8 @@ class ShmProducer:
                 return code, body[16 : 16 + reason_bytes].decode()
 
     def is_open(self) -> bool:
-        return not select.select([self._socket], [], [], 0)[0]
+        return not select.select([self.socket], [], [], 0)[0]
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
         os.close(self._event)

@@ -344,7 +344,44 @@ TEST_F(LimitedServerTest, ProducersOverTheLimitAreTurnedAway) {
   RawProducer first(path());
   ASSERT_TRUE(first.Open(RawProducer::Hello("run", 1, 1)));
   RawProducer second(path());
+  ASSERT_TRUE(second.Send(RawProducer::Hello("run", 2, 2)));
   EXPECT_EQ(second.AwaitReason(), "STREAMS_EXHAUSTED");
+}
+
+TEST_F(LimitedServerTest, SilentProducersKeepNobodyOut) {
+  options_.greetings_max = 4;
+  options_.sessions_max = 2;
+  options_.hello_timeout = std::chrono::hours(1);
+  Start();
+  std::vector<std::unique_ptr<RawProducer>> silent;
+  for (int i = 0; i < 20; ++i) {
+    silent.push_back(std::make_unique<RawProducer>(path()));
+  }
+  RawProducer producer(path());
+  ASSERT_TRUE(producer.Open(RawProducer::Hello("run", 1, 1)));
+  // The oldest are gone, and the youngest may still say hello.
+  EXPECT_EQ(silent.front()->AwaitReason(), "STREAMS_EXHAUSTED");
+  EXPECT_TRUE(silent.back()->Open(RawProducer::Hello("run", 2, 2)));
+}
+
+TEST_F(LimitedServerTest, ArenaThatIsBroughtIsNoLargerThanAllowed) {
+  options_.arena_bytes_max = kArenaBytesMin + 4096;
+  Start();
+  for (const uint64_t more : {0, 4096, 8192}) {
+    RawProducer producer(path());
+    const UniqueFd memory = MakeSealedMemory("test", kArenaBytesMin + more);
+    const int fd = memory.get();
+    ASSERT_TRUE(producer.Send(RawProducer::Hello("run", 1, 1 + more),
+                              std::span(&fd, 1)));
+    const std::optional<Packet> packet = producer.Receive();
+    ASSERT_TRUE(packet.has_value());
+    SessionEnd end;
+    ASSERT_EQ(packet->As(end), more == 8192);
+    if (more != 8192) continue;
+    // To be tried again: what the producer holds is not lost.
+    EXPECT_EQ(end.code, 8);
+    EXPECT_EQ(std::string(end.reason, end.reason_bytes), "RING_INVALID");
+  }
 }
 
 TEST_F(LimitedServerTest, ArenaIsNoLargerThanAllowed) {
