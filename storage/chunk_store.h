@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/base/aligned_buffer.h"
@@ -36,6 +37,9 @@ struct StoreOptions {
   uint64_t index_cache_bytes = uint64_t{64} << 20;
 };
 
+// Asked now and then by long work; an error ends the work and is its result.
+using StopCheck = absl::FunctionRef<absl::Status()>;
+
 // Iterates over whole tensors of one run in primary order (rank, device,
 // token, op, call, io, index; names in the order of their first appearance)
 // as the store was when the scan began. Tensors with a missing part are
@@ -45,10 +49,17 @@ class TensorScan {
   virtual ~TensorScan() = default;
 
   // Puts the next tensor into `out`; false at the end. `out.parts` is filled.
-  virtual absl::StatusOr<bool> Next(TensorInfo& out) = 0;
+  // `stop` is asked after every few hundred tensors looked at, and after every
+  // millisecond or two of matching names, whether or not any is found. Where it
+  // stopped, a later call goes on.
+  virtual absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) = 0;
+  absl::StatusOr<bool> Next(TensorInfo& out) {
+    return Next(out, [] { return absl::OkStatus(); });
+  }
 
-  // Opaque bytes that stand for "behind the last tensor returned", to be given
-  // to a later Scan of the same run and selector.
+  // Opaque bytes that stand for "behind the last tensor looked at", which at
+  // first is where the scan began and after a tensor was found that tensor, to
+  // be given to a later Scan of the same run and selector.
   virtual std::string position() const = 0;
 };
 

@@ -19,7 +19,6 @@ namespace msitd::compare {
 namespace {
 
 // How many tensors are looked at between two questions whether to go on.
-constexpr uint64_t kScannedBetweenChecks = 4096;
 
 // LayoutRules::Find, which looks at every rule, once for each op, io and index:
 // ranks and calls have the same ones again and again.
@@ -217,11 +216,12 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   PlacementFinder placements(side.meshes);
   size_t count = 0;
   storage::TensorInfo tensor;
-  for (uint64_t scanned = 0;; ++scanned) {
-    if (scanned % kScannedBetweenChecks == 0 && is_cancelled()) {
-      return absl::CancelledError("cancelled");
-    }
-    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
+  const auto stop = [is_cancelled] {
+    return is_cancelled() ? absl::CancelledError("cancelled")
+                          : absl::OkStatus();
+  };
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) break;
     const Layout* const layout = layouts.Find(tensor.key);
     std::shared_ptr<const PlacedMesh> placed;

@@ -4,12 +4,18 @@
 namespace msitd {
 
 bool GlobMatch(std::string_view pattern, std::string_view text) {
+  uint64_t ignored = 0;
+  return GlobMatch(pattern, text, ignored);
+}
+
+bool GlobMatch(std::string_view pattern, std::string_view text,
+               uint64_t& step_count) {
   size_t p = 0;
   size_t t = 0;
   // Where to go on after a mismatch: behind the last star, one byte further.
   size_t after_star = std::string_view::npos;
   size_t retry = 0;
-  while (t < text.size()) {
+  for (; t < text.size(); ++step_count) {
     if (p < pattern.size() && pattern[p] == '*') {
       after_star = ++p;
       retry = t;

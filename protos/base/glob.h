@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace msitd {
@@ -10,5 +11,9 @@ namespace msitd {
 // classes: op names contain brackets. Takes at most
 // pattern.size() * text.size() steps.
 bool GlobMatch(std::string_view pattern, std::string_view text);
+
+// The same, and adds the steps that it took to `step_count`.
+bool GlobMatch(std::string_view pattern, std::string_view text,
+               uint64_t& step_count);
 
 }  // namespace msitd

@@ -17,6 +17,7 @@ namespace {
 // A seek takes about as long as so many steps, and an op has about two entries.
 constexpr int kStepsBeforeSeek = 8;
 constexpr uint32_t kOpsSteppedOver = kStepsBeforeSeek / 2;
+constexpr uint64_t kUnitsOfSeek = kStepsBeforeSeek;
 
 // True if steps may lead from one to the other, which is behind it.
 bool IsNear(const IndexKey& from, const IndexKey& to) {
@@ -35,6 +36,7 @@ IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
     : run_name_(run.spec.name),
       run_(static_cast<uint32_t>(run.id)),
       end_(RunPrefix(uint64_t{run_} + 1)),
+      name_table_(names),
       names_(names),
       assembler_(expiry, names),
       options_(std::make_unique<rocksdb::ReadOptions>()),
@@ -73,14 +75,14 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
   return std::unique_ptr<TensorScan>(std::move(scan));
 }
 
-absl::StatusOr<bool> IndexScan::MatchesOp(uint32_t op) {
+absl::StatusOr<bool> IndexScan::MatchesOp(uint32_t op, StopCheck stop) {
   if (!selector_.judges_op_names()) return true;
-  MSITD_ASSIGN_OR_RETURN(ScanNames::Entry * entry, names_.Get(op));
-  if (!entry->judged) {
-    entry->judged = true;
-    entry->matches = selector_.MatchesOp(entry->name);
-  }
-  return entry->matches;
+  if (const std::optional<bool> known = verdicts_.Find(op)) return *known;
+  MSITD_ASSIGN_OR_RETURN(const std::string name, name_table_.NameOf(op));
+  MSITD_ASSIGN_OR_RETURN(const bool matches,
+                         selector_.MatchesOp(name, meter_, stop));
+  verdicts_.Put(op, matches);
+  return matches;
 }
 
 void IndexScan::SkipTo(const IndexKey& key, int steps_max) {
@@ -92,22 +94,27 @@ void IndexScan::SkipTo(const IndexKey& key, int steps_max) {
   it_->Seek(View(target));
 }
 
-absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
+absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key, StopCheck stop) {
   while (it_->Valid()) {
+    MSITD_RETURN_IF_ERROR(meter_.Spend(1, stop));
     const std::optional<IndexKey> here =
         DecodeIndexKey(it_->key().ToStringView());
     if (!here.has_value()) return IndexCorrupt("tensor");
     key = *here;
     if (!selector_.Advance(key)) return false;
     if (key != *here) {
-      SkipTo(key, IsNear(*here, key) ? kStepsBeforeSeek : 0);
+      last_ = here;
+      const bool is_near = IsNear(*here, key);
+      SkipTo(key, is_near ? kStepsBeforeSeek : 0);
+      if (!is_near) MSITD_RETURN_IF_ERROR(meter_.Spend(kUnitsOfSeek, stop));
       continue;
     }
     bool matches = selector_.MatchesIo(key.io);
     if (matches) {
-      MSITD_ASSIGN_OR_RETURN(matches, MatchesOp(key.op));
+      MSITD_ASSIGN_OR_RETURN(matches, MatchesOp(key.op, stop));
     }
     if (matches) return true;
+    last_ = here;
     it_->Next();
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
@@ -117,8 +124,8 @@ absl::StatusOr<bool> IndexScan::FindMatch(IndexKey& key) {
 absl::Status IndexScan::FillName(uint32_t id, LastName& last,
                                  std::string& out) {
   if (id != last.id) {
-    MSITD_ASSIGN_OR_RETURN(const ScanNames::Entry* const entry, names_.Get(id));
-    last.name = entry->name;
+    MSITD_ASSIGN_OR_RETURN(const std::string* const name, names_.Get(id));
+    last.name = *name;
     last.id = id;
   }
   out = last.name;
@@ -136,11 +143,11 @@ absl::Status IndexScan::FillKey(const IndexKey& key, TensorKey& out) {
   return FillName(key.index, index_, out.index);
 }
 
-absl::StatusOr<bool> IndexScan::Next(TensorInfo& out) {
+absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
   if (selector_.is_void()) return false;
   IndexKey key;
   while (true) {
-    MSITD_ASSIGN_OR_RETURN(const bool found, FindMatch(key));
+    MSITD_ASSIGN_OR_RETURN(const bool found, FindMatch(key, stop));
     if (!found) return false;
     MSITD_ASSIGN_OR_RETURN(const bool is_whole,
                            assembler_.Assemble(*it_, key, out));
@@ -148,9 +155,9 @@ absl::StatusOr<bool> IndexScan::Next(TensorInfo& out) {
     if (!it_->Valid()) {
       MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
     }
+    last_ = key;
     if (!is_whole) continue;
     MSITD_RETURN_IF_ERROR(FillKey(key, out.key));
-    last_ = key;
     return true;
   }
 }

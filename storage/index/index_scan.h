@@ -10,8 +10,10 @@
 #include "storage/chunk_store.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_key.h"
+#include "storage/index/name_verdicts.h"
 #include "storage/index/selector.h"
 #include "storage/index/tensor_assembler.h"
+#include "storage/index/work_meter.h"
 
 namespace msitd::storage {
 
@@ -26,7 +28,7 @@ class IndexScan final : public TensorScan {
       std::string_view position);
   ~IndexScan() override;
 
-  absl::StatusOr<bool> Next(TensorInfo& out) override;
+  absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) override;
   std::string position() const override;
 
  private:
@@ -34,12 +36,12 @@ class IndexScan final : public TensorScan {
             const RunInfo& run);
 
   // Moves the iterator on to the next entry that the selector takes, which
-  // `key` is then; false at the end.
-  absl::StatusOr<bool> FindMatch(IndexKey& key);
+  // `key` is then; false at the end. Remembers what it passes.
+  absl::StatusOr<bool> FindMatch(IndexKey& key, StopCheck stop);
   // Moves the iterator, which is before `key`, on to the first entry from
   // there, by at most so many steps before it seeks.
   void SkipTo(const IndexKey& key, int steps_max);
-  absl::StatusOr<bool> MatchesOp(uint32_t op);
+  absl::StatusOr<bool> MatchesOp(uint32_t op, StopCheck stop);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
 
   // A name that the tensor before had: the next one often has it too.
@@ -53,12 +55,15 @@ class IndexScan final : public TensorScan {
   const uint32_t run_;
   const std::string end_;  // Where the next run begins.
   Selector selector_;
+  NameVerdicts verdicts_;  // On the patterns of selector_.
+  WorkMeter meter_;
+  NameTable& name_table_;
   ScanNames names_;
   TensorAssembler assembler_;
   std::unique_ptr<rocksdb::ReadOptions> options_;
   std::unique_ptr<rocksdb::Slice> upper_bound_;
   std::unique_ptr<rocksdb::Iterator> it_;
-  std::optional<IndexKey> last_;  // Of the last tensor returned.
+  std::optional<IndexKey> last_;  // Of the last entry passed or taken.
   LastName device_;
   LastName op_;
   LastName index_;

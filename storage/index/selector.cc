@@ -2,6 +2,7 @@
 #include "storage/index/selector.h"
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,8 @@ namespace {
 constexpr uint64_t kRankEnd = uint64_t{1} << 24;
 constexpr uint64_t kNameEnd = uint64_t{1} << 32;
 constexpr uint64_t kTokenEnd = uint64_t{1} << 40;
+
+using NameSet = std::bitset<GlobNames::kNamesMax + 1>;
 
 void SortUnique(std::vector<uint64_t>& numbers) {
   std::sort(numbers.begin(), numbers.end());
@@ -97,6 +100,8 @@ absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
       std::find(patterns.begin(), patterns.end(), "*") != patterns.end()) {
     return absl::OkStatus();
   }
+  int64_t units_left = GlobNames::kUnitsMax;
+  NameSet matches;  // Patterns may match the same names.
   for (const std::string& pattern : patterns) {
     if (IsLiteral(pattern)) {
       MSITD_ASSIGN_OR_RETURN(const std::optional<uint32_t> id,
@@ -104,24 +109,30 @@ absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
       if (id.has_value()) ops_.push_back(*id);
       continue;
     }
-    MSITD_ASSIGN_OR_RETURN(const auto ids, globs.Find(pattern));
+    MSITD_ASSIGN_OR_RETURN(const auto ids, globs.Find(pattern, units_left));
     if (ids == nullptr) {
       ops_.clear();
       patterns_ = patterns;
       return absl::OkStatus();
     }
-    ops_.insert(ops_.end(), ids->begin(), ids->end());
+    for (const uint64_t id : *ids) {
+      if (!matches[id]) ops_.push_back(id);
+      matches[id] = true;
+    }
   }
   SortUnique(ops_);
   is_void_ |= ops_.empty();
   return absl::OkStatus();
 }
 
-bool Selector::MatchesOp(std::string_view op) const {
-  return patterns_.empty() || std::any_of(patterns_.begin(), patterns_.end(),
-                                          [op](const std::string& pattern) {
-                                            return GlobMatch(pattern, op);
-                                          });
+absl::StatusOr<bool> Selector::MatchesOp(std::string_view op, WorkMeter& meter,
+                                         StopCheck stop) const {
+  for (const std::string& pattern : patterns_) {
+    uint64_t steps = 0;
+    if (GlobMatch(pattern, op, steps)) return true;
+    MSITD_RETURN_IF_ERROR(meter.Spend(1 + steps / kGlobStepsPerUnit, stop));
+  }
+  return patterns_.empty();
 }
 
 bool Selector::AdvanceToken(IndexKey& key) const {

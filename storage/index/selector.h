@@ -9,14 +9,15 @@
 #include "storage/index/glob_names.h"
 #include "storage/index/index_key.h"
 #include "storage/index/name_table.h"
+#include "storage/index/work_meter.h"
 #include "storage/types.h"
 
 namespace msitd::storage {
 
 // A TensorSelector in terms of the index: names are numbers, ranges are sorted
 // and merged, so that a scan can seek over what cannot match. The names that an
-// op pattern stands for are looked up before; in a store with too many of them
-// (GlobNames::kNamesMax) the pattern is tried on every tensor instead.
+// op pattern stands for are looked up before; if there are too many of them, or
+// that takes too long (GlobNames), whoever scans judges names as they come.
 //
 // Constant after Compile: thread-safe.
 class Selector {
@@ -38,7 +39,9 @@ class Selector {
     return IsValid(io) && (ios_ >> static_cast<int>(io) & 1) != 0;
   }
   // True if the op agrees; for those that Advance has not judged already.
-  bool MatchesOp(std::string_view op) const;
+  // `stop` is asked as `meter` says.
+  absl::StatusOr<bool> MatchesOp(std::string_view op, WorkMeter& meter,
+                                 StopCheck stop) const;
   bool judges_op_names() const { return !patterns_.empty(); }
 
  private:

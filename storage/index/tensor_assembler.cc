@@ -44,9 +44,9 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.has_sample = true;
   out.placement.clear();
   if (first_.placement != 0) {
-    MSITD_ASSIGN_OR_RETURN(const ScanNames::Entry* const placement,
+    MSITD_ASSIGN_OR_RETURN(const std::string* const placement,
                            placements_.Get(first_.placement));
-    out.placement = placement->name;
+    out.placement = *placement;
   }
   out.parts.clear();
   AppendPart(key, first_, out);
@@ -84,14 +84,12 @@ absl::StatusOr<bool> TensorAssembler::AssembleParts(rocksdb::Iterator& it,
   return true;
 }
 
-absl::StatusOr<ScanNames::Entry*> ScanNames::Get(uint32_t id) {
-  const auto it = entries_.find(id);
-  if (it != entries_.end()) return &it->second;
+absl::StatusOr<const std::string*> ScanNames::Get(uint32_t id) {
+  const auto it = names_.find(id);
+  if (it != names_.end()) return &it->second;
   MSITD_ASSIGN_OR_RETURN(std::string name, table_.NameOf(id));
-  if (entries_.size() >= kEntriesMax) entries_.clear();
-  Entry& entry = entries_[id];
-  entry.name = std::move(name);
-  return &entry;
+  if (names_.size() >= kNamesMax) names_.clear();
+  return &(names_[id] = std::move(name));
 }
 
 }  // namespace msitd::storage

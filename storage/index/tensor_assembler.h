@@ -19,27 +19,20 @@ class Iterator;
 
 namespace msitd::storage {
 
-// Names by number with whether a selector takes them as ops, remembered for
-// the length of a scan. Thread-compatible.
+// Names by number, remembered for the length of a scan. Thread-compatible.
 class ScanNames {
  public:
-  struct Entry {
-    std::string name;
-    bool judged = false;
-    bool matches = false;
-  };
-
   explicit ScanNames(NameTable& table) : table_(table) {}
 
-  // The entry is valid until the next call.
-  absl::StatusOr<Entry*> Get(uint32_t id);
+  // The name is valid until the next call.
+  absl::StatusOr<const std::string*> Get(uint32_t id);
 
  private:
   // Forgets all over that, to bound its memory.
-  static constexpr size_t kEntriesMax = size_t{1} << 16;
+  static constexpr size_t kNamesMax = size_t{1} << 16;
 
   NameTable& table_;
-  std::unordered_map<uint32_t, Entry> entries_;
+  std::unordered_map<uint32_t, std::string> names_;
 };
 
 // Makes one TensorInfo of the entries of its parts. Thread-compatible.

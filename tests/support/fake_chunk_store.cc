@@ -82,7 +82,8 @@ class FakeScan final : public storage::TensorScan {
   FakeScan(std::vector<TensorInfo> tensors, size_t next)
       : tensors_(std::move(tensors)), next_(next) {}
 
-  absl::StatusOr<bool> Next(TensorInfo& out) override {
+  absl::StatusOr<bool> Next(TensorInfo& out, storage::StopCheck stop) override {
+    if (next_ % kTensorsPerQuestion == 0) MSITD_RETURN_IF_ERROR(stop());
     if (next_ >= tensors_.size()) return false;
     out = tensors_[next_++];
     return true;
@@ -90,6 +91,8 @@ class FakeScan final : public storage::TensorScan {
   std::string position() const override { return std::to_string(next_); }
 
  private:
+  static constexpr size_t kTensorsPerQuestion = 256;
+
   const std::vector<TensorInfo> tensors_;
   size_t next_;
 };

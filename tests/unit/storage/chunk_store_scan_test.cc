@@ -176,6 +176,81 @@ TEST_F(ChunkStoreScanTest, ScanGoesOnFromItsPosition) {
   EXPECT_EQ(found, expected);
 }
 
+// Patterns that take thousands of steps for each of these names.
+class SlowPatternsTest : public ChunkStoreScanTest {
+ protected:
+  static constexpr int kNames = 64;
+
+  void Fill() {
+    OpenWithRun("r");
+    std::vector<TestTensor> records;
+    for (int i = 0; i < kNames; ++i) {
+      records.push_back(
+          MakeTensor("r", 0, std::string(900, 'a') + std::to_string(i), 1));
+      records.back().sequence = records.size();
+    }
+    ASSERT_TRUE(Append(records).ok());
+  }
+
+  static TensorSelector Selector(const std::string& last_pattern) {
+    TensorSelector selector;
+    for (int i = 0; i < 8; ++i) {
+      selector.op_patterns.push_back("*" + std::string(90, 'a') + "b" +
+                                     std::to_string(i));
+    }
+    selector.op_patterns.push_back(last_pattern);
+    return selector;
+  }
+};
+
+TEST_F(SlowPatternsTest, StopIsAskedThoughNothingIsFound) {
+  Fill();
+  const auto scan = store_->Scan("r", Selector("*b"), "");
+  ASSERT_TRUE(scan.ok());
+  int question_count = 0;
+  const auto stop = [&question_count] {
+    return ++question_count == 5 ? absl::CancelledError("enough")
+                                 : absl::OkStatus();
+  };
+  TensorInfo info;
+  EXPECT_TRUE(absl::IsCancelled((*scan)->Next(info, stop).status()));
+  EXPECT_EQ(question_count, 5);
+  const auto found = (*scan)->Next(info, stop);
+  ASSERT_TRUE(found.ok());
+  EXPECT_FALSE(*found);
+  EXPECT_GT(question_count, kNames);
+}
+
+TEST_F(SlowPatternsTest, StoppedScansLeadToTheEnd) {
+  Fill();
+  const TensorSelector selector = Selector("*7");
+  std::vector<std::string> ops;
+  std::string position;
+  int stop_count = 0;
+  while (true) {
+    const auto scan = store_->Scan("r", selector, position);
+    ASSERT_TRUE(scan.ok());
+    const auto stop_behind_first = [&] {
+      return (*scan)->position() == position ? absl::OkStatus()
+                                             : absl::CancelledError("enough");
+    };
+    TensorInfo info;
+    const auto found = (*scan)->Next(info, stop_behind_first);
+    if (found.ok() && !*found) break;
+    ASSERT_NE((*scan)->position(), position);
+    position = (*scan)->position();
+    if (found.ok()) {
+      ops.push_back(info.key.op);
+    } else {
+      ASSERT_TRUE(absl::IsCancelled(found.status()));
+      ASSERT_LT(++stop_count, 2 * kNames);
+    }
+  }
+  EXPECT_EQ(ops, ScanOps("r", selector));
+  EXPECT_THAT(ops, SizeIs(6));
+  EXPECT_GT(stop_count, kNames / 2);
+}
+
 TEST_F(ChunkStoreScanTest, PositionOfAnotherRunIsRefused) {
   Fill();
   auto scan = store_->Scan("other", {}, "");

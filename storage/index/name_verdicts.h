@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace msitd::storage {
+
+// Which names a scan has judged, and how: two bits for each number of a name.
+// Thread-compatible.
+class NameVerdicts {
+ public:
+  // Verdicts on names with larger numbers are not kept: 8 MiB.
+  static constexpr uint32_t kNamesMax = uint32_t{1} << 25;
+
+  std::optional<bool> Find(uint32_t id) const {
+    const size_t byte = id / kNamesPerByte;
+    if (byte >= bits_.size()) return std::nullopt;
+    const unsigned verdict = bits_[byte] >> Shift(id);
+    if ((verdict & kJudged) == 0) return std::nullopt;
+    return (verdict & kMatches) != 0;
+  }
+
+  // Called once for an id.
+  void Put(uint32_t id, bool matches) {
+    if (id >= kNamesMax) return;
+    const size_t byte = id / kNamesPerByte;
+    if (byte >= bits_.size()) bits_.resize(byte + 1);
+    bits_[byte] |= (kJudged | (matches ? kMatches : 0)) << Shift(id);
+  }
+
+ private:
+  static constexpr uint32_t kNamesPerByte = 4;
+  static constexpr unsigned kJudged = 1;
+  static constexpr unsigned kMatches = 2;
+
+  static unsigned Shift(uint32_t id) { return 2 * (id % kNamesPerByte); }
+
+  std::vector<uint8_t> bits_;
+};
+
+}  // namespace msitd::storage
