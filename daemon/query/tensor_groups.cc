@@ -115,9 +115,8 @@ class GroupTable {
 absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
                          StopCheck stop, GroupTable& groups) {
   TensorInfo tensor;
-  for (uint64_t scanned = 0;; ++scanned) {
-    if (scanned % kStopCheckInterval == 0) MSITD_RETURN_IF_ERROR(stop());
-    MSITD_ASSIGN_OR_RETURN(const bool found, scan.Next(tensor));
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool found, scan.Next(tensor, stop));
     if (!found) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(groups.Add(
         {KeyOf(tensor.key, group_by), 1, tensor.tensor_bytes, tensor.summary},

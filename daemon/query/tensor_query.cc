@@ -8,6 +8,8 @@
 
 namespace msitd::query {
 
+using Clock = std::chrono::steady_clock;
+
 absl::StatusOr<TensorPage> ListTensors(
     storage::ChunkStore& store, std::string_view run,
     const storage::TensorSelector& selector, std::string_view position,
@@ -17,16 +19,28 @@ absl::StatusOr<TensorPage> ListTensors(
   MSITD_RETURN_IF_ERROR(store.GetRun(run).status());
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          store.Scan(run, selector, position));
+  const auto deadline = Clock::now() + kPageTimeMax;
+  bool is_over = false;
+  const auto stop_or_end = [&]() -> absl::Status {
+    MSITD_RETURN_IF_ERROR(stop());
+    is_over = Clock::now() >= deadline && scan->position() != position;
+    return is_over ? absl::CancelledError("the page is over")
+                   : absl::OkStatus();
+  };
   TensorPage page;
   storage::TensorInfo tensor;
   for (uint64_t scanned = 0;; ++scanned) {
-    if (scanned % kStopCheckInterval == 0) MSITD_RETURN_IF_ERROR(stop());
     const bool full =
         page.tensors.size() == page_size || scanned == kPageScanMax;
     // Looking one tensor further spares the client an empty last page.
     std::string here = full ? scan->position() : std::string();
-    MSITD_ASSIGN_OR_RETURN(const bool found, scan->Next(tensor));
-    if (!found) return page;
+    const absl::StatusOr<bool> found = scan->Next(tensor, stop_or_end);
+    if (is_over) {
+      page.position = scan->position();
+      return page;
+    }
+    MSITD_RETURN_IF_ERROR(found.status());
+    if (!*found) return page;
     if (full) {
       page.position = std::move(here);
       return page;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,9 +17,11 @@
 // any thread; they block on its reads.
 namespace msitd::query {
 
-// A page looks at no more tensors than this, so that a condition that hardly
-// anything meets cannot keep a thread.
+// A page asks the condition about no more tensors than this, and ends once it
+// has taken so long, so that neither a condition that hardly anything meets nor
+// patterns that hardly anything matches can keep a thread.
 inline constexpr uint64_t kPageScanMax = 20'000;
+inline constexpr std::chrono::milliseconds kPageTimeMax{100};
 
 struct TensorPage {
   std::vector<storage::TensorInfo> tensors;
@@ -27,10 +30,11 @@ struct TensorPage {
 };
 
 // Returns at most `page_size` tensors of `run` that agree with `selector` and
-// `condition`, in primary order from `position` on. A page may be short
-// because it reached kPageScanMax.
+// `condition`, in primary order from `position` on. A page may be short, even
+// empty, because it reached kPageScanMax or kPageTimeMax; it has looked at
+// something even then, so that page after page leads to the end.
 //
-// Errors: those of ChunkStore::GetRun and Scan.
+// Errors: those of ChunkStore::GetRun and Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(
     storage::ChunkStore& store, std::string_view run,
     const storage::TensorSelector& selector, std::string_view position,

@@ -12,6 +12,7 @@
 #include "daemon/query/tensor_histogram.h"
 #include "daemon/query/tensor_query.h"
 #include "daemon/query/tensor_reader.h"
+#include "daemon/query/time_limit.h"
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/tensor_condition.h"
 #include "protos/base/resource_name.h"
@@ -173,10 +174,12 @@ absl::Status TensorServiceImpl::Summarize(
                          ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> groups,
       query::SummarizeTensors(store_, request.run(), selector, group_by,
-                              [&call] { return call.Check(); }));
+                              [&limit] { return limit.Check(); }));
   for (const query::Group& group : groups) {
     v1::SummarizeTensorsResponse::Group& out = *response.add_groups();
     out.set_key(group.key);
@@ -193,9 +196,11 @@ absl::Status TensorServiceImpl::Histogram(
   MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request.name()));
   MSITD_ASSIGN_OR_RETURN(const query::HistogramSpec spec,
                          ToHistogramSpec(request));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(const compute::Histogram histogram,
-                         query::ComputeHistogram(store_, key, spec, [&call] {
-                           return call.Check();
+                         query::ComputeHistogram(store_, key, spec, [&limit] {
+                           return limit.Check();
                          }));
   response.set_low(histogram.low);
   response.set_high(histogram.high);
