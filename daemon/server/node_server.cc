@@ -15,6 +15,11 @@ namespace {
 
 constexpr int kIngestTaskThreads = 2;
 
+// Some control calls wait for a commit, and some for a comparison to stop.
+constexpr int kControlThreads = 4;
+// Of TaskPool::kAnswerBytesMax; queries have the rest.
+constexpr size_t kControlAnswerBytesMax = size_t{24} << 20;
+
 // What is left for calls once the chunks are safe, however late that was, and
 // for what nobody here answers: streams of health, silent connections.
 constexpr std::chrono::milliseconds kCallGraceMin{200};
@@ -52,21 +57,28 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
     // Each stream has one opening, and one copy, to wait for.
     : ingest_tasks_(kIngestTaskThreads,
                     2 * static_cast<size_t>(config.max_streams)),
+      control_tasks_(kControlThreads,
+                     static_cast<size_t>(config.query_queue_max),
+                     kControlAnswerBytesMax),
       query_tasks_(static_cast<int>(config.query_threads),
-                   static_cast<size_t>(config.query_queue_max)),
+                   static_cast<size_t>(config.query_queue_max),
+                   service::TaskPool::kAnswerBytesMax - kControlAnswerBytesMax),
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
       pipeline_(store, ToIngestOptions(config)),
       retention_(store, ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
-      comparison_service_(*comparisons_, query_tasks_, first_reads_),
-      capture_service_(store, pipeline_, query_tasks_, first_reads_),
+      comparison_service_(*comparisons_, {control_tasks_, query_tasks_},
+                          first_reads_),
+      capture_service_(store, pipeline_, {control_tasks_, query_tasks_},
+                       first_reads_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
-      run_service_(store, pipeline_, query_tasks_, first_reads_),
+      run_service_(store, pipeline_, control_tasks_, first_reads_),
       tensor_service_(store, query_tasks_, first_reads_),
       node_service_(
           std::string(config::Version()), store, pipeline_,
           [this] { return comparisons_->live_count(); },
-          [this] { return retention_.error(); }, query_tasks_, first_reads_) {}
+          [this] { return retention_.error(); }, control_tasks_, first_reads_) {
+}
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::ChunkStore& store) {
@@ -122,9 +134,11 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
         std::min(deadline, std::chrono::steady_clock::now() + kCallGraceMax) -
         kCallGraceMin;
     ingest_tasks_.Drain(drained);
+    control_tasks_.Drain(drained);
     query_tasks_.Drain(drained);
     grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
+  control_tasks_.Stop();
   query_tasks_.Stop();
   ingest_tasks_.Stop();
   return absl::OkStatus();

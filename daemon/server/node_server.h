@@ -65,8 +65,10 @@ class NodeServer {
 
   absl::Status StartIngestServer(const config::DaemonConfig& config);
 
-  // Openings of streams do not queue behind long queries.
+  // Openings of streams, and what an operator asks for, do not queue behind
+  // long queries.
   service::TaskPool ingest_tasks_;
+  service::TaskPool control_tasks_;
   service::TaskPool query_tasks_;
   ingest::BufferPool buffers_;
   ingest::IngestPipeline pipeline_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/query/tensor_groups.h"
+#include "daemon/query/time_limit.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/base/limits.h"
 #include "protos/capture/capture_policy.h"
@@ -145,10 +146,12 @@ absl::Status CaptureServiceImpl::Coverage(
     v1::CaptureCoverage& response) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> told,
                          store_.GetCoverage(request.run()));
+  const auto is_gone = [&call] { return call.Check(); };
+  const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> stored,
       query::SummarizeTensors(store_, request.run(), {}, query::GroupBy::kRank,
-                              [&call] { return call.Check(); }));
+                              [&limit] { return limit.Check(); }));
   struct Rank {
     storage::RankCoverage told;
     uint64_t stored_count = 0;
@@ -175,7 +178,7 @@ absl::Status CaptureServiceImpl::Coverage(
 grpc::ServerUnaryReactor* CaptureServiceImpl::GetCapturePolicy(
     grpc::CallbackServerContext* context,
     const v1::GetCapturePolicyRequest* request, v1::CapturePolicy* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
     return Get(*request, *response);
   });
 }
@@ -183,7 +186,7 @@ grpc::ServerUnaryReactor* CaptureServiceImpl::GetCapturePolicy(
 grpc::ServerUnaryReactor* CaptureServiceImpl::SetCapturePolicy(
     grpc::CallbackServerContext* context,
     const v1::SetCapturePolicyRequest* request, v1::CapturePolicy* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
     return Set(*request, *response);
   });
 }
@@ -192,9 +195,10 @@ grpc::ServerUnaryReactor* CaptureServiceImpl::GetCaptureCoverage(
     grpc::CallbackServerContext* context,
     const v1::GetCaptureCoverageRequest* request,
     v1::CaptureCoverage* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return Coverage(call, *request, *response);
-  });
+  return UnaryCall::Start(pools_.queries, *context,
+                          [=, this](const Call& call) {
+                            return Coverage(call, *request, *response);
+                          });
 }
 
 }  // namespace msitd::service

@@ -14,9 +14,12 @@ namespace msitd::service {
 class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  public:
   CaptureServiceImpl(storage::ChunkStore& store,
-                     ingest::IngestPipeline& pipeline, TaskPool& pool,
+                     ingest::IngestPipeline& pipeline, CallPools pools,
                      FirstReads& reads)
-      : BoundedService(reads), store_(store), pipeline_(pipeline), pool_(pool) {
+      : BoundedService(reads),
+        store_(store),
+        pipeline_(pipeline),
+        pools_(pools) {
     Bound("GetCapturePolicy", &CaptureServiceImpl::GetCapturePolicy);
     Bound("SetCapturePolicy", &CaptureServiceImpl::SetCapturePolicy);
     Bound("GetCaptureCoverage", &CaptureServiceImpl::GetCaptureCoverage);
@@ -46,7 +49,7 @@ class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
 
   storage::ChunkStore& store_;
   ingest::IngestPipeline& pipeline_;
-  TaskPool& pool_;
+  const CallPools pools_;
 };
 
 }  // namespace msitd::service

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +27,10 @@ constexpr size_t kPageBytes = size_t{2} << 20;
 constexpr size_t kComparisonsAtATime = 16;
 constexpr size_t kRowsAtATime = 1000;
 
-// Rows that one page looks at in search of its verdicts, about a second's
-// worth; the page may be short then.
+// A page in search of its verdicts ends behind so many rows, or once it has
+// taken so long; it may be short then.
 constexpr int64_t kRowsScannedMax = 100'000;
+constexpr std::chrono::milliseconds kPageTimeMax{100};
 
 constexpr std::string_view kListKey = "ListComparisons";
 
@@ -122,6 +124,7 @@ absl::Status ComparisonServiceImpl::ListRows(
   const std::string key = RowsKey(request);
   MSITD_ASSIGN_OR_RETURN(const int64_t begin,
                          DecodePosition(key, request.page_token()));
+  const auto deadline = std::chrono::steady_clock::now() + kPageTimeMax;
   int64_t next = begin;
   size_t bytes = 0;
   while (true) {
@@ -132,8 +135,10 @@ absl::Status ComparisonServiceImpl::ListRows(
     MSITD_ASSIGN_OR_RETURN(std::vector<v1::ComparisonRow> rows,
                            jobs_.Rows(id, next, wanted));
     if (rows.empty()) return absl::OkStatus();
+    const bool is_late =
+        next > begin && std::chrono::steady_clock::now() >= deadline;
     for (v1::ComparisonRow& row : rows) {
-      if (response.rows_size() == page_size || bytes >= kPageBytes ||
+      if (response.rows_size() == page_size || bytes >= kPageBytes || is_late ||
           next - begin >= kRowsScannedMax) {
         response.set_next_page_token(
             query::EncodePageToken(key, std::to_string(next)));
@@ -150,7 +155,7 @@ absl::Status ComparisonServiceImpl::ListRows(
 grpc::ServerUnaryReactor* ComparisonServiceImpl::CreateComparison(
     grpc::CallbackServerContext* context,
     const v1::CreateComparisonRequest* request, v1::Comparison* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
     return Create(*request, *response);
   });
 }
@@ -159,7 +164,7 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::GetComparison(
     grpc::CallbackServerContext* context,
     const v1::GetComparisonRequest* request, v1::Comparison* response) {
   return UnaryCall::Start(
-      pool_, *context, [=, this](const Call&) -> absl::Status {
+      pools_.control, *context, [=, this](const Call&) -> absl::Status {
         MSITD_ASSIGN_OR_RETURN(const uint64_t id,
                                ToComparisonId(request->comparison()));
         MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id));
@@ -172,7 +177,7 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::ListComparisons(
     grpc::CallbackServerContext* context,
     const v1::ListComparisonsRequest* request,
     v1::ListComparisonsResponse* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+  return UnaryCall::Start(pools_.control, *context, [=, this](const Call&) {
     return List(*request, *response);
   });
 }
@@ -181,7 +186,7 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::CancelComparison(
     grpc::CallbackServerContext* context,
     const v1::CancelComparisonRequest* request, v1::Comparison* response) {
   return UnaryCall::Start(
-      pool_, *context, [=, this](const Call&) -> absl::Status {
+      pools_.control, *context, [=, this](const Call&) -> absl::Status {
         MSITD_ASSIGN_OR_RETURN(const uint64_t id,
                                ToComparisonId(request->comparison()));
         MSITD_ASSIGN_OR_RETURN(*response, jobs_.Cancel(id));
@@ -193,7 +198,7 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::DeleteComparison(
     grpc::CallbackServerContext* context,
     const v1::DeleteComparisonRequest* request, google::protobuf::Empty*) {
   return UnaryCall::Start(
-      pool_, *context, [=, this](const Call&) -> absl::Status {
+      pools_.control, *context, [=, this](const Call&) -> absl::Status {
         MSITD_ASSIGN_OR_RETURN(const uint64_t id,
                                ToComparisonId(request->comparison()));
         return jobs_.Delete(id);
@@ -204,23 +209,24 @@ grpc::ServerUnaryReactor* ComparisonServiceImpl::ListComparisonRows(
     grpc::CallbackServerContext* context,
     const v1::ListComparisonRowsRequest* request,
     v1::ListComparisonRowsResponse* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return ListRows(call, *request, *response);
-  });
+  return UnaryCall::Start(pools_.queries, *context,
+                          [=, this](const Call& call) {
+                            return ListRows(call, *request, *response);
+                          });
 }
 
 grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
 ComparisonServiceImpl::StreamComparisonRows(
     grpc::CallbackServerContext* context,
     const v1::StreamComparisonRowsRequest* request) {
-  return ComparisonRowStream::Start(jobs_, pool_, *context, *request);
+  return ComparisonRowStream::Start(jobs_, pools_.queries, *context, *request);
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::AddRowMetrics(
     grpc::CallbackServerContext* context,
     const v1::AddRowMetricsRequest* request, v1::Comparison* response) {
   return UnaryCall::Start(
-      pool_, *context, [=, this](const Call&) -> absl::Status {
+      pools_.queries, *context, [=, this](const Call&) -> absl::Status {
         MSITD_ASSIGN_OR_RETURN(const uint64_t id,
                                ToComparisonId(request->comparison()));
         MSITD_ASSIGN_OR_RETURN(*response,

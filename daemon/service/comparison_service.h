@@ -9,14 +9,13 @@
 
 namespace msitd::service {
 
-// ComparisonService over the comparisons of the daemon. They and the pool
-// outlive it.
+// ComparisonService over the comparisons of the daemon, which outlive it.
 class ComparisonServiceImpl final
     : public BoundedService<v1::ComparisonService> {
  public:
-  ComparisonServiceImpl(compare::ComparisonJobs& jobs, TaskPool& pool,
+  ComparisonServiceImpl(compare::ComparisonJobs& jobs, CallPools pools,
                         FirstReads& reads)
-      : BoundedService(reads), jobs_(jobs), pool_(pool) {
+      : BoundedService(reads), jobs_(jobs), pools_(pools) {
     Bound("CreateComparison", &ComparisonServiceImpl::CreateComparison,
           kLargeRequestBytesMax);
     Bound("GetComparison", &ComparisonServiceImpl::GetComparison);
@@ -71,7 +70,7 @@ class ComparisonServiceImpl final
                         v1::ListComparisonRowsResponse& response);
 
   compare::ComparisonJobs& jobs_;
-  TaskPool& pool_;
+  const CallPools pools_;
 };
 
 }  // namespace msitd::service

@@ -8,7 +8,8 @@
 
 namespace msitd::service {
 
-TaskPool::TaskPool(int thread_count, size_t queue_max) : queue_max_(queue_max) {
+TaskPool::TaskPool(int thread_count, size_t queue_max, size_t answer_bytes_max)
+    : queue_max_(queue_max), answer_bytes_max_(answer_bytes_max) {
   threads_.reserve(thread_count);
   for (int i = 0; i < thread_count; ++i) {
     threads_.emplace_back([this] { Run(); });
@@ -62,7 +63,7 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes) {
   MutexLock lock(pool_.mu_);
   // One alone always goes, whatever it has.
   if (pool_.answer_bytes_ > 0 &&
-      pool_.answer_bytes_ + bytes > kAnswerBytesMax) {
+      pool_.answer_bytes_ + bytes > pool_.answer_bytes_max_) {
     return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,
                    "answers of {} bytes wait for their callers to take them",

@@ -16,6 +16,16 @@ namespace msitd::service {
 
 using Task = absl::AnyInvocable<void()>;
 
+class TaskPool;
+
+// Where calls run: what changes or tells of a daemon, a run or a comparison is
+// short and does not queue behind what looks at tensors and rows. Both outlive
+// the services.
+struct CallPools {
+  TaskPool& control;
+  TaskPool& queries;
+};
+
 // Runs tasks on a fixed number of threads, in the order of their arrival.
 // Thread-safe.
 class TaskPool {
@@ -24,7 +34,8 @@ class TaskPool {
   static constexpr size_t kAnswerBytesMax = size_t{96} << 20;
 
   // At most `queue_max` tasks wait.
-  TaskPool(int thread_count, size_t queue_max);
+  TaskPool(int thread_count, size_t queue_max,
+           size_t answer_bytes_max = kAnswerBytesMax);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;
   TaskPool& operator=(const TaskPool&) = delete;
@@ -53,7 +64,7 @@ class TaskPool {
     // goes is up to the caller. Once for each call.
     //
     // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
-    // would have more than kAnswerBytesMax.
+    // would have more than the pool lets them.
     absl::Status HoldAnswer(size_t bytes);
 
    private:
@@ -74,6 +85,7 @@ class TaskPool {
   void Run();
 
   const size_t queue_max_;
+  const size_t answer_bytes_max_;
   Mutex mu_;
   CondVar changed_;
   std::deque<Task> queue_ ABSL_GUARDED_BY(mu_);

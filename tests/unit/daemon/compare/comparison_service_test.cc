@@ -41,7 +41,8 @@ class ComparisonServiceTest : public ::testing::Test {
     options.active_max = 1;
     options.waiting_max = 1;
     jobs_ = *compare::ComparisonJobs::Create(store_, options);
-    service_ = std::make_unique<ComparisonServiceImpl>(*jobs_, pool_);
+    service_ = std::make_unique<ComparisonServiceImpl>(
+        *jobs_, CallPools{pool_, pool_}, first_reads_);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -113,6 +114,7 @@ class ComparisonServiceTest : public ::testing::Test {
   compare::RunRecorder target_{store_, "t"};
   TaskPool pool_{2, 64};
   std::unique_ptr<compare::ComparisonJobs> jobs_;
+  FirstReads first_reads_;
   std::unique_ptr<ComparisonServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ComparisonService::Stub> stub_;
