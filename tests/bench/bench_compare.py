@@ -20,6 +20,7 @@ from measure import (
     ratio,
     read_directly,
     record_mebibytes,
+    record_names,
     record_small,
     segments,
     take_turns,
@@ -209,3 +210,20 @@ def set_reduce_ms(bench: Bench) -> Result:
     ms = seconds["BM_Summarize"] * factor
     baseline = "a look at as many entries of a bare RocksDB, ms"
     return at_most(50, ms, "ms", baseline, seconds["BM_ScanEntries"] * factor)
+
+
+def control_ms(bench: Bench) -> Result:
+    """The 99th percentile of the time of a status while four queries are slow."""
+    with new_daemon(bench) as daemon:
+        record_names(daemon, "bench", bench.scale.names)
+        alone_s, besides_s = medians(
+            google(
+                bench,
+                "msitd_query_bench",
+                ("BM_Status/alone", "BM_Status/besides"),
+                3,
+                MSITD_BENCH_NAMES=f"unix:{daemon.socket_dir}/msitd.sock",
+            )
+        )
+    baseline = "the same while nobody else asks, ms"
+    return at_most(50, besides_s * 1e3, "ms", baseline, alone_s * 1e3)

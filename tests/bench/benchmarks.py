@@ -164,6 +164,7 @@ BENCHMARKS: dict[str, Measure] = {
     "query.list_page_ms": bench_compare.list_page_ms,
     "query.list_page_growth": bench_compare.list_page_growth,
     "query.set_reduce_ms": bench_compare.set_reduce_ms,
+    "query.control_ms": bench_compare.control_ms,
     "recover.seconds_per_gib": bench_recover.seconds_per_gib,
     "record-1-mib": bench_ingest.record_1_mib,
     "capture.memcpy_ratio": bench_ingest.capture_memcpy_ratio,

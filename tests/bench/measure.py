@@ -48,6 +48,7 @@ class Scale:
     equal_tensors: int  # Of each run.
     index_tensors: tuple[int, int]
     reduce_tensors: int
+    names: int
 
 
 SCALES = {
@@ -65,6 +66,7 @@ SCALES = {
         equal_tensors=2000,
         index_tensors=(2000, 4000),
         reduce_tensors=2000,
+        names=2000,
     ),
     "short": Scale(
         repetitions=7,
@@ -79,6 +81,7 @@ SCALES = {
         equal_tensors=100_000,
         index_tensors=(100_000, 1_000_000),
         reduce_tensors=100_000,
+        names=200_000,
     ),
     "long": Scale(
         repetitions=7,
@@ -93,6 +96,7 @@ SCALES = {
         equal_tensors=100_000,
         index_tensors=(1_000_000, 10_000_000),
         reduce_tensors=100_000,
+        names=200_000,
     ),
 }
 
@@ -268,6 +272,14 @@ def record_small(daemon: Daemon, run: str, count: int) -> None:
         for i in range(count):
             token, op = divmod(i, OPS_PER_TOKEN)
             client.record(tensor, op=ops[op], token=token, call=0)
+
+
+def record_names(daemon: Daemon, run: str, count: int) -> None:
+    """Records tensors of 64 bytes, each of an op of its own."""
+    tensor = np.arange(16, dtype=np.float32)
+    with new_client(daemon, run) as client:
+        for i in range(count):
+            client.record(tensor, op=f"{'a' * 40}{i}", token=0, call=0)
 
 
 def segments(daemon: Daemon) -> list[Path]:

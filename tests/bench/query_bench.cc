@@ -8,6 +8,8 @@
 // `bench` have MSITD_BENCH_SMALL_TENSORS and MSITD_BENCH_LARGE_TENSORS outputs
 // `0` of ops `op.0` to `op.999` at tokens from 0, of rank 0 on `cpu:0`.
 // MSITD_BENCH_REDUCE_TENSORS: how many of the large one to reduce.
+// MSITD_BENCH_NAMES: address of a daemon whose run `bench` has many names, all
+// of which begin with 40 times `a` and have no `b`.
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -16,15 +18,18 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "benchmark/benchmark.h"
+#include "msitd/v1/node_service.grpc.pb.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
 #include "protos/base/resource_name.h"
 #include "tests/bench/bench_daemon.h"
@@ -50,13 +55,17 @@ struct Index {
   int64_t tensor_count = 0;
 };
 
-std::unique_ptr<Stub> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   // Of its own: connections are not shared between benchmarks.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::TensorService::NewStub(grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments));
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+std::unique_ptr<Stub> Connect(const std::string& address) {
+  return v1::TensorService::NewStub(NewChannel(address));
 }
 
 Index Open(const char* address, const char* tensor_count) {
@@ -282,6 +291,70 @@ void BM_ScanEntries(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_ScanEntries)->UseManualTime()->Iterations(5);
+
+// Queries that take long: lists, page after page, of names that match none of
+// as many patterns as a filter takes, on a connection each.
+class SlowQueries {
+ public:
+  explicit SlowQueries(int count) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this] { Ask(); });
+    }
+  }
+  ~SlowQueries() {
+    is_over_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  static constexpr int kPatterns = 64;
+
+  void Ask() {
+    const std::unique_ptr<Stub> stub =
+        Connect(Environment("MSITD_BENCH_NAMES", ""));
+    v1::ListTensorsRequest request;
+    request.set_run(kRun);
+    for (int i = 0; i < kPatterns; ++i) {
+      request.mutable_filter()->add_op_patterns("*aaaaaaaaaaaaaaaaaaaab" +
+                                                std::to_string(i));
+    }
+    while (!is_over_.load()) {
+      v1::ListTensorsResponse response;
+      grpc::ClientContext context;
+      Check(stub->ListTensors(&context, request, &response));
+      if (response.tensors_size() != 0) Fail("a name matches");
+      request.set_page_token(response.next_page_token());
+    }
+  }
+
+  std::atomic<bool> is_over_{false};
+  std::vector<std::thread> threads_;
+};
+
+constexpr int kStatusCount = 300;
+
+void BM_Status(benchmark::State& state, int query_count) {
+  const std::unique_ptr<v1::NodeService::Stub> stub = v1::NodeService::NewStub(
+      NewChannel(Environment("MSITD_BENCH_NAMES", "")));
+  const auto ask = [&stub](std::vector<double>& times) {
+    v1::NodeStatus response;
+    grpc::ClientContext context;
+    Time(times, [&] { Check(stub->GetNodeStatus(&context, {}, &response)); });
+  };
+  std::vector<double> times;
+  ask(times);
+  const SlowQueries queries(query_count);
+  for (auto _ : state) {
+    times.clear();
+    for (int i = 0; i < kStatusCount; ++i) {
+      ask(times);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    state.SetIterationTime(Percentile(times, 0.99));
+  }
+}
+BENCHMARK_CAPTURE(BM_Status, alone, 0)->UseManualTime()->Iterations(1);
+BENCHMARK_CAPTURE(BM_Status, besides, 4)->UseManualTime()->Iterations(1);
 
 }  // namespace
 }  // namespace msitd::bench
