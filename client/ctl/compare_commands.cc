@@ -39,7 +39,8 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
            "or a predicate such as 'max_abs > 10'; repeatable")
       ->type_name("CONDITION");
   verb.add_flag("--detach", flags.detach,
-                "Start it, print it, do not wait for it");
+                "Start it, print it, do not wait for it; with --follow, it "
+                "goes on though nobody reads its rows");
   verb.add_option("--rows", flags.rows,
                   "fail: rows that fail or are unmatched; all; none; default "
                   "fail")

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "client/ctl/policy_file.h"
 #include "client/ctl/printer.h"
@@ -62,7 +63,10 @@ class Follower {
     v1::StreamComparisonRowsResponse response;
     while (reader->Read(&response)) {
       for (const v1::ComparisonRow& row : response.rows()) Show(row);
-      if (response.has_comparison()) comparison_ = response.comparison();
+      if (response.has_comparison()) {
+        comparison_ = response.comparison();
+        TellOfWaiting();
+      }
       session_.out().Flush();
     }
     return reader->Finish();
@@ -91,13 +95,39 @@ class Follower {
                                      Printable(row.reason())));
   }
 
+  // Once: what a stream brings does not change while it waits.
+  void TellOfWaiting() {
+    const std::string text = WaitingText(comparison_);
+    if (text.empty() || std::exchange(has_told_of_waiting_, true)) return;
+    fmt::print(stderr, "msitctl: {}\n", text);
+  }
+
   Session& session_;
+  bool has_told_of_waiting_ = false;
   const std::vector<v1::Verdict>* const verdicts_;
   v1::Comparison& comparison_;
   int64_t next_row_ = 0;
 };
 
 }  // namespace
+
+std::string WaitingText(const v1::Comparison& comparison) {
+  const int32_t count = comparison.waiting_behind_count();
+  if (comparison.state() != v1::Comparison::PENDING || count <= 0) return "";
+  return fmt::format("{}: waiting behind {} comparison{}",
+                     Printable(comparison.name()), count,
+                     count == 1 ? "" : "s");
+}
+
+void WaitingNotice::Show(const v1::Comparison& comparison) {
+  const std::string text = WaitingText(comparison);
+  if (text.empty() || text == shown_ ||
+      std::chrono::steady_clock::now() - start_ < kDelay) {
+    return;
+  }
+  shown_ = text;
+  fmt::print(stderr, "msitctl: {}\n", text);
+}
 
 Outcome FollowComparison(Session& session,
                          const std::vector<v1::Verdict>* verdicts,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "client/ctl/outcome.h"
@@ -8,6 +10,23 @@
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
+
+// `c-000003: waiting behind 2 comparisons`; empty for one that does not.
+std::string WaitingText(const v1::Comparison& comparison);
+
+// Says on stderr what a comparison waits for, once it has done so for a moment,
+// and again whenever that changes. Thread-compatible.
+class WaitingNotice {
+ public:
+  void Show(const v1::Comparison& comparison);
+
+ private:
+  static constexpr std::chrono::milliseconds kDelay{500};
+
+  const std::chrono::steady_clock::time_point start_ =
+      std::chrono::steady_clock::now();
+  std::string shown_;
+};
 
 // Prints rows of `comparison` as they come until it is over: a line each, or
 // with JSON an object each. `verdicts` selects; none stands for all, null for

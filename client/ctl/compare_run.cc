@@ -43,6 +43,7 @@ Outcome MakeRequest(const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(ToMatching(flags.matching, matching));
   if (matching.ByteSizeLong() > 0) *comparison.mutable_matching() = matching;
   comparison.set_follow(flags.follow);
+  comparison.set_detach(flags.detach);
   for (const std::string& watch : flags.watches) {
     comparison.add_watches(watch == "nan"    ? "target_nan_count > 0"
                            : watch == "inf"  ? "target_inf_count > 0"
@@ -56,6 +57,8 @@ Outcome MakeRequest(const CompareFlags& flags,
 }
 
 std::string ProgressText(const v1::Comparison& comparison) {
+  const std::string waiting = WaitingText(comparison);
+  if (!waiting.empty()) return waiting;
   const int64_t done = comparison.pass_count() + comparison.fail_count() +
                        comparison.unmatched_count() +
                        comparison.skipped_count();
@@ -74,8 +77,10 @@ bool IsOver(const v1::Comparison& comparison) {
          comparison.state() == v1::Comparison::FAILED;
 }
 
-// Cancels with a deadline of its own: the interrupt has cancelled all others.
-Outcome CancelAfterInterrupt(Session& session, const std::string& name) {
+// Cancels with a deadline of its own: whatever ended `outcome` has ended all
+// others.
+Outcome CancelAfter(Outcome outcome, Session& session,
+                    const std::string& name) {
   v1::CancelComparisonRequest request;
   request.set_comparison(name);
   v1::Comparison ignored;
@@ -83,7 +88,6 @@ Outcome CancelAfterInterrupt(Session& session, const std::string& name) {
   context.set_deadline(Session::Clock::now() + kCancelTimeout);
   const grpc::Status status =
       session.comparisons().CancelComparison(&context, request, &ignored);
-  Outcome outcome = Interrupted();
   outcome.error += status.ok()
                        ? fmt::format("; {} is cancelled", Printable(name))
                        : fmt::format("; {} may go on: {}", Printable(name),
@@ -91,10 +95,15 @@ Outcome CancelAfterInterrupt(Session& session, const std::string& name) {
   return outcome;
 }
 
+bool IsTimeout(const Outcome& outcome) {
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
 // Waits until `comparison` is over, and keeps it up to date.
 Outcome Wait(Session& session, v1::Comparison& comparison) {
   Progress progress(session.options().progress,
                     session.options().terminal.stderr_width);
+  WaitingNotice notice;
   const auto deadline = session.StreamDeadline();
   v1::GetComparisonRequest request;
   request.set_comparison(comparison.name());
@@ -102,21 +111,24 @@ Outcome Wait(Session& session, v1::Comparison& comparison) {
   for (auto delay = kFirstPoll; !IsOver(comparison);
        delay = std::min(delay * 3 / 2, kSlowestPoll)) {
     progress.Show(ProgressText(comparison));
+    if (!session.options().progress) notice.Show(comparison);
     if (session.interrupts().WaitFor(delay)) {
       progress.Clear();
-      return CancelAfterInterrupt(session, comparison.name());
-    }
-    if (Session::Clock::now() >= deadline) {
-      return session.OutcomeOf(grpc::Status(
-          grpc::StatusCode::DEADLINE_EXCEEDED,
-          fmt::format("{} is not over within --timeout; it goes on",
-                      comparison.name())));
+      return CancelAfter(Interrupted(), session, comparison.name());
     }
     v1::Comparison latest;
     const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
       return session.comparisons().GetComparison(&context, request, &latest);
     });
     if (outcome.ok()) comparison = std::move(latest);
+    if (IsTimeout(outcome) || Session::Clock::now() >= deadline) {
+      progress.Clear();
+      return CancelAfter(
+          session.OutcomeOf(grpc::Status(
+              grpc::StatusCode::DEADLINE_EXCEEDED,
+              fmt::format("{} is not over in time", comparison.name()))),
+          session, comparison.name());
+    }
     const bool is_lost =
         outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE);
     lost_count = is_lost ? lost_count + 1 : 0;
@@ -138,7 +150,9 @@ Outcome OutcomeOf(const v1::Comparison& comparison) {
     case v1::Comparison::CANCELLED:
       return DaemonError(
           grpc::Status(grpc::StatusCode::CANCELLED,
-                       comparison.name() + " was cancelled by another"));
+                       comparison.name() + (comparison.error().empty()
+                                                ? " was cancelled by another"
+                                                : ": " + comparison.error())));
     default:
       return DaemonError(grpc::Status(
           grpc::StatusCode::INTERNAL,
@@ -155,8 +169,8 @@ Outcome Follow(Session& session, const CompareFlags& flags,
   const std::string name = comparison.name();
   const Outcome outcome = FollowComparison(
       session, flags.rows == "none" ? nullptr : &verdicts, comparison);
-  if (outcome.exit_code == kExitInterrupted) {
-    return CancelAfterInterrupt(session, name);
+  if (outcome.exit_code == kExitInterrupted || IsTimeout(outcome)) {
+    return CancelAfter(outcome, session, name);
   }
   MSITCTL_RETURN_IF_FAILED(outcome);
   if (session.is_table()) {

@@ -32,7 +32,7 @@ struct CompareFlags {
 // Creates a comparison, waits for its end and prints it; exit code 1 if it does
 // not pass, or a watch holds for a row. While it follows, rows are printed as
 // they come. Plug-ins measure its rows before they are printed. An interrupt
-// cancels the comparison.
+// and --timeout cancel the comparison.
 Outcome RunComparison(Session& session, const CompareFlags& flags);
 
 }  // namespace msitd::ctl

@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,13 +23,6 @@
 
 namespace msitd::compare {
 namespace {
-
-// Between two looks at runs that are followed, with questions to the observer.
-constexpr int kFollowPauseSteps = 5;
-constexpr std::chrono::milliseconds kFollowPauseStep{40};
-
-// How many tensors are counted between two looks at the observer.
-constexpr uint64_t kCountedBetweenChecks = 4096;
 
 void Decide(v1::Verdict verdict, std::string reason, v1::ComparisonRow& row) {
   row.set_verdict(verdict);
@@ -173,28 +164,43 @@ std::span<const std::string_view> WatchNames() {
 }
 
 absl::Status ComparisonEngine::Run() {
-  MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
-  observer_.OnTotal(total);
-  while (true) {
-    // Asked before the matcher looks at the runs, so that nothing that it does
-    // not see comes behind.
-    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
-                           store_.GetRun(plan_.golden_run));
-    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
-                           store_.GetRun(plan_.target_run));
-    MSITD_ASSIGN_OR_RETURN(
-        const TensorMatcher matcher,
-        TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
-                              plan_.selector, plan_.matching, plan_.follow));
-    MSITD_RETURN_IF_ERROR(CompareReady(matcher, golden.sealed, target.sealed));
-    if (!plan_.follow || (golden.sealed && target.sealed)) {
-      return absl::OkStatus();
-    }
-    for (int i = 0; i < kFollowPauseSteps; ++i) {
-      if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-      std::this_thread::sleep_for(kFollowPauseStep);
-    }
+  if (!std::exchange(is_counted_, true)) {
+    MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
+    observer_.OnTotal(total);
   }
+  // Asked before the matcher looks at the runs, so that nothing that it does
+  // not see comes behind.
+  MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(plan_.golden_run));
+  MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(
+      const TensorMatcher matcher,
+      TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
+                            plan_.selector, plan_.matching, plan_.follow));
+  measurer_.emplace(store_, observer_,
+                    [this](const TensorPair& pair, const PartsAhead& ahead,
+                           PairReader& reader, ComparisonObserver& reads) {
+                      return ReadMetrics(pair, ahead, reader, reads);
+                    });
+  const absl::Status status =
+      CompareReady(matcher, golden_mark_.sealed, target_mark_.sealed);
+  measurer_.reset();
+  waits_ = status.ok() && plan_.follow &&
+           !(golden_mark_.sealed && target_mark_.sealed);
+  return status;
+}
+
+absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
+    const std::string& run) const {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store_.GetRun(run));
+  return RunMark{info.id, info.sealed, info.counters.tensor_count,
+                 info.counters.payload_bytes};
+}
+
+bool ComparisonEngine::HasNews() const {
+  const auto golden = Mark(plan_.golden_run);
+  const auto target = Mark(plan_.target_run);
+  return !golden.ok() || !target.ok() || *golden != golden_mark_ ||
+         *target != target_mark_;
 }
 
 absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
@@ -215,7 +221,7 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
   for (const size_t i : ready) {
     if (const absl::Status status = CompareNext(loader); !status.ok()) {
       // The pairs go with the loader.
-      measurer_.Stop();
+      measurer_->Stop();
       return status;
     }
     if (plan_.follow) done_.emplace(matcher.token(i), matcher.rank(i));
@@ -228,7 +234,7 @@ absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
   MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
   absl::Status status = CompareGroup(group);
   // The pairs go with the group.
-  if (!status.ok()) measurer_.Stop();
+  if (!status.ok()) measurer_->Stop();
   return status;
 }
 
@@ -237,7 +243,7 @@ void ComparisonEngine::AddToMeasurer(const TensorGroup& group) {
   for (const TensorPair& pair : group.pairs) {
     if (MustMeasure(pair)) to_measure.push_back(&pair);
   }
-  measurer_.Add(to_measure);
+  measurer_->Add(to_measure);
 }
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
@@ -249,11 +255,12 @@ absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          store_.Scan(plan_.golden_run, plan_.selector, ""));
   storage::TensorInfo tensor;
+  const auto stop = [this] {
+    return observer_.IsCancelled() ? absl::CancelledError("cancelled")
+                                   : absl::OkStatus();
+  };
   for (uint64_t count = 0;; ++count) {
-    if (count % kCountedBetweenChecks == 0 && observer_.IsCancelled()) {
-      return absl::CancelledError("cancelled");
-    }
-    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor));
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) return count;
   }
 }
@@ -399,7 +406,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                                        RowMetrics& metrics) {
   const bool is_sampled = IsSampled(pair);
   const Verification verification = MeasuredVerificationOf(pair);
-  const absl::StatusOr<PairMeasurement> measurement = measurer_.Next();
+  const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
   if (absl::IsCancelled(measurement.status())) return measurement.status();
   if (!measurement.ok()) {
     Decide(v1::SKIPPED, std::string(Message(measurement.status())), row);

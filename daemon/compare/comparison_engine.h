@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -32,8 +33,9 @@ struct ComparisonPlan {
   storage::TensorSelector selector;
   Policy policy;
   Matching matching = {};
-  // Goes on until both runs are sealed; see v1.Comparison.follow.
+  // Goes on until both runs are sealed; see v1.Comparison.follow and detach.
   bool follow = false;
+  bool detach = false;
   std::vector<Predicate> watches = {};  // Over WatchNames.
 };
 
@@ -47,30 +49,44 @@ std::span<const std::string_view> WatchNames();
 // Makes the rows of one comparison. A tensor that cannot be read or compared
 // gives a row that says so; the comparison goes on.
 //
-// Made for one comparison and used by one thread, beside which a second one
-// measures pairs ahead. However large the runs are, it holds four parts, what
-// is read ahead (PairMeasurer::kWindowsMax times storage::kBatchBytesMax), and
-// the tensors of one rank and token (kGroupTensorsMax) and of those behind it
-// (GroupLoader).
+// Made for one comparison and used by one thread at a time, beside which a
+// second one measures pairs ahead. However large the runs are, it holds four
+// parts, what is read ahead (PairMeasurer::kWindowsMax times
+// storage::kBatchBytesMax), and the tensors of one rank and token
+// (kGroupTensorsMax) and of those behind it (GroupLoader); and between two
+// calls of Run only what it has compared.
 class ComparisonEngine {
  public:
   // All three must outlive the engine.
   ComparisonEngine(storage::ChunkStore& store, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
-      : store_(store),
-        plan_(plan),
-        observer_(observer),
-        measurer_(store, observer,
-                  [this](const TensorPair& pair, const PartsAhead& ahead,
-                         PairReader& reader, ComparisonObserver& reads) {
-                    return ReadMetrics(pair, ahead, reader, reads);
-                  }) {}
+      : store_(store), plan_(plan), observer_(observer) {}
 
+  // Compares what there is to compare. To be called again while waits(), once
+  // HasNews().
+  //
   // Errors: CANCELLED once the observer says so; those of the matcher, of the
   // index and of the observer.
   absl::Status Run();
 
+  // True if runs are followed that may grow. Called while Run is not, like
+  // HasNews.
+  bool waits() const { return waits_; }
+  // True if a run has grown, was sealed or has gone since Run looked at it.
+  bool HasNews() const;
+
  private:
+  // What of a run changes when there is something new to compare.
+  struct RunMark {
+    storage::RunId id{};
+    bool sealed = false;
+    uint64_t tensor_count = 0;
+    uint64_t payload_bytes = 0;
+
+    friend bool operator==(const RunMark&, const RunMark&) = default;
+  };
+
+  absl::StatusOr<RunMark> Mark(const std::string& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Compares the groups that may be, and that `done_` has not.
   absl::Status CompareReady(const TensorMatcher& matcher, bool golden_sealed,
@@ -110,6 +126,10 @@ class ComparisonEngine {
   ComparisonObserver& observer_;
   RequiredTolerances required_tolerances_;
   OriginFinder origins_;
+  bool waits_ = false;
+  bool is_counted_ = false;
+  RunMark golden_mark_;
+  RunMark target_mark_;
   // Token and rank of the groups that were compared, while following.
   std::set<std::pair<int64_t, int32_t>> done_;
   int64_t row_count_ = 0;
@@ -118,8 +138,8 @@ class ComparisonEngine {
   v1::ComparisonRow row_;
   RowMetrics last_metrics_;
   std::string last_metrics_bytes_;
-  // Behind all that its threads look at.
-  PairMeasurer measurer_;
+  // During Run. Behind all that its threads look at.
+  std::optional<PairMeasurer> measurer_;
 };
 
 // Adds a row, as ComparisonObserver::OnRow is given it, to the counts of

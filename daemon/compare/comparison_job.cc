@@ -25,16 +25,21 @@ ComparisonJob::ComparisonJob(storage::ChunkStore& store, uint64_t id,
       working_(comparison),
       shown_(std::move(comparison)) {}
 
-void ComparisonJob::Run() {
-  working_.set_state(v1::Comparison::RUNNING);
-  absl::Status status = StoreDocument();
-  if (status.ok()) {
-    Show(false);
-    status = ComparisonEngine(store_, plan_, *this).Run();
+bool ComparisonJob::Run() {
+  absl::Status status;
+  if (!engine_.has_value()) {
+    ComparisonObserver& self = *this;
+    engine_.emplace(store_, plan_, self);
+    working_.set_state(v1::Comparison::RUNNING);
+    status = StoreDocument();
+    if (status.ok()) Show(false);
   }
+  if (status.ok()) status = engine_->Run();
   // Rows that cannot be stored must not be counted; Publish sees to that.
   const absl::Status last = Publish();
+  if (status.ok() && last.ok() && engine_->waits()) return false;
   End(status.ok() ? last : status);
+  return true;
 }
 
 void ComparisonJob::EndUnrun(StopCause cause) {
@@ -45,6 +50,28 @@ void ComparisonJob::EndUnrun(StopCause cause) {
 void ComparisonJob::Stop(StopCause cause) {
   StopCause none = StopCause::kNone;
   stop_cause_.compare_exchange_strong(none, cause, std::memory_order_relaxed);
+}
+
+void ComparisonJob::AddReader() {
+  MutexLock lock(mu_);
+  ++reader_count_;
+}
+
+void ComparisonJob::RemoveReader() {
+  MutexLock lock(mu_);
+  --reader_count_;
+  read_time_ = Clock::now();
+}
+
+void ComparisonJob::NoteRead() {
+  MutexLock lock(mu_);
+  read_time_ = Clock::now();
+}
+
+bool ComparisonJob::IsForsaken(std::chrono::milliseconds grace) {
+  if (!plan_.follow || plan_.detach) return false;
+  MutexLock lock(mu_);
+  return reader_count_ == 0 && Clock::now() - read_time_ >= grace;
 }
 
 absl::Status ComparisonJob::Erase() {
@@ -96,11 +123,10 @@ bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
 }
 
 bool ComparisonJob::IsCancelled() {
-  // A comparison that waits for its runs to grow must not keep rows back. A
-  // failure is kept, and shows below.
+  // What takes long must not keep rows back. A failure is kept, and shows
+  // below.
   if (!pending_rows_.empty()) PublishIfDue().IgnoreError();
-  return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone ||
-         !publish_status_.ok();
+  return is_stopping() || !publish_status_.ok();
 }
 
 void ComparisonJob::OnTotal(uint64_t tensor_count) {
@@ -183,6 +209,9 @@ void ComparisonJob::End(const absl::Status& status) {
     working_.set_total_count(golden_row_count_);
   } else if (absl::IsCancelled(status) && cause == StopCause::kUser) {
     working_.set_state(v1::Comparison::CANCELLED);
+  } else if (absl::IsCancelled(status) && cause == StopCause::kForsaken) {
+    working_.set_state(v1::Comparison::CANCELLED);
+    working_.set_error(kForsaken);
   } else {
     working_.set_state(v1::Comparison::FAILED);
     const bool stopped = absl::IsCancelled(status) && publish_status_.ok();

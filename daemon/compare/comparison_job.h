@@ -27,8 +27,11 @@ inline constexpr std::chrono::milliseconds kPublishInterval{100};
 // The document is stored at this interval at least; rows are durable with it.
 inline constexpr std::chrono::seconds kDocumentInterval{1};
 
-// The error of a comparison that the end of the daemon cut off.
+// The error of a comparison that the end of the daemon cut off, and of one that
+// was cancelled because it followed its runs and nobody read its rows.
 inline constexpr char kDaemonStopped[] = "the daemon stopped";
+inline constexpr char kForsaken[] =
+    "nobody reads its rows any more, and it is not detached";
 
 // Returns how many rows `comparison` has.
 int64_t RowCount(const v1::Comparison& comparison);
@@ -42,29 +45,46 @@ struct ComparisonView {
 // One comparison from its creation to its end.
 //
 // Made by ComparisonJobs, which lends the store; shared by its table, by the
-// thread that runs it and by whoever asks at the moment. Thread-safe; Run or
-// EndUnrun is called once.
+// thread that runs it and by whoever asks at the moment. Thread-safe, but for
+// Run, HasNews and EndUnrun: one at a time, and nothing behind the end.
 //
-//   PENDING --Run--> RUNNING --> DONE | CANCELLED | FAILED
-//      \------EndUnrun-----------------^
+//   PENDING --Run--> RUNNING --Run--> DONE | CANCELLED | FAILED
+//      \--EndUnrun-------\--EndUnrun-----^
 class ComparisonJob final : private ComparisonObserver {
  public:
   // Why a comparison is to stop.
-  enum class StopCause : int { kNone, kUser, kShutdown };
+  enum class StopCause : int { kNone, kUser, kShutdown, kForsaken };
 
   ComparisonJob(storage::ChunkStore& store, uint64_t id,
                 v1::Comparison comparison, ComparisonPlan plan);
 
   uint64_t id() const { return id_; }
 
-  // Compares, and stores rows, counts and the end.
-  void Run();
+  bool follows() const { return plan_.follow; }
 
-  // Ends a comparison that will not be run.
+  // Compares what there is to compare, and stores rows, counts and the end.
+  // False if it follows runs that may grow: to be called again once HasNews.
+  bool Run();
+
+  // True if the runs have changed since Run. Blocks on reads of the store.
+  bool HasNews() const { return engine_->HasNews(); }
+
+  // Ends a comparison that will not be run, or not again.
   void EndUnrun(StopCause cause);
 
   // Asks Run to return soon. The first cause counts.
   void Stop(StopCause cause);
+  bool is_stopping() const {
+    return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone;
+  }
+
+  // Somebody reads the rows between these two, and read something just now.
+  void AddReader();
+  void RemoveReader();
+  void NoteRead();
+
+  // True if this follows its runs for readers, and for so long there was none.
+  bool IsForsaken(std::chrono::milliseconds grace);
 
   // Stops it and removes it from the store; nothing of it is written later.
   //
@@ -114,6 +134,7 @@ class ComparisonJob final : private ComparisonObserver {
   std::atomic<StopCause> stop_cause_{StopCause::kNone};
 
   // Of the running thread.
+  std::optional<ComparisonEngine> engine_;
   v1::Comparison working_;
   int64_t golden_row_count_ = 0;
   std::vector<std::string> pending_rows_;
@@ -131,6 +152,8 @@ class ComparisonJob final : private ComparisonObserver {
   uint64_t version_ ABSL_GUARDED_BY(mu_) = 1;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   bool stored_ ABSL_GUARDED_BY(mu_) = false;
+  int reader_count_ ABSL_GUARDED_BY(mu_) = 0;
+  Clock::time_point read_time_ ABSL_GUARDED_BY(mu_) = Clock::now();
   uint64_t last_waiter_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uint64_t, absl::AnyInvocable<void()>> waiters_ ABSL_GUARDED_BY(mu_);
 };

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
   for (int i = 0; i < options.active_max; ++i) {
     jobs->threads_.emplace_back([&jobs = *jobs] { jobs.Work(); });
   }
+  jobs->threads_.emplace_back([&jobs = *jobs] { jobs.WatchFollowers(); });
   return jobs;
 }
 
@@ -94,12 +95,14 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
     *comparison.mutable_matching() = request.matching();
   }
   comparison.set_follow(request.follow());
+  comparison.set_detach(request.detach());
   *comparison.mutable_watches() = request.watches();
   comparison.set_state(v1::Comparison::PENDING);
   *comparison.mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
 
-  MSITD_RETURN_IF_ERROR(Reserve());
+  const bool follows = plan.follow;
+  MSITD_RETURN_IF_ERROR(Reserve(follows));
   const absl::StatusOr<uint64_t> id =
       store_.CreateComparison(comparison.SerializeAsString());
   Job job;
@@ -111,11 +114,13 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   {
     MutexLock lock(mu_);
     --reserved_count_;
+    if (follows) --reserved_follower_count_;
     if (!id.ok()) return id.status();
     jobs_[*id] = job;
     if (!stopping_) {
       queue_.push_back(job);
       changed_.NotifyAll();
+      followers_changed_.NotifyAll();
       return comparison;
     }
   }
@@ -124,25 +129,62 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   return NotServing();
 }
 
-absl::Status ComparisonJobs::Reserve() {
+absl::Status ComparisonJobs::Reserve(bool follows) {
   MutexLock lock(mu_);
   if (stopping_) return NotServing();
-  const size_t live = running_.size() + queue_.size() + reserved_count_;
-  const size_t live_max = options_.active_max + options_.waiting_max;
-  if (live >= live_max) {
+  const auto is_follower = [](const Job& job) { return job->follows(); };
+  const auto followers =
+      std::count_if(running_.begin(), running_.end(), is_follower) +
+      std::count_if(queue_.begin(), queue_.end(), is_follower) +
+      static_cast<ptrdiff_t>(parked_.size()) + reserved_follower_count_;
+  const auto live =
+      static_cast<ptrdiff_t>(running_.size() + queue_.size() + parked_.size()) +
+      reserved_count_;
+  const ptrdiff_t count = follows ? followers : live - followers;
+  const int count_max = follows ? options_.followers_max
+                                : options_.active_max + options_.waiting_max;
+  if (count >= count_max) {
     return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,
-                   "{} comparisons run or wait, as many as there may be", live),
+                   "{} comparisons {}, as many as there may be", count,
+                   follows ? "follow their runs" : "run or wait"),
         "COMPARISONS_EXHAUSTED");
   }
   ++reserved_count_;
+  if (follows) ++reserved_follower_count_;
   return absl::OkStatus();
 }
 
 absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
-  if (const Job job = Find(id)) return job->View();
+  if (const Job job = Find(id)) job->NoteRead();
+  return Look(id);
+}
+
+absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
+  if (const Job job = Find(id)) {
+    ComparisonView view = job->View();
+    if (view.comparison.state() == v1::Comparison::PENDING) {
+      view.comparison.set_waiting_behind_count(CountAhead(job));
+    }
+    return view;
+  }
   MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
   return ComparisonView{std::move(comparison), 0};
+}
+
+int ComparisonJobs::CountAhead(const Job& job) {
+  MutexLock lock(mu_);
+  const auto it = std::find(queue_.begin(), queue_.end(), job);
+  if (it == queue_.end()) return 0;
+  return static_cast<int>(it - queue_.begin() + std::ssize(running_));
+}
+
+std::shared_ptr<void> ComparisonJobs::AddReader(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) return nullptr;
+  job->AddReader();
+  return std::shared_ptr<void>(job.get(),
+                               [job](void*) { job->RemoveReader(); });
 }
 
 absl::StatusOr<v1::Comparison> ComparisonJobs::Load(uint64_t id) {
@@ -163,7 +205,7 @@ absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
     MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Parse(id, document));
     if (!HasEnded(comparison)) {
       // The document is older than what a job knows, or knew until just now.
-      auto view = Get(id);
+      auto view = Look(id);
       if (absl::IsNotFound(view.status())) continue;
       MSITD_RETURN_IF_ERROR(view.status());
       comparison = std::move(view->comparison);
@@ -261,19 +303,23 @@ bool ComparisonJobs::StopWaiting(uint64_t id, uint64_t waiter) {
 
 int ComparisonJobs::live_count() {
   MutexLock lock(mu_);
-  return static_cast<int>(running_.size() + queue_.size()) + reserved_count_;
+  return static_cast<int>(running_.size() + queue_.size() + parked_.size()) +
+         reserved_count_;
 }
 
 void ComparisonJobs::Stop() {
-  std::deque<Job> waiting;
+  std::vector<Job> waiting;
   {
     MutexLock lock(mu_);
     stopping_ = true;
-    waiting.swap(queue_);
+    waiting.swap(parked_);
+    waiting.insert(waiting.end(), queue_.begin(), queue_.end());
+    queue_.clear();
     for (const Job& job : running_) {
       job->Stop(ComparisonJob::StopCause::kShutdown);
     }
     changed_.NotifyAll();
+    followers_changed_.NotifyAll();
   }
   for (const Job& job : waiting) {
     job->EndUnrun(ComparisonJob::StopCause::kShutdown);
@@ -294,13 +340,69 @@ void ComparisonJobs::Work() {
       queue_.pop_front();
       running_.push_back(job);
     }
-    job->Run();
+    const bool has_ended = job->Run();
+    if (!has_ended && Park(job)) continue;
+    // Somebody wanted it to stop when it had nothing more to do.
+    if (!has_ended) job->EndUnrun(ComparisonJob::StopCause::kShutdown);
     {
       MutexLock lock(mu_);
       std::erase(running_, job);
     }
     Retire(job);
   }
+}
+
+bool ComparisonJobs::Park(const Job& job) {
+  MutexLock lock(mu_);
+  if (stopping_ || job->is_stopping()) return false;
+  std::erase(running_, job);
+  parked_.push_back(job);
+  return true;
+}
+
+void ComparisonJobs::WatchFollowers() {
+  const auto follows = [](const auto& job) { return job.second->follows(); };
+  while (true) {
+    std::vector<Job> followers;
+    {
+      MutexLock lock(mu_);
+      while (!stopping_ && std::none_of(jobs_.begin(), jobs_.end(), follows)) {
+        followers_changed_.Wait(mu_);
+      }
+      const auto next =
+          std::chrono::steady_clock::now() + options_.follow_interval;
+      while (!stopping_ && followers_changed_.WaitUntil(mu_, next)) {
+      }
+      if (stopping_) return;
+      for (const auto& job : jobs_) {
+        if (follows(job)) followers.push_back(job.second);
+      }
+    }
+    for (const Job& job : followers) LookAfter(job);
+  }
+}
+
+void ComparisonJobs::LookAfter(const Job& job) {
+  if (job->IsForsaken(options_.reader_grace)) {
+    job->Stop(ComparisonJob::StopCause::kForsaken);
+  }
+  // Whoever stopped it may have come when no thread was left to see it.
+  if (job->is_stopping()) {
+    if (!Unqueue(job)) return;
+    job->EndUnrun(ComparisonJob::StopCause::kForsaken);
+    Retire(job);
+    return;
+  }
+  {
+    MutexLock lock(mu_);
+    if (std::find(parked_.begin(), parked_.end(), job) == parked_.end()) return;
+  }
+  // Nobody but this thread lets it run again.
+  if (!job->HasNews()) return;
+  MutexLock lock(mu_);
+  if (std::erase(parked_, job) == 0) return;
+  queue_.push_back(job);
+  changed_.NotifyAll();
 }
 
 ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
@@ -311,7 +413,7 @@ ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
 
 bool ComparisonJobs::Unqueue(const Job& job) {
   MutexLock lock(mu_);
-  return std::erase(queue_, job) == 1;
+  return std::erase(queue_, job) + std::erase(parked_, job) == 1;
 }
 
 void ComparisonJobs::Retire(const Job& job) {

@@ -23,12 +23,22 @@
 namespace msitd::compare {
 
 // Comparisons that run at a time, each on a thread of its own, and that wait
-// behind them. One more is refused with COMPARISONS_EXHAUSTED.
+// behind them; and, counted apart, those that follow their runs. One more is
+// refused with COMPARISONS_EXHAUSTED.
 inline constexpr int kActiveComparisonsMax = 2;
 inline constexpr int kWaitingComparisonsMax = 64;
+inline constexpr int kFollowersMax = 64;
 
-// All comparisons of a daemon: those that run, on its threads, and those that
-// have ended, in the store.
+// How often runs are looked at that somebody follows.
+inline constexpr std::chrono::milliseconds kFollowInterval{200};
+
+// A comparison that follows its runs, is not detached and has had no reader for
+// so long is cancelled: long enough for one whose connection broke.
+inline constexpr std::chrono::milliseconds kReaderGrace{10'000};
+
+// All comparisons of a daemon: those that run, on its threads, those that
+// follow runs with nothing new, without a thread, and those that have ended, in
+// the store.
 //
 // Made by the daemon once the store is open, and stopped before it is closed.
 // Thread-safe. Calls block on the store: none from a thread of gRPC.
@@ -37,6 +47,9 @@ class ComparisonJobs {
   struct Options {
     int active_max = kActiveComparisonsMax;
     int waiting_max = kWaitingComparisonsMax;
+    int followers_max = kFollowersMax;
+    std::chrono::milliseconds follow_interval = kFollowInterval;
+    std::chrono::milliseconds reader_grace = kReaderGrace;
     // How long Cancel waits for the comparison to end before it returns.
     std::chrono::milliseconds cancel_wait{2000};
   };
@@ -63,7 +76,12 @@ class ComparisonJobs {
   // The calls below give NOT_FOUND with COMPARISON_NOT_FOUND for an id that
   // there is not.
 
+  // Counts as reading it, like Rows.
   absl::StatusOr<ComparisonView> Get(uint64_t id);
+
+  // Says that the rows of a comparison are read until the returned object goes;
+  // null if it has ended or there is none.
+  std::shared_ptr<void> AddReader(uint64_t id);
 
   // Returns at most `limit` comparisons with an id above `after`, in order.
   absl::StatusOr<std::vector<v1::Comparison>> List(uint64_t after,
@@ -101,7 +119,7 @@ class ComparisonJobs {
   // it was or will be.
   bool StopWaiting(uint64_t id, uint64_t waiter);
 
-  // Comparisons that run or wait.
+  // Comparisons that run, follow or wait.
   int live_count();
 
   // Ends running comparisons as soon as their parts at hand are done, and
@@ -117,12 +135,21 @@ class ComparisonJobs {
 
   absl::Status FailUnfinished();
   void Work();
+  // Takes the job from the thread that ran it; false if it is to end now.
+  bool Park(const Job& job);
+  void WatchFollowers();
+  void LookAfter(const Job& job);
   Job Find(uint64_t id);
-  // Takes the job out of the queue; false if it is not there.
+  // As Get, and counts as nothing.
+  absl::StatusOr<ComparisonView> Look(uint64_t id);
+  // How many are before the job in the queue, and run.
+  int CountAhead(const Job& job);
+  // Takes the job out of the queue, or from where it is parked; false if it is
+  // in neither place.
   bool Unqueue(const Job& job);
   // Forgets a job that has ended, unless it is the only one to know its end.
   void Retire(const Job& job);
-  absl::Status Reserve();
+  absl::Status Reserve(bool follows);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
 
   storage::ChunkStore& store_;
@@ -137,8 +164,12 @@ class ComparisonJobs {
   std::map<uint64_t, Job> jobs_ ABSL_GUARDED_BY(mu_);
   std::deque<Job> queue_ ABSL_GUARDED_BY(mu_);
   std::vector<Job> running_ ABSL_GUARDED_BY(mu_);
-  // Comparisons on their way into the queue.
+  // Those that wait for their runs to grow, and have no thread.
+  std::vector<Job> parked_ ABSL_GUARDED_BY(mu_);
+  CondVar followers_changed_;
+  // Comparisons on their way into the queue; and of these, those that follow.
   int reserved_count_ ABSL_GUARDED_BY(mu_) = 0;
+  int reserved_follower_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;  // Changed by Create and Stop only.
 };

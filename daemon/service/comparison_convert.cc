@@ -125,6 +125,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
                         "cannot be with layouts, whose shards are on several");
   }
   plan.follow = request.follow();
+  plan.detach = request.detach();
   if (request.watches_size() > compare::kWatchesMax) {
     return FieldInvalid(
         "watches", fmt::format("{} of them, at most {}", request.watches_size(),

@@ -70,6 +70,7 @@ void ComparisonRowStream::Step() {
 }
 
 absl::StatusOr<StreamStep> ComparisonRowStream::Produce() {
+  if (reader_ == nullptr) reader_ = jobs_.AddReader(id_);
   MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id_));
   const bool ended = HasEnded(view.comparison);
   const int64_t row_count = compare::RowCount(view.comparison);

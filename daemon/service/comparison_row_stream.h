@@ -58,6 +58,7 @@ class ComparisonRowStream final
   Call call_;
   const std::shared_ptr<Parking> parking_ = std::make_shared<Parking>();
   uint64_t id_ = 0;
+  std::shared_ptr<void> reader_;  // See ComparisonJobs::AddReader.
   int64_t next_row_ = 0;
   // Version of the last comparison sent, and whether that one had ended.
   std::optional<uint64_t> sent_version_;

@@ -238,7 +238,10 @@ class FakeDaemon::Comparisons final : public v1::ComparisonService::Service {
     if (daemon_.cancelled_) {
       comparison->set_state(v1::Comparison::CANCELLED);
     } else if (running < 0 || daemon_.poll_count_++ < running) {
-      comparison->set_state(v1::Comparison::RUNNING);
+      const int32_t before = daemon_.data_.waiting_behind_count;
+      comparison->set_state(before == 0 ? v1::Comparison::RUNNING
+                                        : v1::Comparison::PENDING);
+      comparison->set_waiting_behind_count(before);
     }
     return Status::OK;
   }

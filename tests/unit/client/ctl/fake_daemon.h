@@ -39,6 +39,8 @@ class FakeDaemon {
     int broken_stream_count = 0;
     // Calls of GetComparison that still say RUNNING; below 0: until cancelled.
     int polls_while_running = 0;
+    // These say that so many are before it, if that is not 0.
+    int32_t waiting_behind_count = 0;
     // ListRuns answers nothing until its client goes away.
     bool list_runs_hangs = false;
   };

@@ -250,12 +250,28 @@ TEST_F(CompareCommandsTest, DetachDoesNotWait) {
   EXPECT_THAT(daemon_.calls(), Not(Contains("GetComparison")));
 }
 
-TEST_F(CompareCommandsTest, ATimeoutLeavesTheComparisonAlone) {
+TEST_F(CompareCommandsTest, DetachIsToldToTheDaemon) {
+  Run({"compare", "run", "golden", "target", "--follow", "--detach"});
+  EXPECT_TRUE(daemon_.created().detach());
+  Run({"compare", "run", "golden", "target"});
+  EXPECT_FALSE(daemon_.created().detach());
+}
+
+TEST_F(CompareCommandsTest, WhatAComparisonWaitsForIsToldOnce) {
+  AddThreeRows();
+  daemon_.data().polls_while_running = 12;
+  daemon_.data().waiting_behind_count = 2;
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.err, "msitctl: c-000001: waiting behind 2 comparisons\n");
+}
+
+TEST_F(CompareCommandsTest, ATimeoutCancelsTheComparison) {
   daemon_.data().polls_while_running = -1;
   const ChildResult result =
       Run({"compare", "run", "golden", "target", "--timeout", "300ms"});
   EXPECT_EQ(result.exit_code, 68);
-  EXPECT_THAT(daemon_.calls(), Not(Contains("CancelComparison")));
+  EXPECT_THAT(result.err, HasSubstr("c-000001 is cancelled"));
+  EXPECT_THAT(daemon_.calls(), Contains("CancelComparison"));
 }
 
 TEST_F(CompareCommandsTest, AFailedComparisonIs77WithItsError) {

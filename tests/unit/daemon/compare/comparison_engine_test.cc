@@ -483,8 +483,6 @@ TEST_F(ComparisonEngineTest, WatchesTellTheRowsForWhichTheyHold) {
   EXPECT_EQ(observer.comparison.watched_count(), 2);
 }
 
-// Records the next token of the target whenever the engine looks up from its
-// work, and seals at the end.
 TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
   plan_.follow = true;
   const auto record = [](RunRecorder& run, int64_t token) {
@@ -496,23 +494,37 @@ TEST_F(ComparisonEngineTest, FollowingComparesTokensAsTheyComplete) {
   ASSERT_TRUE(store_.SealRun("g").ok());
   record(target_, 0);
   RowObserver observer;
-  std::vector<size_t> rows_before;
-  int questions = 0;
-  observer.is_cancelled = [&] {
-    if (++questions % 20 != 0) return false;
-    const auto next = static_cast<int64_t>(rows_before.size()) + 1;
-    rows_before.push_back(observer.rows.size());
-    if (next <= 2) record(target_, next);
-    if (next == 3) {
-      EXPECT_TRUE(store_.SealRun("t").ok());
-    }
-    return questions > 10000;
-  };
-  ASSERT_TRUE(Run(observer).ok());
+  ComparisonEngine engine(store_, plan_, observer);
   // A token is complete once there is a later one, the last with the seal.
-  EXPECT_THAT(rows_before, ::testing::ElementsAre(0, 1, 2));
+  for (size_t rows = 0; rows <= 2; ++rows) {
+    ASSERT_TRUE(engine.Run().ok());
+    EXPECT_TRUE(engine.waits());
+    EXPECT_FALSE(engine.HasNews());
+    EXPECT_EQ(observer.rows.size(), rows);
+    if (rows < 2) {
+      record(target_, static_cast<int64_t>(rows) + 1);
+    } else {
+      ASSERT_TRUE(store_.SealRun("t").ok());
+    }
+    EXPECT_TRUE(engine.HasNews());
+  }
+  ASSERT_TRUE(engine.Run().ok());
+  EXPECT_FALSE(engine.waits());
   EXPECT_EQ(observer.rows.size(), 3u);
   EXPECT_EQ(observer.comparison.pass_count(), 3);
+}
+
+TEST_F(ComparisonEngineTest, FollowingHearsOfARunThatGoes) {
+  plan_.follow = true;
+  RowObserver observer;
+  ComparisonEngine engine(store_, plan_, observer);
+  golden_.Record(Floats("op", {1}));
+  target_.Record(Floats("op", {1}));
+  ASSERT_TRUE(engine.Run().ok());
+  EXPECT_FALSE(engine.HasNews());
+  ASSERT_TRUE(store_.DeleteRun("t").ok());
+  EXPECT_TRUE(engine.HasNews());
+  EXPECT_EQ(Reason(engine.Run()), "RUN_NOT_FOUND");
 }
 
 TEST_F(ComparisonEngineTest, FollowingKnowsOfTokensThatItDoesNotCompare) {
@@ -525,12 +537,10 @@ TEST_F(ComparisonEngineTest, FollowingKnowsOfTokensThatItDoesNotCompare) {
     target_.Record(tensor);
   }
   RowObserver observer;
-  int questions = 0;
-  observer.is_cancelled = [&] {
-    return !observer.rows.empty() || ++questions > 1000;
-  };
-  EXPECT_TRUE(absl::IsCancelled(Run(observer)));
-  ASSERT_EQ(observer.rows.size(), 1u) << "nothing is sealed";
+  ComparisonEngine engine(store_, plan_, observer);
+  ASSERT_TRUE(engine.Run().ok());
+  EXPECT_TRUE(engine.waits()) << "nothing is sealed";
+  ASSERT_EQ(observer.rows.size(), 1u);
   EXPECT_EQ(observer.rows[0].token(), 0);
 }
 

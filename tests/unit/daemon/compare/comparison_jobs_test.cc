@@ -48,6 +48,31 @@ class ComparisonJobsTest : public ::testing::Test {
     return ParseComparisonName(comparison->name()).value();
   }
 
+  // Follows both runs.
+  uint64_t Follow(bool detach = false) {
+    ComparisonPlan plan = Plan();
+    plan.follow = true;
+    plan.detach = detach;
+    const auto comparison = jobs_->Start({}, plan);
+    EXPECT_TRUE(comparison.ok()) << comparison.status();
+    return ParseComparisonName(comparison->name()).value();
+  }
+
+  // Adds a tensor to both runs.
+  void RecordToken(int64_t token) {
+    RecordedTensor tensor = Floats("op", {1});
+    tensor.token = token;
+    golden_.Record(tensor);
+    target_.Record(tensor);
+  }
+
+  // Returns the comparison once it has so many rows.
+  v1::Comparison AwaitRows(uint64_t id, int64_t count) {
+    return AwaitThat(*jobs_, id, [count](const v1::Comparison& comparison) {
+      return RowCount(comparison) >= count;
+    });
+  }
+
   v1::Comparison Get(uint64_t id) {
     const auto view = jobs_->Get(id);
     EXPECT_TRUE(view.ok()) << view.status();
@@ -372,6 +397,120 @@ TEST(ComparisonNameTest, OnlyCanonicalNamesParse) {
         "c-99999999999999999999999"}) {
     EXPECT_FALSE(ParseComparisonName(name).has_value()) << name;
   }
+}
+
+constexpr std::chrono::milliseconds kSoon{5};
+constexpr std::chrono::milliseconds kGrace{1000};
+constexpr std::chrono::hours kNever{1};
+
+TEST_F(ComparisonJobsTest, FollowersThatWaitLeaveTheirThreadToOthers) {
+  Open({.active_max = 1, .follow_interval = kSoon});
+  RecordToken(0);
+  RecordToken(1);
+  const uint64_t first = Follow();
+  const uint64_t second = Follow();
+  AwaitRows(first, 1);
+  AwaitRows(second, 1);
+  EXPECT_EQ(AwaitEnd(*jobs_, Start()).state(), v1::Comparison::DONE);
+  EXPECT_EQ(Get(first).state(), v1::Comparison::RUNNING);
+
+  RecordToken(2);
+  AwaitRows(first, 2);
+  AwaitRows(second, 2);
+  ASSERT_TRUE(store_.SealRun("g").ok());
+  ASSERT_TRUE(store_.SealRun("t").ok());
+  for (const uint64_t id : {first, second}) {
+    const v1::Comparison ended = AwaitEnd(*jobs_, id);
+    EXPECT_EQ(ended.state(), v1::Comparison::DONE) << ended.error();
+    EXPECT_EQ(ended.pass_count(), 3);
+    EXPECT_EQ(jobs_->Rows(id, 0, 10)->size(), 3u);
+  }
+}
+
+TEST_F(ComparisonJobsTest, FollowerWithoutReaderEndsUnlessDetached) {
+  Open({.follow_interval = kSoon, .reader_grace = kGrace});
+  RecordToken(0);
+  RecordToken(1);
+  const uint64_t read = Follow();
+  const std::shared_ptr<void> reader = jobs_->AddReader(read);
+  const uint64_t detached = Follow(/*detach=*/true);
+  const uint64_t forsaken = Follow();
+  const v1::Comparison ended = AwaitEnd(*jobs_, forsaken);
+  EXPECT_EQ(ended.state(), v1::Comparison::CANCELLED);
+  EXPECT_EQ(ended.error(), kForsaken);
+  // Others had as much time to go.
+  RecordToken(2);
+  EXPECT_EQ(AwaitRows(detached, 2).state(), v1::Comparison::RUNNING);
+  EXPECT_EQ(AwaitRows(read, 2).state(), v1::Comparison::RUNNING);
+}
+
+TEST_F(ComparisonJobsTest, FollowerEndsWhenItsLastReaderGoes) {
+  Open({.follow_interval = kSoon, .reader_grace = kGrace});
+  const uint64_t id = Follow();
+  std::shared_ptr<void> one = jobs_->AddReader(id);
+  std::shared_ptr<void> other = jobs_->AddReader(id);
+  ASSERT_NE(one, nullptr);
+  one.reset();
+  RecordToken(0);
+  RecordToken(1);
+  EXPECT_EQ(AwaitRows(id, 1).state(), v1::Comparison::RUNNING);
+  other.reset();
+  EXPECT_EQ(AwaitEnd(*jobs_, id).state(), v1::Comparison::CANCELLED);
+  EXPECT_EQ(jobs_->AddReader(id), nullptr);
+}
+
+TEST_F(ComparisonJobsTest, WhoReadsOnceInAWhileIsAReader) {
+  Open({.follow_interval = kSoon, .reader_grace = kNever});
+  const uint64_t id = Follow();
+  RecordToken(0);
+  RecordToken(1);
+  EXPECT_EQ(AwaitRows(id, 1).state(), v1::Comparison::RUNNING);
+  EXPECT_EQ(jobs_->Cancel(id)->state(), v1::Comparison::CANCELLED);
+  EXPECT_EQ(jobs_->Cancel(id)->error(), "");
+}
+
+TEST_F(ComparisonJobsTest, FollowerThatWaitsIsCancelledAndDeletedAtOnce) {
+  Open({.follow_interval = kNever, .cancel_wait = kNever});
+  RecordToken(0);
+  RecordToken(1);
+  const uint64_t cancelled = Follow();
+  const uint64_t deleted = Follow();
+  for (const uint64_t id : {cancelled, deleted}) AwaitRows(id, 1);
+  EXPECT_EQ(jobs_->Cancel(cancelled)->state(), v1::Comparison::CANCELLED);
+  EXPECT_TRUE(jobs_->Delete(deleted).ok());
+  EXPECT_EQ(Reason(jobs_->Get(deleted).status()), "COMPARISON_NOT_FOUND");
+}
+
+TEST_F(ComparisonJobsTest, StopEndsFollowersThatWait) {
+  Open({.follow_interval = kNever});
+  RecordToken(0);
+  RecordToken(1);
+  const uint64_t id = Follow();
+  AwaitRows(id, 1);
+  jobs_->Stop();
+  EXPECT_EQ(Get(id).state(), v1::Comparison::FAILED);
+  EXPECT_EQ(Get(id).error(), kDaemonStopped);
+}
+
+TEST_F(ComparisonJobsTest, FollowersAreBoundedApart) {
+  RecordPair("a");
+  Open({.active_max = 1, .waiting_max = 1, .followers_max = 2});
+  store_.BlockReads();
+  const uint64_t running = Start();
+  store_.AwaitRead();
+  const uint64_t waiting = Start();
+  Follow();
+  const uint64_t last = Follow();
+  ComparisonPlan plan = Plan();
+  plan.follow = true;
+  EXPECT_EQ(Reason(jobs_->Start({}, plan).status()), "COMPARISONS_EXHAUSTED");
+  EXPECT_EQ(Reason(jobs_->Start({}, Plan()).status()), "COMPARISONS_EXHAUSTED");
+  EXPECT_EQ(Get(running).waiting_behind_count(), 0);
+  EXPECT_EQ(Get(waiting).waiting_behind_count(), 1);
+  EXPECT_EQ(Get(last).waiting_behind_count(), 3);
+  store_.UnblockReads();
+  EXPECT_EQ(AwaitEnd(*jobs_, waiting).waiting_behind_count(), 0);
+  EXPECT_TRUE(jobs_->Start({}, Plan()).ok());
 }
 
 }  // namespace
