@@ -75,16 +75,20 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
     MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
     IndexDb::Options index_options;
     index_options.directory = IndexDirectory(options.directory);
+    MSITD_RETURN_IF_ERROR(env.CreateDirectory(index_options.directory));
     index_options.write_buffer_bytes = options.index_write_buffer_bytes;
     index_options.cache_bytes = options.index_cache_bytes;
+    std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
+    index_options.env = &env;
+    index_options.ballast = ballast.get();
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
                            ChunkIndex::Open(index_options));
     if (index->store_id() == 0) {
       MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
       MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
     }
-    auto store = std::make_unique<ChunkStoreImpl>(options, env, std::move(lock),
-                                                  std::move(index));
+    auto store = std::make_unique<ChunkStoreImpl>(
+        options, env, std::move(lock), std::move(ballast), std::move(index));
     MSITD_RETURN_IF_ERROR(store->Recover());
     return std::unique_ptr<ChunkStore>(std::move(store));
   };
@@ -97,11 +101,13 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
 
 ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
                                DirectoryLock lock,
+                               std::unique_ptr<Ballast> ballast,
                                std::unique_ptr<ChunkIndex> index)
     : options_(options),
       env_(env),
       lock_(std::move(lock)),
       segment_directory_(SegmentDirectory(options.directory)),
+      ballast_(std::move(ballast)),
       index_(std::move(index)),
       reader_(env, segment_directory_, options.direct_io),
       retainer_(*index_, env, segment_directory_),
@@ -115,6 +121,7 @@ std::string ChunkStoreImpl::PathOf(SegmentId id) const {
 
 absl::StatusOr<RunInfo> ChunkStoreImpl::CreateRun(const RunSpec& spec) {
   MSITD_RETURN_IF_ERROR(CheckRunName(spec.name));
+  MSITD_RETURN_IF_ERROR(EnsureRoomForRecord());
   return index_->CreateRun(spec, env_.NowNs());
 }
 
@@ -170,6 +177,7 @@ absl::Status ChunkStoreImpl::TryEmptyGoneRuns() {
     } while (is_emptied.value_or(false));
     append_mu_.Unlock();
     RemoveDeadSegments();
+    KeepBallast();
   }
   retain_mu_.Unlock();
   return is_emptied.status();
@@ -225,6 +233,7 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::SetRetention(
 
 absl::StatusOr<RunInfo> ChunkStoreImpl::SetCapturePolicy(
     std::string_view name, std::string_view policy) {
+  MSITD_RETURN_IF_ERROR(EnsureRoomForRecord());
   return index_->SetCapturePolicy(name, policy);
 }
 
@@ -273,6 +282,7 @@ absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(
     std::string_view document) {
+  MSITD_RETURN_IF_ERROR(EnsureRoomForRecord());
   return index_->comparisons().Create(document);
 }
 
@@ -296,6 +306,7 @@ absl::Status ChunkStoreImpl::DeleteComparison(uint64_t id) {
 
 absl::Status ChunkStoreImpl::PutComparisonRows(
     uint64_t id, uint64_t first_row, std::span<const std::string> rows) {
+  MSITD_RETURN_IF_ERROR(EnsureRoomForRecord());
   return index_->comparisons().PutRows(id, first_row, rows);
 }
 
@@ -321,7 +332,11 @@ absl::Status ChunkStoreImpl::Close() {
   if (is_closed_) return absl::OkStatus();
   is_closed_ = true;
   EndSegment();
-  return index_->db().Flush();
+  absl::Status flushed = index_->db().Flush();
+  // Which flushes, if it succeeds.
+  if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
+  KeepBallast();
+  return flushed;
 }
 
 }  // namespace msitd::storage

@@ -12,15 +12,6 @@ namespace {
 // Fewer are in the index sooner than another thread has begun with them.
 constexpr size_t kAsideRecordsMin = 128;
 
-// What a producer is told of a failure of the disk or the index.
-absl::Status ToAppendStatus(const absl::Status& status) {
-  const bool is_full = absl::IsResourceExhausted(status);
-  return WithReason(absl::Status(is_full ? absl::StatusCode::kResourceExhausted
-                                         : absl::StatusCode::kUnavailable,
-                                 status.message()),
-                    is_full ? "DISK_FULL" : "STORAGE_FAILED");
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
@@ -68,8 +59,17 @@ absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
   }
   const std::vector<Admitted>& admitted = *admission;
   if (admitted.empty()) return absl::OkStatus();
-  const absl::Status status = AppendAdmitted(admitted);
+  uint64_t bytes = 0;
+  for (const Admitted& one : admitted) bytes += one.chunk->frame_bytes();
+  absl::Status status = EnsureRoom(bytes);
+  const bool has_room = status.ok();
+  if (has_room) status = AppendAdmitted(admitted);
   Release();
+  if (!has_room) {
+    // Room that was asked for ahead may be all that the next one needs.
+    EndSegment();
+    return ToAppendStatus(status);
+  }
   if (!status.ok()) {
     // Nobody may build on what the segment holds behind its last acknowledged
     // byte, so it ends there.
@@ -93,13 +93,9 @@ absl::Status ChunkStoreImpl::Probe() {
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
   const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) {
-    MSITD_ASSIGN_OR_RETURN(const uint64_t free,
-                           env_.FreeBytes(segment_directory_));
-    if (free < kProbeRoomBytes) {
-      return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "the disk has {} bytes left", free);
-    }
+    MSITD_RETURN_IF_ERROR(EnsureFree(kProbeRoomBytes));
     MSITD_RETURN_IF_ERROR(ResumeIndex());
+    MSITD_RETURN_IF_ERROR(EnsureRoom(0));
     if (writer_ != nullptr) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(BeginSegment());
     return writer_->Sync();
@@ -140,6 +136,7 @@ absl::Status ChunkStoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
     EndSegment();
   }
   if (writer_ == nullptr) MSITD_RETURN_IF_ERROR(BeginSegment());
+  writer_->set_asks_ahead(asks_ahead_);
   const int64_t now_ns = env_.NowNs();
   for (const Admitted& one : admitted) {
     // Spent even if the write fails: a frame that it left behind must not

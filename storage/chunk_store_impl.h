@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
+#include "storage/env/ballast.h"
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "storage/index/chunk_index.h"
@@ -32,6 +33,13 @@ namespace msitd::storage {
 std::string SegmentDirectory(const std::string& directory);
 std::string IndexDirectory(const std::string& directory);
 
+// What a producer is told of a failure of the disk or the index.
+absl::Status ToAppendStatus(const absl::Status& status);
+
+// Makes the ballast of a store whose directory is there, and gives it up if the
+// disk has less room than that.
+std::unique_ptr<Ballast> MakeBallast(const StoreOptions& options, Env& env);
+
 // ChunkStore over segments and RocksDB. See chunk_store.h.
 //
 // Frames go to one segment at a time; the index follows each sync. Sealing and
@@ -40,6 +48,7 @@ std::string IndexDirectory(const std::string& directory);
 class ChunkStoreImpl final : public ChunkStore {
  public:
   ChunkStoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
+                 std::unique_ptr<Ballast> ballast,
                  std::unique_ptr<ChunkIndex> index);
   // Without Close before it, like a crash of the process.
   ~ChunkStoreImpl() override;
@@ -139,6 +148,16 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
       std::span<const Admitted> admitted, std::span<const IndexedFrame> frames)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Takes as much of the ballast again as there is room for.
+  void KeepBallast();
+  // RESOURCE_EXHAUSTED unless the ballast is whole and `bytes` are free.
+  absl::Status EnsureFree(uint64_t bytes);
+  // Sees that the disk takes `bytes` of frames and what the index adds to them.
+  // RESOURCE_EXHAUSTED otherwise.
+  absl::Status EnsureRoom(uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // The same for something small that is not urgent; a status for the caller.
+  absl::Status EnsureRoomForRecord();
   // Has the index leave the state that a failed write put it into.
   absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -195,7 +214,8 @@ class ChunkStoreImpl final : public ChunkStore {
   const DirectoryLock lock_;
   const std::string segment_directory_;
 
-  // Thread-safe by themselves.
+  // Thread-safe by themselves. The index writes with the room of the ballast.
+  const std::unique_ptr<Ballast> ballast_;
   const std::unique_ptr<ChunkIndex> index_;
   SegmentReader reader_;
   ReadPool read_pool_;
@@ -216,6 +236,8 @@ class ChunkStoreImpl final : public ChunkStore {
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
+  // The disk has room enough to ask for some ahead.
+  bool asks_ahead_ ABSL_GUARDED_BY(append_mu_) = true;
   // A write to the index failed, and may go on failing until told to resume.
   bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
   bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;

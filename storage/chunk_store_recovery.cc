@@ -211,6 +211,9 @@ absl::Status ChunkStoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   }
   TidySegments(files, replay);
   RemoveDeadSegments();
+  if (const absl::Status room = EnsureFree(0); !room.ok()) {
+    StorageLogger()->warn("chunks are refused for now: {}", Message(room));
+  }
   return absl::OkStatus();
 }
 

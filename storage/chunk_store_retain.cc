@@ -12,6 +12,7 @@ namespace msitd::storage {
 absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
     const RetentionPolicy& policy) {
   const MutexLock lock(retain_mu_);
+  KeepBallast();
   // What was left behind may be all the room that is needed.
   {
     const MutexLock append_lock(append_mu_);

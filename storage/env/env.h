@@ -34,7 +34,9 @@ class File {
   // included.
   virtual absl::Status Sync() = 0;
 
-  // Asks for disk room up to `bytes` without changing the size of the file.
+  // Asks for disk room up to `bytes` without changing the size of the file. An
+  // error leaves the file without room behind its end. UNIMPLEMENTED if the
+  // file system cannot.
   virtual absl::Status Preallocate(uint64_t bytes) = 0;
   virtual absl::Status Truncate(uint64_t bytes) = 0;
   virtual absl::StatusOr<uint64_t> Size() = 0;
@@ -72,7 +74,14 @@ class Env {
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& directory) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
+  // Of the file system that holds `path`: what this process may still take,
+  // and all there is.
   virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
+  virtual absl::StatusOr<uint64_t> CapacityBytes(const std::string& path) = 0;
+
+  // Called before the database of the index, which has files of its own, opens,
+  // writes, syncs, renames or removes one: an error is what comes of it.
+  virtual absl::Status AdmitIndexOperation() { return absl::OkStatus(); }
 
   // Nanoseconds since the Unix epoch.
   virtual int64_t NowNs() = 0;

@@ -43,6 +43,14 @@ absl::Status FsyncDirectory(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<struct statvfs> FileSystemOf(const std::string& path) {
+  struct statvfs info;
+  if (::statvfs(path.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, "stat file system of " + path);
+  }
+  return info;
+}
+
 std::string ParentOf(const std::string& path) {
   std::filesystem::path clean(path);
   if (!clean.has_filename()) clean = clean.parent_path();
@@ -96,9 +104,15 @@ class PosixFile final : public File {
   absl::Status Preallocate(uint64_t bytes) override {
     while (::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, 0,
                        static_cast<off_t>(bytes)) != 0) {
-      if (errno == EINTR) continue;
-      if (errno == EOPNOTSUPP || errno == ENOSYS) break;
-      return ErrnoStatus(errno, "preallocate");
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error == EOPNOTSUPP || error == ENOSYS) {
+        return absl::UnimplementedError("the file system reserves no room");
+      }
+      // It may have got some of it, which is of no use to anybody.
+      struct stat info;
+      if (::fstat(fd_.get(), &info) == 0) Truncate(info.st_size).IgnoreError();
+      return ErrnoStatus(error, "preallocate");
     }
     return absl::OkStatus();
   }
@@ -251,11 +265,13 @@ class PosixEnv final : public Env {
   }
 
   absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
-    struct statvfs info;
-    if (::statvfs(path.c_str(), &info) != 0) {
-      return ErrnoStatus(errno, "stat file system of " + path);
-    }
+    MSITD_ASSIGN_OR_RETURN(const struct statvfs info, FileSystemOf(path));
     return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  }
+
+  absl::StatusOr<uint64_t> CapacityBytes(const std::string& path) override {
+    MSITD_ASSIGN_OR_RETURN(const struct statvfs info, FileSystemOf(path));
+    return static_cast<uint64_t>(info.f_blocks) * info.f_frsize;
   }
 
   int64_t NowNs() override {

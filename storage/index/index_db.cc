@@ -4,15 +4,18 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
+#include "storage/index/index_file_system.h"
 #include "storage/index/index_logger.h"
 
 namespace msitd::storage {
@@ -24,6 +27,9 @@ constexpr const char* kTableNames[kTableCount] = {
 constexpr int kOpenFilesMax = 512;
 constexpr uint64_t kManifestBytesMax = uint64_t{4} << 20;
 constexpr int kBackgroundJobs = 2;
+// Files that wait for compaction: as many slow writes down, as many stop them.
+constexpr int kLevel0FilesSlow = 20;
+constexpr int kLevel0FilesMax = 1 << 16;
 // 1 % of the lookups of keys that are not there read a block in vain.
 constexpr int kBloomBitsPerKey = 10;
 constexpr size_t kBlockBytes = 16 << 10;
@@ -47,6 +53,11 @@ rocksdb::ColumnFamilyOptions TableOptions(
   rocksdb::ColumnFamilyOptions table;
   table.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block));
   table.write_buffer_size = options.write_buffer_bytes;
+  // A disk may have no room for compactions for long, and a write that waits
+  // for one holds locks: see IsCongested.
+  table.level0_slowdown_writes_trigger = kLevel0FilesSlow;
+  table.level0_stop_writes_trigger = kLevel0FilesMax;
+  table.hard_pending_compaction_bytes_limit = 0;
   const auto supported = rocksdb::GetSupportedCompressions();
   const bool has_lz4 = std::find(supported.begin(), supported.end(),
                                  rocksdb::kLZ4Compression) != supported.end();
@@ -69,6 +80,8 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
   database.info_log = MakeIndexLogger();
+  // Room asked for ahead would be missed elsewhere once there is little.
+  database.allow_fallocate = false;
   return database;
 }
 
@@ -95,6 +108,11 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   }
   rocksdb::DBOptions database = DatabaseOptions(options);
   std::unique_ptr<IndexDb> out(new IndexDb);
+  if (options.env != nullptr) {
+    out->env_ = rocksdb::NewCompositeEnv(
+        MakeIndexFileSystem(*options.env, options.ballast, out->pause_));
+    database.env = out->env_.get();
+  }
   rocksdb::DB* db = nullptr;
   rocksdb::Status status;
   if (options.read_only) {
@@ -167,6 +185,20 @@ absl::Status IndexDb::WriteUnlogged(rocksdb::WriteBatch& batch) {
   rocksdb::WriteOptions options;
   options.disableWAL = true;
   return ToStatus(db_->Write(options, &batch), "write index");
+}
+
+bool IndexDb::IsCongested() {
+  if (!pause_.is_on()) return false;
+  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
+    std::string files;
+    if (db_->GetProperty(handle,
+                         rocksdb::DB::Properties::kNumFilesAtLevelPrefix + "0",
+                         &files) &&
+        std::strtol(files.c_str(), nullptr, 10) >= kLevel0FilesSlow) {
+      return true;
+    }
+  }
+  return false;
 }
 
 absl::Status IndexDb::Flush() {

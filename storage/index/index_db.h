@@ -10,10 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/env/ballast.h"
+#include "storage/env/env.h"
+#include "storage/index/index_file_system.h"
 
 namespace rocksdb {
 class ColumnFamilyHandle;
 class DB;
+class Env;
 class Iterator;
 class Slice;
 class Status;
@@ -52,6 +56,10 @@ class IndexDb {
     bool read_only = false;
     // All tables are open on return, however many files that takes.
     bool opens_all_tables = false;
+    // Told of what it does to its files, and what it writes with once the disk
+    // is full: both outlive it. Null for none.
+    Env* env = nullptr;
+    Ballast* ballast = nullptr;
   };
 
   // Opens the database, or makes it unless it is read-only.
@@ -87,6 +95,10 @@ class IndexDb {
   // Not logged: survives only what a Flush follows.
   absl::Status WriteUnlogged(rocksdb::WriteBatch& batch);
 
+  // True while compactions wait for room on the disk and so much waits for them
+  // that more would slow every write down.
+  bool IsCongested();
+
   // Makes everything durable, all tables at once.
   absl::Status Flush();
 
@@ -96,6 +108,9 @@ class IndexDb {
  private:
   IndexDb() = default;
 
+  // What the DB uses, so before it.
+  CompactionPause pause_;
+  std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> tables_;
 };

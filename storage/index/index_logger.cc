@@ -35,9 +35,11 @@ class IndexLogger final : public rocksdb::Logger {
     std::string text(line.data());
     while (text.ends_with('\n')) text.pop_back();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    StorageLogger()->log(
-        level == rocksdb::WARN_LEVEL ? spdlog::level::warn : spdlog::level::err,
-        "index: {}", text);
+    // Warnings tell of work as usual, such as writes that wait for a flush; an
+    // error that matters is the status of some call as well.
+    StorageLogger()->log(level == rocksdb::WARN_LEVEL ? spdlog::level::debug
+                                                      : spdlog::level::err,
+                         "index: {}", text);
   }
 
   // Called for headers alone.

@@ -9,9 +9,9 @@ class Logger;
 
 namespace msitd::storage {
 
-// Makes a logger that passes warnings and errors of RocksDB on to
-// StorageLogger(), so that it keeps no file of its own: a disk that is full
-// must not be what it writes its complaints to.
+// Makes a logger that passes errors of RocksDB on to StorageLogger(), and
+// warnings as debug messages, so that it keeps no file of its own: a disk that
+// is full must not be what it writes its complaints to.
 std::shared_ptr<rocksdb::Logger> MakeIndexLogger();
 
 }  // namespace msitd::storage

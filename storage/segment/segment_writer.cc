@@ -50,11 +50,15 @@ absl::Status SegmentWriter::Latch(absl::Status status, std::string_view what) {
 }
 
 void SegmentWriter::MakeRoom(uint64_t end) {
-  if (end <= preallocated_bytes_ || end > expected_bytes_) return;
-  preallocated_bytes_ = std::min(AlignUp(end, kPreallocateStepBytes),
-                                 AlignUp(expected_bytes_, kChunkAlignment));
+  if (!asks_ahead_ || !can_ask_ahead_ || end <= preallocated_bytes_ ||
+      end > expected_bytes_) {
+    return;
+  }
+  const uint64_t target = std::min(AlignUp(end, kPreallocateStepBytes),
+                                   AlignUp(expected_bytes_, kChunkAlignment));
   // A disk that cannot give all of it may still have room for the frame.
-  file_->Preallocate(preallocated_bytes_).IgnoreError();
+  can_ask_ahead_ = file_->Preallocate(target).ok();
+  if (can_ask_ahead_) preallocated_bytes_ = target;
 }
 
 std::span<const std::byte> SegmentWriter::PayloadToKeep(chunk::Chunk& chunk) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,6 +58,14 @@ class SegmentWriter {
   // what it gets: bytes that stay are told apart when the file is read.
   void Seal(uint64_t end_bytes);
 
+  // Whether room is asked for ahead; it is at first.
+  void set_asks_ahead(bool asks_ahead) { asks_ahead_ = asks_ahead; }
+  // How much of `bytes` more is not backed by room that was asked for.
+  uint64_t UnbackedBytes(uint64_t bytes) const {
+    const uint64_t backed = std::max(preallocated_bytes_, written_bytes_);
+    return written_bytes_ + bytes - std::min(written_bytes_ + bytes, backed);
+  }
+
   SegmentId id() const { return SegmentId{header_.segment_id}; }
   uint64_t placed_bytes() const { return placed_bytes_; }
   uint64_t written_bytes() const { return written_bytes_; }
@@ -87,6 +96,8 @@ class SegmentWriter {
   uint64_t written_bytes_ = 0;
   uint64_t durable_bytes_ = 0;
   uint64_t preallocated_bytes_ = 0;
+  bool asks_ahead_ = true;
+  bool can_ask_ahead_ = true;                       // Not refused yet.
   std::vector<std::span<const std::byte>> pieces_;  // To be written next.
   AlignedBuffer samples_;  // Of one frame: no longer than a payload.
   absl::Status status_;

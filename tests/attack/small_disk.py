@@ -14,6 +14,7 @@ class SmallDisk:
     """An ext4 on a file, or a tmpfs, mounted at a path."""
 
     def __init__(self, folder: Path, kind: str, size: int) -> None:
+        self.kind = kind
         self.path = folder / f"disk-{kind}"
         self.path.mkdir()
         self.image = folder / f"{kind}.img"

@@ -531,5 +531,36 @@ TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   }
 }
 
+// Near its end the disk is for what cannot wait.
+TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
+  Open();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->CreateRun({"other", 0, {}}).ok());
+  const auto comparison = store_->CreateComparison("running");
+  ASSERT_TRUE(comparison.ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+
+  env_.LimitFreeBytes(1 << 20);
+  TestChunks second(1, 1, RecordsOf(0, 1));
+  EXPECT_EQ(Reason(store_->Append(second.span())), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->Probe()), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->CreateRun({"more", 0, {}}).status()), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->CreateComparison("more").status()), "DISK_FULL");
+  const std::vector<std::string> rows = {"row"};
+  EXPECT_EQ(Reason(store_->PutComparisonRows(*comparison, 0, rows)),
+            "DISK_FULL");
+  EXPECT_TRUE(store_->PutComparison(*comparison, "ended early").ok());
+  EXPECT_TRUE(store_->ReportCoverage(kRun, 0, 1, {.dropped_count = 2}).ok());
+  EXPECT_TRUE(store_->SealRun(kRun).ok());
+  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  EXPECT_TRUE(store_->DeleteRun("other").ok());
+  EXPECT_TRUE(store_->DeleteComparison(*comparison).ok());
+
+  env_.LimitFreeBytes(UINT64_MAX);
+  EXPECT_TRUE(store_->Probe().ok());
+  EXPECT_TRUE(store_->CreateRun({"more", 0, {}}).ok());
+}
+
 }  // namespace
 }  // namespace msitd::storage

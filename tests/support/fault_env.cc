@@ -242,7 +242,16 @@ absl::Status FaultEnv::Remove(const std::string& path) {
 }
 
 absl::StatusOr<uint64_t> FaultEnv::FreeBytes(const std::string& path) {
-  return base_.FreeBytes(path);
+  MSITD_ASSIGN_OR_RETURN(const uint64_t free, base_.FreeBytes(path));
+  return std::min(free, free_bytes_max_.load());
+}
+
+absl::StatusOr<uint64_t> FaultEnv::CapacityBytes(const std::string& path) {
+  return base_.CapacityBytes(path);
+}
+
+absl::Status FaultEnv::AdmitIndexOperation() {
+  return counts_index_ ? Step() : absl::OkStatus();
 }
 
 int64_t FaultEnv::NowNs() { return base_.NowNs() + clock_offset_ns_; }

@@ -17,8 +17,8 @@ namespace msitd::testing {
 // An Env over a real one that fails when it is told to, and that forgets what
 // was not synced when the power goes. Thread-safe.
 //
-// Only what the store does through its Env can fail or be lost: the database
-// of the index has files of its own.
+// The database of the index has files of its own: what it does can fail as well
+// once that is asked for, but nothing of them is lost.
 class FaultEnv final : public storage::Env {
  public:
   explicit FaultEnv(storage::Env& base) : base_(base) {}
@@ -47,6 +47,12 @@ class FaultEnv final : public storage::Env {
   // File systems differ: this one has no holes from now on.
   void RefuseHoles() { refuses_holes_ = true; }
 
+  // What the database of the index does counts as operations too.
+  void CountIndex() { counts_index_ = true; }
+
+  // No more than this is free from now on, whatever the disk says.
+  void LimitFreeBytes(uint64_t bytes) { free_bytes_max_ = bytes; }
+
   // Operations since the last FailAt, or since the begin.
   uint64_t operation_count();
 
@@ -66,6 +72,8 @@ class FaultEnv final : public storage::Env {
       const std::string& directory) override;
   absl::Status Remove(const std::string& path) override;
   absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override;
+  absl::StatusOr<uint64_t> CapacityBytes(const std::string& path) override;
+  absl::Status AdmitIndexOperation() override;
   int64_t NowNs() override;
 
  private:
@@ -86,6 +94,8 @@ class FaultEnv final : public storage::Env {
   storage::Env& base_;
   std::atomic<int64_t> clock_offset_ns_ = 0;
   std::atomic<bool> refuses_holes_ = false;
+  std::atomic<bool> counts_index_ = false;
+  std::atomic<uint64_t> free_bytes_max_ = UINT64_MAX;
 
   Mutex mu_;
   std::map<std::string, FileState> files_ ABSL_GUARDED_BY(mu_);

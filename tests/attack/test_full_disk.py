@@ -1,0 +1,164 @@
+"""A disk that runs full, to the last byte, below the real daemon."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from chunk_bytes import Chunk, Record
+from names import tensor_name
+from small_disk import MIB, SmallDisk
+from wire import IngestStream, write
+
+from daemon import Daemon
+
+DISK_BYTES = 256 * MIB
+SMALL_COUNT = 80_000
+CHUNK_RECORDS = 1000
+WAIT_S = 60
+# The CLI's exit code for RESOURCE_EXHAUSTED.
+EXHAUSTED = 72
+
+
+@pytest.fixture
+def new_disk(tmp_path: Path) -> Iterator[Callable[..., SmallDisk]]:
+    """Returns a function that makes a disk, which goes with the test."""
+    made: list[SmallDisk] = []
+
+    def make(kind: str, size: int = DISK_BYTES) -> SmallDisk:
+        made.append(SmallDisk(tmp_path, kind, size))
+        return made[-1]
+
+    yield make
+    for disk in made:
+        disk.unmount()
+
+
+@pytest.fixture(params=["ext4", "tmpfs"])
+def disk(
+    request: pytest.FixtureRequest, new_disk: Callable[..., SmallDisk]
+) -> SmallDisk:
+    return new_disk(request.param)
+
+
+@pytest.fixture
+def daemon_on(disk: SmallDisk, new_daemon: Callable[[], Daemon]) -> Iterator[Daemon]:
+    """A daemon that serves, with its data on the small disk."""
+    daemon = new_daemon()
+    daemon.data_dir = disk.path / "data"
+    # All of the index waits in memory, or most of it is on the disk.
+    buffer = 32 * MIB if disk.kind == "ext4" else MIB
+    # Runs share few segments, which go with the last of their runs.
+    daemon.start(
+        "--index-write-buffer-bytes", str(buffer), "--segment-bytes", str(16 * MIB)
+    )
+    yield daemon
+    # Before the disk goes.
+    daemon.clean()
+
+
+def small_chunks(run: str) -> list[bytes]:
+    """SMALL_COUNT tensors of 64 bytes, whose bytes are their number."""
+    chunks = []
+    for sequence in range(SMALL_COUNT // CHUNK_RECORDS):
+        first = sequence * CHUNK_RECORDS
+        records = [
+            Record(f"op.{i % 100}", small_bytes(i), [16], token=i // 100, sequence=i)
+            for i in range(first, first + CHUNK_RECORDS)
+        ]
+        chunks.append(Chunk(run, records, sequence=sequence).pack())
+    return chunks
+
+
+def small_bytes(i: int) -> bytes:
+    return i.to_bytes(4, "little") * 16
+
+
+def write_until_refused(daemon: Daemon, run: str) -> int:
+    """Sends large tensors until the daemon says that its disk is full."""
+    stream = IngestStream(daemon.channel(), run)
+    stream.opened()
+    for i in range(DISK_BYTES // MIB):
+        record = Record(f"op.{i}", bytes([i % 251]) * MIB, [MIB // 4], sequence=i)
+        stream.send_chunk(Chunk(run, [record], sequence=i).pack())
+    end = stream.refused()
+    assert end.code == grpc.StatusCode.RESOURCE_EXHAUSTED, end
+    assert end.reason == "DISK_FULL", end
+    return stream.committed
+
+
+def counted(daemon: Daemon, run: str) -> int:
+    counters = daemon.ctl_json("run", "get", run)["counters"]
+    return int(counters.get("tensor_count", 0))
+
+
+def read(daemon: Daemon, name: str) -> bytes:
+    args = ("tensor", "read", name, "--out", "-", "--format", "raw")
+    return daemon.ctl(*args, binary=True).stdout
+
+
+def check_small(daemon: Daemon, run: str) -> None:
+    assert counted(daemon, run) == SMALL_COUNT
+    for i in (0, 1, SMALL_COUNT // 2, SMALL_COUNT - 1):
+        name = tensor_name(run, f"op.{i % 100}", token=i // 100)
+        assert read(daemon, name) == small_bytes(i)
+
+
+def wait_until_ok(daemon: Daemon) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while daemon.ctl_json("node", "status")["storage_state"] != "OK":
+        assert time.monotonic() < deadline, daemon.log()
+        time.sleep(0.05)
+
+
+def test_small_tensors_then_a_run_that_fills_the_disk(daemon_on: Daemon) -> None:
+    daemon = daemon_on
+    write(daemon.channel(), "small", small_chunks("small"))
+    committed = write_until_refused(daemon, "large")
+    assert committed > 50
+    assert daemon.ctl_json("node", "status")["storage_state"] == "FULL"
+    check_small(daemon, "small")
+    assert counted(daemon, "large") >= committed
+    daemon.kill()
+    daemon.start()
+    check_small(daemon, "small")
+    last = committed - 1
+    assert read(daemon, tensor_name("large", f"op.{last}")) == bytes([last % 251]) * MIB
+    daemon.ctl("run", "delete", "large", "--yes")
+    wait_until_ok(daemon)
+    write(daemon.channel(), "again", small_chunks("again"))
+    check_small(daemon, "again")
+
+
+def test_another_process_takes_the_last_byte(
+    daemon_on: Daemon, disk: SmallDisk
+) -> None:
+    daemon = daemon_on
+    write(daemon.channel(), "small", small_chunks("small"))
+    disk.fill()
+    assert disk.free() == 0
+    # Nothing new is taken, and what is there can be asked for and sealed.
+    daemon.ctl("run", "create", "more", expect=EXHAUSTED)
+    stream = IngestStream(daemon.channel(), "small", stream_id=1)
+    stream.opened()
+    record = Record("late", bytes(64), [16])
+    stream.send_chunk(Chunk("small", [record], stream_id=1).pack())
+    assert stream.refused().reason == "DISK_FULL"
+    check_small(daemon, "small")
+    daemon.ctl("run", "seal", "small")
+    # What waits in memory for the index goes to the disk all the same.
+    assert daemon.stop() == 0
+    disk.fill()
+    daemon.start()
+    check_small(daemon, "small")
+    daemon.kill()
+    disk.fill()
+    daemon.start()
+    check_small(daemon, "small")
+    daemon.ctl("run", "delete", "small", "--yes")
+    assert disk.free() > 0
+    disk.empty()
+    wait_until_ok(daemon)
+    write(daemon.channel(), "again", small_chunks("again"))
+    check_small(daemon, "again")

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/env/ballast.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fault_env.h"
+#include "tests/support/temp_dir.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::msitd::testing::FaultEnv;
+using ::msitd::testing::TempDir;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kBytes = 16 * kMiB;
+
+// In memory, where nobody else takes or gives much meanwhile.
+class BallastTest : public ::testing::Test {
+ protected:
+  uint64_t FreeBytes() { return *env_.FreeBytes(dir_.path()); }
+  uint64_t Held() {
+    const auto file = env_.OpenForRead(dir_ / "ballast", false);
+    return file.ok() ? *(*file)->AllocatedBytes() : 0;
+  }
+
+  TempDir dir_ = TempDir::InMemory();
+  FaultEnv env_{Env::Posix()};
+  Ballast ballast_{env_, dir_.path(), kBytes};
+};
+
+TEST_F(BallastTest, TakesRealBlocksAndGivesThemBack) {
+  EXPECT_FALSE(ballast_.is_whole());
+  EXPECT_FALSE(ballast_.Release());
+  ASSERT_TRUE(ballast_.Take(kMiB).ok());
+  EXPECT_TRUE(ballast_.is_whole());
+  EXPECT_GE(Held(), kBytes);
+  // The next process finds it.
+  Ballast next(env_, dir_.path(), kBytes);
+  env_.LimitFreeBytes(0);
+  EXPECT_TRUE(next.Take(kMiB).ok());
+  EXPECT_TRUE(next.is_whole());
+  EXPECT_TRUE(next.Release());
+  EXPECT_FALSE(next.is_whole());
+  EXPECT_EQ(Held(), 0u);
+}
+
+TEST_F(BallastTest, TakesWhatThereIsAndTheRestLater) {
+  env_.LimitFreeBytes(kBytes / 2);
+  EXPECT_EQ(ballast_.Take(kMiB).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(ballast_.is_whole());
+  EXPECT_EQ(Held(), kBytes / 2 - Ballast::kLeaveBytes);
+  // All of it, but nothing to spare.
+  env_.LimitFreeBytes(kBytes - Held());
+  EXPECT_EQ(ballast_.Take(kMiB).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(ballast_.is_whole());
+  env_.LimitFreeBytes(3 * kBytes);
+  EXPECT_TRUE(ballast_.Take(kMiB).ok());
+  EXPECT_TRUE(ballast_.is_whole());
+  EXPECT_GE(Held(), kBytes);
+}
+
+TEST_F(BallastTest, ErrorsAreToldAndTheNextCallGoesOn) {
+  int failures = 0;
+  for (uint64_t number = 1;; ++number) {
+    env_.FailAt(number, absl::UnavailableError("broken"), /*forever=*/true);
+    const absl::Status status = ballast_.Take(kMiB);
+    if (status.ok()) break;
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_FALSE(ballast_.is_whole());
+    ++failures;
+  }
+  EXPECT_GE(failures, 3);
+  EXPECT_TRUE(ballast_.is_whole());
+}
+
+}  // namespace
+}  // namespace msitd::storage
