@@ -10,6 +10,7 @@ from measure import (
     OPS_PER_TOKEN,
     Bench,
     Result,
+    at_least,
     at_most,
     google,
     import_stubs,
@@ -19,6 +20,7 @@ from measure import (
     peak_memory,
     ratio,
     read_directly,
+    record_different,
     record_mebibytes,
     record_names,
     record_small,
@@ -104,6 +106,67 @@ def run_growth_mib(bench: Bench) -> Result:
     growth = (runs.memory_peak - runs.memory_before) / MIB
     before = runs.memory_before / MIB
     return at_most(256, growth, "MiB", "its memory before, MiB", before)
+
+
+@dataclass
+class DifferentRuns:
+    """What comparing two runs of tensors that all differ takes."""
+
+    gigabytes: float
+    compare_s: float
+    read_s: float
+
+
+@functools.cache
+def different_runs(bench: Bench, count: int, size_bytes: int) -> DifferentRuns:
+    """Compares two runs of tensors of one size, with a thousand ops."""
+    with new_daemon(bench) as daemon:
+        for seed, run in enumerate(("golden", "target")):
+            record_different(daemon, run, count, seed, size_bytes, OPS_PER_TOKEN)
+        channel = daemon.channel()
+        bytes_read = 2 * count * size_bytes
+
+        def work() -> None:
+            comparison = compare(channel, "golden", "target")
+            assert comparison.read_bytes == bytes_read, comparison
+            assert comparison.pass_count + comparison.fail_count == count
+
+        import_stubs()
+        compare_s, read_s = take_turns(
+            bench, 5, work, lambda: read_directly(segments(daemon), bytes_read)
+        )
+    return DifferentRuns(bytes_read / 1e9, compare_s, read_s)
+
+
+def of_read(runs: DifferentRuns, target: float) -> Result:
+    """Comparing them against reading their bytes."""
+    return ratio(
+        "higher",
+        target,
+        runs.gigabytes / runs.compare_s,
+        "O_DIRECT reads of 4 MiB of as many bytes, GB/s",
+        runs.gigabytes / runs.read_s,
+    )
+
+
+def small_ratio(bench: Bench) -> Result:
+    """Two runs of tensors of 8 KiB, all different."""
+    return of_read(different_runs(bench, bench.scale.small_tensors, 8 << 10), 0.5)
+
+
+def small_rows(bench: Bench) -> Result:
+    """Two runs of tensors of 1 KiB, all different: rows per second."""
+    count = bench.scale.small_tensors
+    runs = different_runs(bench, count, 1 << 10)
+    baseline = "as many bytes with O_DIRECT reads of 4 MiB, rows/s"
+    return at_least(
+        100_000, count / runs.compare_s, "rows/s", baseline, count / runs.read_s
+    )
+
+
+def mid_ratio(bench: Bench) -> Result:
+    """Two runs of tensors of 256 KiB, all different."""
+    return of_read(different_runs(bench, bench.scale.mid_tensors, 256 << 10), 0.85)
 
 
 def equal_ratio(bench: Bench) -> Result:

@@ -45,6 +45,8 @@ class Scale:
     records: int
     recover_mib: int
     compare_mib: int  # Of each run.
+    small_tensors: int  # Of each run, and so on.
+    mid_tensors: int
     equal_tensors: int  # Of each run.
     index_tensors: tuple[int, int]
     reduce_tensors: int
@@ -63,6 +65,8 @@ SCALES = {
         records=4096,
         recover_mib=16,
         compare_mib=16,
+        small_tensors=2000,
+        mid_tensors=64,
         equal_tensors=2000,
         index_tensors=(2000, 4000),
         reduce_tensors=2000,
@@ -78,6 +82,8 @@ SCALES = {
         records=400_000,
         recover_mib=1024,
         compare_mib=256,
+        small_tensors=100_000,
+        mid_tensors=2048,
         equal_tensors=100_000,
         index_tensors=(100_000, 1_000_000),
         reduce_tensors=100_000,
@@ -93,6 +99,8 @@ SCALES = {
         records=2_000_000,
         recover_mib=4096,
         compare_mib=4096,
+        small_tensors=100_000,
+        mid_tensors=4096,
         equal_tensors=100_000,
         index_tensors=(1_000_000, 10_000_000),
         reduce_tensors=100_000,
@@ -120,6 +128,13 @@ def ratio(
     """A figure that is the quotient of a value and its baseline."""
     figure = value / baseline_value
     return Result(figure, "x", better, target, value, baseline, baseline_value)
+
+
+def at_least(
+    target: float, value: float, unit: str, baseline: str, baseline_value: float
+) -> Result:
+    """A figure that is the value itself, in `unit`."""
+    return Result(value, unit, "higher", target, value, baseline, baseline_value)
 
 
 def at_most(
@@ -256,12 +271,23 @@ def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
 
 def record_mebibytes(daemon: Daemon, run: str, count: int, seed: int) -> None:
     """Records tensors of 1 MiB; those of another seed differ by little."""
-    tensors = np.random.default_rng(0).standard_normal((16, MIB // 4), dtype=np.float32)
+    record_different(daemon, run, count, seed, MIB, 64)
+
+
+def record_different(
+    daemon: Daemon, run: str, count: int, seed: int, size_bytes: int, op_count: int
+) -> None:
+    """Records tensors that all differ; those of another seed do so by little."""
+    tensors = np.random.default_rng(0).standard_normal(
+        (16, size_bytes // 4), dtype=np.float32
+    )
     tensors *= np.float32(1 + seed * 1e-5)
+    ops = [f"op.{i}" for i in range(op_count)]
     with new_client(daemon, run) as client:
         for i in range(count):
             tensors[i % 16, 0] = i
-            client.record(tensors[i % 16], op=f"op.{i % 64}", token=i // 64, call=0)
+            token, op = divmod(i, op_count)
+            client.record(tensors[i % 16], op=ops[op], token=token, call=0)
 
 
 def record_small(daemon: Daemon, run: str, count: int) -> None:
