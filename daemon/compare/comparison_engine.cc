@@ -491,7 +491,7 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   row.set_row(row_count_++);
   if (metrics != last_metrics_) {
     last_metrics_ = metrics;
-    last_metrics_bytes_ = EncodeMetrics(metrics);
+    last_metrics_bytes_ = EncodeMetrics(metrics, metrics_row_);
   }
   // The parts of a message may be put together in any order.
   const size_t metrics_bytes = last_metrics_bytes_.size();

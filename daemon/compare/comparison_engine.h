@@ -136,6 +136,7 @@ class ComparisonEngine {
   // One for all pairs: it keeps its memory. Without metrics: those of equal
   // bytes are the same for most pairs, and encoded once.
   v1::ComparisonRow row_;
+  v1::ComparisonRow metrics_row_;
   RowMetrics last_metrics_;
   std::string last_metrics_bytes_;
   // During Run. Behind all that its threads look at.

@@ -105,8 +105,8 @@ std::string ShapeDifference(const LogicalTensor& target,
   return out;
 }
 
-std::string EncodeMetrics(const RowMetrics& metrics) {
-  v1::ComparisonRow row;
+std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
+  row.clear_metrics();
   const std::span<const std::string_view> names = MetricNames();
   for (size_t i = 0; i < metrics.size(); ++i) {
     if (!metrics[i].has_value()) continue;

@@ -26,8 +26,8 @@ std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden);
 
 // Returns the metrics that are defined, as they are in the wire format of a
-// row.
-std::string EncodeMetrics(const RowMetrics& metrics);
+// row. `row` lends its memory: the same one for row after row.
+std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
 
 // Returns `[2,3]`; `[]` for a scalar.
 std::string ShapeText(std::span<const int64_t> shape);
