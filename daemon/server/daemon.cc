@@ -13,6 +13,7 @@
 
 #include "daemon/config/command_line.h"
 #include "daemon/config/log.h"
+#include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
@@ -124,7 +125,8 @@ int RunDaemon(const config::DaemonConfig& config) {
     log->error("start failed error='{}'", Message(signals.status()));
     return EXIT_FAILURE;
   }
-  log->info("start version={}", config::Version());
+  log->info("start version={} files_max={}", config::Version(),
+            RaiseFileLimit());
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(config, storage::Env::Posix());
   if (!daemon.ok()) {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/server/grpc_server.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "daemon/config/listen_address.h"
 #include "daemon/ingest/buffer_pool.h"
+#include "daemon/server/file_budget.h"
 #include "daemon/server/socket_file.h"
 #include "grpc/grpc.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -29,8 +28,6 @@ namespace {
 // A chunk, and room for the other fields of its message.
 constexpr int kMessageBytesMax =
     static_cast<int>(ingest::BufferPool::kBufferBytesMax) + (64 << 10);
-
-constexpr mode_t kSocketMode = 0660;
 
 // A dead peer is noticed within the sum, so that its rank can come back.
 constexpr int kKeepaliveTimeMs = 30'000;
@@ -53,6 +50,9 @@ constexpr int64_t kQuotaBytesMin = int64_t{64} << 20;
 constexpr int kSyncThreadsMax = 8;
 
 constexpr int kHandshakeTimeoutMs = 20'000;
+
+// Whoever has no call makes way; clients connect again when they have one.
+constexpr int kIdleTimeoutMs = 600'000;
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -85,9 +85,6 @@ void SetOptions(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   // Pages and groups are bounded in number; names decide their bytes.
   builder.SetMaxSendMessageSize(-1);
-  // Otherwise a second daemon could bind the same port and take half of the
-  // connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              kCallsPerConnectionMax);
   // gRPC would inflate a few KiB to any size.
@@ -99,6 +96,7 @@ void SetOptions(grpc::ServerBuilder& builder) {
                              kLookaheadBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              kHandshakeTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              kKeepaliveTimeoutMs);
@@ -120,10 +118,24 @@ void SetQuota(const config::DaemonConfig& config,
   builder.SetResourceQuota(quota);
 }
 
-struct Listener {
-  config::ListenAddress address;
-  int port = 0;  // As bound; 0 if that failed.
-};
+// gRPC says whether it can use credentials only of a port of its own.
+absl::Status CheckCredentials(
+    const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  grpc::ServerBuilder builder;
+  const auto queue = builder.AddCompletionQueue();
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server != nullptr) server->Shutdown();
+  queue->Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue->Next(&tag, &ok)) {
+  }
+  if (port != 0) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "tls_cert and tls_key do not fit, or are no PEM");
+}
 
 }  // namespace
 
@@ -132,10 +144,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     std::span<const NamedService> services) {
   auto out = std::unique_ptr<GrpcServer>(new GrpcServer());
   MSITD_ASSIGN_OR_RETURN(const auto tcp_credentials, TcpCredentials(config));
-  std::vector<Listener> listeners(config.listen.size());
-  for (size_t i = 0; i < listeners.size(); ++i) {
-    MSITD_ASSIGN_OR_RETURN(listeners[i].address,
-                           config::ParseListenAddress(config.listen[i]));
+  std::vector<config::ListenAddress> addresses;
+  for (const std::string& text : config.listen) {
+    MSITD_ASSIGN_OR_RETURN(addresses.emplace_back(),
+                           config::ParseListenAddress(text));
   }
   const std::string path = config.SocketPath();
   MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_STREAM));
@@ -145,6 +157,9 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   // last server or channel can wait 10 s for a poller of its own.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
 
+  if (!config.tls_cert.empty()) {
+    MSITD_RETURN_IF_ERROR(CheckCredentials(tcp_credentials));
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
@@ -153,38 +168,35 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   for (const NamedService& named : services) {
     builder.RegisterService(named.service);
   }
-  int unix_port = 0;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(),
-                           &unix_port);
-  for (Listener& listener : listeners) {
-    builder.AddListeningPort(listener.address.ToString(), tcp_credentials,
-                             &listener.port);
+  const FileBudget budget =
+      FileBudget::Of(FileLimit(), static_cast<size_t>(config.max_streams));
+  const auto add_group = [&](std::shared_ptr<grpc::ServerCredentials> how,
+                             size_t connections_max) {
+    return out->acceptor_.AddGroup(
+        builder.experimental().AddExternalConnectionAcceptor(
+            grpc::ServerBuilder::experimental_type::ExternalConnectionType::
+                FROM_FD,
+            std::move(how)),
+        connections_max);
+  };
+  const size_t local =
+      add_group(grpc::InsecureServerCredentials(), budget.unix_connections_max);
+  MSITD_RETURN_IF_ERROR(out->acceptor_.ListenUnix(local, path));
+  out->endpoints_.push_back("unix:" + path);
+  const size_t tcp = add_group(tcp_credentials, budget.tcp_connections_max);
+  for (config::ListenAddress& address : addresses) {
+    MSITD_ASSIGN_OR_RETURN(address.port,
+                           out->acceptor_.ListenTcp(tcp, address));
+    out->endpoints_.push_back(address.ToString());
   }
   out->server_ = builder.BuildAndStart();
-
-  const auto failed = [&config](const std::string& endpoint) {
-    return MakeStatus(
-        absl::StatusCode::kUnavailable,
-        "cannot listen on {}: the address is taken or not of this machine{}",
-        endpoint,
-        config.tls_cert.empty() ? ""
-                                : ", or the certificate and key do not fit");
-  };
-  if (unix_port == 0) return failed(path);
-  out->endpoints_.push_back("unix:" + path);
-  for (Listener& listener : listeners) {
-    if (listener.port == 0) return failed(listener.address.ToString());
-    listener.address.port = static_cast<uint16_t>(listener.port);
-    out->endpoints_.push_back(listener.address.ToString());
+  if (out->server_ == nullptr) {
+    return absl::InternalError("gRPC does not start");
   }
-  if (out->server_ == nullptr) return failed(path);
   for (const NamedService& named : services) {
     out->server_->GetHealthCheckService()->SetServingStatus(named.name, true);
   }
-  if (::fchmodat(AT_FDCWD, path.c_str(), kSocketMode, AT_SYMLINK_NOFOLLOW) !=
-      0) {
-    return ErrnoStatus(errno, "chmod " + path);
-  }
+  out->acceptor_.Start();
   return out;
 }
 
@@ -197,11 +209,11 @@ void GrpcServer::SetNotServing() {
 }
 
 void GrpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
+  acceptor_.Stop();
   if (server_ == nullptr) return;
   server_->Shutdown(deadline);
   server_->Wait();
   server_.reset();
-  // gRPC removes it as well, but not on every path.
   ::unlink(socket_path_.c_str());
 }
 

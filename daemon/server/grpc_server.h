@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config/daemon_config.h"
+#include "daemon/server/connection_acceptor.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 
@@ -55,6 +56,7 @@ class GrpcServer {
   std::string socket_path_;
   std::vector<std::string> endpoints_;
   std::unique_ptr<grpc::Server> server_;
+  ConnectionAcceptor acceptor_;
 };
 
 }  // namespace msitd::server

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "daemon/config/command_line.h"
+#include "daemon/config/log.h"
+#include "daemon/server/file_budget.h"
 #include "daemon/server/socket_file.h"
 #include "protos/status/status.h"
 
@@ -108,7 +110,13 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   shm::IngestServerOptions options;
   options.socket_path = path;
   options.arena_bytes_max = static_cast<uint64_t>(config.ring_bytes_max);
-  options.sessions_max = static_cast<size_t>(config.max_streams);
+  const auto streams_max = static_cast<size_t>(config.max_streams);
+  options.sessions_max = FileBudget::Of(FileLimit(), streams_max).sessions_max;
+  if (options.sessions_max < streams_max) {
+    config::Log("server")->warn(
+        "descriptors are few limit={} max_streams={} sessions_max={}",
+        FileLimit(), streams_max, options.sessions_max);
+  }
   MSITD_ASSIGN_OR_RETURN(
       ingest_server_,
       shm::IngestServer::Start(options, pipeline_,

@@ -194,7 +194,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
 STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
     r"|(assert|cxxabi|dirent|dlfcn|endian|errno|execinfo|fcntl|inttypes|limits|locale"
-    r"|link|malloc|math|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
+    r"|link|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
     r"|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
 )
 

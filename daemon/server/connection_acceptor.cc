@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/connection_acceptor.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::server {
+namespace {
+
+constexpr mode_t kSocketMode = 0660;
+constexpr int kBacklog = 1024;
+constexpr int kEventsPerWait = 64;
+constexpr int kAcceptsPerTurn = 64;
+
+// How long to wait for a descriptor to become free.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+bool IsOpen(int fd, ino_t inode) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) &&
+         info.st_ino == inode;
+}
+
+bool IsShort(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM ||
+         error == ENOBUFS;
+}
+
+UniqueFd OpenSpare() {
+  return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+
+absl::Status Taken(const config::ListenAddress& address,
+                   std::string_view problem) {
+  return MakeStatus(absl::StatusCode::kUnavailable, "cannot listen on {}: {}",
+                    address.ToString(), problem);
+}
+
+// Returns a socket that listens, or -1 with errno set.
+UniqueFd ListenAt(const addrinfo& where, uint16_t port) {
+  sockaddr_storage address{};
+  std::memcpy(&address, where.ai_addr, where.ai_addrlen);
+  if (address.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  }
+  UniqueFd fd(
+      ::socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  const int off = 0;
+  if (!fd.valid()) return fd;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (where.ai_family == AF_INET6) {
+    // [::] is every address there is.
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  }
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+             where.ai_addrlen) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    return UniqueFd();
+  }
+  return fd;
+}
+
+uint16_t PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+}  // namespace
+
+ConnectionAcceptor::ConnectionAcceptor()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spare_(OpenSpare()) {}
+
+ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
+
+size_t ConnectionAcceptor::AddGroup(Handler handler, size_t connections_max) {
+  groups_.push_back(std::make_unique<Group>());
+  groups_.back()->handler = std::move(handler);
+  groups_.back()->connections_max = connections_max;
+  return groups_.size() - 1;
+}
+
+absl::Status ConnectionAcceptor::ListenUnix(size_t group,
+                                            const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "'{}' is too long for a socket", path);
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid() ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) != 0 ||
+      ::fchmodat(AT_FDCWD, path.c_str(), kSocketMode, AT_SYMLINK_NOFOLLOW) !=
+          0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    return ErrnoStatus(errno, "listen on " + path);
+  }
+  listeners_.push_back({std::move(fd), group, /*is_tcp=*/false});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint16_t> ConnectionAcceptor::ListenTcp(
+    size_t group, const config::ListenAddress& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* list = nullptr;
+  if (const int error =
+          ::getaddrinfo(address.host.c_str(), nullptr, &hints, &list);
+      error != 0) {
+    return Taken(address, ::gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, FreeAddresses> owner(list);
+  uint16_t port = address.port;
+  int problem = 0;
+  size_t count = 0;
+  for (const addrinfo* where = list; where != nullptr; where = where->ai_next) {
+    UniqueFd fd = ListenAt(*where, port);
+    if (!fd.valid()) {
+      problem = errno;
+      // A host may have addresses of a family that this machine has not.
+      if (problem == EADDRINUSE) break;
+      continue;
+    }
+    port = PortOf(fd.get());
+    listeners_.push_back({std::move(fd), group, /*is_tcp=*/true});
+    ++count;
+  }
+  if (count == 0 || problem == EADDRINUSE) {
+    return Taken(address, problem == EADDRINUSE ? "the address is taken"
+                                                : "it is not of this machine");
+  }
+  return port;
+}
+
+bool ConnectionAcceptor::Watch(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void ConnectionAcceptor::Start() {
+  MSITD_CHECK(Watch(stop_.get(), EPOLLIN));
+  thread_ = std::thread([this] { Serve(); });
+}
+
+void ConnectionAcceptor::Stop() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    MSITD_CHECK(::write(stop_.get(), &one, sizeof(one)) == sizeof(one));
+    thread_.join();
+  }
+  listeners_.clear();
+  for (const auto& group : groups_) group->greetings.clear();
+}
+
+void ConnectionAcceptor::Serve() {
+  std::array<epoll_event, kEventsPerWait> events;
+  while (true) {
+    WatchListeners();
+    const int count =
+        ::epoll_wait(epoll_.get(), events.data(),
+                     static_cast<int>(events.size()), TimeoutMs());
+    MSITD_CHECK(count >= 0 || errno == EINTR);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == stop_.get()) return;
+      const auto listener = std::find_if(
+          listeners_.begin(), listeners_.end(),
+          [fd](const Listener& l) { return l.socket.get() == fd; });
+      if (listener != listeners_.end()) {
+        Accept(*listener);
+      } else {
+        HandOver(fd);
+      }
+    }
+    DropSilent();
+  }
+}
+
+int ConnectionAcceptor::TimeoutMs() const {
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& group : groups_) {
+    if (!group->greetings.empty()) {
+      next = std::min(next, group->greetings.front().deadline);
+    }
+  }
+  for (const Listener& listener : listeners_) {
+    if (!listener.is_watched) next = std::min(next, accept_time_);
+  }
+  if (next == Clock::time_point::max()) return -1;
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000));
+}
+
+void ConnectionAcceptor::WatchListeners() {
+  if (Clock::now() < accept_time_) return;
+  for (Listener& listener : listeners_) {
+    if (!listener.is_watched) {
+      listener.is_watched = Watch(listener.socket.get(), EPOLLIN);
+    }
+  }
+}
+
+void ConnectionAcceptor::Accept(Listener& listener) {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
+                              SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      Admit(listener, std::move(socket));
+      continue;
+    }
+    if (errno == ECONNABORTED || errno == EINTR) continue;
+    if (IsShort(errno) && TurnAway(listener)) continue;
+    return;
+  }
+}
+
+bool ConnectionAcceptor::TurnAway(Listener& listener) {
+  Group& group = *groups_[listener.group];
+  if (const auto suppressed = group.log_limiter.Admit()) {
+    config::Log("server")->warn(
+        "connection refused reason='no descriptor is free' suppressed={}",
+        *suppressed);
+  }
+  if (spare_.valid()) {
+    spare_.reset();
+    const UniqueFd refused(::accept4(listener.socket.get(), nullptr, nullptr,
+                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
+  }
+  spare_ = OpenSpare();
+  if (spare_.valid()) return true;
+  // The socket stays readable: looking again at once would spin.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.socket.get(), nullptr);
+  listener.is_watched = false;
+  accept_time_ = Clock::now() + kAcceptPause;
+  return false;
+}
+
+bool ConnectionAcceptor::MakeRoom(Group& group) {
+  const auto has_room = [&group] {
+    return group.held.size() + group.greetings.size() < group.connections_max;
+  };
+  if (has_room()) return true;
+  std::erase_if(group.held,
+                [](const Held& held) { return !IsOpen(held.fd, held.inode); });
+  if (has_room()) return true;
+  if (group.greetings.empty()) return false;
+  // Whoever speaks is preferred to whoever is silent.
+  group.greetings.pop_front();
+  return true;
+}
+
+void ConnectionAcceptor::Admit(Listener& listener, UniqueFd socket) {
+  Group& group = *groups_[listener.group];
+  if (!MakeRoom(group)) {
+    if (const auto suppressed = group.log_limiter.Admit()) {
+      config::Log("server")->warn(
+          "connection refused reason='{} connections are open' suppressed={}",
+          group.held.size(), *suppressed);
+    }
+    return;
+  }
+  if (listener.is_tcp) {
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+  if (!Watch(socket.get(), EPOLLIN)) return;
+  group.greetings.push_back({std::move(socket), listener.socket.get(),
+                             Clock::now() + kGreetingTimeout});
+}
+
+void ConnectionAcceptor::HandOver(int fd) {
+  for (const auto& group : groups_) {
+    const auto it =
+        std::find_if(group->greetings.begin(), group->greetings.end(),
+                     [fd](const Greeting& g) { return g.socket.get() == fd; });
+    if (it == group->greetings.end()) continue;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    const Greeting greeting = std::move(*it);
+    group->greetings.erase(it);
+    char first = 0;
+    struct stat info {};
+    if (::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0 ||
+        ::fstat(fd, &info) != 0) {
+      return;  // Gone already.
+    }
+    group->held.push_back({fd, info.st_ino});
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+        parameters;
+    parameters.listener_fd = greeting.listener;
+    parameters.fd = const_cast<Greeting&>(greeting).socket.release();
+    group->handler->HandleNewConnection(&parameters);
+    return;
+  }
+}
+
+void ConnectionAcceptor::DropSilent() {
+  const auto now = Clock::now();
+  for (const auto& group : groups_) {
+    while (!group->greetings.empty() &&
+           group->greetings.front().deadline <= now) {
+      group->greetings.pop_front();
+    }
+  }
+}
+
+}  // namespace msitd::server

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/config/listen_address.h"
+#include "daemon/config/log.h"
+#include "grpcpp/server_builder.h"
+#include "protos/base/unique_fd.h"
+
+namespace msitd::server {
+
+// Listens in the place of gRPC, whose listener is gone for good once it meets
+// the end of descriptors, and bounds how many connections there are. A
+// connection that has said nothing yet costs a descriptor and makes way for
+// the next one when there are too many; gRPC gets those that speak.
+//
+// Thread-compatible; serves on a thread of its own.
+class ConnectionAcceptor {
+ public:
+  // How long a connection may be silent at first.
+  static constexpr std::chrono::seconds kGreetingTimeout{20};
+
+  using Handler =
+      std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+
+  ConnectionAcceptor();
+  // Stops if nobody has.
+  ~ConnectionAcceptor();
+  ConnectionAcceptor(const ConnectionAcceptor&) = delete;
+  ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
+
+  // Adds a group of listeners that share `connections_max`; `handler` gets its
+  // connections. Before Start().
+  size_t AddGroup(Handler handler, size_t connections_max);
+
+  // Listens at `path`, where there is nothing, for the owner and the group.
+  //
+  // Errors: those of the socket.
+  absl::Status ListenUnix(size_t group, const std::string& path);
+
+  // Listens at all that `address` resolves to, and returns the port.
+  //
+  // Errors: UNAVAILABLE if it is taken or not of this machine.
+  absl::StatusOr<uint16_t> ListenTcp(size_t group,
+                                     const config::ListenAddress& address);
+
+  // Accepts from here on; the server has started.
+  void Start();
+
+  // Closes the listeners. Connections that gRPC has stay.
+  void Stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Has said nothing yet.
+  struct Greeting {
+    UniqueFd socket;
+    int listener;
+    Clock::time_point deadline;
+  };
+  // Belongs to gRPC: another descriptor may have its number by now.
+  struct Held {
+    int fd;
+    ino_t inode;
+  };
+  struct Group {
+    Handler handler;
+    size_t connections_max;
+    std::list<Greeting> greetings;  // The oldest first.
+    std::vector<Held> held;
+    config::LogLimiter log_limiter;
+  };
+  struct Listener {
+    UniqueFd socket;
+    size_t group;
+    bool is_tcp;
+    bool is_watched = false;
+  };
+
+  void Serve();
+  int TimeoutMs() const;
+  void WatchListeners();
+  void Accept(Listener& listener);
+  // False if there is no descriptor for a connection, which is turned away.
+  bool TurnAway(Listener& listener);
+  void Admit(Listener& listener, UniqueFd socket);
+  bool MakeRoom(Group& group);
+  void HandOver(int fd);
+  void DropSilent();
+  bool Watch(int fd, uint32_t events);
+
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Listener> listeners_;
+  UniqueFd epoll_;
+  UniqueFd stop_;   // An eventfd.
+  UniqueFd spare_;  // Given up to turn somebody away.
+  Clock::time_point accept_time_;
+  std::thread thread_;
+};
+
+}  // namespace msitd::server
