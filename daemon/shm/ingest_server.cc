@@ -26,6 +26,12 @@ constexpr int kBacklog = 128;
 constexpr int kEventsPerWait = 64;
 constexpr int kAcceptsPerTurn = 16;
 
+// A producer that wakes the thread so often in a row without a chunk is not
+// heard for a while: it could keep a core busy. What it publishes meanwhile is
+// taken then.
+constexpr int kIdleWakesMax = 16;
+constexpr std::chrono::milliseconds kRest{2};
+
 // How long to wait for a descriptor to become free.
 constexpr std::chrono::seconds kAcceptPause{1};
 
@@ -134,6 +140,7 @@ void IngestServer::Serve() {
       if (it != sessions_.end()) Settle(*it->second.session, id);
     }
     RefuseSilent();
+    EndRests();
     if (!watches_listener_ && !is_stopping_ && Clock::now() >= accept_time_) {
       watches_listener_ = Watch(listener_.get(), EPOLLIN, kListenerData);
     }
@@ -144,6 +151,7 @@ int IngestServer::TimeoutMs() const {
   if (!again_.empty()) return 0;
   Clock::time_point next = Clock::time_point::max();
   if (!greetings_.empty()) next = greetings_.front().first;
+  if (!rests_.empty()) next = std::min(next, rests_.front().first);
   if (!watches_listener_ && !is_stopping_) next = std::min(next, accept_time_);
   if (next == Clock::time_point::max()) return -1;
   const auto left =
@@ -276,6 +284,7 @@ void IngestServer::HandleSource(uint64_t data) {
       held.session->OnPackets();
       break;
     case Source::kData:
+      CountWake(id);
       break;
     case Source::kProcess:
       Unwatch(held.session->process_fd());
@@ -285,10 +294,36 @@ void IngestServer::HandleSource(uint64_t data) {
   Settle(*held.session, id);
 }
 
+void IngestServer::CountWake(uint64_t id) {
+  Held& held = sessions_.at(id);
+  if (held.session->has_data()) {
+    held.idle_wake_count = 0;
+    return;
+  }
+  if (++held.idle_wake_count < kIdleWakesMax || !held.watches_data) return;
+  held.idle_wake_count = 0;
+  held.is_resting = true;
+  held.watches_data = false;
+  Unwatch(held.session->data_ready_fd());
+  rests_.emplace_back(Clock::now() + kRest, id);
+}
+
+void IngestServer::EndRests() {
+  while (!rests_.empty() && rests_.front().first <= Clock::now()) {
+    const uint64_t id = rests_.front().second;
+    rests_.pop_front();
+    const auto it = sessions_.find(id);
+    if (it == sessions_.end()) continue;
+    it->second.is_resting = false;
+    Settle(*it->second.session, id);
+  }
+}
+
 void IngestServer::Settle(ProducerSession& session, uint64_t id) {
   using State = ProducerSession::State;
   Held& held = sessions_.at(id);
-  if (session.state() == State::kStreaming && !held.watches_data) {
+  if (session.state() == State::kStreaming && !held.watches_data &&
+      !held.is_resting) {
     held.watches_data =
         Watch(session.data_ready_fd(), EPOLLIN | EPOLLET,
               id * kSourceCount + static_cast<uint64_t>(Source::kData));

@@ -93,6 +93,9 @@ class IngestServer {
   void RefuseSilent();
   void HandleEvents();
   void HandleSource(uint64_t data);
+  // A producer woke the thread: pauses it if that was too often for nothing.
+  void CountWake(uint64_t id);
+  void EndRests();
   // Does what the state of the session asks for after anything happened to it.
   void Settle(ProducerSession& session, uint64_t id);
   void StartOpening(ProducerSession& session);
@@ -113,6 +116,8 @@ class IngestServer {
     bool watches_socket = false;
     bool watches_data = false;
     bool is_opening = false;  // Its opening was started.
+    bool is_resting = false;  // Its data is not watched for a while.
+    int idle_wake_count = 0;  // In a row.
   };
   std::map<uint64_t, Held> sessions_;
   uint64_t last_id_ = 0;
@@ -121,6 +126,8 @@ class IngestServer {
   std::set<uint64_t> again_;
   // In the order of their deadlines.
   std::deque<std::pair<Clock::time_point, uint64_t>> greetings_;
+  // Sessions that rest, and until when.
+  std::deque<std::pair<Clock::time_point, uint64_t>> rests_;
   bool is_stopping_ = false;
   // No descriptor was left for a producer; accepted again then.
   Clock::time_point accept_time_;

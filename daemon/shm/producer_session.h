@@ -63,6 +63,10 @@ class ProducerSession final : private ingest::StreamPeer {
   // Of a session that has a ring. Watched edge by edge, never read.
   int data_ready_fd() const { return ring_->data_ready_fd(); }
 
+  // Whether chunks were published that were not offered. Of a session that has
+  // a ring.
+  bool has_data() const { return ring_->HasNext(); }
+
   // Reads the packets that have come.
   void OnPackets();
 

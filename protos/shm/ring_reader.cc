@@ -117,6 +117,10 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> RingReader::Next() {
   return arena.subspan(offset, bytes);
 }
 
+bool RingReader::HasNext() const {
+  return header().published_count.load(std::memory_order_relaxed) != next_;
+}
+
 std::vector<std::span<const std::byte>> RingReader::Drafts() const {
   // Pairs with the store in RingWriter::KeepDrafts.
   if (header().draft_state.load(std::memory_order_acquire) != kDraftsKept) {

@@ -72,6 +72,9 @@ class RingReader {
   // The ring is of no more use then.
   absl::StatusOr<std::optional<std::span<const std::byte>>> Next();
 
+  // Whether Next has something to return, or to refuse.
+  bool HasNext() const;
+
   // Returns the pieces of the arena with a chunk that was begun and is not
   // among those that Next has returned, in the order in which they were begun.
   // None if the producer keeps no drafts. To be called once it is dead: one

@@ -427,5 +427,31 @@ TEST_F(LimitedServerTest, IdleServerDoesNotSpin) {
   store_.UnblockAppends();
 }
 
+TEST_F(LimitedServerTest, WakingItForNothingCostsItLittle) {
+  Start();
+  RawProducer flood(path());
+  ASSERT_TRUE(flood.Open(RawProducer::Hello("run", 1, 1)));
+  testing::Producer chunks("run", 1, 1);
+  const auto of_others = [] {
+    rusage own{};
+    ::getrusage(RUSAGE_THREAD, &own);
+    return ProcessorMicroseconds() - own.ru_utime.tv_usec -
+           own.ru_stime.tv_usec -
+           (own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1'000'000;
+  };
+  const int64_t before = of_others();
+  const auto start = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration time{};
+  while (time < std::chrono::milliseconds(500)) {
+    for (int i = 0; i < 100; ++i) flood.Notify();
+    time = std::chrono::steady_clock::now() - start;
+  }
+  const int64_t spent = of_others() - before;
+  EXPECT_LT(spent, 100'000);
+  // What it publishes is taken all the same.
+  ASSERT_TRUE(flood.Publish(chunks.Chunk(0), 0));
+  EXPECT_TRUE(flood.AwaitCommitted(1));
+}
+
 }  // namespace
 }  // namespace msitd::shm
