@@ -24,7 +24,7 @@ namespace {
 constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 128;
 constexpr int kEventsPerWait = 64;
-constexpr int kAcceptsPerTurn = 16;
+constexpr int kAcceptsPerTurn = 8;
 
 // A producer that wakes the thread so often in a row without a chunk is not
 // heard for a while: it could keep a core busy. What it publishes meanwhile is
@@ -193,8 +193,6 @@ void IngestServer::Greet(UniqueFd socket) {
     }
     return session->Refuse(status);
   }
-  // One that speaks at once, as producers do, needs no place in the queue.
-  session->OnPackets();
   while (greetings_.size() >= options_.greetings_max) {
     TurnAway(absl::ResourceExhaustedError("others wait to say hello"),
              "STREAMS_EXHAUSTED");
@@ -209,13 +207,8 @@ void IngestServer::Greet(UniqueFd socket) {
     Watch(session->process_fd(), EPOLLIN, data(Source::kProcess));
   }
   held.session = std::move(session);
-  ProducerSession& greeted = *held.session;
   sessions_.emplace(last_id_, std::move(held));
-  if (greeted.state() == ProducerSession::State::kGreeting) {
-    greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
-  } else {
-    Settle(greeted, last_id_);
-  }
+  greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
 }
 
 void IngestServer::TurnAway(const absl::Status& status,

@@ -39,7 +39,8 @@ struct IngestServerOptions {
   std::chrono::milliseconds hello_timeout{5'000};
 
   // Before that the oldest of them goes if there are more, so that silent ones
-  // keep nobody out.
+  // keep nobody out. Enough for one that speaks at once to be heard, whatever
+  // number of others comes in the same turns.
   size_t greetings_max = 64;
 };
 
