@@ -2,6 +2,7 @@
 #include "daemon/server/connection_acceptor.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,6 +30,10 @@ constexpr int kBacklog = 1024;
 constexpr int kEventsPerWait = 64;
 constexpr int kAcceptsPerTurn = 64;
 
+// First bytes of a connection.
+constexpr char kTlsHandshake = 0x16;
+constexpr char kHttp2Preface = 'P';
+
 // How long to wait for a descriptor to become free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
@@ -45,6 +50,30 @@ bool IsShort(int error) {
 
 UniqueFd OpenSpare() {
   return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+// Who is at the other end.
+std::string PeerOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return "gone";
+  }
+  if (address.ss_family == AF_UNIX) {
+    ucred who{};
+    length = sizeof(who);
+    ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length);
+    return fmt::format("pid:{},uid:{}", who.pid, who.uid);
+  }
+  if (::getnameinfo(generic, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "unknown";
+  }
+  return fmt::format("{}:{}", static_cast<const char*>(host),
+                     static_cast<const char*>(port));
 }
 
 struct FreeAddresses {
@@ -103,9 +132,11 @@ ConnectionAcceptor::ConnectionAcceptor()
 
 ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
 
-size_t ConnectionAcceptor::AddGroup(Handler handler, size_t connections_max) {
+size_t ConnectionAcceptor::AddGroup(Handler handler, Protocol protocol,
+                                    size_t connections_max) {
   groups_.push_back(std::make_unique<Group>());
   groups_.back()->handler = std::move(handler);
+  groups_.back()->protocol = protocol;
   groups_.back()->connections_max = connections_max;
   return groups_.size() - 1;
 }
@@ -314,12 +345,8 @@ void ConnectionAcceptor::HandOver(int fd) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     const Greeting greeting = std::move(*it);
     group->greetings.erase(it);
-    char first = 0;
     struct stat info {};
-    if (::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) <= 0 ||
-        ::fstat(fd, &info) != 0) {
-      return;  // Gone already.
-    }
+    if (!SpeaksTo(*group, fd) || ::fstat(fd, &info) != 0) return;
     group->held.push_back({fd, info.st_ino});
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
         parameters;
@@ -328,6 +355,19 @@ void ConnectionAcceptor::HandOver(int fd) {
     group->handler->HandleNewConnection(&parameters);
     return;
   }
+}
+
+bool ConnectionAcceptor::SpeaksTo(Group& group, int fd) {
+  char first = 0;
+  if (::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) return false;
+  const bool wants_tls = group.protocol == Protocol::kTls;
+  if (first == (wants_tls ? kTlsHandshake : kHttp2Preface)) return true;
+  if (const auto suppressed = group.log_limiter.Admit()) {
+    config::Log("server")->warn(
+        "connection refused peer={} reason='speaks no {}' suppressed={}",
+        PeerOf(fd), wants_tls ? "TLS" : "HTTP/2", *suppressed);
+  }
+  return false;
 }
 
 void ConnectionAcceptor::DropSilent() {

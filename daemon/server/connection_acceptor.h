@@ -41,9 +41,12 @@ class ConnectionAcceptor {
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
+  // How the connections of a group speak from their first byte on.
+  enum class Protocol { kHttp2, kTls };
+
   // Adds a group of listeners that share `connections_max`; `handler` gets its
   // connections. Before Start().
-  size_t AddGroup(Handler handler, size_t connections_max);
+  size_t AddGroup(Handler handler, Protocol protocol, size_t connections_max);
 
   // Listens at `path`, where there is nothing, for the owner and the group.
   //
@@ -78,6 +81,7 @@ class ConnectionAcceptor {
   };
   struct Group {
     Handler handler;
+    Protocol protocol;
     size_t connections_max;
     std::list<Greeting> greetings;  // The oldest first.
     std::vector<Held> held;
@@ -99,6 +103,9 @@ class ConnectionAcceptor {
   void Admit(Listener& listener, UniqueFd socket);
   bool MakeRoom(Group& group);
   void HandOver(int fd);
+  // False if it is gone, or speaks another protocol: gRPC would say so without
+  // saying who it is.
+  bool SpeaksTo(Group& group, int fd);
   void DropSilent();
   bool Watch(int fd, uint32_t events);
 

@@ -15,6 +15,7 @@
 #include "daemon/config/log.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
+#include "daemon/server/grpc_log.h"
 #include "daemon/server/signals.h"
 #include "daemon/server/socket_file.h"
 #include "daemon/server/systemd.h"
@@ -118,6 +119,7 @@ int WaitForStop(StopSignals& signals, Daemon& daemon) {
 
 int RunDaemon(const config::DaemonConfig& config) {
   config::SetUpLogging(config.log_level);
+  ForwardGrpcLog();
   const auto log = config::Log("server");
   ::umask(kUmask);
   absl::StatusOr<StopSignals> signals = StopSignals::Install();

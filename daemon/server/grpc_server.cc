@@ -170,20 +170,24 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(
   }
   const FileBudget budget =
       FileBudget::Of(FileLimit(), static_cast<size_t>(config.max_streams));
+  using Protocol = ConnectionAcceptor::Protocol;
   const auto add_group = [&](std::shared_ptr<grpc::ServerCredentials> how,
-                             size_t connections_max) {
+                             Protocol protocol, size_t connections_max) {
     return out->acceptor_.AddGroup(
         builder.experimental().AddExternalConnectionAcceptor(
             grpc::ServerBuilder::experimental_type::ExternalConnectionType::
                 FROM_FD,
             std::move(how)),
-        connections_max);
+        protocol, connections_max);
   };
-  const size_t local =
-      add_group(grpc::InsecureServerCredentials(), budget.unix_connections_max);
+  const size_t local = add_group(grpc::InsecureServerCredentials(),
+                                 Protocol::kHttp2, budget.unix_connections_max);
   MSITD_RETURN_IF_ERROR(out->acceptor_.ListenUnix(local, path));
   out->endpoints_.push_back("unix:" + path);
-  const size_t tcp = add_group(tcp_credentials, budget.tcp_connections_max);
+  const size_t tcp =
+      add_group(tcp_credentials,
+                config.tls_cert.empty() ? Protocol::kHttp2 : Protocol::kTls,
+                budget.tcp_connections_max);
   for (config::ListenAddress& address : addresses) {
     MSITD_ASSIGN_OR_RETURN(address.port,
                            out->acceptor_.ListenTcp(tcp, address));
