@@ -73,16 +73,11 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
         DirectoryLock::Acquire(options.directory,
                                DirectoryLock::Mode::kExclusive));
     MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
-    IndexDb::Options index_options;
-    index_options.directory = IndexDirectory(options.directory);
-    MSITD_RETURN_IF_ERROR(env.CreateDirectory(index_options.directory));
-    index_options.write_buffer_bytes = options.index_write_buffer_bytes;
-    index_options.cache_bytes = options.index_cache_bytes;
+    MSITD_RETURN_IF_ERROR(
+        env.CreateDirectory(IndexDirectory(options.directory)));
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
-    index_options.env = &env;
-    index_options.ballast = ballast.get();
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
-                           ChunkIndex::Open(index_options));
+                           ChunkStoreImpl::OpenIndex(options, env, *ballast));
     if (index->store_id() == 0) {
       MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
       MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
@@ -99,6 +94,16 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
   return store;
 }
 
+absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkStoreImpl::OpenIndex(
+    const StoreOptions& options, Env& env, Ballast& ballast) {
+  return ChunkIndex::Open(
+      {.directory = IndexDirectory(options.directory),
+       .write_buffer_bytes = options.index_write_buffer_bytes,
+       .cache_bytes = options.index_cache_bytes,
+       .env = &env,
+       .ballast = &ballast});
+}
+
 ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
                                DirectoryLock lock,
                                std::unique_ptr<Ballast> ballast,
@@ -110,8 +115,8 @@ ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
       ballast_(std::move(ballast)),
       index_(std::move(index)),
       reader_(env, segment_directory_, options.direct_io),
-      retainer_(*index_, env, segment_directory_),
-      sharer_(*index_, env, reader_, segment_directory_) {}
+      retainer_(std::in_place, index_.get(), env, segment_directory_),
+      sharer_(std::in_place, index_.get(), env, reader_, segment_directory_) {}
 
 ChunkStoreImpl::~ChunkStoreImpl() = default;
 
@@ -264,8 +269,11 @@ absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {
 
 absl::StatusOr<std::unique_ptr<TensorScan>> ChunkStoreImpl::Scan(
     std::string_view run, TensorSelector selector, std::string_view position) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
-  return index_->tensors().Scan(info, selector, position);
+  const IndexGate::Use index(index_);
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index->runs().Get(run));
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<TensorScan> scan,
+                         index->tensors().Scan(info, selector, position));
+  return index_.Hold(std::move(scan));
 }
 
 absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(

@@ -44,6 +44,9 @@ using StopCheck = absl::FunctionRef<absl::Status()>;
 // token, op, call, io, index; names in the order of their first appearance)
 // as the store was when the scan began. Tensors with a missing part are
 // passed over. Thread-compatible; the store must outlive it.
+//
+// UNAVAILABLE if the index had to be opened anew since: whoever wants the rest
+// begins another one.
 class TensorScan {
  public:
   virtual ~TensorScan() = default;

@@ -47,6 +47,9 @@ void ChunkStoreImpl::Release() {
 }
 
 absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
+  if (const absl::Status status = ReopenLostIndex(); !status.ok()) {
+    return ToAppendStatus(status);
+  }
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
   if (const absl::Status status = ResumeIndex(); !status.ok()) {
@@ -83,13 +86,17 @@ absl::Status ChunkStoreImpl::Append(std::span<chunk::Chunk> chunks) {
 }
 
 absl::Status ChunkStoreImpl::ResumeIndex() {
-  if (!index_failed_) return absl::OkStatus();
-  MSITD_RETURN_IF_ERROR(index_->db().Resume());
-  index_failed_ = false;
-  return absl::OkStatus();
+  if (!index_failed_ && !index_->db().has_failed()) return absl::OkStatus();
+  const absl::Status status = index_->db().Resume();
+  index_failed_ = !status.ok();
+  failed_resume_count_ = status.ok() ? 0 : failed_resume_count_ + 1;
+  return status;
 }
 
 absl::Status ChunkStoreImpl::Probe() {
+  if (const absl::Status status = ReopenLostIndex(); !status.ok()) {
+    return ToAppendStatus(status);
+  }
   const MutexLock lock(append_mu_);
   if (is_closed_) return absl::FailedPreconditionError("the store is closed");
   const auto probe = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "storage/index/chunk_index.h"
+#include "storage/index_gate.h"
 #include "storage/read_pool.h"
 #include "storage/retainer.h"
 #include "storage/segment/segment_reader.h"
@@ -52,6 +54,10 @@ class ChunkStoreImpl final : public ChunkStore {
                  std::unique_ptr<ChunkIndex> index);
   // Without Close before it, like a crash of the process.
   ~ChunkStoreImpl() override;
+
+  // Opens the index of a store whose directories are there.
+  static absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
+      const StoreOptions& options, Env& env, Ballast& ballast);
 
   // Brings the index up to the end of the log. Called once, before all else.
   absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
@@ -160,6 +166,10 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status EnsureRoomForRecord();
   // Has the index leave the state that a failed write put it into.
   absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Opens the index anew if it did not leave it, and brings it up to the end of
+  // the log.
+  absl::Status ReopenLostIndex() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
+  absl::Status BringUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Ends the segment in use, if there is one, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -216,14 +226,15 @@ class ChunkStoreImpl final : public ChunkStore {
 
   // Thread-safe by themselves. The index writes with the room of the ballast.
   const std::unique_ptr<Ballast> ballast_;
-  const std::unique_ptr<ChunkIndex> index_;
+  mutable IndexGate index_;
   SegmentReader reader_;
   ReadPool read_pool_;
 
   // Held for a step of retention or sharing, and by what must not come between.
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
-  Retainer retainer_ ABSL_GUARDED_BY(retain_mu_);
-  Sharer sharer_ ABSL_GUARDED_BY(retain_mu_);
+  // Of the present index.
+  std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
   // Segments that are dead may have files; so it is until this is found out.
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
@@ -240,6 +251,8 @@ class ChunkStoreImpl final : public ChunkStore {
   bool asks_ahead_ ABSL_GUARDED_BY(append_mu_) = true;
   // A write to the index failed, and may go on failing until told to resume.
   bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
+  // How often in a row that was of no avail.
+  int failed_resume_count_ ABSL_GUARDED_BY(append_mu_) = 0;
   bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
 
   // Held while chunks are let through or a run is changed so that no more of

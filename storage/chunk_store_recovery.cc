@@ -12,6 +12,10 @@
 namespace msitd::storage {
 namespace {
 
+// After so many attempts in vain to have the index leave an error behind, it is
+// opened anew.
+constexpr int kFailedResumesMax = 3;
+
 // Frames are put into the index in batches no larger than these.
 constexpr size_t kBatchRecordsMax = 8192;
 constexpr uint64_t kBatchHeadBytesMax = uint64_t{16} << 20;
@@ -58,6 +62,44 @@ struct ChunkStoreImpl::Replay {
 absl::Status ChunkStoreImpl::Recover() {
   const MutexLock retain_lock(retain_mu_);
   const MutexLock lock(append_mu_);
+  return BringUp();
+}
+
+absl::Status ChunkStoreImpl::ReopenLostIndex() {
+  {
+    const MutexLock lock(append_mu_);
+    if (failed_resume_count_ < kFailedResumesMax) return absl::OkStatus();
+  }
+  const MutexLock retain_lock(retain_mu_);
+  const MutexLock lock(append_mu_);
+  if (is_closed_ || failed_resume_count_ < kFailedResumesMax) {
+    return absl::OkStatus();
+  }
+  EndSegment();
+  const uint64_t store_id = index_.get().store_id();
+  const auto open = [&] { return OpenIndex(options_, env_, *ballast_); };
+  const auto finish = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_,
+                                                          append_mu_) {
+    if (index_->store_id() != store_id) {
+      return absl::DataLossError("the index is of another store now");
+    }
+    retainer_.emplace(index_.get(), env_, segment_directory_);
+    sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
+    return BringUp();
+  };
+  const absl::Status status = index_.Reopen(open, finish);
+  if (!status.ok()) {
+    StorageLogger()->error("the index cannot be opened anew: {}",
+                           Message(status));
+    return Annotate(status, "open index anew");
+  }
+  StorageLogger()->info("the index was opened anew");
+  index_failed_ = false;
+  failed_resume_count_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::BringUp() {
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
   // What is found counts from here on, and whoever wrote it may have ended
@@ -67,7 +109,7 @@ absl::Status ChunkStoreImpl::Recover() {
   MSITD_ASSIGN_OR_RETURN(replay.start, index_->Position());
   replay.reached = replay.start;
   replay.known_ends = KnownEnds(files, index_->store_id());
-  next_segment_id_ = replay.start.segment_id + 1;
+  next_segment_id_ = std::max(next_segment_id_, replay.start.segment_id + 1);
   previous_ = {replay.start.segment_id, replay.start.offset};
   for (const SegmentFile& file : files) {
     next_segment_id_ = std::max(next_segment_id_, ToNumber(file.id) + 1);
@@ -194,7 +236,8 @@ absl::Status ChunkStoreImpl::CommitReplay(Replay& replay) {
 
 absl::Status ChunkStoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
                                           Replay& replay) {
-  next_frame_sequence_ = replay.reached.next_frame_sequence;
+  next_frame_sequence_ =
+      std::max(next_frame_sequence_, replay.reached.next_frame_sequence);
   previous_ = {replay.reached.segment_id, replay.reached.offset};
   if (replay.has_news) {
     MSITD_RETURN_IF_ERROR(index_->Advance(replay.reached));
@@ -205,9 +248,9 @@ absl::Status ChunkStoreImpl::FinishReplay(const std::vector<SegmentFile>& files,
   }
   {
     const MutexLock lock(stats_mu_);
-    stats_.recovered_frame_count = replay.recovered_count;
-    stats_.torn_frame_count = replay.torn_count;
-    stats_.corrupt_frame_count = replay.corrupt_count;
+    stats_.recovered_frame_count += replay.recovered_count;
+    stats_.torn_frame_count += replay.torn_count;
+    stats_.corrupt_frame_count += replay.corrupt_count;
   }
   TidySegments(files, replay);
   RemoveDeadSegments();

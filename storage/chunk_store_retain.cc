@@ -26,7 +26,7 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   if (room.sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
-  absl::StatusOr<Retainer::Outcome> outcome = retainer_.Step(policy, room);
+  absl::StatusOr<Retainer::Outcome> outcome = retainer_->Step(policy, room);
   if (!outcome.ok()) {
     const MutexLock append_lock(append_mu_);
     index_failed_ = true;
@@ -58,7 +58,7 @@ absl::StatusOr<ShareStep> ChunkStoreImpl::Share() {
   if (sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
-  const absl::StatusOr<Sharer::Outcome> outcome = sharer_.Step(sealed_end);
+  const absl::StatusOr<Sharer::Outcome> outcome = sharer_->Step(sealed_end);
   if (!outcome.ok()) {
     const MutexLock append_lock(append_mu_);
     index_failed_ = true;
@@ -120,14 +120,14 @@ bool ChunkStoreImpl::SealForRetention() {
 }
 
 absl::Status ChunkStoreImpl::RemoveDrainedSegments() {
-  const std::vector<uint64_t> drained(retainer_.drained().begin(),
-                                      retainer_.drained().end());
+  const std::vector<uint64_t> drained(retainer_->drained().begin(),
+                                      retainer_->drained().end());
   for (const uint64_t number : drained) {
     const SegmentId segment{number};
     reader_.Forget(segment);
     const absl::Status status = env_.Remove(PathOf(segment));
     if (!status.ok() && !absl::IsNotFound(status)) return status;
-    retainer_.Forget(number);
+    retainer_->Forget(number);
     const MutexLock lock(stats_mu_);
     segment_sizes_.erase(number);
   }

@@ -6,12 +6,14 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
@@ -85,6 +87,25 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   return database;
 }
 
+// Notes that there was an error, whoever hears of it.
+class FailureListener final : public rocksdb::EventListener {
+ public:
+  explicit FailureListener(std::atomic<bool>& has_failed)
+      : has_failed_(has_failed) {}
+
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/,
+                         rocksdb::Status* /*error*/) override {
+    has_failed_ = true;
+  }
+
+ private:
+  std::atomic<bool>& has_failed_;
+};
+
+absl::Status Ended() {
+  return absl::UnavailableError("the index could not be opened again yet");
+}
+
 }  // namespace
 
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view context) {
@@ -113,6 +134,8 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
         MakeIndexFileSystem(*options.env, options.ballast, out->pause_));
     database.env = out->env_.get();
   }
+  database.listeners.push_back(
+      std::make_shared<FailureListener>(out->has_failed_));
   rocksdb::DB* db = nullptr;
   rocksdb::Status status;
   if (options.read_only) {
@@ -128,16 +151,32 @@ absl::StatusOr<std::unique_ptr<IndexDb>> IndexDb::Open(const Options& options) {
   return out;
 }
 
-IndexDb::~IndexDb() {
+IndexDb::~IndexDb() { End(); }
+
+void IndexDb::End() {
   if (db_ == nullptr) return;
-  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
-    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  for (rocksdb::ColumnFamilyHandle*& handle : tables_) {
+    db_->DestroyColumnFamilyHandle(std::exchange(handle, nullptr))
+        .PermitUncheckedError();
   }
   db_->Close().PermitUncheckedError();
+  db_.reset();
+}
+
+rocksdb::DB& IndexDb::db() {
+  MSITD_CHECK(db_ != nullptr);
+  return *db_;
+}
+
+absl::Status IndexDb::Write(const rocksdb::WriteOptions& options,
+                            rocksdb::WriteBatch& batch) {
+  if (db_ == nullptr) return Ended();
+  return ToStatus(db_->Write(options, &batch), "write index");
 }
 
 absl::StatusOr<std::optional<std::string>> IndexDb::Get(Table table,
                                                         std::string_view key) {
+  if (db_ == nullptr) return Ended();
   std::string value;
   const rocksdb::Status status =
       db_->Get(rocksdb::ReadOptions(), this->table(table), key, &value);
@@ -148,6 +187,10 @@ absl::StatusOr<std::optional<std::string>> IndexDb::Get(Table table,
 
 std::unique_ptr<rocksdb::Iterator> IndexDb::Iterate(
     Table table, const rocksdb::ReadOptions& options) {
+  if (db_ == nullptr) {
+    return std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(
+        rocksdb::Status::Aborted("the index is closed")));
+  }
   return std::unique_ptr<rocksdb::Iterator>(
       db_->NewIterator(options, this->table(table)));
 }
@@ -174,21 +217,21 @@ void IndexDb::DeleteRange(rocksdb::WriteBatch& batch, Table table,
 absl::Status IndexDb::WriteDurable(rocksdb::WriteBatch& batch) {
   rocksdb::WriteOptions options;
   options.sync = true;
-  return ToStatus(db_->Write(options, &batch), "write index");
+  return Write(options, batch);
 }
 
 absl::Status IndexDb::WriteLogged(rocksdb::WriteBatch& batch) {
-  return ToStatus(db_->Write(rocksdb::WriteOptions(), &batch), "write index");
+  return Write(rocksdb::WriteOptions(), batch);
 }
 
 absl::Status IndexDb::WriteUnlogged(rocksdb::WriteBatch& batch) {
   rocksdb::WriteOptions options;
   options.disableWAL = true;
-  return ToStatus(db_->Write(options, &batch), "write index");
+  return Write(options, batch);
 }
 
 bool IndexDb::IsCongested() {
-  if (!pause_.is_on()) return false;
+  if (db_ == nullptr || !pause_.is_on()) return false;
   for (rocksdb::ColumnFamilyHandle* handle : tables_) {
     std::string files;
     if (db_->GetProperty(handle,
@@ -202,11 +245,15 @@ bool IndexDb::IsCongested() {
 }
 
 absl::Status IndexDb::Flush() {
+  if (db_ == nullptr) return Ended();
   return ToStatus(db_->Flush(rocksdb::FlushOptions(), tables_), "flush index");
 }
 
 absl::Status IndexDb::Resume() {
-  return ToStatus(db_->Resume(), "resume index");
+  if (db_ == nullptr) return Ended();
+  const rocksdb::Status status = db_->Resume();
+  if (status.ok()) has_failed_ = false;
+  return ToStatus(status, "resume index");
 }
 
 }  // namespace msitd::storage

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@ class Slice;
 class Status;
 class WriteBatch;
 struct ReadOptions;
+struct WriteOptions;
 }  // namespace rocksdb
 
 namespace msitd::storage {
@@ -66,7 +68,11 @@ class IndexDb {
   static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
   ~IndexDb();
 
-  rocksdb::DB& db() { return *db_; }
+  // Closes the database, which nobody uses, and has every call return
+  // UNAVAILABLE from then on.
+  void End();
+
+  rocksdb::DB& db();
   rocksdb::ColumnFamilyHandle* table(Table table) const {
     return tables_[static_cast<size_t>(table)];
   }
@@ -102,13 +108,19 @@ class IndexDb {
   // Makes everything durable, all tables at once.
   absl::Status Flush();
 
-  // Tries to leave the state in which a background error refuses writes.
+  // True once an error, of a write or in the background, may have it refuse
+  // writes; until Resume.
+  bool has_failed() const { return has_failed_; }
+  // Tries to leave the state in which such an error refuses writes.
   absl::Status Resume();
 
  private:
   IndexDb() = default;
+  absl::Status Write(const rocksdb::WriteOptions& options,
+                     rocksdb::WriteBatch& batch);
 
   // What the DB uses, so before it.
+  std::atomic<bool> has_failed_ = false;  // Stands alone.
   CompactionPause pause_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;

@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -198,6 +200,9 @@ struct Scenario {
   FaultEnv::PowerLoss power_loss = FaultEnv::PowerLoss::kLoseAll;
   bool retains = false;
   bool shares = false;
+  // The files of the index fail as well. Of those operations, which are many,
+  // each scenario has a third fail, beginning with this one.
+  int first_index_operation = 0;
 };
 
 void PrintTo(const Scenario& scenario, std::ostream* out) {
@@ -247,9 +252,15 @@ class StoreFaultTest : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
   const Scenario& scenario = GetParam();
+  const bool counts_index = scenario.first_index_operation > 0;
+  constexpr uint64_t kIndexStride = 3;
   uint64_t number = 0;
   while (true) {
-    ++number;
+    if (number == 0 && counts_index) {
+      number = scenario.first_index_operation;
+    } else {
+      number += counts_index ? kIndexStride : 1;
+    }
     SCOPED_TRACE(fmt::format("operation {} fails", number));
     const TempDir dir = TempDir::InMemory();
     StoreOptions options;
@@ -257,6 +268,7 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     options.segment_bytes_max = 40 << 10;
     options.index_write_buffer_bytes = 64 << 10;
     FaultEnv env(Env::Posix());
+    if (counts_index) env.CountIndex();
     env.FailAt(number, absl::Status(scenario.code, "injected"),
                scenario.forever);
     Workload work(options);
@@ -314,7 +326,15 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{.name = "DiskDiesWhileBytesAreSharedAndPowerGoes",
                  .forever = true,
                  .cut_power = true,
-                 .shares = true}),
+                 .shares = true},
+        Scenario{.name = "OneFailureOfTheIndex", .first_index_operation = 1},
+        Scenario{.name = "DiskFullForTheIndexToo",
+                 .code = absl::StatusCode::kResourceExhausted,
+                 .forever = true,
+                 .first_index_operation = 2},
+        Scenario{.name = "OneFailureOfTheIndexWhileBytesAreGivenUp",
+                 .retains = true,
+                 .first_index_operation = 3}),
     [](const ::testing::TestParamInfo<Scenario>& info) {
       return info.param.name;
     });
@@ -560,6 +580,76 @@ TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   env_.LimitFreeBytes(UINT64_MAX);
   EXPECT_TRUE(store_->Probe().ok());
   EXPECT_TRUE(store_->CreateRun({"more", 0, {}}).ok());
+}
+
+// One error that RocksDB holds for fatal, such as too many open files, must not
+// last longer than its cause.
+TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
+  Open();
+  env_.CountIndex();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+  const TestTensor known = RecordsOf(0, 0)[0];
+  auto before = store_->Scan(kRun, {}, "");
+  ASSERT_TRUE(before.ok());
+  // Readers that go on all the time: they see what was acknowledged, or are
+  // told to come back, and never that it is not there.
+  std::atomic<bool> ends = false;
+  std::atomic<int> found_count = 0;
+  const auto read = [&] {
+    while (!ends) {
+      const absl::Status got = store_->GetTensor(known.key).status();
+      EXPECT_TRUE(got.ok() || absl::IsUnavailable(got)) << got;
+      TensorInfo info;
+      auto scan = store_->Scan(kRun, {}, "");
+      const absl::StatusOr<bool> next =
+          scan.ok() ? (*scan)->Next(info) : scan.status();
+      EXPECT_TRUE(next.value_or(true)) << "nothing was found";
+      EXPECT_TRUE(next.ok() || absl::IsUnavailable(next.status()))
+          << next.status();
+      if (next.ok()) ++found_count;
+    }
+  };
+  std::thread readers[] = {std::thread(read), std::thread(read)};
+
+  env_.FailAt(1, absl::UnavailableError("too many open files"), true);
+  EXPECT_FALSE(store_->CreateRun({"more", 0, {}}).ok());
+  TestChunks second(1, 1, RecordsOf(0, 1));
+  EXPECT_EQ(Reason(store_->Append(second.span())), "STORAGE_FAILED");
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(Reason(store_->Probe()), "STORAGE_FAILED");
+  }
+  env_.StopFailing();
+  // It goes on without a restart.
+  absl::Status status;
+  for (int i = 0; i < 6; ++i) {
+    status = store_->Probe();
+    if (status.ok()) break;
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  const int found_before = found_count;
+  while (found_count < found_before + 2) std::this_thread::yield();
+  ends = true;
+  for (std::thread& reader : readers) reader.join();
+
+  TestChunks again(1, 1, RecordsOf(0, 1));
+  EXPECT_TRUE(store_->Append(again.span()).ok());
+  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), 2u);
+  EXPECT_TRUE(store_->CreateRun({"more", 0, {}}).ok());
+  EXPECT_EQ(store_->GetRun(kRun)->counters.tensor_count, 4u);
+  EXPECT_EQ(store_->GetRun(kRun)->counters.duplicate_count, 0u);
+  for (int chunk = 0; chunk < 2; ++chunk) {
+    for (const TestTensor& tensor : RecordsOf(0, chunk)) {
+      EXPECT_TRUE(store_->GetTensor(tensor.key).ok());
+    }
+  }
+  // What began before is told so.
+  TensorInfo info;
+  EXPECT_EQ((*before)->Next(info).status().code(),
+            absl::StatusCode::kUnavailable);
+  before->reset();
+  EXPECT_TRUE(store_->Close().ok());
 }
 
 }  // namespace
