@@ -110,6 +110,8 @@ const Key kKeys[] = {
      "Tokens of which each run keeps bytes; 0 is no limit"},
     {"share_equal_bytes", BoolKey{&C::share_equal_bytes},
      "Keep equal bytes of a run once"},
+    {"nice", NumberKey{&C::nice, 0, 19},
+     "Niceness of the daemon's threads; 0 leaves it as it is"},
     {"drain_timeout_ms", NumberKey{&C::drain_timeout_ms, 0, 3'600'000},
      "How long a stop may take before it is forced"},
 };

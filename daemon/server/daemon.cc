@@ -2,9 +2,11 @@
 #include "daemon/server/daemon.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
@@ -97,6 +99,17 @@ void CheckMemory(FreedMemory& memory, Daemon& daemon) {
   memory.Trimmed(FreedMemory::Look().resident_bytes);
 }
 
+// Threads that come after have it too.
+void BeNice(int64_t nice) {
+  const int wanted = static_cast<int>(nice);
+  if (::getpriority(PRIO_PROCESS, 0) >= wanted) return;
+  if (::setpriority(PRIO_PROCESS, 0, wanted) != 0) {
+    const int error = errno;
+    config::Log("server")->warn("nice refused nice={} error='{}'", wanted,
+                                Message(ErrnoStatus(error, "setpriority")));
+  }
+}
+
 // Returns the signal that says so.
 int WaitForStop(StopSignals& signals, Daemon& daemon) {
   using Clock = std::chrono::steady_clock;
@@ -122,6 +135,7 @@ int RunDaemon(const config::DaemonConfig& config) {
   ForwardGrpcLog();
   const auto log = config::Log("server");
   ::umask(kUmask);
+  BeNice(config.nice);
   absl::StatusOr<StopSignals> signals = StopSignals::Install();
   if (!signals.ok()) {
     log->error("start failed error='{}'", Message(signals.status()));

@@ -1,5 +1,6 @@
 """The daemon as a program: health, reflection, configuration, bounds."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -79,6 +80,14 @@ def run_msitd(*args: str) -> "subprocess.CompletedProcess[str]":
         timeout=30,
         check=False,
     )
+
+
+def test_ranks_go_before_the_daemon(daemon: Daemon) -> None:
+    assert daemon.process is not None
+    threads = list(Path(f"/proc/{daemon.process.pid}/task").iterdir())
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for thread in threads:
+        assert os.getpriority(os.PRIO_PROCESS, int(thread.name)) == max(own, 5)
 
 
 BAD_FLAGS = [
