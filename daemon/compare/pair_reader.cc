@@ -98,7 +98,6 @@ absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
     return NotEquallyMany(targets, target.dtype, goldens, golden.dtype);
   }
   PairMeasurement out;
-  if (targets == 0) return out;
   compute::PairAccumulator accumulator(target.dtype, golden.dtype);
   accumulator.Update(target_bytes, golden_bytes);
   out.metrics = accumulator.Finish();

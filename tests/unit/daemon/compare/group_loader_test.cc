@@ -77,9 +77,10 @@ TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
 
 TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
   const TensorMatcher& matcher = Matcher(20);
-  GroupLoader none(matcher, {}, observer_, on_loaded_);
-  GroupLoader untouched(matcher, AllOf(matcher), observer_, on_loaded_);
-  GroupLoader left(matcher, AllOf(matcher), observer_, on_loaded_);
+  const auto nobody = [](const TensorGroup&) {};
+  GroupLoader none(matcher, {}, observer_, nobody);
+  GroupLoader untouched(matcher, AllOf(matcher), observer_, nobody);
+  GroupLoader left(matcher, AllOf(matcher), observer_, nobody);
   EXPECT_TRUE(left.Next().ok());
 }
 
