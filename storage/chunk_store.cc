@@ -142,7 +142,7 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::SealRun(std::string_view name) {
 
 absl::Status ChunkStoreImpl::AwaitAppendOf(std::string_view run) {
   while (true) {
-    MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+    MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));
     if (!appending_.contains(static_cast<uint64_t>(info.id))) {
       return absl::OkStatus();
     }
@@ -250,19 +250,19 @@ absl::StatusOr<uint64_t> ChunkStoreImpl::ReportCoverage(
 
 absl::StatusOr<std::vector<RankCoverage>> ChunkStoreImpl::GetCoverage(
     std::string_view run) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));
   return index_->coverage().Ranks(info.id);
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CommittedChunkCount(
     std::string_view run, int32_t rank, uint64_t stream_id) {
-  const absl::StatusOr<RunInfo> info = index_->runs().Get(run);
+  const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return 0;
   return index_->streams().ChunkCount({info->id, rank, stream_id});
 }
 
 absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {
-  const absl::StatusOr<RunInfo> run = index_->runs().Get(key.run);
+  const absl::StatusOr<RunBrief> run = index_->runs().Brief(key.run);
   if (!run.ok()) return TensorNotFound(key);
   return index_->tensors().Get(run->id, key);
 }
@@ -270,21 +270,22 @@ absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {
 absl::StatusOr<std::unique_ptr<TensorScan>> ChunkStoreImpl::Scan(
     std::string_view run, TensorSelector selector, std::string_view position) {
   const IndexGate::Use index(index_);
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index->runs().Get(run));
-  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<TensorScan> scan,
-                         index->tensors().Scan(info, selector, position));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief info, index->runs().Brief(run));
+  MSITD_ASSIGN_OR_RETURN(
+      std::unique_ptr<TensorScan> scan,
+      index->tensors().Scan({info.id, std::string(run)}, selector, position));
   return index_.Hold(std::move(scan));
 }
 
 absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(
     std::string_view run, const TensorSelector& selector) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));
   return index_->tensors().ListCoordinates(info.id, selector);
 }
 
 absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
     std::string_view run) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, index_->runs().Get(run));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));
   return index_->placements().List(info.id);
 }
 

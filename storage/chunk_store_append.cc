@@ -21,7 +21,8 @@ absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
   admitted.reserve(chunks.size());
   StreamFilter filter(index_->streams());
   for (chunk::Chunk& chunk : chunks) {
-    MSITD_ASSIGN_OR_RETURN(RunInfo run, index_->runs().Get(chunk.run()));
+    MSITD_ASSIGN_OR_RETURN(const RunBrief run,
+                           index_->runs().Brief(chunk.run()));
     if (run.sealed) {
       return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
                                    "run {} is sealed", chunk.run()),
@@ -30,10 +31,10 @@ absl::StatusOr<std::vector<ChunkStoreImpl::Admitted>> ChunkStoreImpl::Admit(
     MSITD_ASSIGN_OR_RETURN(
         const bool is_new,
         filter.Admit(StreamOf(chunk, run.id), chunk.header().chunk_sequence));
-    if (is_new) admitted.push_back({&chunk, std::move(run)});
+    if (is_new) admitted.push_back({&chunk, run.id});
   }
   for (const Admitted& one : admitted) {
-    appending_.insert(static_cast<uint64_t>(one.run.id));
+    appending_.insert(static_cast<uint64_t>(one.run));
   }
   return admitted;
 }
@@ -118,7 +119,7 @@ absl::Status ChunkStoreImpl::AppendAdmitted(
   std::vector<IndexedFrame> frames;
   frames.reserve(admitted.size());
   for (const Admitted& one : admitted) {
-    frames.push_back({one.chunk, one.run.id, true});
+    frames.push_back({one.chunk, one.run, true});
   }
   MSITD_RETURN_IF_ERROR(PlaceFrames(admitted));
   MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
@@ -148,7 +149,7 @@ absl::Status ChunkStoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   for (const Admitted& one : admitted) {
     // Spent even if the write fails: a frame that it left behind must not
     // share its number with another one.
-    writer_->Place(*one.chunk, {one.run.id, next_frame_sequence_++, now_ns});
+    writer_->Place(*one.chunk, {one.run, next_frame_sequence_++, now_ns});
   }
   return absl::OkStatus();
 }

@@ -120,7 +120,7 @@ class ChunkStoreImpl final : public ChunkStore {
  private:
   struct Admitted {
     chunk::Chunk* chunk;
-    RunInfo run;
+    RunId run;
   };
   // Where an earlier segment ends, for the header of the next one.
   struct SegmentEnd {

@@ -39,7 +39,7 @@ struct ChunkStoreImpl::Replay {
 
   // Frames to be put into the index.
   std::vector<FoundFrame> frames;
-  std::vector<RunInfo> runs;
+  std::vector<RunBrief> runs;
   size_t record_count = 0;
   uint64_t head_bytes = 0;
 
@@ -200,7 +200,7 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
   }
   replay.reached.segment_id = header.segment_id;
   replay.reached.offset = frame.end();
-  absl::StatusOr<RunInfo> run = index_->runs().GetById(RunId{header.run_id});
+  absl::StatusOr<RunBrief> run = index_->runs().BriefById(RunId{header.run_id});
   if (!run.ok()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(const bool is_new,
                          replay.filter.Admit(stream, header.chunk_sequence));

@@ -91,15 +91,15 @@ absl::StatusOr<Retainer::Outcome> Retainer::Step(const RetentionPolicy& policy,
 absl::StatusOr<std::optional<Retainer::Choice>> Retainer::Choose(
     const RetentionPolicy& policy, const Room& room, Outcome& outcome) {
   std::optional<Choice> oldest;
-  const std::vector<RunInfo> runs = index_.runs().List("", RunTable::kRunsMax);
+  const std::vector<RunBrief> runs = index_.runs().Briefs();
   if (fronts_.size() > runs.size()) {
     std::unordered_set<uint64_t> known;
-    for (const RunInfo& run : runs) known.insert(ToNumber(run.id));
+    for (const RunBrief& run : runs) known.insert(ToNumber(run.id));
     std::erase_if(fronts_, [&known](const auto& entry) {
       return !known.contains(entry.first);
     });
   }
-  for (const RunInfo& run : runs) {
+  for (const RunBrief& run : runs) {
     if (run.retention.pinned) continue;
     Choice choice;
     choice.run = run.id;

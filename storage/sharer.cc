@@ -137,7 +137,7 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
 absl::Status Sharer::LookAtFrame(const FoundFrame& frame, Outcome& outcome) {
   const chunk::Chunk& chunk = frame.chunk;
   const RunId run{chunk.header().run_id};
-  if (!chunk.keeps_payload() || !index_.runs().GetById(run).ok()) {
+  if (!chunk.keeps_payload() || !index_.runs().BriefById(run).ok()) {
     return absl::OkStatus();
   }
   for (const chunk::RecordDescriptor& record : chunk.records()) {

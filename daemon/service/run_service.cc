@@ -21,6 +21,11 @@ constexpr size_t kLabelBytesMax = 1024;
 
 constexpr std::string_view kListKey = "ListRuns";
 
+// A page of runs ends behind so many bytes, as run_service.proto states it; the
+// store is asked for few at once, each of which may have long labels.
+constexpr size_t kPageBytesMax = size_t{1} << 20;
+constexpr size_t kRunsAtOnce = 16;
+
 absl::StatusOr<storage::RunSpec> ToSpec(const v1::Run& run) {
   MSITD_RETURN_IF_ERROR(CheckRunName(run.name()));
   if (run.world_size() < 0 || run.world_size() > kRankMax + 1) {
@@ -90,20 +95,24 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
                                   v1::ListRunsResponse& response) {
   MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
   MSITD_ASSIGN_OR_RETURN(
-      const std::string after,
+      std::string after,
       query::DecodePageToken(kListKey, request.page_token()));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::vector<storage::RunInfo> runs,
-      store_.ListRuns(after, static_cast<size_t>(page_size) + 1));
-  for (size_t i = 0; i < runs.size() && i < static_cast<size_t>(page_size);
-       ++i) {
-    ToProto(runs[i], *response.add_runs());
+  size_t bytes = 0;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RunInfo> runs,
+                           store_.ListRuns(after, kRunsAtOnce));
+    if (runs.empty()) return absl::OkStatus();
+    for (const storage::RunInfo& run : runs) {
+      if (response.runs_size() == page_size || bytes >= kPageBytesMax) {
+        response.set_next_page_token(query::EncodePageToken(kListKey, after));
+        return absl::OkStatus();
+      }
+      v1::Run& out = *response.add_runs();
+      ToProto(run, out);
+      bytes += out.ByteSizeLong();
+      after = run.spec.name;
+    }
   }
-  if (runs.size() > static_cast<size_t>(page_size)) {
-    response.set_next_page_token(
-        query::EncodePageToken(kListKey, runs[page_size - 1].spec.name));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,

@@ -57,7 +57,7 @@ absl::Status ChunkIndex::Load() {
   MSITD_RETURN_IF_ERROR(runs_.Load());
   MSITD_RETURN_IF_ERROR(gone_.Load());
   MSITD_RETURN_IF_ERROR(expiry_.Load());
-  for (const RunInfo& run : runs_.List("", RunTable::kRunsMax)) {
+  for (const RunBrief& run : runs_.Briefs()) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
     MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> ranks,
                            coverage_.Ranks(run.id));
@@ -79,16 +79,15 @@ absl::Status ChunkIndex::Initialise(uint64_t store_id) {
 absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
                                               int64_t now_ns) {
   const MutexLock lock(run_change_mu_);
-  if (runs_.Get(spec.name).ok()) {
+  if (runs_.Brief(spec.name).ok()) {
     return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
                                  "there is a run {}", spec.name),
                       "RUN_EXISTS");
   }
-  if (runs_.size() >= RunTable::kRunsMax) {
-    return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "the store holds {} runs, as many as it takes",
-                      RunTable::kRunsMax);
-  }
+  RunInfo run;
+  run.spec = spec;
+  run.create_time_ns = now_ns;
+  MSITD_RETURN_IF_ERROR(runs_.CheckRoomFor(run));
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
                          db_->Get(Table::kMeta, kNextRunIdKey));
   uint64_t id = 1;
@@ -99,10 +98,7 @@ absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
   if (id > kRunIdMax) {
     return absl::ResourceExhaustedError("the store has no more run ids");
   }
-  RunInfo run;
   run.id = RunId{id};
-  run.spec = spec;
-  run.create_time_ns = now_ns;
   rocksdb::WriteBatch batch;
   runs_.AppendTo(batch, run);
   db_->Put(batch, Table::kMeta, kNextRunIdKey, BigEndianKey(id + 1));
@@ -164,6 +160,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SetCapturePolicy(std::string_view name,
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
   run.capture_policy = policy;
   return StoreRun(std::move(run));
+  MSITD_RETURN_IF_ERROR(runs_.CheckRoomFor(run));
 }
 
 absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,
@@ -195,7 +192,7 @@ absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
     std::string_view name, int32_t rank, uint64_t stream_id,
     const StreamCoverage& coverage) {
   const MutexLock lock(run_change_mu_);
-  MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
   const StreamKey stream{run.id, rank, stream_id};
   MSITD_ASSIGN_OR_RETURN(const StreamCoverage before, coverage_.Get(stream));
   const StreamCoverage after = Newer(before, coverage);
@@ -211,10 +208,10 @@ absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
 
 absl::Status ChunkIndex::HideRun(std::string_view name) {
   const MutexLock lock(run_change_mu_);
-  MSITD_ASSIGN_OR_RETURN(const RunInfo run, runs_.Get(name));
+  MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
   const GoneTable::Gone gone{run.id, GoneTable::Stage::kHidden};
   rocksdb::WriteBatch batch;
-  runs_.AppendHidingTo(batch, run);
+  runs_.AppendHidingTo(batch, name);
   gone_.AppendTo(batch, gone);
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
   gone_.Accept(gone);

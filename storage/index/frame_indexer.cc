@@ -279,7 +279,7 @@ absl::StatusOr<bool> Batch::FindAnyPart(std::string_view prefix) {
 
 bool Batch::MayBeHeadless(RunId run) {
   if (run != headless_run_) {
-    const absl::StatusOr<RunInfo> info = runs_.GetById(run);
+    const absl::StatusOr<RunBrief> info = runs_.BriefById(run);
     headless_run_ = run;
     may_be_headless_ = info.ok() && info->counters.headless_count > 0;
   }
@@ -462,7 +462,7 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
   rocksdb::WriteBatch& changes = batch.changes();
   work->names.AppendTo(changes);
   for (const auto& [run, added] : batch.added()) {
-    MSITD_ASSIGN_OR_RETURN(const RunInfo info, runs_.GetById(RunId{run}));
+    MSITD_ASSIGN_OR_RETURN(const RunBrief info, runs_.BriefById(RunId{run}));
     work->totals[run] = Sum(info.counters, added);
     runs_.AppendCountersTo(changes, RunId{run}, work->totals[run]);
   }

@@ -32,8 +32,8 @@ std::string RunPrefix(uint64_t run) {
 }  // namespace
 
 IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
-                     const RunInfo& run)
-    : run_name_(run.spec.name),
+                     const ScannedRun& run)
+    : run_name_(run.name),
       run_(static_cast<uint32_t>(run.id)),
       end_(RunPrefix(uint64_t{run_} + 1)),
       name_table_(names),
@@ -49,7 +49,7 @@ IndexScan::~IndexScan() = default;
 
 absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
-    const RunInfo& run, const TensorSelector& selector,
+    const ScannedRun& run, const TensorSelector& selector,
     std::string_view position) {
   std::unique_ptr<IndexScan> scan(new IndexScan(db, names, expiry, run));
   // Behind the iterator: it sees no tensor whose names are not there now.

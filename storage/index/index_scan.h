@@ -17,6 +17,12 @@
 
 namespace msitd::storage {
 
+// The run to be scanned.
+struct ScannedRun {
+  RunId id{};
+  std::string name;
+};
+
 // TensorScan over the primary index. See chunk_store.h.
 class IndexScan final : public TensorScan {
  public:
@@ -24,7 +30,7 @@ class IndexScan final : public TensorScan {
   // or of no scan.
   static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
       IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
-      const RunInfo& run, const TensorSelector& selector,
+      const ScannedRun& run, const TensorSelector& selector,
       std::string_view position);
   ~IndexScan() override;
 
@@ -33,7 +39,7 @@ class IndexScan final : public TensorScan {
 
  private:
   IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
-            const RunInfo& run);
+            const ScannedRun& run);
 
   // Moves the iterator on to the next entry that the selector takes, which
   // `key` is then; false at the end. Remembers what it passes.

@@ -31,6 +31,23 @@ absl::Status NotFound(std::string_view name) {
       "RUN_NOT_FOUND");
 }
 
+absl::Status NotFound(RunId id) {
+  return NotFound(fmt::format("of id {}", static_cast<uint64_t>(id)));
+}
+
+// See RunTable::kTextBytesMax.
+uint64_t TextBytes(const RunInfo& run) {
+  uint64_t bytes = run.capture_policy.size();
+  for (const auto& [name, value] : run.spec.labels) {
+    bytes += name.size() + value.size() + RunTable::kLabelBytes;
+  }
+  return bytes;
+}
+
+RunBrief BriefOf(const RunInfo& run) {
+  return {run.id, run.sealed, run.retention, run.counters};
+}
+
 }  // namespace
 
 absl::Status RunTable::LoadCounters(RunInfo& run) {
@@ -70,10 +87,51 @@ absl::StatusOr<RunInfo> RunTable::Get(std::string_view name) {
 absl::StatusOr<RunInfo> RunTable::GetById(RunId id) {
   const MutexLock lock(mu_);
   const auto it = by_id_.find(static_cast<uint64_t>(id));
-  if (it == by_id_.end()) {
-    return NotFound(fmt::format("of id {}", static_cast<uint64_t>(id)));
-  }
+  if (it == by_id_.end()) return NotFound(id);
   return *it->second;
+}
+
+absl::StatusOr<RunBrief> RunTable::Brief(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return NotFound(name);
+  return BriefOf(it->second);
+}
+
+absl::StatusOr<RunBrief> RunTable::BriefById(RunId id) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return NotFound(id);
+  return BriefOf(*it->second);
+}
+
+std::vector<RunBrief> RunTable::Briefs() {
+  const MutexLock lock(mu_);
+  std::vector<RunBrief> out;
+  out.reserve(runs_.size());
+  for (const auto& [name, run] : runs_) out.push_back(BriefOf(run));
+  return out;
+}
+
+absl::Status RunTable::CheckRoomFor(const RunInfo& run) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(run.spec.name);
+  const uint64_t before = it == runs_.end() ? 0 : TextBytes(it->second);
+  const uint64_t after = TextBytes(run);
+  absl::Status status;
+  if (it == runs_.end() && runs_.size() >= kRunsMax) {
+    status =
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "the store holds {} runs, as many as it takes", kRunsMax);
+  } else if (after > before && text_bytes_ - before + after > kTextBytesMax) {
+    status = MakeStatus(
+        absl::StatusCode::kResourceExhausted,
+        "the labels and capture policies of all runs take {} bytes, with those "
+        "of {} {}: at most {} are kept",
+        text_bytes_, run.spec.name, text_bytes_ - before + after,
+        kTextBytesMax);
+  }
+  return status.ok() ? status : WithReason(status, "RUNS_EXHAUSTED");
 }
 
 std::vector<RunInfo> RunTable::List(std::string_view after, size_t limit) {
@@ -96,8 +154,8 @@ void RunTable::AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const {
 }
 
 void RunTable::AppendHidingTo(rocksdb::WriteBatch& batch,
-                              const RunInfo& run) const {
-  db_.Delete(batch, Table::kRun, RunKey(run.spec.name));
+                              std::string_view name) const {
+  db_.Delete(batch, Table::kRun, RunKey(name));
 }
 
 void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const {
@@ -114,8 +172,10 @@ void RunTable::Accept(const RunInfo& run) {
   const MutexLock lock(mu_);
   const auto [it, inserted] = runs_.try_emplace(run.spec.name);
   const RunCounters counters = it->second.counters;
+  text_bytes_ -= TextBytes(it->second);
   it->second = run;
   it->second.counters = counters;
+  text_bytes_ += TextBytes(run);
   if (inserted) by_id_[static_cast<uint64_t>(run.id)] = &it->second;
 }
 
@@ -124,6 +184,7 @@ void RunTable::AcceptRemoval(std::string_view name) {
   const auto it = runs_.find(name);
   if (it == runs_.end()) return;
   by_id_.erase(static_cast<uint64_t>(it->second.id));
+  text_bytes_ -= TextBytes(it->second);
   runs_.erase(it);
 }
 

@@ -17,6 +17,14 @@
 
 namespace msitd::storage {
 
+// What most of those who ask for a run need of it: nothing that is long.
+struct RunBrief {
+  RunId id{};
+  bool sealed = false;
+  RunRetention retention;
+  RunCounters counters;
+};
+
 // All runs of the store, kept in memory as well. Thread-safe. Changes are in
 // two steps: AppendTo puts one into a batch, Accept makes it seen once the
 // batch is written.
@@ -24,6 +32,11 @@ class RunTable {
  public:
   // One more run is refused with RESOURCE_EXHAUSTED.
   static constexpr size_t kRunsMax = size_t{1} << 16;
+
+  // So is one more label, or a longer capture policy, once those of all runs
+  // take so much memory: their bytes, and kLabelBytes for each label.
+  static constexpr uint64_t kTextBytesMax = uint64_t{32} << 20;
+  static constexpr uint64_t kLabelBytes = 128;
 
   explicit RunTable(IndexDb& db) : db_(db) {}
 
@@ -34,12 +47,19 @@ class RunTable {
   absl::StatusOr<RunInfo> Get(std::string_view name);
   // The same by id; also for what frames say, which may be of no run.
   absl::StatusOr<RunInfo> GetById(RunId id);
+  absl::StatusOr<RunBrief> Brief(std::string_view name);
+  absl::StatusOr<RunBrief> BriefById(RunId id);
+  // All runs in the order of their names.
+  std::vector<RunBrief> Briefs();
   std::vector<RunInfo> List(std::string_view after, size_t limit);
+  // RESOURCE_EXHAUSTED with RUNS_EXHAUSTED if `run`, with labels and policy as
+  // they are there, would be one too many or take too much.
+  absl::Status CheckRoomFor(const RunInfo& run);
   size_t size();
 
   void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
   // The run by its name; then what is left of it.
-  void AppendHidingTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
+  void AppendHidingTo(rocksdb::WriteBatch& batch, std::string_view name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const;
   // Counters that come from frames.
   void AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
@@ -64,6 +84,7 @@ class RunTable {
   std::map<std::string, RunInfo, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
   // Points into runs_.
   std::unordered_map<uint64_t, RunInfo*> by_id_ ABSL_GUARDED_BY(mu_);
+  uint64_t text_bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace msitd::storage

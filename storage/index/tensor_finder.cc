@@ -63,7 +63,7 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
 }
 
 absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
-    const RunInfo& run, const TensorSelector& selector,
+    const ScannedRun& run, const TensorSelector& selector,
     std::string_view position) {
   return IndexScan::Begin(db_, names_, globs_, expiry_, run, selector,
                           position);

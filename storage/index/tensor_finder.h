@@ -10,6 +10,7 @@
 #include "storage/index/expiry_table.h"
 #include "storage/index/glob_names.h"
 #include "storage/index/index_db.h"
+#include "storage/index/index_scan.h"
 #include "storage/index/name_table.h"
 #include "storage/types.h"
 
@@ -24,7 +25,7 @@ class TensorFinder {
   // See ChunkStore for all of them. `run` is the run that the name stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
-      const RunInfo& run, const TensorSelector& selector,
+      const ScannedRun& run, const TensorSelector& selector,
       std::string_view position);
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       RunId run, const TensorSelector& selector);

@@ -45,7 +45,7 @@ class StoreCheck {
   // True if the producer of the frame has been told that it is durable, as
   // far as can be told.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
-                                      const RunInfo& run);
+                                      const RunBrief& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
   // True if bytes were found so. Called once all of them are known.
   bool IsSound(uint64_t fingerprint) const {
@@ -111,7 +111,7 @@ absl::StatusOr<std::optional<BytePlace>> StoreCheck::FindShared(
 }
 
 bool StoreCheck::HasGone(StoreView& later, const Place& place) {
-  return !later.index().runs().GetById(place.run).ok() ||
+  return !later.index().runs().BriefById(place.run).ok() ||
          later.index().expiry().IsExpired(place.segment, place.run,
                                           place.offset);
 }
@@ -172,7 +172,7 @@ absl::Status StoreCheck::BoundSuspected() {
 }
 
 absl::StatusOr<bool> StoreCheck::IsAcknowledged(const chunk::Chunk& chunk,
-                                                const RunInfo& run) {
+                                                const RunBrief& run) {
   // The streams of a sealed run are forgotten.
   if (run.sealed) return true;
   MSITD_ASSIGN_OR_RETURN(
@@ -202,8 +202,8 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
   const bool is_indexed =
       number < position_.segment_id ||
       (number == position_.segment_id && frame.end() <= position_.offset);
-  const absl::StatusOr<RunInfo> run =
-      store_.index().runs().GetById(RunId{chunk.header().run_id});
+  const absl::StatusOr<RunBrief> run =
+      store_.index().runs().BriefById(RunId{chunk.header().run_id});
   // Bytes of deleted runs, and those given up, may be as they like.
   if (!run.ok() ||
       store_.index().expiry().IsExpired(segment.id, run->id, offset)) {

@@ -297,6 +297,35 @@ TEST_F(ChunkStoreTest, RunsAreMadeSealedListedAndKept) {
   EXPECT_EQ(store_->Stats().run_count, 3u);
 }
 
+TEST_F(ChunkStoreTest, LabelsAndPoliciesOfAllRunsAreBounded) {
+  Open();
+  const std::map<std::string, std::string> labels = {
+      {"k", std::string(7 << 20, 'v')}};
+  for (const char* run : {"a", "b", "c", "d"}) {
+    ASSERT_TRUE(store_->CreateRun({run, 0, labels}).ok());
+  }
+  const auto refused = store_->CreateRun({"e", 0, labels});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Reason(refused.status()), "RUNS_EXHAUSTED");
+  ASSERT_TRUE(store_->CreateRun({"e", 0, {}}).ok());
+  const std::string policy(5 << 20, 'p');
+  EXPECT_EQ(Reason(store_->SetCapturePolicy("e", policy).status()),
+            "RUNS_EXHAUSTED");
+  ASSERT_TRUE(store_->DeleteRun("a").ok());
+  ASSERT_TRUE(store_->SetCapturePolicy("e", policy).ok());
+  // In place of itself.
+  ASSERT_TRUE(store_->SetCapturePolicy("e", policy).ok());
+  Drop();
+  Open();
+  EXPECT_EQ(Reason(store_->CreateRun({"f", 0, labels}).status()),
+            "RUNS_EXHAUSTED");
+  // What takes little for each label is counted too.
+  std::map<std::string, std::string> many;
+  for (int i = 0; i < 100'000; ++i) many[std::to_string(i)] = "";
+  EXPECT_EQ(Reason(store_->CreateRun({"f", 0, many}).status()),
+            "RUNS_EXHAUSTED");
+}
+
 TEST_F(ChunkStoreTest, CoverageOutlivesTheProcessAndTheStreams) {
   Open();
   ASSERT_TRUE(store_->CreateRun({"run", 0, {}}).ok());

@@ -119,6 +119,38 @@ TEST_P(RunServiceTest, UnknownRunIsNotFound) {
   }
 }
 
+TEST_P(RunServiceTest, PagesOfRunsWithLongLabelsAreShort) {
+  constexpr int kRuns = 40;
+  for (int i = 0; i < kRuns; ++i) {
+    v1::CreateRunRequest request;
+    request.mutable_run()->set_name("run-" + std::to_string(100 + i));
+    for (int label = 0; label < 64; ++label) {
+      (*request.mutable_run()->mutable_labels())[std::to_string(label)] =
+          std::string(1000, 'v');
+    }
+    v1::Run run;
+    ASSERT_TRUE(Invoke(*runs_, &Stub::CreateRun, request, run).ok());
+  }
+  std::string next;
+  int pages = 0;
+  int seen = 0;
+  do {
+    v1::ListRunsRequest request;
+    request.set_page_size(1000);
+    request.set_page_token(next);
+    v1::ListRunsResponse response;
+    ASSERT_TRUE(Invoke(*runs_, &Stub::ListRuns, request, response).ok());
+    EXPECT_LT(response.ByteSizeLong(), (1 << 20) + 80'000);
+    for (const v1::Run& run : response.runs()) {
+      EXPECT_EQ(run.name(), "run-" + std::to_string(100 + seen++));
+    }
+    next = response.next_page_token();
+    ++pages;
+  } while (!next.empty() && pages < 10);
+  EXPECT_EQ(seen, kRuns);
+  EXPECT_EQ(pages, 3);
+}
+
 TEST_P(RunServiceTest, ListsInTheOrderOfNamesPageByPage) {
   for (const char* name : {"b", "a", "e", "d", "c"}) Create(name);
   std::vector<std::string> names;
