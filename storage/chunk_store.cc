@@ -116,7 +116,8 @@ ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
       index_(std::move(index)),
       reader_(env, segment_directory_, options.direct_io),
       retainer_(std::in_place, index_.get(), env, segment_directory_),
-      sharer_(std::in_place, index_.get(), env, reader_, segment_directory_) {}
+      sharer_(std::in_place, index_.get(), env, reader_, segment_directory_),
+      age_clock_(std::in_place, index_.get(), env) {}
 
 ChunkStoreImpl::~ChunkStoreImpl() = default;
 

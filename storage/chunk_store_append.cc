@@ -200,7 +200,7 @@ absl::Status ChunkStoreImpl::BeginSegment() {
       SegmentWriter::Create(env_, PathOf(id), header,
                             options_.segment_bytes_max, options_.direct_io));
   acknowledged_bytes_ = kSegmentHeaderBytes;
-  segment_begin_ns_ = header.create_time_ns;
+  segment_begin_boot_ns_ = env_.BootNs();
   return absl::OkStatus();
 }
 

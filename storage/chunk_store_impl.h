@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "protos/status/mutex.h"
+#include "storage/age_clock.h"
 #include "storage/chunk_store.h"
 #include "storage/env/ballast.h"
 #include "storage/env/directory_lock.h"
@@ -235,6 +236,7 @@ class ChunkStoreImpl final : public ChunkStore {
   // Of the present index.
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<AgeClock> age_clock_ ABSL_GUARDED_BY(retain_mu_);
   // Segments that are dead may have files; so it is until this is found out.
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
@@ -243,7 +245,7 @@ class ChunkStoreImpl final : public ChunkStore {
   SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
   // End of what is acknowledged in the segment in use.
   uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
-  int64_t segment_begin_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
+  int64_t segment_begin_boot_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;

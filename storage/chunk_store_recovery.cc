@@ -85,6 +85,7 @@ absl::Status ChunkStoreImpl::ReopenLostIndex() {
     }
     retainer_.emplace(index_.get(), env_, segment_directory_);
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
+    age_clock_.emplace(index_.get(), env_);
     return BringUp();
   };
   const absl::Status status = index_.Reopen(open, finish);
@@ -100,6 +101,7 @@ absl::Status ChunkStoreImpl::ReopenLostIndex() {
 }
 
 absl::Status ChunkStoreImpl::BringUp() {
+  age_clock_->Begin();
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
   // What is found counts from here on, and whoever wrote it may have ended

@@ -22,10 +22,14 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   }
   RemoveDeadSegments();
   MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
-  const Retainer::Room room = RoomFor(policy);
+  Retainer::Room room = RoomFor(policy);
   if (room.sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
+  const AgeClock::Reading time = age_clock_->Read();
+  room.now_ns = time.now_ns;
+  room.steady_since_ns = time.steady_since_ns;
+  room.clock_set_ns = time.set_ns;
   absl::StatusOr<Retainer::Outcome> outcome = retainer_->Step(policy, room);
   if (!outcome.ok()) {
     const MutexLock append_lock(append_mu_);
@@ -49,6 +53,10 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   step.excess_bytes = ExcessBytes(policy);
   const MutexLock stats_lock(stats_mu_);
   stats_.excess_bytes = step.excess_bytes;
+  // A step that gave something up did not look at all runs.
+  if (outcome->is_done) {
+    stats_.age_pause = outcome->holds_back ? age_clock_->Parting() : "";
+  }
   return step;
 }
 
@@ -94,7 +102,6 @@ uint64_t ChunkStoreImpl::ExcessBytes(const RetentionPolicy& policy) {
 Retainer::Room ChunkStoreImpl::RoomFor(const RetentionPolicy& policy) {
   Retainer::Room room;
   room.excess_bytes = ExcessBytes(policy);
-  room.now_ns = env_.NowNs();
   const MutexLock lock(append_mu_);
   if (is_closed_) return room;
   if (writer_ == nullptr) {
@@ -112,7 +119,7 @@ bool ChunkStoreImpl::SealForRetention() {
     return false;
   }
   if (acknowledged_bytes_ < kSealBytesMin &&
-      env_.NowNs() - segment_begin_ns_ < kSealAgeMinNs) {
+      env_.BootNs() - segment_begin_boot_ns_ < kSealAgeMinNs) {
     return false;
   }
   EndSegment();

@@ -20,15 +20,26 @@ RetentionLimits Effective(const RetentionLimits& run,
           run.token_count != 0 ? run.token_count : node.token_count};
 }
 
+// True if there is a limit, and it has passed. Times may be anything.
+bool IsOlder(int64_t now_ns, int64_t begin_ns, int64_t limit_ns) {
+  return limit_ns != 0 && now_ns > begin_ns &&
+         static_cast<uint64_t>(now_ns) - static_cast<uint64_t>(begin_ns) >
+             static_cast<uint64_t>(limit_ns);
+}
+
 }  // namespace
 
 bool Retainer::Dues::IsDue(const Frame& frame) const {
   return excess_bytes > 0 ||
          (limits.bytes_max != 0 && kept_bytes > limits.bytes_max) ||
-         (limits.age_max_ns != 0 &&
-          now_ns - frame.receive_time_ns > limits.age_max_ns) ||
+         IsOlder(now_ns, AgeBegin(frame), limits.age_max_ns) ||
          (limits.token_count != 0 &&
           frame.token_end <= token_end - limits.token_count);
+}
+
+bool Retainer::Dues::IsHeldBack(const Frame& frame) const {
+  return !IsDue(frame) &&
+         IsOlder(now_ns, frame.receive_time_ns, limits.age_max_ns);
 }
 
 void Retainer::Dues::Take(const Frame& frame) {
@@ -110,6 +121,8 @@ absl::StatusOr<std::optional<Retainer::Choice>> Retainer::Choose(
     choice.dues.kept_bytes = run.counters.kept_bytes();
     choice.dues.token_end = run.counters.token_end;
     choice.dues.now_ns = room.now_ns;
+    choice.dues.steady_since_ns = room.steady_since_ns;
+    choice.dues.clock_set_ns = room.clock_set_ns;
     choice.front = &fronts_[ToNumber(run.id)];
     MSITD_RETURN_IF_ERROR(Look(run.id, room, *choice.front));
     if (heads_left_ == 0) outcome.is_done = false;
@@ -119,6 +132,7 @@ absl::StatusOr<std::optional<Retainer::Choice>> Retainer::Choose(
       if (front.segment < room.sealed_end) return choice;
       outcome.wants_seal = true;
     }
+    outcome.holds_back |= choice.dues.IsHeldBack(*front.frame);
     choice.dues.excess_bytes = room.excess_bytes;
     if (room.excess_bytes > 0 &&
         (!oldest.has_value() ||

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -37,6 +38,9 @@ class Retainer {
     uint64_t sealed_end = 0;      // Segments below take no more frames.
     uint64_t open_end_bytes = 0;  // Acknowledged in the one after them.
     int64_t now_ns = 0;
+    // See AgeClock::Reading.
+    int64_t steady_since_ns = 0;
+    int64_t clock_set_ns = 0;
   };
 
   struct Outcome {
@@ -44,6 +48,9 @@ class Retainer {
     bool is_done = true;
     // What is due lies in the segment in use.
     bool wants_seal = false;
+    // Something is only kept because ages are not counted from before some
+    // time.
+    bool holds_back = false;
     // Bytes that a segment takes on disk now.
     std::optional<std::pair<SegmentId, uint64_t>> changed;
   };
@@ -84,8 +91,17 @@ class Retainer {
     uint64_t kept_bytes = 0;
     int64_t token_end = 0;
     int64_t now_ns = 0;
+    int64_t steady_since_ns = 0;
+    int64_t clock_set_ns = 0;
 
+    // From when the age of the frame counts.
+    int64_t AgeBegin(const Frame& frame) const {
+      return frame.receive_time_ns > now_ns
+                 ? clock_set_ns
+                 : std::max(frame.receive_time_ns, steady_since_ns);
+    }
     bool IsDue(const Frame& frame) const;
+    bool IsHeldBack(const Frame& frame) const;
     void Take(const Frame& frame);
   };
   struct Choice {

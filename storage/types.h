@@ -178,6 +178,9 @@ struct StoreStats {
   // Payload given up, and RetentionStep::excess_bytes of the last step.
   uint64_t expired_bytes = 0;
   uint64_t excess_bytes = 0;
+  // Why bytes that are over their age by the clock on the wall are kept: it was
+  // set. Empty if there are none.
+  std::string age_pause;
   // Given back because parts share their bytes, and parts that could not: their
   // hashes are equal and their bytes are not.
   uint64_t shared_bytes = 0;

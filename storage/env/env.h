@@ -49,7 +49,7 @@ class File {
   virtual absl::StatusOr<uint64_t> AllocatedBytes() = 0;
 };
 
-// Files, directories and the clock: what tests replace to make a disk fail.
+// Files, directories and the clocks: what tests replace to make a disk fail.
 // Thread-safe.
 class Env {
  public:
@@ -83,8 +83,12 @@ class Env {
   // writes, syncs, renames or removes one: an error is what comes of it.
   virtual absl::Status AdmitIndexOperation() { return absl::OkStatus(); }
 
-  // Nanoseconds since the Unix epoch.
+  // Nanoseconds since the Unix epoch, as the clock on the wall has it.
   virtual int64_t NowNs() = 0;
+  // Nanoseconds since the machine was started, sleep included: nobody sets it.
+  virtual int64_t BootNs() = 0;
+  // Another one after each start of the machine; empty if that is not known.
+  virtual std::string BootId() = 0;
 };
 
 }  // namespace msitd::storage

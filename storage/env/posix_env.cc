@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "protos/base/limits.h"
@@ -278,6 +281,19 @@ class PosixEnv final : public Env {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::system_clock::now().time_since_epoch())
         .count();
+  }
+
+  int64_t BootNs() override {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
+
+  std::string BootId() override {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
   }
 };
 

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kStoreKey = "store";
 constexpr std::string_view kNextRunIdKey = "next_run_id";
+constexpr std::string_view kClockKey = "clock";
 // Keys have four bytes for it.
 constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
 
@@ -159,8 +160,8 @@ absl::StatusOr<RunInfo> ChunkIndex::SetCapturePolicy(std::string_view name,
   const MutexLock lock(run_change_mu_);
   MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
   run.capture_policy = policy;
-  return StoreRun(std::move(run));
   MSITD_RETURN_IF_ERROR(runs_.CheckRoomFor(run));
+  return StoreRun(std::move(run));
 }
 
 absl::Status ChunkIndex::Expire(SegmentId segment, RunId run,
@@ -240,6 +241,22 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
   gone_.AcceptRemoval(run);
   expiry_.AcceptRemoval(run);
   return dead;
+}
+
+absl::StatusOr<std::optional<ClockMark>> ChunkIndex::Clock() {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
+                         db_->Get(Table::kMeta, kClockKey));
+  std::optional<ClockMark> mark;
+  if (value.has_value() && !DecodeClockMark(*value, mark.emplace())) {
+    return IndexCorrupt("default");
+  }
+  return mark;
+}
+
+absl::Status ChunkIndex::SetClock(const ClockMark& mark, bool durably) {
+  rocksdb::WriteBatch batch;
+  db_->Put(batch, Table::kMeta, kClockKey, EncodeClockMark(mark));
+  return durably ? db_->WriteDurable(batch) : db_->WriteLogged(batch);
 }
 
 absl::StatusOr<LogPosition> ChunkIndex::Position() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,6 +82,10 @@ class ChunkIndex {
   };
   // Durable on return.
   absl::Status Share(const Sharing& sharing);
+
+  // See AgeClock; nothing if it was never set.
+  absl::StatusOr<std::optional<ClockMark>> Clock();
+  absl::Status SetClock(const ClockMark& mark, bool durably);
 
   // Where the log is in the index.
   absl::StatusOr<LogPosition> Position();

@@ -19,6 +19,7 @@ constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kGoneVersion = 1;
+constexpr uint8_t kClockVersion = 1;
 // Without degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
@@ -353,6 +354,31 @@ bool DecodeChunkCount(std::string_view bytes, uint64_t& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kStreamVersion) return false;
   out = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeClockMark(const ClockMark& mark) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kClockVersion);
+  writer.PutText(mark.boot_id);
+  writer.PutSigned(mark.wall_ns);
+  writer.PutSigned(mark.boot_ns);
+  writer.PutSigned(mark.steady_since_ns);
+  writer.PutSigned(mark.set_ns);
+  writer.PutSigned(mark.parted_ns);
+  return out;
+}
+
+bool DecodeClockMark(std::string_view bytes, ClockMark& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kClockVersion) return false;
+  out.boot_id = std::string(reader.GetText());
+  out.wall_ns = reader.GetSigned();
+  out.boot_ns = reader.GetSigned();
+  out.steady_since_ns = reader.GetSigned();
+  out.set_ns = reader.GetSigned();
+  out.parted_ns = reader.GetSigned();
   return reader.done();
 }
 

@@ -122,6 +122,19 @@ bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
 
+// What was known of the clocks when it was written; see AgeClock.
+struct ClockMark {
+  std::string boot_id;
+  int64_t wall_ns = 0;
+  int64_t boot_ns = 0;
+  int64_t steady_since_ns = 0;
+  int64_t set_ns = 0;
+  int64_t parted_ns = 0;
+};
+
+std::string EncodeClockMark(const ClockMark& mark);
+bool DecodeClockMark(std::string_view bytes, ClockMark& out);
+
 // How far a deleted run has come.
 std::string EncodeGoneStage(uint8_t stage);
 bool DecodeGoneStage(std::string_view bytes, uint8_t& out);

@@ -6,10 +6,10 @@ import time
 from pathlib import Path
 
 import grpc
-from daemon import Daemon
-
 from msitd.v1 import run_service_pb2 as run_pb2
 from msitd.v1 import run_service_pb2_grpc as run_grpc
+
+from daemon import Daemon
 
 # The short form; 4,000 for the whole attack.
 RUNS = int(os.environ.get("MSITD_ATTACK_RUNS", "1000"))

@@ -41,8 +41,19 @@ class FaultEnv final : public storage::Env {
   void AwaitHang();
   void ReleaseSyncs();
 
-  // Sets the clock forward.
-  void AdvanceClock(int64_t ns) { clock_offset_ns_ += ns; }
+  // Lets time pass.
+  void AdvanceClock(int64_t ns) {
+    clock_offset_ns_ += ns;
+    boot_offset_ns_ += ns;
+  }
+  // Sets the clock on the wall so much forward, or back.
+  void SetClock(int64_t ns) { clock_offset_ns_ += ns; }
+  // The machine is off for so long, and started again.
+  void Reboot(int64_t off_ns) {
+    clock_offset_ns_ += off_ns;
+    boot_offset_ns_ = -base_.BootNs();
+    ++boot_count_;
+  }
 
   // File systems differ: this one has no holes from now on.
   void RefuseHoles() { refuses_holes_ = true; }
@@ -75,6 +86,8 @@ class FaultEnv final : public storage::Env {
   absl::StatusOr<uint64_t> CapacityBytes(const std::string& path) override;
   absl::Status AdmitIndexOperation() override;
   int64_t NowNs() override;
+  int64_t BootNs() override { return base_.BootNs() + boot_offset_ns_; }
+  std::string BootId() override { return std::to_string(boot_count_); }
 
  private:
   class FaultFile;
@@ -93,6 +106,8 @@ class FaultEnv final : public storage::Env {
 
   storage::Env& base_;
   std::atomic<int64_t> clock_offset_ns_ = 0;
+  std::atomic<int64_t> boot_offset_ns_ = 0;
+  std::atomic<int> boot_count_ = 1;
   std::atomic<bool> refuses_holes_ = false;
   std::atomic<bool> counts_index_ = false;
   std::atomic<uint64_t> free_bytes_max_ = UINT64_MAX;

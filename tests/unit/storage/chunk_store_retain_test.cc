@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::msitd::testing::FaultEnv;
+using ::testing::HasSubstr;
 
 constexpr uint64_t kTensorBytes = 20'000;
 // A frame of one such tensor: a page of head, five of payload.
@@ -136,6 +137,92 @@ TEST_F(ChunkStoreRetainTest, BytesThatAreTooOldGo) {
   ExpectKept("r", 0, 7);
   RetainAll({.run = {.age_max_ns = 99 * kSecondNs}});
   ExpectKept("r", 4, 7);
+}
+
+constexpr int64_t kDayNs = 24 * 3600 * kSecondNs;
+
+TEST_F(ChunkStoreRetainTest, ClockThatIsSetMakesNothingOld) {
+  for (const int64_t set_ns : {3650 * kDayNs, -3650 * kDayNs}) {
+    const std::string run = set_ns > 0 ? "forward" : "backward";
+    OpenWithRuns({run});
+    Fill(run, 0, 4);
+    const RetentionPolicy policy{.run = {.age_max_ns = kDayNs}};
+    RetainAll(policy);
+    env_.SetClock(set_ns);
+    RetainAll(policy);
+    ExpectKept(run, 0, 4);
+    EXPECT_EQ(store_->Stats().age_pause != "", set_ns > 0);
+    Fill(run, 4, 6);
+    // Neither does a restart of the daemon, or of the machine.
+    Reopen();
+    RetainAll(policy);
+    env_.Reboot(kDayNs / 2);
+    Reopen();
+    RetainAll(policy);
+    ExpectKept(run, 0, 6);
+    // Its time has really passed.
+    env_.AdvanceClock(kDayNs);
+    RetainAll(policy);
+    ExpectKept(run, 6, 6);
+    EXPECT_EQ(store_->Stats().age_pause, "");
+    env_.SetClock(-set_ns);
+    ASSERT_TRUE(store_->DeleteRun(run).ok());
+    Drop();
+  }
+}
+
+TEST_F(ChunkStoreRetainTest, ClockThatWasSetWhileNobodyLookedMakesNothingOld) {
+  const RetentionPolicy policy{.run = {.age_max_ns = kDayNs}};
+  OpenWithRuns({"r"});
+  Fill("r", 0, 4);
+  RetainAll(policy);
+  Drop();
+  env_.SetClock(2 * kDayNs);
+  Reopen();
+  RetainAll(policy);
+  ExpectKept("r", 0, 4);
+  EXPECT_THAT(store_->Stats().age_pause, HasSubstr("172800 s"));
+  Drop();
+  env_.Reboot(8 * kDayNs);
+  Reopen();
+  RetainAll(policy);
+  ExpectKept("r", 0, 4);
+  EXPECT_THAT(store_->Stats().age_pause, HasSubstr("forward 69"));
+  env_.AdvanceClock(kDayNs + kSecondNs);
+  RetainAll(policy);
+  ExpectKept("r", 4, 4);
+}
+
+TEST_F(ChunkStoreRetainTest, TimeOffIsBelievedAndAClockThatComesBackToo) {
+  const RetentionPolicy policy{.run = {.age_max_ns = 4 * kDayNs}};
+  OpenWithRuns({"r"});
+  Fill("r", 0, 4);
+  RetainAll(policy);
+  env_.SetClock(3650 * kDayNs);
+  RetainAll(policy);
+  env_.AdvanceClock(kDayNs);
+  env_.SetClock(-3650 * kDayNs);
+  RetainAll(policy);
+  Drop();
+  env_.Reboot(2 * kDayNs);
+  Reopen();
+  RetainAll(policy);
+  ExpectKept("r", 0, 4);
+  EXPECT_EQ(store_->Stats().age_pause, "");
+  env_.AdvanceClock(kDayNs + kSecondNs);
+  RetainAll(policy);
+  ExpectKept("r", 4, 4);
+}
+
+TEST_F(ChunkStoreRetainTest, ClockThatIsSlewedAgesAsBefore) {
+  const RetentionPolicy policy{.run = {.age_max_ns = kDayNs}};
+  OpenWithRuns({"r"});
+  Fill("r", 0, 4);
+  RetainAll(policy);
+  env_.AdvanceClock(kDayNs);
+  env_.SetClock(60 * kSecondNs);
+  RetainAll(policy);
+  ExpectKept("r", 4, 4);
 }
 
 TEST_F(ChunkStoreRetainTest, LastTokensAreKept) {
