@@ -37,7 +37,7 @@ int64_t AgeClock::Parted(const Times& begin, const Times& end) {
                     Difference(end.boot_ns, begin.boot_ns));
 }
 
-AgeClock::Reading AgeClock::Read() {
+AgeClock::Reading AgeClock::Read(bool may_write) {
   const Times now{env_.NowNs(), env_.BootNs()};
   const int64_t parted_ns = Parted(reference_, now);
   const auto is_parted = [](int64_t ns) {
@@ -56,9 +56,9 @@ AgeClock::Reading AgeClock::Read() {
       OnParting(now, parted_ns);
     }
   }
-  if (must_keep_ || Difference(now.boot_ns, kept_.boot_ns) >= kKeepNs) {
-    Keep(now, must_keep_);
-  }
+  const bool is_due =
+      must_keep_ || Difference(now.boot_ns, kept_.boot_ns) >= kKeepNs;
+  if (is_due && may_write) Keep(now, must_keep_);
   return {now.wall_ns, steady_since_ns_, set_ns_};
 }
 

@@ -41,8 +41,9 @@ class AgeClock {
     // When it was set last: what seems to be from the future came before.
     int64_t set_ns = 0;
   };
-  // Never fails: what cannot be written down now is with the next reading.
-  Reading Read();
+  // Never fails: what cannot be written down now, or is not to be, is with the
+  // next reading.
+  Reading Read(bool may_write);
 
   // Says from when ages count and why, for people.
   std::string Parting() const;

@@ -117,7 +117,8 @@ ChunkStoreImpl::ChunkStoreImpl(const StoreOptions& options, Env& env,
       reader_(env, segment_directory_, options.direct_io),
       retainer_(std::in_place, index_.get(), env, segment_directory_),
       sharer_(std::in_place, index_.get(), env, reader_, segment_directory_),
-      age_clock_(std::in_place, index_.get(), env) {}
+      age_clock_(std::in_place, index_.get(), env),
+      name_sweep_(std::in_place, index_.get().db(), index_.get().names()) {}
 
 ChunkStoreImpl::~ChunkStoreImpl() = default;
 
@@ -191,7 +192,9 @@ absl::Status ChunkStoreImpl::TryEmptyGoneRuns() {
 
 absl::StatusOr<bool> ChunkStoreImpl::EmptyGoneRun() {
   const std::optional<GoneTable::Gone> gone = index_->gone().First();
-  if (!gone.has_value()) return false;
+  if (!gone.has_value() || gone->stage != GoneTable::Stage::kHidden) {
+    return false;
+  }
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
                          index_->EmptyRun(gone->run));
   has_dead_segments_ |= !dead.empty();
@@ -291,9 +294,9 @@ absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
 }
 
 absl::StatusOr<uint64_t> ChunkStoreImpl::CreateComparison(
-    std::string_view document) {
+    std::string_view document, std::span<const std::string> runs) {
   MSITD_RETURN_IF_ERROR(EnsureRoomForRecord());
-  return index_->comparisons().Create(document);
+  return index_->CreateComparison(document, runs);
 }
 
 absl::Status ChunkStoreImpl::PutComparison(uint64_t id,
@@ -333,6 +336,7 @@ StoreStats ChunkStoreImpl::Stats() {
   stats.run_count = run_count;
   stats.segment_count = segment_sizes_.size();
   for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;
+  stats.index_bytes = index_->db().DiskBytes();
   stats.disk_free_bytes = free.value_or(0);
   return stats;
 }

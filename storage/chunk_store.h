@@ -145,6 +145,14 @@ class ChunkStore {
   // disk and the index; the next call goes on.
   virtual absl::StatusOr<ShareStep> Share() = 0;
 
+  // Takes what deleted runs left out of the index: names that no tensor has any
+  // more, comparisons of theirs with their rows, and the room of entries. One
+  // bounded step; true once nothing is left to do now. Holds up Append for no
+  // longer than some hundred names take.
+  //
+  // Errors: those of the index; the next call goes on.
+  virtual absl::StatusOr<bool> Tidy() = 0;
+
   // Writes the chunks as frames in the order given, makes them durable with
   // one sync, then indexes them. Every record's `summary` and `hash` have been
   // filled in; the headers are stamped here. The first tensor of a key stays:
@@ -216,9 +224,10 @@ class ChunkStore {
 
   // Comparisons: documents and their rows, opaque to the store. Ids ascend
   // from 1, rows from 0. Documents are durable on return; rows with the next
-  // document. FAILED_PRECONDITION for rows that would leave a gap.
+  // document. FAILED_PRECONDITION for rows that would leave a gap. A comparison
+  // goes with the last of `runs` that is deleted, in the background.
   virtual absl::StatusOr<uint64_t> CreateComparison(
-      std::string_view document) = 0;
+      std::string_view document, std::span<const std::string> runs) = 0;
   virtual absl::Status PutComparison(uint64_t id,
                                      std::string_view document) = 0;
   virtual absl::StatusOr<std::string> GetComparison(uint64_t id) = 0;

@@ -20,6 +20,7 @@
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "storage/index/chunk_index.h"
+#include "storage/index/name_sweep.h"
 #include "storage/index_gate.h"
 #include "storage/read_pool.h"
 #include "storage/retainer.h"
@@ -82,6 +83,7 @@ class ChunkStoreImpl final : public ChunkStore {
                                        const RunRetention& retention) override;
   absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
   absl::StatusOr<ShareStep> Share() override;
+  absl::StatusOr<bool> Tidy() override;
 
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   absl::Status Probe() override;
@@ -104,7 +106,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) override;
 
-  absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
+  absl::StatusOr<uint64_t> CreateComparison(
+      std::string_view document, std::span<const std::string> runs) override;
   absl::Status PutComparison(uint64_t id, std::string_view document) override;
   absl::StatusOr<std::string> GetComparison(uint64_t id) override;
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(
@@ -193,6 +196,9 @@ class ChunkStoreImpl final : public ChunkStore {
       const PartLocation& part, const absl::Status& failure,
       AlignedBuffer& buffer);
 
+  // One step; true once nothing is left to do now.
+  absl::StatusOr<bool> SweepNames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+
   // How much more of the disk the store uses than it is to.
   uint64_t ExcessBytes(const RetentionPolicy& policy);
   Retainer::Room RoomFor(const RetentionPolicy& policy)
@@ -237,6 +243,15 @@ class ChunkStoreImpl final : public ChunkStore {
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
   std::optional<AgeClock> age_clock_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<NameSweep> name_sweep_ ABSL_GUARDED_BY(retain_mu_);
+  // The pass under way.
+  struct SweepPass {
+    bool has_looked = false;
+    uint64_t gone_count = 0;
+    int64_t work_ns = 0;
+  };
+  std::optional<SweepPass> sweep_pass_ ABSL_GUARDED_BY(retain_mu_);
+  int64_t next_sweep_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
   // Segments that are dead may have files; so it is until this is found out.
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 

@@ -86,6 +86,9 @@ absl::Status ChunkStoreImpl::ReopenLostIndex() {
     retainer_.emplace(index_.get(), env_, segment_directory_);
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
     age_clock_.emplace(index_.get(), env_);
+    name_sweep_.emplace(index_.get().db(), index_.get().names());
+    sweep_pass_.reset();
+    has_dead_segments_ = true;
     return BringUp();
   };
   const absl::Status status = index_.Reopen(open, finish);

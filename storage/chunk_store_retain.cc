@@ -8,6 +8,16 @@
 #include "storage/logger.h"
 
 namespace msitd::storage {
+namespace {
+
+// A pass over all names is a pass over all entries: it takes no more than this
+// part of the time.
+constexpr int64_t kSweepRestFactor = 20;
+
+// What a step of Tidy may take of the disk meanwhile.
+constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
+
+}  // namespace
 
 absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
     const RetentionPolicy& policy) {
@@ -26,7 +36,8 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   if (room.sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
-  const AgeClock::Reading time = age_clock_->Read();
+  const AgeClock::Reading time =
+      age_clock_->Read(EnsureFree(kProbeRoomBytes).ok());
   room.now_ns = time.now_ns;
   room.steady_since_ns = time.steady_since_ns;
   room.clock_set_ns = time.set_ns;
@@ -49,7 +60,10 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   step.expired_bytes = outcome->expired_bytes;
   step.is_done = outcome->is_done;
   if (outcome->wants_seal && SealForRetention()) step.is_done = false;
-  if (index_->gone().First().has_value()) step.is_done = false;
+  const std::optional<GoneTable::Gone> gone = index_->gone().First();
+  if (gone.has_value() && gone->stage == GoneTable::Stage::kHidden) {
+    step.is_done = false;
+  }
   step.excess_bytes = ExcessBytes(policy);
   const MutexLock stats_lock(stats_mu_);
   stats_.excess_bytes = step.excess_bytes;
@@ -81,12 +95,59 @@ absl::StatusOr<ShareStep> ChunkStoreImpl::Share() {
   return ShareStep{outcome->shared_bytes, outcome->is_done};
 }
 
+absl::StatusOr<bool> ChunkStoreImpl::Tidy() {
+  const MutexLock lock(retain_mu_);
+  if (RoomFor(RetentionPolicy()).sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  // Compacting takes room before it gives some.
+  const uint64_t needed = std::min(index_->db().DiskBytes(), kTidyRoomBytesMax);
+  if (!EnsureFree(kProbeRoomBytes + needed).ok()) return true;
+  absl::StatusOr<bool> is_done = index_->TidyGoneRuns();
+  if (is_done.value_or(false)) is_done = SweepNames();
+  if (is_done.ok()) return is_done;
+  const MutexLock append_lock(append_mu_);
+  index_failed_ = true;
+  return Annotate(is_done.status(), "tidy the index");
+}
+
+absl::StatusOr<bool> ChunkStoreImpl::SweepNames() {
+  const int64_t begin_ns = env_.BootNs();
+  if (!sweep_pass_.has_value()) {
+    if (!index_->IsNameSweepDue() || begin_ns < next_sweep_boot_ns_) {
+      return true;
+    }
+    const MutexLock lock(append_mu_);
+    sweep_pass_.emplace().gone_count = index_->gone_count();
+    name_sweep_->Begin();
+  }
+  SweepPass& pass = *sweep_pass_;
+  bool is_done = false;
+  if (!pass.has_looked) {
+    MSITD_ASSIGN_OR_RETURN(pass.has_looked, name_sweep_->Look());
+  } else {
+    const MutexLock lock(append_mu_);
+    MSITD_ASSIGN_OR_RETURN(is_done, name_sweep_->Remove());
+  }
+  const int64_t end_ns = env_.BootNs();
+  pass.work_ns += end_ns - begin_ns;
+  if (!is_done) return false;
+  next_sweep_boot_ns_ = end_ns + kSweepRestFactor * pass.work_ns;
+  const uint64_t gone_count = pass.gone_count;
+  sweep_pass_.reset();
+  if (!name_sweep_->is_whole()) return true;
+  MSITD_RETURN_IF_ERROR(index_->ForgetNameSweep(gone_count));
+  return true;
+}
+
 uint64_t ChunkStoreImpl::ExcessBytes(const RetentionPolicy& policy) {
   uint64_t excess = 0;
   if (policy.disk_bytes_max != 0) {
     uint64_t used = 0;
+    const uint64_t index_bytes = index_->db().DiskBytes();
     const MutexLock lock(stats_mu_);
     for (const auto& [segment, bytes] : segment_sizes_) used += bytes;
+    used += index_bytes;
     excess = used - std::min(used, policy.disk_bytes_max);
   }
   if (policy.disk_free_min != 0) {

@@ -73,7 +73,7 @@ struct RunRetention {
 
 // What the node asks for.
 struct RetentionPolicy {
-  uint64_t disk_bytes_max = 0;  // Of all segments; 0 is no limit.
+  uint64_t disk_bytes_max = 0;  // Of segments and index; 0 is no limit.
   uint64_t disk_free_min = 0;   // Of the file system.
   RetentionLimits run;          // Of each run that asks for nothing else.
 };
@@ -164,6 +164,7 @@ struct Coordinate {
 struct StoreStats {
   uint64_t segment_count = 0;
   uint64_t segment_bytes = 0;  // On disk, without what was given back.
+  uint64_t index_bytes = 0;
   uint64_t run_count = 0;
   uint64_t committed_chunk_count = 0;  // Since Open, like all that follow.
   uint64_t committed_record_count = 0;

@@ -103,8 +103,9 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
 
   const bool follows = plan.follow;
   MSITD_RETURN_IF_ERROR(Reserve(follows));
+  const std::vector<std::string> runs = {plan.golden_run, plan.target_run};
   const absl::StatusOr<uint64_t> id =
-      store_.CreateComparison(comparison.SerializeAsString());
+      store_.CreateComparison(comparison.SerializeAsString(), runs);
   Job job;
   if (id.ok()) {
     comparison.set_name(FormatComparisonName(*id));

@@ -42,24 +42,29 @@ void RetentionLoop::Loop() {
 
 std::chrono::nanoseconds RetentionLoop::Work() {
   const absl::StatusOr<bool> is_retained = Retain();
-  if (!is_retained.value_or(false) || !options_.shares_equal_bytes) {
+  if (!is_retained.value_or(false)) {
     SetError(std::string(Message(is_retained.status())));
     return options_.interval;
   }
   const auto begin = std::chrono::steady_clock::now();
-  const absl::StatusOr<storage::ShareStep> step = store_.Share();
-  SetError(std::string(Message(step.status())));
-  if (step.ok()) shared_bytes_ += step->shared_bytes;
-  if (step.ok() && !step->is_done) {
-    const std::chrono::nanoseconds rest =
-        kShareRestFactor * (std::chrono::steady_clock::now() - begin);
-    return std::min<std::chrono::nanoseconds>(rest, options_.interval);
-  }
-  if (shared_bytes_ > 0) {
+  const absl::StatusOr<bool> is_done = TidyAndShare();
+  SetError(std::string(Message(is_done.status())));
+  if (is_done.value_or(true)) return options_.interval;
+  const std::chrono::nanoseconds rest =
+      kRestFactor * (std::chrono::steady_clock::now() - begin);
+  return std::min<std::chrono::nanoseconds>(rest, options_.interval);
+}
+
+absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
+  MSITD_ASSIGN_OR_RETURN(const bool is_tidy, store_.Tidy());
+  if (!options_.shares_equal_bytes) return is_tidy;
+  MSITD_ASSIGN_OR_RETURN(const storage::ShareStep step, store_.Share());
+  shared_bytes_ += step.shared_bytes;
+  if (step.is_done && shared_bytes_ > 0) {
     config::Log("retention")->info("shared equal bytes={}", shared_bytes_);
     shared_bytes_ = 0;
   }
-  return options_.interval;
+  return is_tidy && step.is_done;
 }
 
 absl::StatusOr<bool> RetentionLoop::Retain() {

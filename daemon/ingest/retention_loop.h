@@ -13,8 +13,9 @@
 
 namespace msitd::ingest {
 
-// Makes room in a store: has it give up what its policy does not keep, and
-// share bytes that are equal, step by step, on a thread of its own.
+// Makes room in a store: has it give up what its policy does not keep, tidy up
+// behind deleted runs, and share bytes that are equal, step by step, on a
+// thread of its own.
 // Thread-safe.
 class RetentionLoop {
  public:
@@ -24,9 +25,10 @@ class RetentionLoop {
     // How long it waits once nothing is left to do, or after an error.
     std::chrono::milliseconds interval{1000};
   };
-  // Sharing is in no hurry: after each step of it the disk is left alone for so
-  // many times as long as the step took, but no longer than the interval.
-  static constexpr int kShareRestFactor = 2;
+  // The last two are in no hurry: after each step of them the disk is left
+  // alone for so many times as long as the step took, but no longer than the
+  // interval.
+  static constexpr int kRestFactor = 2;
 
   // Begins at once. `store` outlives it.
   RetentionLoop(storage::ChunkStore& store, const Options& options);
@@ -42,9 +44,11 @@ class RetentionLoop {
 
  private:
   void Loop();
-  // Gives up what is due now, then shares for one step. Returns how long to
-  // wait.
+  // Gives up what is due now, then tidies and shares for one step each. Returns
+  // how long to wait.
   std::chrono::nanoseconds Work();
+  // True once nothing is left to do.
+  absl::StatusOr<bool> TidyAndShare();
   // False if it was told to stop before it was done.
   absl::StatusOr<bool> Retain();
   void SetError(const std::string& error);

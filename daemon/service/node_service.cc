@@ -58,6 +58,7 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_conflict_count(signed_of(store.conflict_count));
   out.set_dropped_count(signed_of(ingest.dropped_count));
   out.set_segment_size_bytes(signed_of(store.segment_bytes));
+  out.set_index_size_bytes(signed_of(store.index_bytes));
   out.set_segment_count(signed_of(store.segment_count));
   out.set_disk_free_bytes(signed_of(store.disk_free_bytes));
   out.set_active_comparison_count(active_comparisons_());

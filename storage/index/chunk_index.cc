@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/index/chunk_index.h"
 
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "protos/base/byte_codec.h"
@@ -18,8 +21,14 @@ namespace {
 constexpr std::string_view kStoreKey = "store";
 constexpr std::string_view kNextRunIdKey = "next_run_id";
 constexpr std::string_view kClockKey = "clock";
+constexpr std::string_view kNameSweepKey = "name_sweep";
 // Keys have four bytes for it.
 constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
+
+// With what the keys of tensors of the run begin.
+std::string RunPrefix(uint64_t run) {
+  return BigEndianKey(run).substr(8 - kRunPrefixBytes);
+}
 
 }  // namespace
 
@@ -57,6 +66,12 @@ absl::Status ChunkIndex::Load() {
   MSITD_RETURN_IF_ERROR(names_.Load());
   MSITD_RETURN_IF_ERROR(runs_.Load());
   MSITD_RETURN_IF_ERROR(gone_.Load());
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> sweep,
+                         db_->Get(Table::kMeta, kNameSweepKey));
+  {
+    const MutexLock lock(run_change_mu_);
+    is_name_sweep_due_ = sweep.has_value();
+  }
   MSITD_RETURN_IF_ERROR(expiry_.Load());
   for (const RunBrief& run : runs_.Briefs()) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
@@ -232,15 +247,85 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
                          segments_.AppendRemovalTo(batch, run));
   expiry_.AppendRemovalTo(batch, run);
   shared_.AppendRemovalTo(batch, run);
-  const auto prefix = [](uint64_t run_id) {
-    return BigEndianKey(run_id).substr(8 - kRunPrefixBytes);
-  };
-  db_->DeleteRange(batch, Table::kTensor, prefix(id), prefix(id + 1));
-  gone_.AppendRemovalTo(batch, run);
+  db_->DeleteRange(batch, Table::kTensor, RunPrefix(id), RunPrefix(id + 1));
+  const GoneTable::Gone gone{run, GoneTable::Stage::kEmptied};
+  gone_.AppendTo(batch, gone);
+  db_->Put(batch, Table::kMeta, kNameSweepKey, "");
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
-  gone_.AcceptRemoval(run);
+  gone_.Accept(gone);
   expiry_.AcceptRemoval(run);
+  is_name_sweep_due_ = true;
+  ++gone_count_;
   return dead;
+}
+
+absl::StatusOr<uint64_t> ChunkIndex::CreateComparison(
+    std::string_view document, std::span<const std::string> runs) {
+  const MutexLock lock(run_change_mu_);
+  std::vector<RunId> ids;
+  for (const std::string& name : runs) {
+    MSITD_ASSIGN_OR_RETURN(const RunBrief run, runs_.Brief(name));
+    ids.push_back(run.id);
+  }
+  return comparisons_.Create(document, ids);
+}
+
+absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
+  const std::vector<RunId> gone = gone_.Emptied();
+  if (gone.empty()) return true;
+  MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> comparison,
+                         comparisons_.FirstOf(gone.front()));
+  if (comparison.has_value()) {
+    MSITD_RETURN_IF_ERROR(comparisons_.Leave(gone.front(), *comparison));
+    return false;
+  }
+  // Neighbours go together, with all that lies between them.
+  std::set<RunId> others;
+  for (const RunBrief& run : runs_.Briefs()) others.insert(run.id);
+  const auto next = others.upper_bound(gone.front());
+  std::vector<RunId> together = {gone.front()};
+  for (size_t i = 1; i < gone.size(); ++i) {
+    if (next != others.end() && *next < gone[i]) break;
+    MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> its_own,
+                           comparisons_.FirstOf(gone[i]));
+    if (its_own.has_value()) break;
+    together.push_back(gone[i]);
+  }
+  MSITD_RETURN_IF_ERROR(db_->GiveRoomBack(
+      Table::kTensor, RunPrefix(static_cast<uint64_t>(together.front())),
+      RunPrefix(static_cast<uint64_t>(together.back()) + 1)));
+  rocksdb::WriteBatch batch;
+  for (const RunId run : together) gone_.AppendRemovalTo(batch, run);
+  MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));
+  for (const RunId run : together) gone_.AcceptRemoval(run);
+  return together.size() == gone.size();
+}
+
+bool ChunkIndex::IsNameSweepDue() {
+  const MutexLock lock(run_change_mu_);
+  return is_name_sweep_due_;
+}
+
+uint64_t ChunkIndex::gone_count() {
+  const MutexLock lock(run_change_mu_);
+  return gone_count_;
+}
+
+absl::Status ChunkIndex::ForgetNameSweep(uint64_t gone_count) {
+  {
+    const MutexLock lock(run_change_mu_);
+    if (gone_count != gone_count_) return absl::OkStatus();
+    // As the removal of names: a crash undoes both or neither.
+    rocksdb::WriteBatch batch;
+    db_->Delete(batch, Table::kMeta, kNameSweepKey);
+    MSITD_RETURN_IF_ERROR(db_->WriteUnlogged(batch));
+    is_name_sweep_due_ = false;
+  }
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  return ToStatus(db_->db().CompactRange(options, db_->table(Table::kName),
+                                         nullptr, nullptr),
+                  "compact names");
 }
 
 absl::StatusOr<std::optional<ClockMark>> ChunkIndex::Clock() {

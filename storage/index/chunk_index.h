@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,20 @@ class ChunkIndex {
   // on its way into the index.
   absl::StatusOr<std::vector<SegmentId>> EmptyRun(RunId run);
 
+  // See ChunkStore. NOT_FOUND with RUN_NOT_FOUND if one of them is not there.
+  absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
+                                            std::span<const std::string> runs);
+
+  // Takes what is left of runs that were emptied out of the index, one step;
+  // true once nothing is left. Does not hold up others.
+  absl::StatusOr<bool> TidyGoneRuns();
+
+  // True if runs have gone since the names were swept last. ForgetNameSweep
+  // says that they have been, unless there are more than `gone_count` gone now.
+  bool IsNameSweepDue();
+  uint64_t gone_count();
+  absl::Status ForgetNameSweep(uint64_t gone_count);
+
   // Gives up bytes of a run as `mark` says; durable on return.
   absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
 
@@ -130,6 +145,9 @@ class ChunkIndex {
 
   // One change of runs at a time; held while it is written.
   Mutex run_change_mu_;
+  bool is_name_sweep_due_ ABSL_GUARDED_BY(run_change_mu_) = false;
+  // Runs emptied since Open.
+  uint64_t gone_count_ ABSL_GUARDED_BY(run_change_mu_) = 0;
 };
 
 }  // namespace msitd::storage

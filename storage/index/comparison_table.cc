@@ -20,16 +20,26 @@ constexpr char kDocumentTag = 'd';
 constexpr char kBlockTag = 'b';
 // Rows of which each had an entry of its own.
 constexpr char kRowTag = 'r';
+// With which comparisons a run goes, and the other way round.
+constexpr char kOfRunTag = 'u';
+constexpr char kRunsTag = 't';
 constexpr size_t kDocumentKeyBytes = 9;
+constexpr size_t kOfRunKeyBytes = 17;
+constexpr size_t kRunIdBytes = 8;
 constexpr std::string_view kNextIdKey = "next_comparison_id";
 
 std::string DocumentKey(uint64_t id) { return kDocumentTag + BigEndianKey(id); }
+
+std::string OfRunPrefix(uint64_t run) { return kOfRunTag + BigEndianKey(run); }
+
+std::string RunsKey(uint64_t id) { return kRunsTag + BigEndianKey(id); }
 
 std::string BlockPrefix(uint64_t id) { return kBlockTag + BigEndianKey(id); }
 
 }  // namespace
 
-absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document) {
+absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document,
+                                                 std::span<const RunId> runs) {
   const MutexLock lock(mu_);
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
                          db_.Get(Table::kMeta, kNextIdKey));
@@ -41,6 +51,14 @@ absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document) {
   rocksdb::WriteBatch batch;
   db_.Put(batch, Table::kComparison, DocumentKey(id), document);
   db_.Put(batch, Table::kMeta, kNextIdKey, BigEndianKey(id + 1));
+  std::string run_ids;
+  for (const RunId run : runs) {
+    const auto number = static_cast<uint64_t>(run);
+    run_ids += BigEndianKey(number);
+    db_.Put(batch, Table::kComparison, OfRunPrefix(number) + BigEndianKey(id),
+            "");
+  }
+  if (!runs.empty()) db_.Put(batch, Table::kComparison, RunsKey(id), run_ids);
   MSITD_RETURN_IF_ERROR(db_.WriteDurable(batch));
   return id;
 }
@@ -87,12 +105,69 @@ absl::Status ComparisonTable::Delete(uint64_t id) {
   const MutexLock lock(mu_);
   MSITD_RETURN_IF_ERROR(Get(id).status());
   rocksdb::WriteBatch batch;
+  MSITD_RETURN_IF_ERROR(AppendRemovalTo(batch, id));
+  return db_.WriteDurable(batch);
+}
+
+absl::Status ComparisonTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
+                                              uint64_t id) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> runs,
+                         db_.Get(Table::kComparison, RunsKey(id)));
+  if (runs.has_value()) {
+    if (runs->size() % kRunIdBytes != 0) return IndexCorrupt("comparison");
+    for (size_t i = 0; i < runs->size(); i += kRunIdBytes) {
+      db_.Delete(batch, Table::kComparison,
+                 OfRunPrefix(GetBigEndian(runs->data() + i, kRunIdBytes)) +
+                     BigEndianKey(id));
+    }
+    db_.Delete(batch, Table::kComparison, RunsKey(id));
+  }
   db_.Delete(batch, Table::kComparison, DocumentKey(id));
   for (const char tag : {kBlockTag, kRowTag}) {
     db_.DeleteRange(batch, Table::kComparison, tag + BigEndianKey(id),
                     tag + BigEndianKey(id + 1));
   }
-  return db_.WriteDurable(batch);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<uint64_t>> ComparisonTable::FirstOf(RunId run) {
+  const std::string prefix = OfRunPrefix(static_cast<uint64_t>(run));
+  const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
+  it->Seek(prefix);
+  MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
+  if (!it->Valid() || !it->key().starts_with(prefix)) {
+    return std::optional<uint64_t>();
+  }
+  if (it->key().size() != kOfRunKeyBytes) return IndexCorrupt("comparison");
+  return std::optional<uint64_t>(
+      GetBigEndian(it->key().data() + prefix.size(), 8));
+}
+
+absl::Status ComparisonTable::Leave(RunId run, uint64_t id) {
+  const auto number = static_cast<uint64_t>(run);
+  {
+    const MutexLock lock(mu_);
+    MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> runs,
+                           db_.Get(Table::kComparison, RunsKey(id)));
+    std::string others;
+    for (size_t i = 0; runs.has_value() && i + kRunIdBytes <= runs->size();
+         i += kRunIdBytes) {
+      if (GetBigEndian(runs->data() + i, kRunIdBytes) == number) continue;
+      others.append(*runs, i, kRunIdBytes);
+    }
+    rocksdb::WriteBatch batch;
+    db_.Delete(batch, Table::kComparison,
+               OfRunPrefix(number) + BigEndianKey(id));
+    if (others.empty()) {
+      MSITD_RETURN_IF_ERROR(AppendRemovalTo(batch, id));
+    } else {
+      db_.Put(batch, Table::kComparison, RunsKey(id), others);
+    }
+    MSITD_RETURN_IF_ERROR(db_.WriteDurable(batch));
+    if (!others.empty()) return absl::OkStatus();
+  }
+  return db_.GiveRoomBack(Table::kComparison, BlockPrefix(id),
+                          BlockPrefix(id + 1));
 }
 
 std::string ComparisonTable::BlockKey(uint64_t id, uint64_t block) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
 #include "storage/index/index_db.h"
+#include "storage/types.h"
 
 namespace msitd::storage {
 
@@ -27,12 +29,19 @@ class ComparisonTable {
  public:
   explicit ComparisonTable(IndexDb& db) : db_(db) {}
 
-  absl::StatusOr<uint64_t> Create(std::string_view document);
+  // It goes with the last of `runs` that goes.
+  absl::StatusOr<uint64_t> Create(std::string_view document,
+                                  std::span<const RunId> runs);
   absl::Status Put(uint64_t id, std::string_view document);
   absl::StatusOr<std::string> Get(uint64_t id);
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> List(
       uint64_t after, size_t limit);
   absl::Status Delete(uint64_t id);
+  // One that is to go with the run, or with others; nothing if there is none.
+  absl::StatusOr<std::optional<uint64_t>> FirstOf(RunId run);
+  // The run has gone: removes the comparison if no other of its runs is left,
+  // and gives its room back.
+  absl::Status Leave(RunId run, uint64_t id);
   absl::Status PutRows(uint64_t id, uint64_t first_row,
                        std::span<const std::string> rows);
   absl::StatusOr<std::vector<std::string>> GetRows(uint64_t id,
@@ -49,6 +58,8 @@ class ComparisonTable {
   absl::Status CheckBlocks(uint64_t id);
   // FAILED_PRECONDITION unless `row` is 0 or the one before it is there.
   absl::Status CheckFollows(uint64_t id, uint64_t row);
+
+  absl::Status AppendRemovalTo(rocksdb::WriteBatch& batch, uint64_t id);
 
   IndexDb& db_;
   // Makes a change of a comparison and the check that it is there one step.

@@ -32,7 +32,7 @@ absl::Status GoneTable::Load() {
     uint8_t stage = 0;
     if (it->key().size() != kKeyBytes ||
         !DecodeGoneStage(it->value().ToStringView(), stage) ||
-        stage > static_cast<uint8_t>(Stage::kHidden)) {
+        stage > static_cast<uint8_t>(Stage::kEmptied)) {
       return IndexCorrupt("run");
     }
     Accept({RunId{GetBigEndian(it->key().data() + 1, 8)}, Stage{stage}});
@@ -52,6 +52,15 @@ std::optional<GoneTable::Gone> GoneTable::First() {
 bool GoneTable::Contains(RunId run) {
   const MutexLock lock(mu_);
   return runs_.contains(static_cast<uint64_t>(run));
+}
+
+std::vector<RunId> GoneTable::Emptied() {
+  const MutexLock lock(mu_);
+  std::vector<RunId> out;
+  for (const auto& [run, stage] : runs_) {
+    if (stage == Stage::kEmptied) out.push_back(RunId{run});
+  }
+  return out;
 }
 
 void GoneTable::AppendTo(rocksdb::WriteBatch& batch, const Gone& gone) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -19,7 +20,8 @@ namespace msitd::storage {
 class GoneTable {
  public:
   enum class Stage : uint8_t {
-    kHidden = 0,  // Its name has gone, its entries are there.
+    kHidden = 0,   // Its name has gone, its entries are there.
+    kEmptied = 1,  // They have gone; their room in the index may not have.
   };
 
   explicit GoneTable(IndexDb& db) : db_(db) {}
@@ -34,6 +36,8 @@ class GoneTable {
   // One of those that have come least far; nothing if there is none.
   std::optional<Gone> First();
   bool Contains(RunId run);
+  // Those in that stage, in order.
+  std::vector<RunId> Emptied();
 
   void AppendTo(rocksdb::WriteBatch& batch, const Gone& gone) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;

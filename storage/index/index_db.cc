@@ -249,6 +249,47 @@ absl::Status IndexDb::Flush() {
   return ToStatus(db_->Flush(rocksdb::FlushOptions(), tables_), "flush index");
 }
 
+absl::Status IndexDb::GiveRoomBack(Table table, std::string_view begin,
+                                   std::string_view end) {
+  if (db_ == nullptr) return Ended();
+  rocksdb::ColumnFamilyHandle* const handle = this->table(table);
+  const rocksdb::Slice first(begin);
+  const rocksdb::Slice last(end);
+  const rocksdb::Range range(first, last);
+  uint64_t bytes = 0;
+  MSITD_RETURN_IF_ERROR(
+      ToStatus(db_->GetApproximateSizes(rocksdb::SizeApproximationOptions(),
+                                        handle, &range, 1, &bytes),
+               "size up the index"));
+  if (bytes < kWorthBytes) return absl::OkStatus();
+  const rocksdb::RangePtr files(&first, &last);
+  constexpr bool kIncludeEnd = false;
+  MSITD_RETURN_IF_ERROR(ToStatus(
+      rocksdb::DeleteFilesInRanges(db_.get(), handle, &files, 1, kIncludeEnd),
+      "remove files of the index"));
+  // With such a file the deletion of what lies in others may have gone.
+  rocksdb::WriteBatch again;
+  DeleteRange(again, table, begin, end);
+  MSITD_RETURN_IF_ERROR(WriteLogged(again));
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  return ToStatus(db_->CompactRange(options, handle, &first, &last),
+                  "compact index");
+}
+
+uint64_t IndexDb::DiskBytes() {
+  uint64_t total = 0;
+  if (db_ == nullptr) return total;
+  for (rocksdb::ColumnFamilyHandle* handle : tables_) {
+    uint64_t bytes = 0;
+    if (db_->GetIntProperty(handle, rocksdb::DB::Properties::kTotalSstFilesSize,
+                            &bytes)) {
+      total += bytes;
+    }
+  }
+  return total;
+}
+
 absl::Status IndexDb::Resume() {
   if (db_ == nullptr) return Ended();
   const rocksdb::Status status = db_->Resume();

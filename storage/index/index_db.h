@@ -108,6 +108,17 @@ class IndexDb {
   // Makes everything durable, all tables at once.
   absl::Status Flush();
 
+  // Has the disk room of the keys from `begin` up to `end`, all of which were
+  // deleted, given back. Blocks for as long as it takes to write some files at
+  // the borders of the range anew; others read and write meanwhile. Less than
+  // kWorthBytes stays until RocksDB comes by.
+  static constexpr uint64_t kWorthBytes = uint64_t{64} << 10;
+  absl::Status GiveRoomBack(Table table, std::string_view begin,
+                            std::string_view end);
+
+  // What the tables take on the disk; 0 once it was ended. Costs little.
+  uint64_t DiskBytes();
+
   // True once an error, of a write or in the background, may have it refuse
   // writes; until Resume.
   bool has_failed() const { return has_failed_; }

@@ -3,6 +3,7 @@
 
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "protos/base/byte_codec.h"
@@ -50,8 +51,10 @@ absl::Status NameTable::Load() {
   return absl::OkStatus();
 }
 
-void NameTable::Remember(std::string_view name, uint32_t id) {
+void NameTable::Remember(std::string_view name, uint32_t id,
+                         uint64_t removal_count) {
   const MutexLock lock(mu_);
+  if (removal_count != removal_count_) return;
   if (cache_bytes_ > kCacheBytesMax) {
     names_.clear();
     ids_.clear();
@@ -64,31 +67,93 @@ void NameTable::Remember(std::string_view name, uint32_t id) {
 }
 
 absl::StatusOr<std::optional<uint32_t>> NameTable::Find(std::string_view name) {
+  uint64_t removals = 0;
   {
     const MutexLock lock(mu_);
+    removals = removal_count_;
     const auto it = ids_.find(name);
-    if (it != ids_.end()) return std::optional<uint32_t>(it->second);
+    if (it != ids_.end()) {
+      UseLocked(it->second);
+      return std::optional<uint32_t>(it->second);
+    }
   }
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
                          db_.Get(Table::kName, ByName(name)));
   if (!value.has_value()) return std::optional<uint32_t>();
   if (value->size() != 4) return IndexCorrupt("name");
   const auto id = static_cast<uint32_t>(GetBigEndian(value->data(), 4));
-  Remember(name, id);
+  Use(id);
+  Remember(name, id, removals);
   return std::optional<uint32_t>(id);
 }
 
 absl::StatusOr<std::string> NameTable::NameOf(uint32_t id) {
+  uint64_t removals = 0;
   {
     const MutexLock lock(mu_);
+    removals = removal_count_;
     const auto it = names_.find(id);
     if (it != names_.end()) return *it->second;
   }
   MSITD_ASSIGN_OR_RETURN(std::optional<std::string> name,
                          db_.Get(Table::kName, NumberKey(id)));
   if (!name.has_value()) return IndexCorrupt("name");
-  Remember(*name, id);
+  Remember(*name, id, removals);
   return *std::move(name);
+}
+
+void NameTable::Watch(uint32_t begin, uint32_t end) {
+  const MutexLock lock(mu_);
+  watch_begin_ = begin;
+  used_.assign(end - begin, false);
+}
+
+void NameTable::UseLocked(uint32_t id) {
+  if (id >= watch_begin_ && id - watch_begin_ < used_.size()) {
+    used_[id - watch_begin_] = true;
+  }
+}
+
+void NameTable::Use(std::span<const uint32_t> ids) {
+  const MutexLock lock(mu_);
+  for (const uint32_t id : ids) UseLocked(id);
+}
+
+void NameTable::EndWatch() {
+  const MutexLock lock(mu_);
+  used_ = {};
+}
+
+absl::Status NameTable::RemoveUnused(uint32_t begin, uint32_t end) {
+  std::vector<uint32_t> unused;
+  {
+    const MutexLock lock(mu_);
+    for (uint32_t id = begin; id < end; ++id) {
+      if (!used_[id - watch_begin_]) unused.push_back(id);
+    }
+  }
+  rocksdb::WriteBatch batch;
+  std::vector<std::string> gone;
+  for (const uint32_t id : unused) {
+    MSITD_ASSIGN_OR_RETURN(std::optional<std::string> name,
+                           db_.Get(Table::kName, NumberKey(id)));
+    if (!name.has_value()) continue;
+    db_.Delete(batch, Table::kName, NumberKey(id));
+    db_.Delete(batch, Table::kName, ByName(*name));
+    gone.push_back(*std::move(name));
+  }
+  if (gone.empty()) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(db_.WriteUnlogged(batch));
+  const MutexLock lock(mu_);
+  ++removal_count_;
+  for (const std::string& name : gone) {
+    const auto it = ids_.find(name);
+    if (it == ids_.end()) continue;
+    names_.erase(it->second);
+    ids_.erase(it);
+    cache_bytes_ -= std::min(cache_bytes_, name.size() + kEntryBytes);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint32_t> NewNames::Intern(std::string_view name) {
@@ -115,7 +180,8 @@ void NewNames::AppendTo(rocksdb::WriteBatch& batch) const {
 }
 
 void NewNames::Accept() {
-  for (const auto& [name, id] : added_) table_.Remember(name, id);
+  const uint64_t removals = table_.removal_count();
+  for (const auto& [name, id] : added_) table_.Remember(name, id, removals);
   table_.next_id_ = next_id_;
   added_.clear();
 }

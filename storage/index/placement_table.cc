@@ -44,6 +44,16 @@ absl::StatusOr<std::vector<std::string>> PlacementTable::List(RunId run) {
   return out;
 }
 
+std::string_view PlacementTable::KeyBegin() {
+  return std::string_view(&kTag, 1);
+}
+
+bool PlacementTable::IsKey(std::string_view key, uint32_t& name) {
+  if (key.size() != 1 + 8 + kNameBytes || key[0] != kTag) return false;
+  name = static_cast<uint32_t>(GetBigEndian(key.data() + 1 + 8, kNameBytes));
+  return true;
+}
+
 void PlacementTable::AppendTo(rocksdb::WriteBatch& batch, RunId run,
                               uint32_t name) const {
   std::string key = RunPrefix(static_cast<uint64_t>(run));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,11 @@ class PlacementTable {
   absl::StatusOr<std::vector<std::string>> List(RunId run);
 
   // `name` is that of the placement; adding it again does nothing.
+  // All keys of all runs follow the first.
+  static std::string_view KeyBegin();
+  // True if the key is one; `name` is the number of the placement.
+  static bool IsKey(std::string_view key, uint32_t& name);
+
   void AppendTo(rocksdb::WriteBatch& batch, RunId run, uint32_t name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 

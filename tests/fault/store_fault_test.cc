@@ -556,7 +556,7 @@ TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   Open();
   ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
   ASSERT_TRUE(store_->CreateRun({"other", 0, {}}).ok());
-  const auto comparison = store_->CreateComparison("running");
+  const auto comparison = store_->CreateComparison("running", {});
   ASSERT_TRUE(comparison.ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
   ASSERT_TRUE(store_->Append(first.span()).ok());
@@ -566,7 +566,7 @@ TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   EXPECT_EQ(Reason(store_->Append(second.span())), "DISK_FULL");
   EXPECT_EQ(Reason(store_->Probe()), "DISK_FULL");
   EXPECT_EQ(Reason(store_->CreateRun({"more", 0, {}}).status()), "DISK_FULL");
-  EXPECT_EQ(Reason(store_->CreateComparison("more").status()), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->CreateComparison("more", {}).status()), "DISK_FULL");
   const std::vector<std::string> rows = {"row"};
   EXPECT_EQ(Reason(store_->PutComparisonRows(*comparison, 0, rows)),
             "DISK_FULL");

@@ -229,6 +229,11 @@ absl::Status FakeChunkStore::DeleteRun(std::string_view name) {
   MutexLock lock(mu_);
   const auto it = runs_.find(name);
   if (it == runs_.end()) return RunNotFound(name);
+  for (auto at = comparisons_.begin(); at != comparisons_.end();) {
+    std::vector<std::string>& runs = at->second.runs;
+    const bool has_left = std::erase(runs, name) > 0;
+    at = has_left && runs.empty() ? comparisons_.erase(at) : std::next(at);
+  }
   runs_.erase(it);
   return absl::OkStatus();
 }
@@ -303,6 +308,28 @@ absl::StatusOr<storage::ShareStep> FakeChunkStore::Share() {
   absl::StatusOr<storage::ShareStep> step = share_steps_.front();
   share_steps_.pop_front();
   return step;
+}
+
+void FakeChunkStore::ScriptTidying(std::vector<absl::StatusOr<bool>> steps) {
+  MutexLock lock(mu_);
+  tidy_steps_.assign(steps.begin(), steps.end());
+}
+
+void FakeChunkStore::AwaitTidy(size_t count) {
+  MutexLock lock(mu_);
+  while (tidy_count_ < count) changed_.Wait(mu_);
+}
+
+absl::StatusOr<bool> FakeChunkStore::Tidy() {
+  MutexLock lock(mu_);
+  ++tidy_count_;
+  changed_.NotifyAll();
+  if (tidy_steps_.empty()) return true;
+  const absl::Status status = tidy_steps_.front().status();
+  const bool is_done = tidy_steps_.front().value_or(false);
+  tidy_steps_.pop_front();
+  if (!status.ok()) return status;
+  return is_done;
 }
 
 absl::StatusOr<uint64_t> FakeChunkStore::ReportCoverage(
@@ -568,10 +595,15 @@ absl::StatusOr<std::span<const std::byte>> FakeChunkStore::ReadSample(
 }
 
 absl::StatusOr<uint64_t> FakeChunkStore::CreateComparison(
-    std::string_view document) {
+    std::string_view document, std::span<const std::string> runs) {
   MutexLock lock(mu_);
   MSITD_RETURN_IF_ERROR(comparison_status_);
-  comparisons_[++last_comparison_id_].document = document;
+  for (const std::string& run : runs) {
+    if (!runs_.contains(run)) return RunNotFound(run);
+  }
+  Comparison& comparison = comparisons_[++last_comparison_id_];
+  comparison.document = document;
+  comparison.runs.assign(runs.begin(), runs.end());
   return last_comparison_id_;
 }
 

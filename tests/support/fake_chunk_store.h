@@ -64,6 +64,11 @@ class FakeChunkStore final : public storage::ChunkStore {
   // Returns once Share was called so often.
   void AwaitShare(size_t count);
 
+  // What the calls of Tidy return, one after another; then nothing is left.
+  void ScriptTidying(std::vector<absl::StatusOr<bool>> steps);
+  // Returns once Tidy was called so often.
+  void AwaitTidy(size_t count);
+
   // Sizes of the Append calls that succeeded.
   std::vector<size_t> append_sizes();
 
@@ -88,6 +93,7 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<storage::RetentionStep> Retain(
       const storage::RetentionPolicy& policy) override;
   absl::StatusOr<storage::ShareStep> Share() override;
+  absl::StatusOr<bool> Tidy() override;
   absl::Status Append(std::span<chunk::Chunk> chunks) override;
   // What Append would return.
   absl::Status Probe() override;
@@ -111,7 +117,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<std::span<const std::byte>> ReadSample(
       const storage::TensorInfo& tensor, size_t part,
       AlignedBuffer& buffer) override;
-  absl::StatusOr<uint64_t> CreateComparison(std::string_view document) override;
+  absl::StatusOr<uint64_t> CreateComparison(
+      std::string_view document, std::span<const std::string> runs) override;
   absl::Status PutComparison(uint64_t id, std::string_view document) override;
   absl::StatusOr<std::string> GetComparison(uint64_t id) override;
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> ListComparisons(
@@ -146,6 +153,7 @@ class FakeChunkStore final : public storage::ChunkStore {
 
   struct Comparison {
     std::string document;
+    std::vector<std::string> runs;
     std::vector<std::string> rows;
   };
 
@@ -184,6 +192,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   std::deque<absl::StatusOr<storage::ShareStep>> share_steps_
       ABSL_GUARDED_BY(mu_);
   size_t share_count_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<absl::StatusOr<bool>> tidy_steps_ ABSL_GUARDED_BY(mu_);
+  size_t tidy_count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace msitd::testing

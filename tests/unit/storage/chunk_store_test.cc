@@ -414,8 +414,8 @@ TEST_F(ChunkStoreTest, SegmentsWithoutAnIndexAreNoStore) {
 
 TEST_F(ChunkStoreTest, ComparisonsKeepDocumentsAndRows) {
   Open();
-  EXPECT_EQ(*store_->CreateComparison("one"), 1u);
-  EXPECT_EQ(*store_->CreateComparison("two"), 2u);
+  EXPECT_EQ(*store_->CreateComparison("one", {}), 1u);
+  EXPECT_EQ(*store_->CreateComparison("two", {}), 2u);
   const std::vector<std::string> rows = {"r0", std::string("r\0 1", 4), ""};
   ASSERT_TRUE(store_->PutComparisonRows(1, 0, rows).ok());
   ASSERT_TRUE(store_->PutComparison(1, "one, done").ok());
@@ -434,12 +434,13 @@ TEST_F(ChunkStoreTest, ComparisonsKeepDocumentsAndRows) {
   EXPECT_FALSE(store_->PutComparison(1, "x").ok());
   EXPECT_FALSE(store_->PutComparisonRows(1, 0, rows).ok());
   EXPECT_FALSE(store_->DeleteComparison(1).ok());
-  EXPECT_EQ(*store_->CreateComparison("three"), 3u);
+  EXPECT_EQ(*store_->CreateComparison("three", {}), 3u);
 }
 
 TEST_F(ChunkStoreTest, RowsOfComparisonsAreReadAsTheyWereLastPut) {
   Open();
-  for (const uint64_t id : {1, 2}) ASSERT_EQ(*store_->CreateComparison(""), id);
+  for (const uint64_t id : {1, 2})
+    ASSERT_EQ(*store_->CreateComparison("", {}), id);
   std::mt19937 rng(3);
   std::vector<std::string> expected;
   for (int step = 0; step < 60; ++step) {
@@ -466,7 +467,7 @@ TEST_F(ChunkStoreTest, RowsOfComparisonsAreReadAsTheyWereLastPut) {
 
 TEST_F(ChunkStoreTest, RowsOfComparisonsLeaveNoGap) {
   Open();
-  ASSERT_EQ(*store_->CreateComparison(""), 1u);
+  ASSERT_EQ(*store_->CreateComparison("", {}), 1u);
   const auto put = [this](uint64_t first, size_t count) {
     return store_->PutComparisonRows(1, first, std::vector<std::string>(count))
         .code();

@@ -273,13 +273,13 @@ TEST_F(ComparisonJobsTest, RestartFailsWhatADaemonLeftUnfinished) {
   document.set_golden_run("g");
   document.set_state(v1::Comparison::RUNNING);
   document.set_pass_count(1);
-  ASSERT_EQ(*store_.CreateComparison(document.SerializeAsString()), 1u);
+  ASSERT_EQ(*store_.CreateComparison(document.SerializeAsString(), {}), 1u);
   v1::ComparisonRow row;
   // The second row was written behind the document: it does not count.
   const std::vector<std::string> rows(2, row.SerializeAsString());
   ASSERT_TRUE(store_.PutComparisonRows(1, 0, rows).ok());
   document.set_state(v1::Comparison::DONE);
-  ASSERT_EQ(*store_.CreateComparison(document.SerializeAsString()), 2u);
+  ASSERT_EQ(*store_.CreateComparison(document.SerializeAsString(), {}), 2u);
 
   Open({});
   EXPECT_EQ(Get(1).state(), v1::Comparison::FAILED);

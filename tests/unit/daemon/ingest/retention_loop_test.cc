@@ -68,6 +68,20 @@ TEST(RetentionLoopTest, TellsThatSharingFailsAndTriesAgain) {
   EXPECT_EQ(loop.error(), "");
 }
 
+TEST(RetentionLoopTest, TidiesStepByStepAndTellsThatItFails) {
+  FakeChunkStore store;
+  store.ScriptTidying({false, false, absl::UnavailableError("broken")});
+  {
+    RetentionLoop loop(store, {{}, false, std::chrono::hours(1)});
+    store.AwaitTidy(3);
+    loop.Stop();
+    EXPECT_EQ(loop.error(), "broken");
+  }
+  RetentionLoop loop(store, {{}, true, std::chrono::milliseconds(1)});
+  store.AwaitTidy(5);
+  EXPECT_EQ(loop.error(), "");
+}
+
 TEST(RetentionLoopTest, SharesNothingIfItIsNotTo) {
   FakeChunkStore store;
   RetentionLoop loop(store, {{}, false, std::chrono::milliseconds(1)});

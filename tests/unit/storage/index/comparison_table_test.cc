@@ -19,7 +19,7 @@ TEST(ComparisonTableTest, RowsOfAnEarlierVersionAreSaidToBeSuch) {
   auto db = IndexDb::Open({.directory = directory / "index"});
   ASSERT_TRUE(db.ok()) << db.status();
   ComparisonTable table(**db);
-  ASSERT_EQ(*table.Create("document"), 1u);
+  ASSERT_EQ(*table.Create("document", {}), 1u);
   ASSERT_TRUE(table.GetRows(1, 0, 10).ok());
   rocksdb::WriteBatch batch;
   (*db)->Put(batch, Table::kComparison, "r" + BigEndianKey(1) + BigEndianKey(0),
