@@ -17,6 +17,8 @@ struct StreamSpec {
   int32_t world_size = 0;  // At least 1, above `rank`.
   uint64_t stream_id = 0;  // Not 0.
   std::string user_agent;  // For logs.
+  // The producer can rewrite what it offered until that is committed.
+  bool shares_memory = false;
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the

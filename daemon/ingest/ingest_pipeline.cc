@@ -230,6 +230,8 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
                                               chunk::Chunk chunk,
                                               std::unique_ptr<Lease> lease) {
   const absl::Status status = CheckAddress(*stream, chunk);
+  chunk.header().flags |= stream->spec.shares_memory ? chunk::kSharedMemoryFlag
+                                                     : chunk::kOwnMemoryFlag;
   const uint64_t chunk_bytes = chunk.head().size() + chunk.payload().size();
 
   MutexLock lock(mu_);

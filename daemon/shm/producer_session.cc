@@ -117,6 +117,7 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   }
   spec_ = ingest::StreamSpec{std::string(run), hello.rank, hello.world_size,
                              hello.stream_id, std::string(agent)};
+  spec_.shares_memory = true;
   wanted_arena_bytes_ = hello.arena_bytes;
   if (packet.fd_count > 0) offered_arena_ = std::move(packet.fds[0]);
   state_ = State::kOpening;

@@ -49,6 +49,7 @@ absl::StatusOr<Chunk> Chunk::FromProducer(std::span<const std::byte> bytes) {
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
   MSITD_RETURN_IF_ERROR(CheckHeader(header));
+  MSITD_RETURN_IF_ERROR(CheckUnstamped(header));
   const uint64_t head_span = AlignUp(header.head_bytes, kChunkAlignment);
   const uint64_t span =
       head_span + AlignUp(header.payload_bytes, kChunkAlignment);

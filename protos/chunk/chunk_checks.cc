@@ -228,16 +228,25 @@ absl::Status CheckHeader(const ChunkHeader& header) {
     return Malformed("a head of {} bytes is not in {}..{}", header.head_bytes,
                      table_bytes, kChunkHeadBytesMax);
   }
-  constexpr uint32_t kKnownFlags = kSummaryOnlyFlag | kSampleFlag;
+  constexpr uint32_t kKeptFlags = kSummaryOnlyFlag | kSampleFlag;
+  constexpr uint32_t kKnownFlags =
+      kKeptFlags | kSharedMemoryFlag | kOwnMemoryFlag;
   if ((header.flags & ~kKnownFlags) != 0 || header.reserved_1 != 0) {
     return Malformed("chunk flags {:#x} {:#x} are unknown", header.flags,
                      header.reserved_1);
   }
-  if (header.flags == kKnownFlags) {
+  if ((header.flags & kKeptFlags) == kKeptFlags) {
     return Malformed("chunk flags {:#x} ask for samples and for none",
                      header.flags);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckUnstamped(const ChunkHeader& header) {
+  if ((header.flags & (kSharedMemoryFlag | kOwnMemoryFlag)) == 0) {
+    return absl::OkStatus();
+  }
+  return Malformed("chunk flags {:#x} are for the daemon to set", header.flags);
 }
 
 absl::Status CheckHead(std::span<const std::byte> head) {

@@ -25,6 +25,9 @@ absl::Status Malformed(fmt::format_string<Args...> format, Args&&... args) {
 // Checks what the header says by itself: magic, version and sizes.
 absl::Status CheckHeader(const ChunkHeader& header);
 
+// Checks that nobody has stamped its flags.
+absl::Status CheckUnstamped(const ChunkHeader& header);
+
 // Checks a whole head, whose header passed CheckHeader and whose memory is at
 // least `head_bytes` long and aligned to 8.
 absl::Status CheckHead(std::span<const std::byte> head);

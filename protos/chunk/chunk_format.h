@@ -39,6 +39,12 @@ inline constexpr uint32_t kSummaryOnlyFlag = 1;
 // Of the payload, the frame holds the samples of its records; the descriptors
 // go on saying what the payload was. Not together with kSummaryOnlyFlag.
 inline constexpr uint32_t kSampleFlag = 2;
+// Stamped by the daemon, one of the two; a producer leaves them. The bytes were
+// hashed, and then written, from memory that the producer shared and could
+// change in between.
+inline constexpr uint32_t kSharedMemoryFlag = 4;
+// They were so from memory of the daemon alone.
+inline constexpr uint32_t kOwnMemoryFlag = 8;
 
 struct ChunkHeader {
   uint32_t magic = kMagic;

@@ -27,13 +27,22 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
                    problem.offset, problem.what);
       });
   if (!report.ok()) return Failed(report.status(), err);
+  for (const StreamMismatch& stream : report->mismatches) {
+    fmt::print(out,
+               "stream run={} rank={} id={:#x} memory={} frames={} "
+               "mismatching={}\n",
+               stream.run, stream.rank, stream.stream_id, stream.memory,
+               stream.frame_count, stream.mismatch_count);
+  }
   fmt::print(out,
              "segments={} frames={} records={} payload_bytes={} shared={} "
-             "entries={} recordless={} unindexed_frames={} torn={} "
+             "entries={} recordless={} unindexed_frames={} bit_rot={} "
+             "producer_or_disk={} torn={} "
              "problems={}{}\n",
              report->segment_count, report->frame_count, report->record_count,
              report->payload_bytes, report->shared_count, report->entry_count,
              report->recordless_count, report->unindexed_frame_count,
+             report->disk_count, report->producer_or_disk_count,
              report->torn_count, report->problem_count,
              store.is_live() ? " live" : "");
   return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_set>
@@ -24,6 +25,26 @@ uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
   const std::array<uint64_t, 5> fields = {segment, offset, hash.low, hash.high,
                                           sample_hash};
   return chunk::HashBytes(std::as_bytes(std::span(fields))).low;
+}
+
+// Who may have changed bytes of the frame.
+StoreProblem::Cause CauseOf(const chunk::Chunk& chunk) {
+  const uint32_t flags = chunk.header().flags;
+  return (flags & chunk::kOwnMemoryFlag) != 0
+             ? StoreProblem::Cause::kDisk
+             : StoreProblem::Cause::kProducerOrDisk;
+}
+
+std::string Explain(StoreProblem::Cause cause, const chunk::Chunk& chunk) {
+  if (cause == StoreProblem::Cause::kDisk) {
+    return "bit rot: msitd hashed its own copy and wrote that";
+  }
+  const bool is_known = (chunk.header().flags & chunk::kSharedMemoryFlag) != 0;
+  return fmt::format(
+      "changed by the producer after they were hashed, or on the disk: they "
+      "came from {} rank {} of run {}",
+      is_known ? "memory shared with" : "what may have been memory of",
+      chunk.header().rank, chunk.run());
 }
 
 class StoreCheck {
@@ -68,7 +89,11 @@ class StoreCheck {
   static bool HasGone(StoreView& later, const Place& place);
   // True if they are shared and there in a later view, or have gone since.
   absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
-  void Report(std::string file, Place place, std::string what);
+  void Report(std::string file, Place place, std::string what,
+              StoreProblem::Cause cause = StoreProblem::Cause::kOther);
+  void Count(const StoreProblem& problem);
+  // Enters the streams with mismatches into the report.
+  void ListMismatches();
   // Reports those problems of a live view that are there still.
   absl::Status ReportLasting();
   // Does so before they are too many.
@@ -80,6 +105,8 @@ class StoreCheck {
   const LogPosition position_;
   AlignedBuffer payload_;
   std::unordered_set<uint64_t> segments_;  // Those that are there.
+  std::map<StreamKey, StreamMismatch> streams_;
+  bool has_mismatch_ = false;  // Of the present frame.
   // Of the records whose bytes are sound; sorted before they are searched.
   std::vector<uint64_t> sound_;
   // Of places that were reported with their frame.
@@ -88,14 +115,31 @@ class StoreCheck {
   std::vector<std::pair<Place, StoreProblem>> suspected_;
 };
 
-void StoreCheck::Report(std::string file, Place place, std::string what) {
-  StoreProblem problem{std::move(file), place.offset, std::move(what)};
+void StoreCheck::Report(std::string file, Place place, std::string what,
+                        StoreProblem::Cause cause) {
+  StoreProblem problem{std::move(file), place.offset, std::move(what), cause};
   if (store_.is_live()) {
     suspected_.emplace_back(place, std::move(problem));
     return;
   }
+  Count(problem);
+}
+
+void StoreCheck::Count(const StoreProblem& problem) {
+  using Cause = StoreProblem::Cause;
   ++counts_.problem_count;
+  counts_.disk_count += problem.cause == Cause::kDisk ? 1 : 0;
+  counts_.producer_or_disk_count +=
+      problem.cause == Cause::kProducerOrDisk ? 1 : 0;
   report_(problem);
+}
+
+void StoreCheck::ListMismatches() {
+  if (counts_.problem_count == 0) return;
+  for (auto& [key, stream] : streams_) {
+    if (stream.mismatch_count == 0) continue;
+    counts_.mismatches.push_back(std::move(stream));
+  }
 }
 
 absl::StatusOr<std::optional<BytePlace>> StoreCheck::FindShared(
@@ -159,8 +203,7 @@ absl::Status StoreCheck::ReportLasting() {
     if (has_gone) continue;
     MSITD_ASSIGN_OR_RETURN(const bool are_shared, AreShared(now, place));
     if (are_shared) continue;
-    ++counts_.problem_count;
-    report_(problem);
+    Count(problem);
   }
   suspected_.clear();
   return absl::OkStatus();
@@ -229,9 +272,14 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
     }
     reported_.insert(
         Fingerprint(number, offset, entry->hash, entry->sample_hash));
-    Report(segment.path, where,
-           fmt::format("the bytes of op {} of token {} do not match their hash",
-                       chunk.Text(record.op), record.token));
+    has_mismatch_ = true;
+    const StoreProblem::Cause cause = CauseOf(chunk);
+    Report(
+        segment.path, where,
+        fmt::format("the bytes of op {} of token {} do not match their "
+                    "hash: {}",
+                    chunk.Text(record.op), record.token, Explain(cause, chunk)),
+        cause);
     return absl::OkStatus();
   }
   if (entry.has_value()) return absl::OkStatus();
@@ -261,10 +309,23 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
       (number == position_.segment_id && frame.end() > position_.offset)) {
     ++counts_.unindexed_frame_count;
   }
-  chunk::FramePayload payload(frame.chunk.header());
+  const chunk::ChunkHeader& header = frame.chunk.header();
+  chunk::FramePayload payload(header);
+  has_mismatch_ = false;
   for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
     MSITD_RETURN_IF_ERROR(
         CheckRecord(segment, frame, record, payload.Next(record)));
+  }
+  StreamMismatch& stream =
+      streams_[StreamOf(frame.chunk, RunId{header.run_id})];
+  ++stream.frame_count;
+  if (has_mismatch_ && stream.mismatch_count++ == 0) {
+    stream.run = frame.chunk.run();
+    stream.rank = header.rank;
+    stream.stream_id = header.stream_id;
+    const bool is_own = (header.flags & chunk::kOwnMemoryFlag) != 0;
+    const bool is_shared = (header.flags & chunk::kSharedMemoryFlag) != 0;
+    stream.memory = is_own ? "own" : is_shared ? "shared" : "unknown";
   }
   return BoundSuspected();
 }
@@ -362,6 +423,7 @@ absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
       store_.index(),
       [this](const AuditedEntry& entry) { return CheckEntry(entry); }));
   MSITD_RETURN_IF_ERROR(ReportLasting());
+  ListMismatches();
   return counts_;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "storage/inspect/store_view.h"
@@ -12,9 +13,30 @@ namespace msitd::storage {
 
 // Something in a store that is not as it was written.
 struct StoreProblem {
+  enum class Cause {
+    kOther,
+    // Bytes that do not match their hash, and that nobody but the daemon could
+    // change before they were written.
+    kDisk,
+    // The same, but their producer could too: it shared their memory.
+    kProducerOrDisk,
+  };
+
   std::string file;
   uint64_t offset = 0;
   std::string what;
+  Cause cause = Cause::kOther;
+};
+
+// Frames of a stream of which some do not match their hashes. Many of one
+// stream, and none of others beside them, point to its producer.
+struct StreamMismatch {
+  std::string run;
+  int32_t rank = 0;
+  uint64_t stream_id = 0;
+  std::string memory;  // "shared", "own", or "unknown" of earlier versions.
+  uint64_t frame_count = 0;
+  uint64_t mismatch_count = 0;
 };
 
 struct StoreCheckReport {
@@ -34,6 +56,11 @@ struct StoreCheckReport {
   // index; and tails of segments of which that is true.
   uint64_t torn_count = 0;
   uint64_t problem_count = 0;
+  // Those of them with such a cause.
+  uint64_t disk_count = 0;
+  uint64_t producer_or_disk_count = 0;
+  // Streams with problems of these kinds, as they were seen first.
+  std::vector<StreamMismatch> mismatches;
 };
 
 // Checks every frame head, every record hash and every reference of the index,

@@ -288,6 +288,46 @@ TEST_F(StoreCheckTest, LiveStoreThatIsDamagedIsFoundSo) {
   EXPECT_EQ(Inspect("verify").exit, InspectExit::kProblems);
 }
 
+TEST_F(StoreCheckTest, ProducerThatLiesIsToldFromBitRot) {
+  OpenWithRun("r");
+  TestChunks chunks;
+  for (uint64_t stream : {5, 6, 7}) {
+    for (uint64_t i = 0; i < 3; ++i) {
+      chunks.Add(stream, i,
+                 {MakeTensor("r", static_cast<int64_t>(10 * stream + i), "op",
+                             4096, 1)});
+    }
+  }
+  for (chunk::Chunk& chunk : chunks.span()) {
+    const uint64_t stream = chunk.header().stream_id;
+    if (stream == 5) chunk.header().flags |= chunk::kSharedMemoryFlag;
+    if (stream == 6) chunk.header().flags |= chunk::kOwnMemoryFlag;
+  }
+  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  // Two frames of stream 5, one of each other. A frame has two pages.
+  for (const uint64_t frame : {0, 2, 4, 8}) Flip(1, 4096 + 8192 * frame + 5000);
+  const std::vector<StoreProblem> problems = Check();
+  ASSERT_THAT(problems, SizeIs(4));
+  using Cause = StoreProblem::Cause;
+  EXPECT_EQ(problems[0].cause, Cause::kProducerOrDisk);
+  EXPECT_EQ(problems[1].cause, Cause::kProducerOrDisk);
+  EXPECT_EQ(problems[2].cause, Cause::kDisk);
+  EXPECT_EQ(problems[3].cause, Cause::kProducerOrDisk);
+  EXPECT_THAT(problems[0].what,
+              HasSubstr("memory shared with rank 0 of run r"));
+  EXPECT_THAT(problems[2].what, HasSubstr("bit rot"));
+  EXPECT_EQ(report_.disk_count, 1u);
+  EXPECT_EQ(report_.producer_or_disk_count, 3u);
+  const Output output = Inspect("verify");
+  EXPECT_THAT(output.out, HasSubstr("id=0x5 memory=shared frames=3 "
+                                    "mismatching=2\n"));
+  EXPECT_THAT(output.out, HasSubstr("id=0x6 memory=own frames=3 "
+                                    "mismatching=1\n"));
+  EXPECT_THAT(output.out, HasSubstr("bit_rot=1 producer_or_disk=3"));
+}
+
 TEST_F(StoreCheckTest, LiveStoreMayChangeMeanwhile) {
   options_.segment_bytes_max = 64 << 10;
   OpenWithRun("r");
