@@ -20,7 +20,7 @@ constexpr uint64_t kSessionFiles = 3;
 
 constexpr uint64_t kConnectionsMin = 16;
 constexpr uint64_t kUnixConnectionsMax = 512;
-constexpr uint64_t kTcpConnectionsMax = 4096;
+constexpr uint64_t kTcpConnectionsMax = 2048;
 
 }  // namespace
 

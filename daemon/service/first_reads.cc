@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "protos/status/status.h"
+
 namespace msitd::service {
 namespace {
 
 constexpr std::chrono::milliseconds kWatchInterval{100};
+
+bool IsLocal(const std::string& peer) { return peer.starts_with("unix:"); }
 
 }  // namespace
 
@@ -28,7 +32,7 @@ void FirstReads::GiveTurn(const std::string& peer, Connection& connection) {
     return;
   }
   connection.has_turn = true;
-  turns_.push_back(peer);
+  IsLocal(peer) ? turns_.push_front(peer) : turns_.push_back(peer);
 }
 
 std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
@@ -52,11 +56,17 @@ std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
   return out;
 }
 
-void FirstReads::Enter(Reader& reader, grpc_call* call,
-                       const std::string& peer) {
+absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
+                               const std::string& peer) {
   std::vector<Reader*> next;
   {
     MutexLock lock(mu_);
+    if (waiting_count_ >= kWaitingMax && !IsLocal(peer)) {
+      return WithReason(
+          MakeStatus(absl::StatusCode::kResourceExhausted,
+                     "{} calls wait for their request", waiting_count_),
+          "REQUESTS_EXHAUSTED");
+    }
     Connection& connection = connections_[peer];
     connection.waiting.push_back({&reader, call});
     ++waiting_count_;
@@ -65,6 +75,7 @@ void FirstReads::Enter(Reader& reader, grpc_call* call,
   }
   changed_.NotifyOne();
   for (Reader* granted : next) granted->StartFirstRead();
+  return absl::OkStatus();
 }
 
 void FirstReads::Leave(Reader& reader) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::service {
@@ -25,6 +26,10 @@ class FirstReads {
   // With messages of 4 MiB, 64 MiB.
   static constexpr size_t kReadsMax = 16;
   static constexpr int kConnectionReadsMax = 4;
+
+  // Calls that wait, but for those over the Unix socket, who also come first:
+  // strangers come over TCP.
+  static constexpr uint64_t kWaitingMax = 1024;
 
   // How long a message may take while other calls wait, and while none does.
   static constexpr std::chrono::milliseconds kBusyTimeout{500};
@@ -47,7 +52,9 @@ class FirstReads {
   // Starts the read of `reader`, now or later. `call` lives until its read has
   // ended; it is cancelled if it takes too long. `peer` tells connections
   // apart.
-  void Enter(Reader& reader, grpc_call* call, const std::string& peer);
+  //
+  // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if too many wait.
+  absl::Status Enter(Reader& reader, grpc_call* call, const std::string& peer);
 
   // The read has ended, well or not.
   void Leave(Reader& reader);

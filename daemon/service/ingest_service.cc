@@ -68,7 +68,9 @@ class WriteChunksCall final
   WriteChunksCall(IngestServiceImpl::Parts& parts,
                   grpc::CallbackServerContext& context)
       : parts_(parts) {
-    parts_.first_reads.Enter(*this, context.c_call(), context.peer());
+    const absl::Status status =
+        parts_.first_reads.Enter(*this, context.c_call(), context.peer());
+    if (!status.ok()) Fail(status);
   }
 
   void OnReadDone(bool ok) override;

@@ -23,7 +23,11 @@ class RequestCall
       private FirstReads::Reader {
  public:
   // Begins to wait for its turn; to be called by the last constructor.
-  void Enter() { reads_.Enter(*this, context_.c_call(), context_.peer()); }
+  void Enter() {
+    const absl::Status status =
+        reads_.Enter(*this, context_.c_call(), context_.peer());
+    if (!status.ok()) Finish(ToGrpcStatus(status));
+  }
 
  protected:
   RequestCall(FirstReads& reads, grpc::CallbackServerContext& context)

@@ -172,6 +172,19 @@ def test_floods_of_headers(target: Daemon) -> None:
         stranger.sock.close()
 
 
+def test_calls_that_ask_for_nothing(target: Daemon) -> None:
+    strangers = [http2.Connection(address(target)) for _ in range(400)]
+    for stranger in strangers:
+        for _ in range(32):
+            stranger.open(WRITE, b"", 0)
+    http2.run(strangers, ATTACK_S)
+    # Whoever comes over the Unix socket is served meanwhile.
+    local = f"unix:{target.socket_dir}/msitd.sock"
+    target.ctl("--endpoint", local, "node", "status")
+    for stranger in strangers:
+        stranger.sock.close()
+
+
 def test_memory_of_a_burst_is_given_back(target: Daemon) -> None:
     before = memory_mib(target, "VmRSS")
     strangers = [http2.Connection(address(target)) for _ in range(4)]

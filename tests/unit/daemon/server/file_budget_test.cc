@@ -21,7 +21,7 @@ TEST(FileBudgetTest, StoreKeepsItsFilesWhateverTheLimit) {
 TEST(FileBudgetTest, AllThatIsAskedForIsThereWhereFilesAreMany) {
   const FileBudget budget = FileBudget::Of(65'536, 256);
   EXPECT_EQ(budget.sessions_max, 256);
-  EXPECT_EQ(budget.tcp_connections_max, 4096);
+  EXPECT_EQ(budget.tcp_connections_max, 2048);
   EXPECT_EQ(budget.unix_connections_max, 512);
 }
 
