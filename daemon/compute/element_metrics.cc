@@ -9,6 +9,7 @@
 
 #include "daemon/compute/element.h"
 #include "daemon/compute/element_passes.h"
+#include "daemon/compute/wide_integer.h"
 #include "protos/base/check.h"
 
 namespace msitd::compute {
@@ -56,6 +57,17 @@ struct ElementAccumulator::State {
   std::vector<std::unique_ptr<ElementPass>> passes;
   double target_block[kElementBlock];
   double golden_block[kElementBlock];
+  double difference_block[kElementBlock];
+
+  void TakeDifferences(const std::byte* t, const std::byte* g, size_t count) {
+    if (IsWide(target) || IsWide(golden)) {
+      WideDifferences(target, t, golden, g, count, difference_block);
+      return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      difference_block[i] = std::fabs(target_block[i] - golden_block[i]);
+    }
+  }
 };
 
 ElementAccumulator::ElementAccumulator(DType target, DType golden,
@@ -86,7 +98,12 @@ void ElementAccumulator::Update(std::span<const std::byte> target,
     const size_t now = std::min(count, kElementBlock);
     ToDouble(state.target, t, now, state.target_block);
     ToDouble(state.golden, g, now, state.golden_block);
-    const ElementBlock block = {state.target_block, state.golden_block, t, g,
+    state.TakeDifferences(t, g, now);
+    const ElementBlock block = {state.target_block,
+                                state.golden_block,
+                                state.difference_block,
+                                t,
+                                g,
                                 now};
     for (const auto& pass : state.passes) pass->Add(block);
     t += now * state.target_bytes;

@@ -39,7 +39,7 @@ class TolerancePass final : public ElementPass {
         atol_needed_ = rtol_needed_ = kInfinity;
         continue;
       }
-      const double d = std::fabs(t - g);
+      const double d = block.difference[i];
       if (d == 0) continue;
       either_ ? AddEither(d, std::fabs(g)) : AddSum(d, std::fabs(g));
     }
@@ -158,7 +158,7 @@ class PercentilePass final : public ElementPass {
   void Add(const ElementBlock& block) override {
     for (size_t i = 0; i < block.count; ++i) {
       if (!BothFinite(block.target[i], block.golden[i])) continue;
-      const double d = std::fabs(block.target[i] - block.golden[i]);
+      const double d = block.difference[i];
       ++buckets_[std::bit_cast<uint64_t>(d) >> kDropped];
       max_ = std::max(max_, d);
       ++count_;

@@ -14,6 +14,8 @@ namespace msitd::compute {
 struct ElementBlock {
   const double* target;
   const double* golden;
+  // |t - g|, exact but for one rounding; void where a side is not finite.
+  const double* difference;
   const std::byte* target_bytes;
   const std::byte* golden_bytes;
   size_t count;

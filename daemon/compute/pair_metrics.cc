@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compute/pair_metrics.h"
 
-#include <cstring>
 #include <limits>
 
 #include "daemon/compute/element.h"
 #include "daemon/compute/kernels.h"
 #include "daemon/compute/pair_finish.h"
 #include "daemon/compute/pair_state.h"
+#include "daemon/compute/wide_integer.h"
 #include "protos/base/check.h"
 
 namespace msitd::compute {
@@ -32,22 +32,6 @@ constexpr MetricInfo kInfos[kMetricCount] = {
     {"l2_distance", false},
 };
 
-// Returns how many elements differ and round to the same double, which is how
-// the kernels see them. Only integers of 64 bits do.
-template <typename Int>
-uint64_t CountHiddenMismatches(std::span<const std::byte> target,
-                               std::span<const std::byte> golden) {
-  uint64_t out = 0;
-  for (size_t at = 0; at < target.size(); at += sizeof(Int)) {
-    Int t;
-    Int g;
-    std::memcpy(&t, target.data() + at, sizeof(t));
-    std::memcpy(&g, golden.data() + at, sizeof(g));
-    if (t != g && static_cast<double>(t) == static_cast<double>(g)) ++out;
-  }
-  return out;
-}
-
 }  // namespace
 
 const MetricInfo& InfoOf(Metric metric) {
@@ -65,18 +49,16 @@ struct PairAccumulator::State {
   size_t components;
   size_t target_bytes;
   size_t golden_bytes;
-  // Of both sides, if it is the same; else unspecified.
-  DType dtype;
   PairState pair;
 };
 
 PairAccumulator::PairAccumulator(DType target, DType golden) {
   MSITD_CHECK(IsValid(target) && IsValid(golden));
   MSITD_CHECK(IsComplex(target) == IsComplex(golden));
-  state_ = std::make_unique<State>(State{
-      IsComplex(target) ? size_t{2} : size_t{1}, ElementBytes(target),
-      ElementBytes(golden), target == golden ? target : DType::kUnspecified,
-      PairState(ComponentOf(target), ComponentOf(golden))});
+  state_ = std::make_unique<State>(
+      State{IsComplex(target) ? size_t{2} : size_t{1}, ElementBytes(target),
+            ElementBytes(golden),
+            PairState(ComponentOf(target), ComponentOf(golden))});
 }
 
 PairAccumulator::~PairAccumulator() = default;
@@ -90,14 +72,12 @@ void PairAccumulator::Update(std::span<const std::byte> target,
   MSITD_CHECK(golden.size() % state_->golden_bytes == 0);
   const size_t count = target.size() / state_->target_bytes;
   MSITD_CHECK(count == golden.size() / state_->golden_bytes);
-  ChosenKernels().pair(target.data(), golden.data(), count * state_->components,
-                       state_->pair);
-  if (state_->dtype == DType::kInt64) {
-    state_->pair.mismatch_count +=
-        CountHiddenMismatches<int64_t>(target, golden);
-  } else if (state_->dtype == DType::kUint64) {
-    state_->pair.mismatch_count +=
-        CountHiddenMismatches<uint64_t>(target, golden);
+  const PairKernel kernel = ChosenKernels().pair;
+  PairState& pair = state_->pair;
+  if (IsWide(pair.target) || IsWide(pair.golden)) {
+    AddWidePairs(kernel, target.data(), golden.data(), count, pair);
+  } else {
+    kernel(target.data(), golden.data(), count * state_->components, pair);
   }
 }
 

@@ -42,37 +42,6 @@ void AddProducts(const Block& a, const Block& b, int64_t exponent,
   sum.Add(lanes, exponent);
 }
 
-void AddDifferences(const Block& t, const Block& g, bool large,
-                    PairState& state) {
-  Block difference;
-  const double factor = large ? kScaleDown : 1;
-  for (size_t i = 0; i < kBlockElements; ++i) {
-    difference[i] = t[i] * factor - g[i] * factor;
-  }
-  const int64_t shared = large ? -kScaleExponent : 0;
-  const int64_t own = large ? 0 : ExponentFor(Largest(difference));
-  Block scaled;
-  ScaleBlock(difference, own, scaled);
-  AddProducts(scaled, scaled, -2 * (shared + own), state.difference_squares);
-
-  for (double& d : difference) d = std::fabs(d);
-  double lanes[kFoldLanes];
-  SumBlock(difference, lanes);
-  state.differences.Add(lanes, -shared);
-}
-
-void AddRatios(const Block& t, const Block& g, PairState& state) {
-  Block ratio;
-  for (size_t i = 0; i < kBlockElements; ++i) {
-    const double divisor = g[i] == 0 ? kZeroGoldenDivisor : std::fabs(g[i]);
-    ratio[i] = std::fabs(t[i] - g[i]) / divisor;
-    state.max_ratio = std::max(state.max_ratio, ratio[i]);
-  }
-  double lanes[kFoldLanes];
-  SumBlock(ratio, lanes);
-  state.ratios.Add(lanes, 0);
-}
-
 }  // namespace
 
 void MoveReferences(double golden_exponent, double target_exponent,
@@ -117,8 +86,8 @@ PairState::PairState(DType target_component, DType golden_component)
       golden(golden_component),
       as_float(FitsFloat(target_component) && FitsFloat(golden_component)) {}
 
-void OfferDifference(double t, double g, uint64_t index, PairState& state) {
-  const double difference = std::fabs(t - g);
+void OfferDifference(double difference, double t, double g, uint64_t index,
+                     PairState& state) {
   if (!(difference > state.max_difference)) return;
   state.max_difference = difference;
   state.max_index = index;
@@ -157,6 +126,29 @@ template bool ClearNonFinite(double (&target)[kBlockElements],
                              double (&golden)[kBlockElements],
                              PairState& state);
 
+void AddDifferences(const Block& difference, int64_t exponent,
+                    PairState& state) {
+  const int64_t own = exponent == 0 ? ExponentFor(Largest(difference)) : 0;
+  Block scaled;
+  ScaleBlock(difference, own, scaled);
+  AddProducts(scaled, scaled, 2 * (exponent - own), state.difference_squares);
+
+  Block magnitude;
+  for (size_t i = 0; i < kBlockElements; ++i) {
+    magnitude[i] = std::fabs(difference[i]);
+  }
+  double lanes[kFoldLanes];
+  SumBlock(magnitude, lanes);
+  state.differences.Add(lanes, exponent);
+}
+
+void AddRatios(const Block& ratio, PairState& state) {
+  for (const double r : ratio) state.max_ratio = std::max(state.max_ratio, r);
+  double lanes[kFoldLanes];
+  SumBlock(ratio, lanes);
+  state.ratios.Add(lanes, 0);
+}
+
 void AddPairCarefully(const Block& target, const Block& golden, size_t count,
                       PairState& state) {
   for (size_t i = 0; i < count; ++i) {
@@ -174,10 +166,20 @@ void AddPairCarefully(const Block& target, const Block& golden, size_t count,
   AddProducts(t, t, -2 * target_exponent, state.target_squares);
   AddProducts(g, g, -2 * golden_exponent, state.golden_squares);
   AddProducts(t, g, -(target_exponent + golden_exponent), state.products);
-  AddDifferences(target, golden,
-                 std::max(target_largest, golden_largest) > kLargeMagnitude,
-                 state);
-  AddRatios(target, golden, state);
+
+  const bool is_large =
+      std::max(target_largest, golden_largest) > kLargeMagnitude;
+  const double factor = is_large ? kScaleDown : 1;
+  Block difference;
+  Block ratio;
+  for (size_t i = 0; i < kBlockElements; ++i) {
+    difference[i] = target[i] * factor - golden[i] * factor;
+    const double divisor =
+        golden[i] == 0 ? kZeroGoldenDivisor : std::fabs(golden[i]);
+    ratio[i] = std::fabs(target[i] - golden[i]) / divisor;
+  }
+  AddDifferences(difference, is_large ? kScaleExponent : 0, state);
+  AddRatios(ratio, state);
 }
 
 }  // namespace msitd::compute

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -80,8 +81,13 @@ struct PairState {
   SoftmaxState softmax;
 };
 
-// Takes note of |t - g| of the pair at `index`.
-void OfferDifference(double t, double g, uint64_t index, PairState& state);
+// Takes note of the |t - g| of the pair at `index`.
+void OfferDifference(double difference, double t, double g, uint64_t index,
+                     PairState& state);
+inline void OfferDifference(double t, double g, uint64_t index,
+                            PairState& state) {
+  OfferDifference(std::fabs(t - g), t, g, index, state);
+}
 
 // Turns pairs of which a side is not finite into zeros and counts them, what
 // differs among them, and says that the softmax is not defined. Returns false
@@ -96,5 +102,10 @@ bool ClearNonFinite(T (&target)[kBlockElements], T (&golden)[kBlockElements],
 void AddPairCarefully(const double (&target)[kBlockElements],
                       const double (&golden)[kBlockElements], size_t count,
                       PairState& state);
+
+// Add the differences of a block, divided by 2^exponent, and its ratios.
+void AddDifferences(const double (&difference)[kBlockElements],
+                    int64_t exponent, PairState& state);
+void AddRatios(const double (&ratio)[kBlockElements], PairState& state);
 
 }  // namespace msitd::compute

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,28 @@ ElementRequest Ask(uint32_t sets) {
   ElementRequest request;
   request.sets = sets;
   return request;
+}
+
+TEST(ElementMetricsTest, LongIntegersThatDifferAreOutliers) {
+  const auto outliers = [](auto target, auto golden, DType target_dtype,
+                           DType golden_dtype, double atol) {
+    ElementRequest request = Ask(kToleranceSet);
+    request.atol = atol;
+    ElementAccumulator accumulator(target_dtype, golden_dtype, request);
+    accumulator.Update(std::as_bytes(std::span(target)),
+                       std::as_bytes(std::span(golden)));
+    return accumulator.Finish();
+  };
+  constexpr int64_t kBig = (int64_t{1} << 62) + 1;
+  const std::vector<int64_t> target = {kBig, kBig, 5};
+  ElementMetrics metrics =
+      outliers(target, std::vector<int64_t>{kBig + 1, kBig + 2, 5},
+               DType::kInt64, DType::kInt64, 0);
+  EXPECT_EQ(metrics[M::kOutlierCount], 2);
+  EXPECT_EQ(metrics[M::kAtolNeeded], 2);
+  metrics = outliers(target, std::vector<uint64_t>{kBig + 1, kBig + 2, 5},
+                     DType::kInt64, DType::kUint64, 1);
+  EXPECT_EQ(metrics[M::kOutlierCount], 1);
 }
 
 TEST(ElementMetricsTest, NothingIsComputedThatWasNotAskedFor) {

@@ -405,14 +405,16 @@ TEST(MetricInfoTest, NamesAreParsedBack) {
   EXPECT_FALSE(InfoOf(Metric::kNl2).higher_is_better);
 }
 
+template <typename T>
+std::vector<std::byte> RawBytes(const std::vector<T>& values) {
+  const auto view = std::as_bytes(std::span(values));
+  return {view.begin(), view.end()};
+}
+
 TEST(PairMetricsTest, IntegersThatRoundToTheSameDoubleStillMismatch) {
   const auto mismatches = [](auto target, auto golden, DType dtype) {
-    const auto bytes = [](const auto& values) {
-      const auto view = std::as_bytes(std::span(values));
-      return std::vector<std::byte>(view.begin(), view.end());
-    };
-    return MetricsOf(dtype, bytes(target), dtype,
-                     bytes(golden))[Metric::kMismatchCount];
+    return MetricsOf(dtype, RawBytes(target), dtype,
+                     RawBytes(golden))[Metric::kMismatchCount];
   };
   constexpr int64_t kBig = (int64_t{1} << 62) + 1;
   using Signed = std::vector<int64_t>;
@@ -424,6 +426,41 @@ TEST(PairMetricsTest, IntegersThatRoundToTheSameDoubleStillMismatch) {
   EXPECT_EQ(mismatches(Unsigned{~uint64_t{0}}, Unsigned{~uint64_t{1}},
                        DType::kUint64),
             1);
+}
+
+TEST(PairMetricsTest, DifferencesOfLongIntegersAreExact) {
+  constexpr int64_t kBig = (int64_t{1} << 62) + 1;
+  // Whole blocks and a rest, with a long integer here and there.
+  std::vector<int64_t> target(300, 7);
+  std::vector<int64_t> golden(300, 7);
+  target[10] = kBig + 1;
+  golden[10] = kBig;
+  target[140] = 9;
+  target[299] = -kBig;
+  golden[299] = -kBig + 3;
+  const PairMetrics metrics = MetricsOf(DType::kInt64, RawBytes(target),
+                                        DType::kInt64, RawBytes(golden));
+  EXPECT_EQ(metrics[Metric::kMismatchCount], 3);
+  EXPECT_EQ(metrics[Metric::kMaxAbs], 3);
+  EXPECT_EQ(metrics.max_abs_index, 299);
+  EXPECT_EQ(metrics[Metric::kL2Distance], std::sqrt(1 + 4 + 9));
+  EXPECT_EQ(metrics[Metric::kMeanAbs], 6.0 / 300);
+}
+
+TEST(PairMetricsTest, LongIntegersOfTwoTypesAreComparedAsTheyAre) {
+  constexpr int64_t kBig = (int64_t{1} << 53) + 1;
+  const std::vector<int64_t> target = {kBig, -1, kBig};
+  const std::vector<uint64_t> golden = {uint64_t{1} << 53, ~uint64_t{0}, kBig};
+  PairMetrics metrics = MetricsOf(DType::kInt64, RawBytes(target),
+                                  DType::kUint64, RawBytes(golden));
+  EXPECT_EQ(metrics[Metric::kMismatchCount], 2);
+  EXPECT_EQ(metrics[Metric::kMaxAbs], 0x1p64);
+  const std::vector<double> reals = {0x1p53, kNaN, 0x1p53 + 4};
+  metrics = MetricsOf(DType::kInt64, RawBytes(target), DType::kFloat64,
+                      RawBytes(reals));
+  EXPECT_EQ(metrics[Metric::kMismatchCount], 3);
+  EXPECT_EQ(metrics[Metric::kMaxAbs], 3);
+  EXPECT_EQ(metrics.max_abs_index, 2);
 }
 
 }  // namespace
