@@ -9,6 +9,7 @@
 
 #include "client/ctl/ranges.h"
 #include "client/ctl/text.h"
+#include "client/ctl/tolerance_text.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
@@ -97,19 +98,31 @@ Outcome PrintTable(Session& session, const v1::Comparison& comparison,
   return {};
 }
 
+std::string TolerancesText(const v1::Comparison& comparison) {
+  std::string out;
+  int count = 0;
+  const char* const label = RequiredToleranceLabel(comparison);
+  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
+    if (!IsViolated(needed) || count++ >= kTolerancesShown) continue;
+    out += fmt::format("{:<18}{}\n", label, RequiredToleranceText(needed));
+  }
+  if (count > kTolerancesShown) {
+    out += fmt::format("{:<18}{} more bounds; msitctl compare get {} -o json\n",
+                       label, count - kTolerancesShown,
+                       Printable(comparison.name()));
+  }
+  const std::string hopeless = HopelessText(comparison);
+  if (!hopeless.empty())
+    out += fmt::format("{:<18}{}\n", "no bound helps", hopeless);
+  return out;
+}
+
 }  // namespace
 
 bool Passes(const v1::Comparison& comparison) {
   return comparison.state() == v1::Comparison::DONE &&
          comparison.fail_count() == 0 && comparison.unmatched_count() == 0 &&
          comparison.pass_count() > 0;
-}
-
-std::string RequiredToleranceText(const v1::RequiredTolerance& needed) {
-  return fmt::format("{} {} {:.6g}, is {:g}; row {}",
-                     Printable(needed.metric()),
-                     needed.at_least() ? ">=" : "<=", needed.required(),
-                     needed.bound(), needed.row());
 }
 
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
@@ -140,14 +153,7 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
     out += fmt::format("first NaN or Inf  {}\n",
                        RowText(comparison.first_non_finite()));
   }
-  int shown = 0;
-  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
-    const bool violated = needed.at_least()
-                              ? needed.required() < needed.bound()
-                              : needed.required() > needed.bound();
-    if (!violated || shown++ >= kTolerancesShown) continue;
-    out += fmt::format("would pass        {}\n", RequiredToleranceText(needed));
-  }
+  out += TolerancesText(comparison);
   if (!comparison.custom_metrics().empty()) {
     out +=
         fmt::format("custom metrics    {}\n",

@@ -23,10 +23,6 @@ using Seconds = std::chrono::duration<double>;
 // fails, nothing is unmatched, and something passes.
 bool Passes(const v1::Comparison& comparison);
 
-// One bound of the policy and what it would have to be:
-// `max_abs <= 2, is 0.1; row 7`.
-std::string RequiredToleranceText(const v1::RequiredTolerance& needed);
-
 // Returns the lines over the rows of a table: runs, verdict, counts, first
 // divergence, who made it, and the tolerances that would pass. Printable; in
 // colour if `color`.

@@ -12,6 +12,7 @@
 #include "client/ctl/report_writer.h"
 #include "client/ctl/row_histograms.h"
 #include "client/ctl/text.h"
+#include "client/ctl/tolerance_text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -205,7 +206,11 @@ class HtmlReport final : public ReportWriter {
     }
     for (const v1::RequiredTolerance& needed :
          comparison.required_tolerances()) {
-      fact("would pass", RequiredToleranceText(needed));
+      if (!IsViolated(needed)) continue;
+      fact(RequiredToleranceLabel(comparison), RequiredToleranceText(needed));
+    }
+    if (comparison.hopeless_count() > 0) {
+      fact("no bound helps", HopelessText(comparison));
     }
     return fmt::format("{{\"name\":{},\"passes\":{},\"facts\":[{}]}}",
                        JsonText(comparison.name()), Passes(comparison), facts);

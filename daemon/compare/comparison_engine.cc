@@ -297,6 +297,7 @@ absl::Status ComparisonEngine::ComparePairs(
       Judge(pair, row_, metrics);
     }
     JudgeCopies(pair, row_);
+    if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     row_.set_origin(origins_.Find(row_));
     Watch(metrics, row_);
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, row_));

@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "daemon/compare/predicate_parser.h"
 #include "protos/base/check.h"
 
 namespace msitd::compare {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 absl::StatusOr<Predicate> Predicate::Parse(
     std::string_view text, std::span<const std::string_view> names) {
@@ -28,31 +34,71 @@ std::string Predicate::FirstFailure(Values values) const {
   return Describe(comparisons_[comparison], wanted, values);
 }
 
+bool Predicate::Bound::CanTake(double value) const {
+  if (std::isnan(value)) return false;
+  return !is_strict || value != (at_least ? -kInfinity : kInfinity);
+}
+
+double Predicate::Bound::Tightest(double value) const {
+  if (!is_strict) return value;
+  return std::nextafter(value, at_least ? -kInfinity : kInfinity);
+}
+
 std::vector<Predicate::Bound> Predicate::Bounds() const {
   std::vector<Bound> out;
-  if (!nodes_.empty()) AppendBounds(nodes_.size() - 1, out);
+  if (!nodes_.empty()) AppendBounds(nodes_.size() - 1, true, out);
   return out;
 }
 
-void Predicate::AppendBounds(uint32_t node, std::vector<Bound>& out) const {
-  const Node& at = nodes_[node];
-  if (at.kind == Kind::kNot) return;
-  if (at.kind != Kind::kComparison) {
-    AppendBounds(at.left, out);
-    AppendBounds(at.right, out);
-    return;
-  }
-  const Comparison& comparison = comparisons_[at.left];
+std::optional<Predicate::Bound> Predicate::BoundOf(const Comparison& comparison,
+                                                   bool wanted) const {
   const bool mirrored = comparison.left.name < 0;
   const Operand& name = mirrored ? comparison.right : comparison.left;
-  const Operand& bound = mirrored ? comparison.left : comparison.right;
+  const Operand& number = mirrored ? comparison.left : comparison.right;
   const Operator op = mirrored ? Mirrored(comparison.op) : comparison.op;
-  if (bound.name >= 0 || op == Operator::kEqual || op == Operator::kNotEqual) {
+  if (number.name >= 0 || op == Operator::kEqual || op == Operator::kNotEqual) {
+    return std::nullopt;
+  }
+  const bool is_above =
+      op == Operator::kGreater || op == Operator::kGreaterEqual;
+  const bool is_strict = op == Operator::kGreater || op == Operator::kLess;
+  return Bound{name.name, is_above == wanted, is_strict == wanted, !wanted,
+               number.number};
+}
+
+void Predicate::AppendBounds(uint32_t node, bool wanted,
+                             std::vector<Bound>& out) const {
+  const Node& at = nodes_[node];
+  if (at.kind == Kind::kNot) return AppendBounds(at.left, !wanted, out);
+  if (at.kind != Kind::kComparison) {
+    AppendBounds(at.left, wanted, out);
+    AppendBounds(at.right, wanted, out);
     return;
   }
-  out.push_back({name.name,
-                 op == Operator::kGreater || op == Operator::kGreaterEqual,
-                 bound.number});
+  const std::optional<Bound> bound = BoundOf(comparisons_[at.left], wanted);
+  if (bound.has_value()) out.push_back(*bound);
+}
+
+bool Predicate::CanHold(Values values) const {
+  MSITD_CHECK(!nodes_.empty());
+  return EvaluateAtBest(nodes_.size() - 1, true, values).value_or(false);
+}
+
+std::optional<bool> Predicate::EvaluateAtBest(uint32_t node, bool wanted,
+                                              Values values) const {
+  const Node& at = nodes_[node];
+  if (at.kind == Kind::kComparison) {
+    const Comparison& comparison = comparisons_[at.left];
+    const std::optional<Bound> bound = BoundOf(comparison, wanted);
+    const std::optional<bool> as_it_is = Compare(comparison, values);
+    if (!bound.has_value() || !as_it_is.has_value()) return as_it_is;
+    return bound->CanTake(*values[bound->name]) ? wanted : *as_it_is;
+  }
+  if (at.kind == Kind::kNot) {
+    return Not(EvaluateAtBest(at.left, !wanted, values));
+  }
+  return Join(at.kind, EvaluateAtBest(at.left, wanted, values),
+              EvaluateAtBest(at.right, wanted, values));
 }
 
 std::vector<int> Predicate::Names() const {
@@ -73,14 +119,19 @@ std::optional<bool> Predicate::Evaluate(uint32_t node, Values values) const {
     return Compare(comparisons_[at.left], values);
   }
   const std::optional<bool> left = Evaluate(at.left, values);
-  if (at.kind == Kind::kNot) {
-    return left.has_value() ? std::optional(!*left) : std::nullopt;
-  }
-  // The value that decides by itself, whatever the other side is.
-  const bool decisive = at.kind == Kind::kOr;
-  if (left == decisive) return left;
-  const std::optional<bool> right = Evaluate(at.right, values);
-  if (right == decisive) return right;
+  if (at.kind == Kind::kNot) return Not(left);
+  if (left == IsDecisive(at.kind)) return left;
+  return Join(at.kind, left, Evaluate(at.right, values));
+}
+
+std::optional<bool> Predicate::Not(std::optional<bool> value) {
+  return value.has_value() ? std::optional(!*value) : std::nullopt;
+}
+
+std::optional<bool> Predicate::Join(Kind kind, std::optional<bool> left,
+                                    std::optional<bool> right) {
+  const bool decisive = IsDecisive(kind);
+  if (left == decisive || right == decisive) return decisive;
   return left.has_value() && right.has_value() ? std::optional(!decisive)
                                                : std::nullopt;
 }

@@ -47,16 +47,28 @@ class Predicate {
 
   const std::string& text() const { return text_; }
 
-  // A comparison of a name with a number, the name on the left: `name >=
-  // number` or `name > number` if `at_least`, else `<=` or `<`. In order; those
-  // of
-  // `==`, `!=`, under `not`, and of two names are no bounds.
+  // A comparison of a name with a number, as what it asks for: `name >=
+  // number` if `at_least`, else `name <= number`; `>` and `<` if `is_strict`.
+  // Those of `==`, `!=` and of two names are no bounds.
   struct Bound {
     int name = 0;  // Index of the names given to Parse.
     bool at_least = false;
+    bool is_strict = false;
+    // It is under `not`, which asks for the opposite of what is written.
+    bool is_negated = false;
     double number = 0;
+
+    // Whether there is a number in whose place `value` would satisfy it.
+    bool CanTake(double value) const;
+    // The tightest such number, of one that it CanTake.
+    double Tightest(double value) const;
   };
+  // In the order of the text.
   std::vector<Bound> Bounds() const;
+
+  // Whether some numbers in place of those of the bounds would let the
+  // predicate hold.
+  bool CanHold(std::span<const std::optional<double>> values) const;
 
   // Indices of the names that occur, each once, ascending.
   std::vector<int> Names() const;
@@ -101,13 +113,24 @@ class Predicate {
   Predicate() = default;
 
   std::optional<bool> Evaluate(uint32_t node, Values values) const;
+  // The value of a side that decides by itself, whatever the other side is.
+  static bool IsDecisive(Kind kind) { return kind == Kind::kOr; }
+  static std::optional<bool> Not(std::optional<bool> value);
+  static std::optional<bool> Join(Kind kind, std::optional<bool> left,
+                                  std::optional<bool> right);
   std::optional<bool> Compare(const Comparison& comparison,
                               Values values) const;
   // The comparison that keeps `node` from being `wanted`, and whether it would
   // have to be true.
   std::pair<uint32_t, bool> Culprit(uint32_t node, bool wanted,
                                     Values values) const;
-  void AppendBounds(uint32_t node, std::vector<Bound>& out) const;
+  // What the comparison asks for where it is wanted to be true, or false;
+  // nothing if it is no bound.
+  std::optional<Bound> BoundOf(const Comparison& comparison, bool wanted) const;
+  void AppendBounds(uint32_t node, bool wanted, std::vector<Bound>& out) const;
+  // The same as Evaluate, where every bound that could be is as it is wanted.
+  std::optional<bool> EvaluateAtBest(uint32_t node, bool wanted,
+                                     Values values) const;
   std::string Describe(const Comparison& comparison, bool wanted,
                        Values values) const;
   std::string_view TextOf(const Operand& operand) const;

@@ -17,15 +17,20 @@ namespace msitd::compare {
 inline constexpr size_t kRequiredTolerancesMax = 256;
 
 // Collects, for every bound of the predicates that decide, the bound that all
-// rows so far would satisfy. Thread-compatible.
+// rows so far would satisfy, and the rows that fail whatever the bounds are.
+// Thread-compatible.
 class RequiredTolerances {
  public:
   // Takes the metrics of a row that `verification` decides. A metric that is
-  // absent asks for nothing: no bound would pass it.
+  // absent asks for nothing.
   void Add(const Verification& verification, const RowMetrics& metrics,
            int64_t row);
 
-  // Replaces the field.
+  // Takes note that `row` fails, for whatever reason, once Add has taken its
+  // metrics, if it has any.
+  void AddFailure(int64_t row);
+
+  // Replaces the fields.
   void Show(v1::Comparison& comparison) const;
 
   // True if Add has changed anything since the last Show.
@@ -34,6 +39,7 @@ class RequiredTolerances {
  private:
   struct Entry {
     Predicate::Bound bound;
+    bool is_element_tolerance = false;
     double required = 0;
     int64_t row = -1;
     int64_t row_count = 0;
@@ -41,8 +47,15 @@ class RequiredTolerances {
   // Predicates live as long as the policy and are told apart by their place.
   using Key = std::pair<int, const Predicate*>;
 
+  // As many as there is room for.
+  std::vector<Entry> EntriesOf(const Verification& verification);
+
   std::map<Key, std::vector<Entry>> entries_;
   size_t count_ = 0;
+  // The last row that fails and would not with other bounds.
+  int64_t curable_row_ = -1;
+  int64_t hopeless_count_ = 0;
+  int64_t first_hopeless_row_ = -1;
   mutable bool changed_ = false;
 };
 

@@ -24,6 +24,15 @@ bool SameValue(double t, double g) {
   return t == g || (std::isnan(t) && std::isnan(g));
 }
 
+// Raises `x` by as little as makes up for rounding, until `suffices` says that
+// it does.
+template <typename Suffices>
+double RaiseUntil(double x, Suffices suffices) {
+  double step = std::nextafter(x, kInfinity) - x;
+  for (; !suffices(x); step *= 2) x += step;
+  return x;
+}
+
 class TolerancePass final : public ElementPass {
  public:
   explicit TolerancePass(const ElementRequest& request)
@@ -54,8 +63,17 @@ class TolerancePass final : public ElementPass {
  private:
   void AddSum(double d, double g) {
     if (d > atol_ + rtol_ * g) ++outliers_;
-    atol_needed_ = std::max(atol_needed_, d - rtol_ * g);
-    if (d > atol_) rtol_needed_ = std::max(rtol_needed_, (d - atol_) / g);
+    if (d > atol_needed_ + rtol_ * g) {
+      atol_needed_ =
+          RaiseUntil(std::max(atol_needed_, d - rtol_ * g),
+                     [&](double atol) { return d <= atol + rtol_ * g; });
+    }
+    if (d > atol_ && g == 0) rtol_needed_ = kInfinity;
+    if (d > atol_ + rtol_needed_ * g) {
+      rtol_needed_ =
+          RaiseUntil(std::max(rtol_needed_, (d - atol_) / g),
+                     [&](double rtol) { return d <= atol_ + rtol * g; });
+    }
   }
 
   void AddEither(double d, double g) {
@@ -63,7 +81,12 @@ class TolerancePass final : public ElementPass {
     const bool over_rtol = d > rtol_ * g;
     if (over_atol && over_rtol) ++outliers_;
     if (over_rtol) atol_needed_ = std::max(atol_needed_, d);
-    if (over_atol) rtol_needed_ = std::max(rtol_needed_, d / g);
+    if (!over_atol) return;
+    if (g == 0) rtol_needed_ = kInfinity;
+    if (d > rtol_needed_ * g) {
+      rtol_needed_ = RaiseUntil(std::max(rtol_needed_, d / g),
+                                [&](double rtol) { return d <= rtol * g; });
+    }
   }
 
   const double rtol_;
