@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/ctl/command_line.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/selection.h"
+#include "client/ctl/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -52,6 +56,54 @@ struct SetFlags {
   std::optional<int64_t> from_token;
 };
 
+void Note(const std::string& text) {
+  fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
+}
+
+// Whether the ranges have a token from `first` on; no range stands for all.
+bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
+  return filter.tokens().empty() ||
+         std::any_of(filter.tokens().begin(), filter.tokens().end(),
+                     [first](const v1::TokenRange& range) {
+                       return range.last() >= first;
+                     });
+}
+
+// Says where the policy records less than it looks like.
+Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
+                               const v1::CapturePolicy& policy) {
+  const v1::CaptureRule& rule = policy.rules(0);
+  if (rule.level() == v1::CAPTURE_LEVEL_OFF) {
+    Note(fmt::format("nothing is recorded from token {} on",
+                     policy.first_token()));
+    return {};
+  }
+  if (!ReachBehind(rule.filter(), policy.first_token())) {
+    Note(
+        fmt::format("nothing is recorded: the policy begins with token {}, "
+                    "behind all that are selected",
+                    policy.first_token()));
+  }
+  if (rule.filter().ranks().empty()) return {};
+  v1::GetRunRequest request;
+  request.set_run(run);
+  v1::Run info;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, request, &info);
+  }));
+  std::vector<int32_t> absent;
+  for (const int32_t rank : rule.filter().ranks()) {
+    if (info.world_size() > 0 && rank >= info.world_size()) {
+      absent.push_back(rank);
+    }
+  }
+  if (!absent.empty()) {
+    Note(fmt::format("the world size is {}: there is no rank {}",
+                     info.world_size(), fmt::join(absent, ", ")));
+  }
+  return {};
+}
+
 Outcome Set(Session& session, const SetFlags& flags) {
   const absl::StatusOr<v1::TensorFilter> filter = ToFilter(flags.selection);
   if (!filter.ok()) return UsageError(std::string(Message(filter.status())));
@@ -68,7 +120,9 @@ Outcome Set(Session& session, const SetFlags& flags) {
       session.UnaryToTheEnd([&](grpc::ClientContext& context) {
         return session.captures().SetCapturePolicy(&context, request, &policy);
       }));
-  return PrintOne(session, policy, "revision");
+  MSITCTL_RETURN_IF_FAILED(PrintOne(session, policy, "revision"));
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  return TellWhatSelectsNothing(session, flags.run, policy);
 }
 
 void AddSet(CommandLine& line, CLI::App& noun) {

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,19 @@ int Report(const Outcome& outcome) {
     fmt::print(stderr, "msitctl: {}\n", outcome.error);
   }
   return outcome.exit_code;
+}
+
+// The first flag that ends with `=`: its value would be the next argument.
+std::string FlagWithoutValue(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--") break;
+    if (argument.starts_with("--") &&
+        argument.find('=') == argument.size() - 1) {
+      return std::string(argument.substr(0, argument.size() - 1));
+    }
+  }
+  return "";
 }
 
 bool WantsColor(bool no_color, bool is_terminal) {
@@ -182,7 +197,24 @@ std::string CommandLine::WhatIsWrong(const CLI::ParseError& error) const {
                                     FullName(*command));
 }
 
+std::string CommandLine::EmptyOption() const {
+  for (const CLI::App* app = ParsedCommand(); app != nullptr;
+       app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_items_expected_max() == 0) continue;
+      const std::vector<std::string>& values = option->results();
+      if (std::find(values.begin(), values.end(), "") != values.end()) {
+        return option->get_name();
+      }
+    }
+  }
+  return "";
+}
+
 Outcome CommandLine::RunVerb() {
+  if (const std::string name = EmptyOption(); !name.empty()) {
+    return UsageError(fmt::format("{}: the value is empty", name));
+  }
   SessionOptions options;
   MSITCTL_ASSIGN_OR_USAGE(options, MakeSessionOptions());
   Interrupts interrupts;
@@ -196,6 +228,9 @@ Outcome CommandLine::RunVerb() {
 }
 
 int CommandLine::Run(int argc, char** argv) {
+  if (const std::string flag = FlagWithoutValue(argc, argv); !flag.empty()) {
+    return Report(UsageError(fmt::format("{}: the value is empty", flag)));
+  }
   try {
     app_.parse(argc, argv);
   } catch (const CLI::Success& done) {

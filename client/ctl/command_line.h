@@ -60,6 +60,9 @@ class CommandLine {
   absl::StatusOr<SessionOptions> MakeSessionOptions() const;
   Outcome RunVerb();
   std::string WhatIsWrong(const CLI::ParseError& error) const;
+  // The first option on the command line whose value is empty, as of a variable
+  // of a script that is not set; empty if there is none.
+  std::string EmptyOption() const;
   // The verb on the command line, or the last noun that is.
   const CLI::App* ParsedCommand() const;
 

@@ -34,6 +34,22 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
       ->type_name("LIST");
 }
 
+namespace {
+
+// Errors: INVALID_ARGUMENT if the flag was given and has nothing in it, which
+// must not be taken for no flag at all.
+absl::StatusOr<std::vector<std::string>> Parts(
+    std::string_view flag, const std::vector<std::string>& texts) {
+  std::vector<std::string> parts = SplitLists(texts);
+  if (!texts.empty() && parts.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "{}: nothing is selected", flag);
+  }
+  return parts;
+}
+
+}  // namespace
+
 absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
   v1::TensorFilter filter;
   if (!flags.ranks.empty()) {
@@ -54,13 +70,12 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
       out.set_last(range.last);
     }
   }
-  for (std::string& device : SplitLists(flags.devices)) {
-    filter.add_devices(std::move(device));
-  }
-  for (std::string& op : SplitLists(flags.ops)) {
-    filter.add_op_patterns(std::move(op));
-  }
-  for (const std::string& name : SplitLists(flags.ios)) {
+  MSITD_ASSIGN_OR_RETURN(const auto devices, Parts("--devices", flags.devices));
+  for (const std::string& device : devices) filter.add_devices(device);
+  MSITD_ASSIGN_OR_RETURN(const auto ops, Parts("--ops", flags.ops));
+  for (const std::string& op : ops) filter.add_op_patterns(op);
+  MSITD_ASSIGN_OR_RETURN(const auto ios, Parts("--io", flags.ios));
+  for (const std::string& name : ios) {
     const auto io = ParseIo(name);
     if (!io.has_value()) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,

@@ -44,6 +44,21 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+def test_a_policy_that_records_nothing_says_so(daemon: Daemon) -> None:
+    daemon.ctl("run", "create", "r", "--world-size", "2")
+
+    def note(*args: str) -> str:
+        return daemon.ctl("capture", "set", "--run", "r", *args).stderr
+
+    assert note("--ranks", "0-1") == ""
+    assert "there is no rank 2, 99" in note("--ranks", "1,2,99")
+    assert "nothing is recorded" in note("--tokens", "0-3", "--from-token", "500")
+    assert note("--tokens", "0-500", "--from-token", "500") == ""
+    assert "nothing is recorded from token 7 on" in note(
+        "--level", "off", "--from-token", "7"
+    )
+
+
 @pytest.mark.parametrize("transport", ["shm", "grpc"])
 def test_all_ranks_change_at_the_stated_token(daemon: Daemon, transport: str) -> None:
     endpoint = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
