@@ -49,6 +49,24 @@ def _resolve(file: str, path: str) -> str:
     return "/".join(parts)
 
 
+def without_code(text: str) -> str:
+    """Returns a Markdown text with blocks of code emptied, line by line."""
+    return _FENCE.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def broken_tables(file: str, text: str) -> list[str]:
+    """Returns rows of tables that a blank line cuts off from their header."""
+    lines = text.splitlines()
+    findings = []
+    for number, line in enumerate(lines):
+        before = lines[number - 1] if number else ""
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        begins = line.startswith("|") and not before.startswith("|")
+        if begins and not re.fullmatch(r"\|[-| :]+\|", after):
+            findings.append(f"{file}:{number + 1}: a row of no table")
+    return findings
+
+
 def hex_example(text: str) -> dict[int, int]:
     """Returns offset -> byte of all `xxd -g1` style lines of a Markdown text."""
     out: dict[int, int] = {}

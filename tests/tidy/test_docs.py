@@ -29,6 +29,22 @@ def test_links_resolve() -> None:
     assert not findings, "\n".join(findings)
 
 
+def test_tables_are_whole() -> None:
+    findings = []
+    for file, text in _texts().items():
+        if text is not None:
+            findings += check_docs.broken_tables(file, check_docs.without_code(text))
+    assert not findings, "\n".join(findings)
+
+
+def test_a_row_behind_a_blank_line_is_found() -> None:
+    table = "| a |\n|---|\n| 1 |\n"
+    assert check_docs.broken_tables("x.md", table) == []
+    assert check_docs.broken_tables("x.md", table + "\n| 2 |\n") == [
+        "x.md:5: a row of no table"
+    ]
+
+
 def test_documents_that_sources_name_exist() -> None:
     files = set(project_files())
     findings = []
