@@ -48,7 +48,6 @@ GrpcTransport::GrpcTransport(std::string endpoint, Keepalive keepalive)
     : endpoint_(std::move(endpoint)),
       keepalive_(keepalive),
       remains_(std::make_unique<Remains>()) {
-  remains_->lent = std::make_shared<LentChunks>();
   // Stop must not need memory.
   remains_->streams.reserve(kStoppedMax + 1);
 }

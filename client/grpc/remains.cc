@@ -29,10 +29,10 @@ void Free(Remains& remains) {
     stream->WaitUntilDone();
     stream.reset();
   }
-  // The connection has chunks that are on their way into the socket. Nor may a
-  // thread of gRPC free the channel, which waits for these threads.
+  // Chunks on their way into the socket belong to the connection. The channel
+  // is freed here, not on a thread of gRPC, since it waits for those.
   remains.channel.reset();
-  if (remains.lent != nullptr) remains.lent->WaitUntilEmpty();
+  remains.lent->WaitUntilEmpty();
   for (const std::span<std::byte> mapping : remains.mappings) {
     ::munmap(mapping.data(), mapping.size());
   }

@@ -20,8 +20,8 @@ struct Remains {
   std::shared_ptr<grpc::Channel> channel;
   // All were stopped.
   std::vector<std::unique_ptr<WriteStream>> streams;
-  // Those of `streams`, null if there never was one.
-  std::shared_ptr<LentChunks> lent;
+  // Lent to `streams`; never null.
+  std::shared_ptr<LentChunks> lent = std::make_shared<LentChunks>();
   // In which these lie.
   std::vector<std::span<std::byte>> mappings;
 };

@@ -18,8 +18,6 @@
 namespace msitd::compare {
 namespace {
 
-// How many tensors are looked at between two questions whether to go on.
-
 // LayoutRules::Find, which looks at every rule, once for each op, io and index:
 // ranks and calls have the same ones again and again.
 class LayoutFinder {

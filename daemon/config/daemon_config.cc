@@ -99,7 +99,8 @@ const Key kKeys[] = {
     {"index_cache_bytes", NumberKey{&C::index_cache_bytes, kMiB, 1024 * kGiB},
      "Memory for the block cache of the index"},
     {"retain_disk_bytes", NumberKey{&C::retain_disk_bytes, 0, kPiB},
-     "Disk that segments may take; the oldest bytes go; 0 is no limit"},
+     "Disk that segments and the index may take; the oldest bytes go; 0 is "
+     "no limit"},
     {"retain_disk_free_bytes", NumberKey{&C::retain_disk_free_bytes, 0, kPiB},
      "Disk to leave free; the oldest bytes go; 0 is none"},
     {"retain_run_bytes", NumberKey{&C::retain_run_bytes, 0, kPiB},

@@ -54,7 +54,7 @@ struct DaemonConfig {
   int64_t retain_tokens = 0;
   bool share_equal_bytes = true;
 
-  // How far the ranks go before the daemon where processors are few.
+  // Niceness of all threads; 0 leaves it as it is.
   int64_t nice = 5;
 
   int64_t drain_timeout_ms = 20'000;

@@ -25,8 +25,8 @@ class RetentionLoop {
     // How long it waits once nothing is left to do, or after an error.
     std::chrono::milliseconds interval{1000};
   };
-  // The last two are in no hurry: after each step of them the disk is left
-  // alone for so many times as long as the step took, but no longer than the
+  // Tidying and sharing are in no hurry: after a step of both the disk is left
+  // alone for this many times as long as they took, but no longer than the
   // interval.
   static constexpr int kRestFactor = 2;
 

@@ -343,7 +343,7 @@ void ConnectionAcceptor::HandOver(int fd) {
                      [fd](const Greeting& g) { return g.socket.get() == fd; });
     if (it == group->greetings.end()) continue;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    const Greeting greeting = std::move(*it);
+    Greeting greeting = std::move(*it);
     group->greetings.erase(it);
     struct stat info {};
     if (!SpeaksTo(*group, fd) || ::fstat(fd, &info) != 0) return;
@@ -351,7 +351,7 @@ void ConnectionAcceptor::HandOver(int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
         parameters;
     parameters.listener_fd = greeting.listener;
-    parameters.fd = const_cast<Greeting&>(greeting).socket.release();
+    parameters.fd = greeting.socket.release();
     group->handler->HandleNewConnection(&parameters);
     return;
   }

@@ -37,12 +37,12 @@ void Draft::Add(uint32_t index, const RecordDescriptor& record,
   DraftHeader& draft = header();
   draft.text_bytes.store(static_cast<uint32_t>(text.size()),
                          std::memory_order_relaxed);
-  // Pairs with the load in Chunk::FromDraft.
+  // Pairs with the load in ReadDraft.
   draft.record_count.store(index + 1, std::memory_order_release);
 }
 
 void Draft::SetWritten(uint32_t index) {
-  // Pairs with the load in Chunk::FromDraft.
+  // Pairs with the load in ReadDraft.
   record(index).is_written.store(1, std::memory_order_release);
 }
 

@@ -21,12 +21,12 @@ class PlacementTable {
   // RESOURCE_EXHAUSTED above kRunPlacementsMax.
   absl::StatusOr<std::vector<std::string>> List(RunId run);
 
-  // `name` is that of the placement; adding it again does nothing.
-  // All keys of all runs follow the first.
+  // What the keys of all runs begin with.
   static std::string_view KeyBegin();
-  // True if the key is one; `name` is the number of the placement.
+  // True if `key` is one of them; `name` is the number of its placement.
   static bool IsKey(std::string_view key, uint32_t& name);
 
+  // `name` is that of the placement; adding it again does nothing.
   void AppendTo(rocksdb::WriteBatch& batch, RunId run, uint32_t name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 
