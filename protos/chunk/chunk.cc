@@ -85,6 +85,7 @@ absl::StatusOr<std::optional<Chunk>> Chunk::FromDraft(
   header.stream_id = identity.stream_id;
   header.chunk_sequence = identity.chunk_sequence;
   MSITD_RETURN_IF_ERROR(CheckHeader(header));
+  MSITD_RETURN_IF_ERROR(CheckUnstamped(header));
   const uint64_t table_bytes = draft.records.size() * sizeof(RecordDescriptor);
   AlignedBuffer head(AlignUp(header.head_bytes, kChunkAlignment));
   std::byte* out = head.data();
