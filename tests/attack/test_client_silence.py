@@ -70,8 +70,18 @@ def test_plain_client_of_a_tls_port_is_silent(
     assert result.stderr == ""
 
 
-def test_user_who_asks_grpc_to_speak_hears_it(
-    daemon: Daemon, certificates: dict[str, str]
+@pytest.mark.parametrize("verbosity", ["", "error"])
+def test_handshake_that_fails_is_heard_by_who_asks_alone(
+    new_daemon: Callable[[], Daemon],
+    certificates: dict[str, str],
+    tmp_path: Path,
+    verbosity: str,
 ) -> None:
-    result = run_rank(daemon, MSITD_CA_FILE=certificates["ca"], GRPC_VERBOSITY="error")
-    assert "ssl" in result.stderr.lower()
+    daemon = new_daemon()
+    daemon.start("--tls-cert", certificates["cert"], "--tls-key", certificates["key"])
+    stranger = str(tmp_path / "stranger")
+    trustme.CA().cert_pem.write_to_path(stranger)
+    result = run_rank(daemon, MSITD_CA_FILE=stranger, GRPC_VERBOSITY=verbosity)
+    assert result.stdout.startswith("UNAVAILABLE"), "the status says it"
+    assert ("ssl" in result.stderr.lower()) == bool(verbosity)
+    assert bool(result.stderr) == bool(verbosity)
