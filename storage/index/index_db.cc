@@ -81,6 +81,8 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   // A live copy has to copy it.
   database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
+  database.max_subcompactions = 1;
+  database.listeners.push_back(MakeCompactionListener());
   database.info_log = MakeIndexLogger();
   // Room asked for ahead would be missed elsewhere once there is little.
   database.allow_fallocate = false;

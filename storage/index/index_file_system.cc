@@ -2,9 +2,11 @@
 #include "storage/index/index_file_system.h"
 
 #include <rocksdb/file_system.h>
+#include <rocksdb/listener.h>
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -30,6 +32,30 @@ constexpr int kAttemptsMax = 3;
 // be removed at once: an assertion asks for its keys. It is told that all went
 // well, and of the error when it opens the table to see whether it is sound.
 constexpr uint64_t kEmptyTableBytesMax = uint64_t{64} << 10;
+
+constexpr std::string_view kTableSuffix = ".sst";
+
+// Whether this thread is at a compaction, all of which is done by one. The
+// priority of a file does not tell: it is that of a flush while writes are
+// slowed down.
+thread_local bool compacts = false;
+
+class CompactionListener final : public rocksdb::EventListener {
+ public:
+  void OnCompactionBegin(rocksdb::DB* /*db*/,
+                         const rocksdb::CompactionJobInfo& /*job*/) override {
+    compacts = true;
+  }
+  void OnCompactionCompleted(
+      rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*job*/) override {
+    compacts = false;
+  }
+  // An end is not told while the database is closed.
+  void OnFlushBegin(rocksdb::DB* /*db*/,
+                    const rocksdb::FlushJobInfo& /*job*/) override {
+    compacts = false;
+  }
+};
 
 // What all files share; outlives them, as the file system does.
 class Keeper {
@@ -113,15 +139,11 @@ class Keeper {
 class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   IndexFile(std::unique_ptr<FSWritableFile> file, std::string path,
-            Keeper& keeper)
+            Keeper& keeper, bool is_compaction)
       : FSWritableFileOwnerWrapper(std::move(file)),
         path_(std::move(path)),
-        keeper_(keeper) {}
-
-  void SetIOPriority(rocksdb::Env::IOPriority priority) override {
-    is_compaction_ = priority == rocksdb::Env::IO_LOW;
-    FSWritableFile::SetIOPriority(priority);
-  }
+        keeper_(keeper),
+        is_compaction_(is_compaction) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options,
                   IODebugContext* context) override {
@@ -179,8 +201,8 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   const std::string path_;
   Keeper& keeper_;
+  const bool is_compaction_;
   uint64_t end_bytes_ = 0;
-  bool is_compaction_ = false;
 };
 
 class IndexDirectory final : public FSDirectory {
@@ -225,7 +247,10 @@ class IndexFileSystem final : public rocksdb::FileSystemWrapper {
     const IOStatus status = keeper_.Do(
         [&] { return target()->NewWritableFile(path, options, out, context); });
     if (!status.ok()) return status;
-    *out = std::make_unique<IndexFile>(std::move(*out), path, keeper_);
+    // A compaction may have to begin a file that is none of tables.
+    const bool is_compaction = compacts && path.ends_with(kTableSuffix);
+    *out = std::make_unique<IndexFile>(std::move(*out), path, keeper_,
+                                       is_compaction);
     return status;
   }
 
@@ -289,6 +314,10 @@ class IndexFileSystem final : public rocksdb::FileSystemWrapper {
 std::shared_ptr<rocksdb::FileSystem> MakeIndexFileSystem(
     Env& env, Ballast* ballast, CompactionPause& pause) {
   return std::make_shared<IndexFileSystem>(env, ballast, pause);
+}
+
+std::shared_ptr<rocksdb::EventListener> MakeCompactionListener() {
+  return std::make_shared<CompactionListener>();
 }
 
 }  // namespace msitd::storage

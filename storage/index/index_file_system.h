@@ -10,6 +10,7 @@
 #include "storage/env/env.h"
 
 namespace rocksdb {
+class EventListener;
 class FileSystem;
 }  // namespace rocksdb
 
@@ -48,5 +49,9 @@ class CompactionPause {
 inline constexpr uint64_t kCompactionRoomBytes = uint64_t{16} << 20;
 std::shared_ptr<rocksdb::FileSystem> MakeIndexFileSystem(
     Env& env, Ballast* ballast, CompactionPause& pause);
+
+// Tells those files which of them a compaction makes: every database that uses
+// them has to have it among its listeners, and no subcompactions.
+std::shared_ptr<rocksdb::EventListener> MakeCompactionListener();
 
 }  // namespace msitd::storage

@@ -5,10 +5,13 @@
 #include <rocksdb/write_batch.h>
 
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "storage/env/ballast.h"
 #include "storage/index/index_db.h"
+#include "storage/index/index_file_system.h"
 #include "tests/support/fault_env.h"
 #include "tests/support/temp_dir.h"
 
@@ -101,6 +104,42 @@ TEST_P(IndexFaultTest, NthFailureAbortsNothingAndLosesNothingDurable) {
     }
   }
   EXPECT_GT(number, 50u);
+}
+
+// RocksDB gives compactions the priority of flushes while so many files wait
+// for one that writes are slowed down.
+TEST(IndexRoomTest, CompactionThatSlowsWritesDownLeavesTheBallastToOthers) {
+  constexpr int kFileCount = 24;
+  constexpr int kValueBytes = 16 << 10;
+  const TempDir dir = TempDir::InMemory();
+  FaultEnv env(Env::Posix());
+  Ballast ballast(env, dir.path(), uint64_t{1} << 20);
+  ASSERT_TRUE(ballast.Take(0).ok());
+  auto db = IndexDb::Open(
+      {.directory = dir / "index", .env = &env, .ballast = &ballast});
+  ASSERT_TRUE(db.ok()) << db.status();
+  env.LimitFreeBytes(kCompactionRoomBytes - 1);
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  std::mt19937 random(1);
+  for (int file = 0; file < kFileCount; ++file) {
+    std::string value(kValueBytes, '\0');
+    for (char& byte : value) byte = static_cast<char>(random());
+    rocksdb::WriteBatch batch;
+    (*db)->Put(batch, Table::kTensor, "key", "older");
+    (*db)->Put(batch, Table::kTensor, "key" + std::to_string(file), value);
+    ASSERT_TRUE((*db)->WriteUnlogged(batch).ok());
+    const rocksdb::Status status =
+        (*db)->db().Flush(flush, (*db)->table(Table::kTensor));
+    ASSERT_TRUE(status.ok()) << status.ToString();
+  }
+  EXPECT_FALSE((*db)
+                   ->db()
+                   .CompactRange(rocksdb::CompactRangeOptions(),
+                                 (*db)->table(Table::kTensor), nullptr, nullptr)
+                   .ok());
+  EXPECT_TRUE((*db)->IsCongested());
+  EXPECT_TRUE(ballast.is_whole());
 }
 
 INSTANTIATE_TEST_SUITE_P(
