@@ -16,12 +16,14 @@ absl::StatusOr<uint64_t> Ballast::Allocated() {
   return (*file)->AllocatedBytes();
 }
 
-absl::Status Ballast::Grow(uint64_t bytes) {
+absl::Status Ballast::Grow(uint64_t held, uint64_t bytes) {
   auto file = env_.OpenForWrite(path_, /*direct=*/false);
   if (absl::IsNotFound(file.status())) {
     file = env_.Create(path_, /*direct=*/false);
   }
   if (!file.ok()) return file.status();
+  // An error of the growth takes all that is behind the end of the file.
+  MSITD_RETURN_IF_ERROR((*file)->Truncate(held));
   return (*file)->Preallocate(bytes);
 }
 
@@ -39,7 +41,7 @@ absl::Status Ballast::Take(uint64_t spare_bytes) {
       is_enough ? bytes_
                 : std::min(bytes_, held + free - std::min(free, kLeaveBytes));
   if (is_possible_ && target > held) {
-    const absl::Status grown = Grow(target);
+    const absl::Status grown = Grow(held, target);
     if (grown.ok() && is_enough) {
       is_whole_.store(true, std::memory_order_release);
       return grown;

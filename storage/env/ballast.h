@@ -14,10 +14,10 @@
 
 namespace msitd::storage {
 
-// Room on the disk that nobody else can take: a file of blocks without bytes,
-// given up when the disk is full and something must be written all the same.
-// Where the file system cannot reserve blocks there is no file, and the ballast
-// counts as whole while so much is free.
+// Room on the disk that nobody else can take: a file of blocks that
+// nobody reads, given up when the disk is full and something must be written
+// all the same. Where the file system cannot reserve blocks there is no file,
+// and the ballast counts as whole while so much is free.
 //
 // Thread-safe. Blocks on the disk.
 class Ballast {
@@ -45,7 +45,9 @@ class Ballast {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  absl::Status Grow(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // From `held` to `bytes`; after an error it has what it held.
+  absl::Status Grow(uint64_t held, uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<uint64_t> Allocated() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Env& env_;

@@ -2,6 +2,9 @@
 #include "storage/env/ballast.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "tests/support/fault_env.h"
 #include "tests/support/temp_dir.h"
@@ -58,6 +61,26 @@ TEST_F(BallastTest, TakesWhatThereIsAndTheRestLater) {
   EXPECT_TRUE(ballast_.Take(kMiB).ok());
   EXPECT_TRUE(ballast_.is_whole());
   EXPECT_GE(Held(), kBytes);
+}
+
+TEST_F(BallastTest, GrowthThatFailsLeavesWhatWasHeld) {
+  env_.LimitFreeBytes(kBytes / 2);
+  EXPECT_FALSE(ballast_.Take(kMiB).ok());
+  const uint64_t held = Held();
+  EXPECT_GE(held, kBytes / 4);
+  env_.LimitFreeBytes(3 * kBytes);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit limit{kBytes / 2, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const absl::Status status = ballast_.Take(kMiB);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(status.ok());
+  EXPECT_FALSE(ballast_.is_whole());
+  EXPECT_EQ(Held(), held);
+  EXPECT_TRUE(ballast_.Take(kMiB).ok());
 }
 
 TEST_F(BallastTest, ErrorsAreToldAndTheNextCallGoesOn) {
