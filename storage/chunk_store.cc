@@ -331,12 +331,13 @@ absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::GetComparisonRows(
 StoreStats ChunkStoreImpl::Stats() {
   const absl::StatusOr<uint64_t> free = env_.FreeBytes(segment_directory_);
   const size_t run_count = index_->runs().size();
+  const uint64_t index_bytes = index_->db().DiskBytes();
   const MutexLock lock(stats_mu_);
   StoreStats stats = stats_;
   stats.run_count = run_count;
   stats.segment_count = segment_sizes_.size();
   for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;
-  stats.index_bytes = index_->db().DiskBytes();
+  stats.index_bytes = index_bytes;
   stats.disk_free_bytes = free.value_or(0);
   return stats;
 }

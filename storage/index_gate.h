@@ -25,6 +25,9 @@ namespace msitd::storage {
 // index could not be opened again, what is in its memory is still there, and
 // all else is UNAVAILABLE.
 //
+// To make a Use may wait for Reopen: whoever does so holds no lock that `open`
+// or `finish` takes. One that is held whenever Reopen is called does no harm.
+//
 // Thread-safe.
 class IndexGate {
  public:

@@ -609,6 +609,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
       EXPECT_TRUE(next.ok() || absl::IsUnavailable(next.status()))
           << next.status();
       if (next.ok()) ++found_count;
+      EXPECT_EQ(store_->Stats().run_count, 1u);
     }
   };
   std::thread readers[] = {std::thread(read), std::thread(read)};
