@@ -278,7 +278,7 @@ absl::StatusOr<std::unique_ptr<TensorScan>> ChunkStoreImpl::Scan(
   MSITD_ASSIGN_OR_RETURN(
       std::unique_ptr<TensorScan> scan,
       index->tensors().Scan({info.id, std::string(run)}, selector, position));
-  return index_.Hold(std::move(scan));
+  return index_.Hold(std::move(scan), info.id);
 }
 
 absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(

@@ -46,7 +46,8 @@ using StopCheck = absl::FunctionRef<absl::Status()>;
 // passed over. Thread-compatible; the store must outlive it.
 //
 // UNAVAILABLE if the index had to be opened anew since: whoever wants the rest
-// begins another one.
+// begins another one. NOT_FOUND with RUN_NOT_FOUND if the run was deleted since
+// and what the scan needs of it has gone.
 class TensorScan {
  public:
   virtual ~TensorScan() = default;

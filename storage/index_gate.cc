@@ -12,8 +12,8 @@ namespace msitd::storage {
 // its database.
 class IndexGate::HeldScan final : public TensorScan {
  public:
-  HeldScan(IndexGate& gate, std::unique_ptr<TensorScan> scan)
-      : gate_(gate), scan_(std::move(scan)) {}
+  HeldScan(IndexGate& gate, std::unique_ptr<TensorScan> scan, RunId run)
+      : gate_(gate), run_(run), scan_(std::move(scan)) {}
   ~HeldScan() override {
     const Use use(gate_);
     {
@@ -29,7 +29,11 @@ class IndexGate::HeldScan final : public TensorScan {
       return absl::UnavailableError(
           "the index was opened anew during the scan: begin it again");
     }
-    return scan_->Next(out, stop);
+    const absl::StatusOr<bool> found = scan_->Next(out, stop);
+    if (!absl::IsDataLoss(found.status())) return found;
+    // The names that it looks for go with the runs.
+    MSITD_RETURN_IF_ERROR(use->runs().BriefById(run_).status());
+    return found;
   }
 
   std::string position() const override {
@@ -46,6 +50,7 @@ class IndexGate::HeldScan final : public TensorScan {
 
  private:
   IndexGate& gate_;
+  const RunId run_;
   // Changes behind the closed gate alone.
   std::unique_ptr<TensorScan> scan_;
   std::string position_;
@@ -68,8 +73,9 @@ void IndexGate::Leave() {
   if (--use_count_ == 0 && owner_ != std::thread::id()) changed_.NotifyAll();
 }
 
-std::unique_ptr<TensorScan> IndexGate::Hold(std::unique_ptr<TensorScan> scan) {
-  auto held = std::make_unique<HeldScan>(*this, std::move(scan));
+std::unique_ptr<TensorScan> IndexGate::Hold(std::unique_ptr<TensorScan> scan,
+                                            RunId run) {
+  auto held = std::make_unique<HeldScan>(*this, std::move(scan), run);
   const MutexLock lock(mu_);
   scans_.insert(held.get());
   return held;

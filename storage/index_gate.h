@@ -54,9 +54,10 @@ class IndexGate {
   // For those whom Reopen waits for, or who call it.
   ChunkIndex& get() { return *index_; }
 
-  // Wraps `scan`, made by the same Use, which ends with UNAVAILABLE if the
-  // index is reopened. It must end before the gate.
-  std::unique_ptr<TensorScan> Hold(std::unique_ptr<TensorScan> scan);
+  // Wraps `scan` of `run`, made by the same Use, which ends with UNAVAILABLE if
+  // the index is reopened. What it cannot find of a run that was deleted since
+  // is NOT_FOUND with RUN_NOT_FOUND. It must end before the gate.
+  std::unique_ptr<TensorScan> Hold(std::unique_ptr<TensorScan> scan, RunId run);
 
   // Ends the index once nobody uses it, then has `open` make the next one and
   // `finish` make it complete before others use it: that may use it. If either

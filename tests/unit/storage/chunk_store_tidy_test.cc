@@ -92,6 +92,23 @@ TEST_F(ChunkStoreTidyTest, NamesOfDeletedRunsGoAndOthersStay) {
   EXPECT_EQ(left.gone, 0);
 }
 
+TEST_F(ChunkStoreTidyTest, ScanOfADeletedRunEndsWhenItsNamesWereSwept) {
+  Reopen();
+  Fill("a", 1, 50);
+  Drop();
+  // Nothing of them is in the memory.
+  Reopen();
+  auto scan = store_->Scan("a", {}, "");
+  ASSERT_TRUE(scan.ok());
+  ASSERT_TRUE(store_->DeleteRun("a").ok());
+  TidyAll();
+  TensorInfo info;
+  absl::StatusOr<bool> found = true;
+  while (found.value_or(false)) found = (*scan)->Next(info);
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Reason(found.status()), "RUN_NOT_FOUND") << found.status();
+}
+
 TEST_F(ChunkStoreTidyTest, NameThatComesBackGetsANumberOfItsOwn) {
   Reopen();
   Fill("a", 1, 5);
