@@ -214,6 +214,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
                            Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // The segment goes when the run is emptied that only was hidden so far.
+  absl::Status NoteGoneFrame(uint64_t segment, RunId run);
   absl::Status CommitReplay(Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   absl::Status FinishReplay(const std::vector<SegmentFile>& files,

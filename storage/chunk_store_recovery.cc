@@ -206,7 +206,7 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
   replay.reached.segment_id = header.segment_id;
   replay.reached.offset = frame.end();
   absl::StatusOr<RunBrief> run = index_->runs().BriefById(RunId{header.run_id});
-  if (!run.ok()) return absl::OkStatus();
+  if (!run.ok()) return NoteGoneFrame(header.segment_id, RunId{header.run_id});
   MSITD_ASSIGN_OR_RETURN(const bool is_new,
                          replay.filter.Admit(stream, header.chunk_sequence));
   if (!is_new) return absl::OkStatus();
@@ -219,6 +219,12 @@ absl::Status ChunkStoreImpl::ReplayFrame(File& file, FoundFrame frame,
     return CommitReplay(replay);
   }
   return absl::OkStatus();
+}
+
+absl::Status ChunkStoreImpl::NoteGoneFrame(uint64_t segment, RunId run) {
+  // A run that was emptied has marked its segments, and durably.
+  if (!index_->gone().IsHidden(run)) return absl::OkStatus();
+  return index_->segments().AddUser(SegmentId{segment}, run);
 }
 
 absl::Status ChunkStoreImpl::CommitReplay(Replay& replay) {

@@ -54,6 +54,12 @@ bool GoneTable::Contains(RunId run) {
   return runs_.contains(static_cast<uint64_t>(run));
 }
 
+bool GoneTable::IsHidden(RunId run) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(static_cast<uint64_t>(run));
+  return it != runs_.end() && it->second == Stage::kHidden;
+}
+
 std::vector<RunId> GoneTable::Emptied() {
   const MutexLock lock(mu_);
   std::vector<RunId> out;

@@ -36,6 +36,8 @@ class GoneTable {
   // One of those that have come least far; nothing if there is none.
   std::optional<Gone> First();
   bool Contains(RunId run);
+  // True if its entries are there.
+  bool IsHidden(RunId run);
   // Those in that stage, in order.
   std::vector<RunId> Emptied();
 

@@ -42,6 +42,15 @@ absl::Status SegmentTable::AppendLiveTo(rocksdb::WriteBatch& batch,
   return absl::OkStatus();
 }
 
+absl::Status SegmentTable::AddUser(SegmentId segment, RunId run) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> bytes,
+                         LiveBytes(segment, run));
+  if (bytes.has_value()) return absl::OkStatus();
+  rocksdb::WriteBatch batch;
+  MSITD_RETURN_IF_ERROR(AppendLiveTo(batch, segment, run, 0));
+  return db_.WriteUnlogged(batch);
+}
+
 absl::StatusOr<std::optional<uint64_t>> SegmentTable::LiveBytes(
     SegmentId segment, RunId run) {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,

@@ -24,6 +24,10 @@ class SegmentTable {
   absl::Status AppendLiveTo(rocksdb::WriteBatch& batch, SegmentId segment,
                             RunId run, uint64_t added_bytes);
 
+  // Sees that `run` counts as one with frames in `segment`. As durable as the
+  // frames' entries.
+  absl::Status AddUser(SegmentId segment, RunId run);
+
   // Removes the run from all segments and marks those dead that only it used.
   // Returns these.
   absl::StatusOr<std::vector<SegmentId>> AppendRemovalTo(

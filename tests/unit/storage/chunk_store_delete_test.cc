@@ -177,6 +177,30 @@ TEST_F(SlowDiskTest, WhatWasDeletedMeanwhileGoesAfterACrashToo) {
   EXPECT_EQ(store_->Stats().segment_count, 0u);
 }
 
+TEST_F(SlowDiskTest, SegmentOfARunThatWasHiddenAloneGoesAfterACrash) {
+  env_.ReleaseSyncs();
+  ASSERT_TRUE(append_.get().ok());
+  options_.segment_bytes_max = 64 << 10;
+  ASSERT_TRUE(TryOpen(env_).ok());
+  ASSERT_TRUE(Append(TestChunks(2, 1, {MakeTensor("b", 1, "y", 70000)})).ok());
+  env_.HangSyncs();
+  append_ = std::async(std::launch::async, [this] {
+    return Append(TestChunks(1, 1, {MakeTensor("a", 1, "x", 100)}));
+  });
+  env_.AwaitHang();
+  ASSERT_TRUE(
+      ReturnsMeanwhile([this] { EXPECT_TRUE(store_->DeleteRun("b").ok()); }));
+  env_.ReleaseSyncs();
+  ASSERT_TRUE(append_.get().ok());
+  EXPECT_EQ(store_->Stats().segment_count, 3u);
+  ASSERT_TRUE(TryOpen(env_).ok());
+  while (!store_->Retain(RetentionPolicy())->is_done) {
+  }
+  // Those of a.
+  EXPECT_EQ(store_->Stats().segment_count, 2u);
+  EXPECT_FALSE(fs::exists(SegmentPath(2)));
+}
+
 TEST_F(SlowDiskTest, TheRunThatIsAppendedToWaits) {
   std::future<absl::Status> deletion =
       std::async(std::launch::async, [this] { return store_->DeleteRun("a"); });
