@@ -23,12 +23,13 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
     const RetentionPolicy& policy) {
   const MutexLock lock(retain_mu_);
   KeepBallast();
-  // What was left behind may be all the room that is needed.
+  // What was left behind may be all the room that is needed. If it stays, what
+  // follows is needed the more.
+  absl::Status emptied;
   {
     const MutexLock append_lock(append_mu_);
-    const absl::StatusOr<bool> is_emptied = EmptyGoneRun();
-    index_failed_ |= !is_emptied.ok();
-    MSITD_RETURN_IF_ERROR(is_emptied.status());
+    emptied = EmptyGoneRun().status();
+    index_failed_ |= !emptied.ok();
   }
   RemoveDeadSegments();
   MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
@@ -71,6 +72,7 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   if (outcome->is_done) {
     stats_.age_pause = outcome->holds_back ? age_clock_->Parting() : "";
   }
+  if (!emptied.ok()) return Annotate(emptied, "empty a deleted run");
   return step;
 }
 

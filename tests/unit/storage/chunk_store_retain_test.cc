@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rocksdb/write_batch.h>
+
 #include <atomic>
 #include <filesystem>
 #include <thread>
 
+#include "storage/index/index_db.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"
 
@@ -126,6 +129,29 @@ TEST_F(ChunkStoreRetainTest, LimitsOfARunStandForThoseOfTheNode) {
   ASSERT_TRUE(store_->SetRetention("pinned", {}).ok());
   RetainAll({.run = {.bytes_max = 4 * kTensorBytes}});
   ExpectKept("pinned", 2, 6);
+}
+
+TEST_F(ChunkStoreRetainTest, RunThatCannotBeEmptiedKeepsNothingElse) {
+  OpenWithRuns({"gone", "r"});
+  Fill("gone", 0, 2);
+  Fill("r", 0, 6);
+  SetLimits("r", {.bytes_max = 2 * kTensorBytes});
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  {
+    const auto db = IndexDb::Open({.directory = options_.directory + "/index"});
+    ASSERT_TRUE(db.ok()) << db.status();
+    rocksdb::WriteBatch batch;
+    (*db)->Put(batch, Table::kSegment, "l damaged", "");
+    ASSERT_TRUE((*db)->WriteDurable(batch).ok());
+  }
+  Reopen();
+  ASSERT_TRUE(store_->DeleteRun("gone").ok());
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(store_->Retain({}).status().code(), absl::StatusCode::kDataLoss);
+  }
+  ExpectKept("r", 4, 6);
+  EXPECT_FALSE(fs::exists(SegmentPath(2)));
 }
 
 TEST_F(ChunkStoreRetainTest, BytesThatAreTooOldGo) {
