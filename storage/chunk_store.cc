@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
         env.CreateDirectory(IndexDirectory(options.directory)));
     std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
     MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
-                           ChunkStoreImpl::OpenIndex(options, env, *ballast));
+                           ChunkStoreImpl::OpenIndex(options, env, *ballast,
+                                                     /*creates=*/true));
     if (index->store_id() == 0) {
       MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
       MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
@@ -95,11 +96,12 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
 }
 
 absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkStoreImpl::OpenIndex(
-    const StoreOptions& options, Env& env, Ballast& ballast) {
+    const StoreOptions& options, Env& env, Ballast& ballast, bool creates) {
   return ChunkIndex::Open(
       {.directory = IndexDirectory(options.directory),
        .write_buffer_bytes = options.index_write_buffer_bytes,
        .cache_bytes = options.index_cache_bytes,
+       .creates = creates,
        .env = &env,
        .ballast = &ballast});
 }

@@ -57,9 +57,10 @@ class ChunkStoreImpl final : public ChunkStore {
   // Without Close before it, like a crash of the process.
   ~ChunkStoreImpl() override;
 
-  // Opens the index of a store whose directories are there.
+  // Opens the index of a store whose directories are there. `creates`: makes it
+  // if it is not there.
   static absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
-      const StoreOptions& options, Env& env, Ballast& ballast);
+      const StoreOptions& options, Env& env, Ballast& ballast, bool creates);
 
   // Brings the index up to the end of the log. Called once, before all else.
   absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
@@ -258,6 +259,8 @@ class ChunkStoreImpl final : public ChunkStore {
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
   Mutex append_mu_;
+  // Of the index that the store was opened with.
+  uint64_t store_id_ ABSL_GUARDED_BY(append_mu_) = 0;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
   SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
   // End of what is acknowledged in the segment in use.

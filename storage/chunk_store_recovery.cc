@@ -62,6 +62,7 @@ struct ChunkStoreImpl::Replay {
 absl::Status ChunkStoreImpl::Recover() {
   const MutexLock retain_lock(retain_mu_);
   const MutexLock lock(append_mu_);
+  store_id_ = index_->store_id();
   return BringUp();
 }
 
@@ -76,19 +77,21 @@ absl::Status ChunkStoreImpl::ReopenLostIndex() {
     return absl::OkStatus();
   }
   EndSegment();
-  const uint64_t store_id = index_.get().store_id();
-  const auto open = [&] { return OpenIndex(options_, env_, *ballast_); };
+  const auto open = [&] {
+    return OpenIndex(options_, env_, *ballast_, /*creates=*/false);
+  };
   const auto finish = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_,
                                                           append_mu_) {
-    if (index_->store_id() != store_id) {
-      return absl::DataLossError("the index is of another store now");
-    }
+    // Before all that may fail: the index that they used is no more.
     retainer_.emplace(index_.get(), env_, segment_directory_);
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
     age_clock_.emplace(index_.get(), env_);
     name_sweep_.emplace(index_.get().db(), index_.get().names());
     sweep_pass_.reset();
     has_dead_segments_ = true;
+    if (index_->store_id() != store_id_) {
+      return absl::DataLossError("the index is of another store now");
+    }
     return BringUp();
   };
   const absl::Status status = index_.Reopen(open, finish);

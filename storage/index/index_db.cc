@@ -70,7 +70,7 @@ rocksdb::ColumnFamilyOptions TableOptions(
 
 rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   rocksdb::DBOptions database;
-  database.create_if_missing = true;
+  database.create_if_missing = options.creates;
   database.create_missing_column_families = true;
   // Batches without a log span tables: all or none of them survive.
   database.atomic_flush = true;

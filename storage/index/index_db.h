@@ -54,6 +54,8 @@ class IndexDb {
     std::string directory;
     uint64_t write_buffer_bytes = uint64_t{32} << 20;
     uint64_t cache_bytes = uint64_t{64} << 20;
+    // One that is not there is made.
+    bool creates = true;
     // Nothing is written, not even a log file.
     bool read_only = false;
     // All tables are open on return, however many files that takes.
@@ -64,7 +66,7 @@ class IndexDb {
     Ballast* ballast = nullptr;
   };
 
-  // Opens the database, or makes it unless it is read-only.
+  // Opens the database, or makes it unless it is read-only or told not to.
   static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
   ~IndexDb();
 

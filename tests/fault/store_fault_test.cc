@@ -653,5 +653,37 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   EXPECT_TRUE(store_->Close().ok());
 }
 
+TEST_F(StoreFaultCaseTest, IndexThatIsAwayIsNotMadeAnewAndComesBack) {
+  Open();
+  env_.CountIndex();
+  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  TestChunks first(1, 0, RecordsOf(0, 0));
+  ASSERT_TRUE(store_->Append(first.span()).ok());
+  const std::string index = options_.directory + "/index";
+  env_.FailAt(1, absl::UnavailableError("too many open files"), true);
+  EXPECT_FALSE(store_->CreateRun({"more", 0, {}}).ok());
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(store_->Probe().ok());
+  std::filesystem::rename(index, dir_ / "away");
+  env_.StopFailing();
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_FALSE(store_->Probe().ok());
+    store_->Retain(RetentionPolicy()).status().IgnoreError();
+    store_->Share().status().IgnoreError();
+    EXPECT_FALSE(std::filesystem::exists(index + "/CURRENT"));
+  }
+  std::filesystem::remove_all(index);
+  std::filesystem::rename(dir_ / "away", index);
+  absl::Status status;
+  for (int i = 0; i < 6; ++i) {
+    status = store_->Probe();
+    if (status.ok()) break;
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  const absl::Status retained = store_->Retain(RetentionPolicy()).status();
+  EXPECT_TRUE(retained.ok()) << retained;
+  EXPECT_TRUE(store_->Close().ok());
+}
+
 }  // namespace
 }  // namespace msitd::storage
