@@ -56,7 +56,8 @@ std::chrono::nanoseconds RetentionLoop::Work() {
 }
 
 absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
-  MSITD_ASSIGN_OR_RETURN(const bool is_tidy, store_.Tidy());
+  // Neither waits for the other to succeed.
+  const absl::StatusOr<bool> is_tidy = store_.Tidy();
   if (!options_.shares_equal_bytes) return is_tidy;
   MSITD_ASSIGN_OR_RETURN(const storage::ShareStep step, store_.Share());
   shared_bytes_ += step.shared_bytes;
@@ -64,7 +65,8 @@ absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
     config::Log("retention")->info("shared equal bytes={}", shared_bytes_);
     shared_bytes_ = 0;
   }
-  return is_tidy && step.is_done;
+  if (!is_tidy.ok()) return is_tidy;
+  return *is_tidy && step.is_done;
 }
 
 absl::StatusOr<bool> RetentionLoop::Retain() {

@@ -68,6 +68,16 @@ TEST(RetentionLoopTest, TellsThatSharingFailsAndTriesAgain) {
   EXPECT_EQ(loop.error(), "");
 }
 
+TEST(RetentionLoopTest, SharesAlthoughTidyingFails) {
+  FakeChunkStore store;
+  store.ScriptTidying({absl::UnavailableError("broken")});
+  store.ScriptSharing({storage::ShareStep{4096, true}});
+  RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
+  store.AwaitShare(1);
+  loop.Stop();
+  EXPECT_EQ(loop.error(), "broken");
+}
+
 TEST(RetentionLoopTest, TidiesStepByStepAndTellsThatItFails) {
   FakeChunkStore store;
   store.ScriptTidying({false, false, absl::UnavailableError("broken")});
