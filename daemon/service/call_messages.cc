@@ -42,9 +42,12 @@ absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
   {
     grpc::ProtoBufferReader reader(&bytes);
     if (!reader.status().ok()) return malformed();
-    if (!ParsedBytes(reader, *out.GetDescriptor(), ParsedBytesMax(bytes_max))) {
+    const absl::StatusOr<size_t> size =
+        ParsedBytes(reader, *out.GetDescriptor(), ParsedBytesMax(bytes_max));
+    if (absl::IsResourceExhausted(size.status())) {
       return TooLarge(out, "of too many fields");
     }
+    if (!size.ok()) return malformed();
   }
   grpc::ProtoBufferReader reader(&bytes);
   const bool is_message =

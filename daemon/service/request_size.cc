@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "protos/status/status.h"
+
 namespace msitd::service {
 namespace {
 
@@ -35,9 +37,10 @@ class Meter {
     if (depth > kDepthMax || !Take(kMessageBytes)) return false;
     while (const uint32_t tag = in_.ReadTagNoLastTag()) {
       const int number = WireFormatLite::GetTagFieldNumber(tag);
+      if (number == 0) return false;
       if (!ReadField(tag, type.FindFieldByNumber(number), depth)) return false;
     }
-    return true;
+    return in_.ConsumedEntireMessage();
   }
 
  private:
@@ -59,7 +62,7 @@ class Meter {
       case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
         return ReadBytes(field, depth);
       default:
-        // No message of ours has groups.
+        // A group, known or not: protobuf would read on behind it.
         return false;
     }
   }
@@ -86,12 +89,18 @@ class Meter {
 
 }  // namespace
 
-std::optional<size_t> ParsedBytes(google::protobuf::io::ZeroCopyInputStream& in,
-                                  const Descriptor& type, size_t bytes_max) {
+absl::StatusOr<size_t> ParsedBytes(
+    google::protobuf::io::ZeroCopyInputStream& in, const Descriptor& type,
+    size_t bytes_max) {
   Meter meter(in, bytes_max);
-  (void)meter.ReadMessage(type, 0);
-  if (meter.is_full()) return std::nullopt;
-  return bytes_max - meter.left();
+  if (meter.ReadMessage(type, 0)) return bytes_max - meter.left();
+  if (meter.is_full()) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "a {} of more than {} bytes in memory", type.name(),
+                      bytes_max);
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument, "the bytes are no {}",
+                    type.name());
 }
 
 }  // namespace msitd::service

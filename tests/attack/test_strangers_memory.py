@@ -128,15 +128,28 @@ def empty_patterns(count: int) -> bytes:
     return b"\x12" + bytes([*length, rest]) + patterns
 
 
-@pytest.mark.parametrize("count", [2_200_000, 200_000])
-def test_requests_of_empty_patterns(target: Daemon, count: int) -> None:
+# Of an unknown field, and empty: protobuf reads on behind it.
+GROUP = b"\x9b\x3e\x9c\x3e"
+
+
+@pytest.mark.parametrize(
+    ("count", "prefix", "reason"),
+    [
+        pytest.param(2_200_000, b"", "REQUEST_TOO_LARGE", id="many"),
+        pytest.param(200_000, b"", "REQUEST_TOO_LARGE", id="fewer"),
+        pytest.param(2_000_000, GROUP, "FIELD_INVALID", id="group"),
+    ],
+)
+def test_requests_of_empty_patterns(
+    target: Daemon, count: int, prefix: bytes, reason: str
+) -> None:
     call = target.channel().unary_unary(LIST, lambda x: x, lambda x: x)
-    request = empty_patterns(count)
+    request = prefix + empty_patterns(count)
     calls = [call.future(request, timeout=60) for _ in range(40)]
     for pending in calls:
         error = pending.exception()
         assert isinstance(error, grpc.RpcError)
-        assert refusal(error).reason == "REQUEST_TOO_LARGE"
+        assert refusal(error).reason == reason
     # The encoding above is that of the field.
     with pytest.raises(grpc.RpcError) as caught:
         call(empty_patterns(65), timeout=60)
