@@ -69,13 +69,21 @@ void WriteStream::Finish() {
 
 void WriteStream::WriteNext(std::unique_lock<std::mutex> lock) {
   if (is_writing_ || has_finished_) return;
+  if (outgoing_.empty() && !must_finish_) return;
+  // The call may end, and its other holds go, before the start below.
+  AddHold();
+  StartNext(std::move(lock));
+  RemoveHold();
+}
+
+void WriteStream::StartNext(std::unique_lock<std::mutex> lock) {
   // Started without the lock: gRPC may run reactions of other calls inside.
   if (!outgoing_.empty()) {
     is_writing_ = true;
     const grpc::ByteBuffer* message = &outgoing_.front();
     lock.unlock();
     StartWrite(message);
-  } else if (must_finish_) {
+  } else {
     has_finished_ = true;
     lock.unlock();
     StartWritesDone();

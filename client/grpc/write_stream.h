@@ -48,6 +48,8 @@ class WriteStream final
  private:
   void Enqueue(grpc::ByteBuffer message);
   void WriteNext(std::unique_lock<std::mutex> lock);
+  // There is something to start.
+  void StartNext(std::unique_lock<std::mutex> lock);
   // Lets OnDone happen: from then on nothing may be started from outside.
   void ReleaseHold();
 
