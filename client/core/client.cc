@@ -55,6 +55,10 @@ Status Interrupted() {
   return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
 }
 
+// For waits without a deadline: condition variables may convert to the system
+// clock, where the longest time wraps around.
+constexpr std::chrono::hours kFarAway{1};
+
 // Saturates, so that the longest timeout does not wrap around.
 std::chrono::steady_clock::time_point After(std::chrono::microseconds time) {
   constexpr std::chrono::hours kLongest{24 * 365};
@@ -378,7 +382,7 @@ bool Client::StopSender(Clock::time_point deadline, InterruptibleWait& wait,
   bool was_interrupted = false;
   while (sender_.joinable() && !is_sender_over_ && !was_interrupted) {
     // It stops by itself at the deadline.
-    was_interrupted = wait.Until(progress_, Clock::time_point::max(), lock) ==
+    was_interrupted = wait.Until(progress_, After(kFarAway), lock) ==
                       InterruptibleWait::Result::kInterrupted;
   }
   finish_deadline_ = Clock::now();
