@@ -219,11 +219,12 @@ absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
 absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
   const Job job = Find(id);
   if (job == nullptr) return Load(id);
+  // First: one that runs may come to park behind the search for it.
+  job->Stop(ComparisonJob::StopCause::kUser);
   if (Unqueue(job)) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
     Retire(job);
   } else {
-    job->Stop(ComparisonJob::StopCause::kUser);
     job->AwaitEnd(std::chrono::steady_clock::now() + options_.cancel_wait);
   }
   return job->View().comparison;
@@ -236,6 +237,8 @@ absl::Status ComparisonJobs::Delete(uint64_t id) {
     MSITD_RETURN_IF_ERROR(Load(id).status());
     return store_.DeleteComparison(id);
   }
+  // First: one that parked behind the search for it would be there for ever.
+  job->Stop(ComparisonJob::StopCause::kUser);
   const bool unqueued = Unqueue(job);
   absl::Status status;
   {

@@ -402,6 +402,7 @@ TEST(ComparisonNameTest, OnlyCanonicalNamesParse) {
 constexpr std::chrono::milliseconds kSoon{5};
 constexpr std::chrono::milliseconds kGrace{1000};
 constexpr std::chrono::hours kNever{1};
+constexpr std::chrono::seconds kPatience{10};
 
 TEST_F(ComparisonJobsTest, FollowersThatWaitLeaveTheirThreadToOthers) {
   Open({.active_max = 1, .follow_interval = kSoon});
@@ -479,6 +480,23 @@ TEST_F(ComparisonJobsTest, FollowerThatWaitsIsCancelledAndDeletedAtOnce) {
   EXPECT_EQ(jobs_->Cancel(cancelled)->state(), v1::Comparison::CANCELLED);
   EXPECT_TRUE(jobs_->Delete(deleted).ok());
   EXPECT_EQ(Reason(jobs_->Get(deleted).status()), "COMPARISON_NOT_FOUND");
+}
+
+TEST_F(ComparisonJobsTest, FollowersDeletedAsTheyParkAreGone) {
+  Open({.active_max = 2, .followers_max = 1000, .follow_interval = kNever});
+  RecordToken(0);
+  RecordToken(1);
+  for (int i = 0; i < 5000; ++i) {
+    const uint64_t id = Follow();
+    if (i % 2 == 0) AwaitRows(id, 1);
+    EXPECT_TRUE(jobs_->Delete(id).ok());
+  }
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (jobs_->live_count() > 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline)
+        << jobs_->live_count();
+    std::this_thread::yield();
+  }
 }
 
 TEST_F(ComparisonJobsTest, StopEndsFollowersThatWait) {
