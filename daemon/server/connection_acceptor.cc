@@ -43,6 +43,13 @@ bool IsOpen(int fd, ino_t inode) {
          info.st_ino == inode;
 }
 
+// Has sent nothing, and may yet.
+bool IsSilent(int fd) {
+  char first = 0;
+  return ::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+         (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 bool IsShort(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM ||
          error == ENOBUFS;
@@ -312,8 +319,13 @@ bool ConnectionAcceptor::MakeRoom(Group& group) {
                 [](const Held& held) { return !IsOpen(held.fd, held.inode); });
   if (has_room()) return true;
   if (group.greetings.empty()) return false;
-  // Whoever speaks is preferred to whoever is silent.
-  group.greetings.pop_front();
+  // Whoever speaks is preferred to whoever is silent. That somebody spoke may
+  // not have come up yet.
+  const auto silent =
+      std::find_if(group.greetings.begin(), group.greetings.end(),
+                   [](const Greeting& g) { return IsSilent(g.socket.get()); });
+  group.greetings.erase(
+      silent == group.greetings.end() ? group.greetings.begin() : silent);
   return true;
 }
 
@@ -342,6 +354,8 @@ void ConnectionAcceptor::HandOver(int fd) {
         std::find_if(group->greetings.begin(), group->greetings.end(),
                      [fd](const Greeting& g) { return g.socket.get() == fd; });
     if (it == group->greetings.end()) continue;
+    // The event may be that of an older connection with this number.
+    if (IsSilent(fd)) return;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     Greeting greeting = std::move(*it);
     group->greetings.erase(it);
