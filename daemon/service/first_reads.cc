@@ -116,9 +116,14 @@ bool FirstReads::Abandon(Reader& reader) {
 
 std::vector<grpc_call*> FirstReads::TakeLate() {
   std::vector<grpc_call*> out;
-  const auto timeout = waiting_count_ > 0 ? kBusyTimeout : kTimeout;
+  const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
   const auto now = Clock::now();
   for (auto& [reader, active] : active_) {
+    // Calls that their own connection holds back need no place of others.
+    const Connection& own = connections_.at(active.peer);
+    const bool is_in_the_way =
+        is_full || (own.active >= kConnectionReadsMax && !own.waiting.empty());
+    const auto timeout = is_in_the_way ? kBusyTimeout : kTimeout;
     if (active.is_late || now - active.since < timeout) continue;
     active.is_late = true;
     // Keeps the call until it is cancelled, without the lock.

@@ -19,7 +19,8 @@ namespace msitd::service {
 // Lets few calls at a time take their first message off the wire. gRPC takes
 // all that a message announces, for as long as it takes to come, before anybody
 // sees a byte of it; what it takes unasked is little. A call whose message is
-// slow makes way as soon as others wait; all connections get their turn.
+// slow makes way as soon as others wait for its place; all connections get
+// their turn.
 // Thread-safe.
 class FirstReads {
  public:
@@ -31,7 +32,8 @@ class FirstReads {
   // strangers come over TCP.
   static constexpr uint64_t kWaitingMax = 1024;
 
-  // How long a message may take while other calls wait, and while none does.
+  // How long a message may take while other calls wait for its place, which is
+  // one of all or one of its connection, and while none does.
   static constexpr std::chrono::milliseconds kBusyTimeout{500};
   static constexpr std::chrono::milliseconds kTimeout{20'000};
 

@@ -198,6 +198,22 @@ def test_calls_that_ask_for_nothing(target: Daemon) -> None:
         stranger.sock.close()
 
 
+def test_silent_calls_hurry_nobody_but_their_own(target: Daemon) -> None:
+    """Five of one connection, which may have four: no other is in their way."""
+    stranger, slow = (http2.Connection(address(target)) for _ in range(2))
+    for _ in range(5):
+        stranger.open(LIST, http2.message(b"", 1000), 0)
+    slow.open(LIST, http2.message(b"", 1000), 0)
+    deadline = time.monotonic() + 10
+    while not any(stream.is_over for stream in stranger.streams.values()):
+        assert time.monotonic() < deadline
+        http2.run([stranger, slow], 2)
+    http2.run([stranger, slow], 2)
+    assert not any(stream.is_over for stream in slow.streams.values())
+    for connection in (stranger, slow):
+        connection.sock.close()
+
+
 def test_memory_of_a_burst_is_given_back(target: Daemon) -> None:
     before = memory_mib(target, "VmRSS")
     strangers = [http2.Connection(address(target)) for _ in range(4)]
