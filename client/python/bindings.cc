@@ -138,12 +138,15 @@ int32_t HasSignal(void* main_thread) {
     return 0;
   }
   const nb::gil_scoped_acquire acquire;
+  if (PyErr_Occurred() != nullptr) return 1;
   // The exception stays set in this thread until Checked throws it.
   return PyErr_CheckSignals() == 0 ? 0 : 1;
 }
 
+// An exception may be set whatever the code: the handler ran as the call came
+// to its end. Python takes none that is set beside a result.
 int Checked(msit_code code) {
-  if (code == MSIT_ERROR_INTERRUPTED) throw nb::python_error();
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
   return code;
 }
 
@@ -171,16 +174,16 @@ class Client {
     options.overflow = overflow;
     options.is_interrupted = &HasSignal;
     options.interrupt_context = &main_thread_;
-    open_code_ = Waiting([&] { return msit_open(&options, &client_); });
+    try {
+      open_code_ = Waiting([&] { return msit_open(&options, &client_); });
+    } catch (...) {
+      Free();
+      throw;
+    }
   }
 
   // May wait for the threads of the client.
-  ~Client() {
-    // There is nobody to raise to.
-    main_thread_ = 0;
-    const GilReleased released;
-    msit_free(client_);
-  }
+  ~Client() { Free(); }
 
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -293,6 +296,13 @@ class Client {
     tensor.data = data;
     tensor.placement = placement ? placement->c_str() : nullptr;
     return Waiting([&] { return msit_record(client_, &tensor); });
+  }
+
+  void Free() {
+    // There is nobody to raise to.
+    main_thread_ = 0;
+    const GilReleased released;
+    msit_free(client_);
   }
 
   // Throws what a signal handler raised.

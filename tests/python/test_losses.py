@@ -9,6 +9,7 @@ import msitd
 import numpy as np
 import pytest
 from fake_daemon import FakeDaemon
+from msitd._recorder import Counters, _Losses
 
 BIG = np.zeros(4 << 20, np.uint8)
 
@@ -141,3 +142,29 @@ def test_hooks_do_not_raise_what_was_lost(daemon, caplog):
     assert client.flush(check=False) >= 3
     client.close()
     assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+def test_a_signal_handler_may_close_while_losses_are_counted():
+    class Native:
+        def __init__(self):
+            self.dropped = 3
+            self.handler = None
+
+        def counters(self):
+            seen, handler = self.dropped, self.handler
+            self.handler = None
+            if handler:
+                handler()
+            values = dict.fromkeys(Counters._fields, 0) | {"dropped_count": seen}
+            return tuple(values.values())
+
+    def handle():
+        native.dropped = 5
+        told.append(losses.take())
+
+    native, told = Native(), []
+    losses = _Losses(native)
+    native.handler = handle
+    told.append(losses.take())
+    told.append(losses.take())
+    assert told == [(5, 0), (0, 0), (0, 0)]

@@ -127,16 +127,21 @@ class _Losses:
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        self._lock = threading.Lock()
+        # Signal handlers run inside take(), and may close the client.
+        self._lock = threading.RLock()
         self._told = (0, 0)
 
     def take(self) -> tuple[int, int]:
         """Returns how many were dropped and truncated since the last call."""
         with self._lock:
             counters = Counters(*self._native.counters())
-            dropped, truncated = self._told
-            self._told = (counters.dropped_count, counters.truncated_count)
-            return self._told[0] - dropped, self._told[1] - truncated
+            lost = (counters.dropped_count, counters.truncated_count)
+            told = self._told
+            # A signal handler may have told of more meanwhile.
+            if lost <= told:
+                return (0, 0)
+            self._told = lost
+            return lost[0] - told[0], lost[1] - told[1]
 
     def warn(self, lost: tuple[int, int], reason: str) -> None:
         """Says so where nobody may be interrupted by an exception."""
