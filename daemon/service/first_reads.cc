@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/service/peer.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
 namespace {
 
 constexpr std::chrono::milliseconds kWatchInterval{100};
-
-bool IsLocal(const std::string& peer) { return peer.starts_with("unix:"); }
 
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/service/call_messages.h"
+#include "daemon/service/peer.h"
 #include "daemon/service/status_mapping.h"
 #include "daemon/service/task_pool.h"
 #include "grpcpp/alarm.h"
@@ -106,7 +107,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   absl::Status HoldAnswer(size_t bytes) {
     if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
-    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes));
+    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes, IsLocal(context_.peer())));
     {
       MutexLock lock(mu_);
       has_alarm_ = true;

@@ -58,12 +58,13 @@ TaskPool::CallCount::~CallCount() {
   if (--pool_.call_count_ == 0) pool_.calls_ended_.NotifyAll();
 }
 
-absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes) {
+absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
   MSITD_CHECK(answer_bytes_ == 0);
+  const size_t bytes_max =
+      is_local ? pool_.answer_bytes_max_ : pool_.answer_bytes_max_ / 4 * 3;
   MutexLock lock(pool_.mu_);
   // One alone always goes, whatever it has.
-  if (pool_.answer_bytes_ > 0 &&
-      pool_.answer_bytes_ + bytes > pool_.answer_bytes_max_) {
+  if (pool_.answer_bytes_ > 0 && pool_.answer_bytes_ + bytes > bytes_max) {
     return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,
                    "answers of {} bytes wait for their callers to take them",

@@ -64,8 +64,9 @@ class TaskPool {
     // goes is up to the caller. Once for each call.
     //
     // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
-    // would have more than the pool lets them.
-    absl::Status HoldAnswer(size_t bytes);
+    // would have more than the pool lets them, or more than three quarters of
+    // that and the caller is not local.
+    absl::Status HoldAnswer(size_t bytes, bool is_local);
 
    private:
     TaskPool& pool_;

@@ -128,6 +128,19 @@ TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
   pool.Stop();
 }
 
+TEST(TaskPoolTest, AnswersOfStrangersLeaveRoomForLocalOnes) {
+  TaskPool pool(1, 1, 400);
+  TaskPool::CallCount first(pool);
+  TaskPool::CallCount stranger(pool);
+  TaskPool::CallCount local(pool);
+  EXPECT_TRUE(first.HoldAnswer(250, /*is_local=*/false).ok());
+  EXPECT_EQ(Reason(stranger.HoldAnswer(51, /*is_local=*/false)),
+            "REQUESTS_EXHAUSTED");
+  EXPECT_TRUE(local.HoldAnswer(150, /*is_local=*/true).ok());
+  EXPECT_EQ(Reason(stranger.HoldAnswer(1, /*is_local=*/true)),
+            "REQUESTS_EXHAUSTED");
+}
+
 TEST(TaskPoolTest, StoppedPoolIsNotServing) {
   TaskPool pool(1, 1);
   pool.Stop();
