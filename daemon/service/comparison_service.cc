@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "daemon/query/page_token.h"
+#include "daemon/query/tensor_query.h"
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/comparison_row_stream.h"
 #include "daemon/service/proto_convert.h"
@@ -28,9 +29,8 @@ constexpr size_t kComparisonsAtATime = 16;
 constexpr size_t kRowsAtATime = 1000;
 
 // A page in search of its verdicts ends behind so many rows, or once it has
-// taken so long; it may be short then.
+// taken query::kPageTimeMax; it may be short then.
 constexpr int64_t kRowsScannedMax = 100'000;
-constexpr std::chrono::milliseconds kPageTimeMax{100};
 
 constexpr std::string_view kListKey = "ListComparisons";
 
@@ -124,7 +124,7 @@ absl::Status ComparisonServiceImpl::ListRows(
   const std::string key = RowsKey(request);
   MSITD_ASSIGN_OR_RETURN(const int64_t begin,
                          DecodePosition(key, request.page_token()));
-  const auto deadline = std::chrono::steady_clock::now() + kPageTimeMax;
+  const auto deadline = std::chrono::steady_clock::now() + query::kPageTimeMax;
   int64_t next = begin;
   size_t bytes = 0;
   while (true) {

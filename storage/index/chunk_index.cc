@@ -25,11 +25,6 @@ constexpr std::string_view kNameSweepKey = "name_sweep";
 // Keys have four bytes for it.
 constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
 
-// With what the keys of tensors of the run begin.
-std::string RunPrefix(uint64_t run) {
-  return BigEndianKey(run).substr(8 - kRunPrefixBytes);
-}
-
 }  // namespace
 
 ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
@@ -247,7 +242,8 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
                          segments_.AppendRemovalTo(batch, run));
   expiry_.AppendRemovalTo(batch, run);
   shared_.AppendRemovalTo(batch, run);
-  db_->DeleteRange(batch, Table::kTensor, RunPrefix(id), RunPrefix(id + 1));
+  db_->DeleteRange(batch, Table::kTensor, TensorRunPrefix(id),
+                   TensorRunPrefix(id + 1));
   const GoneTable::Gone gone{run, GoneTable::Stage::kEmptied};
   gone_.AppendTo(batch, gone);
   db_->Put(batch, Table::kMeta, kNameSweepKey, "");
@@ -292,8 +288,8 @@ absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
     together.push_back(gone[i]);
   }
   MSITD_RETURN_IF_ERROR(db_->GiveRoomBack(
-      Table::kTensor, RunPrefix(static_cast<uint64_t>(together.front())),
-      RunPrefix(static_cast<uint64_t>(together.back()) + 1)));
+      Table::kTensor, TensorRunPrefix(static_cast<uint64_t>(together.front())),
+      TensorRunPrefix(static_cast<uint64_t>(together.back()) + 1)));
   rocksdb::WriteBatch batch;
   for (const RunId run : together) gone_.AppendRemovalTo(batch, run);
   MSITD_RETURN_IF_ERROR(db_->WriteLogged(batch));

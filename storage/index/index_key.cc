@@ -57,4 +57,8 @@ std::optional<IndexKey> DecodeIndexKey(std::string_view bytes) {
   return key;
 }
 
+std::string TensorRunPrefix(uint64_t run) {
+  return BigEndianKey(run).substr(8 - kRunPrefixBytes);
+}
+
 }  // namespace msitd::storage

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "protos/base/tensor_key.h"
@@ -52,5 +53,8 @@ inline std::string_view TensorPrefix(const EncodedKey& key) {
 inline std::string_view DevicePrefix(const EncodedKey& key) {
   return {key.data(), kDevicePrefixBytes};
 }
+
+// With what the keys of all tensors of a run begin.
+std::string TensorRunPrefix(uint64_t run);
 
 }  // namespace msitd::storage

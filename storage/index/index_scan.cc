@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {
@@ -25,17 +24,13 @@ bool IsNear(const IndexKey& from, const IndexKey& to) {
          from.token == to.token && to.op - from.op <= kOpsSteppedOver;
 }
 
-std::string RunPrefix(uint64_t run) {
-  return BigEndianKey(run).substr(8 - kRunPrefixBytes);
-}
-
 }  // namespace
 
 IndexScan::IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
                      const ScannedRun& run)
     : run_name_(run.name),
       run_(static_cast<uint32_t>(run.id)),
-      end_(RunPrefix(uint64_t{run_} + 1)),
+      end_(TensorRunPrefix(uint64_t{run_} + 1)),
       name_table_(names),
       names_(names),
       assembler_(expiry, names),
@@ -55,7 +50,7 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
   // Behind the iterator: it sees no tensor whose names are not there now.
   MSITD_ASSIGN_OR_RETURN(scan->selector_,
                          Selector::Compile(selector, names, globs));
-  const std::string prefix = RunPrefix(scan->run_);
+  const std::string prefix = TensorRunPrefix(scan->run_);
   if (position.empty()) {
     scan->it_->Seek(prefix);
   } else {
