@@ -22,7 +22,7 @@ _INDEX_COUNTS = {r"\d+\.log": 1, r"MANIFEST-\d+": 1, r"OPTIONS-\d+": 2, r"LOG.*"
 def in_store(data_dir: Path) -> list[str]:
     """Returns a line for each file that has no business in a closed store."""
     findings = []
-    expected = {"segments", "index", "LOCK"}
+    expected = {"segments", "index", "LOCK", "ballast"}
     for path in data_dir.iterdir():
         if path.name not in expected:
             findings.append(f"left in the store: {path.name}")
