@@ -5,6 +5,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <utility>
+
 #include "daemon/service/call_messages.h"
 #include "daemon/service/first_reads.h"
 #include "daemon/service/reactor.h"
@@ -22,7 +24,8 @@ class RequestCall
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
       private FirstReads::Reader {
  public:
-  // Begins to wait for its turn; to be called by the last constructor.
+  // Begins to wait for its turn. The constructor of the final class calls it
+  // last.
   void Enter() {
     const absl::Status status =
         reads_.Enter(*this, context_.c_call(), context_.peer());
@@ -192,19 +195,19 @@ class StreamRequestCall final : public RequestCall {
     const absl::Status status =
         ParseRequest(message_bytes_, kStreamRequestBytesMax, request);
     if (!status.ok()) return Finish(ToGrpcStatus(status));
-    reactor_ = make_(&context(), &request);
+    writer_ = make_(&context(), &request);
     // Before its first write can end.
-    SetReactor(*reactor_);
-    sink_.Bind(*reactor_);
+    SetReactor(*writer_);
+    sink_.Bind(*writer_);
   }
 
-  void OnWriteDone(bool ok) override { reactor_->OnWriteDone(ok); }
+  void OnWriteDone(bool ok) override { writer_->OnWriteDone(ok); }
 
   // The request, then one message of the answer after the other.
   grpc::ByteBuffer message_bytes_;
   Make make_;
   Sink sink_;
-  grpc::ServerWriteReactor<Response>* reactor_ = nullptr;
+  grpc::ServerWriteReactor<Response>* writer_ = nullptr;
 };
 
 }  // namespace msitd::service
