@@ -248,7 +248,10 @@ bool IndexDb::IsCongested() {
 
 absl::Status IndexDb::Flush() {
   if (db_ == nullptr) return Ended();
-  return ToStatus(db_->Flush(rocksdb::FlushOptions(), tables_), "flush index");
+  rocksdb::FlushOptions options;
+  // Else it may wait for a compaction, and that one for room on the disk.
+  options.allow_write_stall = true;
+  return ToStatus(db_->Flush(options, tables_), "flush index");
 }
 
 absl::Status IndexDb::GiveRoomBack(Table table, std::string_view begin,
