@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<ChunkStore>> ChunkStore::Open(
       MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
       MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
     }
+    MSITD_RETURN_IF_ERROR(index->RaiseVersion());
     auto store = std::make_unique<ChunkStoreImpl>(
         options, env, std::move(lock), std::move(ballast), std::move(index));
     MSITD_RETURN_IF_ERROR(store->Recover());

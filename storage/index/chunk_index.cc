@@ -54,7 +54,7 @@ absl::Status ChunkIndex::Load() {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> store,
                          db_->Get(Table::kMeta, kStoreKey));
   if (!store.has_value()) return absl::OkStatus();
-  if (!DecodeStoreId(*store, store_id_)) {
+  if (!DecodeStoreId(*store, store_id_, has_newest_version_)) {
     return absl::DataLossError(
         "the index is damaged, or of a version that this program cannot read");
   }
@@ -84,7 +84,12 @@ absl::Status ChunkIndex::Initialise(uint64_t store_id) {
   db_->Put(batch, Table::kMeta, kStoreKey, EncodeStoreId(store_id));
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
   store_id_ = store_id;
+  has_newest_version_ = true;
   return absl::OkStatus();
+}
+
+absl::Status ChunkIndex::RaiseVersion() {
+  return has_newest_version_ ? absl::OkStatus() : Initialise(store_id_);
 }
 
 absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
@@ -190,9 +195,6 @@ absl::Status ChunkIndex::Share(const Sharing& sharing) {
     shared_.AppendTo(batch, bytes, place);
   }
   if (!sharing.places.empty()) {
-    constexpr bool kHasSharedBytes = true;
-    db_->Put(batch, Table::kMeta, kStoreKey,
-             EncodeStoreId(store_id_, kHasSharedBytes));
     shared_.AppendUnfreedTo(batch, sharing.unfreed);
   }
   shared_.AppendLookedAtTo(batch, sharing.looked_at_end);

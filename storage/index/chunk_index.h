@@ -48,6 +48,9 @@ class ChunkIndex {
   uint64_t store_id() const { return store_id_; }
   // Makes a new index that of the store with this id.
   absl::Status Initialise(uint64_t store_id);
+  // Has programs refuse the store from now on that do not know all that this
+  // one writes. Does nothing where that was said before.
+  absl::Status RaiseVersion();
 
   // See ChunkStore.
   absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec, int64_t now_ns);
@@ -130,6 +133,7 @@ class ChunkIndex {
 
   const std::unique_ptr<IndexDb> db_;
   uint64_t store_id_ = 0;
+  bool has_newest_version_ = false;
   NameTable names_;
   RunTable runs_;
   GoneTable gone_;

@@ -11,8 +11,10 @@
 namespace msitd::storage {
 namespace {
 
-constexpr uint8_t kStoreVersion = 2;
-constexpr uint8_t kSharedStoreVersion = 3;
+// The versions before it have no frames that are stamped with whose memory they
+// came from; the first of them has no bytes that are shared either.
+constexpr uint8_t kStoreVersion = 4;
+constexpr uint8_t kFirstStoreVersion = 2;
 constexpr uint8_t kTensorVersion = 1;
 constexpr uint8_t kRunVersion = 1;
 constexpr uint8_t kCountersVersion = 1;
@@ -140,18 +142,19 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
          (out.placement != 0) == is_placed;
 }
 
-std::string EncodeStoreId(uint64_t store_id, bool has_shared_bytes) {
+std::string EncodeStoreId(uint64_t store_id) {
   std::string out;
   ByteWriter writer(out);
-  writer.PutByte(has_shared_bytes ? kSharedStoreVersion : kStoreVersion);
+  writer.PutByte(kStoreVersion);
   writer.PutFixed64(store_id);
   return out;
 }
 
-bool DecodeStoreId(std::string_view bytes, uint64_t& out) {
+bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest) {
   ByteReader reader(bytes);
   const uint8_t version = reader.GetByte();
-  if (version != kStoreVersion && version != kSharedStoreVersion) return false;
+  if (version < kFirstStoreVersion || version > kStoreVersion) return false;
+  is_newest = version == kStoreVersion;
   out = reader.GetFixed64();
   return reader.done() && out != 0;
 }

@@ -52,10 +52,11 @@ void EncodeIndexValue(const IndexValue& value, std::string& out);
 // Reuses the memory of `out`.
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
 
-// Which store the index is of; its version is that of the keys as well. Bytes
-// that are shared are not where their entries say, which is one of its own.
-std::string EncodeStoreId(uint64_t store_id, bool has_shared_bytes = false);
-bool DecodeStoreId(std::string_view bytes, uint64_t& out);
+// Which store the index is of. Its version is that of the keys and of the
+// frames as well.
+std::string EncodeStoreId(uint64_t store_id);
+// Knows the versions of older programs too; `is_newest` is false for theirs.
+bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest);
 
 // A run without its counters and its name, which is the key.
 std::string EncodeRun(const RunInfo& run);

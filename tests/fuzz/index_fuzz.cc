@@ -53,8 +53,13 @@ void Try(Kind kind, std::string_view bytes) {
     case kEntry:
       return TryValue<IndexValue>(bytes, DecodeIndexValue, EncodedValue);
     case kStore:
-      return TryValue<uint64_t>(bytes, DecodeStoreId,
-                                [](uint64_t id) { return EncodeStoreId(id); });
+      return TryValue<uint64_t>(
+          bytes,
+          [](std::string_view in, uint64_t& out) {
+            bool is_newest = false;
+            return DecodeStoreId(in, out, is_newest);
+          },
+          EncodeStoreId);
     case kRun:
       return TryValue<RunInfo>(bytes, DecodeRun, EncodeRun);
     case kCounters:

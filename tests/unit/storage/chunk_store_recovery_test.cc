@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <rocksdb/write_batch.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "protos/chunk/chunk_format.h"
+#include "storage/index/index_db.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
@@ -220,6 +222,32 @@ TEST_F(ChunkStoreRecoveryTest, TamperedHeadHidesOnlyItsOwnFrame) {
   for (const int i : {0, 2, 4}) ExpectStored(tensors[i]);
   for (const int i : {1, 3}) ExpectAbsent(tensors[i].key);
   EXPECT_EQ(*store_->CommittedChunkCount("r", 0, kStream), 5u);
+}
+
+TEST_F(ChunkStoreRecoveryTest, OlderProgramsRefuseAStoreOnceThisOneHadItOpen) {
+  OpenWithRun("r");
+  const std::vector<TestTensor> tensors = AppendTensors(1);
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  const auto version = [&](char becomes) {
+    const auto db = IndexDb::Open({.directory = options_.directory + "/index"});
+    EXPECT_TRUE(db.ok()) << db.status();
+    std::string id = (*db)->Get(Table::kMeta, "store")->value();
+    const char was = id[0];
+    if (becomes == 0) return was;
+    id[0] = becomes;
+    rocksdb::WriteBatch batch;
+    (*db)->Put(batch, Table::kMeta, "store", id);
+    EXPECT_TRUE((*db)->WriteDurable(batch).ok());
+    return was;
+  };
+  const char newest = version(2);
+  Open();
+  ExpectStored(tensors[0]);
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  EXPECT_EQ(version(static_cast<char>(newest + 1)), newest);
+  EXPECT_EQ(TryOpen().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(ChunkStoreRecoveryTest, TamperedPayloadIsDataLossWhenRead) {

@@ -269,14 +269,28 @@ TEST(IndexFormatTest, DamagedRowsAreRefused) {
   EXPECT_FALSE(DecodeRows(std::string_view("\x02\x00\x01x\x02\x00", 6), back));
 }
 
-TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
-  for (const bool has_shared_bytes : {false, true}) {
-    ExpectOnlyWhole(EncodeStoreId(5, has_shared_bytes),
-                    [](const std::string& in) {
-                      uint64_t out = 0;
-                      return DecodeStoreId(in, out);
-                    });
+TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
+  uint64_t id = 0;
+  bool is_newest = false;
+  std::string bytes = EncodeStoreId(5);
+  ExpectOnlyWhole(bytes, [&](const std::string& in) {
+    return DecodeStoreId(in, id, is_newest);
+  });
+  ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
+  EXPECT_EQ(id, 5u);
+  EXPECT_TRUE(is_newest);
+  for (const char older : {2, 3}) {
+    bytes[0] = older;
+    ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
+    EXPECT_FALSE(is_newest);
   }
+  for (const char unknown : {1, 5}) {
+    bytes[0] = unknown;
+    EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
+  }
+}
+
+TEST(IndexFormatTest, DamagedPlacesOfSharedBytesAreRefused) {
   ExpectOnlyWhole(EncodeBytePlace({3, 70'000}), [](const std::string& in) {
     BytePlace out;
     return DecodeBytePlace(in, out);
