@@ -35,6 +35,12 @@ StoreProblem::Cause CauseOf(const chunk::Chunk& chunk) {
              : StoreProblem::Cause::kProducerOrDisk;
 }
 
+const char* MemoryOf(const chunk::Chunk& chunk) {
+  const uint32_t flags = chunk.header().flags;
+  if ((flags & chunk::kOwnMemoryFlag) != 0) return "own";
+  return (flags & chunk::kSharedMemoryFlag) != 0 ? "shared" : "unknown";
+}
+
 std::string Explain(StoreProblem::Cause cause, const chunk::Chunk& chunk) {
   if (cause == StoreProblem::Cause::kDisk) {
     return "bit rot: msitd hashed its own copy and wrote that";
@@ -89,9 +95,22 @@ class StoreCheck {
   static bool HasGone(StoreView& later, const Place& place);
   // True if they are shared and there in a later view, or have gone since.
   absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
+  // A frame whose bytes are not what was hashed, and the stream it came from.
+  struct BadFrame {
+    StreamKey stream;
+    BytePlace place;
+
+    bool operator==(const BadFrame& other) const = default;
+  };
+  struct Suspicion {
+    Place place;
+    StoreProblem problem;
+    std::optional<BadFrame> frame;
+  };
   void Report(std::string file, Place place, std::string what,
-              StoreProblem::Cause cause = StoreProblem::Cause::kOther);
-  void Count(const StoreProblem& problem);
+              StoreProblem::Cause cause = StoreProblem::Cause::kOther,
+              std::optional<BadFrame> frame = std::nullopt);
+  void Count(const Suspicion& found);
   // Enters the streams with mismatches into the report.
   void ListMismatches();
   // Reports those problems of a live view that are there still.
@@ -106,27 +125,36 @@ class StoreCheck {
   AlignedBuffer payload_;
   std::unordered_set<uint64_t> segments_;  // Those that are there.
   std::map<StreamKey, StreamMismatch> streams_;
-  bool has_mismatch_ = false;  // Of the present frame.
+  std::optional<BadFrame> last_bad_frame_;  // Of those that are counted.
   // Of the records whose bytes are sound; sorted before they are searched.
   std::vector<uint64_t> sound_;
   // Of places that were reported with their frame.
   std::unordered_set<uint64_t> reported_;
   // Of a live view: what may be no problem.
-  std::vector<std::pair<Place, StoreProblem>> suspected_;
+  std::vector<Suspicion> suspected_;
 };
 
 void StoreCheck::Report(std::string file, Place place, std::string what,
-                        StoreProblem::Cause cause) {
-  StoreProblem problem{std::move(file), place.offset, std::move(what), cause};
+                        StoreProblem::Cause cause,
+                        std::optional<BadFrame> frame) {
+  Suspicion found{place,
+                  {std::move(file), place.offset, std::move(what), cause},
+                  std::move(frame)};
   if (store_.is_live()) {
-    suspected_.emplace_back(place, std::move(problem));
+    suspected_.push_back(std::move(found));
     return;
   }
-  Count(problem);
+  Count(found);
 }
 
-void StoreCheck::Count(const StoreProblem& problem) {
+void StoreCheck::Count(const Suspicion& found) {
   using Cause = StoreProblem::Cause;
+  const StoreProblem& problem = found.problem;
+  // The records of a frame come one after the other.
+  if (found.frame.has_value() && found.frame != last_bad_frame_) {
+    ++streams_[found.frame->stream].mismatch_count;
+    last_bad_frame_ = found.frame;
+  }
   ++counts_.problem_count;
   counts_.disk_count += problem.cause == Cause::kDisk ? 1 : 0;
   counts_.producer_or_disk_count +=
@@ -194,7 +222,8 @@ absl::Status StoreCheck::ReportLasting() {
   for (const SegmentFile& file : now.segments()) {
     segments.insert(ToNumber(file.id));
   }
-  for (const auto& [place, problem] : suspected_) {
+  for (const Suspicion& suspicion : suspected_) {
+    const Place& place = suspicion.place;
     const bool is_of_run = place.run != RunId{};
     const bool has_gone = is_of_run
                               ? HasGone(now, place)
@@ -203,7 +232,7 @@ absl::Status StoreCheck::ReportLasting() {
     if (has_gone) continue;
     MSITD_ASSIGN_OR_RETURN(const bool are_shared, AreShared(now, place));
     if (are_shared) continue;
-    Count(problem);
+    Count(suspicion);
   }
   suspected_.clear();
   return absl::OkStatus();
@@ -272,14 +301,13 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
     }
     reported_.insert(
         Fingerprint(number, offset, entry->hash, entry->sample_hash));
-    has_mismatch_ = true;
     const StoreProblem::Cause cause = CauseOf(chunk);
     Report(
         segment.path, where,
         fmt::format("the bytes of op {} of token {} do not match their "
                     "hash: {}",
                     chunk.Text(record.op), record.token, Explain(cause, chunk)),
-        cause);
+        cause, BadFrame{StreamOf(chunk, run->id), {number, frame.offset}});
     return absl::OkStatus();
   }
   if (entry.has_value()) return absl::OkStatus();
@@ -310,22 +338,18 @@ absl::Status StoreCheck::CheckFrame(const SegmentFile& segment, File& file,
     ++counts_.unindexed_frame_count;
   }
   const chunk::ChunkHeader& header = frame.chunk.header();
-  chunk::FramePayload payload(header);
-  has_mismatch_ = false;
-  for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
-    MSITD_RETURN_IF_ERROR(
-        CheckRecord(segment, frame, record, payload.Next(record)));
-  }
   StreamMismatch& stream =
       streams_[StreamOf(frame.chunk, RunId{header.run_id})];
-  ++stream.frame_count;
-  if (has_mismatch_ && stream.mismatch_count++ == 0) {
+  if (stream.frame_count++ == 0) {
     stream.run = frame.chunk.run();
     stream.rank = header.rank;
     stream.stream_id = header.stream_id;
-    const bool is_own = (header.flags & chunk::kOwnMemoryFlag) != 0;
-    const bool is_shared = (header.flags & chunk::kSharedMemoryFlag) != 0;
-    stream.memory = is_own ? "own" : is_shared ? "shared" : "unknown";
+  }
+  if (stream.mismatch_count == 0) stream.memory = MemoryOf(frame.chunk);
+  chunk::FramePayload payload(header);
+  for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
+    MSITD_RETURN_IF_ERROR(
+        CheckRecord(segment, frame, record, payload.Next(record)));
   }
   return BoundSuspected();
 }

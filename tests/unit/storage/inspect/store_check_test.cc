@@ -328,6 +328,27 @@ TEST_F(StoreCheckTest, ProducerThatLiesIsToldFromBitRot) {
   EXPECT_THAT(output.out, HasSubstr("bit_rot=1 producer_or_disk=3"));
 }
 
+TEST_F(StoreCheckTest, BytesThatGoMeanwhileAreNobodysMismatch) {
+  OpenWithRun("r");
+  ASSERT_TRUE(store_->CreateRun({"gone", 0, {}}).ok());
+  ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 4096, 1)}).ok());
+  ASSERT_TRUE(
+      Append(TestChunks(2, 0, {MakeTensor("gone", 0, "op", 4096, 2)})).ok());
+  ASSERT_TRUE(store_->Close().ok());
+  Drop();
+  Flip(1, 8192);
+  Flip(1, 16384);
+  Open();
+  auto view = StoreView::Open(options_.directory, Env::Posix());
+  ASSERT_TRUE(view.ok()) << view.status();
+  ASSERT_TRUE(store_->DeleteRun("gone").ok());
+  const auto report = CheckStore(*view, [](const StoreProblem& /*problem*/) {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->problem_count, 1u);
+  ASSERT_THAT(report->mismatches, SizeIs(1));
+  EXPECT_EQ(report->mismatches[0].run, "r");
+}
+
 TEST_F(StoreCheckTest, LiveStoreMayChangeMeanwhile) {
   options_.segment_bytes_max = 64 << 10;
   OpenWithRun("r");
