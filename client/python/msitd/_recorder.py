@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd import _msit
+from msitd import _compile, _msit
 from msitd._placement import placement_of
 
 if TYPE_CHECKING:
@@ -248,6 +248,8 @@ class Client:
             rank = int(os.environ.get("RANK", "0"))
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
+        if _compile.is_loaded():
+            _compile.make_package_opaque()
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msitd import _compile
 from msitd._recorder import IO_ANY
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ def register_hook(
     advances after each forward of `model`, whether it returned or raised. A
     problem with one tensor is logged once and counted; it never reaches the
     model.
+
+    A model may be compiled by `torch.compile`, before or after, as a whole or
+    in part: the names of ops are those of the model as it was. The hooks are no
+    part of any graph; graphs end in front of every recorded module and begin
+    behind it, so what runs is compiled in smaller pieces than without hooks. A
+    warning says so once. `fullgraph=True` allows no such ends: the first call
+    raises what torch raises then. All graphs of the process are made again when
+    hooks come and when they go.
 
     A call that the capture policy asks nothing of costs next to nothing, and is
     not counted as a call of its op: a policy that begins in the middle of a
@@ -100,6 +109,7 @@ class HookHandle:
         # Who has a module has torch; the package itself does not import it.
         import torch
 
+        _compile.make_package_opaque()
         self._tensor_type = torch.Tensor
         self._client = client
         self._inputs = inputs
@@ -108,12 +118,17 @@ class HookHandle:
         self._matches = _compile_patterns(op_pattern)
         self._thread = _Thread()
         self._skipped_count = 0
+        self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
+        # `generate` and other methods of a compiled model call the model inside.
+        model = _compile.unwrap(model)
         try:
             if weights:
                 self._record_weights(model)
-            for name, module in model.named_modules():
+            for name, module in _compile.named_modules(model):
                 self._hook_module(module, _op_of(name), module is model)
+            # Those that are there already know of no hooks.
+            _compile.forget_graphs()
         except BaseException:
             self.remove()
             raise
@@ -125,9 +140,12 @@ class HookHandle:
 
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing."""
+        if not self._torch_handles:
+            return
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
+        _compile.forget_graphs()
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +164,8 @@ class HookHandle:
             hooks = self._root_hooks(hooks)
         if hooks is None:
             return
+        for hook in hooks:
+            _compile.make_opaque(hook)
         self._torch_handles.append(
             module.register_forward_pre_hook(hooks.before, with_kwargs=True)
         )
@@ -245,6 +265,13 @@ class HookHandle:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
+        if not self._has_told_of_graphs and _compile.is_running():
+            self._has_told_of_graphs = True
+            _logger.warning(
+                "%s is compiled: its graphs end at every module that is recorded, "
+                "so that it runs in smaller pieces than without hooks (said once)",
+                op,
+            )
         call = _Call(op, token, self._begin_call(op, token))
         forward.calls.append(call)
         if self._inputs:
@@ -278,6 +305,7 @@ class HookHandle:
     def _record_weights(self, model: torch.nn.Module) -> None:
         token = self._client.token
         for name, parameter in model.named_parameters():
+            name = _compile.plain_name(name)
             module_name, _, parameter_name = name.rpartition(".")
             op = _op_of(module_name)
             if self._matches(op):

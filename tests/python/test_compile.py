@@ -1,0 +1,232 @@
+"""Hooks and records beside torch.compile."""
+
+import logging
+
+import msitd
+import pytest
+import torch
+from fake_daemon import FakeDaemon
+from torch import nn
+
+X = torch.arange(8, dtype=torch.float32).reshape(2, 4)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.act = nn.ReLU()
+
+    def forward(self, x, *, scale=None):
+        y = self.act(self.linear(x))
+        return y if scale is None else y * scale
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        # A class of torch itself, which torch.compile wraps in another way.
+        self.head = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x, scale=2.0)
+        return {"last": self.head(x)}
+
+    def generate(self, x, count):
+        for _ in range(count):
+            x = self(x)["last"]
+        return x
+
+
+def compiled(module, **options):
+    return torch.compile(module, backend="eager", **options)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def eager():
+    """What two forwards of a model without torch.compile record."""
+    daemon = FakeDaemon()
+    model = Model()
+    with (
+        msitd.Client("run", endpoint=daemon.endpoint) as client,
+        msitd.register_hook(model, client),
+    ):
+        model(X)
+        model(X)
+    records = [(r.place, bytes(r.data)) for r in daemon.records]
+    daemon.stop()
+    assert len(records) == 2 * (2 * (1 + 5) + 2 * 3 + 2)
+    return records, model
+
+
+def wrapped_later(model, client):
+    handle = msitd.register_hook(model, client)
+    return handle, compiled(model)
+
+
+def wrapped_before(model, client):
+    whole = compiled(model)
+    return msitd.register_hook(model, client), whole
+
+
+def hooks_on_the_wrapper(model, client):
+    whole = compiled(model)
+    return msitd.register_hook(whole, client), whole
+
+
+def hooks_behind_a_call(model, client):
+    whole = compiled(model)
+    whole(X)
+    return msitd.register_hook(model, client), whole
+
+
+def in_place(model, client):
+    model.compile(backend="eager")
+    return msitd.register_hook(model, client), model
+
+
+def in_place_behind_a_call(model, client):
+    model.compile(backend="eager")
+    model(X)
+    return msitd.register_hook(model, client), model
+
+
+def in_place_later(model, client):
+    handle = msitd.register_hook(model, client)
+    model.compile(backend="eager")
+    return handle, model
+
+
+def a_part(model, client):
+    model.blocks[1] = compiled(model.blocks[1])
+    model.head = compiled(model.head)
+    return msitd.register_hook(model, client), model
+
+
+def a_part_later(model, client):
+    handle = msitd.register_hook(model, client)
+    model.blocks[1] = compiled(model.blocks[1])
+    model.head = compiled(model.head)
+    return handle, model
+
+
+def a_function_around(model, client):
+    handle = msitd.register_hook(model, client)
+    return handle, compiled(lambda x: model(x + 0))
+
+
+def a_method(model, client):
+    handle = msitd.register_hook(model, client)
+    return handle, compiled(model.__call__)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        wrapped_later,
+        wrapped_before,
+        hooks_on_the_wrapper,
+        hooks_behind_a_call,
+        in_place,
+        in_place_behind_a_call,
+        in_place_later,
+        a_part,
+        a_part_later,
+        a_function_around,
+        a_method,
+    ],
+)
+def test_records_what_the_eager_model_does(eager, client, daemon, caplog, way):
+    expected, model = eager
+    with caplog.at_level(logging.WARNING, "msitd"):
+        handle, call = way(model, client)
+        with handle:
+            call(X)
+            call(X)
+    client.flush()
+    assert [(r.place, bytes(r.data)) for r in daemon.records] == expected
+    assert handle.skipped_count == 0
+    assert client.token == 2
+    told = [r.getMessage() for r in caplog.records if r.name == "msitd"]
+    assert len(told) == 1
+    assert "compiled" in told[0]
+
+
+def test_eager_model_is_not_told_of_graphs(client, caplog):
+    model = Model()
+    compiled(model)
+    with msitd.register_hook(model, client):
+        model(X)
+    assert [r for r in caplog.records if r.name == "msitd"] == []
+
+
+@pytest.mark.parametrize("hooks_first", [True, False])
+def test_graph_without_ends_is_refused_in_words(client, hooks_first):
+    model = Model()
+    whole = compiled(model, fullgraph=True)
+    if not hooks_first:
+        whole(X)
+    refused = pytest.raises(torch._dynamo.exc.Unsupported, match="msitd records here")
+    with msitd.register_hook(model, client), refused:
+        whole(X)
+    assert torch.equal(whole(X)["last"], model(X)["last"])
+
+
+@pytest.mark.parametrize("register", ["wrapper", "model"])
+def test_generate_of_a_compiled_model_counts_tokens(client, daemon, register):
+    model = Model()
+    whole = compiled(model)
+    with msitd.register_hook(whole if register == "wrapper" else model, client):
+        whole.generate(X, 3)
+    assert client.token == 3
+    client.flush()
+    roots = [r.place for r in daemon.records if r.place[1] == "root"]
+    assert [place[0] for place in roots] == [0, 0, 1, 1, 2, 2]
+
+
+def test_weights_have_the_names_of_the_model(client, daemon):
+    model = Model()
+    model.blocks[0] = compiled(model.blocks[0])
+    msitd.register_hook(compiled(model), client, weights=True).remove()
+    client.flush()
+    assert {r.place[1] for r in daemon.records} == {
+        "root.blocks.0.linear",
+        "root.blocks.1.linear",
+        "root.head.0",
+    }
+
+
+def test_graphs_are_whole_again_without_hooks(client):
+    counter = torch._dynamo.testing.CompileCounter()
+    model = Model()
+    whole = torch.compile(model, backend=counter)
+    with msitd.register_hook(model, client):
+        whole(X)
+        assert counter.frame_count > 1
+    counter.clear()
+    whole(X)
+    assert counter.frame_count == 1
+
+
+def test_record_inside_a_compiled_function(client, daemon):
+    @torch.compile(backend="eager")
+    def double(x):
+        y = x * 2
+        assert client.record(y, op="middle")
+        return y + 1
+
+    assert torch.equal(double(X), X * 2 + 1)
+    assert torch.equal(double(X + 1), X * 2 + 3)
+    client.flush()
+    assert [bytes(r.data) for r in daemon.records] == [
+        (X * 2).numpy().tobytes(),
+        (X * 2 + 2).numpy().tobytes(),
+    ]
