@@ -46,9 +46,12 @@ absl::StatusOr<std::unique_ptr<ChunkIndex>> StoreView::OpenLive(
     MSITD_RETURN_IF_ERROR(copied);
     index = ChunkIndex::Open(
         {.directory = *scratch, .read_only = true, .opens_all_tables = true});
-    if (index.ok()) break;
+    if (index.ok()) return index;
   }
-  return index;
+  return Annotate(
+      index.status(),
+      "read the index beside its daemon, which changed it meanwhile "
+      "or left it damaged");
 }
 
 absl::StatusOr<StoreView> StoreView::Open(const std::string& directory,
