@@ -32,28 +32,28 @@ std::string TimeText(int64_t ns) {
 
 }  // namespace
 
-int64_t AgeClock::Parted(const Times& begin, const Times& end) {
+int64_t AgeClock::Drift(const Times& begin, const Times& end) {
   return Difference(Difference(end.wall_ns, begin.wall_ns),
                     Difference(end.boot_ns, begin.boot_ns));
 }
 
 AgeClock::Reading AgeClock::Read(bool may_write) {
   const Times now{env_.NowNs(), env_.BootNs()};
-  const int64_t parted_ns = Parted(reference_, now);
-  const auto is_parted = [](int64_t ns) {
-    return ns > kPartNsMax || ns < -kPartNsMax;
+  const int64_t drift_ns = Drift(reference_, now);
+  const auto has_drifted = [](int64_t ns) {
+    return ns > kDriftNsMax || ns < -kDriftNsMax;
   };
-  if (is_parted(parted_ns)) {
-    if (before_.has_value() && !is_parted(Parted(before_->reference, now))) {
+  if (has_drifted(drift_ns)) {
+    if (before_.has_value() && !has_drifted(Drift(before_->reference, now))) {
       StorageLogger()->info("the clock is back: ages count as before");
       reference_ = before_->reference;
       steady_since_ns_ = before_->steady_since_ns;
-      parted_ns_ = before_->parted_ns;
+      drift_ns_ = before_->drift_ns;
       before_.reset();
       set_ns_ = now.wall_ns;
       must_keep_ = true;
     } else {
-      OnParting(now, parted_ns);
+      OnDrift(now, drift_ns);
     }
   }
   const bool is_due =
@@ -78,7 +78,7 @@ void AgeClock::Begin() {
   const ClockMark& last = **mark;
   steady_since_ns_ = last.steady_since_ns;
   set_ns_ = last.set_ns;
-  parted_ns_ = last.parted_ns;
+  drift_ns_ = last.drift_ns;
   kept_ = {last.wall_ns, last.boot_ns};
   if (last.boot_id == boot_id_) {
     reference_ = kept_;
@@ -86,43 +86,43 @@ void AgeClock::Begin() {
   }
   must_keep_ = true;
   const int64_t off_ns = Difference(now.wall_ns, last.wall_ns);
-  if (off_ns > kOffNsMax || off_ns < -kPartNsMax) OnParting(now, off_ns);
+  if (off_ns > kOffNsMax || off_ns < -kDriftNsMax) OnDrift(now, off_ns);
 }
 
-void AgeClock::OnParting(const Times& now, int64_t parted_ns) {
+void AgeClock::OnDrift(const Times& now, int64_t drift_ns) {
   before_.reset();
   // What came while it was behind looks old once it is back.
-  if (parted_ns > 0) {
-    before_ = {reference_, steady_since_ns_, parted_ns_};
+  if (drift_ns > 0) {
+    before_ = {reference_, steady_since_ns_, drift_ns_};
   }
   reference_ = now;
   steady_since_ns_ = now.wall_ns;
   set_ns_ = now.wall_ns;
-  parted_ns_ = parted_ns;
+  drift_ns_ = drift_ns;
   must_keep_ = true;
-  StorageLogger()->warn("retention by age waits: {}", Parting());
+  StorageLogger()->warn("retention by age waits: {}", PauseReason());
 }
 
 void AgeClock::Keep(const Times& now, bool is_urgent) {
   const absl::Status status =
       index_.SetClock({boot_id_, now.wall_ns, now.boot_ns, steady_since_ns_,
-                       set_ns_, parted_ns_},
+                       set_ns_, drift_ns_},
                       is_urgent);
   if (!status.ok()) return;
   kept_ = now;
   must_keep_ = false;
 }
 
-std::string AgeClock::Parting() const {
-  if (parted_ns_ == 0) {
+std::string AgeClock::PauseReason() const {
+  if (drift_ns_ == 0) {
     return fmt::format("ages count from {}, when this store was new to us",
                        TimeText(steady_since_ns_));
   }
   return fmt::format(
       "the clock went {} {} s that had not passed, and was {} then: ages count "
       "from there",
-      parted_ns_ > 0 ? "forward" : "backward",
-      (std::abs(parted_ns_ / 2) + kSecondNs / 4) / (kSecondNs / 2),
+      drift_ns_ > 0 ? "forward" : "backward",
+      (std::abs(drift_ns_ / 2) + kSecondNs / 4) / (kSecondNs / 2),
       TimeText(steady_since_ns_));
 }
 

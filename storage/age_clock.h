@@ -12,8 +12,8 @@ namespace msitd::storage {
 
 // The clock by which bytes age. The clock on the wall is not enough: set wrong
 // by years, it would have everything given up at once. It is believed as far
-// as the time since the boot bears it out; when the two part, ages count from
-// there: nothing goes by its age before that much time has really passed.
+// as the time since the boot bears it out; when the two drift apart, ages count
+// from there: nothing goes by its age before that much time has really passed.
 //
 // What it knows survives a restart, in the index. Between two boots nobody
 // measures the time: it is believed if it went forward by kOffNsMax at most.
@@ -22,8 +22,8 @@ namespace msitd::storage {
 class AgeClock {
  public:
   static constexpr int64_t kMinuteNs = int64_t{60} * 1'000'000'000;
-  // How far the two may part.
-  static constexpr int64_t kPartNsMax = 2 * kMinuteNs;
+  // How far the two may drift apart.
+  static constexpr int64_t kDriftNsMax = 2 * kMinuteNs;
   // How long a machine is believed to have been off.
   static constexpr int64_t kOffNsMax = 7 * 24 * 60 * kMinuteNs;
   // How often it is written down what time it is.
@@ -46,7 +46,7 @@ class AgeClock {
   Reading Read(bool may_write);
 
   // Says from when ages count and why, for people.
-  std::string Parting() const;
+  std::string PauseReason() const;
 
  private:
   // A time by both clocks.
@@ -55,9 +55,9 @@ class AgeClock {
     int64_t boot_ns = 0;
   };
   // By how much more the wall clock went on from `begin` than the other did.
-  static int64_t Parted(const Times& begin, const Times& end);
+  static int64_t Drift(const Times& begin, const Times& end);
 
-  void OnParting(const Times& now, int64_t parted_ns);
+  void OnDrift(const Times& now, int64_t drift_ns);
   // `is_urgent`: durably.
   void Keep(const Times& now, bool is_urgent);
 
@@ -70,12 +70,12 @@ class AgeClock {
   bool must_keep_ = false;
   int64_t steady_since_ns_ = 0;
   int64_t set_ns_ = 0;
-  int64_t parted_ns_ = 0;
+  int64_t drift_ns_ = 0;
   // How it was before the clock went forward: it may come back.
   struct Before {
     Times reference;
     int64_t steady_since_ns = 0;
-    int64_t parted_ns = 0;
+    int64_t drift_ns = 0;
   };
   std::optional<Before> before_;
 };

@@ -70,7 +70,8 @@ absl::StatusOr<RetentionStep> ChunkStoreImpl::Retain(
   stats_.excess_bytes = step.excess_bytes;
   // A step that gave something up did not look at all runs.
   if (outcome->is_done) {
-    stats_.age_pause = outcome->holds_back ? age_clock_->Parting() : "";
+    stats_.retention_pause =
+        outcome->holds_back ? age_clock_->PauseReason() : "";
   }
   if (!emptied.ok()) return Annotate(emptied, "empty a deleted run");
   return step;

@@ -181,7 +181,7 @@ struct StoreStats {
   uint64_t excess_bytes = 0;
   // Why bytes that are over their age by the clock on the wall are kept: it was
   // set. Empty if there are none.
-  std::string age_pause;
+  std::string retention_pause;
   // Given back because parts share their bytes, and parts that could not: their
   // hashes are equal and their bytes are not.
   uint64_t shared_bytes = 0;

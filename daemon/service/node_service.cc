@@ -69,7 +69,7 @@ absl::Status NodeServiceImpl::Status(v1::NodeStatus& out) {
   out.set_excess_size_bytes(signed_of(store.excess_bytes));
   out.set_shared_size_bytes(signed_of(store.shared_bytes));
   out.set_retention_error(retention_error_());
-  out.set_retention_pause(store.age_pause);
+  out.set_retention_pause(store.retention_pause);
   return absl::OkStatus();
 }
 

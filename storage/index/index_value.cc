@@ -369,7 +369,7 @@ std::string EncodeClockMark(const ClockMark& mark) {
   writer.PutSigned(mark.boot_ns);
   writer.PutSigned(mark.steady_since_ns);
   writer.PutSigned(mark.set_ns);
-  writer.PutSigned(mark.parted_ns);
+  writer.PutSigned(mark.drift_ns);
   return out;
 }
 
@@ -381,7 +381,7 @@ bool DecodeClockMark(std::string_view bytes, ClockMark& out) {
   out.boot_ns = reader.GetSigned();
   out.steady_since_ns = reader.GetSigned();
   out.set_ns = reader.GetSigned();
-  out.parted_ns = reader.GetSigned();
+  out.drift_ns = reader.GetSigned();
   return reader.done();
 }
 

@@ -130,7 +130,7 @@ struct ClockMark {
   int64_t boot_ns = 0;
   int64_t steady_since_ns = 0;
   int64_t set_ns = 0;
-  int64_t parted_ns = 0;
+  int64_t drift_ns = 0;
 };
 
 std::string EncodeClockMark(const ClockMark& mark);

@@ -177,7 +177,7 @@ TEST_F(ChunkStoreRetainTest, ClockThatIsSetMakesNothingOld) {
     env_.SetClock(set_ns);
     RetainAll(policy);
     ExpectKept(run, 0, 4);
-    EXPECT_EQ(store_->Stats().age_pause != "", set_ns > 0);
+    EXPECT_EQ(store_->Stats().retention_pause != "", set_ns > 0);
     Fill(run, 4, 6);
     // Neither does a restart of the daemon, or of the machine.
     Reopen();
@@ -190,7 +190,7 @@ TEST_F(ChunkStoreRetainTest, ClockThatIsSetMakesNothingOld) {
     env_.AdvanceClock(kDayNs);
     RetainAll(policy);
     ExpectKept(run, 6, 6);
-    EXPECT_EQ(store_->Stats().age_pause, "");
+    EXPECT_EQ(store_->Stats().retention_pause, "");
     env_.SetClock(-set_ns);
     ASSERT_TRUE(store_->DeleteRun(run).ok());
     Drop();
@@ -207,13 +207,13 @@ TEST_F(ChunkStoreRetainTest, ClockThatWasSetWhileNobodyLookedMakesNothingOld) {
   Reopen();
   RetainAll(policy);
   ExpectKept("r", 0, 4);
-  EXPECT_THAT(store_->Stats().age_pause, HasSubstr("172800 s"));
+  EXPECT_THAT(store_->Stats().retention_pause, HasSubstr("172800 s"));
   Drop();
   env_.Reboot(8 * kDayNs);
   Reopen();
   RetainAll(policy);
   ExpectKept("r", 0, 4);
-  EXPECT_THAT(store_->Stats().age_pause, HasSubstr("forward 69"));
+  EXPECT_THAT(store_->Stats().retention_pause, HasSubstr("forward 69"));
   env_.AdvanceClock(kDayNs + kSecondNs);
   RetainAll(policy);
   ExpectKept("r", 4, 4);
@@ -234,7 +234,7 @@ TEST_F(ChunkStoreRetainTest, TimeOffIsBelievedAndAClockThatComesBackToo) {
   Reopen();
   RetainAll(policy);
   ExpectKept("r", 0, 4);
-  EXPECT_EQ(store_->Stats().age_pause, "");
+  EXPECT_EQ(store_->Stats().retention_pause, "");
   env_.AdvanceClock(kDayNs + kSecondNs);
   RetainAll(policy);
   ExpectKept("r", 4, 4);
