@@ -70,7 +70,7 @@ const Key kKeys[] = {
     {"digest_threads", NumberKey{&C::digest_threads, 1, 256},
      "Threads that take summaries and hashes"},
     {"query_threads", NumberKey{&C::query_threads, 1, 256},
-     "Threads that answer queries"},
+     "Threads that answer queries; half as many more reduce"},
     {"query_queue_max", NumberKey{&C::query_queue_max, 1, 1'000'000},
      "Requests that may wait for a query thread"},
     {"comparison_threads", NumberKey{&C::comparison_threads, 1, 256},

@@ -21,12 +21,18 @@ constexpr int kIngestTaskThreads = 2;
 constexpr int kControlThreads = 4;
 // Of TaskPool::kAnswerBytesMax; queries have the rest.
 constexpr size_t kControlAnswerBytesMax = size_t{24} << 20;
+constexpr size_t kReductionAnswerBytesMax = size_t{24} << 20;
 
 // What is left for calls once the chunks are safe, however late that was, and
 // for what nobody here answers: streams of health, silent connections.
 constexpr std::chrono::milliseconds kCallGraceMin{200};
 // Long enough for any unary call; a stream that goes on is cut.
 constexpr std::chrono::milliseconds kCallGraceMax{2000};
+
+// Fewer than answer queries: each takes a second thread if it is long.
+int ReductionThreads(const config::DaemonConfig& config) {
+  return static_cast<int>((config.query_threads + 1) / 2);
+}
 
 ingest::IngestOptions ToIngestOptions(const config::DaemonConfig& config) {
   ingest::IngestOptions out;
@@ -64,18 +70,20 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
                      kControlAnswerBytesMax),
       query_tasks_(static_cast<int>(config.query_threads),
                    static_cast<size_t>(config.query_queue_max),
-                   service::TaskPool::kAnswerBytesMax - kControlAnswerBytesMax),
+                   service::TaskPool::kAnswerBytesMax - kControlAnswerBytesMax -
+                       kReductionAnswerBytesMax),
+      reduction_tasks_(ReductionThreads(config),
+                       static_cast<size_t>(config.query_queue_max),
+                       kReductionAnswerBytesMax),
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
       pipeline_(store, ToIngestOptions(config)),
       retention_(store, ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
-      comparison_service_(*comparisons_, {control_tasks_, query_tasks_},
-                          first_reads_),
-      capture_service_(store, pipeline_, {control_tasks_, query_tasks_},
-                       first_reads_),
+      comparison_service_(*comparisons_, pools(), first_reads_),
+      capture_service_(store, pipeline_, pools(), first_reads_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
       run_service_(store, pipeline_, control_tasks_, first_reads_),
-      tensor_service_(store, query_tasks_, first_reads_),
+      tensor_service_(store, pools(), first_reads_),
       node_service_(
           std::string(config::Version()), store, pipeline_,
           [this] { return comparisons_->live_count(); },
@@ -144,10 +152,12 @@ absl::Status NodeServer::Stop(std::chrono::steady_clock::time_point deadline) {
     ingest_tasks_.Drain(drained);
     control_tasks_.Drain(drained);
     query_tasks_.Drain(drained);
+    reduction_tasks_.Drain(drained);
     grpc_->Shutdown(std::chrono::system_clock::now() + kCallGraceMin);
   }
   control_tasks_.Stop();
   query_tasks_.Stop();
+  reduction_tasks_.Stop();
   ingest_tasks_.Stop();
   return absl::OkStatus();
 }

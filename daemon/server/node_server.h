@@ -63,6 +63,10 @@ class NodeServer {
   NodeServer(const config::DaemonConfig& config, storage::ChunkStore& store,
              std::unique_ptr<compare::ComparisonJobs> comparisons);
 
+  service::CallPools pools() {
+    return {control_tasks_, query_tasks_, reduction_tasks_};
+  }
+
   absl::Status StartIngestServer(const config::DaemonConfig& config);
 
   // Openings of streams, and what an operator asks for, do not queue behind
@@ -70,6 +74,7 @@ class NodeServer {
   service::TaskPool ingest_tasks_;
   service::TaskPool control_tasks_;
   service::TaskPool query_tasks_;
+  service::TaskPool reduction_tasks_;
   ingest::BufferPool buffers_;
   ingest::IngestPipeline pipeline_;
   ingest::RetentionLoop retention_;

@@ -18,12 +18,14 @@ using Task = absl::AnyInvocable<void()>;
 
 class TaskPool;
 
-// Where calls run: what changes or tells of a daemon, a run or a comparison is
-// short and does not queue behind what looks at tensors and rows. Both outlive
-// the services.
+// Where calls run. What changes or tells of a daemon, a run or a comparison is
+// short and does not queue behind what looks at tensors and rows; that ends in
+// time, and does not queue behind reductions, which may take a minute. All
+// outlive the services.
 struct CallPools {
   TaskPool& control;
   TaskPool& queries;
+  TaskPool& reductions;
 };
 
 // Runs tasks on a fixed number of threads, in the order of their arrival.

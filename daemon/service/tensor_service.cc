@@ -216,7 +216,7 @@ absl::Status TensorServiceImpl::Histogram(
 grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
     grpc::CallbackServerContext* context, const v1::GetTensorRequest* request,
     v1::Tensor* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
+  return UnaryCall::Start(pools_.queries, *context, [=, this](const Call&) {
     return Get(*request, *response);
   });
 }
@@ -224,33 +224,35 @@ grpc::ServerUnaryReactor* TensorServiceImpl::GetTensor(
 grpc::ServerUnaryReactor* TensorServiceImpl::ListTensors(
     grpc::CallbackServerContext* context, const v1::ListTensorsRequest* request,
     v1::ListTensorsResponse* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return List(call, *request, *response);
-  });
+  return UnaryCall::Start(
+      pools_.queries, *context,
+      [=, this](const Call& call) { return List(call, *request, *response); });
 }
 
 grpc::ServerWriteReactor<v1::ReadTensorResponse>* TensorServiceImpl::ReadTensor(
     grpc::CallbackServerContext* context,
     const v1::ReadTensorRequest* request) {
   return StreamCall<v1::ReadTensorResponse>::Start(
-      pool_, *context, PieceProducer(store_, *request));
+      pools_.queries, *context, PieceProducer(store_, *request));
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(
     grpc::CallbackServerContext* context,
     const v1::SummarizeTensorsRequest* request,
     v1::SummarizeTensorsResponse* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return Summarize(call, *request, *response);
-  });
+  return UnaryCall::Start(pools_.reductions, *context,
+                          [=, this](const Call& call) {
+                            return Summarize(call, *request, *response);
+                          });
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::ComputeHistogram(
     grpc::CallbackServerContext* context,
     const v1::ComputeHistogramRequest* request, v1::Histogram* response) {
-  return UnaryCall::Start(pool_, *context, [=, this](const Call& call) {
-    return Histogram(call, *request, *response);
-  });
+  return UnaryCall::Start(pools_.reductions, *context,
+                          [=, this](const Call& call) {
+                            return Histogram(call, *request, *response);
+                          });
 }
 
 }  // namespace msitd::service

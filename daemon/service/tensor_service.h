@@ -12,9 +12,9 @@ namespace msitd::service {
 // TensorService over a store. Both outlive it.
 class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
-  TensorServiceImpl(storage::ChunkStore& store, TaskPool& pool,
+  TensorServiceImpl(storage::ChunkStore& store, CallPools pools,
                     FirstReads& reads)
-      : BoundedService(reads), store_(store), pool_(pool) {
+      : BoundedService(reads), store_(store), pools_(pools) {
     Bound("GetTensor", &TensorServiceImpl::GetTensor);
     Bound("ListTensors", &TensorServiceImpl::ListTensors);
     Bound("ReadTensor", &TensorServiceImpl::ReadTensor);
@@ -53,7 +53,7 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
                          v1::Histogram& response);
 
   storage::ChunkStore& store_;
-  TaskPool& pool_;
+  const CallPools pools_;
 };
 
 }  // namespace msitd::service

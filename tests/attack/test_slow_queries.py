@@ -92,9 +92,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def is_busy(stub: pb_grpc.TensorServiceStub, name: str) -> bool:
-    """True if no thread of the pool of queries takes a call."""
+    """True if no thread that reduces takes a call."""
     try:
-        stub.GetTensor(pb.GetTensorRequest(name=name), timeout=0.3)
+        stub.ComputeHistogram(pb.ComputeHistogramRequest(name=name), timeout=0.3)
     except grpc.RpcError as error:
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED, error
         return True
@@ -191,5 +191,22 @@ def test_a_cancelled_query_gives_its_thread_back(
     wait_until(lambda: is_busy(stub, name))
     start = time.monotonic()
     call.cancel()
-    stub.GetTensor(pb.GetTensorRequest(name=name), timeout=SOON_S)
+    stub.ComputeHistogram(pb.ComputeHistogramRequest(name=name), timeout=SOON_S)
     assert time.monotonic() - start < SOON_S / 4
+
+
+def test_queries_do_not_wait_for_reductions(new_daemon: Callable[[], Daemon]) -> None:
+    daemon = new_daemon()
+    daemon.start("--query-threads", "1")
+    record(daemon)
+    stub = pb_grpc.TensorServiceStub(daemon.channel())
+    listing = pb.ListTensorsRequest(run=RUN, page_size=10)
+    name = stub.ListTensors(listing).tensors[0].name
+    request = pb.SummarizeTensorsRequest(run=RUN, filter=hostile())
+    calls = [stub.SummarizeTensors.future(request, timeout=60) for _ in range(QUERIES)]
+    wait_until(lambda: is_busy(stub, name))
+    stub.ListTensors(listing, timeout=SOON_S)
+    stub.GetTensor(pb.GetTensorRequest(name=name), timeout=SOON_S)
+    assert not any(call.done() for call in calls)
+    for call in calls:
+        call.cancel()

@@ -42,7 +42,7 @@ class ComparisonServiceTest : public ::testing::Test {
     options.waiting_max = 1;
     jobs_ = *compare::ComparisonJobs::Create(store_, options);
     service_ = std::make_unique<ComparisonServiceImpl>(
-        *jobs_, CallPools{pool_, pool_}, first_reads_);
+        *jobs_, CallPools{pool_, pool_, pool_}, first_reads_);
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
