@@ -1,0 +1,107 @@
+"""The commands of docs/tutorial.md, what they print, and its program.
+
+Run as a program, it writes what the commands print now into the page.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from daemon import BIN_DIR, ROOT
+
+PAGE = ROOT / "docs/tutorial.md"
+TIMEOUT_S = 300
+
+_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NUMBER = re.compile(r"-?\d[\d.:TZe+-]*")
+# What the shell prints between two commands, before the exit code of the first.
+_MARK = "tutorial-mark"
+
+
+@dataclass
+class Step:
+    """A command, and what the page says that it prints."""
+
+    command: str
+    output: str
+
+
+def program(page: str) -> str:
+    """Returns the program that the reader is told to save."""
+    (code,) = [text for kind, text in _BLOCK.findall(page) if kind == "python"]
+    return str(code)
+
+
+def steps(page: str) -> list[Step]:
+    """Returns the commands in their order."""
+    found: list[Step] = []
+    for kind, text in _BLOCK.findall(page):
+        if kind != "console":
+            continue
+        for part in text.removeprefix("$ ").split("\n$ "):
+            command, _, output = part.rstrip("\n").partition("\n")
+            found.append(Step(command, output))
+    return found
+
+
+def perform(page: str, folder: Path) -> list[tuple[str, int]]:
+    """Runs all commands in one shell; returns output and exit code of each.
+
+    A daemon that they start in the background is ended.
+    """
+    (folder / "model.py").write_text(program(page))
+    lines = ["exec 2>&1", "trap 'kill $(jobs -p); wait' EXIT"]
+    for step in steps(page):
+        lines += [step.command, f"printf '\\n{_MARK} %s\\n' $?"]
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MSITD_", "MSITCTL_"))
+    }
+    python = Path(sys.executable).parent
+    environment["PATH"] = f"{BIN_DIR}:{python}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(lines)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    parts = re.split(rf"\n{_MARK} (\d+)\n", done.stdout)
+    return [
+        (output.rstrip("\n"), int(code))
+        for output, code in zip(parts[::2], parts[1::2], strict=False)
+    ]
+
+
+def shape(text: str) -> str:
+    """Leaves out of an output what differs from one machine to the next."""
+    return re.sub(r"[ ]+", " ", _NUMBER.sub("0", text))
+
+
+def main() -> None:
+    page = PAGE.read_text()
+    # Short, since the sockets lie in it.
+    with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
+        results = iter(perform(page, Path(folder)))
+
+    def rewrite(block: re.Match[str]) -> str:
+        if block[1] != "console":
+            return block[0]
+        text = ""
+        for step in steps(block[0]):
+            output, _ = next(results)
+            text += f"$ {step.command}\n" + (f"{output}\n" if output else "")
+        return f"```console\n{text}```"
+
+    PAGE.write_text(_BLOCK.sub(rewrite, page))
+
+
+if __name__ == "__main__":
+    main()
