@@ -37,11 +37,35 @@ constexpr ElementMetricInfo kInfos[kElementMetricCount] = {
     {"msit_max_abs", false, kMsitSet},
     {"msit_mean_abs", false, kMsitSet},
     {"msit_euclid", false, kMsitSet},
+    {"msit_kl", false, kMsitSet},
+    {"msprobe_cosine", true, kMsprobeSet},
+    {"msprobe_euclid", false, kMsprobeSet},
+    {"msprobe_max_abs", false, kMsprobeSet},
     {"msprobe_max_rel", false, kMsprobeSet},
+    {"msprobe_within_1_permille", true, kMsprobeSet},
+    {"msprobe_within_5_permille", true, kMsprobeSet},
 };
 
 // msit divides by norms no smaller than this.
 constexpr double kMsitNormMin = 1e-8;
+
+void AddMsprobeOfEqual(DType dtype, const Summary& summary,
+                       ElementMetrics& out) {
+  using M = ElementMetric;
+  const uint64_t count = summary.count / (IsComplex(dtype) ? 2 : 1);
+  if (count == 0) return;
+  // A scalar keeps its NaN or infinity, and has neither figure then.
+  if (count == 1 && summary.finite_count() < summary.count) return;
+  out.Set(M::kMsprobeMaxAbs, 0);
+  out.Set(M::kMsprobeMaxRel, 0);
+  if (count == 1) return;
+  out.Set(M::kMsprobeEuclid, 0);
+  out.Set(M::kMsprobeWithin1Permille, 1);
+  out.Set(M::kMsprobeWithin5Permille, 1);
+  // Its norms overflow.
+  const double norm = summary.l2_norm();
+  if (std::isfinite(norm * norm)) out.Set(M::kMsprobeCosine, 1);
+}
 
 }  // namespace
 
@@ -129,6 +153,12 @@ ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
   const bool any_finite = summary.finite_count() > 0;
   if (asked(kToleranceSet)) {
     zero({M::kOutlierCount, M::kAtolNeeded, M::kRtolNeeded});
+    const uint64_t special = summary.count - summary.finite_count();
+    if (request.either && special > 0) {
+      out.Set(M::kOutlierCount, static_cast<double>(special));
+      out.Set(M::kAtolNeeded, HUGE_VAL);
+      out.Set(M::kRtolNeeded, HUGE_VAL);
+    }
   }
   if (asked(kUlpSet) && any_finite && IsFloatingPoint(ComponentOf(dtype))) {
     zero({M::kMaxUlp, M::kMeanUlp});
@@ -156,8 +186,9 @@ ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
     out.Set(M::kMsitCosine, norm == 0 ? 1 : shown * shown);
     zero({M::kMsitMaxRel, M::kMsitMeanRel, M::kMsitMaxAbs, M::kMsitMeanAbs,
           M::kMsitEuclid});
+    if (IsComplex(dtype)) zero({M::kMsitKl});
   }
-  if (asked(kMsprobeSet) && any_finite) zero({M::kMsprobeMaxRel});
+  if (asked(kMsprobeSet)) AddMsprobeOfEqual(dtype, summary, out);
   return out;
 }
 

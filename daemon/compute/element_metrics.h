@@ -51,9 +51,15 @@ enum class ElementMetric : int {
   kMsitMaxAbs,        // see kMsitCosine
   kMsitMeanAbs,       // see kMsitCosine
   kMsitEuclid,        // see kMsitCosine
-  kMsprobeMaxRel,     // msprobe's relative error
+  kMsitKl,            // see kMsitCosine; of complex pairs only
+  kMsprobeCosine,     // msprobe's formulas
+  kMsprobeEuclid,     // see kMsprobeCosine
+  kMsprobeMaxAbs,     // see kMsprobeCosine
+  kMsprobeMaxRel,     // see kMsprobeCosine
+  kMsprobeWithin1Permille,  // see kMsprobeCosine
+  kMsprobeWithin5Permille,  // see kMsprobeCosine
 };
-inline constexpr int kElementMetricCount = 22;
+inline constexpr int kElementMetricCount = 28;
 
 struct ElementMetricInfo {
   std::string_view name;  // As predicates and reports spell it.
@@ -114,7 +120,8 @@ class ElementAccumulator {
 };
 
 // Returns what the accumulator gives for two equal tensors with this summary,
-// without reading them.
+// without reading them. Of complex ones that have NaN or infinities the msit
+// metrics are absent, whichever part has them.
 ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
                                      const ElementRequest& request);
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "daemon/compute/compatible_passes.h"
 #include "daemon/compute/element.h"
 
 namespace msitd::compute {
@@ -35,22 +35,25 @@ double RaiseUntil(double x, Suffices suffices) {
 
 class TolerancePass final : public ElementPass {
  public:
-  explicit TolerancePass(const ElementRequest& request)
-      : rtol_(request.rtol), atol_(request.atol), either_(request.either) {}
+  TolerancePass(const ElementRequest& request, bool is_complex)
+      : rtol_(request.rtol),
+        atol_(request.atol),
+        either_(request.either),
+        is_complex_(is_complex) {}
 
   void Add(const ElementBlock& block) override {
-    for (size_t i = 0; i < block.count; ++i) {
-      const double t = block.target[i];
-      const double g = block.golden[i];
-      if (!BothFinite(t, g)) {
-        if (SameValue(t, g)) continue;
+    const size_t step = is_complex_ ? 2 : 1;
+    for (size_t i = 0; i < block.count; i += step) {
+      if (!AllFinite(block, i)) {
+        if (!either_ && AllSame(block, i)) continue;
         ++outliers_;
         atol_needed_ = rtol_needed_ = kInfinity;
         continue;
       }
-      const double d = block.difference[i];
+      const double d = Magnitude(block.difference + i);
       if (d == 0) continue;
-      either_ ? AddEither(d, std::fabs(g)) : AddSum(d, std::fabs(g));
+      const double g = Magnitude(block.golden + i);
+      either_ ? AddEither(d, g) : AddSum(d, g);
     }
   }
 
@@ -61,6 +64,23 @@ class TolerancePass final : public ElementPass {
   }
 
  private:
+  bool AllFinite(const ElementBlock& block, size_t i) const {
+    return BothFinite(block.target[i], block.golden[i]) &&
+           (!is_complex_ ||
+            BothFinite(block.target[i + 1], block.golden[i + 1]));
+  }
+
+  bool AllSame(const ElementBlock& block, size_t i) const {
+    return SameValue(block.target[i], block.golden[i]) &&
+           (!is_complex_ ||
+            SameValue(block.target[i + 1], block.golden[i + 1]));
+  }
+
+  double Magnitude(const double* element) const {
+    return is_complex_ ? std::hypot(element[0], element[1])
+                       : std::fabs(element[0]);
+  }
+
   void AddSum(double d, double g) {
     if (d > atol_ + rtol_ * g) ++outliers_;
     if (d > atol_needed_ + rtol_ * g) {
@@ -92,6 +112,7 @@ class TolerancePass final : public ElementPass {
   const double rtol_;
   const double atol_;
   const bool either_;
+  const bool is_complex_;
   uint64_t outliers_ = 0;
   double atol_needed_ = 0;
   double rtol_needed_ = 0;
@@ -382,95 +403,6 @@ class TopKPass final : public ElementPass {
   double overlap_ = 0;
 };
 
-// msit works in float and leaves out errors where golden is nearly zero.
-class MsitPass final : public ElementPass {
- public:
-  void Add(const ElementBlock& block) override {
-    for (size_t i = 0; i < block.count; ++i) {
-      const auto t = static_cast<float>(block.target[i]);
-      const auto g = static_cast<float>(block.golden[i]);
-      finite_ = finite_ && std::isfinite(t) && std::isfinite(g);
-      tt_ += double{t} * t;
-      gg_ += double{g} * g;
-      tg_ += double{t} * g;
-      const float d = t - g;
-      noise_ += d * d;
-      signal_ += g * g;
-      ++count_;
-      if (!(std::fabs(g) > FLT_EPSILON)) continue;
-      const float relative = std::fabs(t / g - 1);
-      const float absolute = std::fabs(d);
-      max_rel_ = std::max(max_rel_, relative);
-      max_abs_ = std::max(max_abs_, absolute);
-      rel_ += relative;
-      abs_ += absolute;
-    }
-  }
-
-  void Finish(ElementMetrics& out) const override {
-    if (count_ == 0 || !finite_) return;
-    const auto set = [&out](ElementMetric metric, double value) {
-      if (!std::isnan(value)) out.Set(metric, value);
-    };
-    set(ElementMetric::kMsitCosine, Cosine());
-    set(ElementMetric::kMsitMaxRel, max_rel_);
-    set(ElementMetric::kMsitMeanRel, static_cast<float>(rel_ / count_));
-    set(ElementMetric::kMsitMaxAbs, max_abs_);
-    set(ElementMetric::kMsitMeanAbs, static_cast<float>(abs_ / count_));
-    const auto signal = static_cast<float>(signal_);
-    const auto noise = static_cast<float>(noise_);
-    set(ElementMetric::kMsitEuclid,
-        std::sqrt(signal) <= FLT_EPSILON ? 0 : std::sqrt(noise / signal));
-  }
-
- private:
-  double Cosine() const {
-    if (tt_ == 0 || gg_ == 0) return tt_ == gg_ ? 1 : 0;
-    constexpr double kNormMin = 1e-8;
-    return tg_ / std::max(std::sqrt(tt_), kNormMin) /
-           std::max(std::sqrt(gg_), kNormMin);
-  }
-
-  bool finite_ = true;
-  double count_ = 0;
-  double tt_ = 0;
-  double gg_ = 0;
-  double tg_ = 0;
-  double noise_ = 0;
-  double signal_ = 0;
-  float max_rel_ = 0;
-  float max_abs_ = 0;
-  double rel_ = 0;
-  double abs_ = 0;
-};
-
-// |t - g| / |g| in T; where g is zero, the rounding unit of T is added to both.
-template <typename T>
-class MsprobePass final : public ElementPass {
- public:
-  void Add(const ElementBlock& block) override {
-    for (size_t i = 0; i < block.count; ++i) {
-      if (!BothFinite(block.target[i], block.golden[i])) continue;
-      auto t = static_cast<T>(block.target[i]);
-      auto g = static_cast<T>(block.golden[i]);
-      if (g == 0) {
-        t += std::numeric_limits<T>::epsilon();
-        g += std::numeric_limits<T>::epsilon();
-      }
-      max_ = std::max(max_, std::fabs(t - g) / std::fabs(g));
-      any_ = true;
-    }
-  }
-
-  void Finish(ElementMetrics& out) const override {
-    if (any_) out.Set(ElementMetric::kMsprobeMaxRel, max_);
-  }
-
- private:
-  bool any_ = false;
-  T max_ = 0;
-};
-
 std::unique_ptr<ElementPass> MakeUlpPass(DType component) {
   switch (ElementBytes(component)) {
     case 1:
@@ -492,7 +424,7 @@ std::vector<std::unique_ptr<ElementPass>> MakePasses(
   const DType component = ComponentOf(golden);
   const auto asked = [&](MetricSet set) { return (request.sets & set) != 0; };
   if (asked(kToleranceSet)) {
-    out.push_back(std::make_unique<TolerancePass>(request));
+    out.push_back(std::make_unique<TolerancePass>(request, IsComplex(golden)));
   }
   if (asked(kUlpSet) && target == golden && IsFloatingPoint(component)) {
     out.push_back(MakeUlpPass(component));
@@ -507,14 +439,8 @@ std::vector<std::unique_ptr<ElementPass>> MakePasses(
   if (asked(kTopKSet) && !IsComplex(golden)) {
     out.push_back(std::make_unique<TopKPass>(request));
   }
-  if (asked(kMsitSet)) out.push_back(std::make_unique<MsitPass>());
-  if (asked(kMsprobeSet)) {
-    if (FitsFloat(component) && FitsFloat(ComponentOf(target))) {
-      out.push_back(std::make_unique<MsprobePass<float>>());
-    } else {
-      out.push_back(std::make_unique<MsprobePass<double>>());
-    }
-  }
+  if (asked(kMsitSet)) out.push_back(MakeMsitPass(golden));
+  if (asked(kMsprobeSet)) out.push_back(MakeMsprobePass(target, golden));
   return out;
 }
 

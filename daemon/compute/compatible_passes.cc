@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compute/compatible_passes.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "daemon/compute/element.h"
+#include "protos/base/rounding.h"
+
+namespace msitd::compute {
+namespace {
+
+// KL(softmax(g) || softmax(t)) of elements that come one by one.
+class SoftmaxDivergence {
+ public:
+  void Add(double t, double g) {
+    Raise(t, target_max_, target_sum_, nullptr);
+    Raise(g, golden_max_, golden_sum_, &moment_);
+    target_sum_ += std::exp(t - target_max_);
+    const double weight = std::exp(g - golden_max_);
+    golden_sum_ += weight;
+    moment_ += weight * (g - t);
+  }
+
+  double Value() const {
+    const double kl = moment_ / golden_sum_ -
+                      (std::log(golden_sum_) + golden_max_) +
+                      (std::log(target_sum_) + target_max_);
+    return kl < 0 ? 0 : kl;
+  }
+
+ private:
+  static void Raise(double x, double& max, double& sum, double* moment) {
+    if (x <= max) return;
+    const double factor = std::exp(max - x);
+    sum *= factor;
+    if (moment != nullptr) *moment *= factor;
+    max = x;
+  }
+
+  double target_max_ = -std::numeric_limits<double>::infinity();
+  double golden_max_ = -std::numeric_limits<double>::infinity();
+  double target_sum_ = 0;
+  double golden_sum_ = 0;
+  double moment_ = 0;
+};
+
+// msit works in float and leaves out errors where golden is nearly zero.
+class MsitPass final : public ElementPass {
+ public:
+  explicit MsitPass(bool is_complex) : is_complex_(is_complex) {}
+
+  void Add(const ElementBlock& block) override {
+    const size_t step = is_complex_ ? 2 : 1;
+    for (size_t i = 0; i < block.count; i += step) {
+      AddElement(static_cast<float>(block.target[i]),
+                 static_cast<float>(block.golden[i]));
+    }
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0 || !finite_) return;
+    const auto set = [&out](ElementMetric metric, double value) {
+      if (!std::isnan(value)) out.Set(metric, value);
+    };
+    set(ElementMetric::kMsitCosine, Cosine());
+    set(ElementMetric::kMsitMaxRel, max_rel_);
+    set(ElementMetric::kMsitMeanRel, static_cast<float>(rel_ / count_));
+    set(ElementMetric::kMsitMaxAbs, max_abs_);
+    set(ElementMetric::kMsitMeanAbs, static_cast<float>(abs_ / count_));
+    // Of real pairs it is `kl`.
+    if (is_complex_) set(ElementMetric::kMsitKl, softmax_.Value());
+    const auto signal = static_cast<float>(signal_);
+    const auto noise = static_cast<float>(noise_);
+    set(ElementMetric::kMsitEuclid,
+        std::sqrt(signal) <= FLT_EPSILON ? 0 : std::sqrt(noise / signal));
+  }
+
+ private:
+  void AddElement(float t, float g) {
+    ++count_;
+    finite_ = finite_ && std::isfinite(t) && std::isfinite(g);
+    if (!finite_) return;
+    tt_ += double{t} * t;
+    gg_ += double{g} * g;
+    tg_ += double{t} * g;
+    if (is_complex_) softmax_.Add(t, g);
+    const float d = t - g;
+    noise_ += d * d;
+    signal_ += g * g;
+    if (!(std::fabs(g) > FLT_EPSILON)) return;
+    const float relative = std::fabs(t / g - 1);
+    const float absolute = std::fabs(d);
+    max_rel_ = std::max(max_rel_, relative);
+    max_abs_ = std::max(max_abs_, absolute);
+    rel_ += relative;
+    abs_ += absolute;
+  }
+
+  double Cosine() const {
+    if (tt_ == 0 || gg_ == 0) return tt_ == gg_ ? 1 : 0;
+    constexpr double kNormMin = 1e-8;
+    return tg_ / std::max(std::sqrt(tt_), kNormMin) /
+           std::max(std::sqrt(gg_), kNormMin);
+  }
+
+  const bool is_complex_;
+  bool finite_ = true;
+  double count_ = 0;
+  double tt_ = 0;
+  double gg_ = 0;
+  double tg_ = 0;
+  double noise_ = 0;
+  double signal_ = 0;
+  float max_rel_ = 0;
+  float max_abs_ = 0;
+  double rel_ = 0;
+  double abs_ = 0;
+  SoftmaxDivergence softmax_;
+};
+
+// T is what numpy makes of both types and float32.
+template <typename T>
+class MsprobePass final : public ElementPass {
+ public:
+  MsprobePass(DType target, DType golden) : target_(target), golden_(golden) {}
+
+  void Add(const ElementBlock& block) override {
+    if (block.count > 0 && count_ == 0) KeepFirst(block);
+    // Sums of a block first, so that many elements round little.
+    double tt = 0;
+    double gg = 0;
+    double tg = 0;
+    double dd = 0;
+    const size_t step = IsComplex(golden_) ? 2 : 1;
+    for (size_t i = 0; i < block.count; i += step) {
+      double t = block.target[i];
+      double g = block.golden[i];
+      ++count_;
+      if (!std::isfinite(t) || !std::isfinite(g)) {
+        positions_agree_ = positions_agree_ && std::isnan(t) == std::isnan(g) &&
+                           std::isinf(t) == std::isinf(g);
+        t = g = 0;
+      }
+      const double d = t - g;
+      tt += t * t;
+      gg += g * g;
+      tg += t * g;
+      dd += d * d;
+      max_abs_ = std::max(max_abs_, std::fabs(d));
+      AddRatio(Ratio(t, g));
+    }
+    tt_ += tt;
+    gg_ += gg;
+    tg_ += tg;
+    dd_ += dd;
+  }
+
+  void Finish(ElementMetrics& out) const override {
+    if (count_ == 0) return;
+    if (count_ == 1) {
+      // Squeezed, it is a scalar, of which NaN and infinities stay.
+      SetUnlessNan(ElementMetric::kMsprobeMaxAbs, first_difference_, out);
+      SetUnlessNan(ElementMetric::kMsprobeMaxRel, first_ratio_, out);
+      return;
+    }
+    if (!positions_agree_) return;
+    SetUnlessNan(ElementMetric::kMsprobeCosine, Cosine(), out);
+    const auto count = static_cast<double>(count_);
+    out.Set(ElementMetric::kMsprobeEuclid, std::sqrt(dd_));
+    out.Set(ElementMetric::kMsprobeMaxAbs, max_abs_);
+    out.Set(ElementMetric::kMsprobeMaxRel, max_ratio_);
+    out.Set(ElementMetric::kMsprobeWithin1Permille,
+            static_cast<double>(within_1_) / count);
+    out.Set(ElementMetric::kMsprobeWithin5Permille,
+            static_cast<double>(within_5_) / count);
+  }
+
+ private:
+  static void SetUnlessNan(ElementMetric metric, double value,
+                           ElementMetrics& out) {
+    if (!std::isnan(value)) out.Set(metric, value);
+  }
+
+  static T Ratio(double target, double golden) {
+    auto t = static_cast<T>(target);
+    auto g = static_cast<T>(golden);
+    if (g == 0) {
+      t += std::numeric_limits<T>::epsilon();
+      g += std::numeric_limits<T>::epsilon();
+    }
+    return std::fabs((t - g) / g);
+  }
+
+  void AddRatio(T ratio) {
+    // numpy compares in the type of the ratios.
+    if (ratio < T{0.001}) ++within_1_;
+    if (ratio < T{0.005}) ++within_5_;
+    max_ratio_ = std::max(max_ratio_, ratio);
+  }
+
+  void KeepFirst(const ElementBlock& block) {
+    first_ratio_ = Ratio(block.target[0], block.golden[0]);
+    first_difference_ = ScalarDifference(block);
+  }
+
+  // |t - g| as numpy takes it of two scalars: in their own type, in which
+  // integers wrap around.
+  double ScalarDifference(const ElementBlock& block) const {
+    const double d = block.target[0] - block.golden[0];
+    if (IsComplex(golden_)) {
+      return std::hypot(d, block.target[1] - block.golden[1]);
+    }
+    if (golden_ == DType::kBool) return std::fabs(d);
+    if (!IsFloatingPoint(golden_)) return WrappedDifference(block);
+    if (target_ == golden_ && golden_ == DType::kFloat16) {
+      return std::fabs(RoundTo(DType::kFloat16, d));
+    }
+    return std::fabs(static_cast<T>(d));
+  }
+
+  double WrappedDifference(const ElementBlock& block) const {
+    const bool is_below = block.target[0] < block.golden[0];
+    const double d = is_below ? -block.difference[0] : block.difference[0];
+    const double range = std::ldexp(1.0, 8 * ElementBytes(golden_));
+    if (golden_ >= DType::kUint8) return d < 0 ? d + range : d;
+    const double half = range / 2;
+    double wrapped = d;
+    if (d >= half) wrapped -= range;
+    if (d < -half) wrapped += range;
+    // The least integer has no magnitude of its type.
+    return wrapped == -half ? wrapped : std::fabs(wrapped);
+  }
+
+  double Cosine() const {
+    constexpr double kNormMin = DBL_EPSILON;
+    const double t = std::sqrt(tt_);
+    const double g = std::sqrt(gg_);
+    if (t <= kNormMin && g <= kNormMin) return 1;
+    if (t <= kNormMin || g <= kNormMin) return std::nan("");
+    return tg_ / (t * g);
+  }
+
+  const DType target_;
+  const DType golden_;
+  uint64_t count_ = 0;
+  bool positions_agree_ = true;
+  double first_difference_ = 0;
+  double first_ratio_ = 0;
+  double tt_ = 0;
+  double gg_ = 0;
+  double tg_ = 0;
+  double dd_ = 0;
+  double max_abs_ = 0;
+  T max_ratio_ = 0;
+  uint64_t within_1_ = 0;
+  uint64_t within_5_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ElementPass> MakeMsitPass(DType golden) {
+  return std::make_unique<MsitPass>(IsComplex(golden));
+}
+
+std::unique_ptr<ElementPass> MakeMsprobePass(DType target, DType golden) {
+  const auto is_float = [](DType dtype) {
+    return IsFloatingPoint(dtype) && FitsFloat(dtype);
+  };
+  if (is_float(target) && is_float(golden)) {
+    return std::make_unique<MsprobePass<float>>(target, golden);
+  }
+  return std::make_unique<MsprobePass<double>>(target, golden);
+}
+
+}  // namespace msitd::compute
