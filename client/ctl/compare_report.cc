@@ -58,7 +58,8 @@ std::string FormatOf(const ReportFlags& flags) {
 
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
     const ReportFlags& flags, const std::vector<std::string>& metrics,
-    const RowHistograms& histograms, ReportSink sink) {
+    const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
+    ReportSink sink) {
   const std::string format = FormatOf(flags);
   if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
   if (format == "xlsx") {
@@ -82,8 +83,8 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
   }
   if (format == "msprobe") {
     MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
-    const auto make = [mode](ReportSink lines) {
-      return MakeMsprobeReport(mode, std::move(lines));
+    const auto make = [mode, &verdicts](ReportSink lines) {
+      return MakeMsprobeReport(mode, verdicts, std::move(lines));
     };
     return is_workbook ? MakeXlsxReport(make, std::move(sink))
                        : make(std::move(sink));
@@ -101,13 +102,14 @@ Outcome OutcomeOfReport(const absl::Status& status) {
 }
 
 Outcome WriteRows(Session& session, const ReportFlags& flags,
+                  const std::vector<v1::Verdict>& verdicts,
                   const v1::Comparison& comparison, RowHistograms& histograms,
                   ReportWriter& writer) {
   v1::ListComparisonRowsRequest request;
   request.set_comparison(flags.name);
-  std::vector<v1::Verdict> verdicts;
-  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
-  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  if (FormatOf(flags) != "msprobe") {
+    for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  }
   absl::Status status = writer.Begin(comparison);
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
@@ -153,13 +155,16 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   BufferedSink sink(*file);
   // No other format has a place for them.
   RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
+  std::vector<v1::Verdict> verdicts;
+  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
-  MSITCTL_ASSIGN_OR_USAGE(writer, MakeWriter(flags, metrics, histograms,
-                                             [&sink](std::string_view bytes) {
-                                               return sink.Write(bytes);
-                                             }));
+  MSITCTL_ASSIGN_OR_USAGE(writer,
+                          MakeWriter(flags, metrics, verdicts, histograms,
+                                     [&sink](std::string_view bytes) {
+                                       return sink.Write(bytes);
+                                     }));
   MSITCTL_RETURN_IF_FAILED(
-      WriteRows(session, flags, comparison, histograms, *writer));
+      WriteRows(session, flags, verdicts, comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
   return OutcomeOfReport(status);

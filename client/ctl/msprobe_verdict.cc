@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <string_view>
-
-#include "protos/base/tensor_key.h"
 
 namespace msitd::ctl {
 namespace {
@@ -17,24 +16,71 @@ enum Level { kPass, kWarning, kError };
 constexpr std::array<std::string_view, 3> kLevelNames = {"pass", "warning",
                                                          "error"};
 
-bool IsOutput(const v1::ComparisonRow& row) {
-  return row.io() == v1::IO_OUTPUT || row.io() == v1::IO_GRAD_INPUT;
+// Ops of which nothing is judged, and those of which the inputs are not.
+constexpr std::string_view kIgnored[] = {"empty",
+                                         "empty_like",
+                                         "numpy",
+                                         "to",
+                                         "__setitem__",
+                                         "empty_with_format",
+                                         "new_empty_strided",
+                                         "new_empty",
+                                         "empty_strided"};
+constexpr std::string_view kInputsIgnored[] = {
+    "_reduce_scatter_base", "_all_gather_base", "all_to_all_single",
+    "batch_isend_irecv"};
+
+template <typename List>
+bool Contains(const List& list, std::string_view word) {
+  return std::find(std::begin(list), std::end(list), word) != std::end(list);
 }
 
-bool IsNonFinite(const v1::ComparedTensor& side) {
-  return side.nan_count() > 0 || side.infinity_count() > 0;
+// `linear` of `Functional.linear.0.forward.input.0`.
+std::string_view SecondPart(std::string_view name) {
+  const size_t first = name.find('.');
+  if (first == std::string_view::npos) return {};
+  name.remove_prefix(first + 1);
+  return name.substr(0, name.find('.'));
+}
+
+bool IsOutput(const MsprobeRow& row) {
+  return row.name.find(".output.") != std::string::npos;
+}
+
+bool HasNonFiniteExtreme(const MsprobeStatistics& side) {
+  return std::any_of(side.begin(), side.begin() + 2,
+                     [](const MsprobeStatistic& s) {
+                       return s.kind == MsprobeStatistic::Kind::kNan ||
+                              s.kind == MsprobeStatistic::Kind::kInfinity;
+                     });
 }
 
 // Collects levels and texts of the rows of one entry.
 class EntryJudge {
  public:
-  EntryJudge(const std::vector<v1::ComparisonRow>& rows, MsprobeMode mode)
-      : rows_(rows), mode_(mode), levels_(rows.size()), texts_(rows.size()) {}
+  EntryJudge(std::span<const MsprobeRow> rows, MsprobeMode mode)
+      : rows_(rows), mode_(mode), levels_(rows.size()), texts_(rows.size()) {
+    const auto first_input =
+        std::find_if_not(rows.begin(), rows.end(), IsOutput);
+    if (first_input == rows.end()) return;
+    const std::string_view op = SecondPart(first_input->name);
+    ignores_all_ = Contains(kIgnored, op);
+    ignores_inputs_ = Contains(kInputsIgnored, op);
+  }
 
   std::vector<MsprobeVerdict> Judge() {
-    for (size_t i = 0; i < rows_.size(); ++i) JudgeRow(i);
-    if (mode_ == MsprobeMode::kAll) JudgeRatios();
-    if (mode_ == MsprobeMode::kSummary) JudgeNorms();
+    // In the order of its messages.
+    if (mode_ == MsprobeMode::kMd5) {
+      ForEachJudged([this](size_t i) { JudgeHash(i); });
+    } else {
+      ForEachJudged([this](size_t i) { JudgeExtremes(i); });
+      const bool looks_at_inputs = !ignores_all_ && !ignores_inputs_;
+      if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeRatios();
+      if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeJumps();
+      ForEachJudged([this](size_t i) { JudgeTypes(i); });
+      if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeCosines();
+      if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeGrowth();
+    }
     std::vector<MsprobeVerdict> out;
     for (size_t i = 0; i < rows_.size(); ++i) {
       out.push_back({std::string(kLevelNames[levels_[i]]),
@@ -44,42 +90,61 @@ class EntryJudge {
   }
 
  private:
+  template <typename F>
+  void ForEachJudged(F judge) {
+    if (ignores_all_) return;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (!ignores_inputs_ || IsOutput(rows_[i])) judge(i);
+    }
+  }
+
   void Note(size_t row, Level level, std::string_view text) {
     levels_[row] = std::max(levels_[row], level);
     texts_[row].push_back(fmt::format("\"{}\"", text));
   }
 
-  void JudgeRow(size_t i) {
-    const v1::ComparisonRow& row = rows_[i];
-    if (!row.has_golden()) {
+  void JudgeHash(size_t i) {
+    const MsprobeRow& row = rows_[i];
+    if (row.target_hash == row.golden_hash) return;
+    if (row.target_hash.empty() || row.golden_hash.empty()) {
       Note(i, kWarning, "No bench data matched.");
-      return;
-    }
-    if (mode_ == MsprobeMode::kMd5) {
-      if (row.target().hash() != row.golden().hash()) {
-        Note(i, kError, "The hashes differ.");
-      }
-      return;
-    }
-    if (IsNonFinite(row.target()) && !IsNonFinite(row.golden())) {
-      Note(i, kError, "There is nan/inf/-inf in NPU data.");
-    }
-    if (row.target().dtype() != row.golden().dtype()) {
-      Note(i, kError, "The dtypes differ.");
-    }
-    if (!std::equal(row.target().shape().begin(), row.target().shape().end(),
-                    row.golden().shape().begin(), row.golden().shape().end())) {
-      Note(i, kError, "The shapes differ.");
+    } else {
+      Note(i, kError, "The hashes differ.");
     }
   }
 
-  // The least value of a metric over the inputs, or the outputs.
-  std::optional<double> Least(std::string_view metric, bool outputs) const {
-    std::optional<double> out;
-    for (const v1::ComparisonRow& row : rows_) {
-      if (IsOutput(row) != outputs) continue;
-      const auto value = MetricOf(row, metric);
-      if (value.has_value()) out = std::min(out.value_or(*value), *value);
+  void JudgeExtremes(size_t i) {
+    if (HasNonFiniteExtreme(rows_[i].target) &&
+        !HasNonFiniteExtreme(rows_[i].golden)) {
+      Note(i, kError, "There is nan/inf/-inf in NPU data.");
+    }
+  }
+
+  void JudgeTypes(size_t i) {
+    if (!rows_[i].is_matched) return;
+    if (rows_[i].dtypes_differ) Note(i, kError, "The dtypes differ.");
+    if (rows_[i].shapes_differ) Note(i, kError, "The shapes differ.");
+  }
+
+  // The least value of a metric over the inputs, or the outputs, and no more
+  // than 1.
+  double Least(std::optional<double> MsprobeRow::*metric, bool outputs) const {
+    double out = 1;
+    for (const MsprobeRow& row : rows_) {
+      if (IsOutput(row) == outputs) {
+        out = std::min(out, (row.*metric).value_or(1));
+      }
+    }
+    return out;
+  }
+
+  // The largest relative difference of norms that is a percentage.
+  double LargestNorm(bool outputs) const {
+    double out = 0;
+    for (const MsprobeRow& row : rows_) {
+      if (IsOutput(row) == outputs) {
+        out = std::max(out, FractionOf(row.norm_relative).value_or(0));
+      }
     }
     return out;
   }
@@ -92,41 +157,42 @@ class EntryJudge {
 
   void JudgeRatios() {
     const auto first = FirstOutput();
-    if (!first.has_value()) return;
-    const auto ratio_in = Least("within_1_permille", false);
-    const auto ratio_out = Least("within_1_permille", true);
-    if (ratio_in.value_or(0) > 0.9 && ratio_out.value_or(1) < 0.1) {
+    if (first.has_value() &&
+        Least(&MsprobeRow::within_1_permille, false) > 0.9 &&
+        Least(&MsprobeRow::within_1_permille, true) < 0.1) {
       Note(*first, kError,
            "The One Thousandth Err Ratio falls from above 0.9 to below 0.1.");
     }
-    const auto cosine_in = Least("cosine", false);
-    const auto cosine_out = Least("cosine", true);
-    if (cosine_in.value_or(0) > 0.9 &&
-        *cosine_in - cosine_out.value_or(*cosine_in) > 0.1) {
+  }
+
+  void JudgeCosines() {
+    const auto first = FirstOutput();
+    const double input = Least(&MsprobeRow::cosine, false);
+    if (first.has_value() && input > 0.9 &&
+        input - Least(&MsprobeRow::cosine, true) > 0.1) {
       Note(*first, kWarning, "The cosine falls by more than 0.1.");
     }
   }
 
-  void JudgeNorms() {
-    double input = 0;
-    double output = 0;
-    std::vector<double> norms(rows_.size());
+  void JudgeJumps() {
+    if (!(LargestNorm(false) < 0.1)) return;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      const auto [target, golden] = StatisticsOf(rows_[i])[3];
-      norms[i] = DifferenceOf(target, golden, HasStatistics(rows_[i]))
-                     .percent.value_or(0);
-      double& most = IsOutput(rows_[i]) ? output : input;
-      most = std::max(most, norms[i]);
-    }
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      if (IsOutput(rows_[i]) && input < 10 && norms[i] > 50) {
+      // An `inf` counts here, and only here.
+      const double norm =
+          std::strtod(rows_[i].norm_relative.c_str(), nullptr) / 100;
+      if (IsOutput(rows_[i]) && std::fabs(norm) > 0.5) {
         Note(i, kError,
              "The NormRelativeErr is above 50 %, that of the inputs below 10 "
              "%.");
       }
     }
+  }
+
+  void JudgeGrowth() {
     const auto first = FirstOutput();
-    const bool grows = input > 0 ? output / input > 10 : output > 10;
+    const double input = LargestNorm(false);
+    const double output = LargestNorm(true);
+    const bool grows = input == 0 ? output > 0.1 : output / input > 10;
     if (first.has_value() && grows) {
       Note(*first, kWarning,
            "The NormRelativeErr grows more than tenfold from inputs to "
@@ -134,65 +200,19 @@ class EntryJudge {
     }
   }
 
-  const std::vector<v1::ComparisonRow>& rows_;
+  const std::span<const MsprobeRow> rows_;
   const MsprobeMode mode_;
+  bool ignores_all_ = false;
+  bool ignores_inputs_ = false;
   std::vector<Level> levels_;
   std::vector<std::vector<std::string>> texts_;
 };
 
 }  // namespace
 
-std::vector<MsprobeVerdict> JudgeEntry(
-    const std::vector<v1::ComparisonRow>& rows, MsprobeMode mode) {
+std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
+                                       MsprobeMode mode) {
   return EntryJudge(rows, mode).Judge();
-}
-
-bool HasStatistics(const v1::ComparedTensor& side) {
-  return side.has_nan_count();
-}
-
-bool HasStatistics(const v1::ComparisonRow& row) {
-  return HasStatistics(row.golden()) && HasStatistics(row.target());
-}
-
-std::array<Statistic, 4> StatisticsOf(const v1::ComparisonRow& row) {
-  const auto of = [](const v1::ComparedTensor& side, bool has, double value) {
-    if (side.nan_count() > 0) return std::optional(std::nan(""));
-    return has ? std::optional(value) : std::nullopt;
-  };
-  const auto norm = [](const v1::ComparedTensor& side) {
-    return side.infinity_count() > 0 ? HUGE_VAL : side.l2_norm();
-  };
-  const v1::ComparedTensor& t = row.target();
-  const v1::ComparedTensor& g = row.golden();
-  return {
-      Statistic{of(t, t.has_max(), t.max()), of(g, g.has_max(), g.max())},
-      Statistic{of(t, t.has_min(), t.min()), of(g, g.has_min(), g.min())},
-      Statistic{of(t, t.has_mean(), t.mean()), of(g, g.has_mean(), g.mean())},
-      Statistic{of(t, t.has_l2_norm(), norm(t)),
-                of(g, g.has_l2_norm(), norm(g))}};
-}
-
-StatisticsDifference DifferenceOf(std::optional<double> target,
-                                  std::optional<double> golden,
-                                  bool are_known) {
-  if (!are_known) return {"N/A", "N/A", {}};
-  const bool both_nan = target.has_value() && golden.has_value() &&
-                        std::isnan(*target) && std::isnan(*golden);
-  // Equal texts are equal there, NaN included.
-  if (target == golden || both_nan) return {"0", "0", {}};
-  if (!target.has_value() || !golden.has_value()) return {"N/A", "N/A", {}};
-  if (std::isnan(*target) || std::isnan(*golden)) return {"Nan", "Nan", {}};
-  if (std::isinf(*target) || std::isinf(*golden)) {
-    const bool positive =
-        std::isinf(*target) ? *target > 0 : std::signbit(*golden);
-    const std::string text = positive ? "inf" : "-inf";
-    return {text, text, {}};
-  }
-  const double difference = *target - *golden;
-  if (*golden == 0) return {PythonFloat(difference), "inf", {}};
-  const double percent = std::fabs(difference / *golden) * 100;
-  return {PythonFloat(difference), PythonFloat(percent) + "%", percent};
 }
 
 }  // namespace msitd::ctl

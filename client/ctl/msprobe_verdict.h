@@ -3,45 +3,44 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "client/ctl/msprobe_statistics.h"
 #include "client/ctl/report_writer.h"
-#include "msitd/v1/comparison_service.pb.h"
 
-// The columns of msprobe's report that follow from several values.
+// The columns of msprobe's report that follow from several rows.
 namespace msitd::ctl {
+
+// What msprobe looks at to judge a row.
+struct MsprobeRow {
+  std::string name;  // `Functional.linear.0.forward.input.0`
+  bool is_matched = false;
+  bool dtypes_differ = false;
+  bool shapes_differ = false;
+  MsprobeStatistics target;
+  MsprobeStatistics golden;
+  // Of kSummary: that of the norms.
+  std::string norm_relative;
+  // Of kAll: the cells that are numbers.
+  std::optional<double> cosine;
+  std::optional<double> within_1_permille;
+  // Of kMd5: empty if there is none.
+  std::string target_hash;
+  std::string golden_hash;
+};
 
 struct MsprobeVerdict {
   std::string result;    // pass, warning or error.
   std::string messages;  // A JSON list.
 };
 
-// Judges the rows of one call of one op together. Rows are in order, inputs
-// before outputs.
-std::vector<MsprobeVerdict> JudgeEntry(
-    const std::vector<v1::ComparisonRow>& rows, MsprobeMode mode);
-
-// Max, min, mean and norm of target and golden, NaN and infinities included;
-// nothing where a side has none.
-using Statistic = std::pair<std::optional<double>, std::optional<double>>;
-std::array<Statistic, 4> StatisticsOf(const v1::ComparisonRow& row);
-
-// True if a side has its statistics, which a sum has that was read whole, or
-// both have.
-bool HasStatistics(const v1::ComparedTensor& side);
-bool HasStatistics(const v1::ComparisonRow& row);
-
-struct StatisticsDifference {
-  std::string difference;
-  std::string relative;
-  // Of `relative` where it ends with %, in percent.
-  std::optional<double> percent;
-};
-
-// `are_known`: see HasStatistics.
-StatisticsDifference DifferenceOf(std::optional<double> target,
-                                  std::optional<double> golden, bool are_known);
+// Judges the rows of one entry, which is a call of an op in one direction:
+// inputs, parameters, outputs. As msprobe does, it takes every row of which the
+// name has `.output.` in it for an output, and passes rows without a
+// counterpart unless hashes are compared.
+std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
+                                       MsprobeMode mode);
 
 }  // namespace msitd::ctl

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "client/ctl/policy_file.h"
 #include "client/ctl/printer.h"
 #include "protos/base/dtype.h"
+#include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::ctl {
@@ -160,6 +162,26 @@ std::string PythonFloat(double value) {
   std::string out = fmt::format("{}", value);
   if (out.find_first_of(".e") == std::string::npos) out += ".0";
   return out;
+}
+
+double MeanOf(const v1::ComparedTensor& tensor) {
+  if (tensor.nan_count() > 0) return std::nan("");
+  const auto max = static_cast<float>(tensor.max());
+  const auto min = static_cast<float>(tensor.min());
+  // Opposite infinities make NaN.
+  if (std::isinf(max)) return std::isinf(min) ? max + min : max;
+  if (std::isinf(min)) return min;
+  const double sum =
+      tensor.mean() * static_cast<double>(ElementCount(tensor.shape()));
+  return std::isinf(static_cast<float>(sum)) ? std::copysign(HUGE_VAL, sum)
+                                             : tensor.mean();
+}
+
+double RoundDecimals(double value, int decimals) {
+  return std::isfinite(value)
+             ? std::strtod(fmt::format("{:.{}f}", value, decimals).c_str(),
+                           nullptr)
+             : value;
 }
 
 std::string PythonShape(const v1::ComparedTensor& tensor) {

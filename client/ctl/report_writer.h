@@ -46,8 +46,10 @@ std::unique_ptr<ReportWriter> MakeJsonLinesReport(ReportSink sink);
 // msit leaves rows with other numbers of elements out of its CSV, but not out
 // of its workbook: `keeps_all`.
 std::unique_ptr<ReportWriter> MakeMsitReport(bool keeps_all, ReportSink sink);
-std::unique_ptr<ReportWriter> MakeMsprobeReport(MsprobeMode mode,
-                                                ReportSink sink);
+// Writes the rows with one of `verdicts`, if there are any; it is given all of
+// them, since it judges them together.
+std::unique_ptr<ReportWriter> MakeMsprobeReport(
+    MsprobeMode mode, std::vector<v1::Verdict> verdicts, ReportSink sink);
 // `histograms`, which are there when Finish is called, outlive the writer.
 std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
                                              const RowHistograms& histograms,
@@ -76,6 +78,14 @@ std::string CsvCell(std::string_view text);
 // The shortest decimal that reads back as `value`, as Python prints it: `1.0`,
 // `1e-05`, `inf`, `nan`.
 std::string PythonFloat(double value);
+
+// `value` with so many decimals, as round() of Python has it.
+double RoundDecimals(double value, int decimals);
+
+// The mean of all elements as torch takes it in float: NaN with a NaN or with
+// infinities of both signs, infinite with others or if their sum overflows. Of
+// a tensor that has a summary and elements.
+double MeanOf(const v1::ComparedTensor& tensor);
 
 // `[2, 3]`.
 std::string PythonShape(const v1::ComparedTensor& tensor);

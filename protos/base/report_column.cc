@@ -26,7 +26,7 @@ constexpr std::string_view kColumns[] = {
     "kl_divergence", "relative_euclidean_distance", "cmp_fail_reason",
     // The reports in the form of msprobe.
     "Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "MinRelativeErr",
-    "MeanRelativeErr", "NormRelativeErr", "Result", "Err_message"};
+    "MeanRelativeErr", "NormRelativeErr", "Result", "Err_message", "Data_name"};
 
 }  // namespace
 

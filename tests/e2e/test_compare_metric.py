@@ -430,7 +430,7 @@ def test_every_report_has_them(daemon: Daemon, plugin: str, tmp_path: Path) -> N
         "ValueError: five\\nis out",
     )
     first, *_ = report("msprobe.csv", "--format", "msprobe")
-    assert list(first)[-3:] == ["Err_message", "worst", "worst:text"]
+    assert list(first)[-3:] == ["Data_name", "worst", "worst:text"]
     assert (first["worst"], first["worst:text"]) == ("0.5", "at 2")
 
     out = tmp_path / "rows.jsonl"
@@ -504,7 +504,7 @@ def test_reports_without_custom_metrics_have_no_column_for_them(
 ) -> None:
     record_pairs(daemon)
     daemon.ctl("compare", "run", "g", "t", "--metrics", "msit,msprobe", expect=FAILED)
-    for format_, last in (("msit", "cmp_fail_reason"), ("msprobe", "Err_message")):
+    for format_, last in (("msit", "cmp_fail_reason"), ("msprobe", "Data_name")):
         result = daemon.ctl("compare", "report", "c-000001", "--format", format_)
         assert result.stdout.split("\n")[0].endswith("," + last)
     lines = daemon.ctl("compare", "rows", "c-000001", "-o", "csv").stdout

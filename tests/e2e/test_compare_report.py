@@ -82,6 +82,34 @@ def test_msit_report_has_its_columns_and_numbers(daemon: Daemon) -> None:
     assert nan["cmp_fail_reason"] == "golden_data includes NAN or inf."
 
 
+def test_msit_means_are_those_of_torch_in_float(daemon: Daemon) -> None:
+    pairs = {
+        "up": ([INF, 1.0], [1.0, -INF]),
+        "both": ([INF, -INF], [1.0, 1.0]),
+        "sum": ([3e38, 3e38], [3e38, -3e38]),
+    }
+    compare(daemon, pairs, "--preset", "msit")
+    up, both, sums = report(daemon, "--format", "msit")
+    assert up["golden_mean_value"] == "inf" and up["my_mean_value"] == "-inf"
+    assert up["golden_min_value"] == "1.0"
+    assert both["golden_mean_value"] == "" and both["golden_max_value"] == "inf"
+    assert sums["golden_mean_value"] == "inf" and sums["my_mean_value"] == "0.0"
+
+
+def test_msit_sees_the_real_parts_of_complex_elements(daemon: Daemon) -> None:
+    complex64 = 16
+    for run, values in (("g", (1, 1, 3.5, -1, 0.25, 1)), ("t", (1, 2, 3, NAN, 0, 1))):
+        chunk = Chunk(run, [Record("op", float32(*values), [3], complex64)])
+        write(daemon.channel(), run, [chunk.pack()])
+    daemon.ctl("compare", "run", "g", "t", "--preset", "msit", expect=None)
+    (row,) = report(daemon, "--format", "msit")
+    assert row["golden_dtype"] == "torch.complex64"
+    assert row["cosine_similarity"] == "0.996708197"
+    assert row["max_absolute_error"] == "0.5"
+    assert abs(float(row["kl_divergence"]) - 0.0104851592) < 1e-9
+    assert row["golden_max_value"] == "" and row["cmp_fail_reason"] == ""
+
+
 def test_compatible_reports_need_their_metrics(daemon: Daemon) -> None:
     compare(daemon, {"a": ([1.0, 2.0], [1.0, 3.0])})
     for format_ in ("msit", "msprobe"):
@@ -113,7 +141,7 @@ def test_msprobe_tensor_report(daemon: Daemon) -> None:
         MSPROBE_BASIC + ",Cosine,EucDist,MaxAbsErr,MaxRelativeErr,"
         "One Thousandth Err Ratio,Five Thousandths Err Ratio,"
         "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,"
-        "Bench l2norm,Requires_grad Consistent,Result,Err_message"
+        "Bench l2norm,Requires_grad Consistent,Result,Err_message,Data_name"
     )
     rows = {
         r["NPU Name"].split(".")[0]: r
@@ -132,7 +160,7 @@ def test_msprobe_tensor_report(daemon: Daemon) -> None:
     assert rows["shape"]["Cosine"] == "shape unmatched"
     assert rows["shape"]["Result"] == "error"
     assert rows["only target"]["Bench Name"] == "N/A"
-    assert rows["only target"]["Result"] == "warning"
+    assert rows["only target"]["Result"] == "pass"
     assert rows["inf"]["NPU max"] == " inf" and rows["inf"]["Result"] == "error"
 
 

@@ -80,7 +80,7 @@ std::unique_ptr<ReportWriter> MakeMsit(ReportSink sink) {
   return MakeMsitReport(true, std::move(sink));
 }
 std::unique_ptr<ReportWriter> MakeMsprobe(ReportSink sink) {
-  return MakeMsprobeReport(MsprobeMode::kMd5, std::move(sink));
+  return MakeMsprobeReport(MsprobeMode::kMd5, {}, std::move(sink));
 }
 
 TEST(ReportCustomMetricsTest, CsvHasValueAndTextOfEachBehindTheOthers) {
@@ -151,7 +151,7 @@ std::vector<std::string> NamesIn(const std::string& heading) {
 TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
   const auto msprobe = [](MsprobeMode mode) {
     return [mode](ReportSink sink) {
-      return MakeMsprobeReport(mode, std::move(sink));
+      return MakeMsprobeReport(mode, {}, std::move(sink));
     };
   };
   const Maker all[] = {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "msitd/v1/comparison_service.pb.h"
+
+// Maximum, minimum, mean and norm as msprobe records and compares them.
+namespace msitd::ctl {
+
+// One cell, as text and as what the text means.
+struct MsprobeStatistic {
+  enum class Kind { kNumber, kNan, kInfinity, kAbsent, kOther };
+
+  Kind kind = Kind::kAbsent;
+  double number = 0;  // Of kNumber and kInfinity.
+  std::string text = "N/A";
+};
+
+// Max, Min, Mean and Norm, in this order.
+using MsprobeStatistics = std::array<MsprobeStatistic, 4>;
+
+// Returns what msprobe records of such a tensor: of bool `True` and `False`,
+// `None` for what it does not take of the type, mean and norm as numbers of the
+// type. Absent is what the summary does not know: all of a sum that was not
+// read whole, and the magnitudes of complex elements.
+MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side);
+
+struct StatisticsDifference {
+  std::string difference;
+  std::string relative;
+};
+
+StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
+                                  const MsprobeStatistic& golden);
+
+// Of a relative difference that ends with %, as a fraction.
+std::optional<double> FractionOf(const std::string& relative);
+
+}  // namespace msitd::ctl
