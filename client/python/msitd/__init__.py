@@ -6,6 +6,7 @@ with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
 """
 
 from msitd._recorder import Client, Counters, DroppedError, MsitError
+from msitd.forcing import teacher_forcing
 from msitd.hooks import HookHandle, register_hook
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "HookHandle",
     "MsitError",
     "register_hook",
+    "teacher_forcing",
 ]

@@ -1,0 +1,102 @@
+"""Feeds a model the tokens that another run has generated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def teacher_forcing(ids: Any) -> dict[str, Any]:
+    """Returns arguments for `generate` of Hugging Face with which it gives `ids`.
+
+    Two models that compute almost the same choose another token sooner or
+    later; from there on their inputs differ, and so does everything. With this
+    each step is given the token of the golden run, whatever the model computes,
+    so that both runs can be compared to the end:
+
+        ids = golden.generate(**prompt, max_new_tokens=64)
+        target.generate(**prompt, **msitd.teacher_forcing(ids))
+
+    Hooks record what the model computes, not what it is made to choose. The
+    golden run may be made in the same way, and gives the same then. Its `ids`
+    can be kept by `torch.save`, or as a tensor of the run.
+
+    Args:
+        ids: What `generate` returned, or its `sequences`: a tensor, an array or
+            lists of one row for each sequence, with the prompt where the model
+            returns it, and with its padding. A row alone stands for a batch of
+            one.
+
+    Returns:
+        `logits_processor`, `max_length`, `do_sample` and `num_beams`: give
+        `generate` none of them, nor `max_new_tokens`, beside these. The first is
+        a list of one function in the form of LogitsProcessor, which can stand
+        before or behind others, in other programs too that generate in this
+        way. It raises ValueError where `generate` does not go along with `ids`:
+        for another prompt, another number of sequences, or beams.
+    """
+    import torch
+
+    forced = torch.as_tensor(getattr(ids, "sequences", ids))
+    if forced.ndim == 1:
+        forced = forced[None]
+    if forced.ndim != 2 or forced.numel() == 0 or forced.is_floating_point():
+        raise ValueError(
+            f"ids of shape {list(forced.shape)} and {forced.dtype} are no tokens: "
+            "integers, a row for each sequence"
+        )
+    return {
+        "logits_processor": [_Forcing(forced.detach().to("cpu", torch.int64))],
+        "max_length": forced.shape[1],
+        "do_sample": False,
+        "num_beams": 1,
+    }
+
+
+class _Forcing:
+    """Makes the scores of one step such that only the given token is chosen."""
+
+    def __init__(self, ids: torch.Tensor) -> None:
+        self._ids = ids
+        # How many tokens the next step has if it follows on the last one.
+        self._expected = -1
+
+    def __call__(
+        self, input_ids: torch.LongTensor, scores: torch.FloatTensor
+    ) -> torch.FloatTensor:
+        count, step = input_ids.shape
+        if count != self._ids.shape[0]:
+            raise ValueError(
+                f"{count} sequences are generated, {self._ids.shape[0]} are given "
+                "(beams cannot be forced)"
+            )
+        if step >= self._ids.shape[1]:
+            raise ValueError(
+                f"token {step} is asked for, {self._ids.shape[1]} are given"
+            )
+        self._check(input_ids, 0 if step != self._expected else step - 1)
+        self._expected = step + 1
+        tokens = self._ids[:, step].to(scores.device)
+        if int(tokens.max()) >= scores.shape[1] or int(tokens.min()) < 0:
+            raise ValueError(
+                f"token {step} is not in the vocabulary of {scores.shape[1]}"
+            )
+        # Made anew: NaN in the scores must not choose.
+        forced = scores.new_full(scores.shape, -float("inf"))
+        return forced.scatter_(1, tokens[:, None], 0)
+
+    def _check(self, input_ids: torch.LongTensor, first: int) -> None:
+        """Refuses other tokens than the given ones, from `first` on."""
+        given = self._ids[:, first : input_ids.shape[1]]
+        fed = input_ids[:, first:].to(given.device)
+        differing = (fed != given).nonzero()
+        if len(differing) == 0:
+            return
+        row, position = differing[0].tolist()
+        raise ValueError(
+            f"token {first + position} of sequence {row} is "
+            f"{int(fed[row, position])}, in the given ones "
+            f"{int(given[row, position])}: not the same prompt"
+        )
