@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -78,7 +79,10 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
     out.set_min(summary.min);
     out.set_max(summary.max);
   }
-  if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  // A sum beyond double has no mean.
+  if (summary.finite_count() > 0 && std::isfinite(summary.mean())) {
+    out.set_mean(summary.mean());
+  }
   if (summary.finite_count() > 0) out.set_l2_norm(summary.l2_norm());
   out.set_nan_count(static_cast<int64_t>(summary.nan_count));
   out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +

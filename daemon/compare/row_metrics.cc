@@ -12,7 +12,8 @@ namespace {
 // below the root mean square.
 double Scale(const Summary& summary) {
   double scale = 0;
-  if (summary.finite_count() > 0) {
+  // The norm of large elements can be beyond double.
+  if (summary.finite_count() > 0 && std::isfinite(summary.l2_norm())) {
     scale = summary.l2_norm() /
             std::sqrt(static_cast<double>(summary.finite_count()));
   }
@@ -63,7 +64,8 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
   RowMetrics out;
   std::copy(std::begin(pair.values), std::end(pair.values), out.begin());
   const std::optional<double> max_abs = pair[compute::Metric::kMaxAbs];
-  if (max_abs.has_value()) {
+  // A difference beyond double says nothing of what it is divided by.
+  if (max_abs.has_value() && std::isfinite(*max_abs)) {
     const double scale = Scale(golden);
     if (*max_abs == 0) {
       out[kScaledMaxAbs] = 0;
@@ -74,14 +76,18 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
     }
   }
   const std::optional<double> rmse = pair[compute::Metric::kRmse];
-  if (rmse.has_value() && std::isfinite(golden.min) &&
+  if (rmse.has_value() && std::isfinite(*rmse) && std::isfinite(golden.min) &&
       std::isfinite(golden.max)) {
     if (*rmse == 0) {
       out[kPsnrDb] = std::numeric_limits<double>::infinity();
     } else {
-      // Apart, since the range of doubles is less than their difference.
-      const double range = golden.max / 2 - golden.min / 2;
-      out[kPsnrDb] = 20 * (std::log10(range) - std::log10(*rmse / 2));
+      // Apart, since their quotient can be beyond double, and so can the range.
+      const double range = golden.max - golden.min;
+      const double log_range =
+          std::isfinite(range)
+              ? std::log10(range)
+              : std::log10(golden.max / 2 - golden.min / 2) + std::log10(2);
+      out[kPsnrDb] = 20 * (log_range - std::log10(*rmse));
     }
   }
   return out;

@@ -231,6 +231,8 @@ class PercentilePass final : public ElementPass {
       if (i == 0) return 0;
       const uint64_t low = static_cast<uint64_t>(i) << kDropped;
       const uint64_t half = uint64_t{1} << (kDropped - 1);
+      const uint64_t infinity = std::bit_cast<uint64_t>(kInfinity);
+      if (low + half > infinity) return kInfinity;
       return std::min(std::bit_cast<double>(low + half), max_);
     }
     return max_;
@@ -281,8 +283,13 @@ class PearsonPass final : public ElementPass {
   }
 
   void Finish(ElementMetrics& out) const override {
+    // Below, squares have lost digits, or all; above, they are infinite.
+    constexpr double kSquaresMin = 0x1p-900;
     const double norms = std::sqrt(tt_) * std::sqrt(gg_);
-    if (!(norms > 0) || !std::isfinite(norms)) return;
+    if (tt_ < kSquaresMin || gg_ < kSquaresMin || !std::isfinite(norms) ||
+        std::isnan(tg_)) {
+      return;
+    }
     out.Set(ElementMetric::kPearson, std::clamp(tg_ / norms, -1.0, 1.0));
   }
 

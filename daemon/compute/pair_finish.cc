@@ -109,6 +109,10 @@ void SetErrors(const PairState& state, PairMetrics& out) {
   const Wide signal = ToWide(state.golden_squares);
   set(Metric::kCosine, Cosine(state));
   set(Metric::kMaxAbs, state.max_difference);
+  const double kl = KlDivergence(state.softmax);
+  if (std::isfinite(kl)) set(Metric::kKl, kl);
+  // A difference beyond double leaves nothing true that it is part of.
+  if (std::isinf(state.max_difference)) return;
   set(Metric::kMeanAbs,
       Scale(state.differences.Mantissa() / count, state.differences.exponent));
   set(Metric::kMaxRel, state.max_ratio);
@@ -119,8 +123,6 @@ void SetErrors(const PairState& state, PairMetrics& out) {
   set(Metric::kSqnrDb, SqnrDb(noise, signal));
   set(Metric::kRel, Rel(noise, Sum(ToWide(state.target_squares), signal)));
   set(Metric::kL2Distance, SquareRoot(noise));
-  const double kl = KlDivergence(state.softmax);
-  if (std::isfinite(kl)) set(Metric::kKl, kl);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "protos/base/limits.h"
@@ -166,7 +167,10 @@ void ToProto(const Summary& summary, v1::Summary& out) {
     out.set_abs_max(summary.abs_max());
   }
   out.set_sum(summary.sum);
-  if (summary.finite_count() > 0) out.set_mean(summary.mean());
+  // A sum beyond double has no mean.
+  if (summary.finite_count() > 0 && std::isfinite(summary.mean())) {
+    out.set_mean(summary.mean());
+  }
   out.set_l1_norm(summary.l1);
   out.set_l2_norm(summary.l2_norm());
 }

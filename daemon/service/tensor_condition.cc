@@ -2,6 +2,7 @@
 #include "daemon/service/tensor_condition.h"
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "protos/status/status.h"
@@ -31,7 +32,7 @@ Values ValuesOf(const storage::TensorInfo& tensor) {
           if_any(extremes, s.max),
           if_any(extremes, s.abs_max()),
           s.sum,
-          if_any(s.finite_count() > 0, s.mean()),
+          if_any(s.finite_count() > 0 && std::isfinite(s.mean()), s.mean()),
           s.l1,
           s.l2_norm(),
           number(tensor.tensor_bytes)};

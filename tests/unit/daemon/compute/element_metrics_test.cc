@@ -261,6 +261,23 @@ TEST(ElementMetricsTest, MsprobeAddsARoundingUnitWhereGoldenIsZero) {
   EXPECT_NEAR(max_rel({1}, {0}), 0x1p23, 1);
 }
 
+TEST(ElementMetricsTest, ExtremesAreAbsentRatherThanWrong) {
+  const auto measure = [](const Values& t, const Values& g, uint32_t set) {
+    return Measure(t, g, Ask(set), DType::kFloat64, DType::kFloat64);
+  };
+  // Squares that lose their digits, and products that are infinite.
+  EXPECT_FALSE(measure({1e-160, 2e-160, 4e-160}, {1e-160, 3e-160, 4e-160},
+                       kPearsonSet)[M::kPearson]);
+  EXPECT_FALSE(measure({1e300, -1e300, 1e308}, {1e300, -1e300, -1e308},
+                       kPearsonSet)[M::kPearson]);
+  EXPECT_NEAR(*measure({1e-120, 2e-120, 4e-120}, {2e-120, 4e-120, 8e-120},
+                       kPearsonSet)[M::kPearson],
+              1, 1e-12);
+  const ElementMetrics m = measure({1.7e308, 1}, {-1.7e308, 1}, kPercentileSet);
+  EXPECT_EQ(m[M::kAbsP50], 0);
+  EXPECT_EQ(m[M::kAbsP99], kInf);
+}
+
 TEST(ElementMetricsTest, NamesAreUnique) {
   for (int i = 0; i < kElementMetricCount; ++i) {
     for (int j = 0; j < i; ++j) {

@@ -219,6 +219,20 @@ TEST(PairMetricsTest, AreDefinedForDoublesOfAllMagnitudes) {
   }
 }
 
+// Absent, and not infinite: all of them are within double.
+TEST(PairMetricsTest, ADifferenceBeyondDoubleHasNoRatios) {
+  const PairMetrics metrics =
+      MetricsOf({1.7e308, 1}, {-1.7e308, 1}, DType::kFloat64);
+  EXPECT_EQ(*metrics[Metric::kMaxAbs], kInfinity);
+  EXPECT_NEAR(*metrics[Metric::kCosine], -1, 1e-15);
+  EXPECT_EQ(*metrics[Metric::kMismatchCount], 1);
+  for (const Metric metric :
+       {Metric::kMeanAbs, Metric::kMaxRel, Metric::kMeanRel, Metric::kRmse,
+        Metric::kNl2, Metric::kSqnrDb, Metric::kRel, Metric::kL2Distance}) {
+    EXPECT_FALSE(metrics[metric].has_value()) << InfoOf(metric).name;
+  }
+}
+
 // Large and vanishing magnitudes against each other.
 TEST(PairMetricsTest, CosineHoldsWhereTheSidesDifferByAllOfDouble) {
   const PairMetrics metrics =
