@@ -15,6 +15,7 @@
 #include "client/ctl/printer.h"
 #include "client/ctl/selection.h"
 #include "client/ctl/text.h"
+#include "client/ctl/whole_number.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -153,7 +154,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
   verb.add_option("--from-token", flags->from_token,
                   "First token that it is for, the same in all ranks; default: "
                   "that behind the highest that is stored")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("N");
 }
 

@@ -111,6 +111,10 @@ void CommandLine::AddGlobalFlags() {
   app_.add_flag("--no-color", globals_.no_color,
                 "No colour, even on a terminal [MSITCTL_NO_COLOR]")
       ->envname("MSITCTL_NO_COLOR");
+  app_.add_flag("--guard-formulas", globals_.guard_formulas,
+                "In CSV, put ' before text that begins with = + - or @, which "
+                "spreadsheets run [MSITCTL_GUARD_FORMULAS]")
+      ->envname("MSITCTL_GUARD_FORMULAS");
   app_.add_flag("--progress,!--no-progress", globals_.progress,
                 "Show progress on stderr; default if it is a terminal "
                 "[MSITCTL_PROGRESS]")
@@ -176,6 +180,7 @@ absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   options.terminal = Terminal::Detect();
   options.color =
       WantsColor(globals_.no_color, options.terminal.stdout_is_terminal);
+  options.guards_formulas = globals_.guard_formulas;
   options.progress =
       globals_.progress > 0 ||
       (globals_.progress == 0 && options.terminal.stderr_is_terminal);

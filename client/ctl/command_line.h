@@ -53,6 +53,7 @@ class CommandLine {
     std::string connect_timeout = "5s";
     std::string output = "table";
     bool no_color = false;
+    bool guard_formulas = false;
     int progress = 0;  // Above 0: forced; below 0: forbidden.
   };
 

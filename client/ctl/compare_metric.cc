@@ -94,6 +94,9 @@ Outcome TellOfProblems(const std::vector<std::unique_ptr<Plugin>>& plugins,
       outcome =
           LocalError(fmt::format("--plugin {}: given up: {}",
                                  plugins[i]->metric(), plugins[i]->given_up()));
+    } else if (missing > 0 && counts[i].value_count == 0) {
+      outcome = LocalError(
+          fmt::format("--plugin {}: no row got a value", plugins[i]->metric()));
     }
   }
   return outcome;

@@ -39,7 +39,8 @@ Outcome AddOwnMetrics(Session& session,
                       v1::Comparison& comparison,
                       std::vector<MetricCounts>& counts);
 
-// Tells on stderr of rows without a value. An error if a plug-in was given up.
+// Tells on stderr of rows without a value. An error if a plug-in was given up,
+// or has no value for any of its rows.
 Outcome TellOfProblems(const std::vector<std::unique_ptr<Plugin>>& plugins,
                        const std::vector<MetricCounts>& counts);
 

@@ -11,6 +11,7 @@
 #include "client/ctl/file_sink.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/report_writer.h"
+#include "client/ctl/text.h"
 #include "client/ctl/xlsx_report.h"
 #include "protos/status/status.h"
 
@@ -40,6 +41,19 @@ class BufferedSink {
   std::string buffer_;
 };
 
+// Guards every cell of the records of CSV that come one by one.
+ReportSink GuardedSink(ReportSink sink) {
+  return [sink = std::move(sink)](std::string_view record) {
+    if (record.ends_with('\n')) record.remove_suffix(1);
+    std::string line;
+    for (std::string& cell : CsvFields(record)) {
+      line += CsvField(GuardFormula(std::move(cell))) + ',';
+    }
+    line.back() = '\n';
+    return sink(line);
+  };
+}
+
 absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
   if (word == "all") return MsprobeMode::kAll;
   if (word == "summary") return MsprobeMode::kSummary;
@@ -59,8 +73,13 @@ std::string FormatOf(const ReportFlags& flags) {
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
     const ReportFlags& flags, const std::vector<std::string>& metrics,
     const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
-    ReportSink sink) {
+    bool guards_formulas, ReportSink sink) {
   const std::string format = FormatOf(flags);
+  const bool is_workbook = flags.out.ends_with(".xlsx");
+  const bool is_compatible = format == "msit" || format == "msprobe";
+  if (guards_formulas && (format == "csv" || (is_compatible && !is_workbook))) {
+    sink = GuardedSink(std::move(sink));
+  }
   if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
   if (format == "xlsx") {
     return MakeXlsxReport(
@@ -73,7 +92,6 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
   if (format == "html") {
     return MakeHtmlReport(metrics, histograms, std::move(sink));
   }
-  const bool is_workbook = flags.out.ends_with(".xlsx");
   if (format == "msit") {
     const auto make = [is_workbook](ReportSink lines) {
       return MakeMsitReport(is_workbook, std::move(lines));
@@ -160,6 +178,7 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   std::unique_ptr<ReportWriter> writer;
   MSITCTL_ASSIGN_OR_USAGE(writer,
                           MakeWriter(flags, metrics, verdicts, histograms,
+                                     session.options().guards_formulas,
                                      [&sink](std::string_view bytes) {
                                        return sink.Write(bytes);
                                      }));

@@ -6,13 +6,14 @@
 #include <cstdio>
 
 #include "client/ctl/text.h"
+#include "client/ctl/whole_number.h"
 
 namespace msitd::ctl {
 
 void AddListFlags(CLI::App& verb, ListFlags& flags,
                   const std::string& limit_help) {
   verb.add_option("--limit", flags.limit, limit_help)
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("N");
   verb.add_option("--columns", flags.columns,
                   "Columns of a table or CSV, separated by commas: any field, "

@@ -8,6 +8,7 @@ import faulthandler
 import importlib.machinery
 import importlib.util
 import inspect
+import io
 import os
 import socket
 import struct
@@ -19,9 +20,42 @@ REPLY = struct.Struct("<4sIId")
 MAGIC = b"mpr1"
 NO_VALUE, VALUE, REFUSED, UNUSABLE = range(4)
 TEXT_BYTES_MAX = 1024
+PRINTED_BYTES_MAX = 64 << 10
 
 # What an interpreter without a parent may outlive its limit by.
 GRACE_S = 10.0
+
+
+class Printed(io.RawIOBase):
+    """What a plug-in prints, up to a limit: msitctl lets it through to its stderr."""
+
+    left = PRINTED_BYTES_MAX
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return sys.__stderr__.fileno()
+
+    def write(self, data: Any) -> int:
+        raw = bytes(data)
+        if Printed.left > 0:
+            shown, Printed.left = raw[: Printed.left], Printed.left - len(raw)
+            try:
+                os.write(2, shown)
+                if Printed.left <= 0:
+                    os.write(
+                        2, b"\n... the rest of what the plug-in prints is left out\n"
+                    )
+            except OSError:
+                Printed.left = 0
+        return len(raw)
+
+
+def printed() -> io.TextIOWrapper:
+    return io.TextIOWrapper(
+        io.BufferedWriter(Printed()), "utf-8", "backslashreplace", line_buffering=True
+    )
 
 
 def reply(channel: socket.socket, kind: int, value: float, text: str) -> None:
@@ -155,7 +189,7 @@ def serve_one(
     if not receive(channel, golden) or not receive(channel, target):
         return False
     golden_type, target_type = (name.rstrip(b"\0").decode() for name in names)
-    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True)
+    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=sys.__stderr__)
     value: float | None = None
     try:
         value, text = parts_of(
@@ -177,8 +211,11 @@ def main() -> None:
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     os.set_inheritable(3, False)
+    sys.stdout, sys.stderr = printed(), printed()
     channel = socket.socket(fileno=3)
-    faulthandler.dump_traceback_later(start_limit_s + GRACE_S, exit=True)
+    faulthandler.dump_traceback_later(
+        start_limit_s + GRACE_S, exit=True, file=sys.__stderr__
+    )
     try:
         arrays = Arrays(kind)
     except BaseException as error:  # noqa: BLE001  It is foreign code.

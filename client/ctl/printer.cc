@@ -42,7 +42,8 @@ std::vector<std::string> AllColumns(const Descriptor& row,
 std::string CsvCell(const std::optional<std::string>& value,
                     const PrintOptions& options) {
   if (!value.has_value()) return {};
-  return CsvField(options.to_terminal ? Printable(*value) : *value);
+  const std::string text = options.to_terminal ? Printable(*value) : *value;
+  return CsvField(options.guards_formulas ? GuardFormula(text) : text);
 }
 
 std::string CsvLine(const std::vector<Column>& columns, const Message& row,

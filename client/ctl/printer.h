@@ -31,6 +31,8 @@ struct PrintOptions {
   Table::Style table = {};
   // Then nothing but Printable text is written in any format.
   bool to_terminal = false;
+  // GuardFormula in every cell of CSV.
+  bool guards_formulas = false;
   // Columns of a table or CSV, in place of the default ones.
   std::string columns = {};
 };

@@ -9,6 +9,7 @@
 
 #include "client/ctl/policy_file.h"
 #include "client/ctl/printer.h"
+#include "client/ctl/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
 #include "protos/base/tensor_key.h"
@@ -144,17 +145,7 @@ std::string CustomCells(const v1::Comparison& comparison,
   return out;
 }
 
-std::string CsvCell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    return std::string(text);
-  }
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
+std::string CsvCell(std::string_view text) { return CsvField(text); }
 
 std::string PythonFloat(double value) {
   if (std::isnan(value)) return "nan";

@@ -12,6 +12,7 @@
 #include "client/ctl/pages.h"
 #include "client/ctl/selection.h"
 #include "client/ctl/text.h"
+#include "client/ctl/whole_number.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -107,7 +108,7 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
   verb.add_option("RUN", flags->name, "Name of the run")->required();
   verb.add_option("--world-size", flags->world_size,
                   "Number of ranks; default: what the first producer says")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("N");
   AddTexts(verb, "--label", flags->labels, "Something to keep; repeatable")
       ->type_name("KEY=VALUE");
@@ -210,7 +211,7 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
       ->type_name("DURATION");
   verb.add_option("--tokens", flags->tokens,
                   "Tokens to keep, from the highest down")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("N");
 }
 

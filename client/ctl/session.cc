@@ -45,6 +45,7 @@ PrintOptions Session::print_options(const std::string& columns) const {
   print.table.width = options_.terminal.stdout_width;
   print.table.color = options_.color;
   print.to_terminal = options_.terminal.stdout_is_terminal;
+  print.guards_formulas = options_.guards_formulas;
   print.columns = columns;
   return print;
 }

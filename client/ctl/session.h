@@ -40,6 +40,7 @@ struct SessionOptions {
   Format format = Format::kTable;
   bool color = false;
   bool progress = false;
+  bool guards_formulas = false;
   Terminal terminal;
 };
 

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iterator>
+#include <system_error>
 
 #include "protos/base/utf8.h"
 
@@ -203,6 +205,37 @@ std::string CsvField(std::string_view text) {
   }
   out += '"';
   return out;
+}
+
+std::vector<std::string> CsvFields(std::string_view line) {
+  std::vector<std::string> out(1);
+  bool is_quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (is_quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      out.back() += c;
+      ++i;
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (c == ',' && !is_quoted) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+std::string GuardFormula(std::string text) {
+  constexpr std::string_view kStarts = "=+-@\t\r";
+  if (text.empty() || kStarts.find(text.front()) == std::string_view::npos) {
+    return text;
+  }
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool is_number = error != std::errc::invalid_argument && stop == end;
+  return is_number ? text : '\'' + text;
 }
 
 }  // namespace msitd::ctl

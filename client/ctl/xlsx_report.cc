@@ -10,18 +10,21 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "client/ctl/text.h"
 #include "protos/base/unique_fd.h"
 #include "protos/status/status.h"
 
@@ -40,9 +43,9 @@ absl::Status FileError(std::string_view what, std::string_view why) {
 // True for a column that holds no numbers, whatever its cells look like.
 bool IsTextColumn(std::string_view heading) {
   constexpr std::array kTexts = {
-      "op",         "io",        "index",  "verdict",  "reason",
-      "origin",     "predicate", "Result", "token_id", "cmp_fail_reason",
-      "Err_message"};
+      "op",          "io",        "index",  "verdict",  "reason",
+      "origin",      "predicate", "Result", "token_id", "cmp_fail_reason",
+      "Err_message", "Data_name"};
   constexpr std::array kEnds = {"_dtype",   "_shape", "_path",
                                 "_op_type", " Name",  " Dtype",
                                 " Shape",   " MD5",   ":text"};
@@ -62,26 +65,6 @@ std::optional<double> FiniteNumber(std::string_view text) {
   return out;
 }
 
-// Cells of one line of CSV, as CsvCell makes them.
-std::vector<std::string> CellsOf(std::string_view line) {
-  std::vector<std::string> out(1);
-  bool is_quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (is_quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      out.back() += c;
-      ++i;
-    } else if (c == '"') {
-      is_quoted = !is_quoted;
-    } else if (c == ',' && !is_quoted) {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
-  }
-  return out;
-}
-
 // XML has no such characters, which UTF-8 has: U+FFFE and U+FFFF.
 void ReplaceNonCharacters(std::string& text) {
   for (const char* const absent : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
@@ -89,6 +72,25 @@ void ReplaceNonCharacters(std::string& text) {
          at = text.find(absent, at)) {
       text.replace(at, 3, "\xEF\xBF\xBD");
     }
+  }
+}
+
+// What looks like `_x0041_` is an escape there: its first `_` is escaped
+// itself.
+void EscapeEscapes(std::string& text) {
+  constexpr std::string_view kUnderscore = "_x005F";
+  constexpr size_t kEscapeBytes = 7;
+  for (size_t at = text.find("_x"); at != std::string::npos;
+       at = text.find("_x", at + 1)) {
+    if (text.size() - at < kEscapeBytes || text[at + kEscapeBytes - 1] != '_' ||
+        !std::all_of(text.begin() + at + 2,
+                     text.begin() + at + kEscapeBytes - 1, [](char c) {
+                       return std::isxdigit(static_cast<unsigned char>(c)) != 0;
+                     })) {
+      continue;
+    }
+    text.insert(at, kUnderscore);
+    at += kUnderscore.size();
   }
 }
 
@@ -164,10 +166,15 @@ class Workbook {
         sheet_, row_, static_cast<lxw_col_t>(column), value, nullptr));
   }
   absl::Status AddText(size_t column, std::string text) {
+    EscapeEscapes(text);
     Cut(text);
     ReplaceNonCharacters(text);
     return Check(worksheet_write_string(
         sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
+  }
+  absl::Status AddTruth(size_t column, bool value) {
+    return Check(worksheet_write_boolean(
+        sheet_, row_, static_cast<lxw_col_t>(column), value ? 1 : 0, nullptr));
   }
   void EndRow() { ++row_; }
 
@@ -256,6 +263,8 @@ class XlsxReport final : public ReportWriter {
 
   absl::Status Begin(const v1::Comparison& comparison) override {
     MSITD_RETURN_IF_ERROR(workbook_.Open());
+    custom_.insert(comparison.custom_metrics().begin(),
+                   comparison.custom_metrics().end());
     return table_->Begin(comparison);
   }
 
@@ -272,11 +281,11 @@ class XlsxReport final : public ReportWriter {
  private:
   absl::Status AddLine(std::string_view line) {
     if (line.ends_with('\n')) line.remove_suffix(1);
-    std::vector<std::string> cells = CellsOf(line);
+    std::vector<std::string> cells = CsvFields(line);
     if (heading_.empty()) {
       heading_ = std::move(cells);
       for (const std::string& cell : heading_) {
-        is_text_.push_back(IsTextColumn(cell));
+        is_text_.push_back(!custom_.contains(cell) && IsTextColumn(cell));
       }
       return workbook_.AddSheet(heading_);
     }
@@ -285,14 +294,25 @@ class XlsxReport final : public ReportWriter {
     }
     for (size_t i = 0; i < cells.size(); ++i) {
       if (cells[i].empty()) continue;
-      const bool is_text = i >= is_text_.size() || is_text_[i];
-      const auto number = is_text ? std::nullopt : FiniteNumber(cells[i]);
-      MSITD_RETURN_IF_ERROR(number.has_value()
-                                ? workbook_.AddNumber(i, *number)
-                                : workbook_.AddText(i, std::move(cells[i])));
+      MSITD_RETURN_IF_ERROR(AddCell(i, std::move(cells[i])));
     }
     workbook_.EndRow();
     return absl::OkStatus();
+  }
+
+  absl::Status AddCell(size_t column, std::string text) {
+    if (column >= is_text_.size() || is_text_[column]) {
+      return workbook_.AddText(column, std::move(text));
+    }
+    if (const auto number = FiniteNumber(text)) {
+      return workbook_.AddNumber(column, *number);
+    }
+    // As CSV has them, and as Python does.
+    const bool is_true = text == "true" || text == "True";
+    if (is_true || text == "false" || text == "False") {
+      return workbook_.AddTruth(column, is_true);
+    }
+    return workbook_.AddText(column, std::move(text));
   }
 
   const ReportSink sink_;
@@ -301,6 +321,8 @@ class XlsxReport final : public ReportWriter {
   Workbook workbook_;
   std::vector<std::string> heading_;
   std::vector<bool> is_text_;
+  // Own metrics, which have values whatever they are called.
+  std::set<std::string> custom_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 """msitctl as a person and a script meet it."""
 
+import csv
+import io
 import json
 import subprocess
 from pathlib import Path
@@ -156,6 +158,61 @@ def test_exit_codes(daemon: Daemon, args: tuple[str, ...], code: int) -> None:
     result = daemon.ctl(*args, expect=code)
     assert result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("compare", "list", "--limit", "-1"),
+        ("compare", "list", "--limit", "1e999"),
+        ("compare", "list", "--limit", "9" * 400),
+        ("run", "create", "x", "--world-size", "-1"),
+        ("run", "create", "x", "--world-size", "9" * 400),
+        ("run", "retain", "x", "--tokens", "-2"),
+        ("capture", "set", "x", "--from-token", "-1"),
+    ],
+)
+def test_a_number_that_is_refused_is_told_in_a_short_line(
+    args: tuple[str, ...],
+) -> None:
+    result = subprocess.run(
+        [BIN_DIR / "msitctl", *args],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert result.returncode == USAGE
+    assert len(result.stderr) < 200 and result.stderr.count("\n") == 1
+
+
+def test_text_that_a_spreadsheet_would_run_is_guarded(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    names = ["=1+1", "+sum", "-2+3", "@x", "-1.5", "+", 'a=1,"b"', "\tx"]
+    records = [Record(op, float32(-1.5), [1]) for op in names]
+    for run in ("g", "t"):
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    daemon.ctl("compare", "run", "g", "t", "--metrics", "msit,msprobe")
+    guarded = {"'=1+1", "'+sum", "'-2+3", "'@x", "-1.5", "'+", 'a=1,"b"', "'\tx"}
+
+    def ops(text: str, column: str) -> set[str]:
+        return {row[column] for row in csv.DictReader(io.StringIO(text))}
+
+    tensors = ("tensor", "list", "--run", "g", "-o", "csv")
+    assert ops(daemon.ctl(*tensors).stdout, "op") == set(names)
+    assert ops(daemon.ctl(*tensors, "--guard-formulas").stdout, "op") == guarded
+    report = ("compare", "report", "c-000001", "--guard-formulas")
+    text = daemon.ctl(*report).stdout
+    assert ops(text, "op") == guarded
+    # Numbers are none.
+    assert ops(text, "golden_min") == {"-1.5"}
+    text = daemon.ctl(*report, "--format", "msprobe").stdout
+    assert "'=1+1.0.forward.output.0" in ops(text, "NPU Name")
+    assert ops(text, "Bench max") == {"-1.5"}
+    out = tmp_path / "report.jsonl"
+    daemon.ctl(*report, "--out", str(out))
+    assert '"=1+1"' in out.read_text()
 
 
 def test_errors_go_to_stderr_and_data_to_stdout(daemon: Daemon) -> None:

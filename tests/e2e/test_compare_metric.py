@@ -55,6 +55,18 @@ PLUGIN = """
         return golden[0]
 
 
+    def talks(golden, target):
+        print("o" * 100000)
+        print("e" * 100000, file=sys.stderr)
+        return golden[0]
+
+
+    def fails(golden, target):
+        if len(golden) > 1:
+            raise ValueError("of this too")
+        return 1
+
+
     def always_leaves(golden, target):
         if len(golden) > 1:
             os._exit(7)
@@ -210,6 +222,30 @@ def test_one_bad_tensor_does_not_end_it(daemon: Daemon, plugin: str) -> None:
     assert rows["five"]["v-2.x"]["text"] == "the interpreter ended with status 7"
     assert rows["last"]["v-2.x"]["value"] == 1.0
     assert rows["five"]["quits"]["text"] == "SystemExit: quit"
+
+
+def test_a_plugin_without_any_value_fails(daemon: Daemon, plugin: str) -> None:
+    record_all(daemon, {f"op{i}": (floats(1, i), floats(1, -i)) for i in range(2, 5)})
+    daemon.ctl("compare", "run", "g", "t", expect=FAILED)
+    flags = ("--plugin", f"{plugin}:fails", *PYTHON)
+    result = daemon.ctl("compare", "metric", "c-000001", *flags, expect=LOCAL)
+    assert "--plugin fails: no row got a value" in result.stderr
+    assert "ValueError: of this too" in result.stderr
+    # A comparison that fails says that first.
+    result = daemon.ctl("compare", "run", "g", "t", *flags, expect=FAILED)
+    assert "fails: no value in 3 of 3 rows" in result.stderr
+    daemon.ctl("compare", "run", "g", "g", *flags, expect=LOCAL)
+
+
+def test_what_a_plugin_prints_is_bounded(daemon: Daemon, plugin: str) -> None:
+    record_pairs(daemon)
+    daemon.ctl("compare", "run", "g", "t", expect=FAILED)
+    result = daemon.ctl(
+        *("compare", "metric", "c-000001", *PYTHON, "--plugin", f"{plugin}:talks")
+    )
+    assert 60_000 < len(result.stderr) < 70_000
+    assert "the rest of what the plug-in prints is left out" in result.stderr
+    assert rows_of(daemon)["first"]["talks"]["value"] == 1.0
 
 
 def test_a_plugin_that_hangs_is_stopped(daemon: Daemon, plugin: str) -> None:
@@ -386,7 +422,8 @@ def test_rows_of_layouts_and_of_expired_bytes_say_so(
     assert text == "not measured: put together from shards"
     daemon.ctl("compare", "run", "g", "t", expect=FAILED)
     daemon.ctl("run", "delete", "t", "--yes")
-    daemon.ctl("compare", "metric", "c-000002", *flags, "--verdict", "fail")
+    flags = ("compare", "metric", "c-000002", *flags, "--verdict", "fail")
+    daemon.ctl(*flags, expect=LOCAL)
     rows = rows_of(daemon, "c-000002")
     assert "NOT_FOUND" in rows["first"]["same"]["text"]
     assert rows["same"] == {}

@@ -2,10 +2,12 @@
 
 import csv
 import io
+import sys
 from pathlib import Path
 
 import openpyxl
 from chunk_bytes import Chunk, Record, float32
+from openpyxl.utils.escape import unescape
 from openpyxl.worksheet.worksheet import Worksheet
 from wire import write
 
@@ -60,6 +62,8 @@ def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> Non
         for name, cell in row.items():
             if cell is None:
                 assert line[name] == ""
+            elif isinstance(cell, bool):
+                assert str(cell).lower() == line[name], name
             elif isinstance(cell, str):
                 assert cell == line[name], name
             else:
@@ -112,3 +116,28 @@ def test_msprobe_workbook_has_its_columns(daemon: Daemon, tmp_path: Path) -> Non
     assert [[cell or "" for cell in row.values()] for row in rows] == [
         list(line.values()) for line in lines
     ]
+
+
+def test_texts_that_look_like_escapes_come_back(daemon: Daemon, tmp_path: Path) -> None:
+    names = ["_x0041_", "a_x000d_b", "_x005F_x0041_", "_x41_", "_x0041", "x\ty"]
+    records = [Record(op, float32(1.0), [1]) for op in names]
+    for run in ("g", "t"):
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    daemon.ctl("compare", "run", "g", "t")
+    rows = table(sheet_of(daemon, tmp_path / "report.xlsx"))
+    # What a spreadsheet makes of it; openpyxl leaves that to its caller.
+    assert sorted(unescape(str(row["op"])) for row in rows) == sorted(names)
+
+
+def test_truths_and_own_metrics_are_no_texts(daemon: Daemon, tmp_path: Path) -> None:
+    plugin = tmp_path / "own.py"
+    plugin.write_text("def x_path(golden, target):\n    return 0.5, '7'\n")
+    compare(daemon, "--python", sys.executable, "--plugin", f"{plugin}:x_path")
+    rows = table(sheet_of(daemon, tmp_path / "report.xlsx"))
+    by_op = {str(row["op"]): row for row in rows}
+    assert by_op["exact"]["bitwise_equal"] is True
+    assert by_op["tenth"]["bitwise_equal"] is False
+    assert by_op["exact"]["x_path"] == 0.5
+    assert by_op["exact"]["x_path:text"] == "7"
+    # A name that is a number stays a name.
+    assert "12" in by_op

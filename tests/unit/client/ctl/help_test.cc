@@ -156,12 +156,13 @@ TEST(HelpTest, EveryGlobalFlagHasItsVariable) {
   for (const CLI::Option* option : line.app().get_options()) {
     if (!option->get_envname().empty()) variables.insert(option->get_envname());
   }
-  EXPECT_THAT(variables,
-              UnorderedElementsAre("MSITCTL_ENDPOINT", "MSITCTL_TLS",
-                                   "MSITCTL_CA_FILE", "MSITCTL_CERT_FILE",
-                                   "MSITCTL_KEY_FILE", "MSITCTL_TIMEOUT",
-                                   "MSITCTL_CONNECT_TIMEOUT", "MSITCTL_OUTPUT",
-                                   "MSITCTL_NO_COLOR", "MSITCTL_PROGRESS"));
+  EXPECT_THAT(
+      variables,
+      UnorderedElementsAre("MSITCTL_ENDPOINT", "MSITCTL_TLS", "MSITCTL_CA_FILE",
+                           "MSITCTL_CERT_FILE", "MSITCTL_KEY_FILE",
+                           "MSITCTL_TIMEOUT", "MSITCTL_CONNECT_TIMEOUT",
+                           "MSITCTL_OUTPUT", "MSITCTL_NO_COLOR",
+                           "MSITCTL_GUARD_FORMULAS", "MSITCTL_PROGRESS"));
 }
 
 TEST(HelpTest, LinesFitEightyColumns) {
