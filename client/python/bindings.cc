@@ -150,6 +150,14 @@ int Checked(msit_code code) {
   return code;
 }
 
+// The text for a C string, which would end at a NUL byte in silence.
+const char* WithoutNul(const char* name, const std::string& text) {
+  if (text.find('\0') != std::string::npos) {
+    throw nb::value_error((std::string(name) + " has a NUL character").c_str());
+  }
+  return text.c_str();
+}
+
 class Client {
  public:
   Client(const std::optional<std::string>& endpoint, const std::string& run,
@@ -161,15 +169,15 @@ class Client {
     msit_options options{};
     options.struct_size = sizeof(options);
     msit_options_init(&options);
-    options.endpoint = endpoint ? endpoint->c_str() : nullptr;
-    options.run = run.c_str();
+    options.endpoint = endpoint ? WithoutNul("endpoint", *endpoint) : nullptr;
+    options.run = WithoutNul("run", run);
     options.rank = rank;
     options.world_size = world_size;
     options.max_block_us = max_block_us;
     options.buffer_bytes = buffer_bytes;
     options.linger_us = linger_us;
     options.open_timeout_us = open_timeout_us;
-    options.device = device.c_str();
+    options.device = WithoutNul("device", device);
     options.user_agent = user_agent.c_str();
     options.overflow = overflow;
     options.is_interrupted = &HasSignal;
@@ -233,17 +241,18 @@ class Client {
     return Record(shape, dtype, array.data(), place);
   }
 
-  bool Selects(int64_t token, const char* op, int32_t io) const {
-    return msit_selects(client_, token, op, io) != 0;
+  bool Selects(int64_t token, const std::string& op, int32_t io) const {
+    return msit_selects(client_, token, WithoutNul("op", op), io) != 0;
   }
 
   int64_t token() const { return msit_token(client_); }
   int64_t NextToken() { return msit_next_token(client_); }
   int SetToken(int64_t token) { return msit_set_token(client_, token); }
 
-  std::tuple<int, int32_t> BeginCall(int64_t token, const char* op) {
+  std::tuple<int, int32_t> BeginCall(int64_t token, const std::string& op) {
     int32_t call = 0;
-    const int code = msit_begin_call(client_, token, op, &call);
+    const int code =
+        msit_begin_call(client_, token, WithoutNul("op", op), &call);
     return {code, call};
   }
 
@@ -283,18 +292,19 @@ class Client {
     const auto& [device, token, op, call, io, index, placement] = place;
     msit_tensor tensor{};
     tensor.struct_size = sizeof(tensor);
-    tensor.device = device ? device->c_str() : nullptr;
+    tensor.device = device ? WithoutNul("device", *device) : nullptr;
     tensor.token = token;
-    tensor.op = op.c_str();
+    tensor.op = WithoutNul("op", op);
     tensor.call = call;
     tensor.io = io;
-    tensor.index = index.c_str();
+    tensor.index = WithoutNul("index", index);
     tensor.dtype = dtype;
     tensor.dim_count = static_cast<int32_t>(shape.count);
     tensor.dims = shape.dims.data();
     tensor.byte_strides = shape.byte_strides.data();
     tensor.data = data;
-    tensor.placement = placement ? placement->c_str() : nullptr;
+    tensor.placement =
+        placement ? WithoutNul("placement", *placement) : nullptr;
     return Waiting([&] { return msit_record(client_, &tensor); });
   }
 

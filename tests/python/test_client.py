@@ -303,3 +303,54 @@ def test_neither_torch_nor_numpy_is_imported(daemon):
     )
     subprocess.run([sys.executable, "-c", script, daemon.endpoint], check=True)
     assert daemon.records[0].data == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"op": "a\0b"}, ValueError, "op has a NUL character"),
+        ({"op": "a\ud800b"}, ValueError, "op has a lone surrogate at 1"),
+        ({"op": 5}, TypeError, "op is of type int, not str"),
+        ({"op": None}, TypeError, "op is of type NoneType, not str"),
+        ({"op": b"x"}, TypeError, "op is of type bytes, not str"),
+        ({"index": 3}, TypeError, "index is of type int, not str"),
+        ({"index": "1\0"}, ValueError, "index has a NUL character"),
+        ({"device": "cpu\0"}, ValueError, "device has a NUL character"),
+        ({"placement": 1}, TypeError, "placement is of type int, not str"),
+        ({"token": "x"}, TypeError, "token is of type str, not int"),
+        ({"token": 1.5}, TypeError, "token is of type float, not int"),
+        ({"token": 1 << 80}, ValueError, "token does not fit into 64 bits"),
+        ({"call": 1 << 40}, ValueError, "call does not fit into 32 bits"),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_said_in_one_line(daemon, options, kind, text):
+    with msitd.Client("run", endpoint=daemon.endpoint) as client:
+        with pytest.raises(kind) as caught:
+            client.record(np.ones(1, np.float32), **{"op": "op", **options})
+        assert text in str(caught.value)
+        assert "\n" not in str(caught.value)
+        if list(options) == ["op"]:
+            with pytest.raises(kind, match=text):
+                client.begin_call(options["op"])
+            with pytest.raises(kind, match=text):
+                client.selects(options["op"])
+        client.flush()
+        assert client.counters().recorded_count == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"run": "a\0b"}, ValueError, "run has a NUL character"),
+        ({"run": "\udfff"}, ValueError, "run has a lone surrogate at 0"),
+        ({"run": 5}, TypeError, "run is of type int, not str"),
+        ({"rank": "1"}, TypeError, "rank is of type str, not int"),
+        ({"rank": 1 << 40}, ValueError, "rank does not fit into 32 bits"),
+        ({"device": 1}, TypeError, "device is of type int, not str"),
+        ({"endpoint": 1}, TypeError, "endpoint is of type int, not str"),
+    ],
+)
+def test_what_is_wrong_with_a_client_is_said_in_one_line(daemon, options, kind, text):
+    with pytest.raises(kind) as caught:
+        msitd.Client(**{"run": "run", "endpoint": daemon.endpoint, **options})
+    assert text in str(caught.value) and "\n" not in str(caught.value)

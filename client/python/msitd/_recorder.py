@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd import _compile, _msit
+from msitd._arguments import problem_of
 from msitd._placement import placement_of
 
 if TYPE_CHECKING:
@@ -253,20 +254,25 @@ class Client:
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
-        self._native = _msit.Client(
-            endpoint,
-            run,
-            rank,
-            world_size,
-            _microseconds(max_block),
-            buffer_bytes,
-            _microseconds(linger),
-            _microseconds(open_timeout),
-            device,
-            f"msitd-python/{_msit.version()}",
-            _OVERFLOW_NUMBERS[overflow],
-            threading.main_thread().ident or 0,
-        )
+        try:
+            self._native = _msit.Client(
+                endpoint,
+                run,
+                rank,
+                world_size,
+                _microseconds(max_block),
+                buffer_bytes,
+                _microseconds(linger),
+                _microseconds(open_timeout),
+                device,
+                f"msitd-python/{_msit.version()}",
+                _OVERFLOW_NUMBERS[overflow],
+                threading.main_thread().ident or 0,
+            )
+        except TypeError as error:
+            texts = {"run": run, "endpoint": endpoint, "device": device}
+            numbers = {"rank": rank, "world_size": world_size}
+            raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
         self._losses = _Losses(self._native)
         self._finalizer = weakref.finalize(
@@ -355,17 +361,12 @@ class Client:
             index,
             placement,
         )
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(tensor, torch.Tensor):
-            code = self._record_torch(torch, tensor, dtype, place)
-        else:
-            numpy = sys.modules.get("numpy")
-            if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
-                code = self._record_numpy(numpy, tensor, dtype, place)
-            elif hasattr(tensor, "__dlpack__") and dtype is None:
-                code = self._native.record_dlpack(tensor, place)
-            else:
-                code = self._record_buffer(tensor, dtype, place)
+        try:
+            code = self._record_any(tensor, dtype, place)
+        except TypeError as error:
+            texts = {"op": op, "index": index}
+            texts |= {"device": device, "placement": placement}
+            raise problem_of(error, texts, {"token": token, "call": call}) from None
         if code == _msit.OK:
             return True
         if code in (_msit.DROPPED, _msit.FORKED):
@@ -385,11 +386,14 @@ class Client:
         their device, so that there is no use in bringing them to the host. The
         policy may change at any time.
         """
-        return self._native.selects(
-            _TOKEN_CURRENT if token is None else token,
-            op,
-            IO_ANY if io is None else _IO_NUMBERS[io],
-        )
+        try:
+            return self._native.selects(
+                _TOKEN_CURRENT if token is None else token,
+                op,
+                IO_ANY if io is None else _IO_NUMBERS[io],
+            )
+        except TypeError as error:
+            raise problem_of(error, {"op": op}, {"token": token}) from None
 
     @property
     def token(self) -> int:
@@ -412,9 +416,12 @@ class Client:
         Raises:
             ValueError: An argument is out of its range.
         """
-        code, call = self._native.begin_call(
-            _TOKEN_CURRENT if token is None else token, op
-        )
+        try:
+            code, call = self._native.begin_call(
+                _TOKEN_CURRENT if token is None else token, op
+            )
+        except TypeError as error:
+            raise problem_of(error, {"op": op}, {"token": token}) from None
         if code == _msit.FORKED:
             return 0
         self._raise_for(code)
@@ -491,6 +498,17 @@ class Client:
             if check is None:
                 self._losses.warn(lost, self._native.stream_error())
         return sum(lost)
+
+    def _record_any(self, tensor: Any, dtype: str | None, place: _msit.Place) -> int:
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(tensor, torch.Tensor):
+            return self._record_torch(torch, tensor, dtype, place)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
+            return self._record_numpy(numpy, tensor, dtype, place)
+        if hasattr(tensor, "__dlpack__") and dtype is None:
+            return self._native.record_dlpack(tensor, place)
+        return self._record_buffer(tensor, dtype, place)
 
     def _record_torch(
         self, torch: Any, tensor: Any, dtype: str | None, place: _msit.Place

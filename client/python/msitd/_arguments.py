@@ -1,0 +1,54 @@
+"""Says in one line which argument the native client does not take."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+_INT32 = range(-(1 << 31), 1 << 31)
+_INT64 = range(-(1 << 63), 1 << 63)
+# The number that has fewer bits than the others.
+_RANGES = {"rank": _INT32, "world_size": _INT32, "call": _INT32}
+
+_NEVER_NONE = ("run", "op", "index")
+
+
+def _text_problem(name: str, value: Any) -> Exception | None:
+    if not isinstance(value, str):
+        return TypeError(f"{name} is of type {type(value).__name__}, not str")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return ValueError(
+            f"{name} has a lone surrogate at {error.start}, which UTF-8 has not"
+        )
+    return None
+
+
+def _number_problem(name: str, value: Any) -> Exception | None:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return TypeError(f"{name} is of type {type(value).__name__}, not int")
+    bounds = _RANGES.get(name, _INT64)
+    if number not in bounds:
+        bits = bounds.stop.bit_length()
+        return ValueError(f"{name} does not fit into {bits} bits")
+    return None
+
+
+def problem_of(
+    error: TypeError, texts: dict[str, Any], numbers: dict[str, Any]
+) -> Exception:
+    """Returns what to raise in place of `error`: of the first argument that is wrong.
+
+    Those that may be None and are it are right.
+    """
+    for arguments, problem in ((texts, _text_problem), (numbers, _number_problem)):
+        for name, value in arguments.items():
+            if value is None and name not in _NEVER_NONE:
+                continue
+            found = problem(name, value)
+            if found is not None:
+                return found
+    return error
