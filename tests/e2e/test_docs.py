@@ -1,0 +1,199 @@
+"""The documents and `--help` against what the programs print."""
+
+import csv
+import io
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from chunk_bytes import Chunk, Record
+from msitd.v1 import node_service_pb2, node_service_pb2_grpc
+from wire import write
+
+from daemon import BIN_DIR, Daemon
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+USERS_PAGES = ("cli.md", "reports.md", "comparison.md", "predicates.md", "metrics.md")
+
+
+def text_of(page: str) -> str:
+    return (DOCS / page).read_text()
+
+
+@cache
+def help_of(*words: str) -> str:
+    result = subprocess.run(
+        [BIN_DIR / "msitctl", *words, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return result.stdout
+
+
+def names_below(*words: str) -> list[str]:
+    _, _, commands = help_of(*words).partition("\nCommands:\n")
+    return re.findall(r"^  ([a-z][a-z-]*) ", commands, re.MULTILINE)
+
+
+def verbs() -> list[tuple[str, ...]]:
+    out: list[tuple[str, ...]] = []
+    for noun in names_below():
+        below = names_below(noun)
+        out += [(noun, verb) for verb in below] if below else [(noun,)]
+    return out
+
+
+def table_of(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table below this heading line."""
+    lines = text[text.index(heading) :].splitlines()[2:]
+    rows = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        cells = re.split(r"(?<!\\)\|", line)[1:-1]
+        rows.append([cell.strip() for cell in cells])
+    return rows
+
+
+def test_every_flag_of_the_help_is_in_the_manual() -> None:
+    manual = text_of("cli.md") + text_of("reports.md") + text_of("comparison.md")
+    told = set(FLAG.findall(manual))
+    missing = [
+        f"{' '.join(words)} {flag}"
+        for words in [(), *verbs()]
+        for flag in set(FLAG.findall(help_of(*words)))
+        if flag not in told
+    ]
+    assert not missing
+
+
+def test_every_flag_of_the_manual_is_in_the_help() -> None:
+    known = {flag for words in [(), *verbs()] for flag in FLAG.findall(help_of(*words))}
+    for program in ("msitd", "msitd-inspect"):
+        result = subprocess.run(
+            [BIN_DIR / program, "--help"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        known |= set(FLAG.findall(result.stdout + result.stderr))
+    unknown = {
+        (page, flag)
+        for page in USERS_PAGES
+        for flag in FLAG.findall(text_of(page))
+        if flag not in known
+    }
+    assert not unknown
+
+
+def metrics_of(daemon: Daemon) -> list[str]:
+    stub = node_service_pb2_grpc.NodeServiceStub(daemon.channel())
+    request = node_service_pb2.GetCapabilitiesRequest()
+    return list(stub.GetCapabilities(request, timeout=30).metrics)
+
+
+def test_every_metric_of_the_daemon_has_its_formula(daemon: Daemon) -> None:
+    page = text_of("metrics.md")
+    told: set[str] = set()
+    for heading in ("| name | formula |", "| set | name | formula |"):
+        column = heading.split("|").index(" name ") - 1
+        for row in table_of(page, heading):
+            told |= set(re.findall(r"`(\w+)`", row[column])) - {"shares"}
+    metrics = set(metrics_of(daemon))
+    assert told == metrics
+    predicates = text_of("predicates.md")
+    for metric in metrics:
+        family = f"`{metric.split('_')[0]}_*`"
+        assert f"`{metric}`" in predicates or family in predicates, metric
+
+
+NUMBERS = {
+    "bool": 1,
+    "int64": 5,
+    "float16": 10,
+    "bfloat16": 11,
+    "float32": 12,
+    "float64": 13,
+    "float8_e4m3fn": 14,
+    "float8_e5m2": 15,
+    "complex64": 16,
+    "complex128": 17,
+}
+BYTES = {1: 1, 5: 8, 10: 2, 11: 2, 12: 4, 13: 8, 14: 1, 15: 1, 16: 8, 17: 16}
+
+
+def test_default_tolerances_are_those_of_the_table(daemon: Daemon) -> None:
+    for run, byte in (("g", b"\1"), ("t", b"\2")):
+        records = [
+            Record(name, byte * BYTES[number] * 2, [2], number)
+            for name, number in NUMBERS.items()
+            if name != "bool"
+        ]
+        write(daemon.channel(), run, [Chunk(run, records).pack()])
+    daemon.ctl("compare", "run", "g", "t", expect=None)
+    text = daemon.ctl("compare", "rows", "c-000001", "-o", "csv").stdout
+    applied = {row["op"]: row["predicate"] for row in csv.DictReader(io.StringIO(text))}
+    table = {}
+    page = text_of("predicates.md")
+    for types, nl2, scaled, _ in table_of(page, "| element types, strict to loose |"):
+        for name in types.split(", "):
+            table[name] = (nl2, scaled)
+    for name, predicate in applied.items():
+        found = re.search(r"nl2 <= (\S+) and scaled_max_abs <= (\S+) or", predicate)
+        if found is None:
+            assert predicate == "mismatch_count == 0" and table["integers"][0] == ""
+        else:
+            assert found.groups() == table[name], name
+
+
+@pytest.mark.parametrize("format_", ["csv", "msit", "msprobe"])
+def test_reports_name_the_columns_that_they_have(daemon: Daemon, format_: str) -> None:
+    for run in ("g", "t"):
+        chunk = Chunk(run, [Record("op", bytes(8), [2])])
+        write(daemon.channel(), run, [chunk.pack()])
+    daemon.ctl("compare", "run", "g", "t", "--metrics", "msit,msprobe")
+    report = ("compare", "report", "c-000001", "--format", format_)
+    heading = daemon.ctl(*report).stdout.splitlines()[0].split(",")
+    page = text_of("reports.md")
+    if format_ == "msit":
+        count = re.search(r"the (\d+) columns of msit's", page)
+        assert count is not None and len(heading) == int(count[1])
+    if format_ == "csv":
+        metrics = metrics_of(daemon)
+        assert heading[-len(metrics) :] == metrics
+    if format_ == "msprobe":
+        for name in (
+            "Cosine",
+            "MaxAbsErr",
+            "MaxRelativeErr",
+            "Err_message",
+            "Data_name",
+        ):
+            assert name in heading and name in page
+    # What the words of the table of formats say of this one.
+    assert f"| `{format_}` |" in page
+
+
+def test_words_that_a_flag_takes_are_those_of_the_help(daemon: Daemon) -> None:
+    """A list of words in the help is what the flag takes, and nothing else."""
+    for run in ("g", "t"):
+        chunk = Chunk(run, [Record("op", bytes(8), [2])])
+        write(daemon.channel(), run, [chunk.pack()])
+    _, _, text = help_of("compare", "run").partition("\nOptions:\n")
+    for flag in ("--preset", "--metrics", "--shapes"):
+        entry = re.search(rf"{flag}\b(.*?)(?=\n\s+--|\n\n)", text, re.DOTALL)
+        assert entry is not None, flag
+        words = re.sub(r"\([^)]*\)", "", " ".join(entry[1].split()))
+        listed = re.findall(r"(?:^|[:,] | or )([a-z0-9-]+)(?=[,;\s]|$)", words)
+        taken = 0
+        for word in listed:
+            result = daemon.ctl("compare", "run", "g", "t", flag, word, expect=None)
+            taken += result.returncode != 2
+        assert taken >= 3, (flag, listed)
+        daemon.ctl("compare", "run", "g", "t", flag, "nonsense", expect=2)
