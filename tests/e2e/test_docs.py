@@ -197,3 +197,66 @@ def test_words_that_a_flag_takes_are_those_of_the_help(daemon: Daemon) -> None:
             taken += result.returncode != 2
         assert taken >= 3, (flag, listed)
         daemon.ctl("compare", "run", "g", "t", flag, "nonsense", expect=2)
+
+
+def entries_of(*words: str) -> dict[str, str]:
+    """What the help says of each flag of a verb."""
+    _, _, text = help_of(*words).partition("\nOptions:\n")
+    out: dict[str, str] = {}
+    for entry in re.split(r"\n(?=  -)", text.partition("\n\n")[0]):
+        flags = FLAG.findall(entry.split("  ", 3)[1] if "  " in entry else entry)
+        for flag in flags[:1]:
+            out[flag] = " ".join(entry.split())
+    return out
+
+
+def manual_of(words: tuple[str, ...], flag: str) -> str:
+    """The lines of the manual on a flag of a verb, which may send to another one."""
+    page = text_of("cli.md")
+    _, _, own = page.partition(f"\n### {' '.join(words)}\n")
+    _, _, selection = page.partition("\n## Selecting tensors\n")
+    own = re.split(r"\n##+ ", own)[0] + re.split(r"\n##+ ", selection)[0]
+    for text in (own, page):
+        lines = [t for t in text.splitlines() if re.search(rf"{flag}(?![\w-])", t)]
+        if lines:
+            return "\n".join(lines)
+    return ""
+
+
+def test_defaults_of_the_help_are_those_of_the_manual() -> None:
+    wrong = []
+    for words in verbs():
+        for flag, text in entries_of(*words).items():
+            manual = manual_of(words, flag)
+            for default in re.findall(r"[Dd]efault:? (\d+[a-zA-Z]*)", text):
+                if not re.search(rf"default:? `?{default}\b", manual):
+                    wrong.append((*words, flag, default))
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("verb", "flag"),
+    [
+        (("compare", "report"), "--format"),
+        (("compare", "report"), "--mode"),
+        (("compare", "report"), "--verdict"),
+        (("compare", "run"), "--preset"),
+        (("compare", "run"), "--metrics"),
+        (("compare", "run"), "--shapes"),
+        (("compare", "metric"), "--plugin-arrays"),
+        (("tensor", "list"), "--io"),
+        (("tensor", "stats"), "--by"),
+    ],
+)
+def test_words_of_a_flag_are_those_of_the_manual(
+    verb: tuple[str, ...], flag: str
+) -> None:
+    # An apposition, such as "Of msprobe: ", is no word that it takes.
+    _, _, said = entries_of(*verb)[flag].partition(" ")[2].partition(" ")
+    said = re.sub(r"\([^)]*\)|^[A-Z][^:]*: ", "", said).split("; ")[0]
+    listed = set(re.split(r", | or | and ", said.strip()))
+    manual = manual_of(verb, flag)
+    told = set(re.findall(r"`([a-z][a-z0-9_-]*)`", manual)) - {"msprobe"}
+    for group in re.findall(rf"{flag} ([a-z]+(?:\|[a-z]+)+)", manual):
+        told |= set(group.split("|"))
+    assert {word.strip() for word in listed} - {"msprobe"} == told
