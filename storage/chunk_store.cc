@@ -160,6 +160,11 @@ absl::StatusOr<RunInfo> ChunkStoreImpl::SetWorldSize(std::string_view name,
   return index_->SetWorldSize(name, world_size);
 }
 
+absl::StatusOr<RunInfo> ChunkStoreImpl::SetJob(std::string_view name,
+                                               std::string_view job) {
+  return index_->SetJob(name, job);
+}
+
 absl::StatusOr<std::vector<RunInfo>> ChunkStoreImpl::ListRuns(
     std::string_view after, size_t limit) {
   return index_->runs().List(after, limit);
@@ -266,6 +271,14 @@ absl::StatusOr<uint64_t> ChunkStoreImpl::CommittedChunkCount(
   const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
   if (!info.ok()) return 0;
   return index_->streams().ChunkCount({info->id, rank, stream_id});
+}
+
+absl::StatusOr<bool> ChunkStoreImpl::HasChunksOfOthers(std::string_view run,
+                                                       int32_t rank,
+                                                       uint64_t stream_id) {
+  const absl::StatusOr<RunBrief> info = index_->runs().Brief(run);
+  if (!info.ok()) return false;
+  return index_->streams().HasOtherProcess({info->id, rank, stream_id});
 }
 
 absl::StatusOr<TensorInfo> ChunkStoreImpl::GetTensor(const TensorKey& key) {

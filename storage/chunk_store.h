@@ -95,6 +95,9 @@ class ChunkStore {
   // Sets the world size of a run that has none yet (0).
   virtual absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                                int32_t world_size) = 0;
+  // Says of which launch a run is.
+  virtual absl::StatusOr<RunInfo> SetJob(std::string_view name,
+                                         std::string_view job) = 0;
   // Returns at most `limit` runs behind `after` in the order of names.
   virtual absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
                                                         size_t limit) = 0;
@@ -157,7 +160,8 @@ class ChunkStore {
   // Writes the chunks as frames in the order given, makes them durable with
   // one sync, then indexes them. Every record's `summary` and `hash` have been
   // filled in; the headers are stamped here. The first tensor of a key stays:
-  // a later record of the same key and part is counted, not indexed.
+  // a later record of the same key and part is counted, not indexed; chunks
+  // hear how many of theirs have other bytes (Chunk::conflict_count).
   //
   // After an error nothing of this call is visible. The segment in use is
   // given up at its last durable byte and the next call begins another.
@@ -180,6 +184,13 @@ class ChunkStore {
   virtual absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                        int32_t rank,
                                                        uint64_t stream_id) = 0;
+
+  // True if chunks of the rank are durable that came from another process than
+  // the stream does; see protos/base/stream_id.h. False for an unknown run, or
+  // a sealed one.
+  virtual absl::StatusOr<bool> HasChunksOfOthers(std::string_view run,
+                                                 int32_t rank,
+                                                 uint64_t stream_id) = 0;
 
   // Returns one whole tensor. NOT_FOUND with TENSOR_NOT_FOUND.
   virtual absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) = 0;

@@ -128,6 +128,9 @@ absl::Status ChunkStoreImpl::AppendAdmitted(
       index_->frames().Commit(std::move(prepared));
   index_failed_ = !outcome.ok();
   MSITD_RETURN_IF_ERROR(outcome.status());
+  for (const auto& [frame, count] : outcome->frame_conflicts) {
+    admitted[frame].chunk->set_conflict_count(count);
+  }
   const MutexLock lock(stats_mu_);
   stats_.committed_chunk_count += frames.size();
   stats_.committed_record_count += outcome->record_count;

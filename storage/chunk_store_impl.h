@@ -70,6 +70,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<RunInfo> SealRun(std::string_view name) override;
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                        int32_t world_size) override;
+  absl::StatusOr<RunInfo> SetJob(std::string_view name,
+                                 std::string_view job) override;
   absl::StatusOr<std::vector<RunInfo>> ListRuns(std::string_view after,
                                                 size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
@@ -91,6 +93,8 @@ class ChunkStoreImpl final : public ChunkStore {
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
                                                uint64_t stream_id) override;
+  absl::StatusOr<bool> HasChunksOfOthers(std::string_view run, int32_t rank,
+                                         uint64_t stream_id) override;
 
   absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override;
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(

@@ -25,6 +25,8 @@ struct RunSpec {
   std::string name;
   int32_t world_size = 0;  // 0: not known yet.
   std::map<std::string, std::string> labels;
+  // The launch that it is of; empty while no producer has told one.
+  std::string job = {};
 };
 
 struct RunCounters {
@@ -43,11 +45,20 @@ struct RunCounters {
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
 };
 
+// Tensors of a stream that the run had already: the first ones stay.
+struct StreamRepeats {
+  uint64_t repeated_count = 0;
+  uint64_t conflict_count = 0;  // Of these, those with other bytes.
+
+  friend bool operator==(const StreamRepeats&, const StreamRepeats&) = default;
+};
+
 // What all streams of a rank were handed.
 struct RankCoverage {
   int32_t rank = 0;
-  uint64_t stream_count = 0;
+  uint64_t stream_count = 0;  // Those that told something.
   StreamCoverage total;
+  StreamRepeats repeats = {};
 
   friend bool operator==(const RankCoverage&, const RankCoverage&) = default;
 };

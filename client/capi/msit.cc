@@ -72,6 +72,7 @@ msit_options DefaultOptions() {
   options.buffer_bytes = defaults.buffer_bytes;
   options.linger_us = defaults.linger.count();
   options.open_timeout_us = defaults.open_timeout.count();
+  options.if_exists = static_cast<int32_t>(defaults.if_exists);
   return options;
 }
 
@@ -97,7 +98,13 @@ Status OpenClient(const msit_options* given, msit_client** handle) {
     return InvalidArgument("overflow " + std::to_string(options.overflow) +
                            " is unknown");
   }
+  if (!msitd::IsIfExists(static_cast<uint32_t>(options.if_exists))) {
+    return InvalidArgument("if_exists " + std::to_string(options.if_exists) +
+                           " is unknown");
+  }
   ClientOptions wanted;
+  wanted.if_exists = static_cast<msitd::IfExists>(options.if_exists);
+  wanted.job = View(options.job);
   wanted.run = View(options.run);
   wanted.rank = options.rank;
   wanted.world_size = options.world_size;
@@ -161,6 +168,16 @@ Status RecordTensor(Client& client, const msit_tensor* given) {
   msit_tensor tensor{};
   CopySized(*given, given->struct_size, &tensor);
   return RecordWhole(client, tensor);
+}
+
+// Returns the whole length of what is cut to `text_bytes` with a NUL.
+size_t CopyText(const std::string& from, char* text, size_t text_bytes) {
+  if (text != nullptr && text_bytes > 0) {
+    const size_t cut = std::min(from.size(), text_bytes - 1);
+    std::memcpy(text, from.data(), cut);
+    text[cut] = '\0';
+  }
+  return from.size();
 }
 
 msit_code NullClient() {
@@ -263,6 +280,7 @@ msit_code msit_get_counters(const msit_client* client,
     out.filtered_count = now.filtered_count;
     out.truncated_count = now.truncated_count;
     out.degraded_count = now.degraded_count;
+    out.conflict_count = now.conflict_count;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });
@@ -272,14 +290,20 @@ size_t msit_stream_error(const msit_client* client, char* text,
                          size_t text_bytes) noexcept {
   size_t size = 0;
   Guarded([&] {
-    const std::string error =
-        client == nullptr ? "client is null" : client->client->stream_error();
-    size = error.size();
-    if (text != nullptr && text_bytes > 0) {
-      const size_t cut = std::min(size, text_bytes - 1);
-      std::memcpy(text, error.data(), cut);
-      text[cut] = '\0';
-    }
+    size = CopyText(
+        client == nullptr ? "client is null" : client->client->stream_error(),
+        text, text_bytes);
+    return Status();
+  });
+  return size;
+}
+
+size_t msit_run_name(const msit_client* client, char* text,
+                     size_t text_bytes) noexcept {
+  size_t size = 0;
+  Guarded([&] {
+    size = CopyText(client == nullptr ? "" : client->client->run(), text,
+                    text_bytes);
     return Status();
   });
   return size;

@@ -47,6 +47,9 @@ class Chunker {
         pool_(pool),
         queue_(queue) {}
 
+  // Chunks name another run from now on. There is none yet.
+  void SetRun(std::string run) { identity_.run = std::move(run); }
+
   // Where a part goes. Its slot counts one more writer, until the caller has
   // filled `payload` and calls Written, which returns true if that completes a
   // sealed chunk.

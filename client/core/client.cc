@@ -5,9 +5,9 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
+#include "client/core/launch.h"
 #include "protos/base/limits.h"
 
 namespace msitd::client {
@@ -18,14 +18,6 @@ constexpr uint64_t kSlotsMin = 2;
 
 // How long the daemon may take to end a stream in good order.
 constexpr std::chrono::milliseconds kFinishTimeout{1'000};
-
-uint64_t RandomStreamId() {
-  std::random_device device;
-  while (true) {
-    const uint64_t id = uint64_t{device()} << 32 | device();
-    if (id != 0) return id;
-  }
-}
 
 Status CheckOptions(const ClientOptions& options) {
   Status status = CheckName("run", options.run, kRunNameBytesMax, false);
@@ -47,6 +39,16 @@ Status CheckOptions(const ClientOptions& options) {
   if (options.max_block.count() < 0 || options.linger.count() < 0 ||
       options.open_timeout.count() < 0) {
     return InvalidArgument("a time is negative");
+  }
+  if (options.if_exists == IfExists::kNew &&
+      options.open_timeout.count() == 0) {
+    return InvalidArgument(
+        "the name of a new run is the daemon's to give: if_exists new needs an "
+        "open_timeout");
+  }
+  if (options.job.size() > kJobBytesMax) {
+    return InvalidArgument("job has more than " + std::to_string(kJobBytesMax) +
+                           " bytes");
   }
   return {};
 }
@@ -87,12 +89,14 @@ Status Client::Open(ClientOptions options,
 Client::Client(ClientOptions options,
                std::unique_ptr<Transport, TransportDestroyer> transport)
     : options_(std::move(options)),
-      stream_id_(RandomStreamId()),
+      job_(options_.job.empty() ? LaunchOf(options_.world_size) : options_.job),
+      stream_id_(NewStreamId()),
       buffer_bytes_(
           std::max(options_.buffer_bytes / chunk::ChunkBuilder::kBufferBytes,
                    kSlotsMin) *
           chunk::ChunkBuilder::kBufferBytes),
       transport_(std::move(transport)),
+      run_(options_.run),
       pool_(buffer_bytes_ / chunk::ChunkBuilder::kBufferBytes),
       chunker_({options_.run, options_.rank, stream_id_},
                options_.overflow == OverflowMode::kDropOldestToken, pool_,
@@ -452,7 +456,14 @@ ClientCounters Client::counters() const {
   counters.refused_chunk_count = refused_chunk_count_;
   counters.reconnect_count = reconnect_count_;
   counters.degraded_count = ledger_.coverage().degraded_count;
+  counters.conflict_count = former_conflict_count_ + conflict_count_;
   return counters;
+}
+
+std::string Client::run() const {
+  if (fork_guard_.in_child()) return options_.run;
+  const Lock lock(mu_);
+  return run_;
 }
 
 std::string Client::stream_error() const {

@@ -41,6 +41,9 @@ struct ClientOptions {
   std::string device = "cpu:0";
   std::string user_agent;
   InterruptCheck interrupt;
+  IfExists if_exists = IfExists::kFail;
+  // Empty: what LaunchOf says.
+  std::string job;
 
   // How long the sender waits for an answer to an opening, and how long before
   // it opens again: doubled after each failure, from the first to the last.
@@ -66,6 +69,7 @@ struct ClientCounters {
   uint64_t refused_chunk_count = 0;
   uint64_t reconnect_count = 0;
   uint64_t degraded_count = 0;
+  uint64_t conflict_count = 0;
 };
 
 // Records tensors of one rank of one run: the implementation of msit.h, whose
@@ -107,6 +111,7 @@ class Client final : private TransportListener {
 
   ClientCounters counters() const;
   std::string stream_error() const;
+  std::string run() const;
   bool in_forked_child() const { return fork_guard_.in_child(); }
 
  private:
@@ -207,11 +212,14 @@ class Client final : private TransportListener {
   // TransportListener, on threads of the transport.
   void OnSharedMemory(std::span<std::byte> memory) override;
   void OnCapturePolicy(std::string_view policy) override;
+  void OnRun(std::string_view run) override;
+  void OnConflicts(uint64_t conflict_count) override;
   void OnCommitted(uint64_t committed_count) override;
   void OnEnd(StreamEnd end, std::string_view message) override;
 
   const ForkGuard fork_guard_;
   const ClientOptions options_;
+  const std::string job_;
   const uint64_t stream_id_;
   // As many whole slots as the options ask for.
   const uint64_t buffer_bytes_;
@@ -234,6 +242,9 @@ class Client final : private TransportListener {
   std::condition_variable work_;
 
   // All below: guarded by mu_.
+  // As the daemon calls it, once the stream was open. Changed by OnRun only,
+  // before anything was recorded, so that views of it stay valid.
+  std::string run_;
   SlotPool pool_;
   DeliveryQueue queue_;
   Chunker chunker_;
@@ -258,6 +269,9 @@ class Client final : private TransportListener {
   std::string stream_error_;
   uint64_t refused_chunk_count_ = 0;
   uint64_t reconnect_count_ = 0;
+  // Over this connection, and over those before.
+  uint64_t conflict_count_ = 0;
+  uint64_t former_conflict_count_ = 0;
 
   bool is_closing_ = false;
   bool must_stop_ = false;

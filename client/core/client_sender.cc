@@ -153,12 +153,20 @@ void Client::OpenStream(Lock& lock) {
   state_ = StreamState::kOpening;
   policy_revision_.reset();
   answer_deadline_ = Clock::now() + options_.answer_timeout;
+  former_conflict_count_ += std::exchange(conflict_count_, 0);
+  // What was made new or replaced for this stream is its own when it returns.
+  const bool appends = options_.if_exists == IfExists::kAppend;
+  const IfExists if_exists =
+      was_open_ && !appends ? IfExists::kFail : options_.if_exists;
+  const std::string_view run = run_;
   lock.unlock();
-  transport_->Open({.run = options_.run,
+  transport_->Open({.run = run,
                     .rank = options_.rank,
                     .world_size = options_.world_size,
                     .stream_id = stream_id_,
                     .user_agent = options_.user_agent,
+                    .if_exists = if_exists,
+                    .job = job_,
                     .buffer_bytes = buffer_bytes_},
                    this);
   lock.lock();
@@ -261,6 +269,18 @@ void Client::OnCapturePolicy(std::string_view bytes) {
   policy_revision_ = revision;
   filter_.Set(std::make_unique<const capture::Schedule>(std::move(policies),
                                                         options_.rank));
+}
+
+void Client::OnRun(std::string_view run) {
+  const Lock lock(mu_);
+  if (ended_ || was_open_) return;
+  run_ = run;
+  chunker_.SetRun(run_);
+}
+
+void Client::OnConflicts(uint64_t conflict_count) {
+  const Lock lock(mu_);
+  if (!ended_) conflict_count_ = conflict_count;
 }
 
 void Client::OnCommitted(uint64_t committed_count) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "protos/base/stream_coverage.h"
+#include "protos/base/stream_id.h"
 
 namespace msitd::client {
 
@@ -17,6 +18,8 @@ struct StreamIdentity {
   int32_t world_size = 1;
   uint64_t stream_id = 0;
   std::string_view user_agent;
+  IfExists if_exists = IfExists::kFail;
+  std::string_view job;
   // Memory for chunks that the client would like to share with the daemon.
   uint64_t buffer_bytes = 0;
 };
@@ -46,6 +49,14 @@ class TransportListener {
   // The daemon asks for what `policy`, encoded capture::Policies, says. Of
   // those that hold when the stream opens it comes before OnCommitted.
   virtual void OnCapturePolicy(std::string_view policy) = 0;
+
+  // The chunks are to name run `run`, not the one that was asked for. Comes
+  // before OnCommitted, if at all.
+  virtual void OnRun(std::string_view run) = 0;
+
+  // Since the stream was opened, `conflict_count` records that the daemon holds
+  // came again with other bytes. Never decreases.
+  virtual void OnConflicts(uint64_t conflict_count) = 0;
 
   // The daemon holds the first `committed_count` chunks of the stream. The
   // first call says that the stream is open.

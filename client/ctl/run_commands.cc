@@ -21,6 +21,7 @@ namespace {
 constexpr char kColumns[] =
     "name,state,world_size,tensors=counters.tensor_count,"
     "size=counters.size_bytes,dropped=counters.dropped_count,"
+    "conflicts=counters.conflict_count,"
     "create_time?=create_time,labels?=labels";
 
 Outcome GetRun(Session& session, const std::string& name, v1::Run& run) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/grpc/wire.h"
 
+#include "protos/base/limits.h"
+
 namespace msitd::client {
 namespace {
 
@@ -106,6 +108,8 @@ std::string EncodeOpen(const StreamIdentity& identity) {
   AppendNumber(3, static_cast<uint64_t>(identity.world_size), &open);
   AppendNumber(4, identity.stream_id, &open);
   if (!identity.user_agent.empty()) AppendBytes(5, identity.user_agent, &open);
+  AppendNumber(6, static_cast<uint64_t>(identity.if_exists), &open);
+  if (!identity.job.empty()) AppendBytes(7, identity.job, &open);
   std::string request;
   AppendBytes(1, open, &request);
   return request;
@@ -137,8 +141,11 @@ std::optional<Answer> DecodeAnswer(std::string_view message) {
   while (reader.Next()) {
     if (reader.IsNumber(1)) answer.committed_count = reader.number();
     if (reader.IsBytes(2)) answer.capture_policy = reader.bytes();
+    if (reader.IsBytes(3)) answer.run = reader.bytes();
+    if (reader.IsNumber(4)) answer.conflict_count = reader.number();
   }
-  if (reader.is_malformed() || answer.committed_count > uint64_t{INT64_MAX}) {
+  if (reader.is_malformed() || answer.committed_count > uint64_t{INT64_MAX} ||
+      answer.run.size() > kRunNameBytesMax) {
     return std::nullopt;
   }
   return answer;

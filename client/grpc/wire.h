@@ -28,6 +28,8 @@ std::string EncodeCoverage(const StreamCoverage& coverage);
 struct Answer {
   uint64_t committed_count = 0;
   std::string_view capture_policy;  // Empty if there is none.
+  std::string_view run;             // Empty for the one that was asked for.
+  uint64_t conflict_count = 0;
 };
 
 // Nothing if `message` is no such message or the count is negative.

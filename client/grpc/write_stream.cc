@@ -114,6 +114,12 @@ void WriteStream::OnReadDone(bool ok) {
     if (listener_ != nullptr && !answer->capture_policy.empty()) {
       listener_->OnCapturePolicy(answer->capture_policy);
     }
+    if (listener_ != nullptr && !answer->run.empty()) {
+      listener_->OnRun(answer->run);
+    }
+    if (listener_ != nullptr && answer->conflict_count != 0) {
+      listener_->OnConflicts(answer->conflict_count);
+    }
     if (listener_ != nullptr) listener_->OnCommitted(answer->committed_count);
   } else {
     is_answer_bad_ = true;

@@ -164,7 +164,8 @@ class Client {
          int32_t rank, int32_t world_size, int64_t max_block_us,
          uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
          const std::string& device, const std::string& user_agent,
-         int32_t overflow, uint64_t main_thread)
+         int32_t overflow, int32_t if_exists,
+         const std::optional<std::string>& job, uint64_t main_thread)
       : main_thread_(main_thread) {
     msit_options options{};
     options.struct_size = sizeof(options);
@@ -180,6 +181,8 @@ class Client {
     options.device = WithoutNul("device", device);
     options.user_agent = user_agent.c_str();
     options.overflow = overflow;
+    options.if_exists = if_exists;
+    options.job = job ? job->c_str() : nullptr;
     options.is_interrupted = &HasSignal;
     options.interrupt_context = &main_thread_;
     try {
@@ -277,7 +280,14 @@ class Client {
                           counters.acknowledged_bytes, counters.dropped_count,
                           counters.invalid_count, counters.refused_chunk_count,
                           counters.reconnect_count, counters.filtered_count,
-                          counters.truncated_count, counters.degraded_count);
+                          counters.truncated_count, counters.degraded_count,
+                          counters.conflict_count);
+  }
+
+  std::string Run() const {
+    std::array<char, 256> text{};
+    msit_run_name(client_, text.data(), text.size());
+    return text.data();
   }
 
   std::string StreamError() const {
@@ -353,15 +363,16 @@ NB_MODULE(_msit, m) {
   m.def("dtype_bytes", [](int32_t dtype) { return msit_dtype_bytes(dtype); });
 
   nb::class_<Client>(m, "Client")
-      .def(
-          nb::init<const std::optional<std::string>&, const std::string&,
-                   int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
-                   const std::string&, const std::string&, int32_t, uint64_t>(),
-          nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
-          nb::arg("world_size"), nb::arg("max_block_us"),
-          nb::arg("buffer_bytes"), nb::arg("linger_us"),
-          nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
-          nb::arg("overflow"), nb::arg("main_thread"))
+      .def(nb::init<const std::optional<std::string>&, const std::string&,
+                    int32_t, int32_t, int64_t, uint64_t, int64_t, int64_t,
+                    const std::string&, const std::string&, int32_t, int32_t,
+                    const std::optional<std::string>&, uint64_t>(),
+           nb::arg("endpoint").none(), nb::arg("run"), nb::arg("rank"),
+           nb::arg("world_size"), nb::arg("max_block_us"),
+           nb::arg("buffer_bytes"), nb::arg("linger_us"),
+           nb::arg("open_timeout_us"), nb::arg("device"), nb::arg("user_agent"),
+           nb::arg("overflow"), nb::arg("if_exists"), nb::arg("job").none(),
+           nb::arg("main_thread"))
       .def_prop_ro("open_code", &Client::open_code)
       .def("record_pointer", &Client::RecordPointer)
       .def("record_buffer", &Client::RecordBuffer)
@@ -374,5 +385,6 @@ NB_MODULE(_msit, m) {
       .def("flush", &Client::Flush)
       .def("close", &Client::Close)
       .def("counters", &Client::Counters)
+      .def("run", &Client::Run)
       .def("stream_error", &Client::StreamError);
 }

@@ -88,6 +88,12 @@ bool ShmSession::SayHello(const StreamIdentity& identity) {
     std::memcpy(hello.user_agent, identity.user_agent.data(),
                 hello.user_agent_bytes);
   }
+  hello.if_exists = identity.if_exists;
+  hello.job_bytes = static_cast<uint32_t>(
+      std::min<size_t>(identity.job.size(), sizeof(hello.job)));
+  if (hello.job_bytes != 0) {
+    std::memcpy(hello.job, identity.job.data(), hello.job_bytes);
+  }
   const int fd = arena_.fd.get();
   return shm::SendMessage(socket_.get(), hello,
                           std::span(&fd, had_arena_ ? 1 : 0));
@@ -149,7 +155,12 @@ bool ShmSession::HandlePacket(shm::Packet& packet) {
   if (!ring_ && packet.As(welcome)) return HandleWelcome(packet, welcome);
   PassOnCommits();
   shm::SessionCommitted committed;
-  if (ring_ && packet.As(committed)) return true;
+  if (ring_ && packet.As(committed)) {
+    if (committed.conflict_count != 0) {
+      listener_->OnConflicts(committed.conflict_count);
+    }
+    return true;
+  }
   shm::SessionEnd end;
   if (!packet.As(end)) return End(StreamEnd::kRefused, kBadAnswer);
   const std::string_view reason =
@@ -185,6 +196,9 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
   committed_count_ = welcome.committed_count;
   if (!std::exchange(arena_.is_known, true)) {
     listener_->OnSharedMemory(arena_.bytes());
+  }
+  if (welcome.run_bytes != 0) {
+    listener_->OnRun(Text(welcome.run, welcome.run_bytes, sizeof(welcome.run)));
   }
   listener_->OnCommitted(committed_count_);
   return true;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "protos/base/stream_id.h"
 
 // The seam between the transports and the pipeline. A transport lends memory
 // and hears about progress; nothing else crosses.
@@ -19,6 +20,9 @@ struct StreamSpec {
   std::string user_agent;  // For logs.
   // The producer can rewrite what it offered until that is committed.
   bool shares_memory = false;
+  IfExists if_exists = IfExists::kFail;
+  // The launch that the producer belongs to; empty for that of its process.
+  std::string job = {};
 };
 
 // Memory that a transport lends with a chunk. Destroying it says that the
@@ -34,8 +38,10 @@ class Lease {
 // call the pipeline.
 class StreamPeer {
  public:
-  // The first `count` chunks of the stream are durable. Never decreases.
-  virtual void Commit(uint64_t count) = 0;
+  // The first `count` chunks of the stream are durable; since it was opened,
+  // `conflict_count` records of them came again with other bytes than the run
+  // has. Neither decreases.
+  virtual void Commit(uint64_t count, uint64_t conflict_count) = 0;
 
   // The producer is to record what `policy` says: encoded capture::Policies.
   virtual void SetCapturePolicy(const std::string& policy) = 0;

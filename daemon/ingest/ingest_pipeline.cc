@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "daemon/ingest/run_hold.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
@@ -16,63 +17,7 @@ namespace {
 
 using Code = absl::StatusCode;
 
-absl::Status NotServing() {
-  return WithReason(MakeStatus(Code::kUnavailable, "the daemon is going down"),
-                    "NOT_SERVING");
-}
-
-absl::Status RunSealed(std::string_view run, std::string_view what) {
-  return WithReason(
-      MakeStatus(Code::kFailedPrecondition,
-                 "run '{}' {}: it takes no more tensors", run, what),
-      "RUN_SEALED");
-}
-
-absl::Status CheckSpec(const StreamSpec& spec) {
-  if (spec.stream_id == 0) {
-    return WithReason(MakeStatus(Code::kInvalidArgument, "stream_id is 0"),
-                      "FIELD_INVALID");
-  }
-  if (spec.world_size < 1 || spec.world_size > kRankMax + 1) {
-    return WithReason(
-        MakeStatus(Code::kInvalidArgument, "world_size: {} is not in 1..{}",
-                   spec.world_size, kRankMax + 1),
-        "FIELD_INVALID");
-  }
-  if (spec.rank < 0 || spec.rank >= spec.world_size) {
-    return WithReason(
-        MakeStatus(Code::kInvalidArgument, "rank {} is not in 0..{}", spec.rank,
-                   spec.world_size - 1),
-        "RANK_OUT_OF_RANGE");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-class IngestPipeline::RunHold {
- public:
-  RunHold(IngestPipeline& pipeline, std::string_view run)
-      : pipeline_(pipeline), run_(run) {
-    MutexLock lock(pipeline_.mu_);
-    while (!pipeline_.held_runs_.insert(run_).second) {
-      pipeline_.run_free_.Wait(pipeline_.mu_);
-    }
-  }
-  ~RunHold() {
-    {
-      MutexLock lock(pipeline_.mu_);
-      pipeline_.held_runs_.erase(run_);
-    }
-    pipeline_.run_free_.NotifyAll();
-  }
-  RunHold(const RunHold&) = delete;
-  RunHold& operator=(const RunHold&) = delete;
-
- private:
-  IngestPipeline& pipeline_;
-  const std::string run_;
-};
 
 IngestPipeline::IngestPipeline(storage::ChunkStore& store,
                                const IngestOptions& options)
@@ -95,76 +40,6 @@ IngestPipeline::~IngestPipeline() {
   commit_thread_.join();
 }
 
-absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
-    const StreamSpec& spec, StreamPeer& peer) {
-  MSITD_RETURN_IF_ERROR(CheckSpec(spec));
-  const RunHold hold(*this, spec.run);
-  {
-    MutexLock lock(mu_);
-    if (draining_) return NotServing();
-  }
-  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
-  auto stream = std::make_shared<IngestStream>(spec, peer);
-  {
-    MutexLock lock(mu_);
-    MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
-  }
-  // Nothing of this stream is in flight any more, and no other one comes in
-  // while the run is held.
-  MSITD_ASSIGN_OR_RETURN(
-      const uint64_t committed,
-      store_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
-  MutexLock lock(mu_);
-  if (draining_) return NotServing();
-  stream->next_sequence = committed;
-  stream->committed_count = committed;
-  MSITD_RETURN_IF_ERROR(registry_.Add(stream));
-  return Opened{std::move(stream), committed, std::move(run.capture_policy)};
-}
-
-absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
-  while (true) {
-    MSITD_ASSIGN_OR_RETURN(const StreamHandle before,
-                           registry_.Predecessor(spec));
-    if (before == nullptr) return absl::OkStatus();
-    EndLocked(before, absl::AbortedError("the producer has connected again"));
-    while (registry_.Contains(*before) && !TryReleaseLocked(before)) {
-      gone_.Wait(mu_);
-    }
-  }
-}
-
-absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
-    std::string_view name, int32_t world_size) {
-  absl::StatusOr<storage::RunInfo> found = store_.GetRun(name);
-  if (found.status().code() == Code::kNotFound) {
-    found = store_.CreateRun({std::string(name), world_size, {}});
-    // RunService may have made it in between.
-    if (found.status().code() == Code::kAlreadyExists) {
-      found = store_.GetRun(name);
-    }
-  }
-  return found;
-}
-
-absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
-    const StreamSpec& spec) {
-  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
-                         CreateOrGetRun(spec.run, spec.world_size));
-  if (run.sealed) return RunSealed(spec.run, "is sealed");
-  if (run.spec.world_size == 0) {
-    return store_.SetWorldSize(spec.run, spec.world_size);
-  }
-  if (run.spec.world_size != spec.world_size) {
-    return WithReason(
-        MakeStatus(Code::kFailedPrecondition,
-                   "run '{}' has world size {}, the stream says {}", spec.run,
-                   run.spec.world_size, spec.world_size),
-        "RUN_EXISTS");
-  }
-  return run;
-}
-
 absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     std::string_view run, capture::Policy policy,
     std::optional<int64_t> first_token) {
@@ -178,7 +53,8 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
         "FIELD_INVALID");
   }
   const RunHold hold(*this, run);
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, CreateOrGetRun(run, 0));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
+                         CreateOrGetRun(run, 0, ""));
   if (info.sealed) return RunSealed(run, "is sealed");
   capture::Policies policies;
   if (!info.capture_policy.empty() &&
@@ -260,6 +136,7 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
     TouchLocked(stream);
     return Offered::kMore;
   }
+  history_.NoteChunk(stream->spec.run, stream->spec.rank);
   ++stream->next_sequence;
   ++stream->in_flight_chunks;
   stream->in_flight_bytes += chunk_bytes;
@@ -299,6 +176,7 @@ void IngestPipeline::EndLocked(const StreamHandle& stream,
                                const absl::Status& status) {
   if (stream->end.has_value()) return;
   stream->end = status;
+  history_.End(stream->spec.run, stream->spec.rank, status.ok());
   hurry_ = true;
   TouchLocked(stream);
 }
@@ -345,13 +223,30 @@ void IngestPipeline::EndStreamsOf(std::string_view run, std::string_view what,
 absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(std::string_view run) {
   const RunHold hold(*this, run);
   EndStreamsOf(run, "was sealed", /*discards=*/false);
+  ForgetActivity(run);
   return store_.SealRun(run);
 }
 
 absl::Status IngestPipeline::DeleteRun(std::string_view run) {
   const RunHold hold(*this, run);
-  EndStreamsOf(run, "was deleted", /*discards=*/true);
+  return DeleteHeldRun(run, "was deleted");
+}
+
+absl::Status IngestPipeline::DeleteHeldRun(std::string_view run,
+                                           std::string_view what) {
+  EndStreamsOf(run, what, /*discards=*/true);
+  ForgetActivity(run);
   return store_.DeleteRun(run);
+}
+
+void IngestPipeline::ForgetActivity(std::string_view run) {
+  MutexLock lock(mu_);
+  history_.Forget(run);
+}
+
+RunActivity IngestPipeline::ActivityOf(std::string_view run) {
+  MutexLock lock(mu_);
+  return history_.ActivityOf(run);
 }
 
 absl::Status IngestPipeline::Drain(

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/ingest/ingest_stream.h"
+#include "daemon/ingest/rank_history.h"
 #include "daemon/ingest/stream_registry.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk.h"
@@ -82,15 +83,17 @@ class IngestPipeline {
   IngestPipeline(const IngestPipeline&) = delete;
   IngestPipeline& operator=(const IngestPipeline&) = delete;
 
-  // Opens a stream and makes its run if there is none. `peer` outlives the
-  // stream. From here on `peer` is called; its End ends the stream. Blocks on
-  // the store, on others that open, seal or delete the same run, and on what
-  // the same producer's earlier connection has in flight; not on commits of
-  // other runs.
+  // Opens a stream and makes its run if there is none, or what
+  // `spec.if_exists` says: the run is that of `IngestStream::spec` then, and
+  // chunks are to name it. `peer` outlives the stream. From here on `peer` is
+  // called; its End ends the stream. Blocks on the store, on others that open,
+  // seal or delete the same run, and on what the same producer's earlier
+  // connection has in flight; not on commits of other runs.
   // `IngestStream::next_sequence` of the result is where to go on.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
-  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS); ALREADY_EXISTS (RANK_BUSY);
+  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
+  // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
   // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of
   // the store.
   struct Opened {
@@ -149,6 +152,9 @@ class IngestPipeline {
 
   IngestStats Stats();
 
+  // How the ranks of an active run stream.
+  RunActivity ActivityOf(std::string_view run);
+
  private:
   // What the committer does in one go.
   struct Item {
@@ -174,6 +180,7 @@ class IngestPipeline {
   struct Notice {
     StreamHandle stream;
     std::optional<uint64_t> commit;
+    uint64_t conflict_count = 0;
     std::shared_ptr<const std::string> policy;
     bool resume = false;
     std::optional<absl::Status> end;
@@ -184,9 +191,23 @@ class IngestPipeline {
   // the threads of the pipeline.
   class RunHold;
 
+  // Open for a run that is held. `spec.job` is set.
+  absl::StatusOr<Opened> OpenHeld(StreamSpec spec, StreamPeer& peer);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
-                                                  int32_t world_size);
+                                                  int32_t world_size,
+                                                  std::string_view job);
+  // True for a run that the stream may join though it wants one for its launch
+  // alone.
+  absl::StatusOr<bool> IsOwnRun(const StreamSpec& spec,
+                                const storage::RunInfo& run);
+  // The name that IfExists::kNew gives. `spec.run` is held, so that ranks of
+  // one launch find the same.
+  absl::StatusOr<std::string> FindNewRun(const StreamSpec& spec);
+  // Deletes the run unless the stream may join it.
+  absl::Status RemoveRunOfOthers(const StreamSpec& spec);
+  absl::Status DeleteHeldRun(std::string_view run, std::string_view what);
+  void ForgetActivity(std::string_view run);
   absl::Status AwaitPredecessor(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns once no stream of the run is left that could bring it anything.
@@ -229,6 +250,7 @@ class IngestPipeline {
   CondVar gone_;          // The commit thread has less of some stream.
   CondVar run_free_;      // A run is held no longer.
   StreamRegistry registry_ ABSL_GUARDED_BY(mu_);
+  RankHistory history_ ABSL_GUARDED_BY(mu_);
   std::set<std::string, std::less<>> held_runs_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<StreamHandle, PendingChunk*>> to_digest_
       ABSL_GUARDED_BY(mu_);

@@ -248,11 +248,15 @@ void IngestPipeline::SettleLocked(Round& round) {
     }
     if (status.ok()) {
       ++item.stream->committed_count;
+      item.stream->conflict_count += item.pending->chunk.conflict_count();
       item.stream->owes_ack = true;
     } else if (!item.stream->discard) {
       // Outranks an end that was to follow the commit.
       item.stream->discard = true;
       item.stream->end = ForProducer(status);
+      if (registry_.Contains(*item.stream)) {
+        history_.End(item.stream->spec.run, item.stream->spec.rank, false);
+      }
     }
   }
 }
@@ -263,6 +267,7 @@ IngestPipeline::Notice IngestPipeline::NoticeLocked(
   notice.stream = stream;
   if (std::exchange(stream->owes_ack, false)) {
     notice.commit = stream->committed_count;
+    notice.conflict_count = stream->conflict_count;
   }
   notice.policy = std::exchange(stream->new_policy, nullptr);
   if (!stream->end.has_value()) {
@@ -302,7 +307,9 @@ void IngestPipeline::Conclude(Round& round) {
   gone_.NotifyAll();
   for (const Notice& notice : notices) {
     StreamPeer& peer = notice.stream->peer;
-    if (notice.commit.has_value()) peer.Commit(*notice.commit);
+    if (notice.commit.has_value()) {
+      peer.Commit(*notice.commit, notice.conflict_count);
+    }
     if (notice.policy != nullptr) peer.SetCapturePolicy(*notice.policy);
     if (notice.resume) peer.Resume();
     if (notice.end.has_value()) peer.End(*notice.end);

@@ -43,6 +43,7 @@ struct IngestStream {
 
   uint64_t next_sequence = 0;  // Of the next chunk to take.
   uint64_t committed_count = 0;
+  uint64_t conflict_count = 0;  // Since it was opened.
   // Reported, not yet passed to the store.
   std::optional<StreamCoverage> coverage;
   // The peer has not heard of it; null if there is none.

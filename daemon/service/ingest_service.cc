@@ -40,9 +40,18 @@ absl::StatusOr<ingest::StreamSpec> ToSpec(const v1::OpenStream& open) {
         fmt::format("{} bytes, at most {} are taken", open.user_agent().size(),
                     kUserAgentBytesMax));
   }
-  return ingest::StreamSpec{open.run(), open.rank(), open.world_size(),
-                            static_cast<uint64_t>(open.stream_id()),
-                            open.user_agent()};
+  if (!v1::IfExists_IsValid(open.if_exists())) {
+    return FieldInvalid("open.if_exists",
+                        fmt::format("{} is unknown", int{open.if_exists()}));
+  }
+  ingest::StreamSpec spec{open.run(), open.rank(), open.world_size(),
+                          static_cast<uint64_t>(open.stream_id()),
+                          open.user_agent()};
+  if (open.if_exists() != v1::IF_EXISTS_UNSPECIFIED) {
+    spec.if_exists = static_cast<IfExists>(open.if_exists());
+  }
+  spec.job = open.job();
+  return spec;
 }
 
 StreamCoverage ToCoverage(const v1::CoverageReport& report) {
@@ -67,7 +76,7 @@ class WriteChunksCall final
  public:
   WriteChunksCall(IngestServiceImpl::Parts& parts,
                   grpc::CallbackServerContext& context)
-      : parts_(parts) {
+      : parts_(parts), context_(context) {
     const absl::Status status =
         parts_.first_reads.Enter(*this, context.c_call(), context.peer());
     if (!status.ok()) Fail(status);
@@ -78,7 +87,7 @@ class WriteChunksCall final
   void OnCancel() override;
   void OnDone() override { delete this; }
 
-  void Commit(uint64_t count) override;
+  void Commit(uint64_t count, uint64_t conflict_count) override;
   void SetCapturePolicy(const std::string& policy) override;
   void Resume() override;
   void End(const absl::Status& status) override;
@@ -105,6 +114,7 @@ class WriteChunksCall final
   // why before the server goes.
   std::optional<TaskPool::CallCount> count_;
   IngestServiceImpl::Parts& parts_;
+  const grpc::CallbackServerContext& context_;
   grpc::ByteBuffer incoming_;
   WriteChunksMessage message_;  // What came last.
   bool has_read_ = false;       // Of reactions to reads.
@@ -119,6 +129,8 @@ class WriteChunksCall final
   // policy.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
+  uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string new_run_ ABSL_GUARDED_BY(mu_);
   std::string policy_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
@@ -146,6 +158,8 @@ void WriteChunksCall::Pump() {
       v1::WriteChunksResponse response;
       response.set_committed_chunk_count(static_cast<int64_t>(*committed_));
       response.set_capture_policy(std::exchange(policy_, {}));
+      response.set_run(std::exchange(new_run_, {}));
+      response.set_conflict_count(static_cast<int64_t>(conflict_count_));
       const grpc::Slice slice(response.SerializeAsString());
       outgoing_ = grpc::ByteBuffer(&slice, 1);
       owes_ack_ = false;
@@ -198,7 +212,8 @@ void WriteChunksCall::OnReadDone(bool ok) {
   if (!std::exchange(has_read_, true)) parts_.first_reads.Leave(*this);
   const ingest::StreamHandle stream = Stream();
   if (!ok && stream != nullptr) {
-    Leave(absl::OkStatus());
+    Leave(context_.IsCancelled() ? absl::CancelledError("the client is gone")
+                                 : absl::OkStatus());
   } else if (!ok) {
     Fail(FieldInvalid("open", "the stream ended before its opening"));
   } else if (!message_.Read(incoming_)) {
@@ -251,6 +266,7 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     // What the pipeline has said meanwhile is newer.
     if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
     if (policy_.empty()) policy_ = std::move(opened->capture_policy);
+    if (stream_->spec.run != spec.run) new_run_ = stream_->spec.run;
     owes_ack_ = true;
   }
   if (left) return parts_.pipeline.Finish(opened->stream, absl::OkStatus());
@@ -326,10 +342,11 @@ void WriteChunksCall::OnWriteDone(bool ok) {
   Release();
 }
 
-void WriteChunksCall::Commit(uint64_t count) {
+void WriteChunksCall::Commit(uint64_t count, uint64_t conflict_count) {
   {
     MutexLock lock(mu_);
     committed_ = count;
+    conflict_count_ = conflict_count;
     owes_ack_ = true;
   }
   Pump();

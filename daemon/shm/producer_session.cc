@@ -106,7 +106,8 @@ void ProducerSession::HandlePacket(Packet& packet) {
 
 void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   if (hello.run_bytes > sizeof(hello.run) ||
-      hello.user_agent_bytes > sizeof(hello.user_agent)) {
+      hello.user_agent_bytes > sizeof(hello.user_agent) ||
+      hello.job_bytes > sizeof(hello.job)) {
     return Refuse(FieldInvalid("a name of the hello is too long"));
   }
   const std::string_view run(hello.run, hello.run_bytes);
@@ -117,7 +118,12 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   }
   spec_ = ingest::StreamSpec{std::string(run), hello.rank, hello.world_size,
                              hello.stream_id, std::string(agent)};
+  if (!IsIfExists(static_cast<uint32_t>(hello.if_exists))) {
+    return Refuse(FieldInvalid("if_exists of the hello is unknown"));
+  }
   spec_.shares_memory = true;
+  spec_.if_exists = hello.if_exists;
+  spec_.job.assign(hello.job, hello.job_bytes);
   wanted_arena_bytes_ = hello.arena_bytes;
   if (packet.fd_count > 0) offered_arena_ = std::move(packet.fds[0]);
   state_ = State::kOpening;
@@ -169,6 +175,8 @@ void ProducerSession::OnOpened() {
   if (!opened.ok()) return Refuse(opened.status());
   stream_ = std::move(opened->stream);
   ring_ = std::move(opened->ring);
+  is_renamed_ = spec_.run != stream_->spec.run;
+  spec_.run = stream_->spec.run;
   state_ = ring_ == nullptr ? State::kEnding : State::kStreaming;
   if (is_ended_) return OnEnded();
   if (ring_ != nullptr && !Welcome(*opened)) OnLeft();
@@ -194,6 +202,10 @@ bool ProducerSession::Welcome(const Opened& opened) {
   SessionWelcome welcome;
   welcome.committed_count = opened.committed_count;
   welcome.arena_bytes = ring_->arena()->bytes().size();
+  if (is_renamed_) {
+    welcome.run_bytes = static_cast<uint32_t>(spec_.run.size());
+    std::memcpy(welcome.run, spec_.run.data(), spec_.run.size());
+  }
   const std::array<int, 3> fds = {ring_->table_fd(), ring_->data_ready_fd(),
                                   ring_->arena()->fd()};
   const bool is_sent =
@@ -217,7 +229,7 @@ bool ProducerSession::OnData() {
                            : OfferDraft();
     if (!offered.has_value()) {
       // All of it was taken, so the end follows its commit.
-      if (is_complete_) EndStream(absl::OkStatus());
+      if (is_complete_) EndStream(TakenStatus());
       return false;
     }
     switch (*offered) {
@@ -281,8 +293,14 @@ void ProducerSession::OnDied() {
 }
 
 void ProducerSession::OnLeft() {
-  is_complete_ = true;
+  // One that has said that it is done may go.
+  has_left_ = !std::exchange(is_complete_, true);
   if (state_ == State::kGreeting) state_ = State::kOver;
+}
+
+absl::Status ProducerSession::TakenStatus() const {
+  return has_left_ ? absl::CancelledError("the producer is gone")
+                   : absl::OkStatus();
 }
 
 void ProducerSession::EndStream(const absl::Status& status) {
@@ -317,10 +335,12 @@ void ProducerSession::Refuse(const absl::Status& status) {
   state_ = State::kOver;
 }
 
-void ProducerSession::Commit(uint64_t count) {
+void ProducerSession::Commit(uint64_t count, uint64_t conflict_count) {
   ring_->Commit(count);
   // If the producer does not read, it has more than enough to wake up to.
-  (void)SendMessage(socket_.get(), SessionCommitted{});
+  SessionCommitted message;
+  message.conflict_count = conflict_count;
+  (void)SendMessage(socket_.get(), message);
 }
 
 void ProducerSession::SetCapturePolicy(const std::string& policy) {

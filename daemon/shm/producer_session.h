@@ -115,11 +115,13 @@ class ProducerSession final : private ingest::StreamPeer {
   bool WasClosed() const;
   // Takes the next chunk that a dead producer had begun; nothing at the end.
   std::optional<ingest::IngestPipeline::Offered> OfferDraft();
+  // How a stream ends of which all was taken.
+  absl::Status TakenStatus() const;
   // Takes no more chunks; the end of the stream follows.
   void EndStream(const absl::Status& status);
 
   // Of the pipeline.
-  void Commit(uint64_t count) override;
+  void Commit(uint64_t count, uint64_t conflict_count) override;
   void SetCapturePolicy(const std::string& policy) override;
   void Resume() override;
   void End(const absl::Status& status) override;
@@ -144,6 +146,8 @@ class ProducerSession final : private ingest::StreamPeer {
   bool has_new_arena_ = false;
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.
+  bool has_left_ = false;     // And the producer has not said so.
+  bool is_renamed_ = false;   // The run is not the one that was asked for.
   bool is_dead_ = false;      // The producer is, as far as one can see.
   // Of a dead producer: what is left of its drafts, and the next number.
   std::optional<std::deque<std::span<const std::byte>>> drafts_;

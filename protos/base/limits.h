@@ -27,6 +27,7 @@ inline constexpr uint32_t kChunkRecordsMax = 1024;
 
 // Names are UTF-8 bytes without NUL. A longer one is refused.
 inline constexpr uint32_t kRunNameBytesMax = 128;
+inline constexpr uint32_t kJobBytesMax = 128;
 inline constexpr uint32_t kDeviceBytesMax = 32;
 inline constexpr uint32_t kOpBytesMax = 1024;
 inline constexpr uint32_t kIndexBytesMax = 128;

@@ -96,6 +96,11 @@ class Chunk {
   // The same of head and payload.
   uint64_t frame_bytes() const { return head_.size() + stored_payload_bytes(); }
 
+  // How many of its records came again with other bytes than the store has. Set
+  // by whoever stores it.
+  uint32_t conflict_count() const { return conflict_count_; }
+  void set_conflict_count(uint32_t count) { conflict_count_ = count; }
+
   // Writes the checksum of the head as it is now. The last stamp. Others may
   // read the records and the other fields of the header meanwhile.
   void StampChecksum();
@@ -110,6 +115,7 @@ class Chunk {
 
   AlignedBuffer head_;
   std::span<const std::byte> payload_;
+  uint32_t conflict_count_ = 0;
 };
 
 // Returns what the frame of a chunk with this header holds of its payload, with

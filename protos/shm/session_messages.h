@@ -7,6 +7,7 @@
 
 #include "protos/base/limits.h"
 #include "protos/base/stream_coverage.h"
+#include "protos/base/stream_id.h"
 
 // Messages between a local producer and the daemon on the ingest socket, a
 // Unix socket of type SOCK_SEQPACKET: one struct is one packet, little-endian.
@@ -26,7 +27,7 @@
 namespace msitd::shm {
 
 inline constexpr uint32_t kSessionMagic = 0x48534d49;  // "IMSH"
-inline constexpr uint16_t kSessionVersion = 2;
+inline constexpr uint16_t kSessionVersion = 3;
 inline constexpr uint32_t kUserAgentBytesMax = 256;
 inline constexpr uint32_t kReasonBytesMax = 64;
 inline constexpr uint32_t kMessageBytesMax = 512;
@@ -59,7 +60,10 @@ struct SessionHello {
   uint64_t arena_bytes = 0;
   uint32_t run_bytes = 0;  // Of `run` that count; the rest is zero.
   uint32_t user_agent_bytes = 0;
+  uint32_t job_bytes = 0;
+  IfExists if_exists = IfExists::kFail;
   char run[kRunNameBytesMax] = {};
+  char job[kJobBytesMax] = {};
   char user_agent[kUserAgentBytesMax] = {};
 };
 
@@ -72,12 +76,18 @@ struct SessionWelcome {
   // Chunks of the stream that are durable; also in the table.
   uint64_t committed_count = 0;
   uint64_t arena_bytes = 0;
+  // The run that chunks are to name, where it is not the one asked for.
+  uint32_t run_bytes = 0;
+  uint32_t reserved = 0;
+  char run[kRunNameBytesMax] = {};
 };
 
 // RingHeader::committed_count has risen.
 struct SessionCommitted {
   static constexpr SessionMessage kType = SessionMessage::kCommitted;
   SessionHeader header{.type = kType};
+  // Records of this session that came again with other bytes.
+  uint64_t conflict_count = 0;
 };
 
 // What the producer is to record from now on: carries a memfd, whose size is
@@ -117,15 +127,15 @@ struct SessionEnd {
 
 inline constexpr uint32_t kSessionMessageBytesMax = 1024;
 static_assert(sizeof(SessionHeader) == 8);
-static_assert(sizeof(SessionHello) == 424);
-static_assert(sizeof(SessionWelcome) == 24);
-static_assert(sizeof(SessionCommitted) == 8);
+static_assert(sizeof(SessionHello) == 560);
+static_assert(sizeof(SessionWelcome) == 160);
+static_assert(sizeof(SessionCommitted) == 16);
 static_assert(sizeof(SessionPolicy) == 16);
 static_assert(sizeof(SessionCoverage) == 48);
 static_assert(sizeof(SessionFinish) == 8);
 static_assert(sizeof(SessionEnd) == 600);
 static_assert(offsetof(SessionHello, stream_id) == 16);
-static_assert(offsetof(SessionHello, run) == 40);
+static_assert(offsetof(SessionHello, run) == 48);
 static_assert(offsetof(SessionEnd, reason) == 24);
 static_assert(offsetof(SessionCoverage, coverage.degraded_count) == 40);
 static_assert(std::is_trivially_copyable_v<SessionHello>);

@@ -39,7 +39,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       expiry_(*db_),
       shared_(*db_),
       comparisons_(*db_),
-      frames_(*db_, names_, runs_, streams_, segments_, placements_),
+      frames_(*db_, names_, runs_, streams_, segments_, placements_, coverage_),
       tensors_(*db_, names_, expiry_) {}
 
 absl::StatusOr<std::unique_ptr<ChunkIndex>> ChunkIndex::Open(
@@ -158,6 +158,15 @@ absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
                       "RUN_EXISTS");
   }
   run.spec.world_size = world_size;
+  return StoreRun(std::move(run));
+}
+
+absl::StatusOr<RunInfo> ChunkIndex::SetJob(std::string_view name,
+                                           std::string_view job) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(RunInfo run, runs_.Get(name));
+  if (run.spec.job == job) return run;
+  run.spec.job = job;
   return StoreRun(std::move(run));
 }
 

@@ -57,6 +57,7 @@ class ChunkIndex {
   absl::StatusOr<RunInfo> SealRun(std::string_view name, int64_t now_ns);
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
                                        int32_t world_size);
+  absl::StatusOr<RunInfo> SetJob(std::string_view name, std::string_view job);
   absl::StatusOr<RunInfo> SetRetention(std::string_view name,
                                        const RunRetention& retention);
   absl::StatusOr<RunInfo> SetCapturePolicy(std::string_view name,

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
@@ -16,8 +17,16 @@ namespace {
 
 // Others of Table::kRun begin with other letters.
 constexpr char kTag = 's';
+constexpr char kRepeatsTag = 't';
 
-std::string RunPrefix(uint64_t run) { return kTag + BigEndianKey(run); }
+std::string RunPrefix(char tag, uint64_t run) {
+  return tag + BigEndianKey(run);
+}
+
+// The rank in a key that begins with a RunPrefix.
+int32_t RankOf(std::string_view key) {
+  return static_cast<int32_t>(GetBigEndian(key.data() + 9, 4));
+}
 
 }  // namespace
 
@@ -31,9 +40,20 @@ absl::StatusOr<StreamCoverage> CoverageTable::Get(const StreamKey& stream) {
   return coverage;
 }
 
+absl::StatusOr<StreamRepeats> CoverageTable::Repeats(const StreamKey& stream) {
+  MSITD_ASSIGN_OR_RETURN(
+      const std::optional<std::string> value,
+      db_.Get(Table::kRun, kRepeatsTag + EncodeStreamKey(stream)));
+  StreamRepeats repeats;
+  if (value.has_value() && !DecodeRepeats(*value, repeats)) {
+    return IndexCorrupt("run");
+  }
+  return repeats;
+}
+
 absl::StatusOr<std::vector<RankCoverage>> CoverageTable::Ranks(RunId run) {
-  const std::string prefix = RunPrefix(static_cast<uint64_t>(run));
-  std::vector<RankCoverage> ranks;
+  const std::string prefix = RunPrefix(kTag, static_cast<uint64_t>(run));
+  std::map<int32_t, RankCoverage> ranks;
   const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
   for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix);
        it->Next()) {
@@ -42,16 +62,36 @@ absl::StatusOr<std::vector<RankCoverage>> CoverageTable::Ranks(RunId run) {
         !DecodeCoverage(it->value().ToStringView(), coverage)) {
       return IndexCorrupt("run");
     }
-    const auto rank =
-        static_cast<int32_t>(GetBigEndian(it->key().data() + prefix.size(), 4));
-    if (ranks.empty() || ranks.back().rank != rank) {
-      ranks.emplace_back().rank = rank;
-    }
-    ++ranks.back().stream_count;
-    ranks.back().total = Sum(ranks.back().total, coverage);
+    RankCoverage& rank = ranks[RankOf(it->key().ToStringView())];
+    ++rank.stream_count;
+    rank.total = Sum(rank.total, coverage);
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read coverage"));
-  return ranks;
+  MSITD_RETURN_IF_ERROR(AddRepeats(run, ranks));
+  std::vector<RankCoverage> out;
+  for (auto& [number, rank] : ranks) {
+    rank.rank = number;
+    out.push_back(rank);
+  }
+  return out;
+}
+
+absl::Status CoverageTable::AddRepeats(RunId run,
+                                       std::map<int32_t, RankCoverage>& ranks) {
+  const std::string prefix = RunPrefix(kRepeatsTag, static_cast<uint64_t>(run));
+  const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
+  for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix);
+       it->Next()) {
+    StreamRepeats repeats;
+    if (it->key().size() != 1 + kStreamKeyBytes ||
+        !DecodeRepeats(it->value().ToStringView(), repeats)) {
+      return IndexCorrupt("run");
+    }
+    RankCoverage& rank = ranks[RankOf(it->key().ToStringView())];
+    rank.repeats.repeated_count += repeats.repeated_count;
+    rank.repeats.conflict_count += repeats.conflict_count;
+  }
+  return ToStatus(it->status(), "read coverage");
 }
 
 void CoverageTable::AppendTo(rocksdb::WriteBatch& batch,
@@ -61,10 +101,20 @@ void CoverageTable::AppendTo(rocksdb::WriteBatch& batch,
           EncodeCoverage(coverage));
 }
 
+void CoverageTable::AppendTo(rocksdb::WriteBatch& batch,
+                             const StreamKey& stream,
+                             const StreamRepeats& repeats) const {
+  db_.Put(batch, Table::kRun, kRepeatsTag + EncodeStreamKey(stream),
+          EncodeRepeats(repeats));
+}
+
 void CoverageTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
                                     RunId run) const {
   const auto id = static_cast<uint64_t>(run);
-  db_.DeleteRange(batch, Table::kRun, RunPrefix(id), RunPrefix(id + 1));
+  for (const char tag : {kTag, kRepeatsTag}) {
+    db_.DeleteRange(batch, Table::kRun, RunPrefix(tag, id),
+                    RunPrefix(tag, id + 1));
+  }
 }
 
 }  // namespace msitd::storage

@@ -117,8 +117,9 @@ void FillValue(const Pending& pending, IndexValue& out) {
 class Batch {
  public:
   Batch(IndexDb& db, RunTable& runs, LastKeys& last_keys,
-        std::vector<Pending> pending)
-      : db_(db),
+        const IndexedFrame* first_frame, std::vector<Pending> pending)
+      : first_frame_(first_frame),
+        db_(db),
         runs_(runs),
         last_keys_(last_keys),
         pending_(std::move(pending)),
@@ -141,6 +142,8 @@ class Batch {
   const std::set<std::pair<uint64_t, uint32_t>>& placements() const {
     return placements_;
   }
+  // What came again of each stream, of those that something did of.
+  const std::map<StreamKey, StreamRepeats>& repeats() const { return repeats_; }
 
  private:
   // A tensor's records: [begin, end) of order_, whose keys begin at
@@ -184,8 +187,10 @@ class Batch {
   // True if a tensor of the run may have parts without its first one.
   bool MayBeHeadless(RunId run);
   void Put(const Pending& pending, bool is_new_tensor);
-  void CountRepeat(const Pending& pending, bool is_equal);
+  // `is_new_conflict`: no part of the tensor was counted as one before.
+  void CountRepeat(const Pending& pending, bool is_equal, bool is_new_conflict);
 
+  const IndexedFrame* const first_frame_;
   IndexDb& db_;
   RunTable& runs_;
   LastKeys& last_keys_;
@@ -200,6 +205,7 @@ class Batch {
   std::map<uint64_t, RunCounters> added_;
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> live_;
   std::set<std::pair<uint64_t, uint32_t>> placements_;
+  std::map<StreamKey, StreamRepeats> repeats_;
 
   // Those of the frame that came last.
   const IndexedFrame* totals_frame_ = nullptr;
@@ -342,14 +348,21 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   outcome_.payload_bytes += bytes;
 }
 
-void Batch::CountRepeat(const Pending& pending, bool is_equal) {
+void Batch::CountRepeat(const Pending& pending, bool is_equal,
+                        bool is_new_conflict) {
   RunCounters& added = added_[static_cast<uint64_t>(pending.frame->run)];
+  StreamRepeats& repeats =
+      repeats_[StreamOf(*pending.frame->chunk, pending.frame->run)];
+  if (pending.record->part_offset == 0) ++repeats.repeated_count;
   if (is_equal) {
     ++added.duplicate_count;
     ++outcome_.duplicate_count;
   } else {
     ++added.conflict_count;
     ++outcome_.conflict_count;
+    ++outcome_.frame_conflicts[pending.frame - first_frame_];
+    const bool is_whole = pending.record->tensor_bytes <= kPartBytes;
+    if (is_whole || is_new_conflict) ++repeats.conflict_count;
   }
 }
 
@@ -365,6 +378,7 @@ absl::Status Batch::PutGroup(const Group& group) {
   // The hash of the entry that holds the present key.
   ContentHash holder;
   bool has_holder = false;
+  bool has_conflict = false;
   for (size_t i = group.begin; i < group.end; ++i) {
     if (i == group.begin || KeyAt(i) != KeyAt(i - 1)) {
       if (i != group.begin) ++key;
@@ -389,7 +403,9 @@ absl::Status Batch::PutGroup(const Group& group) {
       has_holder = true;
       holder = value_.hash;
     } else {
-      CountRepeat(pending, agrees && holder == value_.hash);
+      const bool is_equal = agrees && holder == value_.hash;
+      CountRepeat(pending, is_equal, !has_conflict);
+      has_conflict |= !is_equal;
     }
   }
   return absl::OkStatus();
@@ -455,7 +471,8 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
   }
   auto work = std::make_unique<Prepared::Work>(
       std::move(names),
-      std::make_unique<Batch>(db_, runs_, last_keys_, std::move(pending)));
+      std::make_unique<Batch>(db_, runs_, last_keys_, frames.data(),
+                              std::move(pending)));
   Batch& batch = *work->batch;
   MSITD_RETURN_IF_ERROR(batch.Run());
 
@@ -475,6 +492,12 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
   }
   for (const auto& [stream, count] : chunk_counts) {
     streams_.AppendTo(changes, stream, count);
+  }
+  for (const auto& [stream, added] : batch.repeats()) {
+    MSITD_ASSIGN_OR_RETURN(StreamRepeats total, coverage_.Repeats(stream));
+    total.repeated_count += added.repeated_count;
+    total.conflict_count += added.conflict_count;
+    coverage_.AppendTo(changes, stream, total);
   }
   AppendPositionTo(changes, db_, position);
   return Prepared(std::move(work));

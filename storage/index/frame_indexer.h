@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 
 #include "absl/status/statusor.h"
 #include "protos/chunk/chunk.h"
+#include "storage/index/coverage_table.h"
 #include "storage/index/index_db.h"
 #include "storage/index/index_value.h"
 #include "storage/index/last_keys.h"
@@ -32,6 +35,9 @@ struct IndexOutcome {
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
+  // Of these conflicts, those of each frame that has some, by its place among
+  // those that were prepared.
+  std::map<size_t, uint32_t> frame_conflicts;
 };
 
 // Puts frames into the index: entries, new names, counters, placements,
@@ -47,13 +53,14 @@ class FrameIndexer {
  public:
   FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
                StreamTable& streams, SegmentTable& segments,
-               PlacementTable& placements)
+               PlacementTable& placements, CoverageTable& coverage)
       : db_(db),
         names_(names),
         runs_(runs),
         streams_(streams),
         segments_(segments),
         placements_(placements),
+        coverage_(coverage),
         last_keys_(db) {}
 
   // What Commit is to write.
@@ -89,6 +96,7 @@ class FrameIndexer {
   StreamTable& streams_;
   SegmentTable& segments_;
   PlacementTable& placements_;
+  CoverageTable& coverage_;
   LastKeys last_keys_;
 };
 

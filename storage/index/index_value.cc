@@ -16,7 +16,9 @@ namespace {
 constexpr uint8_t kStoreVersion = 4;
 constexpr uint8_t kFirstStoreVersion = 2;
 constexpr uint8_t kTensorVersion = 1;
-constexpr uint8_t kRunVersion = 1;
+// Without job.
+constexpr uint8_t kFirstRunVersion = 1;
+constexpr uint8_t kRunVersion = 2;
 constexpr uint8_t kCountersVersion = 1;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
@@ -25,6 +27,7 @@ constexpr uint8_t kClockVersion = 1;
 // Without degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
+constexpr uint8_t kRepeatsVersion = 1;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
@@ -178,12 +181,14 @@ std::string EncodeRun(const RunInfo& run) {
     writer.PutText(name);
     writer.PutText(value);
   }
+  writer.PutText(run.spec.job);
   return out;
 }
 
 bool DecodeRun(std::string_view bytes, RunInfo& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kRunVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstRunVersion && version != kRunVersion) return false;
   const uint8_t flags = reader.GetByte();
   out.sealed = (flags & kSealedFlag) != 0;
   out.retention.pinned = (flags & kPinnedFlag) != 0;
@@ -200,6 +205,7 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
     const std::string name(reader.GetText());
     out.spec.labels[name] = std::string(reader.GetText());
   }
+  out.spec.job = version == kRunVersion ? reader.GetText() : "";
   return reader.done();
 }
 
@@ -397,6 +403,23 @@ bool DecodeGoneStage(std::string_view bytes, uint8_t& out) {
   ByteReader reader(bytes);
   if (reader.GetByte() != kGoneVersion) return false;
   out = reader.GetByte();
+  return reader.done();
+}
+
+std::string EncodeRepeats(const StreamRepeats& repeats) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRepeatsVersion);
+  writer.PutVarint(repeats.repeated_count);
+  writer.PutVarint(repeats.conflict_count);
+  return out;
+}
+
+bool DecodeRepeats(std::string_view bytes, StreamRepeats& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRepeatsVersion) return false;
+  out.repeated_count = reader.GetVarint();
+  out.conflict_count = reader.GetVarint();
   return reader.done();
 }
 

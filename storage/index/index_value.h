@@ -140,6 +140,9 @@ bool DecodeClockMark(std::string_view bytes, ClockMark& out);
 std::string EncodeGoneStage(uint8_t stage);
 bool DecodeGoneStage(std::string_view bytes, uint8_t& out);
 
+std::string EncodeRepeats(const StreamRepeats& repeats);
+bool DecodeRepeats(std::string_view bytes, StreamRepeats& out);
+
 std::string EncodeCoverage(const StreamCoverage& coverage);
 bool DecodeCoverage(std::string_view bytes, StreamCoverage& out);
 

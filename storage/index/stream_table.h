@@ -40,6 +40,8 @@ class StreamTable {
 
   // Chunks of the stream that are durable; 0 for an unknown stream.
   absl::StatusOr<uint64_t> ChunkCount(const StreamKey& stream);
+  // True if there is a stream of the same rank from another process.
+  absl::StatusOr<bool> HasOtherProcess(const StreamKey& stream);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
                 uint64_t chunk_count) const;

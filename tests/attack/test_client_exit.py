@@ -13,7 +13,12 @@ import threading
 import msitd
 
 client = msitd.Client(
-    "exit", endpoint=sys.argv[1], max_block=60, buffer_bytes=0, close_timeout=0.2
+    "exit",
+    endpoint=sys.argv[1],
+    max_block=60,
+    buffer_bytes=0,
+    close_timeout=0.2,
+    if_exists="new",
 )
 client.record(b"first", op="op")
 client.flush()

@@ -106,6 +106,13 @@ static void OpenRefusesBadOptions(void) {
     EXPECT(msit_open(&options, &client) == MSIT_ERROR_INVALID_ARGUMENT);
     EXPECT(strstr(msit_last_error(), "overflow") != NULL);
   }
+  const int32_t bad_choices[] = {-1, 0, MSIT_IF_EXISTS_NEW + 1};
+  for (size_t i = 0; i < 3; ++i) {
+    options = DefaultOptions();
+    options.if_exists = bad_choices[i];
+    EXPECT(msit_open(&options, &client) == MSIT_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(msit_last_error(), "if_exists") != NULL);
+  }
 }
 
 static void OpenWithoutADaemonIsUnavailable(void) {
@@ -177,6 +184,12 @@ static void RecordsWaitForADaemonThatIsNotThere(void) {
   EXPECT(msit_record(client, &tensor) == MSIT_ERROR_INVALID_ARGUMENT);
   EXPECT(msit_record(client, NULL) == MSIT_ERROR_INVALID_ARGUMENT);
   EXPECT(msit_record(NULL, &tensor) == MSIT_ERROR_INVALID_ARGUMENT);
+
+  char name[3] = "xx";
+  EXPECT(msit_run_name(client, name, sizeof(name)) == strlen(options.run));
+  EXPECT(strncmp(name, options.run, 2) == 0 && name[2] == '\0');
+  EXPECT(msit_run_name(client, NULL, 0) == strlen(options.run));
+  EXPECT(msit_run_name(NULL, name, sizeof(name)) == 0 && name[0] == '\0');
 
   EXPECT(msit_token(client) == 0);
   EXPECT(msit_next_token(client) == 1);

@@ -88,6 +88,8 @@ TEST_F(CppFaceTest, MovedClientGoesOnAndTheEmptyOneRefuses) {
             MSIT_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(first.counters().recorded_count, 0u);
   EXPECT_EQ(second.NextToken(), 1);
+  EXPECT_EQ(second.run(), "run");
+  EXPECT_EQ(first.run(), "");
   EXPECT_TRUE(second.Close(kLong).ok());
 }
 

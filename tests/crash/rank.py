@@ -40,6 +40,8 @@ class Rank:
             buffer_bytes=BUFFER_BYTES,
             open_timeout=PATIENCE_S,
             close_timeout=PATIENCE_S,
+            # Who was killed comes back as another process.
+            if_exists="append",
         )
 
     def work(self, thread: int) -> None:

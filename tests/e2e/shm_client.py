@@ -12,8 +12,9 @@ import struct
 from pathlib import Path
 
 MAGIC = 0x48534D49
-VERSION = 2
+VERSION = 3
 HELLO, WELCOME, DROPS, FINISH, END, COMMITTED = range(1, 7)
+IF_EXISTS_FAIL = 1
 PAGE = 4096
 TABLE_BYTES = 36864
 ENTRIES_AT = 192
@@ -35,13 +36,15 @@ class ShmProducer:
         self.socket.send(
             struct.pack("<IHH", MAGIC, VERSION, HELLO)
             + struct.pack("<iiQQII", rank, 64, stream_id, ARENA_BYTES, len(name), 4)
+            + struct.pack("<II", 0, IF_EXISTS_FAIL)
             + name.ljust(128, b"\0")
+            + bytes(128)
             + b"test".ljust(256, b"\0")
         )
         packet, fds = self._receive()
         kind, body = packet
         assert kind == WELCOME, packet
-        self.committed_at_open, arena_bytes = struct.unpack("<QQ", body)
+        self.committed_at_open, arena_bytes = struct.unpack_from("<QQ", body)
         table_fd, self._event, arena_fd = fds
         self.table = mmap.mmap(table_fd, TABLE_BYTES)
         self.arena = mmap.mmap(arena_fd, arena_bytes)

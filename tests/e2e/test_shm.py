@@ -160,7 +160,9 @@ def test_what_a_killed_rank_published_is_stored(daemon: Daemon) -> None:
     rank.kill()
     rank.wait(60)
     # The rank may come back at once, with its memory gone and its place free.
-    with msitd.Client("killed", endpoint=str(daemon.socket_dir)) as client:
+    with msitd.Client(
+        "killed", endpoint=str(daemon.socket_dir), if_exists="append"
+    ) as client:
         client.record(np.zeros(1), op="after")
     listed = daemon.ctl_json("tensor", "list", "--run", "killed", "--limit", "0")
     ops = {t["op"] for t in listed["tensors"]}

@@ -138,9 +138,14 @@ std::vector<std::string> SeedList() {
   report.coverage.dropped_count = 3;
   report.coverage.degraded_count = 1;
   const std::string hello = PacketOf(Hello());
+  SessionHello anew = Hello();
+  anew.if_exists = IfExists::kNew;
+  anew.job_bytes = 3;
+  std::memcpy(anew.job, "job", 3);
   const std::string end = PacketOf(SessionFinish());
   return {hello,
           hello + end,
+          PacketOf(anew) + end,
           hello + PacketOf(report) + end,
           end,
           hello + hello,

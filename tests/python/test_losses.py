@@ -168,3 +168,37 @@ def test_a_signal_handler_may_close_while_losses_are_counted():
     told.append(losses.take())
     told.append(losses.take())
     assert told == [(5, 0), (0, 0), (0, 0)]
+
+
+def test_conflicts_are_said_once(caplog):
+    class Native:
+        conflicts = 0
+
+        def counters(self):
+            counts = dict.fromkeys(Counters._fields, 0)
+            return tuple((counts | {"conflict_count": self.conflicts}).values())
+
+        def run(self):
+            return "used-again"
+
+    native = Native()
+    losses = _Losses(native)
+    losses.warn_of_conflicts()
+    assert caplog.messages == []
+    for native.conflicts in (2, 3):
+        losses.warn_of_conflicts()
+    (line,) = caplog.messages
+    assert "run 'used-again' had 2 of these records already" in line
+    assert losses.take() == (0, 0)
+
+
+def test_if_exists_is_one_of_four(daemon):
+    with pytest.raises(ValueError, match="if_exists"):
+        msitd.Client("run", endpoint=daemon.endpoint, if_exists="overwrite")
+    with pytest.raises(ValueError, match="open_timeout"):
+        msitd.Client("run", endpoint=daemon.endpoint, if_exists="new", open_timeout=0)
+    for if_exists in ("fail", "append", "replace", "new"):
+        with msitd.Client(
+            "run", endpoint=daemon.endpoint, if_exists=if_exists
+        ) as client:
+            assert client.run == "run"

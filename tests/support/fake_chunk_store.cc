@@ -7,6 +7,7 @@
 
 #include "protos/base/glob.h"
 #include "protos/base/sample.h"
+#include "protos/base/stream_id.h"
 #include "protos/status/status.h"
 
 namespace msitd::testing {
@@ -205,6 +206,15 @@ absl::StatusOr<RunInfo> FakeChunkStore::SealRun(std::string_view name) {
   return info;
 }
 
+absl::StatusOr<RunInfo> FakeChunkStore::SetJob(std::string_view name,
+                                               std::string_view job) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return RunNotFound(name);
+  it->second.info.spec.job = job;
+  return it->second.info;
+}
+
 absl::StatusOr<RunInfo> FakeChunkStore::SetWorldSize(std::string_view name,
                                                      int32_t world_size) {
   MutexLock lock(mu_);
@@ -352,15 +362,21 @@ absl::StatusOr<std::vector<storage::RankCoverage>> FakeChunkStore::GetCoverage(
   MutexLock lock(mu_);
   const auto it = runs_.find(run);
   if (it == runs_.end()) return RunNotFound(run);
-  std::vector<storage::RankCoverage> ranks;
+  std::map<int32_t, storage::RankCoverage> ranks;
   for (const auto& [stream, coverage] : it->second.coverage) {
-    if (ranks.empty() || ranks.back().rank != stream.first) {
-      ranks.emplace_back().rank = stream.first;
-    }
-    ++ranks.back().stream_count;
-    ranks.back().total = Sum(ranks.back().total, coverage);
+    storage::RankCoverage& rank = ranks[stream.first];
+    ++rank.stream_count;
+    rank.total = Sum(rank.total, coverage);
   }
-  return ranks;
+  for (const auto& [number, repeats] : it->second.repeats) {
+    ranks[number].repeats = repeats;
+  }
+  std::vector<storage::RankCoverage> out;
+  for (auto& [number, rank] : ranks) {
+    rank.rank = number;
+    out.push_back(rank);
+  }
+  return out;
 }
 
 absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
@@ -384,7 +400,7 @@ absl::Status FakeChunkStore::Append(std::span<chunk::Chunk> chunks) {
     return append_status_;
   }
   append_sizes_.push_back(chunks.size());
-  for (const chunk::Chunk& chunk : chunks) {
+  for (chunk::Chunk& chunk : chunks) {
     Run& run = runs_.find(chunk.run())->second;
     for (const chunk::RecordDescriptor& record : chunk.records()) {
       AddRecord(run, chunk, record);
@@ -401,7 +417,7 @@ absl::Status FakeChunkStore::Probe() {
   return append_status_;
 }
 
-void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
+void FakeChunkStore::AddRecord(Run& run, chunk::Chunk& chunk,
                                const chunk::RecordDescriptor& record) {
   TensorKey key{run.info.spec.name,
                 chunk.header().rank,
@@ -432,6 +448,10 @@ void FakeChunkStore::AddRecord(Run& run, const chunk::Chunk& chunk,
     ++(equal ? stats_.duplicate_count : stats_.conflict_count);
     ++(equal ? run.info.counters.duplicate_count
              : run.info.counters.conflict_count);
+    storage::StreamRepeats& repeats = run.repeats[chunk.header().rank];
+    repeats.repeated_count += record.part_offset == 0 ? 1 : 0;
+    repeats.conflict_count += equal ? 0 : 1;
+    chunk.set_conflict_count(chunk.conflict_count() + (equal ? 0 : 1));
     return;
   }
   part->second = {storage::SegmentId{1}, bytes_.size(), payload.size(),
@@ -479,6 +499,19 @@ FakeChunkStore::Key FakeChunkStore::KeyOf(const TensorKey& key) {
   return {key.rank,         Intern(key.device), key.token,
           Intern(key.op),   key.call,           static_cast<uint8_t>(key.io),
           Intern(key.index)};
+}
+
+absl::StatusOr<bool> FakeChunkStore::HasChunksOfOthers(std::string_view run,
+                                                       int32_t rank,
+                                                       uint64_t stream_id) {
+  MutexLock lock(mu_);
+  const auto found = runs_.find(run);
+  if (found == runs_.end() || found->second.info.sealed) return false;
+  const auto& streams = found->second.committed;
+  return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) {
+    return stream.first.first == rank &&
+           ProcessOf(stream.first.second) != ProcessOf(stream_id);
+  });
 }
 
 absl::StatusOr<uint64_t> FakeChunkStore::CommittedChunkCount(

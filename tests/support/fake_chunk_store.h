@@ -78,6 +78,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<storage::RunInfo> SealRun(std::string_view name) override;
   absl::StatusOr<storage::RunInfo> SetWorldSize(std::string_view name,
                                                 int32_t world_size) override;
+  absl::StatusOr<storage::RunInfo> SetJob(std::string_view name,
+                                          std::string_view job) override;
   absl::StatusOr<std::vector<storage::RunInfo>> ListRuns(std::string_view after,
                                                          size_t limit) override;
   absl::Status DeleteRun(std::string_view name) override;
@@ -100,6 +102,8 @@ class FakeChunkStore final : public storage::ChunkStore {
   absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
                                                int32_t rank,
                                                uint64_t stream_id) override;
+  absl::StatusOr<bool> HasChunksOfOthers(std::string_view run, int32_t rank,
+                                         uint64_t stream_id) override;
   absl::StatusOr<storage::TensorInfo> GetTensor(const TensorKey& key) override;
   absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
       std::string_view run, storage::TensorSelector selector,
@@ -149,6 +153,7 @@ class FakeChunkStore final : public storage::ChunkStore {
     // By rank and stream id.
     std::map<std::pair<int32_t, uint64_t>, uint64_t> committed;
     std::map<std::pair<int32_t, uint64_t>, StreamCoverage> coverage;
+    std::map<int32_t, storage::StreamRepeats> repeats;
   };
 
   struct Comparison {
@@ -159,7 +164,7 @@ class FakeChunkStore final : public storage::ChunkStore {
 
   uint32_t Intern(std::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Key KeyOf(const TensorKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddRecord(Run& run, const chunk::Chunk& chunk,
+  void AddRecord(Run& run, chunk::Chunk& chunk,
                  const chunk::RecordDescriptor& record)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static bool IsWhole(const Tensor& tensor);

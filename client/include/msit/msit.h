@@ -46,8 +46,9 @@ typedef enum msit_code {
   MSIT_ERROR_TIMEOUT = 3,
   // The daemon cannot be reached now.
   MSIT_ERROR_UNAVAILABLE = 4,
-  // The daemon refuses this stream: the run is sealed, has another world size,
-  // or the rank is not in it. Trying again does not help.
+  // The daemon refuses this stream: the run is sealed, has another world size
+  // or tensors of this rank from another process, or the rank is not in it.
+  // Trying again does not help.
   MSIT_ERROR_REFUSED = 5,
   // The client was closed.
   MSIT_ERROR_CLOSED = 6,
@@ -116,6 +117,26 @@ typedef enum msit_overflow {
   // waits as with BLOCK. All parts of a tensor are kept alike.
   MSIT_OVERFLOW_DEGRADE = 3
 } msit_overflow;
+
+// What msit_open makes of a run that has tensors of this rank from another
+// process already. A stream that comes back after a broken connection, and a
+// second client of the same process, are no other.
+typedef enum msit_if_exists {
+  // msit_open fails with REFUSED.
+  MSIT_IF_EXISTS_FAIL = 1,
+  // The client adds to them: of a tensor that is there already the first bytes
+  // stay, and msit_counters.conflict_count says how often others came. For a
+  // job that goes on after a restart.
+  MSIT_IF_EXISTS_APPEND = 2,
+  // The run is deleted and made again, by the first rank of the launch that
+  // comes. msit_open waits while others stream into it.
+  MSIT_IF_EXISTS_REPLACE = 3,
+  // The launch gets a run of its own: `run` if that holds nothing of another
+  // launch, else `run-2`, `run-3`, and so on, the same for all its ranks; see
+  // msit_run_name. Daemons count each for themselves: where the ranks of a
+  // launch stream to several, give it a name of its own instead.
+  MSIT_IF_EXISTS_NEW = 4
+} msit_if_exists;
 
 // One rank of one run. Made by msit_open, destroyed by msit_free.
 typedef struct msit_client msit_client;
@@ -188,6 +209,17 @@ typedef struct msit_options {
   // time.
   int32_t (*is_interrupted)(void* interrupt_context);
   void* interrupt_context;
+
+  // An msit_if_exists. Default MSIT_IF_EXISTS_FAIL. NEW needs an
+  // `open_timeout_us` above 0.
+  int32_t if_exists;
+
+  // What all ranks of this launch have in common and no other launch has, at
+  // most 128 bytes: tells REPLACE and NEW which ranks belong together. Default:
+  // the environment variable MSITD_JOB; with a world_size of 1 this process;
+  // what torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT say; or the
+  // parent process.
+  const char* job;
 } msit_options;
 
 // msit_tensor.token: the current token, see msit_next_token.
@@ -280,6 +312,10 @@ typedef struct msit_counters {
   // Of the acknowledged records: those that are kept as summary and hash though
   // the capture policy asks for their bytes; see MSIT_OVERFLOW_DEGRADE.
   uint64_t degraded_count;
+  // Of the acknowledged records: those that the run had already, with other
+  // bytes: these were not kept. The name of the run, or a call number, was used
+  // twice.
+  uint64_t conflict_count;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -354,6 +390,11 @@ MSIT_API msit_code msit_get_counters(const msit_client* client,
 // its whole length.
 MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
                                   size_t text_bytes) MSIT_NOEXCEPT;
+
+// Copies the name of the run into `text`, as msit_stream_error does: the one
+// that msit_open was given, or that of MSIT_IF_EXISTS_NEW.
+MSIT_API size_t msit_run_name(const msit_client* client, char* text,
+                              size_t text_bytes) MSIT_NOEXCEPT;
 
 // Flushes, ends the stream and stops the client's threads. What is not
 // acknowledged after `timeout_us` is dropped and counted. Records that come

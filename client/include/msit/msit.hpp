@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "msit.h"
@@ -156,6 +157,13 @@ class Client {
     counters.struct_size = sizeof(counters);
     msit_get_counters(handle_.get(), &counters);
     return counters;
+  }
+
+  // See msit_run_name. Empty for an empty client.
+  std::string run() const {
+    std::string name(msit_run_name(handle_.get(), nullptr, 0), '\0');
+    msit_run_name(handle_.get(), name.data(), name.size() + 1);
+    return name;
   }
 
   msit_client* handle() const { return handle_.get(); }

@@ -39,6 +39,9 @@ _OVERFLOW_NUMBERS = {
     "degrade": 3,
 }
 
+# The numbers of msit_if_exists.
+_IF_EXISTS_NUMBERS = {"fail": 1, "append": 2, "replace": 3, "new": 4}
+
 _TOKEN_CURRENT = -1
 IO_ANY = 0
 _CALL_AUTO = -1
@@ -117,6 +120,9 @@ class Counters(NamedTuple):
     degraded_count: int
     """Of the acknowledged records: those that are kept as summary and hash
     though the capture policy asks for their bytes."""
+    conflict_count: int
+    """Of the acknowledged records: those that the run had already, with other
+    bytes: these were not kept."""
 
 
 def _microseconds(seconds: float) -> int:
@@ -131,6 +137,25 @@ class _Losses:
         # Signal handlers run inside take(), and may close the client.
         self._lock = threading.RLock()
         self._told = (0, 0)
+        self._has_told_of_conflicts = False
+
+    def warn_of_conflicts(self) -> None:
+        """Says once that tensors were in the run already."""
+        if self._has_told_of_conflicts:
+            return
+        count = Counters(*self._native.counters()).conflict_count
+        if count == 0:
+            return
+        with self._lock:
+            if self._has_told_of_conflicts:
+                return
+            self._has_told_of_conflicts = True
+        _logger.warning(
+            "run %r had %d of these records already, with other bytes: the first "
+            "ones stay, these are not kept (said once; see Client.counters)",
+            self._native.run(),
+            count,
+        )
 
     def take(self) -> tuple[int, int]:
         """Returns how many were dropped and truncated since the last call."""
@@ -161,6 +186,7 @@ def _close_forgotten(losses: _Losses, native: _msit.Client, timeout_us: int) -> 
         code = _msit.TIMEOUT
     if code == _msit.FORKED:
         return
+    losses.warn_of_conflicts()
     lost = losses.take()
     if any(lost):
         losses.warn(lost, native.stream_error())
@@ -215,10 +241,24 @@ class Client:
             keeps summary and hash, but no bytes, of tensors that come while
             little of the memory is free; it waits if none is. The counters say
             what was dropped and degraded; msit.h says more of each.
+        if_exists: What to do if the run has tensors of this rank from another
+            process already; a stream that comes back after a broken connection
+            is no other. `fail` raises. `append` adds to them: where both have a
+            tensor the first one stays, which the logger `msitd` says once and
+            `Counters.conflict_count` counts; a job that is restarted wants this.
+            `replace` deletes the run and makes it again, once for all ranks of a
+            launch. `new` gives the launch a run of its own, `run-2` and so on if
+            need be, the same for all its ranks: see `Client.run`. Daemons count
+            each for themselves: where ranks stream to several, give a name.
+        job: What the ranks of this launch have in common and no other launch
+            has, for `replace` and `new`. Default: MSITD_JOB; with a `world_size`
+            of 1 this process; what torchrun, Slurm, PMIx or MASTER_ADDR and
+            MASTER_PORT say; or the parent process.
 
     Raises:
         ValueError: An argument is out of its range.
-        MsitError: The daemon does not take the stream, or not in time.
+        MsitError: The daemon does not take the stream, or not in time; or the run
+            has tensors of this rank: see `if_exists`.
     """
 
     def __init__(
@@ -236,12 +276,18 @@ class Client:
         device: str = "cpu:0",
         overflow: str = "block",
         on_drop: str = "raise",
+        if_exists: str = "fail",
+        job: str | None = None,
     ) -> None:
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
         if overflow not in _OVERFLOW_NUMBERS:
             raise ValueError(
                 f"overflow {overflow!r} is none of {list(_OVERFLOW_NUMBERS)}"
+            )
+        if if_exists not in _IF_EXISTS_NUMBERS:
+            raise ValueError(
+                f"if_exists {if_exists!r} is none of {list(_IF_EXISTS_NUMBERS)}"
             )
         if run is None:
             run = os.environ.get("MSITD_RUN", "")
@@ -267,10 +313,12 @@ class Client:
                 device,
                 f"msitd-python/{_msit.version()}",
                 _OVERFLOW_NUMBERS[overflow],
+                _IF_EXISTS_NUMBERS[if_exists],
+                job,
                 threading.main_thread().ident or 0,
             )
         except TypeError as error:
-            texts = {"run": run, "endpoint": endpoint, "device": device}
+            texts = {"run": run, "endpoint": endpoint, "device": device, "job": job}
             numbers = {"rank": rank, "world_size": world_size}
             raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
@@ -404,8 +452,14 @@ class Client:
     def token(self, token: int) -> None:
         self._raise_for(self._native.set_token(token))
 
+    @property
+    def run(self) -> str:
+        """Name of the run: the one asked for, or that of `if_exists` new."""
+        return self._native.run()
+
     def next_token(self) -> int:
         """Makes the following token the current one and returns it."""
+        self._losses.warn_of_conflicts()
         return self._native.next_token()
 
     def begin_call(self, op: str, token: int | None = None) -> int:
@@ -491,6 +545,7 @@ class Client:
         return self._on_drop == "raise" if check is None else check
 
     def _tell_losses(self, check: bool | None) -> int:
+        self._losses.warn_of_conflicts()
         lost = self._losses.take()
         if any(lost):
             if self._must_raise(check):

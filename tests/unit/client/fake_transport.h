@@ -181,6 +181,28 @@ class FakeDaemon {
     return stream_id_;
   }
 
+  // Gives the run this name, as for IfExists::kNew, at the openings that
+  // follow.
+  void RenameRun(const std::string& run) {
+    const std::lock_guard lock(mu_);
+    new_run_ = run;
+  }
+  // Says how many records came again with other bytes.
+  void TellConflicts(uint64_t count) {
+    const std::lock_guard lock(mu_);
+    Post([count](TransportListener& l) { l.OnConflicts(count); });
+  }
+  // Of each opening: run, if_exists, job.
+  struct Opening {
+    std::string run;
+    IfExists if_exists;
+    std::string job;
+  };
+  std::vector<Opening> openings() const {
+    const std::lock_guard lock(mu_);
+    return openings_;
+  }
+
  private:
   using Event = std::function<void(TransportListener&)>;
 
@@ -227,6 +249,8 @@ class FakeDaemon {
     listener_ = listener;
     ++opening_count_;
     stream_id_ = identity.stream_id;
+    openings_.push_back({std::string(identity.run), identity.if_exists,
+                         std::string(identity.job)});
     if (opening_) {
       Post(opening_);
     } else {
@@ -235,6 +259,9 @@ class FakeDaemon {
         Post([policy = policy_](TransportListener& l) {
           l.OnCapturePolicy(policy);
         });
+      }
+      if (!new_run_.empty()) {
+        Post([run = new_run_](TransportListener& l) { l.OnRun(run); });
       }
       Post([count = committed_count_](TransportListener& l) {
         l.OnCommitted(count);
@@ -326,6 +353,8 @@ class FakeDaemon {
   size_t report_count_ = 0;
   uint64_t stream_id_ = 0;
   std::string policy_;
+  std::string new_run_;
+  std::vector<Opening> openings_;
   Event opening_;
   Event last_event_;
   TransportListener* listener_ = nullptr;

@@ -19,7 +19,9 @@ TEST(WireTest, OpenStreamReadsBack) {
                                 .rank = 300,
                                 .world_size = 1 << 20,
                                 .stream_id = 0x9234567890abcdef,
-                                .user_agent = "test/1"};
+                                .user_agent = "test/1",
+                                .if_exists = IfExists::kNew,
+                                .job = "launch"};
   v1::WriteChunksRequest request;
   ASSERT_TRUE(request.ParseFromString(EncodeOpen(identity)));
   ASSERT_TRUE(request.has_open());
@@ -29,6 +31,8 @@ TEST(WireTest, OpenStreamReadsBack) {
   EXPECT_EQ(static_cast<uint64_t>(request.open().stream_id()),
             0x9234567890abcdef);
   EXPECT_EQ(request.open().user_agent(), "test/1");
+  EXPECT_EQ(request.open().if_exists(), v1::IF_EXISTS_NEW);
+  EXPECT_EQ(request.open().job(), "launch");
 }
 
 TEST(WireTest, RankZeroWithoutUserAgentReadsBack) {
@@ -39,6 +43,8 @@ TEST(WireTest, RankZeroWithoutUserAgentReadsBack) {
   EXPECT_EQ(request.open().rank(), 0);
   EXPECT_EQ(request.open().world_size(), 1);
   EXPECT_EQ(request.open().user_agent(), "");
+  EXPECT_EQ(request.open().if_exists(), v1::IF_EXISTS_FAIL);
+  EXPECT_EQ(request.open().job(), "");
 }
 
 TEST(WireTest, ChunkWithItsPrefixReadsBack) {
@@ -87,14 +93,26 @@ TEST(WireTest, CapturePolicyIsRead) {
   EXPECT_EQ(DecodeAnswer(bytes)->committed_count, 3u);
 }
 
+TEST(WireTest, RunAndConflictsAreRead) {
+  v1::WriteChunksResponse response;
+  EXPECT_EQ(DecodeAnswer(response.SerializeAsString())->run, "");
+  response.set_run("run-2");
+  response.set_conflict_count(300);
+  const std::string bytes = response.SerializeAsString();
+  EXPECT_EQ(DecodeAnswer(bytes)->run, "run-2");
+  EXPECT_EQ(DecodeAnswer(bytes)->conflict_count, 300u);
+  response.set_run(std::string(129, 'x'));
+  EXPECT_FALSE(DecodeAnswer(response.SerializeAsString()));
+}
+
 TEST(WireTest, UnknownFieldsAreSkipped) {
-  // Fields 2 to 5, one of each wire type, around field 1.
+  // Fields 2, 7, 8 and 9, one of each wire type, around field 1.
   const std::string message(
       "\x11"
       "12345678"
-      "\x1a\x02hi\x08\x05\x25"
+      "\x3a\x02hi\x08\x05\x45"
       "1234"
-      "\x28\x01",
+      "\x48\x01",
       22);
   EXPECT_EQ(DecodeAnswer(message)->committed_count, 5u);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "protos/base/stream_id.h"
 #include "tests/unit/storage/store_fixture.h"
 
 namespace msitd::storage {
@@ -356,6 +357,59 @@ TEST_F(ChunkStoreTest, CoverageOutlivesTheProcessAndTheStreams) {
   ASSERT_TRUE(store_->CreateRun({"run", 0, {}}).ok());
   EXPECT_THAT(*store_->GetCoverage("run"), IsEmpty());
   EXPECT_THAT(*store_->GetCoverage("other"), SizeIs(1));
+}
+
+TEST_F(ChunkStoreTest, RepeatsOfAStreamAreKeptWithItsRank) {
+  OpenWithRun("r");
+  TestTensor first = MakeTensor("r", 0, "op", 256, 1);
+  TestTensor other = MakeTensor("r", 0, "op", 256, 2);
+  first.key.rank = other.key.rank = 3;
+  ASSERT_TRUE(Append({first}).ok());
+  TestChunks again(kStream + 1, 0, {first, other, other});
+  ASSERT_TRUE(store_->Append(again.span()).ok());
+  EXPECT_EQ(again.span()[0].conflict_count(), 2u);
+  ASSERT_TRUE(store_->ReportCoverage("r", 1, 7, {10, 0, 0, 0}).ok());
+  ASSERT_TRUE(store_->SealRun("r").ok());
+  Drop();
+  Open();
+  RankCoverage repeated;
+  repeated.rank = 3;
+  repeated.repeats = {3, 2};
+  EXPECT_THAT(*store_->GetCoverage("r"),
+              ElementsAre(RankCoverage{1, 1, {10, 0, 0, 0}}, repeated));
+  ASSERT_TRUE(store_->DeleteRun("r").ok());
+  ASSERT_TRUE(store_->CreateRun({"r", 0, {}}).ok());
+  EXPECT_THAT(*store_->GetCoverage("r"), IsEmpty());
+}
+
+TEST_F(ChunkStoreTest, ChunksOfOtherProcessesAreKnownUntilTheRunIsSealed) {
+  OpenWithRun("r");
+  const auto is_other = [this](int32_t rank, uint32_t process) {
+    return *store_->HasChunksOfOthers("r", rank, MakeStreamId(process, 9));
+  };
+  const auto append = [this](uint32_t process, int32_t rank) {
+    TestTensor tensor = MakeTensor("r", 0, "a", 64);
+    tensor.key.rank = rank;
+    return Append(TestChunks(MakeStreamId(process, 5), 0, {tensor}));
+  };
+  EXPECT_FALSE(is_other(2, 7));
+  ASSERT_TRUE(append(7, 2).ok());
+  EXPECT_FALSE(is_other(2, 7));
+  EXPECT_TRUE(is_other(2, 6));
+  EXPECT_TRUE(is_other(2, 8));
+  EXPECT_TRUE(is_other(2, UINT32_MAX));
+  EXPECT_FALSE(is_other(1, 8));
+  EXPECT_FALSE(is_other(3, 6));
+  EXPECT_FALSE(*store_->HasChunksOfOthers("none", 2, 1));
+  ASSERT_TRUE(append(8, 2).ok());
+  EXPECT_TRUE(is_other(2, 7));
+  ASSERT_TRUE(store_->SetJob("r", "launch").ok());
+  Drop();
+  Open();
+  EXPECT_TRUE(is_other(2, 7));
+  EXPECT_EQ(store_->GetRun("r")->spec.job, "launch");
+  ASSERT_TRUE(store_->SealRun("r").ok());
+  EXPECT_FALSE(is_other(2, 6));
 }
 
 TEST_F(ChunkStoreTest, StreamsOfASealedRunAreForgotten) {

@@ -17,9 +17,10 @@ namespace msitd::ingest {
 // A transport that keeps what the pipeline tells it.
 class RecordingPeer final : public StreamPeer {
  public:
-  void Commit(uint64_t count) override {
+  void Commit(uint64_t count, uint64_t conflict_count) override {
     MutexLock lock(mu_);
     commits_.push_back(count);
+    conflict_count_ = conflict_count;
     changed_.NotifyAll();
   }
   void SetCapturePolicy(const std::string& policy) override {
@@ -65,6 +66,10 @@ class RecordingPeer final : public StreamPeer {
     MutexLock lock(mu_);
     return commits_;
   }
+  uint64_t conflict_count() {
+    MutexLock lock(mu_);
+    return conflict_count_;
+  }
   int ends() {
     MutexLock lock(mu_);
     return ends_;
@@ -75,6 +80,7 @@ class RecordingPeer final : public StreamPeer {
   CondVar changed_;
   std::vector<uint64_t> commits_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> policies_ ABSL_GUARDED_BY(mu_);
+  uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
   int resumes_ ABSL_GUARDED_BY(mu_) = 0;
   int ends_ ABSL_GUARDED_BY(mu_) = 0;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/launch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string_view>
+
+#include "protos/base/limits.h"
+#include "protos/base/stream_id.h"
+
+namespace msitd::client {
+namespace {
+
+// What torchrun, Slurm, PMIx and torch.distributed tell all ranks alike. A
+// group that torchrun starts again is another launch.
+constexpr std::array<const char*, 7> kLauncherVariables = {
+    "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+    "SLURM_JOB_ID",        "SLURM_STEP_ID",
+    "PMIX_NAMESPACE",      "MASTER_ADDR",
+    "MASTER_PORT",
+};
+
+uint32_t RandomWord() {
+  std::random_device device;
+  while (true) {
+    if (const uint32_t word = device(); word != 0) return word;
+  }
+}
+
+// The number of this process, at random.
+uint32_t Process() {
+  // The pid, and the number that it drew. Stands for itself.
+  static std::atomic<uint64_t> drawn{0};
+  const auto pid = static_cast<uint32_t>(::getpid());
+  uint64_t known = drawn.load(std::memory_order_relaxed);
+  while (static_cast<uint32_t>(known >> 32) != pid) {
+    const uint64_t mine = uint64_t{pid} << 32 | RandomWord();
+    if (drawn.compare_exchange_weak(known, mine, std::memory_order_relaxed)) {
+      return static_cast<uint32_t>(mine);
+    }
+  }
+  return static_cast<uint32_t>(known);
+}
+
+// FNV-1a: two launches need to differ, nobody makes them alike on purpose.
+std::string Digest(std::string_view kind, std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx",
+                static_cast<unsigned long long>(hash));
+  return std::string(kind).append(" ").append(digits);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A pid is given again; with the time of its start it is not.
+std::string Parent() {
+  const std::string pid = std::to_string(::getppid());
+  const std::string stat = ReadFile("/proc/" + pid + "/stat");
+  // The name in front may have anything in it; the start is the 20th behind.
+  const size_t name_end = stat.rfind(')');
+  size_t begin = name_end == std::string::npos ? stat.size() : name_end + 1;
+  for (int i = 0; i < 20 && begin < stat.size(); ++i) {
+    begin = std::min(stat.find(' ', begin), stat.size() - 1) + 1;
+  }
+  const std::string start = stat.substr(begin, stat.find(' ', begin) - begin);
+  return pid + " " + start + " " + ReadFile("/proc/sys/kernel/random/boot_id");
+}
+
+std::string Said() {
+  std::string said;
+  for (const char* const variable : kLauncherVariables) {
+    const char* const value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    said.append(variable).append("=").append(value).append("\n");
+  }
+  return said;
+}
+
+}  // namespace
+
+uint64_t NewStreamId() {
+  static std::atomic<uint32_t> next{RandomWord()};
+  return MakeStreamId(Process(), next.fetch_add(1, std::memory_order_relaxed));
+}
+
+std::string LaunchOf(int32_t world_size) {
+  const char* const named = std::getenv("MSITD_JOB");
+  if (named != nullptr && *named != '\0') {
+    const std::string_view job = named;
+    return job.size() <= kJobBytesMax ? std::string(job) : Digest("job", job);
+  }
+  if (world_size == 1) return "process " + std::to_string(Process());
+  const std::string said = Said();
+  return said.empty() ? Digest("parent", Parent()) : Digest("launch", said);
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/run_hold.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+// How a stream comes to its run.
+namespace msitd::ingest {
+namespace {
+
+using Code = absl::StatusCode;
+
+// Runs that the store is asked for at a time.
+constexpr size_t kRunsAtOnce = 256;
+
+absl::Status CheckSpec(const StreamSpec& spec) {
+  if (spec.stream_id == 0) {
+    return WithReason(MakeStatus(Code::kInvalidArgument, "stream_id is 0"),
+                      "FIELD_INVALID");
+  }
+  if (spec.world_size < 1 || spec.world_size > kRankMax + 1) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument, "world_size: {} is not in 1..{}",
+                   spec.world_size, kRankMax + 1),
+        "FIELD_INVALID");
+  }
+  if (spec.rank < 0 || spec.rank >= spec.world_size) {
+    return WithReason(
+        MakeStatus(Code::kInvalidArgument, "rank {} is not in 0..{}", spec.rank,
+                   spec.world_size - 1),
+        "RANK_OUT_OF_RANGE");
+  }
+  if (spec.job.size() > kJobBytesMax) {
+    return WithReason(MakeStatus(Code::kInvalidArgument,
+                                 "job: {} bytes long, at most {} are taken",
+                                 spec.job.size(), kJobBytesMax),
+                      "FIELD_INVALID");
+  }
+  return absl::OkStatus();
+}
+
+std::string JobOf(const StreamSpec& spec) {
+  return spec.job.empty()
+             ? fmt::format("process {:08x}", ProcessOf(spec.stream_id))
+             : spec.job;
+}
+
+// Nobody has streamed into it: it was made to be told something first.
+bool IsUntouched(const storage::RunInfo& run) {
+  return run.spec.job.empty() && run.counters.tensor_count == 0;
+}
+
+absl::Status RankRecorded(const StreamSpec& spec) {
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition,
+                 "run '{}' has tensors of rank {} from another process "
+                 "already: give another name, or say what is to become of them "
+                 "with if_exists: append, replace or new",
+                 spec.run, spec.rank),
+      "RUN_EXISTS");
+}
+
+absl::Status RunBusy(std::string_view run) {
+  return WithReason(
+      MakeStatus(Code::kAlreadyExists,
+                 "run '{}' is to be replaced, and others stream into it", run),
+      "RANK_BUSY");
+}
+
+// The number that `name` has behind `prefix`, as NEW gives it; 0 for none.
+uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
+  const std::string_view digits = name.substr(prefix.size());
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool is_canonical = error == std::errc() &&
+                            end == digits.data() + digits.size() &&
+                            digits.front() != '0' && number >= 2;
+  return is_canonical ? number : 0;
+}
+
+}  // namespace
+
+absl::Status NotServing() {
+  return WithReason(MakeStatus(Code::kUnavailable, "the daemon is going down"),
+                    "NOT_SERVING");
+}
+
+absl::Status RunSealed(std::string_view run, std::string_view what) {
+  return WithReason(
+      MakeStatus(Code::kFailedPrecondition,
+                 "run '{}' {}: it takes no more tensors", run, what),
+      "RUN_SEALED");
+}
+
+IngestPipeline::RunHold::RunHold(IngestPipeline& pipeline, std::string_view run)
+    : pipeline_(pipeline), run_(run) {
+  MutexLock lock(pipeline_.mu_);
+  while (!pipeline_.held_runs_.insert(run_).second) {
+    pipeline_.run_free_.Wait(pipeline_.mu_);
+  }
+}
+
+IngestPipeline::RunHold::~RunHold() {
+  {
+    MutexLock lock(pipeline_.mu_);
+    pipeline_.held_runs_.erase(run_);
+  }
+  pipeline_.run_free_.NotifyAll();
+}
+
+absl::StatusOr<IngestPipeline::Opened> IngestPipeline::Open(
+    const StreamSpec& wanted, StreamPeer& peer) {
+  MSITD_RETURN_IF_ERROR(CheckSpec(wanted));
+  StreamSpec spec = wanted;
+  spec.job = JobOf(wanted);
+  const RunHold hold(*this, spec.run);
+  {
+    MutexLock lock(mu_);
+    if (draining_) return NotServing();
+  }
+  std::optional<RunHold> new_hold;
+  if (spec.if_exists == IfExists::kNew) {
+    MSITD_ASSIGN_OR_RETURN(spec.run, FindNewRun(spec));
+    if (spec.run != wanted.run) new_hold.emplace(*this, spec.run);
+  } else if (spec.if_exists == IfExists::kReplace) {
+    MSITD_RETURN_IF_ERROR(RemoveRunOfOthers(spec));
+  }
+  return OpenHeld(std::move(spec), peer);
+}
+
+absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
+    StreamSpec spec, StreamPeer& peer) {
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run, JoinRun(spec));
+  {
+    MutexLock lock(mu_);
+    MSITD_RETURN_IF_ERROR(AwaitPredecessor(spec));
+  }
+  // Nothing of this stream is in flight any more, and no other one comes in
+  // while the run is held.
+  MSITD_ASSIGN_OR_RETURN(
+      const uint64_t committed,
+      store_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
+  if (spec.if_exists == IfExists::kFail && committed == 0) {
+    MSITD_ASSIGN_OR_RETURN(
+        const bool is_recorded,
+        store_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
+    if (is_recorded) return RankRecorded(spec);
+  }
+  auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
+  MutexLock lock(mu_);
+  if (draining_) return NotServing();
+  stream->next_sequence = committed;
+  stream->committed_count = committed;
+  MSITD_RETURN_IF_ERROR(registry_.Add(stream));
+  const StreamSpec& is = stream->spec;
+  history_.Open(is.run, is.rank, ProcessOf(is.stream_id));
+  return Opened{std::move(stream), committed, std::move(run.capture_policy)};
+}
+
+absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const StreamHandle before,
+                           registry_.Predecessor(spec));
+    if (before == nullptr) return absl::OkStatus();
+    EndLocked(before, absl::AbortedError("the producer has connected again"));
+    while (registry_.Contains(*before) && !TryReleaseLocked(before)) {
+      gone_.Wait(mu_);
+    }
+  }
+}
+
+absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
+    std::string_view name, int32_t world_size, std::string_view job) {
+  absl::StatusOr<storage::RunInfo> found = store_.GetRun(name);
+  if (found.status().code() == Code::kNotFound) {
+    found =
+        store_.CreateRun({std::string(name), world_size, {}, std::string(job)});
+    // RunService may have made it in between.
+    if (found.status().code() == Code::kAlreadyExists) {
+      found = store_.GetRun(name);
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
+    const StreamSpec& spec) {
+  MSITD_ASSIGN_OR_RETURN(storage::RunInfo run,
+                         CreateOrGetRun(spec.run, spec.world_size, spec.job));
+  if (run.sealed) return RunSealed(spec.run, "is sealed");
+  if (run.spec.world_size != 0 && run.spec.world_size != spec.world_size) {
+    return WithReason(
+        MakeStatus(Code::kFailedPrecondition,
+                   "run '{}' has world size {}, the stream says {}", spec.run,
+                   run.spec.world_size, spec.world_size),
+        "RUN_EXISTS");
+  }
+  if (IsUntouched(run)) {
+    MSITD_ASSIGN_OR_RETURN(run, store_.SetJob(spec.run, spec.job));
+  }
+  if (run.spec.world_size == 0) {
+    return store_.SetWorldSize(spec.run, spec.world_size);
+  }
+  return run;
+}
+
+absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
+                                              const storage::RunInfo& run) {
+  const int32_t world_size = run.spec.world_size;
+  if (run.sealed || (world_size != 0 && world_size != spec.world_size)) {
+    return false;
+  }
+  if (IsUntouched(run)) return true;
+  if (run.spec.job != spec.job) return false;
+  {
+    // A launch may look like the one before it: each rank streams from one
+    // process of it.
+    MutexLock lock(mu_);
+    const uint32_t process = ProcessOf(spec.stream_id);
+    if (history_.ProcessOf(run.spec.name, spec.rank).value_or(process) !=
+        process) {
+      return false;
+    }
+  }
+  MSITD_ASSIGN_OR_RETURN(
+      const bool is_recorded,
+      store_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id));
+  return !is_recorded;
+}
+
+absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
+  // Of this launch, the newest that there is.
+  std::optional<storage::RunInfo> own;
+  const absl::StatusOr<storage::RunInfo> base = store_.GetRun(spec.run);
+  if (!base.ok() && base.status().code() != Code::kNotFound) {
+    return base.status();
+  }
+  if (base.ok() && base->spec.job == spec.job) own = *base;
+  const std::string prefix = spec.run + "-";
+  uint32_t last = 1;
+  uint32_t own_number = 1;
+  std::string after = prefix;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RunInfo> runs,
+                           store_.ListRuns(after, kRunsAtOnce));
+    for (const storage::RunInfo& run : runs) {
+      if (!run.spec.name.starts_with(prefix)) break;
+      const uint32_t number = NumberBehind(prefix, run.spec.name);
+      last = std::max(last, number);
+      if (number > own_number && run.spec.job == spec.job) {
+        own = run;
+        own_number = number;
+      }
+    }
+    if (runs.empty() || !runs.back().spec.name.starts_with(prefix)) break;
+    after = runs.back().spec.name;
+  }
+  if (own.has_value()) {
+    MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *own));
+    if (is_own) return own->spec.name;
+  } else if (!base.ok() || IsUntouched(*base)) {
+    return spec.run;
+  }
+  std::string name = fmt::format("{}{}", prefix, last + 1);
+  if (name.size() <= kRunNameBytesMax) return name;
+  return WithReason(
+      MakeStatus(Code::kInvalidArgument,
+                 "run '{}' exists, and '{}' is longer than {} bytes", spec.run,
+                 name, kRunNameBytesMax),
+      "NAME_TOO_LONG");
+}
+
+absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
+  const absl::StatusOr<storage::RunInfo> run = store_.GetRun(spec.run);
+  if (run.status().code() == Code::kNotFound) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(run.status());
+  MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *run));
+  if (is_own) return absl::OkStatus();
+  {
+    MutexLock lock(mu_);
+    const std::vector<StreamHandle> streams = registry_.StreamsOf(spec.run);
+    if (std::any_of(streams.begin(), streams.end(), [](const auto& stream) {
+          return !stream->end.has_value();
+        })) {
+      return RunBusy(spec.run);
+    }
+  }
+  return DeleteHeldRun(spec.run, "was replaced");
+}
+
+}  // namespace msitd::ingest

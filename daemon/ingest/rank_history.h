@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protos/base/rank_activity.h"
+
+namespace msitd::ingest {
+
+// Remembers of the ranks of each run who streamed last, and until when.
+// Thread-compatible: the pipeline guards it with its mutex.
+class RankHistory {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Ranks that are remembered. With more, runs of which none streams are
+  // forgotten.
+  static constexpr size_t kRanksMax = size_t{1} << 16;
+
+  void Open(const std::string& run, int32_t rank, uint32_t process);
+  void NoteChunk(std::string_view run, int32_t rank);
+  void End(std::string_view run, int32_t rank, bool is_finished);
+  void Forget(std::string_view run);
+
+  // The process that streamed last; nothing if none is known.
+  std::optional<uint32_t> ProcessOf(std::string_view run, int32_t rank) const;
+
+  RunActivity ActivityOf(std::string_view run) const;
+
+ private:
+  struct Rank {
+    uint32_t process = 0;
+    RankActivity::State state = RankActivity::State::kOpen;
+    Clock::time_point since;
+  };
+  struct Run {
+    Clock::time_point since;
+    std::map<int32_t, Rank> ranks;
+  };
+
+  Rank* Find(std::string_view run, int32_t rank);
+  void MakeRoom();
+
+  const Clock::time_point start_ = Clock::now();
+  std::map<std::string, Run, std::less<>> runs_;
+  size_t rank_count_ = 0;
+};
+
+}  // namespace msitd::ingest

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "daemon/ingest/ingest_pipeline.h"
+
+namespace msitd::ingest {
+
+// Whoever holds two runs held the one with the shorter name first.
+class IngestPipeline::RunHold {
+ public:
+  RunHold(IngestPipeline& pipeline, std::string_view run);
+  ~RunHold();
+  RunHold(const RunHold&) = delete;
+  RunHold& operator=(const RunHold&) = delete;
+
+ private:
+  IngestPipeline& pipeline_;
+  const std::string run_;
+};
+
+absl::Status NotServing();
+// RUN_SEALED: `what` says how it came to that.
+absl::Status RunSealed(std::string_view run, std::string_view what);
+
+}  // namespace msitd::ingest

@@ -1,0 +1,214 @@
+"""A run name that is used again: nothing of it is kept or lost in silence."""
+
+import json
+import os
+import subprocess
+import sys
+
+import msitd
+import numpy as np
+import pytest
+from names import tensor_name
+
+from daemon import Daemon
+
+TIMEOUT_S = 60
+
+# One rank: what it prints is one line of JSON.
+RANK = """
+import json, logging, sys
+import msitd
+import numpy as np
+logging.basicConfig(level=logging.WARNING)
+options = json.loads(sys.argv[1])
+value = options.pop("value")
+try:
+    with msitd.Client(**options) as client:
+        client.record(np.full(3, value, np.float32), op="op")
+        client.flush()
+        out = {"run": client.run, "conflicts": client.counters().conflict_count}
+except msitd.MsitError as error:
+    out = {"error": str(error)}
+print(json.dumps(out))
+"""
+
+
+class Rank:
+    """A process that records one tensor of one rank."""
+
+    def __init__(self, daemon: Daemon, *, shm: bool = True, **options: object) -> None:
+        endpoint = str(daemon.socket_dir) if shm else daemon.endpoint
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MASTER_", "MSITD_", "TORCHELASTIC", "SLURM"))
+        }
+        environment |= options.pop("environment", {})
+        arguments = {"run": "run", "endpoint": endpoint, "value": 1, **options}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", RANK, json.dumps(arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.stderr = ""
+
+    def result(self) -> dict[str, object]:
+        """What the rank says at its end."""
+        stdout, self.stderr = self.process.communicate(timeout=TIMEOUT_S)
+        assert self.process.returncode == 0, self.stderr
+        return json.loads(stdout)
+
+
+def record(daemon: Daemon, **options: object) -> dict[str, object]:
+    return Rank(daemon, **options).result()
+
+
+def launch(daemon: Daemon, **options: object) -> list[dict[str, object]]:
+    """Runs two ranks at the same time."""
+    ranks = [Rank(daemon, rank=r, world_size=2, **options) for r in range(2)]
+    return [rank.result() for rank in ranks]
+
+
+def value_of(daemon: Daemon, run: str, rank: int = 0) -> float:
+    """The value that the one tensor of a rank is full of."""
+    name = tensor_name(run, "op", rank=rank)
+    args = ("tensor", "read", name, "--out", "-", "--format", "raw")
+    return float(np.frombuffer(daemon.ctl(*args, binary=True).stdout, np.float32)[0])
+
+
+def runs(daemon: Daemon) -> list[str]:
+    return daemon.ctl("run", "list", "-o", "name").stdout.split()
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_name_used_again_is_refused_unless_told_otherwise(
+    daemon: Daemon, shm: bool
+) -> None:
+    assert record(daemon, shm=shm) == {"run": "run", "conflicts": 0}
+    again = record(daemon, shm=shm, value=2)
+    assert "RUN_EXISTS" in again["error"]
+    assert "if_exists" in again["error"]
+    assert value_of(daemon, "run") == 1
+    # Another rank of the same run is no conflict, and neither is another run.
+    assert "error" not in record(daemon, shm=shm, run="other", value=2)
+
+
+def test_rank_that_the_run_has_not_may_join(daemon: Daemon) -> None:
+    assert "error" not in record(daemon, rank=0, world_size=2)
+    assert "error" not in record(daemon, rank=1, world_size=2, value=2)
+    assert value_of(daemon, "run", rank=1) == 2
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_process_may_open_its_rank_again(daemon: Daemon, shm: bool) -> None:
+    endpoint = str(daemon.socket_dir) if shm else daemon.endpoint
+    for token in range(3):
+        with msitd.Client("run", 0, 1, endpoint) as client:
+            client.record(np.zeros(3), op="op", token=token)
+    with pytest.raises(ValueError, match="if_exists"):
+        msitd.Client("run", 0, 1, endpoint, if_exists="ignore")
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_what_is_appended_in_vain_is_said_everywhere(daemon: Daemon, shm: bool) -> None:
+    record(daemon, shm=shm)
+    second = Rank(daemon, shm=shm, value=2, if_exists="append")
+    assert second.result() == {"run": "run", "conflicts": 1}
+    assert "run 'run' had 1 of these records already" in second.stderr
+    assert value_of(daemon, "run") == 1
+
+    assert "conflicts" in daemon.ctl("run", "list").stdout.splitlines()[0].split()
+    listed = daemon.ctl("run", "list", "--columns", "name,conflicts").stdout
+    assert listed.splitlines()[1].split() == ["run", "1"]
+    (rank,) = daemon.ctl_json("capture", "coverage", "run")["ranks"]
+    counts = {key: int(rank[f"{key}_count"]) for key in ("repeated", "conflict")}
+    assert counts == {"repeated": 1, "conflict": 1}
+
+    record(daemon, shm=shm, run="golden")
+    compared = daemon.ctl("compare", "run", "golden", "run").stdout
+    assert "recorded twice    target run: 1 record came again" in compared
+    assert "recorded twice    golden" not in compared
+
+
+def test_equal_bytes_that_come_again_are_no_conflict(daemon: Daemon) -> None:
+    record(daemon)
+    again = Rank(daemon, if_exists="append")
+    assert again.result() == {"run": "run", "conflicts": 0}
+    assert "already" not in again.stderr
+    (rank,) = daemon.ctl_json("capture", "coverage", "run")["ranks"]
+    assert (rank["repeated_count"], rank["conflict_count"]) == ("1", "0")
+
+
+@pytest.mark.parametrize("shm", [True, False])
+def test_replaced_run_has_the_tensors_of_the_new_launch_only(
+    daemon: Daemon, shm: bool
+) -> None:
+    launch(daemon, shm=shm, value=1)
+    with_more = record(daemon, shm=shm, run="kept", value=1)
+    for environment in ({"MSITD_JOB": "second"}, {}):
+        launch(daemon, shm=shm, value=2, if_exists="replace", environment=environment)
+        assert [value_of(daemon, "run", rank=r) for r in range(2)] == [2, 2]
+    assert daemon.ctl_json("run", "get", "run")["counters"]["conflict_count"] == "0"
+    assert with_more["run"] == "kept"
+    assert runs(daemon) == ["kept", "run"]
+
+
+def test_run_is_not_replaced_while_others_stream_into_it(daemon: Daemon) -> None:
+    with msitd.Client("run", 0, 2, str(daemon.socket_dir)) as client:
+        client.record(np.full(3, 1, np.float32), op="op")
+        client.flush()
+        refused = record(
+            daemon, rank=1, world_size=2, if_exists="replace", open_timeout=0.5
+        )
+        assert "RANK_BUSY" in refused["error"]
+    assert value_of(daemon, "run") == 1
+
+
+@pytest.mark.parametrize("shm", [True, False])
+@pytest.mark.parametrize(
+    "launches",
+    [
+        [{}, {}, {}],
+        [{"MSITD_JOB": name} for name in ("a", "b", "c")],
+        [{"TORCHELASTIC_RUN_ID": name} for name in ("a", "b", "c")],
+    ],
+)
+def test_each_launch_has_a_new_run_for_all_its_ranks(
+    daemon: Daemon, shm: bool, launches: list[dict[str, str]]
+) -> None:
+    for number, environment in enumerate(launches, 1):
+        results = launch(
+            daemon, shm=shm, if_exists="new", value=number, environment=environment
+        )
+        name = "run" if number == 1 else f"run-{number}"
+        assert [result["run"] for result in results] == [name, name]
+        assert [value_of(daemon, name, rank=r) for r in range(2)] == [number, number]
+    assert runs(daemon) == ["run", "run-2", "run-3"]
+
+
+def test_new_run_may_be_one_that_was_made_for_it(daemon: Daemon) -> None:
+    daemon.ctl("run", "create", "run", "--label", "model=small")
+    assert record(daemon, if_exists="new")["run"] == "run"
+    assert record(daemon, if_exists="new")["run"] == "run-2"
+    daemon.ctl("run", "seal", "run-2")
+    assert record(daemon, if_exists="new")["run"] == "run-3"
+    with pytest.raises(ValueError, match="open_timeout"):
+        msitd.Client("run", endpoint=daemon.endpoint, if_exists="new", open_timeout=0)
+
+
+def test_new_run_keeps_its_name_when_the_daemon_comes_back(daemon: Daemon) -> None:
+    record(daemon)
+    endpoint = str(daemon.socket_dir)
+    with msitd.Client("run", 0, 1, endpoint, if_exists="new") as client:
+        client.record(np.full(3, 2, np.float32), op="op")
+        client.flush()
+        daemon.kill()
+        client.record(np.full(3, 3, np.float32), op="op", token=1)
+        daemon.start()
+        client.flush()
+        assert client.run == "run-2"
+    assert runs(daemon) == ["run", "run-2"]
+    counters = daemon.ctl_json("run", "get", "run-2")["counters"]
+    assert counters["tensor_count"] == "2"

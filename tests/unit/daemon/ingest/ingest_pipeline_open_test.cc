@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+
+#include "daemon/ingest/ingest_pipeline.h"
+#include "protos/base/stream_id.h"
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/support/producer.h"
+#include "tests/unit/daemon/ingest/recording_peer.h"
+
+namespace msitd::ingest {
+namespace {
+
+using testing::Aligned;
+using testing::FakeChunkStore;
+using testing::Producer;
+
+// Which run a stream comes to.
+class IngestPipelineOpenTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Restart(); }
+
+  // What only the memory of a daemon knows is gone.
+  void Restart() {
+    pipeline_.reset();
+    pipeline_ = std::make_unique<IngestPipeline>(store_, IngestOptions{});
+  }
+
+  struct Rank {
+    int32_t rank = 0;
+    uint32_t process = 1;
+    IfExists if_exists = IfExists::kFail;
+    std::string job = {};
+    std::string run = "run";
+    int32_t world_size = 2;
+  };
+
+  absl::StatusOr<StreamHandle> TryOpen(const Rank& rank) {
+    StreamSpec spec{rank.run, rank.rank, rank.world_size,
+                    MakeStreamId(rank.process, ++stream_count_), "test"};
+    spec.if_exists = rank.if_exists;
+    spec.job = rank.job;
+    auto opened = pipeline_->Open(spec, peers_.emplace_back());
+    if (!opened.ok()) return opened.status();
+    return std::move(opened->stream);
+  }
+
+  void Finish(const StreamHandle& stream) {
+    pipeline_->Finish(stream, absl::OkStatus());
+    EXPECT_TRUE(static_cast<RecordingPeer&>(stream->peer).AwaitEnd().ok());
+  }
+
+  // Opens a stream, records a tensor of value `rank.process` unless told not
+  // to, and ends it. The name of its run, or why there was none.
+  std::string Record(const Rank& rank, bool records = true) {
+    const auto stream = TryOpen(rank);
+    if (!stream.ok()) return Reason(stream.status());
+    const StreamSpec& spec = (*stream)->spec;
+    if (records) {
+      Producer producer(spec.run, spec.rank, spec.stream_id);
+      const std::string chunk =
+          producer.Chunk(0, {{.values = {static_cast<float>(rank.process)}}});
+      auto lease = std::make_unique<CountedLease>(Aligned(chunk), leases_);
+      const auto bytes = lease->bytes(chunk.size());
+      pipeline_->Offer(*stream, bytes, std::move(lease));
+    }
+    Finish(*stream);
+    return spec.run;
+  }
+
+  uint64_t TensorCount(const std::string& run) {
+    const auto info = store_.GetRun(run);
+    return info.ok() ? info->counters.tensor_count : 0;
+  }
+
+  std::atomic<int> leases_ = 0;
+  uint32_t stream_count_ = 0;
+  FakeChunkStore store_;
+  std::deque<RecordingPeer> peers_;
+  std::unique_ptr<IngestPipeline> pipeline_;
+};
+
+TEST_F(IngestPipelineOpenTest, TensorsOfAnotherProcessAreInTheWay) {
+  EXPECT_EQ(Record({}), "run");
+  EXPECT_EQ(Record({.process = 2}), "RUN_EXISTS");
+  EXPECT_EQ(Record({.rank = 1, .process = 2}), "run");
+  EXPECT_EQ(Record({.process = 1}), "run");
+  EXPECT_EQ(Record({.process = 2, .if_exists = IfExists::kAppend}), "run");
+  // Of both of them now.
+  EXPECT_EQ(Record({.process = 1}), "RUN_EXISTS");
+}
+
+TEST_F(IngestPipelineOpenTest, StreamThatRecordedNothingIsInNobodysWay) {
+  EXPECT_EQ(Record({}, /*records=*/false), "run");
+  EXPECT_EQ(Record({.process = 2}), "run");
+}
+
+TEST_F(IngestPipelineOpenTest, StreamThatComesBackIsNotInItsOwnWay) {
+  StreamSpec spec{"run", 0, 1, MakeStreamId(1, 7), "test"};
+  auto first = pipeline_->Open(spec, peers_.emplace_back());
+  ASSERT_TRUE(first.ok());
+  Producer producer("run", 0, spec.stream_id);
+  const std::string chunk = producer.Chunk(0);
+  auto lease = std::make_unique<CountedLease>(Aligned(chunk), leases_);
+  const auto bytes = lease->bytes(chunk.size());
+  pipeline_->Offer(first->stream, bytes, std::move(lease));
+  peers_.back().AwaitCommit(1);
+  EXPECT_EQ(
+      Record({.process = 2, .if_exists = IfExists::kAppend, .world_size = 1}),
+      "RANK_BUSY");
+  Finish(first->stream);
+  EXPECT_EQ(
+      Record({.process = 2, .if_exists = IfExists::kAppend, .world_size = 1}),
+      "run");
+  const auto second = pipeline_->Open(spec, peers_.emplace_back());
+  ASSERT_TRUE(second.ok()) << Message(second.status());
+  EXPECT_EQ(second->committed_chunk_count, 1u);
+  Finish(second->stream);
+}
+
+TEST_F(IngestPipelineOpenTest, RunIsReplacedOnceForAllRanksOfALaunch) {
+  for (const uint32_t process : {1, 2}) {
+    Record({.process = process, .if_exists = IfExists::kAppend});
+  }
+  ASSERT_TRUE(store_.CreateRun({"other", 2, {}}).ok());
+  const auto replace = [this](uint32_t process, int32_t rank,
+                              const std::string& job) {
+    return Record({.rank = rank,
+                   .process = process,
+                   .if_exists = IfExists::kReplace,
+                   .job = job});
+  };
+  EXPECT_EQ(replace(10, 1, "a"), "run");
+  EXPECT_EQ(replace(11, 0, "a"), "run");
+  EXPECT_EQ(TensorCount("run"), 2u);
+  // The same launch, as far as one can see, once more.
+  EXPECT_EQ(replace(20, 0, "a"), "run");
+  EXPECT_EQ(TensorCount("run"), 1u);
+  EXPECT_EQ(replace(21, 1, "a"), "run");
+  EXPECT_EQ(TensorCount("run"), 2u);
+  EXPECT_EQ(store_.GetRun("run")->counters.conflict_count, 0u);
+}
+
+TEST_F(IngestPipelineOpenTest, RunThatOthersStreamIntoIsNotReplaced) {
+  const auto stream = TryOpen({});
+  ASSERT_TRUE(stream.ok());
+  EXPECT_EQ(Record({.rank = 1,
+                    .process = 2,
+                    .if_exists = IfExists::kReplace,
+                    .job = "b"}),
+            "RANK_BUSY");
+  Finish(*stream);
+}
+
+TEST_F(IngestPipelineOpenTest, EachLaunchHasANewRunForAllItsRanks) {
+  const auto anew = [this](uint32_t process, int32_t rank,
+                           const std::string& job, bool records = true) {
+    return Record({.rank = rank,
+                   .process = process,
+                   .if_exists = IfExists::kNew,
+                   .job = job},
+                  records);
+  };
+  EXPECT_EQ(anew(1, 0, "a"), "run");
+  EXPECT_EQ(anew(3, 1, "b"), "run-2");
+  // Of the first launch, and late.
+  EXPECT_EQ(anew(2, 1, "a", /*records=*/false), "run");
+  EXPECT_EQ(anew(4, 0, "b"), "run-2");
+  // A launch like the first: rank 1, which left nothing there, comes first.
+  EXPECT_EQ(anew(6, 1, "a"), "run-3");
+  EXPECT_EQ(anew(5, 0, "a"), "run-3");
+  ASSERT_TRUE(pipeline_->DeleteRun("run-2").ok());
+  EXPECT_EQ(anew(7, 0, "c"), "run-4");
+  // Names that look alike are none of these.
+  ASSERT_TRUE(store_.CreateRun({"run-bf16", 2, {}}).ok());
+  ASSERT_TRUE(store_.CreateRun({"run-99x", 2, {}}).ok());
+  ASSERT_TRUE(store_.CreateRun({"run-007", 2, {}}).ok());
+  EXPECT_EQ(anew(8, 0, "d"), "run-5");
+}
+
+TEST_F(IngestPipelineOpenTest, NewRunIsKnownBehindARestartOfTheDaemon) {
+  const Rank rank{.process = 1, .if_exists = IfExists::kNew, .job = "a"};
+  EXPECT_EQ(Record(rank), "run");
+  Restart();
+  Rank other = rank;
+  other.rank = 1;
+  other.process = 2;
+  EXPECT_EQ(Record(other), "run");
+  Rank again = rank;
+  again.process = 3;
+  EXPECT_EQ(Record(again), "run-2");
+}
+
+TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatIsSealedOrOfAnotherWorldSize) {
+  const Rank rank{.process = 1, .if_exists = IfExists::kNew, .job = "a"};
+  // Made to be told something first.
+  ASSERT_TRUE(store_.CreateRun({"run", 0, {{"model", "small"}}}).ok());
+  EXPECT_EQ(Record(rank), "run");
+  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_EQ(Record(rank), "run-2");
+  Rank larger = rank;
+  larger.world_size = 4;
+  EXPECT_EQ(Record(larger), "run-3");
+  Rank long_name = rank;
+  long_name.run = std::string(kRunNameBytesMax, 'x');
+  EXPECT_EQ(Record(long_name), long_name.run);
+  long_name.job = "b";
+  const auto refused = TryOpen(long_name);
+  EXPECT_FALSE(refused.ok());
+}
+
+TEST_F(IngestPipelineOpenTest, ConflictsAreCountedForTheStream) {
+  Record({});
+  const auto stream = TryOpen({.process = 2, .if_exists = IfExists::kAppend});
+  ASSERT_TRUE(stream.ok());
+  RecordingPeer& peer = peers_.back();
+  Producer producer("run", 0, (*stream)->spec.stream_id);
+  const std::string chunk =
+      producer.Chunk(0, {{.values = {1}}, {.values = {2}}, {.values = {3}}});
+  auto lease = std::make_unique<CountedLease>(Aligned(chunk), leases_);
+  const auto bytes = lease->bytes(chunk.size());
+  pipeline_->Offer(*stream, bytes, std::move(lease));
+  peer.AwaitCommit(1);
+  EXPECT_EQ(peer.conflict_count(), 2u);
+  Finish(*stream);
+}
+
+TEST_F(IngestPipelineOpenTest, ActivitySaysHowRanksStream) {
+  EXPECT_TRUE(pipeline_->ActivityOf("run").ranks.empty());
+  Record({});
+  const auto open = TryOpen({.rank = 1, .process = 2});
+  ASSERT_TRUE(open.ok());
+  using State = RankActivity::State;
+  RunActivity activity = pipeline_->ActivityOf("run");
+  ASSERT_EQ(activity.ranks.size(), 2u);
+  EXPECT_EQ(activity.ranks[0].state, State::kFinished);
+  EXPECT_EQ(activity.ranks[1].state, State::kOpen);
+  pipeline_->Finish(*open, absl::CancelledError("gone"));
+  activity = pipeline_->ActivityOf("run");
+  EXPECT_EQ(activity.ranks[1].state, State::kBroken);
+  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_TRUE(pipeline_->ActivityOf("run").ranks.empty());
+}
+
+}  // namespace
+}  // namespace msitd::ingest
