@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "client/ctl/command_line.h"
+#include "client/ctl/endpoint.h"
 #include "client/ctl/pages.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/selection.h"
@@ -172,27 +174,74 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
   return total;
 }
 
-Outcome Coverage(Session& session, const std::string& run) {
+struct CoverageFlags {
+  std::string run;
+  std::string silent_after = "10s";
+};
+
+// Why nothing more may come of a rank that has no stream; empty if that is as
+// it should be: it has done its part, and so have the others.
+std::string SilenceText(const v1::RankCoverage& rank, bool others_stream) {
+  switch (rank.stream_state()) {
+    case v1::STREAM_STATE_NONE:
+      return others_stream ? "none came so far" : "";
+    case v1::STREAM_STATE_FINISHED:
+      return others_stream ? "its client closed the last one" : "";
+    case v1::STREAM_STATE_BROKEN:
+      return "the last one broke off";
+    default:
+      return "";
+  }
+}
+
+void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
+                       std::chrono::milliseconds silent_after) {
+  const bool others_stream = std::any_of(
+      coverage.ranks().begin(), coverage.ranks().end(), [](const auto& rank) {
+        return rank.stream_state() == v1::STREAM_STATE_OPEN;
+      });
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    const std::string why = SilenceText(rank, others_stream);
+    const google::protobuf::Duration& silent = rank.streamless_duration();
+    const std::chrono::milliseconds time(silent.seconds() * 1000 +
+                                         silent.nanos() / 1'000'000);
+    if (why.empty() || time < silent_after) continue;
+    fmt::print(stderr, "msitctl: note: rank {} has had no stream for {}: {}\n",
+               rank.rank(),
+               HumanDuration(static_cast<double>(time.count()) / 1000), why);
+  }
+}
+
+Outcome Coverage(Session& session, const CoverageFlags& flags) {
+  const auto silent_after = ParseDuration(flags.silent_after);
+  if (!silent_after.ok()) {
+    return UsageError(
+        fmt::format("--silent-after: {}", Message(silent_after.status())));
+  }
   ListLayout layout;
   layout.response = v1::CaptureCoverage::descriptor();
   layout.field = "ranks";
   layout.columns =
       "rank,streams?=stream_count,seen=seen_count,filtered=filtered_count,"
-      "asked=asked_count,stored=stored_count,dropped=dropped_count,"
-      "truncated=truncated_count,degraded=degraded_count";
+      "asked=asked_count,stored=stored_count,repeated=repeated_count,"
+      "conflicts=conflict_count,dropped=dropped_count,"
+      "truncated=truncated_count,pending=pending_count,lost=lost_count,"
+      "degraded?=degraded_count,stream?=stream_state";
   layout.name = "rank";
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
       printer, ListPrinter::Create(std::move(layout), session.print_options(),
                                    session.out()));
   v1::GetCaptureCoverageRequest request;
-  request.set_run(run);
+  request.set_run(flags.run);
   v1::CaptureCoverage coverage;
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.captures().GetCaptureCoverage(&context, request, &coverage);
   }));
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
   printer->Finish(coverage);
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  TellOfSilentRanks(coverage, *silent_after);
   const v1::RankCoverage total = TotalOf(coverage);
   if (total.stored_count() > 0) return {};
   if (total.stream_count() == 0) {
@@ -206,7 +255,7 @@ Outcome Coverage(Session& session, const std::string& run) {
 }
 
 void AddCoverage(CommandLine& line, CLI::App& noun) {
-  auto run = std::make_shared<std::string>();
+  auto flags = std::make_shared<CoverageFlags>();
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "coverage",
@@ -214,8 +263,12 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
                   "1 if nothing was stored.",
        .examples = "msitctl capture coverage tp8-bf16",
        .rpcs = "CaptureService.GetCaptureCoverage"},
-      [run](Session& session) { return Coverage(session, *run); });
-  verb.add_option("RUN", *run, "Name of the run")->required();
+      [flags](Session& session) { return Coverage(session, *flags); });
+  verb.add_option("RUN", flags->run, "Name of the run")->required();
+  verb.add_option("--silent-after", flags->silent_after,
+                  "Names ranks that have had no stream for so long")
+      ->capture_default_str()
+      ->type_name("DURATION");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +14,9 @@
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/time_limit.h"
 #include "daemon/service/proto_convert.h"
+#include "google/protobuf/util/time_util.h"
 #include "protos/base/limits.h"
+#include "protos/base/rank_activity.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/status/status.h"
 
@@ -89,19 +92,85 @@ void ToProto(const capture::Policy& from, v1::CapturePolicy& out) {
   for (const capture::Rule& rule : from.rules) ToProto(rule, *out.add_rules());
 }
 
-void ToProto(const storage::RankCoverage& from, uint64_t stored_count,
-             v1::RankCoverage& out) {
-  const StreamCoverage& total = from.total;
-  out.set_rank(from.rank);
-  out.set_stream_count(static_cast<int64_t>(from.stream_count));
-  out.set_seen_count(static_cast<int64_t>(total.seen_count));
+// What is known of one rank.
+struct Rank {
+  storage::RankCoverage told;
+  uint64_t stored_count = 0;
+  // Of an active run.
+  std::optional<v1::StreamState> stream_state;
+  std::chrono::steady_clock::duration streamless_time{};
+};
+
+v1::StreamState ToProto(RankActivity::State state) {
+  switch (state) {
+    case RankActivity::State::kOpen:
+      return v1::STREAM_STATE_OPEN;
+    case RankActivity::State::kFinished:
+      return v1::STREAM_STATE_FINISHED;
+    case RankActivity::State::kBroken:
+      break;
+  }
+  return v1::STREAM_STATE_BROKEN;
+}
+
+void AddStreamState(const Rank& from, v1::RankCoverage& out) {
+  if (!from.stream_state.has_value()) return;
+  out.set_stream_state(*from.stream_state);
+  if (*from.stream_state == v1::STREAM_STATE_OPEN) return;
+  *out.mutable_streamless_duration() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(
+          std::chrono::duration_cast<std::chrono::milliseconds>(
+              from.streamless_time)
+              .count());
+}
+
+void ToProto(const Rank& from, v1::RankCoverage& out) {
+  const StreamCoverage& total = from.told.total;
+  const storage::StreamRepeats& repeats = from.told.repeats;
+  const uint64_t explained = from.stored_count + repeats.repeated_count +
+                             total.dropped_count + total.truncated_count;
+  const uint64_t told_asked =
+      total.seen_count - std::min(total.seen_count, total.filtered_count);
+  // A process that died had not told the last of what it was handed.
+  const uint64_t asked = std::max(told_asked, explained);
+  out.set_rank(from.told.rank);
+  out.set_stream_count(static_cast<int64_t>(from.told.stream_count));
+  out.set_seen_count(static_cast<int64_t>(total.filtered_count + asked));
   out.set_filtered_count(static_cast<int64_t>(total.filtered_count));
-  out.set_asked_count(
-      std::max<int64_t>(out.seen_count() - out.filtered_count(), 0));
-  out.set_stored_count(static_cast<int64_t>(stored_count));
+  out.set_asked_count(static_cast<int64_t>(asked));
+  out.set_stored_count(static_cast<int64_t>(from.stored_count));
   out.set_dropped_count(static_cast<int64_t>(total.dropped_count));
   out.set_truncated_count(static_cast<int64_t>(total.truncated_count));
   out.set_degraded_count(static_cast<int64_t>(total.degraded_count));
+  out.set_repeated_count(static_cast<int64_t>(repeats.repeated_count));
+  // Parts of a tensor that come apart count each.
+  out.set_conflict_count(static_cast<int64_t>(
+      std::min(repeats.conflict_count, repeats.repeated_count)));
+  const auto rest = static_cast<int64_t>(asked - explained);
+  const bool streams = from.stream_state == v1::STREAM_STATE_OPEN;
+  streams ? out.set_pending_count(rest) : out.set_lost_count(rest);
+  AddStreamState(from, out);
+}
+
+// Adds how the ranks of an active run stream, and those that should.
+void AddActivity(const RunActivity& activity, int32_t world_size,
+                 std::map<int32_t, Rank>& ranks) {
+  bool streams = false;
+  for (const RankActivity& rank : activity.ranks) {
+    streams |= rank.state == RankActivity::State::kOpen;
+    ranks[rank.rank].stream_state = ToProto(rank.state);
+    ranks[rank.rank].streamless_time = rank.quiet_time;
+  }
+  // One more than may be shown is enough to refuse them.
+  const auto shown = static_cast<int32_t>(query::kGroupsMax + 1);
+  if (streams) {
+    for (int32_t i = 0; i < std::min(world_size, shown); ++i) ranks[i];
+  }
+  for (auto& [number, rank] : ranks) {
+    if (rank.stream_state.has_value()) continue;
+    rank.stream_state = v1::STREAM_STATE_NONE;
+    rank.streamless_time = activity.known_time;
+  }
 }
 
 // What clients do that were told nothing.
@@ -144,6 +213,8 @@ absl::Status CaptureServiceImpl::Set(const v1::SetCapturePolicyRequest& request,
 absl::Status CaptureServiceImpl::Coverage(
     const Call& call, const v1::GetCaptureCoverageRequest& request,
     v1::CaptureCoverage& response) {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
+                         store_.GetRun(request.run()));
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> told,
                          store_.GetCoverage(request.run()));
   const auto is_gone = [&call] { return call.Check(); };
@@ -152,16 +223,14 @@ absl::Status CaptureServiceImpl::Coverage(
       const std::vector<query::Group> stored,
       query::SummarizeTensors(store_, request.run(), {}, query::GroupBy::kRank,
                               [&limit] { return limit.Check(); }));
-  struct Rank {
-    storage::RankCoverage told;
-    uint64_t stored_count = 0;
-  };
   std::map<int32_t, Rank> ranks;
   for (const storage::RankCoverage& rank : told) ranks[rank.rank].told = rank;
   for (const query::Group& group : stored) {
-    const int32_t rank = std::stoi(group.key);
-    ranks[rank].told.rank = rank;
-    ranks[rank].stored_count = group.tensor_count;
+    ranks[std::stoi(group.key)].stored_count = group.tensor_count;
+  }
+  if (!run.sealed) {
+    AddActivity(pipeline_.ActivityOf(request.run()), run.spec.world_size,
+                ranks);
   }
   if (ranks.size() > query::kGroupsMax) {
     return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
@@ -169,8 +238,9 @@ absl::Status CaptureServiceImpl::Coverage(
                                  ranks.size(), query::kGroupsMax),
                       "FIELD_INVALID");
   }
-  for (const auto& [number, rank] : ranks) {
-    ToProto(rank.told, rank.stored_count, *response.add_ranks());
+  for (auto& [number, rank] : ranks) {
+    rank.told.rank = number;
+    ToProto(rank, *response.add_ranks());
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,8 @@
 """What ranks record is said by the command line, while they go on."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -166,7 +169,11 @@ def test_bad_policy_is_refused_and_the_old_one_kept(daemon: Daemon) -> None:
 def coverage(daemon: Daemon, expect: int = 0) -> list[dict[str, int]]:
     answer = daemon.ctl_json("capture", "coverage", "r", expect=expect)
     return [
-        {name.removesuffix("_count"): int(value) for name, value in rank.items()}
+        {
+            name.removesuffix("_count"): int(value)
+            for name, value in rank.items()
+            if name == "rank" or name.endswith("_count")
+        }
         for rank in answer["ranks"]
     ]
 
@@ -175,6 +182,7 @@ def row(rank: int, **counts: int) -> dict[str, int]:
     names = (
         *("stream", "seen", "filtered", "asked", "stored"),
         *("dropped", "truncated", "degraded"),
+        *("repeated", "conflict", "pending", "lost"),
     )
     return {"rank": rank} | {name: counts.get(name, 0) for name in names}
 
@@ -188,7 +196,7 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     with connect(0) as client, connect(1):
         record_token(client, 0)
         client.flush()
-        wait_until(lambda: len(coverage(daemon)) == 2)
+        wait_until(lambda: sum(rank["stream"] for rank in coverage(daemon)) == 2)
         # The stream is opened again, and its totals are told again.
         daemon.kill()
         daemon.start()
@@ -206,15 +214,77 @@ def test_coverage_counts_each_tensor_once(daemon: Daemon) -> None:
     daemon.ctl("run", "seal", "r")
     daemon.kill()
     daemon.start()
-    second = row(0, stream=2, seen=33, filtered=6, asked=27, stored=21)
+    second = row(0, stream=2, seen=33, filtered=6, asked=27, stored=21, repeated=6)
     assert coverage(daemon) == [second, row(1, stream=1)]
-    assert daemon.ctl("capture", "coverage", "r").stdout.splitlines() == [
-        "rank  streams  seen  filtered  asked  stored  dropped  truncated  degraded",
-        "   0        2    33         6     27      21        0          0         0",
-        "   1        1     0         0      0       0        0          0         0",
+    header, *rows = daemon.ctl("capture", "coverage", "r").stdout.splitlines()
+    assert header.split() == [
+        *("rank", "streams", "seen", "filtered", "asked", "stored", "repeated"),
+        *("conflicts", "dropped", "truncated", "pending", "lost", "degraded", "stream"),
+    ]
+    assert [row.split()[:13] for row in rows] == [
+        ["0", "2", "33", "6", "27", "21", "6", *["0"] * 6],
+        ["1", "1", *["0"] * 11],
     ]
     csv = daemon.ctl("capture", "coverage", "r", "-o", "csv").stdout
-    assert csv.splitlines()[1:] == ["0,2,33,6,27,21,0,0,0", "1,1,0,0,0,0,0,0,0"]
+    assert csv.splitlines()[1:] == [
+        "0,2,33,6,27,21,0,0,0,6,0,0,0,,",
+        "1,1,0,0,0,0,0,0,0,0,0,0,0,,",
+    ]
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_coverage_adds_up_behind_a_seal(daemon: Daemon, transport: str) -> None:
+    endpoint = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
+    client = msitd.Client("r", endpoint=endpoint, linger=60)
+    for token in range(4):
+        record_token(client, token)
+    client.flush()
+    # What lingers here when the run is sealed has nowhere to go.
+    for token in range(4, 7):
+        record_token(client, token)
+    wait_until(lambda: coverage(daemon)[0]["seen"] == 56)
+    pending = row(0, stream=1, seen=56, asked=56, stored=32, pending=24)
+    assert coverage(daemon) == [pending]
+    daemon.ctl("run", "seal", "r")
+    lost = row(0, stream=1, seen=56, asked=56, stored=32, lost=24)
+    assert coverage(daemon) == [lost]
+    with pytest.raises(msitd.MsitError):
+        client.close()
+    assert coverage(daemon) == [lost]
+
+
+def test_coverage_adds_up_behind_a_death(daemon: Daemon) -> None:
+    program = (
+        "import os, sys, msitd, numpy as np\n"
+        "rank = int(sys.argv[1])\n"
+        "client = msitd.Client('r', rank=rank, world_size=3)\n"
+        "for i in range(100):\n"
+        "    client.record(np.zeros(4), op=f'op.{i}')\n"
+        "if rank == 0: client.close()\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    environment = {**os.environ, "MSITD_ENDPOINT": str(daemon.socket_dir)}
+    with msitd.Client("r", 2, 3, str(daemon.socket_dir)):
+        for rank in "01":
+            subprocess.run(
+                [sys.executable, "-c", program, rank], env=environment, check=False
+            )
+        # It was killed before it told anything; all that it began is taken.
+        wait_until(lambda: coverage(daemon)[1]["stored"] == 100)
+        ranks = coverage(daemon)
+        for rank in ranks[:2]:
+            assert (rank["seen"], rank["asked"], rank["stored"]) == (100, 100, 100)
+        found = daemon.ctl("capture", "coverage", "r", "--silent-after", "1ms")
+        assert [line.split(" for ")[0] for line in found.stderr.splitlines()] == [
+            "msitctl: note: rank 0 has had no stream",
+            "msitctl: note: rank 1 has had no stream",
+        ]
+        assert "its client closed" in found.stderr.splitlines()[0]
+        assert "broke off" in found.stderr.splitlines()[1]
+        assert daemon.ctl("capture", "coverage", "r").stderr == ""
+    # Nobody streams any more: who has finished has done its part.
+    found = daemon.ctl("capture", "coverage", "r", "--silent-after", "1ms")
+    assert found.stderr.count("note:") == 1
 
 
 @pytest.mark.parametrize("transport", ["shm", "grpc"])

@@ -39,8 +39,27 @@ class CaptureServiceTest : public EitherStoreFixture {
                       rank.filtered_count(), rank.asked_count(),
                       rank.stored_count(), rank.dropped_count(),
                       rank.truncated_count(), rank.degraded_count()});
+      EXPECT_EQ(rank.seen_count(), rank.filtered_count() + rank.asked_count());
+      EXPECT_EQ(rank.asked_count(),
+                rank.stored_count() + rank.repeated_count() +
+                    rank.dropped_count() + rank.truncated_count() +
+                    rank.pending_count() + rank.lost_count());
     }
     return rows;
+  }
+
+  // Of a rank that is there.
+  v1::RankCoverage CoverageOf(int32_t rank) {
+    v1::GetCaptureCoverageRequest request;
+    request.set_run("run");
+    v1::CaptureCoverage coverage;
+    EXPECT_TRUE(
+        Invoke(*captures_, &Stub::GetCaptureCoverage, request, coverage).ok());
+    for (const v1::RankCoverage& found : coverage.ranks()) {
+      if (found.rank() == rank) return found;
+    }
+    ADD_FAILURE() << "rank " << rank;
+    return {};
   }
 };
 
@@ -56,12 +75,37 @@ TEST_P(CaptureServiceTest, CoverageHasTheRanksThatToldAndThoseThatStored) {
   Tell(filtered, 4, 4, 0, 0, 0);
   const std::vector<std::vector<int64_t>> expected = {
       {0, 2, 14, 3, 11, 2, 5, 1, 7},
-      {2, 0, 0, 0, 0, 1, 0, 0, 0},
+      // It died before it had told what it was handed.
+      {2, 0, 1, 0, 1, 1, 0, 0, 0},
       {5, 1, 4, 4, 0, 0, 0, 0, 0}};
   EXPECT_EQ(Coverage(), expected);
   Tell(first, 9, 2, 3, 1, 1);
   RestartWithStore();
   EXPECT_EQ(Coverage(), expected);
+}
+
+TEST_P(CaptureServiceTest, CoverageSaysWhatBecameOfTheRest) {
+  Producer first("run", 0, 7);
+  Producer again("run", 0, 8);
+  Ingest(first, {{{.op = "a", .values = {1}}, {.op = "b", .values = {2}}}});
+  Ingest(again, {{{.op = "a", .values = {1}}, {.op = "b", .values = {3}}}});
+  Tell(first, 6, 1, 1, 0, 0);
+  Tell(again, 2, 0, 0, 0, 0);
+  v1::RankCoverage rank = CoverageOf(0);
+  EXPECT_EQ(rank.repeated_count(), 2);
+  EXPECT_EQ(rank.conflict_count(), 1);
+  EXPECT_EQ(rank.lost_count(), 2);
+  EXPECT_EQ(rank.pending_count(), 0);
+  EXPECT_EQ(rank.stream_state(), v1::STREAM_STATE_FINISHED);
+  EXPECT_TRUE(rank.has_streamless_duration());
+  v1::SealRunRequest seal;
+  seal.set_run("run");
+  v1::Run run;
+  ASSERT_TRUE(Invoke(*runs_, &v1::RunService::Stub::SealRun, seal, run).ok());
+  rank = CoverageOf(0);
+  EXPECT_EQ(rank.lost_count(), 2);
+  EXPECT_EQ(rank.stream_state(), v1::STREAM_STATE_UNSPECIFIED);
+  EXPECT_FALSE(rank.has_streamless_duration());
 }
 
 TEST_P(CaptureServiceTest, CoverageOfNoRunIsNotFound) {
