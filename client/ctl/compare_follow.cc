@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -20,6 +22,8 @@ namespace {
 // Streams in a row that may end with UNAVAILABLE and without a row.
 constexpr int kFruitlessStreamsMax = 10;
 constexpr std::chrono::milliseconds kRetryDelay(200);
+// How often a run is looked for that is not there.
+constexpr std::chrono::milliseconds kRunPoll(200);
 
 std::string PlaceText(const v1::ComparisonRow& row) {
   return Printable(fmt::format("token {} rank {} {} {}{}{}", row.token(),
@@ -66,6 +70,7 @@ class Follower {
       if (response.has_comparison()) {
         comparison_ = response.comparison();
         TellOfWaiting();
+        TellOfSilentRanks();
       }
       session_.out().Flush();
     }
@@ -102,8 +107,26 @@ class Follower {
     fmt::print(stderr, "msitctl: {}\n", text);
   }
 
+  // Once for each, unless it comes back in between.
+  void TellOfSilentRanks() {
+    std::set<std::pair<std::string, int32_t>> silent;
+    for (const v1::SilentRank& rank : comparison_.silent_ranks()) {
+      silent.emplace(rank.run(), rank.rank());
+      if (silent_.contains({rank.run(), rank.rank()})) continue;
+      const int64_t seconds =
+          std::max<int64_t>(time(nullptr) - rank.silent_since().seconds(), 0);
+      fmt::print(stderr,
+                 "msitctl: note: run {}: rank {} has had no stream for {}{}\n",
+                 Printable(rank.run()), rank.rank(),
+                 HumanDuration(static_cast<double>(seconds)),
+                 rank.has_finished() ? ": its client closed the last one" : "");
+    }
+    silent_ = std::move(silent);
+  }
+
   Session& session_;
   bool has_told_of_waiting_ = false;
+  std::set<std::pair<std::string, int32_t>> silent_;
   const std::vector<v1::Verdict>* const verdicts_;
   v1::Comparison& comparison_;
   int64_t next_row_ = 0;
@@ -127,6 +150,31 @@ void WaitingNotice::Show(const v1::Comparison& comparison) {
   }
   shown_ = text;
   fmt::print(stderr, "msitctl: {}\n", text);
+}
+
+Outcome AwaitRun(Session& session, const std::string& run) {
+  v1::GetRunRequest request;
+  request.set_run(run);
+  const auto deadline = session.StreamDeadline();
+  for (bool has_told = false;; has_told = true) {
+    v1::Run found;
+    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+      return session.runs().GetRun(&context, request, &found);
+    });
+    if (outcome.exit_code != ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
+      return outcome;
+    }
+    if (!has_told) {
+      fmt::print(stderr, "msitctl: waiting for run {} to begin\n",
+                 Printable(run));
+    }
+    if (session.interrupts().WaitFor(kRunPoll)) return Interrupted();
+    if (Session::Clock::now() >= deadline) {
+      return session.OutcomeOf(
+          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                       fmt::format("run {} has not begun in time", run)));
+    }
+  }
 }
 
 Outcome FollowComparison(Session& session,

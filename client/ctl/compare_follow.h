@@ -28,6 +28,9 @@ class WaitingNotice {
   std::string shown_;
 };
 
+// Waits until there is a run of that name.
+Outcome AwaitRun(Session& session, const std::string& run);
+
 // Prints rows of `comparison` as they come until it is over: a line each, or
 // with JSON an object each. `verdicts` selects; none stands for all, null for
 // no rows. Rows for which a watch holds are told on stderr whatever their

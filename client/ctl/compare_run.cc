@@ -208,6 +208,10 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
   std::vector<std::unique_ptr<Plugin>> plugins;
   MSITCTL_RETURN_IF_FAILED(StartPluginsOf(session, flags, plugins));
   v1::Comparison comparison;
+  if (flags.follow) {
+    MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.golden));
+    MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.target));
+  }
   const auto start = std::chrono::steady_clock::now();
   {
     const Interrupts::Hold hold(session.interrupts());

@@ -98,6 +98,17 @@ Outcome PrintTable(Session& session, const v1::Comparison& comparison,
   return {};
 }
 
+// Of a run that has the tensors of two recordings under one name, empty for any
+// other.
+std::string ConflictsText(const char* side, const std::string& run,
+                          int64_t count) {
+  if (count == 0) return "";
+  return fmt::format(
+      "recorded twice    {} {}: {} record{} came again with other bytes; those "
+      "that came first were compared\n",
+      side, Printable(run), count, count == 1 ? "" : "s");
+}
+
 std::string TolerancesText(const v1::Comparison& comparison) {
   std::string out;
   int count = 0;
@@ -141,6 +152,10 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
       "rows              {}: {} pass, {} fail, {} unmatched, {} skipped\n",
       row_count, comparison.pass_count(), comparison.fail_count(),
       comparison.unmatched_count(), comparison.skipped_count());
+  out += ConflictsText("golden", comparison.golden_run(),
+                       comparison.golden_conflict_count());
+  out += ConflictsText("target", comparison.target_run(),
+                       comparison.target_conflict_count());
   out += fmt::format("first divergence  {}\n",
                      comparison.has_first_divergence()
                          ? RowText(comparison.first_divergence())

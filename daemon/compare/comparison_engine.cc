@@ -172,6 +172,12 @@ absl::Status ComparisonEngine::Run() {
   // not see comes behind.
   MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(plan_.golden_run));
   MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(plan_.target_run));
+  observer_.OnConflicts(golden_mark_.conflict_count,
+                        target_mark_.conflict_count);
+  if (plan_.follow) {
+    observer_.OnSilentRanks(golden_mark_.outlook.silent,
+                            target_mark_.outlook.silent);
+  }
   MSITD_ASSIGN_OR_RETURN(
       const TensorMatcher matcher,
       TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
@@ -181,38 +187,23 @@ absl::Status ComparisonEngine::Run() {
                            PairReader& reader, ComparisonObserver& reads) {
                       return ReadMetrics(pair, ahead, reader, reads);
                     });
-  const absl::Status status =
-      CompareReady(matcher, golden_mark_.sealed, target_mark_.sealed);
+  const absl::Status status = CompareReady(matcher);
   measurer_.reset();
   waits_ = status.ok() && plan_.follow &&
            !(golden_mark_.sealed && target_mark_.sealed);
   return status;
 }
 
-absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
-    const std::string& run) const {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store_.GetRun(run));
-  return RunMark{info.id, info.sealed, info.counters.tensor_count,
-                 info.counters.payload_bytes};
-}
-
-bool ComparisonEngine::HasNews() const {
-  const auto golden = Mark(plan_.golden_run);
-  const auto target = Mark(plan_.target_run);
-  return !golden.ok() || !target.ok() || *golden != golden_mark_ ||
-         *target != target_mark_;
-}
-
-absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
-                                            bool golden_sealed,
-                                            bool target_sealed) {
+absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
   std::vector<size_t> ready;
+  partial_.clear();
   for (size_t i = 0; i < matcher.group_count(); ++i) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-    if (!plan_.follow ||
-        (!done_.contains({matcher.token(i), matcher.rank(i)}) &&
-         matcher.IsComplete(i, golden_sealed, target_sealed))) {
-      ready.push_back(i);
+    const Readiness readiness = ReadinessOf(matcher, i);
+    if (readiness == Readiness::kNot) continue;
+    ready.push_back(i);
+    if (readiness == Readiness::kPairs) {
+      partial_.emplace(matcher.token(i), matcher.rank(i));
     }
   }
   GroupLoader loader(
@@ -224,7 +215,10 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher,
       measurer_->Stop();
       return status;
     }
-    if (plan_.follow) done_.emplace(matcher.token(i), matcher.rank(i));
+    const GroupKey key{matcher.token(i), matcher.rank(i)};
+    if (!plan_.follow || partial_.contains(key)) continue;
+    done_.insert(key);
+    early_.erase(key);
   }
   return absl::OkStatus();
 }
@@ -278,17 +272,32 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     return EmitRow(RowMetrics(), row);
   }
   origins_.StartGroup();
-  const absl::Status status = ComparePairs(group.pairs);
+  const absl::Status status = ComparePairs(group);
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
   }
   return status;
 }
 
-absl::Status ComparisonEngine::ComparePairs(
-    const std::vector<TensorPair>& pairs) {
-  for (const TensorPair& pair : pairs) {
+absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
+  const GroupKey key{group.token, group.rank};
+  const bool is_partial = partial_.contains(key);
+  const auto found = early_.find(key);
+  std::map<std::string, v1::Verdict>* const early = is_partial ? &early_[key]
+                                                    : found != early_.end()
+                                                        ? &found->second
+                                                        : nullptr;
+  for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    std::string name;
+    if (early != nullptr && MayComeEarly(pair)) {
+      name = EarlyName(*pair.golden);
+      if (const auto row = early->find(name); row != early->end()) {
+        MSITD_RETURN_IF_ERROR(PassOver(pair, row->second));
+        continue;
+      }
+    }
+    if (is_partial && name.empty()) continue;
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     RowMetrics metrics;
     if (MustMeasure(pair)) {
@@ -300,6 +309,7 @@ absl::Status ComparisonEngine::ComparePairs(
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     row_.set_origin(origins_.Find(row_));
     Watch(metrics, row_);
+    if (is_partial) early->emplace(std::move(name), row_.verdict());
     MSITD_RETURN_IF_ERROR(EmitRow(metrics, row_));
   }
   return absl::OkStatus();

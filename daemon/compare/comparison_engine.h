@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,6 +22,7 @@
 #include "daemon/compare/policy.h"
 #include "daemon/compare/required_tolerances.h"
 #include "daemon/compare/row_metrics.h"
+#include "daemon/compare/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/chunk_store.h"
 #include "storage/types.h"
@@ -37,6 +40,10 @@ struct ComparisonPlan {
   bool follow = false;
   bool detach = false;
   std::vector<Predicate> watches = {};  // Over WatchNames.
+  // Of runs that are followed. Null: nobody streams, and nothing ends but by a
+  // seal.
+  ActivitySource activity = {};
+  std::chrono::milliseconds silence = kSilence;
 };
 
 // Watches beyond this are refused.
@@ -76,12 +83,19 @@ class ComparisonEngine {
   bool HasNews() const;
 
  private:
+  // A token and rank of the golden run.
+  using GroupKey = std::pair<int64_t, int32_t>;
+
   // What of a run changes when there is something new to compare.
   struct RunMark {
     storage::RunId id{};
     bool sealed = false;
     uint64_t tensor_count = 0;
     uint64_t payload_bytes = 0;
+    uint64_t conflict_count = 0;
+    Outlook outlook = {};
+
+    TensorMatcher::Closed Closed(bool with_stalled) const;
 
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
@@ -89,8 +103,10 @@ class ComparisonEngine {
   absl::StatusOr<RunMark> Mark(const std::string& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Compares the groups that may be, and that `done_` has not.
-  absl::Status CompareReady(const TensorMatcher& matcher, bool golden_sealed,
-                            bool target_sealed);
+  absl::Status CompareReady(const TensorMatcher& matcher);
+  // Whether a group may be compared: all of it, or the pairs that are there.
+  enum class Readiness { kNot, kPairs, kAll };
+  Readiness ReadinessOf(const TensorMatcher& matcher, size_t index) const;
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   // Has the pairs of a group measured that must be, in their order.
@@ -98,7 +114,12 @@ class ComparisonEngine {
   absl::Status CompareNext(GroupLoader& loader);
   // The measurer has the pairs of the group.
   absl::Status CompareGroup(const TensorGroup& group);
-  absl::Status ComparePairs(const std::vector<TensorPair>& pairs);
+  absl::Status ComparePairs(const TensorGroup& group);
+  // Takes a pair that has its row already.
+  absl::Status PassOver(const TensorPair& pair, v1::Verdict verdict);
+  static bool MayComeEarly(const TensorPair& pair);
+  // Tells the golden tensors of a group apart.
+  static std::string EarlyName(const LogicalTensor& golden);
   // Judges a pair that is not measured.
   void Judge(const TensorPair& pair, v1::ComparisonRow& row,
              RowMetrics& metrics) const;
@@ -130,8 +151,13 @@ class ComparisonEngine {
   bool is_counted_ = false;
   RunMark golden_mark_;
   RunMark target_mark_;
-  // Token and rank of the groups that were compared, while following.
-  std::set<std::pair<int64_t, int32_t>> done_;
+  // The groups that were compared, while following.
+  std::set<GroupKey> done_;
+  // Of groups of which nothing came for long: rows that were made all the same,
+  // by the golden tensor, and their verdicts.
+  std::map<GroupKey, std::map<std::string, v1::Verdict>> early_;
+  // Groups at hand of which only pairs are compared.
+  std::set<GroupKey> partial_;
   int64_t row_count_ = 0;
   // One for all pairs: it keeps its memory. Without metrics: those of equal
   // bytes are the same for most pairs, and encoded once.

@@ -133,6 +133,35 @@ void ComparisonJob::OnTotal(uint64_t tensor_count) {
   working_.set_total_count(static_cast<int64_t>(tensor_count));
 }
 
+void ComparisonJob::OnConflicts(uint64_t golden_count, uint64_t target_count) {
+  working_.set_golden_conflict_count(static_cast<int64_t>(golden_count));
+  working_.set_target_conflict_count(static_cast<int64_t>(target_count));
+}
+
+void ComparisonJob::OnSilentRanks(const std::vector<Outlook::Silent>& golden,
+                                  const std::vector<Outlook::Silent>& target) {
+  working_.clear_silent_ranks();
+  const auto add = [this](const std::string& run,
+                          const std::vector<Outlook::Silent>& ranks) {
+    for (const Outlook::Silent& rank : ranks) {
+      if (working_.silent_ranks_size() == static_cast<int>(kSilentRanksMax)) {
+        return;
+      }
+      v1::SilentRank& out = *working_.add_silent_ranks();
+      out.set_run(run);
+      out.set_rank(rank.rank);
+      out.set_has_finished(rank.has_finished);
+      *out.mutable_silent_since() =
+          google::protobuf::util::TimeUtil::MillisecondsToTimestamp(
+              std::chrono::duration_cast<std::chrono::milliseconds>(
+                  rank.since.time_since_epoch())
+                  .count());
+    }
+  };
+  add(plan_.golden_run, golden);
+  add(plan_.target_run, target);
+}
+
 void ComparisonJob::OnRead(uint64_t bytes) {
   working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
   // A pair of huge tensors must not keep back the rows before it. A failure is
@@ -202,6 +231,7 @@ absl::Status ComparisonJob::StoreDocument() {
 }
 
 void ComparisonJob::End(const absl::Status& status) {
+  working_.clear_silent_ranks();
   const StopCause cause = stop_cause_.load(std::memory_order_relaxed);
   if (status.ok()) {
     working_.set_state(v1::Comparison::DONE);

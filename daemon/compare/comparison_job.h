@@ -112,6 +112,9 @@ class ComparisonJob final : private ComparisonObserver {
 
   bool IsCancelled() override;
   void OnTotal(uint64_t tensor_count) override;
+  void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
+  void OnSilentRanks(const std::vector<Outlook::Silent>& golden,
+                     const std::vector<Outlook::Silent>& target) override;
   void OnRead(uint64_t bytes) override;
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;

@@ -102,6 +102,8 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
       google::protobuf::util::TimeUtil::GetCurrentTime();
 
   const bool follows = plan.follow;
+  plan.activity = activity_;
+  plan.silence = options_.silence;
   MSITD_RETURN_IF_ERROR(Reserve(follows));
   const std::vector<std::string> runs = {plan.golden_run, plan.target_run};
   const absl::StatusOr<uint64_t> id =

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -16,6 +17,7 @@
 #include "daemon/compare/comparison_engine.h"
 #include "daemon/compare/comparison_job.h"
 #include "daemon/compare/custom_metrics.h"
+#include "daemon/compare/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"
@@ -52,6 +54,8 @@ class ComparisonJobs {
     std::chrono::milliseconds reader_grace = kReaderGrace;
     // How long Cancel waits for the comparison to end before it returns.
     std::chrono::milliseconds cancel_wait{2000};
+    // See kSilence.
+    std::chrono::milliseconds silence = compare::kSilence;
   };
 
   // Starts the threads. Comparisons that an earlier daemon did not finish are
@@ -60,6 +64,10 @@ class ComparisonJobs {
   // Errors: those of the store.
   static absl::StatusOr<std::unique_ptr<ComparisonJobs>> Create(
       storage::ChunkStore& store, const Options& options);
+
+  // Has comparisons that follow runs look at how their ranks stream. Called
+  // once, before Start; `source` outlives the jobs, or Stop.
+  void WatchStreams(ActivitySource source) { activity_ = std::move(source); }
 
   ~ComparisonJobs();
   ComparisonJobs(const ComparisonJobs&) = delete;
@@ -171,6 +179,7 @@ class ComparisonJobs {
   int reserved_count_ ABSL_GUARDED_BY(mu_) = 0;
   int reserved_follower_count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  ActivitySource activity_;
   std::vector<std::thread> threads_;  // Changed by Create and Stop only.
 };
 

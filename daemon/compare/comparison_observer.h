@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/compare/required_tolerances.h"
+#include "daemon/compare/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::compare {
@@ -26,6 +27,16 @@ class ComparisonObserver {
   // How many tensors of the golden run there are to look at, as far as is
   // known. Called once, before the first row.
   virtual void OnTotal(uint64_t tensor_count) = 0;
+
+  // Records of each run that came again with other bytes, whenever it is looked
+  // at.
+  virtual void OnConflicts(uint64_t /*golden_count*/,
+                           uint64_t /*target_count*/) {}
+
+  // Ranks of runs that are followed and have no stream, whenever they are
+  // looked at.
+  virtual void OnSilentRanks(const std::vector<Outlook::Silent>& /*golden*/,
+                             const std::vector<Outlook::Silent>& /*target*/) {}
 
   // Bytes of tensors that were read since the last call.
   virtual void OnRead(uint64_t bytes) = 0;

@@ -96,10 +96,20 @@ class TensorMatcher {
   int64_t token(size_t index) const { return groups_[index].token; }
   int32_t rank(size_t index) const { return groups_[index].rank; }
 
+  // What of a run has come to its end.
+  struct Closed {
+    bool is_sealed = false;
+    // Of an active run: ranks of which the last token has.
+    std::set<int32_t> ranks = {};
+
+    friend bool operator==(const Closed&, const Closed&) = default;
+  };
+
   // True if no more tensors of the group are to be expected: each run has a
   // later token of the rank, and of all ranks of the groups with its number, or
-  // is sealed. The flags are from before Create.
-  bool IsComplete(size_t index, bool golden_sealed, bool target_sealed) const;
+  // is closed. Both are from before Create.
+  bool IsComplete(size_t index, const Closed& golden,
+                  const Closed& target) const;
 
   // Asked now and then while a group is loaded; true ends that.
   using IsCancelled = absl::FunctionRef<bool()>;
@@ -175,7 +185,7 @@ class TensorMatcher {
   Side TargetSide() const;
   static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
                          int32_t place, RankCount ranks, const Holders& holders,
-                         int64_t token);
+                         const Closed& closed, int64_t token);
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
   absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,

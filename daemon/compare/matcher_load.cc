@@ -134,29 +134,33 @@ int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
 
 }  // namespace
 
-bool TensorMatcher::IsComplete(size_t index, bool golden_sealed,
-                               bool target_sealed) const {
+bool TensorMatcher::IsComplete(size_t index, const Closed& golden,
+                               const Closed& target) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
   int32_t target_place = 0;
   MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
-  return (golden_sealed ||
+  return (golden.is_sealed ||
           IsComplete(matching_.golden_layouts(), golden_meshes_, key.rank,
-                     golden_ranks_, place.golden, key.token)) &&
-         (target_sealed ||
+                     golden_ranks_, place.golden, golden, key.token)) &&
+         (target.is_sealed ||
           IsComplete(matching_.target_layouts(), target_meshes_, target_place,
-                     target_ranks_, place.target, key.token));
+                     target_ranks_, place.target, target, key.token));
 }
 
 bool TensorMatcher::IsComplete(const LayoutRules& layouts,
                                const MeshSet& meshes, int32_t place,
                                RankCount ranks, const Holders& holders,
-                               int64_t token) {
+                               const Closed& closed, int64_t token) {
   if (holders.last_tokens.empty()) return false;
+  std::map<int32_t, int64_t> last_tokens = holders.last_tokens;
+  for (auto& [rank, last] : last_tokens) {
+    if (closed.ranks.contains(rank)) ++last;
+  }
   for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
-    const auto begin = holders.last_tokens.lower_bound(range.first);
-    const auto end = holders.last_tokens.lower_bound(range.end());
+    const auto begin = last_tokens.lower_bound(range.first);
+    const auto end = last_tokens.lower_bound(range.end());
     if (std::distance(begin, end) != range.count) return false;
     if (std::any_of(begin, end, [token](const auto& last) {
           return last.second <= token;
@@ -164,7 +168,7 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts,
       return false;
     }
   }
-  return meshes.AreBeyond(token, place, ranks, holders.last_tokens);
+  return meshes.AreBeyond(token, place, ranks, last_tokens);
 }
 
 absl::StatusOr<TensorGroup> TensorMatcher::Load(

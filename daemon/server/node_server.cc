@@ -88,6 +88,8 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
           std::string(config::Version()), store, pipeline_,
           [this] { return comparisons_->live_count(); },
           [this] { return retention_.error(); }, control_tasks_, first_reads_) {
+  comparisons_->WatchStreams(
+      [this](std::string_view run) { return pipeline_.ActivityOf(run); });
 }
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(

@@ -316,7 +316,7 @@ TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
   const auto is_complete = [&](bool target_sealed) {
     const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, matching);
     EXPECT_TRUE(matcher.ok()) << matcher.status();
-    return matcher->IsComplete(0, false, target_sealed);
+    return matcher->IsComplete(0, {false}, {target_sealed});
   };
   for (const int64_t token : {0, 1}) {
     record(golden_, 0, token);
@@ -357,7 +357,7 @@ TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
        ++i) {
     complete.emplace_back(matcher->rank(i),
-                          matcher->IsComplete(i, true, false));
+                          matcher->IsComplete(i, {true}, {false}));
   }
   EXPECT_THAT(complete, ElementsAre(Pair(0, false), Pair(1, true),
                                     Pair(2, false), Pair(3, false)))
@@ -365,7 +365,7 @@ TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
   const auto picked =
       TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
-  EXPECT_TRUE(picked->IsComplete(0, true, false)) << "rank 0 is not picked";
+  EXPECT_TRUE(picked->IsComplete(0, {true}, {false})) << "rank 0 is not picked";
 }
 
 TEST_F(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
