@@ -43,6 +43,13 @@ std::string FlagWithoutValue(int argc, char** argv) {
   return "";
 }
 
+// The flag, or the variable in its place, that asks for TLS.
+std::string_view TlsFlag(const SessionOptions& options) {
+  if (!options.ca_file.empty()) return "--ca-file (MSITCTL_CA_FILE)";
+  if (!options.cert_file.empty()) return "--cert-file (MSITCTL_CERT_FILE)";
+  return "--tls (MSITCTL_TLS)";
+}
+
 bool WantsColor(bool no_color, bool is_terminal) {
   // https://no-color.org is what other tools go by.
   const char* convention = std::getenv("NO_COLOR");
@@ -148,9 +155,6 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
 
 absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   SessionOptions options;
-  options.endpoint =
-      globals_.endpoint.empty() ? DefaultEndpoint() : globals_.endpoint;
-  MSITD_ASSIGN_OR_RETURN(options.target, ParseEndpoint(options.endpoint));
   options.ca_file = globals_.ca_file;
   options.cert_file = globals_.cert_file;
   options.key_file = globals_.key_file;
@@ -160,6 +164,18 @@ absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   }
   options.tls =
       globals_.tls || !options.ca_file.empty() || !options.cert_file.empty();
+  // Whoever asks for TLS without an endpoint does not mean the socket.
+  const std::string by_default =
+      options.tls ? std::string(kDefaultAddress) : DefaultEndpoint();
+  options.endpoint = globals_.endpoint.empty() ? by_default : globals_.endpoint;
+  MSITD_ASSIGN_OR_RETURN(options.target, ParseEndpoint(options.endpoint));
+  if (options.tls && options.endpoint.starts_with("unix:")) {
+    return MakeStatus(
+        absl::StatusCode::kInvalidArgument,
+        "{} is of no use with {}: a Unix socket is not encrypted; "
+        "leave it out, or give --endpoint HOST:PORT",
+        TlsFlag(options), options.endpoint);
+  }
   if (!globals_.timeout.empty()) {
     auto timeout = ParseDuration(globals_.timeout);
     if (!timeout.ok()) return Annotate(timeout.status(), "--timeout");

@@ -14,12 +14,17 @@
 #include <utility>
 
 #include "client/ctl/text.h"
+#include "protos/pem/pem.h"
+#include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
 
 // A page of 1000 rows with the longest names.
 constexpr int kMessageBytesMax = 64 << 20;
+
+// To find out why there is no connection.
+constexpr std::chrono::seconds kProbeTimeout(2);
 
 // Reads a PEM file into `text`; does nothing if `path` is empty.
 Outcome ReadPem(const std::string& path, std::string& text) {
@@ -32,6 +37,33 @@ Outcome ReadPem(const std::string& path, std::string& text) {
                                 errno == 0
                                     ? "the file is empty"
                                     : std::generic_category().message(errno)));
+}
+
+// What is in a file that should not be there.
+Outcome WrongFile(const std::string& path, const absl::Status& why) {
+  return LocalError(fmt::format("read {}: {}", path, Message(why)));
+}
+
+// Reads the files of TLS, and checks them as gRPC will.
+Outcome ReadTlsFiles(const SessionOptions& options, TlsAttempt& out) {
+  out.tls = true;
+  out.ca_file = options.ca_file;
+  out.cert_file = options.cert_file;
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.ca_file, out.ca_pem));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.cert_file, out.cert_pem));
+  MSITCTL_RETURN_IF_FAILED(ReadPem(options.key_file, out.key_pem));
+  for (const auto& [path, text] :
+       {std::pair(&options.ca_file, &out.ca_pem),
+        std::pair(&options.cert_file, &out.cert_pem)}) {
+    if (path->empty()) continue;
+    const auto certificate = pem::ReadCertificate(*text);
+    if (!certificate.ok()) return WrongFile(*path, certificate.status());
+  }
+  if (options.cert_file.empty()) return {};
+  const absl::Status fits = pem::CheckKey(out.key_pem, out.cert_pem);
+  if (fits.ok()) return {};
+  return WrongFile(
+      fmt::format("{} for {}", options.key_file, options.cert_file), fits);
 }
 
 }  // namespace
@@ -63,10 +95,11 @@ Session::Clock::time_point Session::StreamDeadline() const {
 Outcome Session::OpenChannel() {
   auto credentials = grpc::InsecureChannelCredentials();
   if (options_.tls) {
+    MSITCTL_RETURN_IF_FAILED(ReadTlsFiles(options_, attempt_));
     grpc::SslCredentialsOptions ssl;
-    MSITCTL_RETURN_IF_FAILED(ReadPem(options_.ca_file, ssl.pem_root_certs));
-    MSITCTL_RETURN_IF_FAILED(ReadPem(options_.cert_file, ssl.pem_cert_chain));
-    MSITCTL_RETURN_IF_FAILED(ReadPem(options_.key_file, ssl.pem_private_key));
+    ssl.pem_root_certs = attempt_.ca_pem;
+    ssl.pem_cert_chain = attempt_.cert_pem;
+    ssl.pem_private_key = attempt_.key_pem;
     credentials = grpc::SslCredentials(ssl);
   }
   grpc::ChannelArguments arguments;
@@ -91,12 +124,11 @@ Outcome Session::Connect() {
   while (state != GRPC_CHANNEL_READY &&
          state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
     if (!channel_->WaitForStateChange(state, deadline)) {
+      const std::chrono::duration<double> waited = options_.connect_timeout;
       return OutcomeOf(
           grpc::Status(grpc::StatusCode::UNAVAILABLE,
                        fmt::format("no connection within {}",
-                                   HumanDuration(std::chrono::duration<double>(
-                                                     options_.connect_timeout)
-                                                     .count()))));
+                                   HumanDuration(waited.count()))));
     }
     state = channel_->GetState(true);
   }
@@ -109,12 +141,23 @@ Outcome Session::OutcomeOf(const grpc::Status& status) const {
   if (status.ok()) return {};
   if (interrupts_.interrupted()) return Interrupted();
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !was_ready_) {
-    return DaemonError(
-        grpc::Status(status.error_code(),
-                     fmt::format("cannot reach {}: {}", options_.endpoint,
-                                 status.error_message())));
+    return Unreachable(status.error_message());
   }
   return DaemonError(status);
+}
+
+Outcome Session::Unreachable(std::string_view by_grpc) const {
+  std::string why;
+  if (!options_.endpoint.starts_with("unix:")) {
+    TlsAttempt attempt = attempt_;
+    attempt.endpoint = options_.endpoint;
+    why =
+        WhyTlsFails(attempt, std::chrono::steady_clock::now() + kProbeTimeout);
+  }
+  return DaemonError(
+      grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                   fmt::format("cannot reach {}: {}", options_.endpoint,
+                               why.empty() ? by_grpc : std::string_view(why))));
 }
 
 }  // namespace msitd::ctl

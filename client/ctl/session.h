@@ -8,12 +8,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "client/ctl/interrupts.h"
 #include "client/ctl/outcome.h"
 #include "client/ctl/output.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/terminal.h"
+#include "client/ctl/tls_probe.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 #include "msitd/v1/node_service.grpc.pb.h"
@@ -105,11 +107,14 @@ class Session {
 
  private:
   Outcome OpenChannel();
+  // Why the daemon is not reached, in words; gRPC does not say it of TLS.
+  Outcome Unreachable(std::string_view by_grpc) const;
 
   const SessionOptions options_;
   Interrupts& interrupts_;
   Output& out_;
   const Clock::time_point start_ = Clock::now();
+  TlsAttempt attempt_;
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;
   std::unique_ptr<v1::RunService::Stub> runs_;

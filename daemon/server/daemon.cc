@@ -15,6 +15,7 @@
 
 #include "daemon/config/command_line.h"
 #include "daemon/config/log.h"
+#include "daemon/server/certificate_watch.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
 #include "daemon/server/grpc_log.h"
@@ -111,12 +112,17 @@ void BeNice(int64_t nice) {
 }
 
 // Returns the signal that says so.
-int WaitForStop(StopSignals& signals, Daemon& daemon) {
+int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
+                Daemon& daemon) {
   using Clock = std::chrono::steady_clock;
+  CertificateWatch certificate(config.tls_cert);
   FreedMemory memory;
   const auto watchdog = WatchdogInterval();
   auto next_beat = Clock::now();
   while (true) {
+    const std::string warning =
+        certificate.Check(std::chrono::system_clock::now());
+    if (!warning.empty()) config::Log("server")->warn("{}", warning);
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       return *signal;
     }
@@ -152,7 +158,7 @@ int RunDaemon(const config::DaemonConfig& config) {
   NotifyReady();
   log->info("ready");
 
-  const int signal = WaitForStop(*signals, **daemon);
+  const int signal = WaitForStop(config, *signals, **daemon);
   NotifyStopping();
   log->info("stop signal={}", signal);
   signals->LetNextKill();

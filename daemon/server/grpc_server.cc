@@ -20,6 +20,7 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "protos/pem/pem.h"
 #include "protos/status/status.h"
 
 namespace msitd::server {
@@ -71,10 +72,22 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> TcpCredentials(
   grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
   MSITD_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem(config.tls_cert));
   MSITD_ASSIGN_OR_RETURN(pair.private_key, ReadPem(config.tls_key));
+  const absl::Status is_certificate =
+      pem::ReadCertificate(pair.cert_chain).status();
+  if (!is_certificate.ok()) {
+    return Annotate(is_certificate, "tls_cert " + config.tls_cert);
+  }
+  const absl::Status fits = pem::CheckKey(pair.private_key, pair.cert_chain);
+  if (!fits.ok()) return Annotate(fits, "tls_key " + config.tls_key);
   options.pem_key_cert_pairs.push_back(std::move(pair));
   if (!config.tls_client_ca.empty()) {
     MSITD_ASSIGN_OR_RETURN(options.pem_root_certs,
                            ReadPem(config.tls_client_ca));
+    const absl::Status is_authority =
+        pem::ReadCertificate(options.pem_root_certs).status();
+    if (!is_authority.ok()) {
+      return Annotate(is_authority, "tls_client_ca " + config.tls_client_ca);
+    }
     options.client_certificate_request =
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
   }

@@ -1,12 +1,19 @@
 """TLS between the real daemon, its command line tool and its ranks."""
 
+import datetime
+import ipaddress
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from daemon import BIN_DIR, Daemon
 
@@ -112,3 +119,245 @@ def test_bad_setting_is_named(
     result = record(daemon, **variables)
     assert result.returncode != 0
     assert words in result.stderr
+
+
+LOCAL_FILE, USAGE, UNAVAILABLE = 3, 2, 64 + 14
+PAST = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+PLAIN = ("--connect-timeout", "10s")
+
+
+def issue(
+    folder: Path, authority: trustme.CA, who: str, usage: x509.ObjectIdentifier
+) -> None:
+    """Writes a certificate of 127.0.0.1 that is for one thing only."""
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
+    issuer_key = serialization.load_pem_private_key(
+        authority.private_key_pem.bytes(), None
+    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.datetime.now(datetime.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, who)]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName(
+                [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            ),
+            critical=False,
+        )
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=True)
+        .sign(issuer_key, hashes.SHA256())  # type: ignore[arg-type]
+    )
+    (folder / f"{who}.pem").write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    (folder / f"{who}.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Files of an authority, and certificates of it that something is wrong with."""
+    folder = tmp_path_factory.mktemp("odd")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    for who, identity, dates in (
+        ("good", "127.0.0.1", {}),
+        ("elsewhere", "node7.example.org", {}),
+        ("expired", "127.0.0.1", {"not_before": PAST, "not_after": PAST}),
+    ):
+        issued = authority.issue_cert(identity, **dates)
+        issued.cert_chain_pems[0].write_to_path(folder / f"{who}.pem")
+        issued.private_key_pem.write_to_path(folder / f"{who}.key")
+    issue(folder, authority, "for_servers", ExtendedKeyUsageOID.SERVER_AUTH)
+    issue(folder, authority, "for_clients", ExtendedKeyUsageOID.CLIENT_AUTH)
+    (folder / "text.pem").write_text("no certificate\n")
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+def serve(daemon: Daemon, files: dict[str, str], who: str, *flags: str) -> None:
+    own = ("--tls-cert", files[f"{who}.pem"], "--tls-key", files[f"{who}.key"])
+    daemon.start(*own, *flags)
+
+
+@pytest.mark.parametrize(
+    ("who", "words"),
+    [
+        ("expired", "has expired: it was valid until 2020-01-01T00:00:00Z"),
+        ("for_clients", "not for servers"),
+        ("elsewhere", "is for node7.example.org, and not for 127.0.0.1"),
+    ],
+)
+def test_daemon_that_cannot_be_trusted_is_told_why(
+    new_daemon: Callable[[], Daemon], odd: dict[str, str], who: str, words: str
+) -> None:
+    daemon = new_daemon()
+    serve(daemon, odd, who)
+    result = ctl(daemon, "--ca-file", odd["ca.pem"])
+    assert result.returncode == UNAVAILABLE
+    assert words in result.stderr
+    assert f"cannot reach {daemon.endpoint}" in result.stderr
+
+
+def test_authority_that_is_another_is_named(
+    new_daemon: Callable[[], Daemon], odd: dict[str, str], pem: dict[str, str]
+) -> None:
+    daemon = new_daemon()
+    serve(daemon, odd, "good")
+    result = ctl(daemon, "--ca-file", pem["stranger.pem"])
+    assert result.returncode == UNAVAILABLE
+    assert f"of no authority that is in {pem['stranger.pem']}" in result.stderr
+    result = ctl(daemon, "--tls")
+    assert result.returncode == UNAVAILABLE
+    assert "the system does not trust" in result.stderr
+    assert "--ca-file" in result.stderr
+
+
+def test_plain_text_and_tls_do_not_mix(
+    new_daemon: Callable[[], Daemon], odd: dict[str, str]
+) -> None:
+    encrypted = new_daemon()
+    serve(encrypted, odd, "good")
+    result = ctl(encrypted, *PLAIN)
+    assert result.returncode == UNAVAILABLE
+    assert "the daemon speaks TLS there: give --ca-file" in result.stderr
+    plain = new_daemon()
+    plain.start()
+    result = ctl(plain, "--ca-file", odd["ca.pem"], *PLAIN)
+    assert result.returncode == UNAVAILABLE
+    assert "the daemon speaks no TLS there" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("who", "words"),
+    [
+        (None, "asks for a certificate: give --cert-file and --key-file"),
+        ("expired", "it was valid until 2020-01-01T00:00:00Z"),
+        ("for_servers", "not for clients"),
+        ("client", "its authority is not in tls_client_ca"),
+    ],
+)
+def test_daemon_that_does_not_trust_says_why(
+    new_daemon: Callable[[], Daemon],
+    odd: dict[str, str],
+    pem: dict[str, str],
+    who: str | None,
+    words: str,
+) -> None:
+    daemon = new_daemon()
+    serve(daemon, odd, "good", "--tls-client-ca", odd["ca.pem"])
+    files = {**pem, **odd}
+    own: tuple[str, ...] = ()
+    if who is not None:
+        own = ("--cert-file", files[f"{who}.pem"], "--key-file", files[f"{who}.key"])
+    result = ctl(daemon, "--ca-file", odd["ca.pem"], *own)
+    assert result.returncode == UNAVAILABLE
+    assert words in result.stderr
+    if who is not None:
+        assert files[f"{who}.pem"] in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "names", "words"),
+    [
+        (("--ca-file", "text.pem"), ["text.pem"], "no PEM certificate"),
+        (("--ca-file", "good.key"), ["good.key"], "no PEM certificate"),
+        (
+            ("--cert-file", "text.pem", "--key-file", "good.key"),
+            ["text.pem"],
+            "no PEM certificate",
+        ),
+        (
+            ("--cert-file", "good.pem", "--key-file", "text.pem"),
+            ["text.pem"],
+            "no PEM private key",
+        ),
+        (
+            ("--cert-file", "good.pem", "--key-file", "expired.key"),
+            ["good.pem", "expired.key"],
+            "does not fit",
+        ),
+    ],
+)
+def test_file_that_is_another_is_3(
+    daemon: Daemon,
+    odd: dict[str, str],
+    flags: tuple[str, ...],
+    names: list[str],
+    words: str,
+) -> None:
+    result = ctl(daemon, *(odd.get(flag, flag) for flag in flags))
+    assert result.returncode == LOCAL_FILE
+    assert words in result.stderr
+    for name in names:
+        assert odd[name] in result.stderr
+
+
+def test_tls_beside_a_unix_socket_is_usage(daemon: Daemon, odd: dict[str, str]) -> None:
+    endpoint = f"unix:{daemon.socket_dir}/msitd.sock"
+    for flags, name in (
+        (("--ca-file", odd["ca.pem"]), "--ca-file"),
+        (("--tls",), "--tls"),
+    ):
+        result = daemon.ctl("--endpoint", endpoint, *flags, "run", "list", expect=USAGE)
+        assert name in result.stderr
+        assert "a Unix socket is not encrypted" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(-1, "certificate expired"), (10, "certificate expires"), (300, None)],
+)
+def test_daemon_warns_before_its_certificate_expires(
+    new_daemon: Callable[[], Daemon], tmp_path: Path, days: int, words: str | None
+) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    issued = trustme.CA().issue_cert(
+        "127.0.0.1",
+        not_before=now - datetime.timedelta(days=2),
+        not_after=now + datetime.timedelta(days=days, hours=1),
+    )
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "own.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "own.key")
+    daemon = new_daemon()
+    files = {path.name: str(path) for path in tmp_path.iterdir()}
+    serve(daemon, files, "own")
+    daemon.stop()
+    log = daemon.log()
+    if words is None:
+        assert "certificate" not in log
+    else:
+        (line,) = [line for line in log.splitlines() if "certificate" in line]
+        assert words in line
+        assert files["own.pem"] in line
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "names"),
+    [
+        ("text.pem", "good.key", ["tls_cert", "text.pem"]),
+        ("good.pem", "expired.key", ["tls_key", "expired.key", "does not fit"]),
+    ],
+)
+def test_daemon_names_the_file_that_is_another(
+    new_daemon: Callable[[], Daemon],
+    odd: dict[str, str],
+    cert: str,
+    key: str,
+    names: list[str],
+) -> None:
+    daemon = new_daemon()
+    process = daemon.spawn("--tls-cert", odd[cert], "--tls-key", odd[key])
+    assert process.wait(30) != 0
+    for name in names:
+        assert name in daemon.log()

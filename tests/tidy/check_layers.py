@@ -12,7 +12,11 @@ from dataclasses import dataclass
 PROTOS = ("protos/base", "protos/status", "protos/chunk")
 
 # What the rest of the program sees of the storage layer.
-STORAGE_FACE = ("storage/chunk_store.h", "storage/types.h", "storage/env/env.h")
+STORAGE_FACE = (
+    "storage/chunk_store.h",
+    "storage/types.h",
+    "storage/env/env.h",
+)
 
 # What the modules of the storage layer share.
 STORAGE_SHARED = ("storage/types.h", "storage/logger.h")
@@ -52,12 +56,14 @@ MODULES: dict[str, Module] = {
     "protos/base": Module(),
     "protos/status": Module(("protos/base",), COMMON),
     "protos/capture": Module(("protos/base",)),
+    "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
     "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
         ("protos/base", "protos/status", "protos/chunk/chunk_draft.h"), COMMON
     ),
     "storage": Module(
-        (*PROTOS, "storage/env", "storage/segment", "storage/index"), COMMON
+        (*PROTOS, "storage/env", "storage/segment", "storage/index"),
+        COMMON,
     ),
     "storage/env": Module(PROTOS, COMMON),
     "storage/segment": Module(
@@ -105,6 +111,7 @@ MODULES: dict[str, Module] = {
     "daemon/server": Module(
         (
             *PROTOS,
+            "protos/pem",
             *STORAGE_FACE,
             "daemon/config",
             "daemon/compute",
@@ -146,7 +153,9 @@ MODULES: dict[str, Module] = {
         )
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
-    "client/ctl": Module(PROTOS, (*COMMON, *RPC, "cli11", "json", "xlsx")),
+    "client/ctl": Module(
+        (*PROTOS, "protos/pem"), (*COMMON, *RPC, "cli11", "json", "openssl", "xlsx")
+    ),
 }
 
 # Files that keep to less than their module does: they travel in libmsit, which
@@ -178,6 +187,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "rocksdb": re.compile(r"rocksdb/"),
     "highway": re.compile(r"hwy/"),
     "xxhash": re.compile(r"xxhash\.h$"),
+    "openssl": re.compile(r"openssl/"),
     "re2": re.compile(r"re2/"),
     "cli11": re.compile(r"CLI/"),
     "xlsx": re.compile(r"xlsxwriter\.h"),

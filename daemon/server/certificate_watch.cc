@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/server/certificate_watch.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "protos/pem/pem.h"
+
+namespace msitd::server {
+
+CertificateWatch::CertificateWatch(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::ifstream file(path_, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto certificate = pem::ReadCertificate(text);
+  if (certificate.ok()) last_s_ = certificate->last_s;
+}
+
+std::string CertificateWatch::Check(Clock::time_point now) {
+  constexpr int64_t kSecondsPerDay = 24 * 3600;
+  if (last_s_ == 0 || now < next_) return "";
+  next_ = now + kInterval;
+  const int64_t left_s = last_s_ - Clock::to_time_t(now);
+  if (left_s > kDaysAhead * kSecondsPerDay) return "";
+  if (left_s <= 0) {
+    return fmt::format(
+        "certificate expired file={} at={}: no client connects any more", path_,
+        pem::TimeText(last_s_));
+  }
+  return fmt::format("certificate expires file={} at={} days_left={}", path_,
+                     pem::TimeText(last_s_), left_s / kSecondsPerDay);
+}
+
+}  // namespace msitd::server

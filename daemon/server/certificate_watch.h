@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace msitd::server {
+
+// Warns in the log before the certificate of the daemon expires, once a day:
+// nobody else notices until no client connects any more. The certificate is the
+// one that was read at the start, like that of gRPC. Thread-compatible.
+class CertificateWatch {
+ public:
+  static constexpr std::chrono::hours kInterval{24};
+  // How long before its end it is told.
+  static constexpr int64_t kDaysAhead = 30;
+
+  using Clock = std::chrono::system_clock;
+
+  // `path` is a PEM file that has been checked; empty for none.
+  explicit CertificateWatch(std::string path);
+
+  // What there is to tell at `now`; empty for nothing, and within kInterval of
+  // the last time.
+  std::string Check(Clock::time_point now);
+
+ private:
+  const std::string path_;
+  int64_t last_s_ = 0;  // 0: there is no certificate.
+  Clock::time_point next_{};
+};
+
+}  // namespace msitd::server

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// Files in the form of PEM. Thread-safe.
+namespace msitd::pem {
+
+// When a certificate is valid, in seconds since the Unix epoch.
+struct Certificate {
+  int64_t first_s = 0;
+  int64_t last_s = 0;
+};
+
+// Returns the first certificate of a text.
+//
+// Errors: INVALID_ARGUMENT if there is none.
+absl::StatusOr<Certificate> ReadCertificate(std::string_view text);
+
+// Checks that a text has a private key, and that it is the one of the first
+// certificate of another.
+//
+// Errors: INVALID_ARGUMENT that says `no PEM private key is in it`, that it has
+// a passphrase, or that it does not fit.
+absl::Status CheckKey(std::string_view key, std::string_view certificate);
+
+// `2026-11-22T09:42:28Z`.
+std::string TimeText(int64_t time_s);
+
+}  // namespace msitd::pem
