@@ -303,6 +303,12 @@ absl::StatusOr<std::vector<Coordinate>> ChunkStoreImpl::ListCoordinates(
   return index_->tensors().ListCoordinates(info.id, selector);
 }
 
+absl::StatusOr<std::vector<int32_t>> ChunkStoreImpl::ListRanks(
+    std::string_view run) {
+  MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));
+  return index_->tensors().ListRanks(info.id);
+}
+
 absl::StatusOr<std::vector<std::string>> ChunkStoreImpl::ListPlacements(
     std::string_view run) {
   MSITD_ASSIGN_OR_RETURN(const RunBrief info, index_->runs().Brief(run));

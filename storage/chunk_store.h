@@ -206,6 +206,11 @@ class ChunkStore {
   virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       std::string_view run, const TensorSelector& selector) = 0;
 
+  // Returns the ranks of which the run has tensors, ascending; one of which a
+  // part is missing counts. Seeks from one to the next.
+  virtual absl::StatusOr<std::vector<int32_t>> ListRanks(
+      std::string_view run) = 0;
+
   // Returns the placements of the tensors of a run, each once. Costs nothing to
   // speak of if there are none.
   //

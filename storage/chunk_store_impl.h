@@ -102,6 +102,7 @@ class ChunkStoreImpl final : public ChunkStore {
       std::string_view position) override;
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       std::string_view run, const TensorSelector& selector) override;
+  absl::StatusOr<std::vector<int32_t>> ListRanks(std::string_view run) override;
   absl::StatusOr<std::vector<std::string>> ListPlacements(
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(

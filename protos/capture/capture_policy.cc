@@ -214,6 +214,22 @@ bool Decode(std::string_view bytes, Policies& out) {
   return true;
 }
 
+bool MayRecord(const Policies& policies, int32_t rank) {
+  // Below the first policy everything is recorded.
+  if (policies.front().first_token > 0) return true;
+  const auto may_record = [rank](const Policy& policy) {
+    for (const Rule& rule : policy.rules) {
+      if (!HasOrIsEmpty(rule.ranks, rank)) continue;
+      if (rule.level != Level::kOff) return true;
+      const bool is_for_all = rule.devices.empty() && rule.tokens.empty() &&
+                              rule.op_patterns.empty() && rule.ios.empty();
+      if (is_for_all) return false;
+    }
+    return false;
+  };
+  return std::any_of(policies.begin(), policies.end(), may_record);
+}
+
 Schedule::Schedule(Policies policies, int32_t rank)
     : policies_(std::move(policies)) {
   for (Policy& policy : policies_) {

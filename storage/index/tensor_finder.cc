@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "protos/base/limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 #include "storage/index/index_key.h"
@@ -107,6 +108,25 @@ absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
       next.token = key->token + 1;
     }
     place = next;
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<int32_t>> TensorFinder::ListRanks(RunId run) {
+  std::vector<int32_t> out;
+  const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());
+  IndexKey place;
+  place.run = static_cast<uint32_t>(run);
+  while (place.rank <= static_cast<uint32_t>(kRankMax)) {
+    it->Seek(View(EncodeIndexKey(place)));
+    MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
+    if (!it->Valid()) break;
+    const std::optional<IndexKey> key =
+        DecodeIndexKey(it->key().ToStringView());
+    if (!key.has_value()) return IndexCorrupt("tensor");
+    if (key->run != place.run) break;
+    out.push_back(static_cast<int32_t>(key->rank));
+    place.rank = key->rank + 1;
   }
   return out;
 }

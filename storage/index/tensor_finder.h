@@ -29,6 +29,7 @@ class TensorFinder {
       std::string_view position);
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       RunId run, const TensorSelector& selector);
+  absl::StatusOr<std::vector<int32_t>> ListRanks(RunId run);
 
  private:
   IndexDb& db_;

@@ -569,6 +569,18 @@ FakeChunkStore::ListCoordinates(std::string_view run,
   return out;
 }
 
+absl::StatusOr<std::vector<int32_t>> FakeChunkStore::ListRanks(
+    std::string_view run) {
+  MutexLock lock(mu_);
+  const auto it = runs_.find(run);
+  if (it == runs_.end()) return RunNotFound(run);
+  std::set<int32_t> ranks;
+  for (const auto& [key, tensor] : it->second.tensors) {
+    ranks.insert(tensor.info.key.rank);
+  }
+  return std::vector<int32_t>(ranks.begin(), ranks.end());
+}
+
 absl::StatusOr<std::vector<std::string>> FakeChunkStore::ListPlacements(
     std::string_view run) {
   MutexLock lock(mu_);

@@ -110,6 +110,7 @@ class FakeChunkStore final : public storage::ChunkStore {
       std::string_view position) override;
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
       std::string_view run, const storage::TensorSelector& selector) override;
+  absl::StatusOr<std::vector<int32_t>> ListRanks(std::string_view run) override;
   absl::StatusOr<std::vector<std::string>> ListPlacements(
       std::string_view run) override;
   absl::StatusOr<std::span<const std::byte>> ReadPart(

@@ -14,6 +14,7 @@ PROTOS = ("protos/base", "protos/status", "protos/chunk")
 # What the rest of the program sees of the storage layer.
 STORAGE_FACE = (
     "storage/chunk_store.h",
+    "storage/run_ranks.h",
     "storage/types.h",
     "storage/env/env.h",
 )
@@ -62,7 +63,7 @@ MODULES: dict[str, Module] = {
         ("protos/base", "protos/status", "protos/chunk/chunk_draft.h"), COMMON
     ),
     "storage": Module(
-        (*PROTOS, "storage/env", "storage/segment", "storage/index"),
+        (*PROTOS, "protos/capture", "storage/env", "storage/segment", "storage/index"),
         COMMON,
     ),
     "storage/env": Module(PROTOS, COMMON),

@@ -316,6 +316,19 @@ TEST_F(ChunkStoreScanTest, CoordinatesAreThePlacesOfTheSelector) {
             "RUN_NOT_FOUND");
 }
 
+TEST_F(ChunkStoreScanTest, RanksAreThoseWithTensors) {
+  Fill();
+  std::vector<int32_t> expected;
+  for (const TensorKey& key : Expected({})) {
+    if (expected.empty() || expected.back() != key.rank) {
+      expected.push_back(key.rank);
+    }
+  }
+  EXPECT_GT(expected.size(), 1u);
+  EXPECT_EQ(*store_->ListRanks("r"), expected);
+  EXPECT_EQ(Reason(store_->ListRanks("nobody").status()), "RUN_NOT_FOUND");
+}
+
 TEST_F(ChunkStoreScanTest, KeysOutOfRangeAreOfNoTensor) {
   Fill();
   const TensorKey key = keys_.front();

@@ -110,6 +110,23 @@ TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
   EXPECT_FALSE(MayRecord(schedule, 0, "b", Io::kUnspecified));
 }
 
+TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
+  Rule none;
+  none.ranks = {1};
+  Rule some = Full({"mlp.*"});
+  some.ranks = {1, 2};
+  // Off with a condition hides only what meets it.
+  Rule not_norms;
+  not_norms.op_patterns = {"*.norm"};
+  const Policies policies = {{1, 0, {not_norms, none, some}}};
+  EXPECT_FALSE(MayRecord(policies, 0));
+  EXPECT_FALSE(MayRecord(policies, 1));
+  EXPECT_TRUE(MayRecord(policies, 2));
+  // A later policy, and the time before the first one, count too.
+  EXPECT_TRUE(MayRecord(Policies{policies[0], {2, 5, {Full({})}}}, 0));
+  EXPECT_TRUE(MayRecord(Policies{{1, 7, {none}}}, 1));
+}
+
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
   const Schedule schedule(
       Chain({OneRule(1, 5, Full({"a"})), OneRule(2, 9, Full({"b"}))}), 0);

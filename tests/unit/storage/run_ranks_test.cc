@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/run_ranks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "protos/capture/capture_policy.h"
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/support/test_chunk.h"
+
+namespace msitd::storage {
+namespace {
+
+using ::msitd::testing::FakeChunkStore;
+using ::msitd::testing::MakeTensor;
+using ::msitd::testing::TestChunks;
+using ::msitd::testing::TestTensor;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class RunRanksTest : public ::testing::Test {
+ protected:
+  void Make(int32_t world_size, const std::vector<int32_t>& ranks) {
+    ASSERT_TRUE(store_.CreateRun({"r", world_size, {}}).ok());
+    for (const int32_t rank : ranks) {
+      TestTensor tensor = MakeTensor("r", 0, "op", 16);
+      tensor.key.rank = rank;
+      TestChunks chunk(/*stream_id=*/1 + rank, 0, {tensor});
+      ASSERT_TRUE(store_.Append(chunk.span()).ok());
+    }
+  }
+
+  void Ask(std::vector<int32_t> ranks, capture::Level level,
+           int64_t first_token = 0) {
+    capture::Rule rule;
+    rule.level = level;
+    rule.ranks = std::move(ranks);
+    const capture::Policies policies = {{1, first_token, {rule}}};
+    ASSERT_TRUE(store_.SetCapturePolicy("r", capture::Encode(policies)).ok());
+  }
+
+  RunRanks Find(const std::vector<int32_t>& selected = {}) {
+    const auto ranks = FindRunRanks(store_, "r", selected);
+    EXPECT_TRUE(ranks.ok()) << ranks.status();
+    return ranks.ok() ? *ranks : RunRanks();
+  }
+
+  FakeChunkStore store_;
+};
+
+TEST_F(RunRanksTest, RanksOfTheWorldThatHaveNothingAreLacking) {
+  Make(4, {2, 0});
+  EXPECT_THAT(Find().held, ElementsAre(0, 2));
+  EXPECT_THAT(Find().lacking, ElementsAre(1, 3));
+}
+
+TEST_F(RunRanksTest, WorldThatIsNotKnownLacksNothing) {
+  Make(0, {5});
+  EXPECT_THAT(Find().held, ElementsAre(5));
+  EXPECT_THAT(Find().lacking, IsEmpty());
+}
+
+TEST_F(RunRanksTest, OnlyThoseCountThatAreSelected) {
+  Make(4, {0, 1});
+  EXPECT_THAT(Find({3, 1, 99}).held, ElementsAre(1));
+  EXPECT_THAT(Find({3, 1, 99}).lacking, ElementsAre(3));
+}
+
+TEST_F(RunRanksTest, RanksThatThePolicyLeavesOutAreNotLacking) {
+  Make(4, {0});
+  Ask({0, 2}, capture::Level::kSummary);
+  EXPECT_THAT(Find().lacking, ElementsAre(2));
+  Ask({}, capture::Level::kOff);
+  EXPECT_THAT(Find().lacking, IsEmpty());
+}
+
+TEST_F(RunRanksTest, BelowThePolicyEverythingIsAskedFor) {
+  Make(3, {0});
+  Ask({0}, capture::Level::kFull, /*first_token=*/1);
+  EXPECT_THAT(Find().lacking, ElementsAre(1, 2));
+}
+
+TEST_F(RunRanksTest, RankThatWasAskedForNothingHasCome) {
+  Make(3, {0});
+  StreamCoverage coverage;
+  coverage.seen_count = coverage.filtered_count = 9;
+  ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, coverage).ok());
+  EXPECT_THAT(Find().held, ElementsAre(0, 1));
+  // One that was asked for something and kept nothing has not.
+  coverage.filtered_count = 8;
+  ASSERT_TRUE(store_.ReportCoverage("r", 2, 8, coverage).ok());
+  EXPECT_THAT(Find().lacking, ElementsAre(2));
+}
+
+TEST_F(RunRanksTest, RankThatStreamedAndSawNothingIsLacking) {
+  Make(2, {0});
+  ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, StreamCoverage()).ok());
+  EXPECT_THAT(Find().lacking, ElementsAre(1));
+  // Hooks hand over nothing that a policy leaves out.
+  Ask({}, capture::Level::kFull);
+  EXPECT_THAT(Find().lacking, IsEmpty());
+}
+
+TEST_F(RunRanksTest, LargestWorldIsLookedThrough) {
+  Make(1 << 20, {0});
+  EXPECT_THAT(Find().lacking, SizeIs((1 << 20) - 1));
+}
+
+TEST_F(RunRanksTest, RunThatIsNotThereIsAnError) {
+  EXPECT_EQ(Reason(FindRunRanks(store_, "nobody", {}).status()),
+            "RUN_NOT_FOUND");
+}
+
+}  // namespace
+}  // namespace msitd::storage
