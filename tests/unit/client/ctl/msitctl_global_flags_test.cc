@@ -166,9 +166,18 @@ TEST_F(GlobalFlagsTest, ColorIsForTerminalsOnly) {
 
 TEST_F(GlobalFlagsTest, ACertificateThatIsNotThereIs3) {
   const ChildResult result =
-      Run({"--ca-file", "/nonexistent/ca.pem", "run", "list"});
+      Run({"--ca-file", "/nonexistent/ca.pem", "--endpoint",
+           daemon_.tcp_endpoint(), "run", "list"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, HasSubstr("/nonexistent/ca.pem"));
+}
+
+TEST_F(GlobalFlagsTest, TlsBesideAUnixSocketIsUsage) {
+  const ChildResult result =
+      Run({"--ca-file", "/nonexistent/ca.pem", "run", "list"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--ca-file"));
+  EXPECT_THAT(result.err, HasSubstr("a Unix socket is not encrypted"));
 }
 
 TEST_F(GlobalFlagsTest, WithTlsAPlainDaemonIsNotReached) {

@@ -83,8 +83,8 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
             "counters.dropped_count,counters.truncated_count,"
             "counters.expired_size_bytes,"
             "retention.pinned,retention.size_bytes_max,retention.age_max,"
-            "retention.token_count\n"
-            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,,,,\n");
+            "retention.token_count,ranks_held,ranks_lacking,partial\n"
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,,,,,,,false\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
@@ -182,7 +182,8 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "counters.conflict_count      0\n"
             "counters.dropped_count       0\n"
             "counters.truncated_count     0\n"
-            "counters.expired_size_bytes  0 B\n");
+            "counters.expired_size_bytes  0 B\n"
+            "partial                      false\n");
 }
 
 TEST(PrinterTest, OneMessageWithoutANameHasNone) {
