@@ -1,0 +1,115 @@
+"""Crafted mistakes with a known culprit: who does `made by` name?
+
+Real hooks, the real daemon and the real command line; one daemon for all.
+"""
+
+import collections
+from collections.abc import Iterator
+
+import pytest
+from crafted_cases import CASES, RANK_CASES, record, record_ranks
+
+from daemon import Daemon
+
+FAILED = 1
+RIGHT_MIN, UNKNOWN_MAX = 0.95, 0.10
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    daemon = Daemon(tmp_path_factory.mktemp("daemon"))
+    daemon.start()
+    yield daemon
+    daemon.clean()
+
+
+def judge(header: str, culprit: str, place: str) -> str:
+    """Says whether the header of a comparison names the culprit."""
+    lines = [line for line in header.splitlines() if line.startswith("made by ")]
+    made_by = lines[0].removeprefix("made by").strip() if lines else ""
+    if not culprit:
+        return "right" if not made_by and place in header else "wrong"
+    if not made_by or made_by.startswith("not known"):
+        return "not known"
+    is_right = made_by.startswith(culprit) and place in made_by
+    return "right" if is_right else "wrong"
+
+
+def compare(daemon: Daemon, golden: str, target: str, *flags: str) -> str:
+    args = ("compare", "run", golden, target, "--rows", "none", *flags)
+    return daemon.ctl(*args, expect=FAILED).stdout
+
+
+def test_most_culprits_are_named_and_few_are_named_wrongly(daemon: Daemon) -> None:
+    goldens: set[str] = set()
+    outcomes: dict[str, str] = {}
+    headers: dict[str, str] = {}
+
+    def golden_of(kind: str, variant: str, record_it) -> str:
+        name = "-".join(["golden", *kind.split(), *variant.split()])
+        if name not in goldens:
+            goldens.add(name)
+            record_it(name)
+        return name
+
+    for case in CASES:
+        for kind in ("encoder", "decoder"):
+            golden = golden_of(
+                kind,
+                case.variant,
+                lambda run, kind=kind, case=case: record(
+                    daemon.endpoint, run, kind, case, False
+                ),
+            )
+            target = f"{kind}-{case.name.replace(' ', '-').replace(',', '')}"
+            record(daemon.endpoint, target, kind, case, True)
+            headers[target] = compare(daemon, golden, target, *case.flags)
+            outcomes[target] = judge(headers[target], getattr(case, kind), case.place)
+    for rank_case in RANK_CASES:
+        for kind, culprit in zip(rank_case.kinds, rank_case.culprits, strict=True):
+            golden = golden_of(
+                kind,
+                "",
+                lambda run, kind=kind, case=rank_case: record_ranks(
+                    daemon.endpoint, run, kind, case, False
+                ),
+            )
+            target = f"{kind}-{rank_case.name}".replace(" ", "-")
+            record_ranks(daemon.endpoint, target, kind, rank_case, True)
+            headers[target] = compare(daemon, golden, target)
+            outcomes[target] = judge(headers[target], culprit, rank_case.place)
+
+    counts = collections.Counter(outcomes.values())
+    report = "".join(
+        f"{outcomes[target]}: {target}\n{header}"
+        for target, header in headers.items()
+        if outcomes[target] != "right"
+    )
+    print(counts, report, sep="\n")
+    assert len(outcomes) >= 60
+    assert counts["not known"] <= UNKNOWN_MAX * len(outcomes), report
+    named = len(outcomes) - counts["not known"]
+    assert counts["right"] >= RIGHT_MIN * named, report
+
+
+@pytest.mark.parametrize(
+    "header, culprit, place, outcome",
+    [
+        ("made by           a output/0, rank 1", "a output/0", "rank 1", "right"),
+        ("made by           a output/0, rank 1", "a output/0", "rank 0", "wrong"),
+        ("made by           b output/0, rank 1", "a output/0", "rank 1", "wrong"),
+        ("made by           not known: x", "a output/0", "", "not known"),
+        ("verdict           FAIL", "a output/0", "", "not known"),
+        ("inputs differ from 1", "", "from 1", "right"),
+        ("inputs differ from 1\nmade by           a", "", "from 1", "wrong"),
+    ],
+)
+def test_the_judge_sees_what_is_wrong(
+    header: str, culprit: str, place: str, outcome: str
+) -> None:
+    assert judge(header, culprit, place) == outcome
+
+
+def test_every_case_has_a_name_of_its_own() -> None:
+    names = [case.name for case in [*CASES, *RANK_CASES]]
+    assert len(set(names)) == len(names) >= 30
