@@ -85,6 +85,11 @@ void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
                   "Shapes that may be compared: exact, squeeze (but for "
                   "dimensions of 1), count (equally many elements)")
       ->type_name("RULE");
+  AddTexts(verb, "--allow-unmatched", flags.allow_unmatched,
+           "Tensors that either run may have alone: ops, with @IO or "
+           "@IO/INDEX these of them only, or @sdpa-eager for what fused "
+           "attention leaves out; repeatable")
+      ->type_name("'PATTERN[@IO[/INDEX]]'");
   verb.add_option("--top-k", flags.top_k,
                   "Elements that top_k_overlap looks at; default 5")
       ->type_name("K")
@@ -116,6 +121,9 @@ Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy) {
   } else if (!flags.shapes.empty()) {
     return UsageError(fmt::format(
         "--shapes: \"{}\" is not exact, squeeze or count", flags.shapes));
+  }
+  for (const std::string& text : flags.allow_unmatched) {
+    policy.add_allow_unmatched(text);
   }
   if (flags.top_k != 0) policy.set_top_k(flags.top_k);
   return {};

@@ -19,6 +19,7 @@ struct PolicyFlags {
   std::vector<std::string> metrics;
   std::string shapes;
   int top_k = 0;
+  std::vector<std::string> allow_unmatched;
 };
 
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);

@@ -77,6 +77,8 @@ absl::StatusOr<Policy> Policy::Create(const PolicySpec& spec) {
   out.shape_rule_ = spec.shape_rule;
   out.metric_sets_ = spec.metric_sets;
   out.top_k_ = spec.top_k;
+  MSITD_ASSIGN_OR_RETURN(out.unmatched_rules_,
+                         UnmatchedRules::Create(spec.allow_unmatched));
   size_t bytes = 0;
   for (size_t i = 0; i < spec.rules.size(); ++i) {
     const PolicyRule& rule = spec.rules[i];

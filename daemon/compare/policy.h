@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/predicate.h"
 #include "daemon/compare/preset.h"
+#include "daemon/compare/unmatched_rules.h"
 #include "daemon/compute/element_metrics.h"
 #include "protos/base/dtype.h"
 
@@ -48,6 +49,7 @@ struct PolicySpec {
   ShapeRule shape_rule = ShapeRule::kOfPreset;
   uint32_t metric_sets = 0;  // compute::MetricSet
   int top_k = 5;
+  std::vector<std::string> allow_unmatched = {};
 };
 
 // What one pair must satisfy.
@@ -83,6 +85,9 @@ class Policy {
     return *VerificationFor(op, target, golden).predicate;
   }
 
+  // Which tensors either run may have alone.
+  const UnmatchedRules& unmatched_rules() const { return unmatched_rules_; }
+
   // Never kOfPreset.
   ShapeRule shape_rule() const;
 
@@ -106,6 +111,7 @@ class Policy {
   ShapeRule shape_rule_ = ShapeRule::kOfPreset;
   uint32_t metric_sets_ = 0;
   int top_k_ = 5;
+  UnmatchedRules unmatched_rules_;
 };
 
 }  // namespace msitd::compare

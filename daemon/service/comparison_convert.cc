@@ -97,6 +97,8 @@ absl::StatusOr<compare::PolicySpec> ToPolicySpec(const v1::Policy& policy) {
   }
   spec.shape_rule = static_cast<compare::ShapeRule>(policy.shape_rule());
   if (policy.top_k() != 0) spec.top_k = policy.top_k();
+  spec.allow_unmatched.assign(policy.allow_unmatched().begin(),
+                              policy.allow_unmatched().end());
   return spec;
 }
 

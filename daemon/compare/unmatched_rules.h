@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::compare {
+
+// Rules that a policy may have, those of presets not counted.
+inline constexpr size_t kUnmatchedRulesMax = 256;
+
+// Which tensors either run may have alone. See Policy.allow_unmatched.
+//
+// Immutable, hence thread-safe.
+class UnmatchedRules {
+ public:
+  // None may be.
+  UnmatchedRules() = default;
+
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with
+  // `policy.allow_unmatched[0]: `.
+  static absl::StatusOr<UnmatchedRules> Create(
+      std::span<const std::string> texts);
+
+  // Returns the text of the first rule for a tensor; null if there is none.
+  // Lives as long as this.
+  const std::string* Find(std::string_view op, Io io,
+                          std::string_view index) const;
+
+ private:
+  struct Rule {
+    std::string text;  // As it was given.
+    std::string op_pattern;
+    std::optional<Io> io;
+    std::optional<std::string> index_pattern;
+  };
+
+  static std::optional<Rule> Parse(std::string_view pattern);
+
+  std::vector<Rule> rules_;
+};
+
+}  // namespace msitd::compare
