@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <utility>
 
+#include "client/ctl/maker_text.h"
 #include "client/ctl/ranges.h"
 #include "client/ctl/text.h"
 #include "client/ctl/tolerance_text.h"
-#include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -30,15 +30,6 @@ std::string Colored(std::string_view text, const char* color, bool is_on) {
 
 // Bounds under the header of a table; all of them are in the comparison.
 constexpr int kTolerancesShown = 8;
-
-std::string RowText(const v1::ComparisonRow& row) {
-  std::string place(IoName(static_cast<Io>(row.io())));
-  if (!row.index().empty()) place += "/" + row.index();
-  if (row.call() != 0) place += fmt::format(", call {}", row.call());
-  return Printable(fmt::format("{} {}, rank {}, token {}, row {}{}{}", row.op(),
-                               place, row.rank(), row.token(), row.row(),
-                               row.reason().empty() ? "" : ": ", row.reason()));
-}
 
 v1::ListComparisonRowsRequest RowsRequest(
     const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
@@ -147,26 +138,18 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   out += fmt::format(
       "verdict           {}{}\n",
       Colored(passes ? "PASS" : "FAIL", passes ? "1;32" : "1;31", color),
-      row_count == 0 ? " (nothing was compared)" : "");
-  out += fmt::format(
-      "rows              {}: {} pass, {} fail, {} unmatched, {} skipped\n",
-      row_count, comparison.pass_count(), comparison.fail_count(),
-      comparison.unmatched_count(), comparison.skipped_count());
+      row_count == comparison.skipped_count() ? " (nothing was compared)" : "");
+  if (comparison.has_input_difference()) {
+    out += InputDifferenceText(comparison.input_difference()) + "\n";
+  }
+  out += fmt::format("rows              {}: {}\n", row_count,
+                     RowCountsText(comparison));
   out += ConflictsText("golden", comparison.golden_run(),
                        comparison.golden_conflict_count());
   out += ConflictsText("target", comparison.target_run(),
                        comparison.target_conflict_count());
-  out += fmt::format("first divergence  {}\n",
-                     comparison.has_first_divergence()
-                         ? RowText(comparison.first_divergence())
-                         : "none");
-  if (comparison.has_first_origin()) {
-    out += fmt::format("made by           {}\n",
-                       RowText(comparison.first_origin()));
-  }
-  if (comparison.has_first_non_finite()) {
-    out += fmt::format("first NaN or Inf  {}\n",
-                       RowText(comparison.first_non_finite()));
+  for (const auto& [label, text] : FindingTexts(comparison)) {
+    out += fmt::format("{:<18}{}\n", label, text);
   }
   out += TolerancesText(comparison);
   if (!comparison.custom_metrics().empty()) {

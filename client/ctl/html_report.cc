@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/ctl/comparison_report.h"
+#include "client/ctl/maker_text.h"
 #include "client/ctl/policy_file.h"
 #include "client/ctl/report_page.h"
 #include "client/ctl/report_writer.h"
@@ -172,13 +173,6 @@ class HtmlReport final : public ReportWriter {
   }
 
  private:
-  static std::string RowText(const v1::ComparisonRow& row) {
-    return Printable(fmt::format(
-        "{} {}{}{}, rank {}, token {}, row {}: {}", row.op(),
-        IoName(static_cast<Io>(row.io())), row.index().empty() ? "" : "/",
-        row.index(), row.rank(), row.token(), row.row(), row.reason()));
-  }
-
   static std::string ComparisonJson(const v1::Comparison& comparison) {
     std::string facts;
     const auto fact = [&facts](std::string_view name, std::string_view text) {
@@ -188,18 +182,12 @@ class HtmlReport final : public ReportWriter {
     fact("golden", comparison.golden_run());
     fact("target", comparison.target_run());
     fact("state", WordOf(v1::Comparison::State_Name(comparison.state())));
-    fact("rows",
-         fmt::format("{} pass, {} fail, {} unmatched, {} skipped",
-                     comparison.pass_count(), comparison.fail_count(),
-                     comparison.unmatched_count(), comparison.skipped_count()));
-    fact("first divergence", comparison.has_first_divergence()
-                                 ? RowText(comparison.first_divergence())
-                                 : "none");
-    if (comparison.has_first_origin()) {
-      fact("first origin", RowText(comparison.first_origin()));
+    if (comparison.has_input_difference()) {
+      fact("inputs", InputDifferenceText(comparison.input_difference()));
     }
-    if (comparison.has_first_non_finite()) {
-      fact("first NaN or Inf", RowText(comparison.first_non_finite()));
+    fact("rows", RowCountsText(comparison));
+    for (const auto& [label, text] : FindingTexts(comparison)) {
+      fact(label, text);
     }
     for (const std::string& metric : comparison.custom_metrics()) {
       fact("custom metric", metric);

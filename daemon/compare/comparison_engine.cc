@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -210,6 +209,9 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
       matcher, ready, observer_,
       [this](const TensorGroup& group) { AddToMeasurer(group); });
   for (const size_t i : ready) {
+    if (findings_.WantsOrder() && matcher.token(i) > findings_.token()) {
+      MSITD_RETURN_IF_ERROR(OrderRanks(matcher));
+    }
     if (const absl::Status status = CompareNext(loader); !status.ok()) {
       // The pairs go with the loader.
       measurer_->Stop();
@@ -220,7 +222,7 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
     done_.insert(key);
     early_.erase(key);
   }
-  return absl::OkStatus();
+  return OrderRanks(matcher);
 }
 
 absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
@@ -269,9 +271,9 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
                        "token; narrow the filter by op",
                        group.too_large_run, kGroupTensorsMax),
            row);
-    return EmitRow(RowMetrics(), row);
+    return EmitRow(RowMetrics(), nullptr, row);
   }
-  origins_.StartGroup();
+  origins_.StartGroup(group.pairs);
   const absl::Status status = ComparePairs(group);
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
@@ -283,10 +285,11 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
   const GroupKey key{group.token, group.rank};
   const bool is_partial = partial_.contains(key);
   const auto found = early_.find(key);
-  std::map<std::string, v1::Verdict>* const early = is_partial ? &early_[key]
-                                                    : found != early_.end()
-                                                        ? &found->second
-                                                        : nullptr;
+  std::map<std::string, EarlyRow>* const early = is_partial ? &early_[key]
+                                                 : found != early_.end()
+                                                     ? &found->second
+                                                     : nullptr;
+  row_numbers_.clear();
   for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     std::string name;
@@ -297,7 +300,11 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
         continue;
       }
     }
-    if (is_partial && name.empty()) continue;
+    if (is_partial && name.empty()) {
+      origins_.PassOver();
+      row_numbers_.push_back(-1);
+      continue;
+    }
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     RowMetrics metrics;
     if (MustMeasure(pair)) {
@@ -307,10 +314,13 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
     }
     JudgeCopies(pair, row_);
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
-    row_.set_origin(origins_.Find(row_));
+    origins_.Judge(metrics, row_);
     Watch(metrics, row_);
-    if (is_partial) early->emplace(std::move(name), row_.verdict());
-    MSITD_RETURN_IF_ERROR(EmitRow(metrics, row_));
+    row_numbers_.push_back(row_count_);
+    if (is_partial) {
+      early->emplace(std::move(name), EarlyRow{row_.verdict(), row_count_});
+    }
+    MSITD_RETURN_IF_ERROR(EmitRow(metrics, &group, row_));
   }
   return absl::OkStatus();
 }
@@ -334,16 +344,8 @@ bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
 void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
                              RowMetrics& metrics) const {
   if (pair.golden == nullptr || pair.target == nullptr) {
-    Decide(v1::UNMATCHED,
-           fmt::format("only in run {}", pair.golden != nullptr
-                                             ? plan_.golden_run
-                                             : plan_.target_run),
-           row);
-    v1::ComparisonRow problem;
-    if (!(pair.golden != nullptr ? IsWhole(*pair.golden, "golden", problem)
-                                 : IsWhole(*pair.target, "target", problem))) {
-      row.set_reason(row.reason() + "; " + problem.reason());
-    }
+    const bool is_golden = pair.golden != nullptr;
+    JudgeAlone(is_golden ? *pair.golden : *pair.target, is_golden, row);
     return;
   }
   const LogicalTensor& golden = *pair.golden;
@@ -377,6 +379,26 @@ void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
                            : ""),
            row);
   }
+}
+
+void ComparisonEngine::JudgeAlone(const LogicalTensor& tensor, bool is_golden,
+                                  v1::ComparisonRow& row) const {
+  std::string reason = fmt::format(
+      "only in run {}", is_golden ? plan_.golden_run : plan_.target_run);
+  v1::ComparisonRow problem;
+  if (!IsWhole(tensor, is_golden ? "golden" : "target", problem)) {
+    Decide(v1::UNMATCHED, reason + "; " + problem.reason(), row);
+    return;
+  }
+  const UnmatchedRules& rules = plan_.policy.unmatched_rules();
+  const TensorKey& key = tensor.key;
+  const std::string* rule = rules.Find(key.op, key.io, key.index);
+  // An op of the target run goes by its golden name as well.
+  if (rule == nullptr && !is_golden && plan_.matching.renames()) {
+    rule = rules.Find(plan_.matching.GoldenOpOf(key.op), key.io, key.index);
+  }
+  if (rule != nullptr) reason += fmt::format("; allowed by \"{}\"", *rule);
+  Decide(rule != nullptr ? v1::SKIPPED : v1::UNMATCHED, std::move(reason), row);
 }
 
 Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
@@ -457,6 +479,9 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
   if (is_sampled) reason += "; " + SampleText(*pair.golden);
+  difference_ =
+      fmt::format("{:.0f} against {:.0f}", measurement->metrics.max_abs_target,
+                  measurement->metrics.max_abs_golden);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }
@@ -498,6 +523,7 @@ void ComparisonEngine::Watch(const RowMetrics& metrics,
 }
 
 absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
+                                       const TensorGroup* group,
                                        v1::ComparisonRow& row) {
   row.set_row(row_count_++);
   if (metrics != last_metrics_) {
@@ -513,64 +539,12 @@ absl::Status ComparisonEngine::EmitRow(const RowMetrics& metrics,
   bytes.resize(metrics_bytes + row_bytes);
   row.SerializeWithCachedSizesToArray(
       reinterpret_cast<uint8_t*>(bytes.data() + metrics_bytes));
+  findings_.AddRow(row, bytes);
+  if (group != nullptr && row.verdict() == v1::FAIL) {
+    FindMaker(*group, row, bytes);
+  }
+  if (findings_.changed()) observer_.OnFindings(findings_);
   return observer_.OnRow(row, std::move(bytes));
-}
-
-namespace {
-
-// Replaces `first` if it did not execute before `row`, of which `bytes` has
-// everything.
-void OfferFirst(const v1::ComparisonRow& row, const std::string& bytes,
-                bool has_first, v1::ComparisonRow& first) {
-  const auto order = [](const v1::ComparisonRow& of) {
-    return std::tuple(of.token(), of.sequence(), of.rank(), of.row());
-  };
-  if (has_first && order(first) <= order(row)) return;
-  MSITD_CHECK(first.ParseFromString(bytes));
-}
-
-// The target has a NaN or an infinity that the golden tensor has not, as far as
-// both are known.
-bool TurnsNonFinite(const v1::ComparisonRow& row) {
-  if (row.has_golden() && !row.golden().has_nan_count()) return false;
-  return row.has_target() &&
-         (row.target().nan_count() > row.golden().nan_count() ||
-          row.target().infinity_count() > row.golden().infinity_count());
-}
-
-}  // namespace
-
-void AccountRow(const v1::ComparisonRow& row, const std::string& bytes,
-                v1::Comparison& comparison) {
-  if (row.watches_size() > 0) {
-    comparison.set_watched_count(comparison.watched_count() + 1);
-  }
-  // A message is made by the call that hands it out.
-  if (TurnsNonFinite(row)) {
-    const bool has = comparison.has_first_non_finite();
-    OfferFirst(row, bytes, has, *comparison.mutable_first_non_finite());
-  }
-  switch (row.verdict()) {
-    case v1::PASS:
-      comparison.set_pass_count(comparison.pass_count() + 1);
-      return;
-    case v1::UNMATCHED:
-      comparison.set_unmatched_count(comparison.unmatched_count() + 1);
-      return;
-    case v1::SKIPPED:
-      comparison.set_skipped_count(comparison.skipped_count() + 1);
-      return;
-    default:
-      break;
-  }
-  comparison.set_fail_count(comparison.fail_count() + 1);
-  const bool has_divergence = comparison.has_first_divergence();
-  OfferFirst(row, bytes, has_divergence,
-             *comparison.mutable_first_divergence());
-  if (row.origin() == v1::CREATED) {
-    const bool has_origin = comparison.has_first_origin();
-    OfferFirst(row, bytes, has_origin, *comparison.mutable_first_origin());
-  }
 }
 
 }  // namespace msitd::compare

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/findings.h"
 #include "daemon/compare/group_loader.h"
 #include "daemon/compare/matcher.h"
 #include "daemon/compare/origin.h"
@@ -45,6 +46,10 @@ struct ComparisonPlan {
   ActivitySource activity = {};
   std::chrono::milliseconds silence = kSilence;
 };
+
+// Ranks of which the order is found out, of those that fail at the first token
+// at which one does.
+inline constexpr size_t kOrderedRanksMax = 64;
 
 // Watches beyond this are refused.
 inline constexpr int kWatchesMax = 16;
@@ -86,6 +91,12 @@ class ComparisonEngine {
   // A token and rank of the golden run.
   using GroupKey = std::pair<int64_t, int32_t>;
 
+  // A row that was made before the group was complete.
+  struct EarlyRow {
+    v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+    int64_t number = -1;
+  };
+
   // What of a run changes when there is something new to compare.
   struct RunMark {
     storage::RunId id{};
@@ -116,10 +127,13 @@ class ComparisonEngine {
   absl::Status CompareGroup(const TensorGroup& group);
   absl::Status ComparePairs(const TensorGroup& group);
   // Takes a pair that has its row already.
-  absl::Status PassOver(const TensorPair& pair, v1::Verdict verdict);
+  absl::Status PassOver(const TensorPair& pair, const EarlyRow& row);
   static bool MayComeEarly(const TensorPair& pair);
   // Tells the golden tensors of a group apart.
   static std::string EarlyName(const LogicalTensor& golden);
+  // Judges a tensor that one run has alone.
+  void JudgeAlone(const LogicalTensor& tensor, bool is_golden,
+                  v1::ComparisonRow& row) const;
   // Judges a pair that is not measured.
   void Judge(const TensorPair& pair, v1::ComparisonRow& row,
              RowMetrics& metrics) const;
@@ -140,13 +154,25 @@ class ComparisonEngine {
   Verification VerificationOf(const TensorPair& pair) const;
   // The same of what is measured of a pair.
   Verification MeasuredVerificationOf(const TensorPair& pair) const;
-  absl::Status EmitRow(const RowMetrics& metrics, v1::ComparisonRow& row);
+  // Numbers the row and hands it on. `group` is null if the row is of no pair.
+  absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
+                       v1::ComparisonRow& row);
+  // Finds out who made the difference of a row that fails.
+  void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
+                 const std::string& bytes);
+  // Puts the ranks that fail first in order, if there are several.
+  absl::Status OrderRanks(const TensorMatcher& matcher);
 
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
   RequiredTolerances required_tolerances_;
   OriginFinder origins_;
+  Findings findings_;
+  // Of the pairs of the group at hand so far; -1 if there is none.
+  std::vector<int64_t> row_numbers_;
+  // The largest difference of the row at hand between integers, in words.
+  std::string difference_;
   bool waits_ = false;
   bool is_counted_ = false;
   RunMark golden_mark_;
@@ -155,7 +181,7 @@ class ComparisonEngine {
   std::set<GroupKey> done_;
   // Of groups of which nothing came for long: rows that were made all the same,
   // by the golden tensor, and their verdicts.
-  std::map<GroupKey, std::map<std::string, v1::Verdict>> early_;
+  std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
   // Groups at hand of which only pairs are compared.
   std::set<GroupKey> partial_;
   int64_t row_count_ = 0;
@@ -170,10 +196,7 @@ class ComparisonEngine {
 };
 
 // Adds a row, as ComparisonObserver::OnRow is given it, to the counts of
-// `comparison`, and makes it the first divergence,
-// origin or non-finite row if it is one that executed before that so far:
-// smallest token, then sequence, then rank.
-void AccountRow(const v1::ComparisonRow& row, const std::string& bytes,
-                v1::Comparison& comparison);
+// `comparison`.
+void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison);
 
 }  // namespace msitd::compare

@@ -72,15 +72,22 @@ bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
 }
 
 absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
-                                        v1::Verdict verdict) {
+                                        const EarlyRow& row) {
+  RowMetrics metrics;
   if (MustMeasure(pair)) {
-    const absl::Status status = measurer_->Next().status();
-    if (absl::IsCancelled(status)) return status;
+    const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
+    if (absl::IsCancelled(measurement.status())) return measurement.status();
+    if (measurement.ok()) {
+      metrics = ToRowMetrics(
+          measurement->metrics,
+          measurement->golden_summary.value_or(pair.golden->summary));
+    }
   }
   DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
-  row_.set_verdict(verdict);
+  row_.set_verdict(row.verdict);
   // Whose outputs come behind it needs to know of it.
-  origins_.Find(row_);
+  origins_.Judge(metrics, row_);
+  row_numbers_.push_back(row.number);
   return absl::OkStatus();
 }
 

@@ -173,9 +173,13 @@ void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
   tolerances.Show(working_);
 }
 
+void ComparisonJob::OnFindings(const Findings& findings) {
+  findings.Show(working_);
+}
+
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
-  AccountRow(row, bytes, working_);
+  AccountRow(row, working_);
   if (row.has_golden()) ++golden_row_count_;
   // The run may have grown since it was counted.
   working_.set_total_count(std::max(working_.total_count(), golden_row_count_));

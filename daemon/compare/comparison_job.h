@@ -117,6 +117,7 @@ class ComparisonJob final : private ComparisonObserver {
                      const std::vector<Outlook::Silent>& target) override;
   void OnRead(uint64_t bytes) override;
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
+  void OnFindings(const Findings& findings) override;
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override;
 
   // Stores the rows so far, then makes them visible. The first error stays.

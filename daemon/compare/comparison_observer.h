@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "daemon/compare/findings.h"
 #include "daemon/compare/required_tolerances.h"
 #include "daemon/compare/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -44,6 +45,10 @@ class ComparisonObserver {
   // What the bounds of the policy would have to be for the rows so far; called
   // now and then, and before the end.
   virtual void OnRequiredTolerances(const RequiredTolerances& /*tolerances*/) {}
+
+  // What the header shows of the rows so far, and of the next one; called when
+  // that has changed.
+  virtual void OnFindings(const Findings& /*findings*/) {}
 
   // The next row, valid during the call; its number is set, and its metrics are
   // not. `bytes` is the whole row in wire format. An error ends the comparison.

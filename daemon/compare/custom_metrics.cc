@@ -102,6 +102,33 @@ absl::Status AddToRow(const AddedMetrics& added, v1::ComparisonRow& row) {
   return absl::OkStatus();
 }
 
+// The rows that the comparison has itself.
+std::vector<v1::ComparisonRow*> ShownRows(v1::Comparison& comparison) {
+  std::vector<v1::ComparisonRow*> rows;
+  if (comparison.has_first_divergence()) {
+    rows.push_back(comparison.mutable_first_divergence());
+  }
+  if (comparison.has_first_origin()) {
+    rows.push_back(comparison.mutable_first_origin());
+  }
+  if (comparison.has_first_non_finite()) {
+    rows.push_back(comparison.mutable_first_non_finite());
+  }
+  if (comparison.has_first_unmatched()) {
+    rows.push_back(comparison.mutable_first_unmatched());
+  }
+  if (comparison.has_input_difference()) {
+    rows.push_back(comparison.mutable_input_difference()->mutable_row());
+  }
+  for (v1::ComparisonRow& row : *comparison.mutable_concurrent_divergences()) {
+    rows.push_back(&row);
+  }
+  for (v1::Maker& maker : *comparison.mutable_makers()) {
+    rows.push_back(maker.mutable_row());
+  }
+  return rows;
+}
+
 absl::Status AddToComparison(const RowMetricsList& rows,
                              v1::Comparison& comparison) {
   auto& names = *comparison.mutable_custom_metrics();
@@ -112,16 +139,8 @@ absl::Status AddToComparison(const RowMetricsList& rows,
         *names.Add() = metric.metric();
       }
     }
-    for (v1::ComparisonRow* shown :
-         {comparison.has_first_divergence()
-              ? comparison.mutable_first_divergence()
-              : nullptr,
-          comparison.has_first_origin() ? comparison.mutable_first_origin()
-                                        : nullptr,
-          comparison.has_first_non_finite()
-              ? comparison.mutable_first_non_finite()
-              : nullptr}) {
-      if (shown == nullptr || shown->row() != row.row()) continue;
+    for (v1::ComparisonRow* shown : ShownRows(comparison)) {
+      if (shown->row() != row.row()) continue;
       MSITD_RETURN_IF_ERROR(AddToRow(row, *shown));
     }
   }

@@ -100,7 +100,7 @@ def test_the_op_that_made_the_difference_is_named(daemon: Daemon) -> None:
     rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
     assert [r["origin"] for r in rows if r["verdict"] == "FAIL"] == [
         "CREATED",
-        "ORIGIN_UNSPECIFIED",
+        "PASSED_ON",
         "PASSED_ON",
     ]
 
@@ -159,3 +159,31 @@ def test_a_watch_that_holds_fails_a_run_that_passes(daemon: Daemon) -> None:
     daemon.ctl(*run, "--watch", "mean_abs >= 0", expect=FAILED)
     result = daemon.ctl(*run, "--watch", "nonsense > 0", expect=INVALID)
     assert "watches[0]" in result.stderr
+
+
+def test_what_one_run_has_alone_is_named_and_may_be_allowed(daemon: Daemon) -> None:
+    record_run(daemon, "g", ops("a", "a.dropout", "attn", "b"))
+    target = ops("a", "attn", "extra", "b")
+    target[1].data, target[3].data = float32(2, 1), float32(3, 1)
+    record_run(daemon, "t", target)
+    run = ("compare", "run", "g", "t", "--rows", "none")
+    out = daemon.ctl(*run, expect=FAILED).stdout
+    assert "first divergence  none" in out
+    assert "first unmatched   a.dropout output/0, rank 0, token 0, row 1: only" in out
+    out = daemon.ctl(*run, "--allow-unmatched", "*.dropout", expect=FAILED).stdout
+    assert "1 unmatched, 1 skipped (1 unmatched and allowed)" in out
+    assert "first unmatched   extra output/0" in out
+    out = daemon.ctl(
+        *run, "--allow-unmatched", "*.dropout", "--allow-unmatched", "extra@output"
+    ).stdout
+    assert "verdict           PASS" in out and "first unmatched" not in out
+    rows = daemon.ctl_json("compare", "rows", "c-000003")["rows"]
+    reasons = [row["reason"] for row in rows if row["verdict"] == "SKIPPED"]
+    assert reasons[1] == 'only in run t; allowed by "extra@output"'
+    result = daemon.ctl(*run, "--allow-unmatched", "@nonsense", expect=INVALID)
+    assert "policy.allow_unmatched[0]" in result.stderr
+    # Where everything is allowed to be alone, nothing is proven.
+    record_run(daemon, "other", ops("z"))
+    run = ("compare", "run", "g", "other", "--allow-unmatched", "*")
+    out = daemon.ctl(*run, expect=FAILED).stdout
+    assert "verdict           FAIL (nothing was compared)" in out

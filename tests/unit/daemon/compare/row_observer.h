@@ -33,8 +33,11 @@ class RowObserver final : public ComparisonObserver {
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
     tolerances.Show(comparison);
   }
+  void OnFindings(const Findings& findings) override {
+    findings.Show(comparison);
+  }
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
-    AccountRow(row, bytes, comparison);
+    AccountRow(row, comparison);
     EXPECT_EQ(row.metrics_size(), 0);
     EXPECT_TRUE(rows.emplace_back().ParseFromString(bytes));
     return absl::OkStatus();

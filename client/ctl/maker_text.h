@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "msitd/v1/comparison_service.pb.h"
+
+// What a comparison found out, in words. All of it is printable.
+namespace msitd::ctl {
+
+// Returns a row in one line: `op output/0, rank 0, token 0, row 7: reason`.
+std::string RowText(const v1::ComparisonRow& row);
+
+// Returns who made a difference: `own code of a, between a.b and a.c; ...`.
+std::string MakerText(const v1::Maker& maker);
+
+// Returns `inputs of the model differ from token 3: 403 against 186; ...`.
+std::string InputDifferenceText(const v1::InputDifference& difference);
+
+// Returns the rows and makers that a comparison has found, each with a label:
+// `first divergence` in any case, and what there is of the others.
+std::vector<std::pair<std::string_view, std::string>> FindingTexts(
+    const v1::Comparison& comparison);
+
+// Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.
+std::string RowCountsText(const v1::Comparison& comparison);
+
+}  // namespace msitd::ctl
