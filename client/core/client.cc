@@ -185,9 +185,27 @@ std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
   return call_counter_.Next(token, name);
 }
 
+void Client::Begin(int64_t token) {
+  int64_t end = token_end_.load(std::memory_order_relaxed);
+  while (token >= end && token <= kTokenMax) {
+    if (!token_end_.compare_exchange_weak(end, token + 1,
+                                          std::memory_order_relaxed)) {
+      continue;
+    }
+    if (end == 0) {
+      const Lock lock(mu_);
+      look_time_ = Clock::now();
+      look_interval_ = {};
+      work_.notify_one();
+    }
+    return;
+  }
+}
+
 bool Client::Selects(int64_t token, std::string_view op, Io io) {
   if (fork_guard_.in_child()) return false;
   if (token == MSIT_TOKEN_CURRENT) token = this->token();
+  Begin(token);
   return filter_.MayRecord(token, op, io);
 }
 
@@ -213,6 +231,7 @@ Status Client::Record(const TensorView& tensor) {
       tensor.device.empty() ? options_.device : tensor.device;
   const int64_t token =
       tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
+  Begin(token);
   const capture::Level level = TakeLevel(tensor, device, token);
   if (level == capture::Level::kOff) return {};
   TensorView checked = tensor;

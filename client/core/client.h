@@ -202,6 +202,12 @@ class Client final : private TransportListener {
   void DropQueued();
   // When the open chunk has lingered long enough; nothing if it may stay.
   std::optional<Clock::time_point> LingerTime() const;
+  // Takes note that `token` has begun.
+  void Begin(int64_t token);
+  // The daemon has not been told of all tokens that have.
+  bool HasBegunTokens() const;
+  // Tells the daemon counts and tokens.
+  void Report(Lock& lock);
   // When the daemon is to be told the counts; nothing if it knows them, and
   // whoever changes them will wake the sender (WakeInTime, TakeLevel).
   std::optional<Clock::time_point> ReportTime();
@@ -228,6 +234,8 @@ class Client final : private TransportListener {
 
   // Each stands for itself: relaxed everywhere.
   std::atomic<int64_t> token_{0};
+  // Behind the highest token that somebody has recorded or asked about.
+  std::atomic<int64_t> token_end_{0};
   std::atomic<uint64_t> dropped_in_child_{0};
 
   // Has a lock of its own, which may be taken under mu_.
@@ -259,6 +267,10 @@ class Client final : private TransportListener {
   StreamState state_ = StreamState::kIdle;
   Clock::time_point retry_time_;
   Clock::time_point report_time_;
+  // When the sender looks for new tokens again, of which nobody wakes it.
+  Clock::time_point look_time_;
+  std::chrono::milliseconds look_interval_{0};
+  int64_t told_token_end_ = 0;
   // What WakeTime was when the sender began to wait.
   std::optional<Clock::time_point> wake_time_;
   Clock::time_point answer_deadline_;

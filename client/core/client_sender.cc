@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
 #include "client/core/client.h"
 
 namespace msitd::client {
+namespace {
+
+// The first interval tells the daemon soon how fast the producer is, and each
+// is twice as long as the one before.
+constexpr std::chrono::milliseconds kFirstLookInterval{32};
+constexpr std::chrono::milliseconds kLookIntervalMax{1000};
+
+}  // namespace
 
 void Client::RunSender() noexcept {
   Lock lock(mu_);
@@ -77,12 +86,17 @@ bool Client::AdvanceStream(Lock& lock) {
     chunker_.Seal();
   }
   if (const auto time = ReportTime(); time && *time <= Clock::now()) {
-    report_time_ = Clock::now() + options_.report_interval;
-    const StreamCoverage coverage = ledger_.TakeNews();
-    lock.unlock();
-    transport_->ReportCoverage(coverage);
-    lock.lock();
+    Report(lock);
     return true;
+  }
+  if (look_time_ <= Clock::now()) {
+    look_interval_ =
+        std::clamp(look_interval_ * 2, kFirstLookInterval, kLookIntervalMax);
+    look_time_ = Clock::now() + look_interval_;
+    if (HasBegunTokens()) {
+      Report(lock);
+      return true;
+    }
   }
   const bool may_send =
       queue_.sent_count() < overflow_.SentMax(pool_.capacity());
@@ -114,6 +128,20 @@ std::optional<Client::Clock::time_point> Client::LingerTime() const {
   return *since + options_.linger;
 }
 
+void Client::Report(Lock& lock) {
+  report_time_ = Clock::now() + options_.report_interval;
+  const StreamCoverage coverage = ledger_.TakeNews();
+  const int64_t token_end = token_end_.load(std::memory_order_relaxed);
+  told_token_end_ = token_end;
+  lock.unlock();
+  transport_->ReportCoverage(coverage, token_end);
+  lock.lock();
+}
+
+bool Client::HasBegunTokens() const {
+  return token_end_.load(std::memory_order_relaxed) > told_token_end_;
+}
+
 std::optional<Client::Clock::time_point> Client::ReportTime() {
   ledger_.SetFiltered(filter_.filtered_count());
   if (!ledger_.has_news()) {
@@ -138,8 +166,8 @@ std::optional<Client::Clock::time_point> Client::WakeTime() {
     case StreamState::kStreaming: {
       const auto linger = LingerTime();
       const auto report = ReportTime();
-      if (!linger || !report) return linger ? linger : report;
-      return std::min(*linger, *report);
+      return std::min({linger.value_or(look_time_), report.value_or(look_time_),
+                       look_time_});
     }
     case StreamState::kFinishing:
       return finish_deadline_;
@@ -291,6 +319,9 @@ void Client::OnCommitted(uint64_t committed_count) {
     state_ = StreamState::kStreaming;
     ledger_.TellAgain();
     report_time_ = Clock::now();
+    told_token_end_ = 0;
+    look_time_ = report_time_;
+    look_interval_ = {};
     if (!policy_revision_) filter_.Set(nullptr);
     if (refused_chunk_count_ == 0) stream_error_.clear();
     reconnect_count_ += was_open_ ? 1 : 0;

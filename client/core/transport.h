@@ -89,8 +89,10 @@ class Transport {
   // has returned true.
   virtual void Send(std::span<const std::byte> chunk) = 0;
 
-  // Tells the daemon what the stream was handed so far.
-  virtual void ReportCoverage(const StreamCoverage& coverage) = 0;
+  // Tells the daemon what the stream was handed so far, and behind which token
+  // its producer is: 0 if none has begun.
+  virtual void ReportCoverage(const StreamCoverage& coverage,
+                              int64_t token_end) = 0;
 
   // Ends the stream after what was sent; OnEnd follows.
   virtual void Finish() = 0;

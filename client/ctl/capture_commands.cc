@@ -153,9 +153,12 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                   "off")
       ->check(CLI::IsMember({"off", "hash", "summary", "sample", "full"}))
       ->capture_default_str();
-  verb.add_option("--from-token", flags->from_token,
-                  "First token that it is for, the same in all ranks; default: "
-                  "that behind the highest that is stored")
+  verb.add_option(
+          "--from-token", flags->from_token,
+          "First token that it is for, the same in all ranks; default: "
+          "behind the highest that a rank has begun or stored, with a "
+          "margin of one token and of what the fastest rank does in 1 to "
+          "2 seconds, so that all begin together")
       ->check(WholeNumber())
       ->type_name("N");
 }

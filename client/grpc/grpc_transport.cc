@@ -81,8 +81,9 @@ void GrpcTransport::Send(std::span<const std::byte> chunk) {
   stream_->SendChunk(chunk);
 }
 
-void GrpcTransport::ReportCoverage(const StreamCoverage& coverage) {
-  stream_->SendMessage(EncodeCoverage(coverage));
+void GrpcTransport::ReportCoverage(const StreamCoverage& coverage,
+                                   int64_t token_end) {
+  stream_->SendMessage(EncodeCoverage(coverage, token_end));
 }
 
 void GrpcTransport::Finish() { stream_->Finish(); }

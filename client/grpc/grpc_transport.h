@@ -35,7 +35,8 @@ class GrpcTransport final : public Transport {
   void Open(const StreamIdentity& identity,
             TransportListener* listener) override;
   void Send(std::span<const std::byte> chunk) override;
-  void ReportCoverage(const StreamCoverage& coverage) override;
+  void ReportCoverage(const StreamCoverage& coverage,
+                      int64_t token_end) override;
   void Finish() override;
   bool Stop() override;
   void KeepMemory(std::span<std::byte> mapping) override;

@@ -122,13 +122,14 @@ std::string EncodeChunkPrefix(uint64_t chunk_bytes) {
   return prefix;
 }
 
-std::string EncodeCoverage(const StreamCoverage& coverage) {
+std::string EncodeCoverage(const StreamCoverage& coverage, int64_t token_end) {
   std::string report;
   AppendNumber(1, coverage.dropped_count, &report);
   AppendNumber(2, coverage.truncated_count, &report);
   AppendNumber(3, coverage.filtered_count, &report);
   AppendNumber(4, coverage.seen_count, &report);
   AppendNumber(5, coverage.degraded_count, &report);
+  AppendNumber(6, static_cast<uint64_t>(token_end), &report);
   std::string request;
   AppendBytes(3, report, &request);
   return request;

@@ -22,7 +22,7 @@ std::string EncodeOpen(const StreamIdentity& identity);
 std::string EncodeChunkPrefix(uint64_t chunk_bytes);
 
 // WriteChunksRequest with `coverage` set.
-std::string EncodeCoverage(const StreamCoverage& coverage);
+std::string EncodeCoverage(const StreamCoverage& coverage, int64_t token_end);
 
 // A WriteChunksResponse. The view is into the message.
 struct Answer {

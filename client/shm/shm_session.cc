@@ -104,9 +104,11 @@ void ShmSession::Publish(std::span<const std::byte> chunk) {
   if (!ring_ || !ring_->Publish(chunk)) BreakOff();
 }
 
-bool ShmSession::ReportCoverage(const StreamCoverage& coverage) {
+bool ShmSession::ReportCoverage(const StreamCoverage& coverage,
+                                int64_t token_end) {
   shm::SessionCoverage message;
   message.coverage = coverage;
+  message.token_end = token_end;
   return shm::SendMessage(socket_.get(), message);
 }
 

@@ -51,7 +51,7 @@ class ShmSession {
   // nothing can be sent breaks off.
   void Publish(std::span<const std::byte> chunk);
   // Returns false if the daemon does not read: try again later.
-  bool ReportCoverage(const StreamCoverage& coverage);
+  bool ReportCoverage(const StreamCoverage& coverage, int64_t token_end);
   void Finish();
 
  private:

@@ -22,13 +22,16 @@ void ShmTransport::Send(std::span<const std::byte> chunk) {
   SendCoverage();
 }
 
-void ShmTransport::ReportCoverage(const StreamCoverage& coverage) {
+void ShmTransport::ReportCoverage(const StreamCoverage& coverage,
+                                  int64_t token_end) {
   unsent_coverage_ = coverage;
+  token_end_ = token_end;
   SendCoverage();
 }
 
 void ShmTransport::SendCoverage() {
-  if (unsent_coverage_ && session_->ReportCoverage(*unsent_coverage_)) {
+  if (unsent_coverage_ &&
+      session_->ReportCoverage(*unsent_coverage_, token_end_)) {
     unsent_coverage_.reset();
   }
 }

@@ -22,7 +22,8 @@ class ShmTransport final : public Transport {
   void Open(const StreamIdentity& identity,
             TransportListener* listener) override;
   void Send(std::span<const std::byte> chunk) override;
-  void ReportCoverage(const StreamCoverage& coverage) override;
+  void ReportCoverage(const StreamCoverage& coverage,
+                      int64_t token_end) override;
   void Finish() override;
   bool Stop() override;
   void KeepMemory(std::span<std::byte> mapping) override;
@@ -37,6 +38,7 @@ class ShmTransport final : public Transport {
   SharedArena arena_;
   // What a daemon that did not read has not been told.
   std::optional<StreamCoverage> unsent_coverage_;
+  int64_t token_end_ = 0;  // To go with it.
   std::unique_ptr<ShmSession> session_;
 };
 

@@ -40,6 +40,17 @@ IngestPipeline::~IngestPipeline() {
   commit_thread_.join();
 }
 
+int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
+                                        int64_t stored_end) {
+  const auto now = std::chrono::steady_clock::now();
+  int64_t out = stored_end;
+  MutexLock lock(mu_);
+  for (const StreamHandle& stream : registry_.StreamsOf(run)) {
+    out = std::max(out, stream->pace.Ahead(now));
+  }
+  return out;
+}
+
 absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     std::string_view run, capture::Policy policy,
     std::optional<int64_t> first_token) {
@@ -62,8 +73,9 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     return absl::DataLossError("the capture policy of the run is damaged");
   }
   policy.revision = policies.empty() ? 1 : policies.back().revision + 1;
-  policy.first_token =
-      std::min(first_token.value_or(info.counters.token_end), kTokenMax);
+  policy.first_token = std::min(
+      first_token.value_or(FirstTokenAhead(run, info.counters.token_end)),
+      kTokenMax);
   MSITD_CHECK(capture::Add(policy, policies));
   auto encoded = std::make_shared<const std::string>(capture::Encode(policies));
   MSITD_RETURN_IF_ERROR(store_.SetCapturePolicy(run, *encoded).status());
@@ -153,10 +165,12 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
 }
 
 void IngestPipeline::ReportCoverage(const StreamHandle& stream,
-                                    const StreamCoverage& coverage) {
+                                    const StreamCoverage& coverage,
+                                    int64_t token_end) {
   MutexLock lock(mu_);
   if (stream->end.has_value()) return;
   stream->coverage = coverage;
+  stream->pace.Tell(token_end, std::chrono::steady_clock::now());
   TouchLocked(stream);
 }
 

@@ -119,9 +119,10 @@ class IngestPipeline {
   Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
                 std::unique_ptr<Lease> lease);
 
-  // Keeps what the producer says that the stream was handed so far.
+  // Keeps what the producer says that the stream was handed so far, and behind
+  // which token it is: see IsTokenEnd.
   void ReportCoverage(const StreamHandle& stream,
-                      const StreamCoverage& coverage);
+                      const StreamCoverage& coverage, int64_t token_end = 0);
 
   // Ends the stream with `status` once what it has in flight is committed. The
   // first end counts.
@@ -138,7 +139,9 @@ class IngestPipeline {
 
   // Replaces what the clients of the run record, and tells those that stream.
   // Makes the run if there is none. `policy.revision` is set; without a
-  // `first_token` it begins behind the highest token that is stored. Blocks.
+  // `first_token` it begins behind the highest token that is stored, and where
+  // the ranks that stream can all be expected to be later: see TokenPace.
+  // Blocks.
   //
   // Errors: FAILED_PRECONDITION (RUN_SEALED); INVALID_ARGUMENT for a policy
   // over its bounds; those of the store. The policy before stays.
@@ -193,6 +196,10 @@ class IngestPipeline {
 
   // Open for a run that is held. `spec.job` is set.
   absl::StatusOr<Opened> OpenHeld(StreamSpec spec, StreamPeer& peer);
+  // A token that no stream of the run has begun, nor will have when it hears of
+  // a policy; at least `stored_end`.
+  int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
                                                   int32_t world_size,

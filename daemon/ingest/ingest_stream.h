@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/ingest/chunk_sink.h"
+#include "daemon/ingest/token_pace.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/chunk/chunk.h"
 
@@ -46,6 +47,7 @@ struct IngestStream {
   uint64_t conflict_count = 0;  // Since it was opened.
   // Reported, not yet passed to the store.
   std::optional<StreamCoverage> coverage;
+  TokenPace pace;
   // The peer has not heard of it; null if there is none.
   std::shared_ptr<const std::string> new_policy;
 

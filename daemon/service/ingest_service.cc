@@ -284,7 +284,13 @@ void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
       if (!IsSound(coverage)) {
         return Leave(FieldInvalid("coverage", "a count is negative"));
       }
-      parts_.pipeline.ReportCoverage(stream, coverage);
+      const int64_t token_end = message_.request().coverage().token_end();
+      if (!ingest::IsTokenEnd(token_end)) {
+        return Leave(FieldInvalid(
+            "coverage.token_end",
+            fmt::format("{} is not in 0..{}", token_end, kTokenMax + 1)));
+      }
+      parts_.pipeline.ReportCoverage(stream, coverage, token_end);
       return ReadNext();
     }
     case v1::WriteChunksRequest::kOpen:

@@ -95,8 +95,9 @@ void ProducerSession::HandlePacket(Packet& packet) {
     }
     return HandleHello(hello, packet);
   }
-  if (packet.As(report) && IsSound(report.coverage)) {
-    pipeline_.ReportCoverage(stream_, report.coverage);
+  if (packet.As(report) && IsSound(report.coverage) &&
+      ingest::IsTokenEnd(report.token_end)) {
+    pipeline_.ReportCoverage(stream_, report.coverage, report.token_end);
   } else if (packet.As(finish)) {
     is_complete_ = true;
   } else {

@@ -104,6 +104,8 @@ struct SessionCoverage {
   static constexpr SessionMessage kType = SessionMessage::kCoverage;
   SessionHeader header{.type = kType};
   StreamCoverage coverage;
+  // Behind the highest token that has begun; 0 if none has.
+  int64_t token_end = 0;
 };
 
 // The producer will publish no more; an end follows when all is durable.
@@ -131,13 +133,14 @@ static_assert(sizeof(SessionHello) == 560);
 static_assert(sizeof(SessionWelcome) == 160);
 static_assert(sizeof(SessionCommitted) == 16);
 static_assert(sizeof(SessionPolicy) == 16);
-static_assert(sizeof(SessionCoverage) == 48);
+static_assert(sizeof(SessionCoverage) == 56);
 static_assert(sizeof(SessionFinish) == 8);
 static_assert(sizeof(SessionEnd) == 600);
 static_assert(offsetof(SessionHello, stream_id) == 16);
 static_assert(offsetof(SessionHello, run) == 48);
 static_assert(offsetof(SessionEnd, reason) == 24);
 static_assert(offsetof(SessionCoverage, coverage.degraded_count) == 40);
+static_assert(offsetof(SessionCoverage, token_end) == 48);
 static_assert(std::is_trivially_copyable_v<SessionHello>);
 static_assert(std::is_trivially_copyable_v<SessionEnd>);
 

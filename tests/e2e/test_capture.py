@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import msitd
 import numpy as np
 import pytest
 from names import tensor_name
+from typing_extensions import Self
 
 from daemon import Daemon
 
@@ -164,6 +166,71 @@ def test_bad_policy_is_refused_and_the_old_one_kept(daemon: Daemon) -> None:
     daemon.ctl("run", "seal", "r")
     daemon.ctl("capture", "set", "--run", "r", expect=SEALED_EXIT)
     daemon.ctl("capture", "get", "--run", "nobody", expect=NOT_FOUND_EXIT)
+
+
+class Ranks:
+    """Two ranks of which one is always some tokens behind, at 250 a second."""
+
+    LAG = 9
+
+    def __init__(self, endpoint: str) -> None:
+        self.clients = [
+            msitd.Client("r", rank=rank, world_size=2, endpoint=endpoint)
+            for rank in range(2)
+        ]
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._generate)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stops.set()
+        self._thread.join(WAIT_S)
+        for client in self.clients:
+            client.close()
+
+    def _generate(self) -> None:
+        token = 0
+        while not self._stops.wait(0.004):
+            for lag, client in zip((0, self.LAG), self.clients, strict=True):
+                client.token = max(token - lag, 0)
+                # As hooks do: what is off is not handed over.
+                if client.selects("op"):
+                    client.record(DATA, op="op")
+            token += 1
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+@pytest.mark.parametrize("before", ["off", "full"])
+def test_fast_ranks_begin_together_by_default(
+    daemon: Daemon, transport: str, before: str
+) -> None:
+    endpoint = str(daemon.socket_dir) if transport == "shm" else daemon.endpoint
+    capture(daemon, "set", "--level", before)
+    with Ranks(endpoint) as ranks:
+        leader, follower = ranks.clients
+        wait_until(lambda: leader.token > 250)
+        others = ("--io", "output") if before == "off" else ("--level", "off")
+        first = int(capture(daemon, "set", *others)["first_token"])
+        assert first > leader.token
+        wait_until(lambda: follower.token > first + 3)
+    tokens: list[set[int]] = [set(), set()]
+    for rank, token, _, _ in recorded(daemon):
+        tokens[rank].add(token)
+    if before == "off":
+        assert {min(tokens[0]), min(tokens[1])} == {first}
+    else:
+        assert {max(tokens[0]), max(tokens[1])} == {first - 1}
+
+
+def test_default_first_token_of_a_run_that_nobody_streams(daemon: Daemon) -> None:
+    assert int(capture(daemon, "set").get("first_token", 0)) == 0
+    with msitd.Client("r", endpoint=str(daemon.socket_dir)) as client:
+        for token in range(3):
+            record_token(client, token)
+    assert int(capture(daemon, "set")["first_token"]) == 3
 
 
 def coverage(daemon: Daemon, expect: int = 0) -> list[dict[str, int]]:

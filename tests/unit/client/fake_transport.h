@@ -166,6 +166,9 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     return report_count_;
   }
+  bool WaitForTokenEnd(int64_t token_end) {
+    return WaitFor([&] { return token_end_ == token_end; });
+  }
   bool WaitForReports(size_t count) {
     return WaitFor([&] { return report_count_ >= count; });
   }
@@ -216,9 +219,11 @@ class FakeDaemon {
     void Send(std::span<const std::byte> chunk) override {
       daemon_.OnChunk(chunk);
     }
-    void ReportCoverage(const StreamCoverage& coverage) override {
+    void ReportCoverage(const StreamCoverage& coverage,
+                        int64_t token_end) override {
       const std::lock_guard lock(daemon_.mu_);
       daemon_.coverage_ = coverage;
+      daemon_.token_end_ = token_end;
       ++daemon_.report_count_;
       daemon_.changed_.notify_all();
     }
@@ -350,6 +355,7 @@ class FakeDaemon {
   size_t opening_count_ = 0;
   size_t arrival_count_ = 0;
   StreamCoverage coverage_;
+  int64_t token_end_ = 0;
   size_t report_count_ = 0;
   uint64_t stream_id_ = 0;
   std::string policy_;

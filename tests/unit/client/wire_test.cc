@@ -64,13 +64,15 @@ TEST(WireTest, CoverageReadsBack) {
                                               .filtered_count = 300,
                                               .dropped_count = 20,
                                               .truncated_count = 1,
-                                              .degraded_count = 7})));
+                                              .degraded_count = 7},
+                                             1'000'001)));
   EXPECT_EQ(request.coverage().seen_count(), 1'000'000'007);
   EXPECT_EQ(request.coverage().filtered_count(), 300);
   EXPECT_EQ(request.coverage().dropped_count(), 20);
   EXPECT_EQ(request.coverage().truncated_count(), 1);
   EXPECT_EQ(request.coverage().degraded_count(), 7);
-  ASSERT_TRUE(request.ParseFromString(EncodeCoverage({})));
+  EXPECT_EQ(request.coverage().token_end(), 1'000'001);
+  ASSERT_TRUE(request.ParseFromString(EncodeCoverage({}, 0)));
   EXPECT_TRUE(request.has_coverage()) << "nothing was handed over";
 }
 
