@@ -243,9 +243,10 @@ Outcome CommandLine::RunVerb() {
   Session session(std::move(options), interrupts, out);
   Outcome outcome = actions_.at(ParsedCommand())(session);
   Outcome written = out.Finish();
-  return outcome.exit_code == kExitOk || outcome.exit_code == kExitPolicyFailed
-             ? (written.ok() ? outcome : written)
-             : outcome;
+  const bool has_printed = outcome.exit_code == kExitOk ||
+                           outcome.exit_code == kExitPolicyFailed ||
+                           outcome.exit_code == kExitPartial;
+  return has_printed ? (written.ok() ? outcome : written) : outcome;
 }
 
 int CommandLine::Run(int argc, char** argv) {

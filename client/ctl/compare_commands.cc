@@ -12,6 +12,7 @@
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/confirm.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/partial.h"
 #include "client/ctl/selection.h"
 #include "protos/status/status.h"
 
@@ -45,9 +46,10 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
                   "fail: rows that fail or are unmatched; all; none; default "
                   "fail")
       ->type_name("WHICH");
+  AddPartialFlag(verb, flags.list.allow_partial);
   AddListFlags(verb, flags.list,
-               "Most rows to print, 0 for all; default 20 in a table, else "
-               "all");
+               "Most rows to print, 0 for all; default 20 in a table, all with "
+               "--follow and elsewhere");
 }
 
 void AddRun(CommandLine& line, CLI::App& noun) {
@@ -115,20 +117,30 @@ Outcome Get(Session& session, const std::string& name,
   });
 }
 
+struct GetFlags {
+  std::string name;
+  bool allow_partial = false;
+};
+
 void AddGet(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
+  auto flags = std::make_shared<GetFlags>();
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "get",
        .summary = "Prints one comparison: state, counts, first divergence.",
        .examples = "msitctl compare get c-000001",
        .rpcs = "ComparisonService.GetComparison"},
-      [name](Session& session) -> Outcome {
+      [flags](Session& session) -> Outcome {
         v1::Comparison comparison;
-        MSITCTL_RETURN_IF_FAILED(Get(session, *name, comparison));
-        return PrintOne(session, comparison, "name");
+        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
+        PartialNotice partial(session);
+        partial.See(comparison);
+        MSITCTL_RETURN_IF_FAILED(PrintOne(session, comparison, "name"));
+        return partial.End(flags->allow_partial);
       });
-  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  AddPartialFlag(verb, flags->allow_partial);
 }
 
 struct RowsFlags {
@@ -155,13 +167,18 @@ void AddRows(CommandLine& line, CLI::App& noun) {
         MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags->verdicts));
         v1::Comparison comparison;
         MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
-        return PrintRows(session, comparison, verdicts, flags->list);
+        PartialNotice partial(session);
+        partial.See(comparison);
+        MSITCTL_RETURN_IF_FAILED(
+            PrintRows(session, comparison, verdicts, flags->list));
+        return partial.End(flags->list.allow_partial);
       });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
       ->type_name("LIST");
+  AddPartialFlag(verb, flags->list.allow_partial);
   AddListFlags(verb, flags->list);
 }
 
@@ -202,6 +219,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
       ->type_name("LIST");
+  AddPartialFlag(verb, flags->allow_partial);
 }
 
 void AddMetric(CommandLine& line, CLI::App& noun) {

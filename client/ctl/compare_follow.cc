@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "client/ctl/comparison_report.h"
 #include "client/ctl/policy_file.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/text.h"
@@ -35,9 +36,8 @@ std::string PlaceText(const v1::ComparisonRow& row) {
 // Takes what a stream brings.
 class Follower {
  public:
-  Follower(Session& session, const std::vector<v1::Verdict>* verdicts,
-           v1::Comparison& comparison)
-      : session_(session), verdicts_(verdicts), comparison_(comparison) {}
+  Follower(Session& session, RowLines& lines, v1::Comparison& comparison)
+      : session_(session), lines_(lines), comparison_(comparison) {}
 
   Outcome Run() {
     int fruitless_count = 0;
@@ -72,7 +72,7 @@ class Follower {
         TellOfWaiting();
         TellOfSilentRanks();
       }
-      session_.out().Flush();
+      lines_.Flush();
     }
     return reader->Finish();
   }
@@ -85,19 +85,7 @@ class Follower {
                  known ? Printable(comparison_.watches(watch)) : "?", row.row(),
                  PlaceText(row));
     }
-    if (verdicts_ == nullptr) return;
-    const bool selected =
-        verdicts_->empty() || std::find(verdicts_->begin(), verdicts_->end(),
-                                        row.verdict()) != verdicts_->end();
-    if (!selected) return;
-    if (!session_.is_table()) {
-      session_.out().Write(ToJson(row, false) + "\n");
-      return;
-    }
-    const std::string verdict = WordOf(v1::Verdict_Name(row.verdict()));
-    session_.out().Write(fmt::format("{:<9}  {}{}{}\n", verdict, PlaceText(row),
-                                     row.reason().empty() ? "" : ": ",
-                                     Printable(row.reason())));
+    lines_.Add(row);
   }
 
   // Once: what a stream brings does not change while it waits.
@@ -127,7 +115,7 @@ class Follower {
   Session& session_;
   bool has_told_of_waiting_ = false;
   std::set<std::pair<std::string, int32_t>> silent_;
-  const std::vector<v1::Verdict>* const verdicts_;
+  RowLines& lines_;
   v1::Comparison& comparison_;
   int64_t next_row_ = 0;
 };
@@ -177,10 +165,64 @@ Outcome AwaitRun(Session& session, const std::string& run) {
   }
 }
 
-Outcome FollowComparison(Session& session,
+RowLines::RowLines(Session& session, const std::vector<v1::Verdict>* verdicts,
+                   int64_t limit)
+    : session_(session),
+      verdicts_(verdicts == nullptr ? std::nullopt : std::optional(*verdicts)),
+      limit_(limit) {}
+
+Outcome RowLines::Create(Session& session,
                          const std::vector<v1::Verdict>* verdicts,
+                         const ListFlags& flags,
+                         std::unique_ptr<RowLines>& out) {
+  out.reset(new RowLines(session, verdicts, flags.limit));
+  const Format format = session.options().format;
+  const bool has_columns = format == Format::kCsv ||
+                           (format == Format::kTable && !flags.columns.empty());
+  if (!has_columns) return {};
+  MSITCTL_ASSIGN_OR_USAGE(
+      out->printer_,
+      ListPrinter::Create(RowLayout(session, CustomMetricNames()),
+                          session.print_options(flags.columns), session.out()));
+  return {};
+}
+
+void RowLines::Add(const v1::ComparisonRow& row) {
+  if (!verdicts_.has_value()) return;
+  const bool is_selected =
+      verdicts_->empty() || std::find(verdicts_->begin(), verdicts_->end(),
+                                      row.verdict()) != verdicts_->end();
+  if (!is_selected) return;
+  if (limit_ != 0 && printed_count_ == limit_) return;
+  ++printed_count_;
+  if (printer_ != nullptr) {
+    printer_->Add(row);
+    return;
+  }
+  switch (session_.options().format) {
+    case Format::kJson:
+      session_.out().Write(ToJson(row, false, session_.print_options()) + "\n");
+      break;
+    case Format::kTable:
+      session_.out().Write(fmt::format(
+          "{:<9}  {}{}{}\n", WordOf(v1::Verdict_Name(row.verdict())),
+          PlaceText(row), row.reason().empty() ? "" : ": ",
+          Printable(row.reason())));
+      break;
+    case Format::kCsv:
+    case Format::kName:
+      break;
+  }
+}
+
+void RowLines::Flush() {
+  if (printer_ != nullptr) printer_->Flush();
+  session_.out().Flush();
+}
+
+Outcome FollowComparison(Session& session, RowLines& lines,
                          v1::Comparison& comparison) {
-  return Follower(session, verdicts, comparison).Run();
+  return Follower(session, lines, comparison).Run();
 }
 
 }  // namespace msitd::ctl

@@ -10,6 +10,7 @@
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/file_sink.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/partial.h"
 #include "client/ctl/report_writer.h"
 #include "client/ctl/text.h"
 #include "client/ctl/xlsx_report.h"
@@ -168,6 +169,9 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.comparisons().GetComparison(&context, request, &comparison);
   }));
+  // Whatever the format: the report may go to stdout.
+  PartialNotice partial(session, /*is_table=*/false);
+  partial.See(comparison);
   std::vector<std::string> metrics;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
   BufferedSink sink(*file);
@@ -186,7 +190,8 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
       WriteRows(session, flags, verdicts, comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
-  return OutcomeOfReport(status);
+  MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));
+  return partial.End(flags.allow_partial);
 }
 
 }  // namespace msitd::ctl

@@ -17,6 +17,7 @@ struct ReportFlags {
   std::string out = "-";
   std::string mode = "all";
   std::vector<std::string> verdicts;
+  bool allow_partial = false;  // See AddPartialFlag.
   // Rows of an HTML page that get histograms.
   int64_t histograms = kHistogramRowsDefault;
 };

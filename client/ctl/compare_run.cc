@@ -12,6 +12,7 @@
 #include "client/ctl/compare_follow.h"
 #include "client/ctl/compare_metric.h"
 #include "client/ctl/comparison_report.h"
+#include "client/ctl/partial.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
 #include "protos/status/status.h"
@@ -99,6 +100,34 @@ bool IsTimeout(const Outcome& outcome) {
   return outcome.exit_code == ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
+Outcome OutOfTime(const std::string& name) {
+  return DaemonError(grpc::StatusCode::DEADLINE_EXCEEDED, "",
+                     fmt::format("{} is not over in time", name));
+}
+
+// Adds to what ended the wait for `comparison` what becomes of it.
+Outcome TellWhetherItGoesOn(Outcome outcome, const v1::Comparison& comparison) {
+  if (outcome.ok()) return outcome;
+  const std::string name = Printable(comparison.name());
+  if (outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
+    outcome.error += fmt::format("; {} does not go on", name);
+  } else if (IsOver(comparison)) {
+    outcome.error += fmt::format(
+        "; {0} is over, msitctl compare get {0} prints what came out", name);
+  } else if (comparison.follow() && !comparison.detach()) {
+    outcome.error += fmt::format(
+        "; {0} goes on for some 10 s as long as the daemon does, then ends "
+        "because nobody reads it; msitctl compare get {0} tells",
+        name);
+  } else {
+    outcome.error += fmt::format(
+        "; {0} goes on as long as the daemon does, msitctl compare get {0} "
+        "tells",
+        name);
+  }
+  return outcome;
+}
+
 // Waits until `comparison` is over, and keeps it up to date.
 Outcome Wait(Session& session, v1::Comparison& comparison) {
   Progress progress(session.options().progress,
@@ -121,13 +150,12 @@ Outcome Wait(Session& session, v1::Comparison& comparison) {
       return session.comparisons().GetComparison(&context, request, &latest);
     });
     if (outcome.ok()) comparison = std::move(latest);
-    if (IsTimeout(outcome) || Session::Clock::now() >= deadline) {
+    const bool is_late =
+        session.options().timeout.has_value() && IsTimeout(outcome);
+    if (is_late || Session::Clock::now() >= deadline) {
       progress.Clear();
-      return CancelAfter(
-          session.OutcomeOf(grpc::Status(
-              grpc::StatusCode::DEADLINE_EXCEEDED,
-              fmt::format("{} is not over in time", comparison.name()))),
-          session, comparison.name());
+      return CancelAfter(OutOfTime(comparison.name()), session,
+                         comparison.name());
     }
     const bool is_lost =
         outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE);
@@ -135,18 +163,31 @@ Outcome Wait(Session& session, v1::Comparison& comparison) {
     const bool goes_on = outcome.ok() ||
                          outcome.exit_code == kExitInterrupted ||
                          (is_lost && lost_count < kLostPollsMax);
-    if (!goes_on) return outcome;
+    if (!goes_on) {
+      progress.Clear();
+      return TellWhetherItGoesOn(outcome, comparison);
+    }
   }
   return {};
 }
 
-Outcome OutcomeOf(const v1::Comparison& comparison) {
+Outcome OutcomeOfDone(const v1::Comparison& comparison, bool allows_partial) {
+  if (comparison.watched_count() > 0) return {kExitPolicyFailed, ""};
+  switch (ConclusionOf(comparison, allows_partial)) {
+    case Conclusion::kPass:
+      return {};
+    case Conclusion::kPartial:
+      return {kExitPartial, ""};
+    case Conclusion::kFail:
+      break;
+  }
+  return {kExitPolicyFailed, ""};
+}
+
+Outcome OutcomeOf(const v1::Comparison& comparison, bool allows_partial) {
   switch (comparison.state()) {
     case v1::Comparison::DONE:
-      return {Passes(comparison) && comparison.watched_count() == 0
-                  ? kExitOk
-                  : kExitPolicyFailed,
-              ""};
+      return OutcomeOfDone(comparison, allows_partial);
     case v1::Comparison::CANCELLED:
       return DaemonError(
           grpc::Status(grpc::StatusCode::CANCELLED,
@@ -154,31 +195,55 @@ Outcome OutcomeOf(const v1::Comparison& comparison) {
                                                 ? " was cancelled by another"
                                                 : ": " + comparison.error())));
     default:
-      return DaemonError(grpc::Status(
-          grpc::StatusCode::INTERNAL,
-          fmt::format("{} failed: {}", comparison.name(), comparison.error())));
+      // Of a daemon that tells no code, something is wrong in it.
+      return DaemonError(
+          comparison.error_code() == 0
+              ? grpc::StatusCode::INTERNAL
+              : static_cast<grpc::StatusCode>(comparison.error_code()),
+          comparison.error_reason(),
+          fmt::format("{} failed: {}; it does not go on", comparison.name(),
+                      comparison.error()));
+  }
+}
+
+// Ends what was followed: a table and JSON have the header behind the rows.
+void PrintEnd(Session& session, const v1::Comparison& comparison,
+              std::chrono::steady_clock::duration elapsed,
+              bool allows_partial) {
+  PartialNotice(session).See(comparison);
+  if (session.is_table()) {
+    session.out().Write(VerdictHeader(comparison, elapsed,
+                                      session.options().color, allows_partial));
+  } else if (session.options().format == Format::kJson) {
+    session.out().Write(fmt::format(
+        "{{{},\"comparison\":{}}}\n", VerdictMember(comparison, allows_partial),
+        ToJson(comparison, /*indented=*/false, session.print_options())));
   }
 }
 
 // Prints rows as they come, then the header.
 Outcome Follow(Session& session, const CompareFlags& flags,
+               const std::vector<v1::Verdict>* verdicts, RowLines& lines,
                v1::Comparison& comparison,
                std::chrono::steady_clock::time_point start) {
-  std::vector<v1::Verdict> verdicts;
-  if (flags.rows == "fail") verdicts = {v1::FAIL, v1::UNMATCHED};
   const std::string name = comparison.name();
-  const Outcome outcome = FollowComparison(
-      session, flags.rows == "none" ? nullptr : &verdicts, comparison);
-  if (outcome.exit_code == kExitInterrupted || IsTimeout(outcome)) {
+  if (session.options().format == Format::kName) {
+    session.out().Write(Printable(name) + "\n");
+    lines.Flush();
+  }
+  const Outcome outcome = FollowComparison(session, lines, comparison);
+  if (outcome.exit_code == kExitInterrupted) {
     return CancelAfter(outcome, session, name);
   }
-  MSITCTL_RETURN_IF_FAILED(outcome);
-  if (session.is_table()) {
-    session.out().Write(VerdictHeader(comparison,
-                                      std::chrono::steady_clock::now() - start,
-                                      session.options().color));
+  if (IsTimeout(outcome)) return CancelAfter(OutOfTime(name), session, name);
+  if (!outcome.ok()) return TellWhetherItGoesOn(outcome, comparison);
+  PrintEnd(session, comparison, std::chrono::steady_clock::now() - start,
+           flags.list.allow_partial);
+  if (session.is_table() && verdicts != nullptr) {
+    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
   }
-  return OutcomeOf(comparison);
+  return OutcomeOf(comparison, flags.list.allow_partial);
 }
 
 // Before the comparison is made, so that a plug-in that is wrong is told at
@@ -196,6 +261,46 @@ Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
   return StartPlugins(flags.plugins, taken, session.interrupts(), plugins);
 }
 
+// Makes the comparison. Its name may stay unknown though it was made.
+Outcome Create(Session& session, const v1::CreateComparisonRequest& request,
+               v1::Comparison& comparison) {
+  Outcome outcome = session.UnaryToTheEnd([&](grpc::ClientContext& context) {
+    return session.comparisons().CreateComparison(&context, request,
+                                                  &comparison);
+  });
+  if (IsTimeout(outcome)) {
+    outcome.error +=
+        "; whether the comparison was made and goes on is not known, msitctl "
+        "compare list tells";
+  }
+  return outcome;
+}
+
+// Measures with plug-ins what is over, and prints it.
+Outcome Print(Session& session, const CompareFlags& flags,
+              const std::vector<v1::Verdict>* verdicts,
+              std::vector<std::unique_ptr<Plugin>>& plugins,
+              std::chrono::steady_clock::time_point start,
+              v1::Comparison& comparison) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  std::vector<MetricCounts> counts;
+  if (!plugins.empty() && comparison.state() == v1::Comparison::DONE) {
+    MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
+        AddOwnMetrics(session, plugins, flags.plugins.pair_bytes_max, {},
+                      comparison, counts),
+        comparison));
+  }
+  ListFlags list = flags.list;
+  if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
+  MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
+      PrintComparison(session, comparison, elapsed, verdicts, list),
+      comparison));
+  Outcome measured;
+  if (!counts.empty()) measured = TellOfProblems(plugins, counts);
+  const Outcome outcome = OutcomeOf(comparison, list.allow_partial);
+  return outcome.ok() ? measured : outcome;
+}
+
 }  // namespace
 
 Outcome RunComparison(Session& session, const CompareFlags& flags) {
@@ -207,6 +312,14 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request));
   std::vector<std::unique_ptr<Plugin>> plugins;
   MSITCTL_RETURN_IF_FAILED(StartPluginsOf(session, flags, plugins));
+  std::vector<v1::Verdict> selected;
+  if (flags.rows == "fail") selected = {v1::FAIL, v1::UNMATCHED};
+  const auto* const verdicts = flags.rows == "none" ? nullptr : &selected;
+  std::unique_ptr<RowLines> lines;
+  if (flags.follow && !flags.detach) {
+    MSITCTL_RETURN_IF_FAILED(
+        RowLines::Create(session, verdicts, flags.list, lines));
+  }
   v1::Comparison comparison;
   if (flags.follow) {
     MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.golden));
@@ -215,35 +328,16 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   {
     const Interrupts::Hold hold(session.interrupts());
-    MSITCTL_RETURN_IF_FAILED(
-        session.UnaryToTheEnd([&](grpc::ClientContext& context) {
-          return session.comparisons().CreateComparison(&context, request,
-                                                        &comparison);
-        }));
+    MSITCTL_RETURN_IF_FAILED(Create(session, request, comparison));
     if (flags.detach) return PrintOne(session, comparison, "name");
     if (!flags.follow) {
       MSITCTL_RETURN_IF_FAILED(Wait(session, comparison));
     }
   }
-  if (flags.follow) return Follow(session, flags, comparison, start);
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  std::vector<MetricCounts> counts;
-  if (!plugins.empty() && comparison.state() == v1::Comparison::DONE) {
-    MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(session, plugins,
-                                           flags.plugins.pair_bytes_max, {},
-                                           comparison, counts));
+  if (flags.follow) {
+    return Follow(session, flags, verdicts, *lines, comparison, start);
   }
-  ListFlags list = flags.list;
-  if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
-  std::vector<v1::Verdict> verdicts;
-  if (flags.rows == "fail") verdicts = {v1::FAIL, v1::UNMATCHED};
-  MSITCTL_RETURN_IF_FAILED(
-      PrintComparison(session, comparison, elapsed,
-                      flags.rows == "none" ? nullptr : &verdicts, list));
-  Outcome measured;
-  if (!counts.empty()) measured = TellOfProblems(plugins, counts);
-  const Outcome outcome = OutcomeOf(comparison);
-  return outcome.ok() ? measured : outcome;
+  return Print(session, flags, verdicts, plugins, start, comparison);
 }
 
 }  // namespace msitd::ctl

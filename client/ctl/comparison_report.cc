@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/ctl/maker_text.h"
+#include "client/ctl/partial.h"
 #include "client/ctl/ranges.h"
 #include "client/ctl/text.h"
 #include "client/ctl/tolerance_text.h"
@@ -26,6 +27,23 @@ constexpr char kColumns[] =
 std::string Colored(std::string_view text, const char* color, bool is_on) {
   return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
                : std::string(text);
+}
+
+struct Style {
+  const char* word;
+  const char* color;
+};
+
+Style VerdictStyle(Conclusion conclusion) {
+  switch (conclusion) {
+    case Conclusion::kPass:
+      return {"PASS", "1;32"};
+    case Conclusion::kPartial:
+      return {"PARTIAL", "1;33"};
+    case Conclusion::kFail:
+      break;
+  }
+  return {"FAIL", "1;31"};
 }
 
 // Bounds under the header of a table; all of them are in the comparison.
@@ -71,21 +89,16 @@ std::string VerdictFlag(const std::vector<v1::Verdict>& verdicts) {
 Outcome PrintTable(Session& session, const v1::Comparison& comparison,
                    Seconds elapsed, const std::vector<v1::Verdict>* verdicts,
                    const ListFlags& flags) {
-  session.out().Write(
-      VerdictHeader(comparison, elapsed, session.options().color));
+  session.out().Write(VerdictHeader(
+      comparison, elapsed, session.options().color, flags.allow_partial));
   const int64_t count =
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
   session.out().Write("\n");
   MSITCTL_RETURN_IF_FAILED(PrintRows(session, comparison, *verdicts, flags));
-  if (flags.limit != 0 && count > flags.limit) {
-    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
-    fmt::print(stderr,
-               "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
-               "all\n",
-               flags.limit, count, Printable(comparison.name()),
-               VerdictFlag(*verdicts));
-  }
+  if (flags.limit == 0) return {};
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  NoteRowsLeftOut(comparison, *verdicts, flags.limit);
   return {};
 }
 
@@ -121,24 +134,53 @@ std::string TolerancesText(const v1::Comparison& comparison) {
 
 }  // namespace
 
-bool Passes(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE &&
-         comparison.fail_count() == 0 && comparison.unmatched_count() == 0 &&
-         comparison.pass_count() > 0;
+Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
+  const int64_t proven = comparison.fail_count() +
+                         comparison.unmatched_count() -
+                         comparison.for_want_of_ranks_count();
+  if (comparison.state() != v1::Comparison::DONE || proven > 0) {
+    return Conclusion::kFail;
+  }
+  if (comparison.partial() && !allows_partial) return Conclusion::kPartial;
+  return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
+}
+
+std::string VerdictMember(const v1::Comparison& comparison,
+                          bool allows_partial) {
+  return fmt::format(
+      "\"verdict\":\"{}\"",
+      VerdictStyle(ConclusionOf(comparison, allows_partial)).word);
+}
+
+void NoteRowsLeftOut(const v1::Comparison& comparison,
+                     const std::vector<v1::Verdict>& verdicts,
+                     int64_t printed_count) {
+  const int64_t count = RowCount(comparison, verdicts);
+  if (printed_count >= count) return;
+  fmt::print(stderr,
+             "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
+             "all\n",
+             printed_count, count, Printable(comparison.name()),
+             VerdictFlag(verdicts));
 }
 
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color) {
-  const bool passes = Passes(comparison);
+                          bool color, bool allows_partial) {
+  const Conclusion conclusion = ConclusionOf(comparison, allows_partial);
+  const Style style = VerdictStyle(conclusion);
   const int64_t row_count = RowCount(comparison, {});
   std::string out = fmt::format("comparison        {}: golden {}, target {}\n",
                                 Printable(comparison.name()),
                                 Printable(comparison.golden_run()),
                                 Printable(comparison.target_run()));
-  out += fmt::format(
-      "verdict           {}{}\n",
-      Colored(passes ? "PASS" : "FAIL", passes ? "1;32" : "1;31", color),
-      row_count == comparison.skipped_count() ? " (nothing was compared)" : "");
+  const char* remark = "";
+  if (row_count == comparison.skipped_count()) {
+    remark = " (nothing was compared)";
+  } else if (comparison.partial() && conclusion != Conclusion::kFail) {
+    remark = " (of the ranks that are there)";
+  }
+  out += fmt::format("verdict           {}{}\n",
+                     Colored(style.word, style.color, color), remark);
   if (comparison.has_input_difference()) {
     out += InputDifferenceText(comparison.input_difference()) + "\n";
   }
@@ -233,6 +275,7 @@ Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
                         Seconds elapsed,
                         const std::vector<v1::Verdict>* verdicts,
                         const ListFlags& flags) {
+  PartialNotice(session).See(comparison);
   switch (session.options().format) {
     case Format::kTable:
       return PrintTable(session, comparison, elapsed, verdicts, flags);
@@ -261,7 +304,7 @@ Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
   }
   v1::StreamComparisonRowsResponse rest;
   *rest.mutable_comparison() = comparison;
-  printer->Finish(rest);
+  printer->Finish(rest, VerdictMember(comparison, flags.allow_partial));
   return {};
 }
 

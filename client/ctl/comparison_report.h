@@ -4,6 +4,7 @@
 #include <google/protobuf/repeated_field.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,15 +20,31 @@ using CustomMetricNames = google::protobuf::RepeatedPtrField<std::string>;
 // How long a user waited for a comparison.
 using Seconds = std::chrono::duration<double>;
 
-// True if the comparison is over and proves that the target passes: nothing
-// fails, nothing is unmatched, and something passes.
-bool Passes(const v1::Comparison& comparison);
+// What a comparison comes to.
+enum class Conclusion {
+  kPass,     // Over: nothing fails or is unmatched, and something passes.
+  kPartial,  // The same of the ranks that are there, or nothing was compared.
+  kFail,     // All else.
+};
+
+// `allows_partial`: ranks that are lacking make no difference.
+Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
+
+// `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a comparison.
+std::string VerdictMember(const v1::Comparison& comparison,
+                          bool allows_partial);
+
+// Says on stderr that a limit has left out some of the rows with these
+// verdicts; does nothing if `printed_count` is their number.
+void NoteRowsLeftOut(const v1::Comparison& comparison,
+                     const std::vector<v1::Verdict>& verdicts,
+                     int64_t printed_count);
 
 // Returns the lines over the rows of a table: runs, verdict, counts, first
 // divergence, who made it, and the tolerances that would pass. Printable; in
 // colour if `color`.
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
-                          bool color);
+                          bool color, bool allows_partial);
 
 // "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
 absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
@@ -47,8 +64,9 @@ Outcome PrintRows(Session& session, const v1::Comparison& comparison,
                   const ListFlags& flags);
 
 // Prints the end of a comparison in the format of the session: a table has the
-// header and then rows, JSON both as one StreamComparisonRowsResponse, CSV the
-// rows, a name the name of the comparison. No rows if `verdicts` is null.
+// header and then rows, JSON both as one StreamComparisonRowsResponse with a
+// `verdict`, CSV the rows, a name the name of the comparison. No rows if
+// `verdicts` is null.
 Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
                         Seconds elapsed,
                         const std::vector<v1::Verdict>* verdicts,

@@ -59,6 +59,9 @@ std::string ExitCodeHelp() {
       "passes; a capture stored nothing");
   add(kExitUsage, "usage: a flag, an argument or a variable is wrong");
   add(kExitLocal, "a local file, stdout or the terminal");
+  add(kExitPartial,
+      "the answer is partial: a run lacks ranks of its world size, and nothing "
+      "that is there fails; --allow-partial takes it");
   for (size_t i = 1; i < kCodes.size(); ++i) {
     add(kExitDaemonBase + static_cast<int>(i),
         fmt::format("{}: {}", kCodes[i].name, kCodes[i].meaning));

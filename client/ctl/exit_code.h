@@ -15,6 +15,9 @@ inline constexpr int kExitPolicyFailed = 1;
 inline constexpr int kExitUsage = 2;
 // A local file, stdout or the terminal.
 inline constexpr int kExitLocal = 3;
+// The answer is about some of the ranks of a run; a failure that is proven
+// wins.
+inline constexpr int kExitPartial = 4;
 // The daemon answered gRPC code N: this plus N.
 inline constexpr int kExitDaemonBase = 64;
 inline constexpr int kExitInterrupted = 130;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/ctl/text.h"
+#include "msitd/v1/filter.pb.h"
 
 namespace msitd::ctl {
 namespace {
@@ -23,6 +24,7 @@ using google::protobuf::Reflection;
 
 constexpr char kTimestamp[] = "google.protobuf.Timestamp";
 constexpr char kDuration[] = "google.protobuf.Duration";
+constexpr char kRankRange[] = "msitd.v1.RankRange";
 
 // "D_TYPE_" for DType.
 std::string EnumPrefix(std::string_view type_name) {
@@ -75,6 +77,26 @@ std::string DurationText(const Message& message, CellStyle style) {
   }
   return HumanDuration(static_cast<double>(duration.seconds()) +
                        static_cast<double>(duration.nanos()) * 1e-9);
+}
+
+// As --ranks takes it.
+std::string RankRangeText(const Message& message) {
+  v1::RankRange range;
+  range.CopyFrom(message);
+  return range.first() == range.last()
+             ? fmt::format("{}", range.first())
+             : fmt::format("{}-{}", range.first(), range.last());
+}
+
+std::string RankListText(const Message& message, const FieldDescriptor& field) {
+  std::string out;
+  for (int i = 0; i < message.GetReflection()->FieldSize(message, &field);
+       ++i) {
+    if (i != 0) out += ',';
+    out += RankRangeText(
+        message.GetReflection()->GetRepeatedMessage(message, &field, i));
+  }
+  return out;
 }
 
 std::string MessageText(const Message& message, CellStyle style) {
@@ -216,6 +238,10 @@ std::string FieldText(const Message& message, const FieldDescriptor& field,
   if (!field.is_repeated()) return SingularText(message, field, style);
   if (ValueOfKeyList(field) != nullptr) {
     return KeyListText(message, field, style);
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+      field.message_type()->full_name() == kRankRange) {
+    return RankListText(message, field);
   }
   std::string out = "[";
   for (int i = 0; i < message.GetReflection()->FieldSize(message, &field);

@@ -8,6 +8,7 @@
 
 #include "client/ctl/comparison_report.h"
 #include "client/ctl/maker_text.h"
+#include "client/ctl/partial.h"
 #include "client/ctl/policy_file.h"
 #include "client/ctl/report_page.h"
 #include "client/ctl/report_writer.h"
@@ -179,6 +180,7 @@ class HtmlReport final : public ReportWriter {
       facts += fmt::format("{}[{},{}]", facts.empty() ? "" : ",",
                            JsonText(name), JsonText(text));
     };
+    if (comparison.partial()) fact("partial", PartialLines(comparison));
     fact("golden", comparison.golden_run());
     fact("target", comparison.target_run());
     fact("state", WordOf(v1::Comparison::State_Name(comparison.state())));
@@ -200,8 +202,12 @@ class HtmlReport final : public ReportWriter {
     if (comparison.hopeless_count() > 0) {
       fact("no bound helps", HopelessText(comparison));
     }
-    return fmt::format("{{\"name\":{},\"passes\":{},\"facts\":[{}]}}",
-                       JsonText(comparison.name()), Passes(comparison), facts);
+    const Conclusion conclusion =
+        ConclusionOf(comparison, /*allows_partial=*/false);
+    return fmt::format(
+        "{{\"name\":{},\"passes\":{},\"partial\":{},\"facts\":[{}]}}",
+        JsonText(comparison.name()), conclusion == Conclusion::kPass,
+        conclusion == Conclusion::kPartial, facts);
   }
 
   // Most texts are there many times.

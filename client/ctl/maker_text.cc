@@ -41,6 +41,15 @@ std::string WhoText(const v1::Maker& maker) {
   }
 }
 
+std::string FirstDivergenceText(const v1::Comparison& comparison) {
+  std::string out = comparison.may_diverge_before() ? "at or before " : "";
+  if (comparison.has_first_divergence()) {
+    return out + RowText(comparison.first_divergence());
+  }
+  return out +
+         (comparison.partial() ? "none in the ranks that are there" : "none");
+}
+
 }  // namespace
 
 std::string RowText(const v1::ComparisonRow& row) {
@@ -71,10 +80,7 @@ std::string InputDifferenceText(const v1::InputDifference& difference) {
 std::vector<std::pair<std::string_view, std::string>> FindingTexts(
     const v1::Comparison& comparison) {
   std::vector<std::pair<std::string_view, std::string>> out;
-  out.emplace_back("first divergence",
-                   comparison.has_first_divergence()
-                       ? RowText(comparison.first_divergence())
-                       : "none");
+  out.emplace_back("first divergence", FirstDivergenceText(comparison));
   for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
     out.emplace_back("concurrent", RowText(row));
   }

@@ -33,14 +33,16 @@ Outcome LocalError(std::string_view message) {
 Outcome Interrupted() { return {kExitInterrupted, "interrupted"}; }
 
 Outcome DaemonError(const grpc::Status& status) {
-  std::string line = CodeName(status.error_code());
-  if (const std::string reason = ReasonOf(status); !reason.empty()) {
-    line += fmt::format(" ({})", reason);
-  }
-  if (!status.error_message().empty()) {
-    line += fmt::format(": {}", status.error_message());
-  }
-  return {ExitCodeOf(status.error_code()), Printable(line)};
+  return DaemonError(status.error_code(), ReasonOf(status),
+                     status.error_message());
+}
+
+Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
+                    std::string_view message) {
+  std::string line = CodeName(code);
+  if (!reason.empty()) line += fmt::format(" ({})", reason);
+  if (!message.empty()) line += fmt::format(": {}", message);
+  return {ExitCodeOf(code), Printable(line)};
 }
 
 }  // namespace msitd::ctl

@@ -28,6 +28,10 @@ Outcome Interrupted();
 // such as that of a proxy, has none.
 Outcome DaemonError(const grpc::Status& status);
 
+// The same of an error that came in a message; `reason` may be empty.
+Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
+                    std::string_view message);
+
 }  // namespace msitd::ctl
 
 #define MSITCTL_RETURN_IF_FAILED(expression)                  \

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "client/ctl/partial.h"
 #include "client/ctl/printer.h"
 #include "client/ctl/session.h"
 #include "protos/status/status.h"
@@ -21,6 +22,7 @@ inline constexpr int64_t kPageRowsMax = 1000;
 struct ListFlags {
   int64_t limit = 0;
   std::string columns;
+  bool allow_partial = false;  // See AddPartialFlag.
 };
 
 // Binds --limit and --columns. `flags` outlives `verb`.
@@ -29,12 +31,18 @@ void AddListFlags(
     const std::string& limit_help = "Most rows to print; default all");
 
 // Gets page after page of a list, at most `limit` rows if that is not 0, and
-// gives each row to `take`. `call` makes one call: (ClientContext*, const
-// Request&, Response*) -> grpc::Status. `response` is the last page.
-template <typename Request, typename Response, typename Call, typename Take>
+// gives each page to `see` and then its rows to `take`. `call` makes one call:
+// (ClientContext*, const Request&, Response*) -> grpc::Status. `response` is
+// the last page.
+struct SeeNothing {
+  template <typename Page>
+  void operator()(const Page& /*page*/) const {}
+};
+template <typename Request, typename Response, typename Call, typename Take,
+          typename See = SeeNothing>
 Outcome ForEachRow(Session& session, Request request, const std::string& field,
-                   int64_t limit, Call&& call, Take&& take,
-                   Response& response) {
+                   int64_t limit, Call&& call, Take&& take, Response& response,
+                   const See& see = {}) {
   const auto* rows = Response::descriptor()->FindFieldByName(field);
   int64_t left = limit;
   while (true) {
@@ -44,6 +52,7 @@ Outcome ForEachRow(Session& session, Request request, const std::string& field,
       response.Clear();
       return call(&context, request, &response);
     }));
+    see(response);
     const auto& reflection = *response.GetReflection();
     const int row_count = reflection.FieldSize(response, rows);
     for (int i = 0; i < row_count; ++i) {
@@ -61,7 +70,8 @@ Outcome ForEachRow(Session& session, Request request, const std::string& field,
   }
 }
 
-// Prints a list as its pages come. See ForEachRow.
+// Prints a list as its pages come, and says first if it is partial. See
+// ForEachRow.
 template <typename Response, typename Request, typename Call>
 Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
                    Request request, Call&& call) {
@@ -72,12 +82,18 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
       printer,
       ListPrinter::Create(std::move(layout),
                           session.print_options(flags.columns), session.out()));
+  PartialNotice partial(session);
+  const auto see = [&]<typename Page>(const Page& page) {
+    if constexpr (requires { page.partial(); }) {
+      partial.See(request.run(), page);
+    }
+  };
   Response response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, std::move(request), field, flags.limit, call,
-      [&printer](const auto& row) { printer->Add(row); }, response));
+      session, request, field, flags.limit, call,
+      [&printer](const auto& row) { printer->Add(row); }, response, see));
   printer->Finish(response);
-  return {};
+  return partial.End(flags.allow_partial);
 }
 
 // Prints one message; `name` is as in ListLayout.

@@ -159,6 +159,11 @@ std::string ToJson(const Message& message, bool indented) {
   return status.ok() ? out : "{}";
 }
 
+std::string ToJson(const Message& message, bool indented,
+                   const PrintOptions& options) {
+  return OnTerminal(ToJson(message, indented), options);
+}
+
 ListPrinter::ListPrinter(ListLayout layout, PrintOptions options, Output& out)
     : layout_(std::move(layout)), options_(std::move(options)), out_(out) {}
 
@@ -235,25 +240,32 @@ void ListPrinter::AddToTable(const Message& row) {
     cells.push_back(value.has_value() ? *std::move(value) : "-");
   }
   table_->Add(std::move(cells));
-  if (table_->wants_flush()) out_.Write(table_->Flush());
+  has_waiting_rows_ = true;
+  if (table_->wants_flush()) Flush();
+}
+
+void ListPrinter::Flush() {
+  if (!std::exchange(has_waiting_rows_, false)) return;
+  out_.Write(table_->Flush());
 }
 
 void ListPrinter::AddJson(const Message& row) {
   out_.Write(is_first_ ? fmt::format("{{\"{}\": [\n", layout_.field) : ",\n");
-  out_.Write(OnTerminal(ToJson(row, /*indented=*/false), options_));
+  out_.Write(ToJson(row, /*indented=*/false, options_));
 }
 
-void ListPrinter::Finish(const Message& rest) {
+void ListPrinter::Finish(const Message& rest, std::string_view member) {
   if (options_.format == Format::kTable) {
     out_.Write(table_->Flush());
     NoteColumnsLeftOut(*table_);
   }
-  if (options_.format == Format::kJson) FinishJson(rest);
+  if (options_.format == Format::kJson) FinishJson(rest, member);
 }
 
-void ListPrinter::FinishJson(const Message& rest) {
+void ListPrinter::FinishJson(const Message& rest, std::string_view member) {
   out_.Write(is_first_ ? fmt::format("{{\"{}\": [", layout_.field) : "\n");
   out_.Write("]");
+  if (!member.empty()) out_.Write(fmt::format(",\n{}", member));
   for (int i = 0; i < layout_.response->field_count(); ++i) {
     const FieldDescriptor& field = *layout_.response->field(i);
     if (field.name() == layout_.field) continue;
@@ -269,7 +281,7 @@ absl::Status PrintMessage(const Message& message, std::string_view name,
                           const PrintOptions& options, Output& out) {
   const Descriptor& type = *message.GetDescriptor();
   if (options.format == Format::kJson) {
-    out.Write(OnTerminal(ToJson(message, /*indented=*/true), options));
+    out.Write(ToJson(message, /*indented=*/true, options));
     return absl::OkStatus();
   }
   if (options.format == Format::kName) {

@@ -64,9 +64,14 @@ class ListPrinter {
 
   void Add(const google::protobuf::Message& row);
 
+  // Writes the rows of a table that wait for others to settle the widths.
+  void Flush();
+
   // Ends the list. `rest`, a message of type `layout.response`, has the other
-  // fields of the response for JSON; its rows are ignored.
-  void Finish(const google::protobuf::Message& rest);
+  // fields of the response for JSON; its rows are ignored. `member` is one more
+  // of the JSON object, `"name": value`, unless it is empty.
+  void Finish(const google::protobuf::Message& rest,
+              std::string_view member = {});
 
  private:
   ListPrinter(ListLayout layout, PrintOptions options, Output& out);
@@ -75,7 +80,8 @@ class ListPrinter {
   absl::Status SetUpNames(const google::protobuf::Descriptor& row);
   void AddJson(const google::protobuf::Message& row);
   void AddToTable(const google::protobuf::Message& row);
-  void FinishJson(const google::protobuf::Message& rest);
+  void FinishJson(const google::protobuf::Message& rest,
+                  std::string_view member);
 
   const ListLayout layout_;
   const PrintOptions options_;
@@ -84,6 +90,7 @@ class ListPrinter {
   std::vector<FieldPath> names_;
   std::optional<Table> table_;
   bool is_first_ = true;
+  bool has_waiting_rows_ = false;
 };
 
 // Prints one message: as a table a line for each value that is there, as CSV a
@@ -95,5 +102,9 @@ absl::Status PrintMessage(const google::protobuf::Message& message,
 
 // Returns the proto JSON of `message`, on one line or indented.
 std::string ToJson(const google::protobuf::Message& message, bool indented);
+
+// The same in the form in which a terminal may get it.
+std::string ToJson(const google::protobuf::Message& message, bool indented,
+                   const PrintOptions& options);
 
 }  // namespace msitd::ctl

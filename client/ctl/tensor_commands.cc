@@ -45,6 +45,7 @@ void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
       ->required()
       ->type_name("RUN");
   AddSelectionFlags(verb, flags.selection);
+  AddPartialFlag(verb, flags.list.allow_partial);
 }
 
 Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
@@ -144,9 +145,11 @@ Outcome Stats(Session& session, const QueryFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.tensors().SummarizeTensors(&context, request, &response);
   }));
+  PartialNotice partial(session);
+  partial.See(flags.run, response);
   for (const auto& group : response.groups()) printer->Add(group);
   printer->Finish(response);
-  return {};
+  return partial.End(flags.list.allow_partial);
 }
 
 void AddStats(CommandLine& line, CLI::App& noun) {

@@ -169,8 +169,10 @@ absl::Status ComparisonEngine::Run() {
   }
   // Asked before the matcher looks at the runs, so that nothing that it does
   // not see comes behind.
-  MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(plan_.golden_run));
-  MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(golden_mark_,
+                         MarkAgain(plan_.golden_run, golden_mark_));
+  MSITD_ASSIGN_OR_RETURN(target_mark_,
+                         MarkAgain(plan_.target_run, target_mark_));
   observer_.OnConflicts(golden_mark_.conflict_count,
                         target_mark_.conflict_count);
   if (plan_.follow) {
@@ -178,16 +180,28 @@ absl::Status ComparisonEngine::Run() {
                             target_mark_.outlook.silent);
   }
   MSITD_ASSIGN_OR_RETURN(
+      RanksOfRuns ranks,
+      RanksOfRuns::Find(store_, plan_.golden_run, plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(
       const TensorMatcher matcher,
       TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
                             plan_.selector, plan_.matching, plan_.follow));
+  absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
+                  matcher);
+  observer_.OnRanks(absent_->golden.ranks(), absent_->target.ranks());
   measurer_.emplace(store_, observer_,
                     [this](const TensorPair& pair, const PartsAhead& ahead,
                            PairReader& reader, ComparisonObserver& reads) {
                       return ReadMetrics(pair, ahead, reader, reads);
                     });
-  const absl::Status status = CompareReady(matcher);
+  absl::Status status = CompareReady(matcher);
   measurer_.reset();
+  // Of a run that went meanwhile, what was left could not be read.
+  if (status.ok()) {
+    status = MarkAgain(plan_.golden_run, golden_mark_).status();
+    status.Update(MarkAgain(plan_.target_run, target_mark_).status());
+  }
+  observer_.OnFirstAbsent(absent_->first_token());
   waits_ = status.ok() && plan_.follow &&
            !(golden_mark_.sealed && target_mark_.sealed);
   return status;
@@ -313,6 +327,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
       Judge(pair, row_, metrics);
     }
     JudgeCopies(pair, row_);
+    if (row_.verdict() == v1::UNMATCHED) {
+      absent_->Explain(pair, group.rank, row_);
+    }
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);
     origins_.Judge(metrics, row_);
     Watch(metrics, row_);
@@ -513,8 +530,10 @@ void ComparisonEngine::Watch(const RowMetrics& metrics,
     values[derived] = static_cast<double>(row.target().nan_count());
     values[derived + 1] = static_cast<double>(row.target().infinity_count());
   }
-  values[derived + 2] =
-      row.verdict() == v1::FAIL || row.verdict() == v1::UNMATCHED ? 1 : 0;
+  const bool has_failed =
+      row.verdict() == v1::FAIL ||
+      (row.verdict() == v1::UNMATCHED && !row.for_want_of_ranks());
+  values[derived + 2] = has_failed ? 1 : 0;
   for (size_t i = 0; i < plan_.watches.size(); ++i) {
     if (plan_.watches[i].Holds(values)) {
       row.add_watches(static_cast<int32_t>(i));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/compare/absent_ranks.h"
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/findings.h"
 #include "daemon/compare/group_loader.h"
@@ -77,8 +78,9 @@ class ComparisonEngine {
   // Compares what there is to compare. To be called again while waits(), once
   // HasNews().
   //
-  // Errors: CANCELLED once the observer says so; those of the matcher, of the
-  // index and of the observer.
+  // Errors: CANCELLED once the observer says so; NOT_FOUND with RUN_NOT_FOUND
+  // if a run was deleted; those of the matcher, of the index and of the
+  // observer.
   absl::Status Run();
 
   // True if runs are followed that may grow. Called while Run is not, like
@@ -112,6 +114,9 @@ class ComparisonEngine {
   };
 
   absl::StatusOr<RunMark> Mark(const std::string& run) const;
+  // NOT_FOUND if it is another run than the one that `before` is of, if any.
+  absl::StatusOr<RunMark> MarkAgain(const std::string& run,
+                                    const RunMark& before) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Compares the groups that may be, and that `done_` has not.
   absl::Status CompareReady(const TensorMatcher& matcher);
@@ -177,6 +182,7 @@ class ComparisonEngine {
   bool is_counted_ = false;
   RunMark golden_mark_;
   RunMark target_mark_;
+  std::optional<AbsentSides> absent_;  // Once Run has looked at the runs.
   // The groups that were compared, while following.
   std::set<GroupKey> done_;
   // Of groups of which nothing came for long: rows that were made all the same,

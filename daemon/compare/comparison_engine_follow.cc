@@ -24,6 +24,15 @@ absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
   return mark;
 }
 
+absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::MarkAgain(
+    const std::string& run, const RunMark& before) const {
+  MSITD_ASSIGN_OR_RETURN(const RunMark mark, Mark(run));
+  if (before.id == storage::RunId{} || mark.id == before.id) return mark;
+  return WithReason(MakeStatus(absl::StatusCode::kNotFound,
+                               "there is no run {} any more", run),
+                    "RUN_NOT_FOUND");
+}
+
 TensorMatcher::Closed ComparisonEngine::RunMark::Closed(
     bool with_stalled) const {
   TensorMatcher::Closed closed{sealed, outlook.closed};

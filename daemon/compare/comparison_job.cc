@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/compare/comparison_name.h"
+#include "daemon/compare/run_ranks_message.h"
 #include "google/protobuf/util/time_util.h"
 #include "protos/status/status.h"
 
@@ -162,6 +163,25 @@ void ComparisonJob::OnSilentRanks(const std::vector<Outlook::Silent>& golden,
   add(plan_.target_run, target);
 }
 
+void ComparisonJob::OnRanks(const storage::RunRanks& golden,
+                            const storage::RunRanks& target) {
+  working_.clear_golden_ranks();
+  working_.clear_target_ranks();
+  ToMessage(golden, *working_.mutable_golden_ranks());
+  ToMessage(target, *working_.mutable_target_ranks());
+  working_.set_partial(working_.golden_ranks().partial() ||
+                       working_.target_ranks().partial());
+}
+
+void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
+  const v1::ComparisonRow& first = working_.first_divergence();
+  // Nothing is before the first thing that a rank does.
+  const bool is_the_beginning = first.token() == 0 && first.sequence() == 0;
+  working_.set_may_diverge_before(working_.has_first_divergence() &&
+                                  token.has_value() &&
+                                  *token <= first.token() && !is_the_beginning);
+}
+
 void ComparisonJob::OnRead(uint64_t bytes) {
   working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
   // A pair of huge tensors must not keep back the rows before it. A failure is
@@ -234,6 +254,17 @@ absl::Status ComparisonJob::StoreDocument() {
   return store_.PutComparison(id_, working_.SerializeAsString());
 }
 
+void SetFailed(const absl::Status& error, v1::Comparison& comparison) {
+  comparison.set_state(v1::Comparison::FAILED);
+  comparison.set_error(std::string(Message(error)));
+  comparison.set_error_code(static_cast<int32_t>(error.code()));
+  comparison.set_error_reason(Reason(error));
+}
+
+absl::Status DaemonStopped() {
+  return WithReason(absl::UnavailableError(kDaemonStopped), "NOT_SERVING");
+}
+
 void ComparisonJob::End(const absl::Status& status) {
   working_.clear_silent_ranks();
   const StopCause cause = stop_cause_.load(std::memory_order_relaxed);
@@ -247,10 +278,9 @@ void ComparisonJob::End(const absl::Status& status) {
     working_.set_state(v1::Comparison::CANCELLED);
     working_.set_error(kForsaken);
   } else {
-    working_.set_state(v1::Comparison::FAILED);
     const bool stopped = absl::IsCancelled(status) && publish_status_.ok();
     const absl::Status& error = publish_status_.ok() ? status : publish_status_;
-    working_.set_error(stopped ? kDaemonStopped : std::string(Message(error)));
+    SetFailed(stopped ? DaemonStopped() : error, working_);
   }
   *working_.mutable_end_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();

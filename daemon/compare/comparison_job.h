@@ -33,6 +33,12 @@ inline constexpr char kDaemonStopped[] = "the daemon stopped";
 inline constexpr char kForsaken[] =
     "nobody reads its rows any more, and it is not detached";
 
+// What the end of the daemon means for a comparison: kDaemonStopped.
+absl::Status DaemonStopped();
+
+// Makes the state of `comparison` FAILED because of `error`.
+void SetFailed(const absl::Status& error, v1::Comparison& comparison);
+
 // Returns how many rows `comparison` has.
 int64_t RowCount(const v1::Comparison& comparison);
 
@@ -115,6 +121,9 @@ class ComparisonJob final : private ComparisonObserver {
   void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
   void OnSilentRanks(const std::vector<Outlook::Silent>& golden,
                      const std::vector<Outlook::Silent>& target) override;
+  void OnRanks(const storage::RunRanks& golden,
+               const storage::RunRanks& target) override;
+  void OnFirstAbsent(std::optional<int64_t> token) override;
   void OnRead(uint64_t bytes) override;
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override;
   void OnFindings(const Findings& findings) override;

@@ -71,8 +71,7 @@ absl::Status ComparisonJobs::FailUnfinished() {
       after = id;
       auto comparison = Parse(id, document);
       if (!comparison.ok() || HasEnded(*comparison)) continue;
-      comparison->set_state(v1::Comparison::FAILED);
-      comparison->set_error(kDaemonStopped);
+      SetFailed(DaemonStopped(), *comparison);
       *comparison->mutable_end_time() =
           google::protobuf::util::TimeUtil::GetCurrentTime();
       MSITD_RETURN_IF_ERROR(

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "daemon/compare/required_tolerances.h"
 #include "daemon/compare/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "storage/run_ranks.h"
 
 namespace msitd::compare {
 
@@ -38,6 +40,15 @@ class ComparisonObserver {
   // looked at.
   virtual void OnSilentRanks(const std::vector<Outlook::Silent>& /*golden*/,
                              const std::vector<Outlook::Silent>& /*target*/) {}
+
+  // Which ranks of the runs are there to be compared. Called each time that the
+  // runs are looked at.
+  virtual void OnRanks(const storage::RunRanks& /*golden*/,
+                       const storage::RunRanks& /*target*/) {}
+
+  // The first token at which ranks that are not there may have tensors; nothing
+  // if all are. Called once the rows of a look at the runs are made.
+  virtual void OnFirstAbsent(std::optional<int64_t> /*token*/) {}
 
   // Bytes of tensors that were read since the last call.
   virtual void OnRead(uint64_t bytes) = 0;

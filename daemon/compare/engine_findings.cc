@@ -104,6 +104,9 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
       return;
     case v1::UNMATCHED:
       comparison.set_unmatched_count(comparison.unmatched_count() + 1);
+      comparison.set_for_want_of_ranks_count(
+          comparison.for_want_of_ranks_count() +
+          (row.for_want_of_ranks() ? 1 : 0));
       return;
     case v1::SKIPPED:
       comparison.set_skipped_count(comparison.skipped_count() + 1);

@@ -206,6 +206,31 @@ bool TensorMatcher::IsSelected(int32_t place) const {
              selector_.ranks.end();
 }
 
+std::vector<int32_t> TensorMatcher::PlacesOfGoldenRank(int32_t rank) const {
+  std::vector<int32_t> out;
+  PlacesOfRank places(matching_.golden_layouts(), golden_meshes_);
+  for (const int32_t place : places.Of(rank)) {
+    int32_t ignored = 0;
+    if (!matching_.TargetRank(place, ignored) || !IsSelected(place)) continue;
+    out.push_back(place);
+  }
+  return out;
+}
+
+std::vector<int32_t> TensorMatcher::PlacesOfTargetRank(int32_t rank) const {
+  std::vector<int32_t> out;
+  PlacesOfRank places(matching_.target_layouts(), target_meshes_);
+  for (const int32_t place : places.Of(rank)) {
+    int32_t golden_place = 0;
+    if (!matching_.GoldenRank(place, golden_place) ||
+        !IsSelected(golden_place)) {
+      continue;
+    }
+    out.push_back(golden_place);
+  }
+  return out;
+}
+
 bool TensorMatcher::IsSelectedToken(int64_t token) const {
   return selector_.tokens.empty() ||
          std::any_of(selector_.tokens.begin(), selector_.tokens.end(),

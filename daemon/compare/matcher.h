@@ -111,6 +111,11 @@ class TensorMatcher {
   bool IsComplete(size_t index, const Closed& golden,
                   const Closed& target) const;
 
+  // Where in the golden run tensors of a rank may have their place, of those
+  // places that are compared; none if the rank is not asked for.
+  std::vector<int32_t> PlacesOfGoldenRank(int32_t rank) const;
+  std::vector<int32_t> PlacesOfTargetRank(int32_t rank) const;
+
   // Asked now and then while a group is loaded; true ends that.
   using IsCancelled = absl::FunctionRef<bool()>;
 

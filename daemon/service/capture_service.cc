@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/run_ranks_message.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/time_limit.h"
 #include "daemon/service/proto_convert.h"
@@ -215,6 +216,9 @@ absl::Status CaptureServiceImpl::Coverage(
     v1::CaptureCoverage& response) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
                          store_.GetRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks come,
+                         storage::FindRunRanks(store_, run, {}));
+  compare::ToMessage(come, response);
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> told,
                          store_.GetCoverage(request.run()));
   const auto is_gone = [&call] { return call.Check(); };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/compare/run_ranks_message.h"
 #include "daemon/query/page_token.h"
 #include "daemon/service/proto_convert.h"
 #include "daemon/service/reactor.h"
@@ -83,9 +84,13 @@ absl::Status Apply(const v1::Retention& changes,
   return absl::OkStatus();
 }
 
-absl::Status Answer(absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
+absl::Status Answer(storage::ChunkStore& store,
+                    absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
   if (!run.ok()) return run.status();
+  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
+                         storage::FindRunRanks(store, *run, {}));
   ToProto(*run, response);
+  compare::ToMessage(ranks, response);
   return absl::OkStatus();
 }
 
@@ -107,8 +112,13 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
         response.set_next_page_token(query::EncodePageToken(kListKey, after));
         return absl::OkStatus();
       }
+      const auto ranks = storage::FindRunRanks(store_, run, {});
+      // Deleted meanwhile.
+      if (absl::IsNotFound(ranks.status())) continue;
+      MSITD_RETURN_IF_ERROR(ranks.status());
       v1::Run& out = *response.add_runs();
       ToProto(run, out);
+      compare::ToMessage(*ranks, out);
       bytes += out.ByteSizeLong();
       after = run.spec.name;
     }
@@ -118,7 +128,7 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
 absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,
                                     v1::Run& response) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunSpec spec, ToSpec(request.run()));
-  return Answer(store_.CreateRun(spec), response);
+  return Answer(store_, store_.CreateRun(spec), response);
 }
 
 absl::Status RunServiceImpl::SetRetention(
@@ -128,14 +138,15 @@ absl::Status RunServiceImpl::SetRetention(
                          store_.GetRun(request.run()));
   storage::RunRetention retention = run.retention;
   MSITD_RETURN_IF_ERROR(Apply(request.retention(), retention));
-  return Answer(store_.SetRetention(request.run(), retention), response);
+  return Answer(store_, store_.SetRetention(request.run(), retention),
+                response);
 }
 
 grpc::ServerUnaryReactor* RunServiceImpl::GetRun(
     grpc::CallbackServerContext* context, const v1::GetRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(store_.GetRun(request->run()), *response);
+    return Answer(store_, store_.GetRun(request->run()), *response);
   });
 }
 
@@ -159,7 +170,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(pipeline_.SealRun(request->run()), *response);
+    return Answer(store_, pipeline_.SealRun(request->run()), *response);
   });
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/compare/run_ranks_message.h"
 #include "daemon/query/page_token.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/tensor_histogram.h"
@@ -149,6 +150,11 @@ absl::Status TensorServiceImpl::List(const Call& call,
   MSITD_ASSIGN_OR_RETURN(
       const std::string position,
       query::DecodePageToken(request_key, request.page_token()));
+  // First: a rank that comes meanwhile is not in the answer.
+  MSITD_ASSIGN_OR_RETURN(
+      const storage::RunRanks ranks,
+      storage::FindRunRanks(store_, request.run(), selector.ranks));
+  compare::ToMessage(ranks, response);
   MSITD_ASSIGN_OR_RETURN(
       const query::TensorPage page,
       query::ListTensors(
@@ -174,6 +180,10 @@ absl::Status TensorServiceImpl::Summarize(
                          ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
+  MSITD_ASSIGN_OR_RETURN(
+      const storage::RunRanks ranks,
+      storage::FindRunRanks(store_, request.run(), selector.ranks));
+  compare::ToMessage(ranks, response);
   const auto is_gone = [&call] { return call.Check(); };
   const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(

@@ -282,6 +282,46 @@ TEST_F(CompareCommandsTest, AFailedComparisonIs77WithItsError) {
   EXPECT_THAT(result.err, HasSubstr("c-000001 failed: segment 3 is gone"));
 }
 
+TEST_F(CompareCommandsTest, AFailedComparisonHasTheCodeOfWhatEndedIt) {
+  v1::Comparison& comparison = daemon_.data().comparison;
+  comparison.set_state(v1::Comparison::FAILED);
+  comparison.set_error("the daemon stopped");
+  comparison.set_error_code(14);
+  comparison.set_error_reason("NOT_SERVING");
+  const ChildResult result = Run({"compare", "run", "golden", "target"});
+  EXPECT_EQ(result.exit_code, 78);
+  EXPECT_EQ(result.err,
+            "msitctl: UNAVAILABLE (NOT_SERVING): c-000001 failed: the daemon "
+            "stopped; it does not go on\n");
+}
+
+TEST_F(CompareCommandsTest, HalfARunIs4UnlessAFailureIsProven) {
+  AddThreeRows();
+  v1::Comparison& comparison = daemon_.data().comparison;
+  comparison.set_fail_count(0);
+  comparison.set_unmatched_count(2);
+  comparison.set_for_want_of_ranks_count(2);
+  comparison.set_partial(true);
+  v1::RunRanks& ranks = *comparison.mutable_target_ranks();
+  ranks.set_partial(true);
+  ranks.add_ranks_held()->set_last(1);
+  ranks.add_ranks_lacking()->set_first(2);
+  ranks.mutable_ranks_lacking(0)->set_last(3);
+  const std::vector<std::string> run = {"compare", "run", "golden", "target"};
+  std::vector<std::string> allowed = run;
+  allowed.emplace_back("--allow-partial");
+  EXPECT_EQ(Run(run).exit_code, 4);
+  EXPECT_THAT(Run(run).out, StartsWith("partial: 2 of 4 ranks; run "));
+  EXPECT_EQ(Run(allowed).exit_code, 0);
+  comparison.set_unmatched_count(3);
+  EXPECT_EQ(Run(run).exit_code, 1);
+  EXPECT_EQ(Run(allowed).exit_code, 1);
+  comparison.set_unmatched_count(2);
+  comparison.set_fail_count(1);
+  EXPECT_EQ(Run(run).exit_code, 1);
+  EXPECT_EQ(Run(allowed).exit_code, 1);
+}
+
 TEST_F(CompareCommandsTest, ARunThatIsNotThereIs69) {
   const ChildResult result = Run({"compare", "run", "nope", "target"});
   EXPECT_EQ(result.exit_code, 69);

@@ -119,7 +119,7 @@ TEST(ReportCustomMetricsTest, WithoutAnyNothingIsAdded) {
   EXPECT_THAT(msit[1], EndsWith(",bytes"));
   EXPECT_THAT(LinesOf(MakeMsprobe, comparison, rows)[0],
               EndsWith(",Err_message"));
-  EXPECT_THAT(VerdictHeader(comparison, Seconds(1), false),
+  EXPECT_THAT(VerdictHeader(comparison, Seconds(1), false, false),
               Not(HasSubstr("custom")));
 }
 
@@ -172,8 +172,9 @@ TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
 }
 
 TEST(ReportCustomMetricsTest, TheHeaderNamesThem) {
-  EXPECT_THAT(VerdictHeader(ComparisonWith({"a", "b"}), Seconds(1), false),
-              HasSubstr("\ncustom metrics    a, b\n"));
+  EXPECT_THAT(
+      VerdictHeader(ComparisonWith({"a", "b"}), Seconds(1), false, false),
+      HasSubstr("\ncustom metrics    a, b\n"));
 }
 
 TEST(ReportCustomMetricsTest, ColumnsHaveValueTextOrBoth) {

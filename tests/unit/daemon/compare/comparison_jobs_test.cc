@@ -159,6 +159,8 @@ TEST_F(ComparisonJobsTest, RunDeletedMeanwhileFailsTheComparison) {
   const v1::Comparison ended = AwaitEnd(*jobs_, id);
   EXPECT_EQ(ended.state(), v1::Comparison::FAILED);
   EXPECT_THAT(ended.error(), HasSubstr("no run 'g'"));
+  EXPECT_EQ(ended.error_code(), static_cast<int>(absl::StatusCode::kNotFound));
+  EXPECT_EQ(ended.error_reason(), "RUN_NOT_FOUND");
 }
 
 TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
