@@ -12,6 +12,7 @@
 #include "client/ctl/compare_follow.h"
 #include "client/ctl/compare_metric.h"
 #include "client/ctl/comparison_report.h"
+#include "client/ctl/layout_hints.h"
 #include "client/ctl/partial.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/text.h"
@@ -295,6 +296,8 @@ Outcome Print(Session& session, const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
       PrintComparison(session, comparison, elapsed, verdicts, list),
       comparison));
+  MSITCTL_RETURN_IF_FAILED(
+      TellWhetherItGoesOn(TellLayoutHints(session, comparison), comparison));
   Outcome measured;
   if (!counts.empty()) measured = TellOfProblems(plugins, counts);
   const Outcome outcome = OutcomeOf(comparison, list.allow_partial);

@@ -21,6 +21,25 @@ std::optional<int32_t> ParseInt(std::string_view text) {
   return out;
 }
 
+// Takes `suffix` off the end of `text`, if it is there.
+bool TakeEnd(std::string_view suffix, std::string_view& text) {
+  if (!text.ends_with(suffix)) return false;
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The numbers of "32:8:8". False if they are none.
+bool ParseSections(std::string_view text, v1::Layout& layout) {
+  while (true) {
+    const size_t colon = text.find(':');
+    const auto section = ParseInt(text.substr(0, colon));
+    if (!section) return false;
+    layout.add_sections(*section);
+    if (colon == std::string_view::npos) return true;
+    text.remove_prefix(colon + 1);
+  }
+}
+
 // "concat(0)" and so on. False if it is none of them.
 bool ParseKind(std::string_view text, v1::Layout& layout) {
   if (text == "sum") {
@@ -33,14 +52,22 @@ bool ParseKind(std::string_view text, v1::Layout& layout) {
   }
   const size_t open = text.find('(');
   if (open == std::string_view::npos || text.back() != ')') return false;
-  const auto number = ParseInt(text.substr(open + 1, text.size() - open - 2));
+  const std::string_view kind = text.substr(0, open);
+  std::string_view argument = text.substr(open + 1, text.size() - open - 2);
+  const size_t comma = argument.find(',');
+  if (comma != std::string_view::npos &&
+      (kind != "concat" ||
+       !ParseSections(argument.substr(comma + 1), layout))) {
+    return false;
+  }
+  const auto number = ParseInt(argument.substr(0, comma));
   if (!number) return false;
-  if (text.substr(0, open) == "concat") {
-    layout.set_kind(v1::Layout::CONCAT);
+  if (kind == "concat" || kind == "zigzag") {
+    layout.set_kind(kind == "concat" ? v1::Layout::CONCAT : v1::Layout::ZIGZAG);
     layout.set_dim(*number);
     return true;
   }
-  if (text.substr(0, open) == "pick") {
+  if (kind == "pick") {
     layout.set_kind(v1::Layout::PICK);
     layout.set_rank(*number);
     return true;
@@ -66,11 +93,15 @@ void TakeIo(std::string_view& pattern, v1::Layout& layout) {
 }  // namespace
 
 void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags) {
-  constexpr char kType[] = "'PATTERN[@IO[/INDEX]]=KIND[/RANKS]'";
-  AddTexts(verb, "--golden-layout", flags.golden,
-           "How ranks of the golden run hold tensors: concat(DIM), sum, "
-           "replicated or pick(RANK), by all ranks or groups of so many; "
-           "repeatable, the first that fits an op counts")
+  constexpr char kType[] =
+      "'PATTERN[@IO[/INDEX]]=KIND[/RANKS][ unless placed]'";
+  AddTexts(
+      verb, "--golden-layout", flags.golden,
+      "How ranks of the golden run hold tensors: concat(DIM), "
+      "concat(DIM,A:B:...) of fused projections, zigzag(DIM), sum, "
+      "replicated or pick(RANK), by all ranks or groups of so many; unless "
+      "placed: not those that say it themselves, as DTensors do; "
+      "repeatable, the first that fits an op counts")
       ->type_name(kType);
   AddTexts(verb, "--target-layout", flags.target, "The same for the target run")
       ->type_name(kType);
@@ -99,14 +130,16 @@ Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching) {
 absl::StatusOr<v1::Layout> ParseLayout(std::string_view text) {
   const auto bad = [text] {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "\"{}\" is not PATTERN[@IO[/INDEX]]=KIND[/RANKS] with "
-                      "concat(DIM), sum, replicated or pick(RANK)",
+                      "\"{}\" is not PATTERN[@IO[/INDEX]]=KIND[/RANKS][ unless "
+                      "placed] with concat(DIM[,A:B:...]), zigzag(DIM), sum, "
+                      "replicated or pick(RANK)",
                       text);
   };
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) return bad();
   v1::Layout layout;
   std::string_view kind = text.substr(equals + 1);
+  layout.set_unless_placed(TakeEnd(" unless placed", kind));
   if (const size_t slash = kind.find('/'); slash != std::string_view::npos) {
     const auto group_size = ParseInt(kind.substr(slash + 1));
     if (!group_size || *group_size < 1) return bad();

@@ -23,10 +23,10 @@ void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags);
 // Adds layouts that the daemon has yet to check.
 Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
 
-// PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE] with a KIND of concat(DIM), sum,
-// replicated or pick(RANK): "*.o_proj@output/0=concat(-1)/2". Cut at the last
-// `=`; an `@` that no io follows is part of the pattern. INVALID_ARGUMENT for
-// anything else.
+// PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed] with a KIND of
+// concat(DIM[,A:B:...]), zigzag(DIM), sum, replicated or pick(RANK):
+// "*.o_proj@output/0=concat(-1)/2". Cut at the last `=`; an `@` that no io
+// follows is part of the pattern. INVALID_ARGUMENT for anything else.
 absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);
 
 }  // namespace msitd::ctl

@@ -66,8 +66,12 @@ void PutTogether(const Layout& layout, ShardJoiner& joiner) {
   ShardGrid grid;
   switch (layout.kind) {
     case v1::Layout::CONCAT:
+    case v1::Layout::ZIGZAG:
       if (!joiner.CheckDim(layout.dim)) return;
-      grid.axes = {{layout.dim, joiner.shards().size()}};
+      grid.axes = {{.dim = layout.dim,
+                    .count = joiner.shards().size(),
+                    .sections = layout.sections,
+                    .is_zigzag = layout.kind == v1::Layout::ZIGZAG}};
       if (layout.dim < 0) {
         grid.axes[0].dim += static_cast<int>(first.shape.size());
       }
@@ -97,6 +101,12 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
     PutTogether(layout, joiner);
   }
   return std::move(joiner).Finish();
+}
+
+LogicalTensor AssembleCopies(int32_t place, std::vector<TensorInfo> copies) {
+  Layout layout;
+  layout.kind = v1::Layout::REPLICATED;
+  return Assemble(layout, place, RankRange(), std::move(copies));
 }
 
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor) {

@@ -60,6 +60,10 @@ struct LogicalTensor : storage::TensorInfo {
 LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
                        std::vector<storage::TensorInfo> shards);
 
+// The same for copies, of whatever ranks have one.
+LogicalTensor AssembleCopies(int32_t place,
+                             std::vector<storage::TensorInfo> copies);
+
 // A placement with its ranks.
 struct PlacedMesh {
   explicit PlacedMesh(Placement from)

@@ -189,6 +189,7 @@ absl::Status ComparisonEngine::Run() {
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
                   matcher);
   observer_.OnRanks(absent_->golden.ranks(), absent_->target.ranks());
+  ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   measurer_.emplace(store_, observer_,
                     [this](const TensorPair& pair, const PartsAhead& ahead,
                            PairReader& reader, ComparisonObserver& reads) {
@@ -371,7 +372,8 @@ void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
     return;
   }
   if (!ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule())) {
-    Decide(v1::FAIL, ShapeDifference(target, golden), row);
+    row.set_layout_hint(LayoutHint(golden, target, ranks_));
+    Decide(v1::FAIL, ShapeDifference(target, golden, row.layout_hint()), row);
   } else if (IsComplex(target.dtype) != IsComplex(golden.dtype)) {
     Decide(v1::SKIPPED,
            fmt::format("{} against {}: complex against real is not compared",

@@ -17,6 +17,7 @@
 #include "daemon/compare/comparison_observer.h"
 #include "daemon/compare/findings.h"
 #include "daemon/compare/group_loader.h"
+#include "daemon/compare/layout_hint.h"
 #include "daemon/compare/matcher.h"
 #include "daemon/compare/origin.h"
 #include "daemon/compare/pair_measurer.h"
@@ -190,6 +191,7 @@ class ComparisonEngine {
   std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
   // Groups at hand of which only pairs are compared.
   std::set<GroupKey> partial_;
+  RankCounts ranks_;
   int64_t row_count_ = 0;
   // One for all pairs: it keeps its memory. Without metrics: those of equal
   // bytes are the same for most pairs, and encoded once.

@@ -34,11 +34,14 @@ GridReader::GridReader(const ShardGrid& grid,
     uint64_t unit = Product(shape.subspan(begin, end - begin));
     if (is_last) unit *= ElementBytes(shards.front().dtype);
     step /= axis.count;
+    std::vector<int64_t> lengths(axis.count);
     for (size_t index = 0; index < axis.count; ++index) {
-      const size_t offset = index * step;
-      const auto extent = static_cast<uint64_t>(shards[offset].shape[axis.dim]);
-      if (extent * unit > 0) {
-        levels_[i].blocks.push_back({offset, extent * unit});
+      lengths[index] = shards[index * step].shape[axis.dim];
+    }
+    for (const ShardStretch& stretch : StretchesOf(axis, lengths)) {
+      const uint64_t length = static_cast<uint64_t>(stretch.length) * unit;
+      if (length > 0) {
+        levels_[i].blocks.push_back({stretch.shard * step, length});
       }
     }
   }

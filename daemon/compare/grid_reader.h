@@ -28,7 +28,7 @@ class GridReader {
   absl::Status Read(std::span<std::byte> out);
 
  private:
-  // Shards at one index of an axis that are not empty along it.
+  // A stretch of an axis that is not empty.
   struct Block {
     size_t shard_offset;
     // Of the last axis: the bytes of a run. Of another: how often the axes

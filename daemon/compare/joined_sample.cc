@@ -34,10 +34,14 @@ class SamplePlaces {
     size_t stride = 1;
     for (auto axis = grid.axes.rbegin(); axis != grid.axes.rend(); ++axis) {
       MSITD_CHECK(static_cast<size_t>(axis->dim) < shape_.size());
-      Cuts cuts{static_cast<size_t>(axis->dim), stride, {0}};
+      Cuts cuts{static_cast<size_t>(axis->dim), stride, {}, {0}};
+      std::vector<int64_t> lengths(axis->count);
       for (size_t i = 0; i < axis->count; ++i) {
-        cuts.begins.push_back(cuts.begins.back() +
-                              shards[i * stride].shape[cuts.dim]);
+        lengths[i] = shards[i * stride].shape[cuts.dim];
+      }
+      cuts.stretches = StretchesOf(*axis, lengths);
+      for (const ShardStretch& stretch : cuts.stretches) {
+        cuts.begins.push_back(cuts.begins.back() + stretch.length);
       }
       shape_[cuts.dim] = cuts.begins.back();
       stride *= axis->count;
@@ -57,8 +61,9 @@ class SamplePlaces {
   // How an axis cuts the tensor.
   struct Cuts {
     size_t dim;
-    size_t stride;                // Shards from one to the next along the axis.
-    std::vector<int64_t> begins;  // And the end of the last.
+    size_t stride;  // Shards from one to the next along the axis.
+    std::vector<ShardStretch> stretches;
+    std::vector<int64_t> begins;  // Of them, and the end of the last.
   };
 
   void Add(uint64_t element) {
@@ -73,8 +78,9 @@ class SamplePlaces {
       const auto behind = std::upper_bound(cuts.begins.begin(),
                                            cuts.begins.end(), at[cuts.dim]);
       const auto index = static_cast<size_t>(behind - cuts.begins.begin()) - 1;
-      at[cuts.dim] -= cuts.begins[index];
-      shard += index * cuts.stride;
+      const ShardStretch& stretch = cuts.stretches[index];
+      at[cuts.dim] += stretch.begin - cuts.begins[index];
+      shard += stretch.shard * cuts.stride;
     }
     MSITD_CHECK(shard < shards_.size());
     uint64_t in_shard = 0;

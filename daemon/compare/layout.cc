@@ -27,6 +27,7 @@ absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {
     case v1::Layout::SUM:
     case v1::Layout::REPLICATED:
     case v1::Layout::PICK:
+    case v1::Layout::ZIGZAG:
       break;
     default:
       return FieldInvalid(field + ".kind",
@@ -38,8 +39,9 @@ absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {
                         fmt::format("{} is not from {} to {}", layout.dim(),
                                     -kDims, kDims - 1));
   }
-  if (layout.dim() != 0 && layout.kind() != v1::Layout::CONCAT) {
-    return FieldInvalid(field + ".dim", "is for CONCAT only");
+  if (layout.dim() != 0 && layout.kind() != v1::Layout::CONCAT &&
+      layout.kind() != v1::Layout::ZIGZAG) {
+    return FieldInvalid(field + ".dim", "is for CONCAT and ZIGZAG only");
   }
   if (layout.rank() != 0 && layout.kind() != v1::Layout::PICK) {
     return FieldInvalid(field + ".rank", "is for PICK only");
@@ -59,6 +61,25 @@ absl::Status CheckRanks(const v1::Layout& layout, const std::string& field) {
     return FieldInvalid(
         field + ".rank",
         fmt::format("{} is not from 0 to {}", layout.rank(), rank_end - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSections(const v1::Layout& layout, const std::string& field) {
+  if (layout.sections().empty()) return absl::OkStatus();
+  if (layout.kind() != v1::Layout::CONCAT) {
+    return FieldInvalid(field + ".sections", "are for CONCAT only");
+  }
+  if (layout.sections_size() > kSectionsMax) {
+    return FieldInvalid(field + ".sections",
+                        fmt::format("{} of them, at most {}",
+                                    layout.sections_size(), kSectionsMax));
+  }
+  for (const int32_t section : layout.sections()) {
+    if (section >= 1 && section <= kSectionMax) continue;
+    return FieldInvalid(
+        field + ".sections",
+        fmt::format("{} is not from 1 to {}", section, kSectionMax));
   }
   return absl::OkStatus();
 }
@@ -88,10 +109,14 @@ absl::StatusOr<Layout> ToLayout(const v1::Layout& layout,
   }
   MSITD_RETURN_IF_ERROR(CheckKind(layout, field));
   MSITD_RETURN_IF_ERROR(CheckRanks(layout, field));
+  MSITD_RETURN_IF_ERROR(CheckSections(layout, field));
   out.kind = layout.kind();
   out.dim = layout.dim();
   out.rank = layout.rank();
   out.group_size = layout.group_size();
+  out.sections.assign(layout.sections().begin(), layout.sections().end());
+  if (layout.kind() == v1::Layout::ZIGZAG) out.sections = {1, 1};
+  out.unless_placed = layout.unless_placed();
   return out;
 }
 
@@ -100,7 +125,11 @@ absl::StatusOr<Layout> ToLayout(const v1::Layout& layout,
 std::string Layout::Text() const {
   switch (kind) {
     case v1::Layout::CONCAT:
-      return fmt::format("concat({})", dim);
+      return sections.empty()
+                 ? fmt::format("concat({})", dim)
+                 : fmt::format("concat({},{})", dim, fmt::join(sections, ":"));
+    case v1::Layout::ZIGZAG:
+      return fmt::format("zigzag({})", dim);
     case v1::Layout::SUM:
       return "sum";
     case v1::Layout::PICK:
@@ -127,16 +156,18 @@ absl::StatusOr<LayoutRules> LayoutRules::Create(
           fmt::format("never counts: {}[{}] is for all ops", field, i - 1));
     }
     out.takes_all_ = layout.op_pattern == "*" &&
-                     layout.io == Io::kUnspecified && !layout.index;
+                     layout.io == Io::kUnspecified && !layout.index &&
+                     !layout.unless_placed;
     out.rules_.push_back(std::move(layout));
   }
   return out;
 }
 
-const Layout* LayoutRules::Find(const TensorKey& key) const {
+const Layout* LayoutRules::Find(const TensorKey& key, bool is_placed) const {
   const auto found =
       std::find_if(rules_.begin(), rules_.end(), [&](const Layout& rule) {
-        return (rule.io == Io::kUnspecified || rule.io == key.io) &&
+        return !(rule.unless_placed && is_placed) &&
+               (rule.io == Io::kUnspecified || rule.io == key.io) &&
                (!rule.index || *rule.index == key.index) &&
                GlobMatch(rule.op_pattern, key.op);
       });

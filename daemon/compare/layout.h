@@ -18,6 +18,10 @@ namespace msitd::compare {
 // More rules for one run are refused.
 inline constexpr int kLayoutsMax = 256;
 
+// More sections of a shard, and longer ones, are refused.
+inline constexpr int kSectionsMax = 16;
+inline constexpr int32_t kSectionMax = 65'536;
+
 // Consecutive ranks.
 struct RankRange {
   int32_t first = 0;
@@ -41,6 +45,10 @@ struct Layout {
   int dim = 0;
   int32_t rank = 0;
   int32_t group_size = 0;  // 0: all ranks.
+  // Of each shard; two equal ones for ZIGZAG. None: one.
+  std::vector<int64_t> sections = {};
+  // Not for tensors that say themselves how they lie.
+  bool unless_placed = false;
 
   // The number of the group that a rank is in.
   int32_t PlaceOf(int32_t rank_of_run) const {
@@ -53,7 +61,8 @@ struct Layout {
     return {place * group_size, group_size};
   }
 
-  // `concat(0)`, `sum`, `replicated`, `pick(1)`.
+  // `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`,
+  // `pick(1)`.
   std::string Text() const;
 };
 
@@ -76,8 +85,8 @@ class LayoutRules {
   bool takes_all() const { return takes_all_; }
 
   // The first rule for this op, io and index; null if there is none. Lives as
-  // long as the rules.
-  const Layout* Find(const TensorKey& key) const;
+  // long as the rules. `is_placed`: the tensor says itself how it lies.
+  const Layout* Find(const TensorKey& key, bool is_placed) const;
 
   // Where tensors of a rank may have their place: the numbers of its groups,
   // and the rank itself unless a rule takes everything. Ascending.

@@ -239,9 +239,14 @@ bool TensorMatcher::IsSelectedToken(int64_t token) const {
                      });
 }
 
+bool TensorMatcher::HasCopies() const {
+  return golden_ranks_.is_final && target_ranks_.is_final &&
+         golden_ranks_.count != target_ranks_.count;
+}
+
 TensorMatcher::Side TensorMatcher::GoldenSide() const {
-  Side side{golden_run_, selector_, matching_.golden_layouts(), golden_meshes_,
-            golden_ranks_};
+  Side side{golden_run_,    selector_,     matching_.golden_layouts(),
+            golden_meshes_, golden_ranks_, HasCopies()};
   // Shards of other ranks belong to what is asked for.
   if (!side.layouts.empty() || !side.meshes.empty()) {
     side.selector.ranks.clear();
@@ -250,8 +255,8 @@ TensorMatcher::Side TensorMatcher::GoldenSide() const {
 }
 
 TensorMatcher::Side TensorMatcher::TargetSide() const {
-  Side side{target_run_, selector_, matching_.target_layouts(), target_meshes_,
-            target_ranks_};
+  Side side{target_run_,    selector_,     matching_.target_layouts(),
+            target_meshes_, target_ranks_, HasCopies()};
   storage::TensorSelector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
   std::erase_if(selector.ranks, [this](int32_t& rank) {

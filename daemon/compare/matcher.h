@@ -70,6 +70,10 @@ struct TensorGroup {
 // for a rank: their place. Devices do not count for them, nor for what they are
 // compared with.
 //
+// If the runs have different numbers of ranks, tensors that say nothing beside
+// others that do are taken for copies of one, of those ranks of their mesh that
+// have them: of the smallest mesh of several ranks that their rank is in.
+//
 // Several of one name are paired in the order of execution, those of which
 // shards are amiss last.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
@@ -115,6 +119,8 @@ class TensorMatcher {
   // places that are compared; none if the rank is not asked for.
   std::vector<int32_t> PlacesOfGoldenRank(int32_t rank) const;
   std::vector<int32_t> PlacesOfTargetRank(int32_t rank) const;
+  RankCount golden_ranks() const { return golden_ranks_; }
+  RankCount target_ranks() const { return target_ranks_; }
 
   // Asked now and then while a group is loaded; true ends that.
   using IsCancelled = absl::FunctionRef<bool()>;
@@ -150,6 +156,8 @@ class TensorMatcher {
     const LayoutRules& layouts;
     const MeshSet& meshes;
     RankCount ranks;
+    // What says nothing of its place is held by all ranks of a mesh alike.
+    bool has_copies;
   };
 
   TensorMatcher(storage::ChunkStore& store, std::string golden_run,
@@ -185,6 +193,7 @@ class TensorMatcher {
   // True if the ranks that the user asks for have this place of the golden run.
   bool IsSelected(int32_t place) const;
   bool IsSelectedToken(int64_t token) const;
+  bool HasCopies() const;
   Side GoldenSide() const;
   // The selector in the terms of the target run.
   Side TargetSide() const;

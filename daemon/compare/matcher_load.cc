@@ -24,12 +24,13 @@ class LayoutFinder {
  public:
   explicit LayoutFinder(const LayoutRules& rules) : rules_(rules) {}
 
-  const Layout* Find(const TensorKey& key) {
+  const Layout* Find(const TensorKey& key, bool is_placed) {
     if (rules_.empty()) return nullptr;
     if (layouts_.size() == kGroupTensorsMax) layouts_.clear();
-    const auto [found, is_new] = layouts_.try_emplace(fmt::format(
-        "{}{}{}{}{}", key.op, '\0', IoName(key.io), '\0', key.index));
-    if (is_new) found->second = rules_.Find(key);
+    const auto [found, is_new] = layouts_.try_emplace(
+        fmt::format("{}{}{}{}{}{}", key.op, '\0', IoName(key.io), '\0',
+                    key.index, is_placed ? "\n" : ""));
+    if (is_new) found->second = rules_.Find(key, is_placed);
     return found->second;
   }
 
@@ -90,10 +91,18 @@ class ShardTable {
     shards.shards.push_back(std::move(shard));
   }
 
+  // Of a tensor that each rank has for itself: those that have it count.
+  void AddCopy(storage::TensorInfo copy) {
+    std::string name = PairName(copy.key.op, copy.key) + '\0';
+    tensors_[std::move(name)].shards.push_back(std::move(copy));
+  }
+
   void Assemble(std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
       std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
-      if (tensor.placed != nullptr) {
+      if (tensor.placed == nullptr && tensor.layout == nullptr) {
+        out.push_back(AssembleCopies(place_, std::move(tensor.shards)));
+      } else if (tensor.placed != nullptr) {
         out.push_back(AssemblePlaced(*tensor.placed, place_, ranks_,
                                      std::move(tensor.shards)));
       } else {
@@ -106,7 +115,7 @@ class ShardTable {
   }
 
  private:
-  // By one of the two.
+  // By one of the two; neither for copies.
   struct Shards {
     const Layout* layout = nullptr;
     std::shared_ptr<const PlacedMesh> placed;
@@ -225,10 +234,17 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) break;
-    const Layout* const layout = layouts.Find(tensor.key);
-    std::shared_ptr<const PlacedMesh> placed;
-    if (layout == nullptr) placed = placements.Find(tensor);
-    if (PlaceOf(tensor.key.rank, layout, placed.get()) != key.rank) continue;
+    std::shared_ptr<const PlacedMesh> placed = placements.Find(tensor);
+    const Layout* layout = layouts.Find(tensor.key, placed != nullptr);
+    if (layout != nullptr) placed = nullptr;
+    const Mesh* const copied_by =
+        side.has_copies && layout == nullptr && placed == nullptr
+            ? side.meshes.SmallestOf(tensor.key.rank)
+            : nullptr;
+    const int32_t place = copied_by != nullptr
+                              ? copied_by->place()
+                              : PlaceOf(tensor.key.rank, layout, placed.get());
+    if (place != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
     tensor.key.run.clear();
     if (tensor.parts.size() != 1) tensor.parts.clear();
@@ -237,6 +253,8 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
       shards.Add(*layout, tensor);
     } else if (placed != nullptr) {
       shards.Add(std::move(placed), tensor);
+    } else if (copied_by != nullptr) {
+      shards.AddCopy(tensor);
     } else {
       static_cast<storage::TensorInfo&>(out.emplace_back()) = tensor;
     }

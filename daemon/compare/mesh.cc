@@ -77,6 +77,17 @@ MeshSet::MeshSet(const std::vector<std::string>& placements) {
   }
 }
 
+const Mesh* MeshSet::SmallestOf(int32_t rank) const {
+  const Mesh* out = nullptr;
+  for (const Mesh& mesh : meshes_) {
+    if (mesh.size() > 1 && mesh.IndexOf(rank).has_value() &&
+        (out == nullptr || mesh.size() < out->size())) {
+      out = &mesh;
+    }
+  }
+  return out;
+}
+
 void MeshSet::AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const {
   for (const Mesh& mesh : meshes_) {
     if (mesh.IndexOf(rank).has_value()) out.push_back(mesh.place());

@@ -72,6 +72,10 @@ class MeshSet {
 
   bool empty() const { return meshes_.empty(); }
 
+  // The mesh of the fewest ranks, more than one, that `rank` is in; null if
+  // there is none. Lives as long as the set.
+  const Mesh* SmallestOf(int32_t rank) const;
+
   // Appends the places of the meshes that `rank` is in.
   void AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const;
 

@@ -33,7 +33,7 @@ class Arrangement {
     grid_.is_sum = !terms_.mesh_dims.empty();
     grid_.term_count = terms_.count;
     for (const auto& [dim, cuts] : axes_) {
-      grid_.axes.push_back({dim, cuts.count});
+      grid_.axes.push_back({.dim = dim, .count = cuts.count});
     }
   }
 

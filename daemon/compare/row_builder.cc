@@ -90,7 +90,8 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
 }
 
 std::string ShapeDifference(const LogicalTensor& target,
-                            const LogicalTensor& golden) {
+                            const LogicalTensor& golden,
+                            std::string_view layout_hint) {
   std::string out = fmt::format("shape {} against {}", ShapeText(target.shape),
                                 ShapeText(golden.shape));
   for (const LogicalTensor* const tensor : {&target, &golden}) {
@@ -105,6 +106,9 @@ std::string ShapeDifference(const LogicalTensor& target,
         assembly.shards.front().shape == other.shape) {
       out += ", which alone has the shape of the other side";
     }
+  }
+  if (!layout_hint.empty()) {
+    out += fmt::format("; if ranks hold pieces of it: {}", layout_hint);
   }
   return out;
 }

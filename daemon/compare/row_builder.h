@@ -23,7 +23,8 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out);
 // Returns why the shapes of a pair do not agree: `shape [3,2] against [4,2]`,
 // the target's first, and how the sides were put together.
 std::string ShapeDifference(const LogicalTensor& target,
-                            const LogicalTensor& golden);
+                            const LogicalTensor& golden,
+                            std::string_view layout_hint);
 
 // Returns the metrics that are defined, as they are in the wire format of a
 // row. `row` lends its memory: the same one for row after row.

@@ -2,9 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace msitd::compare {
+
+// A stretch of a tensor along an axis, and where it lies in a shard.
+struct ShardStretch {
+  size_t shard = 0;  // Along the axis.
+  int64_t begin = 0;
+  int64_t length = 0;
+};
 
 // Which shards make a tensor, and how: terms that are added, each of them a
 // grid of shards that are joined. Shards come term by term, in a term with the
@@ -13,6 +22,11 @@ struct ShardGrid {
   struct Axis {
     int dim = 0;       // Of the tensor.
     size_t count = 1;  // Shards along it.
+    // The lengths of the sections of each shard, in proportion: in the tensor
+    // the first sections of all shards come first. None: each is one.
+    std::vector<int64_t> sections = {};
+    // The second of two sections come in the reverse order of the shards.
+    bool is_zigzag = false;
 
     friend bool operator==(const Axis&, const Axis&) = default;
   };
@@ -31,5 +45,11 @@ struct ShardGrid {
 
   friend bool operator==(const ShardGrid&, const ShardGrid&) = default;
 };
+
+// What an axis is made of, in the order of the tensor; the stretches of a shard
+// ascend. `lengths` are those of its shards, each a multiple of the sum of the
+// sections.
+std::vector<ShardStretch> StretchesOf(const ShardGrid::Axis& axis,
+                                      std::span<const int64_t> lengths);
 
 }  // namespace msitd::compare

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <utility>
 
 #include "protos/base/check.h"
@@ -94,7 +95,7 @@ bool ShardJoiner::Join(ShardGrid grid) {
   out_.grid = std::move(grid);
   MSITD_CHECK(out_.shards.size() ==
               out_.grid.term_count * out_.grid.shards_per_term());
-  if (!CheckTypes()) return false;
+  if (!CheckTypes() || !CheckSections()) return false;
   Concatenate();
   if (out_.problem != Assembly::Problem::kNone) return false;
   if (out_.grid.is_sum) AddUp();
@@ -125,6 +126,27 @@ bool ShardJoiner::CheckTypes() {
     }
     if (difference.empty()) continue;
     return Fail(Assembly::Problem::kShardsUnfit, std::move(difference));
+  }
+  return true;
+}
+
+// A shard can be cut into its sections.
+bool ShardJoiner::CheckSections() {
+  size_t step = out_.grid.shards_per_term();
+  for (const ShardGrid::Axis& axis : out_.grid.axes) {
+    step /= axis.count;
+    if (axis.sections.empty()) continue;
+    const int64_t total =
+        std::accumulate(axis.sections.begin(), axis.sections.end(), int64_t{0});
+    for (size_t i = 0; i < axis.count; ++i) {
+      const TensorInfo& shard = out_.shards[i * step];
+      if (shard.shape[axis.dim] % total == 0) continue;
+      return Fail(Assembly::Problem::kShardsUnfit,
+                  fmt::format("rank {} has shape {}: {} is no multiple of the "
+                              "{} that the sections have together",
+                              shard.key.rank, ShapeOf(shard),
+                              shard.shape[axis.dim], total));
+    }
   }
   return true;
 }

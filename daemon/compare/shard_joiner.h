@@ -50,6 +50,7 @@ class ShardJoiner {
 
  private:
   bool CheckTypes();
+  bool CheckSections();
   void AddUp();
   void Concatenate();
 

@@ -237,6 +237,7 @@ bool IsInterleaved(const TensorSource& source) {
   const std::vector<ShardGrid::Axis>& axes = source.grid.axes;
   if (source.grid.is_sum || axes.size() > 1) return true;
   if (axes.empty()) return false;
+  if (!axes.front().sections.empty()) return true;
   const std::vector<int64_t>& shape = source.shards.front().shape;
   MSITD_CHECK(static_cast<size_t>(axes.front().dim) < shape.size());
   return std::any_of(shape.begin(), shape.begin() + axes.front().dim,

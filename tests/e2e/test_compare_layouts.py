@@ -1,5 +1,7 @@
 """Runs whose ranks hold shards, through the command line."""
 
+import shlex
+
 import numpy as np
 from chunk_bytes import INPUT, Chunk, Record
 from wire import write
@@ -154,3 +156,89 @@ def test_bad_layouts_are_refused_before_the_run(daemon: Daemon) -> None:
     assert "comparisons" not in daemon.ctl_json("compare", "list") or (
         daemon.ctl_json("compare", "list")["comparisons"] == []
     )
+
+
+def record_op(
+    daemon: Daemon, run: str, shards: dict[str, list[np.ndarray]], placement: str = ""
+) -> None:
+    """Records outputs of ops: one shard for each rank."""
+    size = max(len(of_ranks) for of_ranks in shards.values())
+    for rank in range(size):
+        records = [
+            Record(
+                op,
+                np.ascontiguousarray(of_ranks[rank]).tobytes(),
+                of_ranks[rank].shape,
+                sequence=sequence,
+                placement=placement if op.endswith("placed") else "",
+            )
+            for sequence, (op, of_ranks) in enumerate(shards.items())
+        ]
+        chunk = Chunk(run, records, rank=rank).pack()
+        write(daemon.channel(), run, [chunk], rank=rank, world_size=size)
+
+
+def test_fused_projections_and_zigzag_sequences(daemon: Daemon) -> None:
+    qkv = RNG.standard_normal((4, 12), dtype=np.float32)
+    query, key, value = qkv[:, :8], qkv[:, 8:10], qkv[:, 10:]
+    halves = [np.split(part, 2, axis=1) for part in (query, key, value)]
+    pieces = np.split(X, 4, axis=0)
+    record_op(daemon, "one", {"qkv": [qkv], "seq": [X]})
+    record_op(
+        daemon,
+        "two",
+        {
+            "qkv": [np.concatenate([part[r] for part in halves], 1) for r in (0, 1)],
+            "seq": [np.concatenate([pieces[r], pieces[3 - r]]) for r in (0, 1)],
+        },
+    )
+    right = ("--target-layout", "qkv=concat(-1,4:1:1)")
+    zigzag = ("--target-layout", "seq=zigzag(0)")
+    daemon.ctl("compare", "run", "one", "two", *right, *zigzag)
+    assert rows_of(daemon, 1)["qkv IO_OUTPUT"]["target"]["layout"] == "concat(-1,4:1:1)"
+    wrong = ("--target-layout", "qkv=concat(-1)")
+    daemon.ctl("compare", "run", "one", "two", *wrong, *zigzag, expect=FAILED)
+
+
+def test_pieces_without_a_layout_suggest_one(daemon: Daemon) -> None:
+    shards = {}
+    whole = {}
+    for layer in range(3):
+        whole[f"l.{layer}.up"] = [HIDDEN]
+        shards[f"l.{layer}.up"] = np.split(HIDDEN, 4, axis=1)
+        whole[f"l.{layer}.norm"] = [Y]
+        shards[f"l.{layer}.norm"] = [Y] * 4
+    record_op(daemon, "tp1", whole)
+    record_op(daemon, "tp4", shards)
+    outcome = daemon.ctl("compare", "run", "tp1", "tp4", expect=FAILED)
+    lines = outcome.stderr.splitlines()
+    begin = next(i for i, line in enumerate(lines) if "of a whole and of" in line)
+    note = lines[begin:]
+    assert "3 rows have shapes of a whole and of a piece" in note[0]
+    assert note[1:] == [
+        "  --target-layout 'l.*.up@output/0=concat(-1)'",
+        "  --target-layout '*=replicated unless placed'",
+    ]
+    # What is said is taken.
+    flags = shlex.split(" ".join(note[1:]))
+    outcome = daemon.ctl("compare", "run", "tp1", "tp4", *flags)
+    assert outcome.stderr == ""
+    assert {row["verdict"] for row in rows_of(daemon, 2).values()} == {"PASS"}
+
+
+def test_plain_tensors_beside_placed_ones_need_no_flag(daemon: Daemon) -> None:
+    record_op(daemon, "tp1", {"up.placed": [HIDDEN], "norm": [Y]})
+    record_op(
+        daemon,
+        "tp2",
+        {"up.placed": np.split(HIDDEN, 2, axis=1), "norm": [Y, Y]},
+        placement="0+2/1:S(1)",
+    )
+    daemon.ctl("compare", "run", "tp1", "tp2")
+    rows = rows_of(daemon, 1)
+    assert len(rows) == 2
+    assert rows["norm IO_OUTPUT"]["target"]["ranks"] == [0, 1]
+    # Another way to say it; DTensors keep their own.
+    flag = ("--target-layout", "*=replicated unless placed")
+    daemon.ctl("compare", "run", "tp1", "tp2", *flag)
+    daemon.ctl("compare", "run", "tp1", "tp2", flag[0], "*=replicated", expect=FAILED)

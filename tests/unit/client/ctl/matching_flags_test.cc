@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/layout_flags.h"
+#include "client/ctl/layout_hints.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -77,12 +79,58 @@ TEST(MatchingFlagsTest, LayoutsAreCutAtTheLastEqualsSign) {
   EXPECT_FALSE(ParseLayout("a@output=sum")->has_index());
   EXPECT_EQ(ParseLayout("a@b=replicated")->op_pattern(), "a@b");
   EXPECT_EQ(ParseLayout("*=pick(3)")->rank(), 3);
-  for (const char* text :
-       {"", "a", "=sum", "a=", "a=sun", "a=concat", "a=concat()", "a=concat(x)",
-        "a=concat(1", "a=pick(1)/0", "a=sum/", "a=sum/x", "@output=sum",
-        "a=sum(1)", "a=concat(99999999999)"}) {
+  EXPECT_EQ(ParseLayout("*=zigzag(1)/2")->kind(), v1::Layout::ZIGZAG);
+  EXPECT_THAT(ParseLayout("*=concat(-1,32:8:8)")->sections(),
+              ElementsAre(32, 8, 8));
+  EXPECT_THAT(ParseLayout("*=concat(-1,2)")->sections(), ElementsAre(2));
+  const auto unless = ParseLayout("*=replicated/2 unless placed");
+  ASSERT_TRUE(unless.ok());
+  EXPECT_TRUE(unless->unless_placed());
+  EXPECT_EQ(unless->kind(), v1::Layout::REPLICATED);
+  EXPECT_EQ(unless->group_size(), 2);
+  EXPECT_FALSE(ParseLayout("*=replicated")->unless_placed());
+  for (const char* text : {"",
+                           "a",
+                           "=sum",
+                           "a=",
+                           "a=sun",
+                           "a=concat",
+                           "a=concat()",
+                           "a=concat(x)",
+                           "a=concat(1",
+                           "a=pick(1)/0",
+                           "a=sum/",
+                           "a=sum/x",
+                           "@output=sum",
+                           "a=sum(1)",
+                           "a=concat(99999999999)",
+                           "a=concat(0,)",
+                           "a=concat(0,1:)",
+                           "a=concat(0,:1)",
+                           "a=concat(,1)",
+                           "a=zigzag(0,1)",
+                           "a=pick(0,1)",
+                           "a=sum unless",
+                           "a= unless placed"}) {
     EXPECT_FALSE(ParseLayout(text).ok()) << text;
   }
+}
+
+TEST(MatchingFlagsTest, HintsBecomeFewFlags) {
+  EXPECT_THAT(LayoutFlagsOf({"--target-layout 'l.0.q@output/0=concat(-1)'",
+                             "--target-layout 'l.11.q@output/0=concat(-1)'",
+                             "--target-layout 'l.0.k@output/0=concat(-1)'",
+                             "--target-layout 'l.1.k@output/0=concat(0)'",
+                             "--target-layout 'l.0.q@input/0=concat(0)'"}),
+              ElementsAre("--target-layout 'l.*.q@output/0=concat(-1)'",
+                          "--target-layout 'l.0.k@output/0=concat(-1)'",
+                          "--target-layout 'l.1.k@output/0=concat(0)'",
+                          "--target-layout 'l.*.q@input/0=concat(0)'",
+                          "--target-layout '*=replicated unless placed'"));
+  EXPECT_THAT(LayoutFlagsOf({"--golden-layout '0@output/0=concat(0)/2'"}),
+              ElementsAre("--golden-layout '0@output/0=concat(0)/2'",
+                          "--golden-layout '*=replicated unless placed'"));
+  EXPECT_TRUE(LayoutFlagsOf({}).empty());
 }
 
 }  // namespace

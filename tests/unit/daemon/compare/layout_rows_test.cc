@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/compare/comparison_engine.h"
+#include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_chunk_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
@@ -67,6 +68,7 @@ class LayoutRowsTest : public ::testing::Test {
   ComparisonPlan plan_{"g", "t", {}, {}};
   uint64_t read_bytes_ = 0;
   v1::Comparison comparison_;
+  int hint_count_ = 0;
 };
 
 TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
@@ -82,6 +84,132 @@ TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
   EXPECT_EQ(rows[0].target().max(), 8);
   EXPECT_EQ(rows[0].target().hash(), "");
   EXPECT_THAT(rows[0].golden().ranks(), SizeIs(0));
+}
+
+// Two query heads, one key and one value head for each of two ranks.
+TEST_F(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
+  golden_.Record(Shard({0, 1, 2, 3, 10, 11, 20, 21, 4, 5, 6, 7, 12, 13, 22, 23},
+                       {2, 8}, 0));
+  target_.Record(Shard({0, 1, 10, 20, 4, 5, 12, 22}, {2, 4}, 0));
+  target_.Record(Shard({2, 3, 11, 21, 6, 7, 13, 23}, {2, 4}, 1));
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, -1);
+  for (const int section : {2, 1, 1}) layout.add_sections(section);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_GT(read_bytes_, 0u);
+  EXPECT_EQ(rows[0].target().layout(), "concat(-1,2:1:1)");
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 8));
+}
+
+TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
+  golden_.Record(Shard({0, 1, 2, 3, 4, 5}, {6, 1}, 0));
+  target_.Record(Shard({0, 1, 3, 4}, {4, 1}, 0));
+  target_.Record(Shard({2, 5.5F}, {2, 1}, 1));
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, 0);
+  for (const int section : {32, 32}) layout.add_sections(section);
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("rank 0 has shape [4,1]: 4 is no "
+                                          "multiple of the 64"));
+  matching_.mutable_target_layouts(0)->clear_sections();
+  for (const int section : {1, 1}) layout.add_sections(section);
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: 5.5 against 5"));
+}
+
+TEST_F(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
+  golden_.Record(Shard({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 12}, 0));
+  target_.Record(Shard({0, 1, 10, 11}, {1, 4}, 0));
+  target_.Record(Shard({2, 3, 8, 9}, {1, 4}, 1));
+  target_.Record(Shard({4, 5, 6, 7}, {1, 4}, 2));
+  Add(false, "op", v1::Layout::ZIGZAG, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().layout(), "zigzag(1)");
+}
+
+TEST_F(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
+  const auto sampled = [](RecordedTensor tensor) {
+    tensor.chunk_flags = chunk::kSampleFlag;
+    return tensor;
+  };
+  golden_.Record(sampled(Shard({0, 1, 2, 3, 4, 5, 6, 7}, {8}, 0)));
+  target_.Record(sampled(Shard({0, 1, 6, 7}, {4}, 0)));
+  target_.Record(sampled(Shard({2, 3, 4, 5.5F}, {4}, 1)));
+  Add(false, "op", v1::Layout::ZIGZAG, 0);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].sampled());
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5]: 5.5 against 5"));
+}
+
+TEST_F(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, 2}, {2}, rank));
+    target_.Record(Shard({1, 2}, {2}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 0);
+  Add(false, "op", v1::Layout::ZIGZAG, 0);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL) << "1 2 1 2 against 1 1 2 2";
+}
+
+TEST_F(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  const auto hint_of = [this](std::vector<int64_t> golden,
+                              std::vector<int64_t> target) {
+    const std::string op = "op" + std::to_string(hint_count_++);
+    const auto floats = [](const std::vector<int64_t>& shape) {
+      size_t count = 1;
+      for (const int64_t dim : shape) count *= static_cast<size_t>(dim);
+      return std::vector<float>(count, 1);
+    };
+    golden_.Record(Shard(floats(golden), golden, 0, op));
+    target_.Record(Shard(floats(target), target, 0, op));
+    for (const v1::ComparisonRow& row : Rows()) {
+      if (row.op() != op) continue;
+      EXPECT_EQ(row.verdict(), v1::FAIL);
+      const bool is_said =
+          row.reason().find("if ranks hold pieces") != std::string::npos;
+      EXPECT_EQ(is_said, !row.layout_hint().empty()) << row.reason();
+      return row.layout_hint();
+    }
+    return std::string("no row");
+  };
+  EXPECT_EQ(hint_of({2, 8}, {2, 2}),
+            "--target-layout 'op0@output/0=concat(-1)'");
+  EXPECT_EQ(hint_of({8, 3}, {2, 3}),
+            "--target-layout 'op1@output/0=concat(0)'");
+  EXPECT_EQ(hint_of({4, 3}, {2, 3}),
+            "--target-layout 'op2@output/0=concat(0)/2'");
+  EXPECT_EQ(hint_of({6, 3}, {2, 3}), "") << "3 groups of 4 ranks";
+  EXPECT_EQ(hint_of({8, 4}, {2, 2}), "") << "two dimensions";
+  EXPECT_EQ(hint_of({2, 2}, {2, 8}), "") << "the golden run has one rank";
+  EXPECT_EQ(hint_of({8}, {2, 4}), "");
+}
+
+TEST_F(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  RecordColumns();
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].layout_hint(), "--target-layout 'op@output/0=concat(-1)'");
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, -1);
+  layout.set_io(v1::IO_OUTPUT);
+  layout.set_index("0");
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].layout_hint(), "");
 }
 
 TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {

@@ -54,6 +54,26 @@ TEST(LayoutRulesTest, WhatIsWrongIsNamedByItsPlace) {
          l.set_rank(-1);
        }},
       {"group_size", [](auto& l) { l.set_group_size(-1); }},
+      {"sections",
+       [](auto& l) {
+         l.set_kind(v1::Layout::SUM);
+         l.add_sections(1);
+       }},
+      {"sections",
+       [](auto& l) {
+         l.set_kind(v1::Layout::CONCAT);
+         l.add_sections(0);
+       }},
+      {"sections",
+       [](auto& l) {
+         l.set_kind(v1::Layout::CONCAT);
+         l.add_sections(65'537);
+       }},
+      {"sections",
+       [](auto& l) {
+         l.set_kind(v1::Layout::CONCAT);
+         for (int i = 0; i < 17; ++i) l.add_sections(1);
+       }},
   };
   for (const auto& [field, change] : cases) {
     v1::Matching matching;
@@ -96,11 +116,29 @@ TEST(LayoutRulesTest, TheFirstThatFitsOpIoAndIndexCounts) {
   key.op = "l.mlp";
   key.io = Io::kOutput;
   key.index = "1";
-  EXPECT_EQ(rules.Find(key)->Text(), "sum");
+  EXPECT_EQ(rules.Find(key, false)->Text(), "sum");
   key.index = "0";
-  EXPECT_EQ(rules.Find(key)->Text(), "concat(0)");
+  EXPECT_EQ(rules.Find(key, true)->Text(), "concat(0)");
   key.op = "l.norm";
-  EXPECT_EQ(rules.Find(key), nullptr);
+  EXPECT_EQ(rules.Find(key, false), nullptr);
+}
+
+TEST(LayoutRulesTest, ARuleMayLeaveOutWhatSaysHowItLies) {
+  v1::Matching matching;
+  v1::Layout* rule = matching.add_golden_layouts();
+  *rule = LayoutOf("*", v1::Layout::REPLICATED);
+  rule->set_unless_placed(true);
+  // Not for all ops, so that others may follow.
+  *matching.add_golden_layouts() = LayoutOf("a*", v1::Layout::SUM);
+  const Matching checked = *Matching::Create(matching);
+  const LayoutRules& rules = checked.golden_layouts();
+  EXPECT_FALSE(rules.takes_all());
+  TensorKey key;
+  key.op = "ab";
+  EXPECT_EQ(rules.Find(key, false)->Text(), "replicated");
+  EXPECT_EQ(rules.Find(key, true)->Text(), "sum");
+  key.op = "b";
+  EXPECT_EQ(rules.Find(key, true), nullptr);
 }
 
 TEST(LayoutRulesTest, RanksHaveTheirPlacesByGroup) {

@@ -240,6 +240,100 @@ TEST_F(PlacementRowsTest, TensorsWithoutAPlacementStandForThemselves) {
   EXPECT_EQ(rows[1].rank(), 1);
 }
 
+TEST_F(PlacementRowsTest, PlainTensorsBesideShardsAreCopies) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  RecordWhole(golden_);
+  for (const char* const op : {"same", "other", "first", "last"}) {
+    golden_.Record(Shard({1}, {1}, 0, "", op));
+  }
+  golden_.Record(Shard({1, 2}, {2}, 0, "", "piece"));
+  target_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0, "0+2/1:S(0)"));
+  target_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1, "0+2/1:S(0)"));
+  for (const int rank : {0, 1}) {
+    target_.Record(Shard({1}, {1}, rank, "", "same"));
+    target_.Record(
+        Shard({1 + static_cast<float>(rank)}, {1}, rank, "", "other"));
+    target_.Record(Shard({1}, {1}, rank, "", rank == 0 ? "first" : "last"));
+    target_.Record(
+        Shard({1 + static_cast<float>(rank)}, {1}, rank, "", "piece"));
+  }
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(6));
+  for (const v1::ComparisonRow& row : rows) {
+    EXPECT_EQ(row.rank(), 0);
+    const bool fails = row.op() == "other" || row.op() == "piece";
+    EXPECT_EQ(row.verdict(), fails ? v1::FAIL : v1::PASS)
+        << row.op() << ": " << row.reason();
+  }
+  EXPECT_THAT(rows[1].target().ranks(), ElementsAre(0, 1));
+  EXPECT_THAT(rows[2].reason(),
+              HasSubstr("rank 1 has other bytes than rank 0"));
+  EXPECT_EQ(rows[5].op(), "piece");
+  EXPECT_EQ(rows[5].layout_hint(),
+            "--target-layout 'piece@output/0=concat(-1)'");
+}
+
+TEST_F(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 2).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  for (RunRecorder* const run : {&golden_, &target_}) {
+    for (const int rank : {0, 1}) {
+      run->Record(Shard({1, 2}, {1, 2}, rank, "0+2/1:S(0)"));
+      run->Record(Shard({1 + static_cast<float>(rank)}, {1}, rank, "", "own"));
+    }
+  }
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  for (const v1::ComparisonRow& row : rows) {
+    EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  }
+}
+
+// Two pairs of ranks with the same shards, and other data.
+TEST_F(PlacementRowsTest, PlainTensorsAreCopiesInTheSmallestMesh) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 2).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1 + static_cast<float>(rank)}, {1}, rank, "", "own"));
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    target_.Record(Shard({1, 2}, {1, 2}, rank, "0+2x2/2x1:R,S(0)", "weight"));
+    target_.Record(Shard({1, 2}, {1, 2}, rank,
+                         rank < 2 ? "0+2/1:S(0)" : "2+2/1:S(0)", "act"));
+    target_.Record(
+        Shard({1 + static_cast<float>(rank / 2)}, {1}, rank, "", "own"));
+  }
+  size_t own_count = 0;
+  for (const v1::ComparisonRow& row : Rows()) {
+    if (row.op() != "own") continue;
+    ++own_count;
+    EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+  }
+  EXPECT_EQ(own_count, 2u);
+}
+
+TEST_F(PlacementRowsTest, ALayoutMayLeaveOutWhatIsPlaced) {
+  RecordWhole(golden_);
+  golden_.Record(Shard({1}, {1}, 0, "", "plain"));
+  for (const int rank : {0, 1}) {
+    const auto base = static_cast<float>(4 * rank);
+    target_.Record(Shard({base + 1, base + 2, base + 3, base + 4}, {1, 4}, rank,
+                         "0+2/1:S(0)"));
+    target_.Record(Shard({1}, {1}, rank, "", "plain"));
+  }
+  v1::Layout& layout = *matching_.add_target_layouts();
+  layout.set_op_pattern("*");
+  layout.set_kind(v1::Layout::REPLICATED);
+  layout.set_unless_placed(true);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().layout(), "concat(0)");
+  EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
+  EXPECT_EQ(rows[1].target().layout(), "replicated");
+}
+
 TEST_F(PlacementRowsTest, LayoutsGoBeforePlacements) {
   golden_.Record(Shard({3, 5}, {2}, 0, ""));
   target_.Record(Shard({1, 2}, {2}, 0, "0+2/1:S(0)"));
