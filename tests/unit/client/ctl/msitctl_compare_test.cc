@@ -251,7 +251,8 @@ TEST_F(CompareCommandsTest, DetachDoesNotWait) {
 }
 
 TEST_F(CompareCommandsTest, DetachIsToldToTheDaemon) {
-  Run({"compare", "run", "golden", "target", "--follow", "--detach"});
+  for (const char* run : {"golden-fp32", "tp8 bf16"}) AddRun(run);
+  Run({"compare", "run", "golden-fp32", "tp8 bf16", "--follow", "--detach"});
   EXPECT_TRUE(daemon_.created().detach());
   Run({"compare", "run", "golden", "target"});
   EXPECT_FALSE(daemon_.created().detach());

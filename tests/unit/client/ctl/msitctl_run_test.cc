@@ -19,9 +19,11 @@ TEST_F(RunCommandsTest, ListIsATable) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.out,
             "name         state   world_size  tensors   size  dropped  "
-            "create_time  labels\n"
-            "golden-fp32  active           2       12  3 MiB        0  -\n"
-            "tp8 bf16     active           2       12  3 MiB        0  -\n");
+            "conflicts  create_time  labels\n"
+            "golden-fp32  active           2       12  3 MiB        0          "
+            "0  -\n"
+            "tp8 bf16     active           2       12  3 MiB        0          "
+            "0  -\n");
   EXPECT_THAT(result.err, IsEmpty());
 }
 
