@@ -59,7 +59,11 @@ def tensors(daemon: Daemon) -> list[dict[str, Any]]:
 
 def coverage(daemon: Daemon) -> dict[str, int]:
     (rank,) = daemon.ctl_json("capture", "coverage", "r")["ranks"]
-    return {name.removesuffix("_count"): int(count) for name, count in rank.items()}
+    return {
+        name.removesuffix("_count"): int(count)
+        for name, count in rank.items()
+        if name.endswith("_count")
+    }
 
 
 @pytest.mark.parametrize("transport", ["shm", "grpc"])
@@ -96,7 +100,8 @@ def test_degrade_keeps_every_summary_and_the_bytes_that_had_room(
     assert counts["dropped"] == counts["truncated"] == 0
     assert counts["degraded"] == degraded
     csv = daemon.ctl("capture", "coverage", "r", "-o", "csv").stdout.splitlines()
-    assert csv[1:] == [f"0,1,30,0,30,30,0,0,{degraded}"]
+    assert len(csv) == 2
+    assert csv[1].startswith(f"0,1,30,0,30,30,0,0,{degraded},")
     # The counts stay with the run.
     daemon.kill()
     daemon.start()
