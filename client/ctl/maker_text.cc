@@ -64,7 +64,9 @@ std::string MakerText(const v1::Maker& maker) {
                      maker.input_error());
   if (!maker.note().empty()) out += "; " + maker.note();
   if (maker.ranks_size() > 0) {
-    out += fmt::format("; so do ranks {}", fmt::join(maker.ranks(), ","));
+    out += fmt::format("; so {} {}",
+                       maker.ranks_size() == 1 ? "does rank" : "do ranks",
+                       fmt::join(maker.ranks(), ","));
   }
   return Printable(out);
 }

@@ -42,6 +42,8 @@ def wait_in(call: str, client: msitd.Client, endpoint: str) -> None:
 def main() -> None:
     """Makes one call."""
     endpoint, call = sys.argv[1:]
+    # A shell has its background processes ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     client = msitd.Client(
         "interrupt",
         endpoint=endpoint,

@@ -10,6 +10,7 @@ import pytest
 import remains
 from chunk_bytes import PART, Chunk, Record
 from judge import Judge, RankLedger, check_summary, duplicates
+from msitd.v1.ingest_service_pb2 import IF_EXISTS_APPEND
 from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
 from wire import write
 
@@ -128,7 +129,8 @@ def test_bytes_of_another_rank_are_found(case: Case) -> None:
 def test_tensor_without_its_last_part_counts_only_if_a_rank_died(case: Case) -> None:
     shape = [PART // 4 + 1]
     part = Record("op.0", b"1" * PART, shape, token=TOKENS, tensor_bytes=PART + 4)
-    write(case.daemon.channel(), RUN, [Chunk(RUN, [part]).pack()])
+    chunks = [Chunk(RUN, [part]).pack()]
+    write(case.daemon.channel(), RUN, chunks, if_exists=IF_EXISTS_APPEND)
     assert case.findings() != []
     channel = case.daemon.channel()
     assert case.judge().check_all(channel, {RUN: 1}) == []

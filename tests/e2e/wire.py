@@ -48,6 +48,7 @@ class IngestStream:
         rank: int = 0,
         world_size: int = 1,
         stream_id: int | None = None,
+        if_exists: int = pb.IF_EXISTS_UNSPECIFIED,
     ) -> None:
         if stream_id is None:
             stream_id = stream_id_of(run, rank)
@@ -59,7 +60,11 @@ class IngestStream:
         self.send(
             pb.WriteChunksRequest(
                 open=pb.OpenStream(
-                    run=run, rank=rank, world_size=world_size, stream_id=stream_id
+                    run=run,
+                    rank=rank,
+                    world_size=world_size,
+                    stream_id=stream_id,
+                    if_exists=if_exists,
                 )
             )
         )
