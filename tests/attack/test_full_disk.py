@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 from chunk_bytes import Chunk, Record
+from msitd.v1.ingest_service_pb2 import IF_EXISTS_APPEND
 from names import tensor_name
 from small_disk import MIB, SmallDisk
 from wire import IngestStream, write
@@ -140,7 +141,9 @@ def test_another_process_takes_the_last_byte(
     assert disk.free() == 0
     # Nothing new is taken, and what is there can be asked for and sealed.
     daemon.ctl("run", "create", "more", expect=EXHAUSTED)
-    stream = IngestStream(daemon.channel(), "small", stream_id=1)
+    stream = IngestStream(
+        daemon.channel(), "small", stream_id=1, if_exists=IF_EXISTS_APPEND
+    )
     stream.opened()
     record = Record("late", bytes(64), [16])
     stream.send_chunk(Chunk("small", [record], stream_id=1).pack())

@@ -12,7 +12,7 @@ import time
 import msitd
 import numpy as np
 import pytest
-from shm_client import ARENA_BYTES, HELLO, MAGIC, VERSION, ShmProducer
+from shm_client import ARENA_BYTES, MAGIC, VERSION, ShmProducer, hello
 
 from daemon import Daemon
 
@@ -35,16 +35,6 @@ def connect(daemon: Daemon) -> socket.socket:
         except BlockingIOError:  # More wait to be accepted than may.
             assert time.monotonic() < deadline
             time.sleep(0.001)
-
-
-def hello(run: str, rank: int = 0, stream_id: int = 7) -> bytes:
-    name = run.encode()
-    return (
-        struct.pack("<IHH", MAGIC, VERSION, HELLO)
-        + struct.pack("<iiQQII", rank, 64, stream_id, ARENA_BYTES, len(name), 0)
-        + name.ljust(128, b"\0")
-        + bytes(256)
-    )
 
 
 def send_fds(door: socket.socket, packet: bytes, fds: list[int]) -> None:
@@ -106,7 +96,7 @@ def test_descriptors_that_nobody_asked_for_are_closed(daemon: Daemon) -> None:
                 packet = hello("flood", stream_id=i + 1) if i % 2 else b"x" * 64
                 send_fds(door, packet, fds[: 1 + i % SCM_FDS_MAX])
         producer = ShmProducer(daemon.socket_dir, "flood", 1, 9)
-        coverage = struct.pack("<IHHQQQQQ", MAGIC, VERSION, 3, 0, 0, 0, 0, 0)
+        coverage = struct.pack("<IHHQQQQQQ", MAGIC, VERSION, 3, 0, 0, 0, 0, 0, 0)
         for i in range(FLOOD_PACKETS):
             try:
                 send_fds(producer.socket, coverage, fds[: 1 + i % 3])

@@ -25,6 +25,19 @@ ARENA_BYTES = 9 << 20
 TIMEOUT_S = 60
 
 
+def hello(run: str, rank: int = 0, stream_id: int = 7) -> bytes:
+    """The packet with which a rank begins."""
+    name, agent = run.encode(), b"test"
+    return (
+        struct.pack("<IHH", MAGIC, VERSION, HELLO)
+        + struct.pack("<iiQQ", rank, 64, stream_id, ARENA_BYTES)
+        + struct.pack("<IIII", len(name), len(agent), 0, IF_EXISTS_FAIL)
+        + name.ljust(128, b"\0")
+        + bytes(128)
+        + agent.ljust(256, b"\0")
+    )
+
+
 class ShmProducer:
     """One session with the daemon in `socket_dir`."""
 
@@ -32,15 +45,7 @@ class ShmProducer:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(TIMEOUT_S)
         self.socket.connect(str(socket_dir / "ingest.sock"))
-        name = run.encode()
-        self.socket.send(
-            struct.pack("<IHH", MAGIC, VERSION, HELLO)
-            + struct.pack("<iiQQII", rank, 64, stream_id, ARENA_BYTES, len(name), 4)
-            + struct.pack("<II", 0, IF_EXISTS_FAIL)
-            + name.ljust(128, b"\0")
-            + bytes(128)
-            + b"test".ljust(256, b"\0")
-        )
+        self.socket.send(hello(run, rank, stream_id))
         packet, fds = self._receive()
         kind, body = packet
         assert kind == WELCOME, packet
