@@ -79,9 +79,11 @@ class ShmProducer:
     def publish_entry(self, sequence: int, offset: int, size: int) -> None:
         """Publishes an entry, true or not."""
         at = ENTRIES_AT + self._published % ENTRY_COUNT * 32
-        struct.pack_into("<QQQ", self.table, at, sequence, offset, size)
+        # Not pack_into, which writes zeros first: the daemon may look in between.
+        self.table[at : at + 24] = struct.pack("<QQQ", sequence, offset, size)
         self._published += 1
-        struct.pack_into("<Q", self.table, PUBLISHED_AT, self._published)
+        count = struct.pack("<Q", self._published)
+        self.table[PUBLISHED_AT : PUBLISHED_AT + 8] = count
         self.wake()
 
     def wake(self) -> None:
