@@ -17,6 +17,22 @@
 #include "storage/index/tensor_assembler.h"
 
 namespace msitd::storage {
+namespace {
+
+// The first key of the run of `place` that is not before it; nothing if there
+// is none.
+absl::StatusOr<std::optional<IndexKey>> FirstFrom(rocksdb::Iterator& it,
+                                                  const IndexKey& place) {
+  it.Seek(View(EncodeIndexKey(place)));
+  MSITD_RETURN_IF_ERROR(ToStatus(it.status(), "read index"));
+  if (!it.Valid()) return std::nullopt;
+  std::optional<IndexKey> key = DecodeIndexKey(it.key().ToStringView());
+  if (!key.has_value()) return IndexCorrupt("tensor");
+  if (key->run != place.run) key.reset();
+  return key;
+}
+
+}  // namespace
 
 absl::Status TensorNotFound(const TensorKey& key) {
   return WithReason(MakeStatus(absl::StatusCode::kNotFound,
@@ -85,13 +101,9 @@ absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
   std::string device;
   uint32_t device_id = 0;  // No name has this number.
   while (places.Advance(place)) {
-    it->Seek(View(EncodeIndexKey(place)));
-    MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
-    if (!it->Valid()) break;
-    const std::optional<IndexKey> key =
-        DecodeIndexKey(it->key().ToStringView());
-    if (!key.has_value()) return IndexCorrupt("tensor");
-    if (key->run != place.run) break;
+    MSITD_ASSIGN_OR_RETURN(const std::optional<IndexKey> key,
+                           FirstFrom(*it, place));
+    if (!key.has_value()) break;
     IndexKey next = *key;
     if (!places.Advance(next)) break;
     if (next == *key) {
@@ -118,13 +130,9 @@ absl::StatusOr<std::vector<int32_t>> TensorFinder::ListRanks(RunId run) {
   IndexKey place;
   place.run = static_cast<uint32_t>(run);
   while (place.rank <= static_cast<uint32_t>(kRankMax)) {
-    it->Seek(View(EncodeIndexKey(place)));
-    MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
-    if (!it->Valid()) break;
-    const std::optional<IndexKey> key =
-        DecodeIndexKey(it->key().ToStringView());
-    if (!key.has_value()) return IndexCorrupt("tensor");
-    if (key->run != place.run) break;
+    MSITD_ASSIGN_OR_RETURN(const std::optional<IndexKey> key,
+                           FirstFrom(*it, place));
+    if (!key.has_value()) break;
     out.push_back(static_cast<int32_t>(key->rank));
     place.rank = key->rank + 1;
   }
