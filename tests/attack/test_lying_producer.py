@@ -48,18 +48,6 @@ def lie(daemon: Daemon) -> None:
     producer.close()
 
 
-def spoil(daemon: Daemon, at_bytes: bytes) -> None:
-    """Flips one bit where `at_bytes` begins in a segment."""
-    for segment in sorted((daemon.data_dir / "segments").glob("*.seg")):
-        data = bytearray(segment.read_bytes())
-        at = data.find(at_bytes)
-        if at >= 0:
-            data[at] ^= 1
-            segment.write_bytes(data)
-            return
-    raise AssertionError("the bytes are in no segment")
-
-
 def verify(daemon: Daemon) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [BIN_DIR / "msitd-inspect", "--data-dir", str(daemon.data_dir), "verify"],
@@ -80,7 +68,7 @@ def test_verify_tells_a_liar_from_bit_rot(daemon: Daemon) -> None:
     assert "memory shared with rank 3 of run liar" in result.stdout
     assert "bit rot" not in result.stdout
     assert re.search(r"stream run=liar rank=3 .* memory=shared", result.stdout)
-    spoil(daemon, MARK)
+    daemon.spoil(MARK)
     result = verify(daemon)
     (line,) = [x for x in result.stdout.splitlines() if "bit rot" in x]
     assert "op op of token 0" in line

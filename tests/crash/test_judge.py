@@ -60,17 +60,6 @@ class Case:
         ]
         return next(key for key in keys if len(tensor_bytes(SEED, key)) > 64)
 
-    def spoil(self, at_bytes: bytes) -> None:
-        """Flips a bit where these bytes begin in a segment."""
-        for segment in (self.daemon.data_dir / "segments").glob("*.seg"):
-            data = bytearray(segment.read_bytes())
-            at = data.find(at_bytes)
-            if at >= 0:
-                data[at] ^= 1
-                segment.write_bytes(data)
-                return
-        raise AssertionError("the bytes are in no segment")
-
 
 @pytest.fixture
 def case(tmp_path: Path) -> Iterator[Case]:
@@ -94,7 +83,7 @@ def test_byte_that_changed_on_the_disk_is_found(case: Case) -> None:
     judge = case.judge()
     assert judge.check_all(case.daemon.channel()) == []
     assert case.daemon.stop() == 0
-    case.spoil(tensor_bytes(SEED, key))
+    case.daemon.spoil(tensor_bytes(SEED, key))
     assert remains.inspect(case.daemon, is_live=False)
     case.daemon.start()
     findings = judge.check_all(case.daemon.channel())
@@ -105,7 +94,7 @@ def test_byte_that_changed_on_the_disk_is_found(case: Case) -> None:
 def test_tensor_that_the_index_lost_is_found(case: Case) -> None:
     # Killed, the daemon builds the index from the log, which lacks a frame.
     case.daemon.kill()
-    case.spoil(b"op.0")
+    case.daemon.spoil(b"op.0")
     case.daemon.start()
     findings = case.findings()
     assert any("acknowledged, and not there" in finding for finding in findings)

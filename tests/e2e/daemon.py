@@ -103,6 +103,17 @@ class Daemon:
         """Everything that the daemon printed."""
         return (self.folder / "msitd.log").read_text()
 
+    def spoil(self, at_bytes: bytes) -> Path:
+        """Flips one bit where `at_bytes` begins in a segment, which is returned."""
+        for segment in sorted((self.data_dir / "segments").glob("*.seg")):
+            data = bytearray(segment.read_bytes())
+            at = data.find(at_bytes)
+            if at >= 0:
+                data[at] ^= 1
+                segment.write_bytes(data)
+                return segment
+        raise AssertionError("the bytes are in no segment")
+
     def channel(self) -> grpc.Channel:
         """Returns a channel that ends with this process of the daemon."""
         channel = grpc.insecure_channel(

@@ -1,7 +1,6 @@
 """A damaged disk is noticed, named, and harms nothing beside it."""
 
 import subprocess
-from pathlib import Path
 
 from chunk_bytes import Chunk, Record
 from names import tensor_name
@@ -26,18 +25,6 @@ def fill(daemon: Daemon) -> None:
     write(daemon.channel(), "r", chunks)
 
 
-def spoil(daemon: Daemon, at_bytes: bytes) -> Path:
-    """Flips one bit where `at_bytes` begins in a segment."""
-    for segment in sorted((daemon.data_dir / "segments").glob("*.seg")):
-        data = bytearray(segment.read_bytes())
-        at = data.find(at_bytes)
-        if at >= 0:
-            data[at] ^= 1
-            segment.write_bytes(data)
-            return segment
-    raise AssertionError("the bytes are in no segment")
-
-
 def inspect(daemon: Daemon, *args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [BIN_DIR / "msitd-inspect", "--data-dir", str(daemon.data_dir), *args],
@@ -58,7 +45,7 @@ def test_inspect_verifies_a_good_store(daemon: Daemon) -> None:
 def test_spoiled_payload_is_data_loss_for_that_tensor_only(daemon: Daemon) -> None:
     fill(daemon)
     assert daemon.stop() == 0
-    spoil(daemon, payload(3))
+    daemon.spoil(payload(3))
     result = inspect(daemon, "verify")
     assert result.returncode == PROBLEMS_EXIT
     assert "FRAME_CORRUPT" in result.stdout or "hash" in result.stdout
@@ -85,7 +72,7 @@ def test_comparison_goes_on_past_a_spoiled_tensor(daemon: Daemon) -> None:
         other.append(Chunk("other", [record], sequence=i).pack())
     write(daemon.channel(), "other", other)
     assert daemon.stop() == 0
-    spoil(daemon, payload(3))
+    daemon.spoil(payload(3))
     daemon.start()
     daemon.ctl("compare", "run", "r", "other", expect=None)
     rows = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
@@ -98,5 +85,5 @@ def test_comparison_goes_on_past_a_spoiled_tensor(daemon: Daemon) -> None:
 def test_spoiled_head_is_found_by_verify(daemon: Daemon) -> None:
     fill(daemon)
     assert daemon.stop() == 0
-    spoil(daemon, b"op.2")
+    daemon.spoil(b"op.2")
     assert inspect(daemon, "verify").returncode == PROBLEMS_EXIT
