@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,20 @@ BIN_DIR = Path(os.environ.get("MSITD_BIN_DIR", ROOT / "build/release/bin"))
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 40
+
+
+@cache
+def help_of(*words: str) -> str:
+    """Returns what `msitctl WORDS --help` prints."""
+    result = subprocess.run(
+        [BIN_DIR / "msitctl", *words, "--help"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert result.returncode == 0, (words, result.stderr)
+    return result.stdout
 
 
 class Daemon:

@@ -12,7 +12,7 @@ from chunk_bytes import Chunk, Record, float32
 from names import tensor_name
 from wire import write
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, Daemon, help_of
 
 USAGE = 2
 LOCAL = 3
@@ -226,17 +226,6 @@ def test_errors_go_to_stderr_and_data_to_stdout(daemon: Daemon) -> None:
 
 
 def test_every_verb_shows_an_example() -> None:
-    def help_of(*words: str) -> str:
-        result = subprocess.run(
-            [BIN_DIR / "msitctl", *words, "--help"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        assert result.returncode == 0, (words, result.stderr)
-        return result.stdout
-
     verbs = {
         "run": ("list", "get", "create", "seal", "delete"),
         "tensor": ("list", "get", "read", "stats", "find"),

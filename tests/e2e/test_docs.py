@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from chunk_bytes import Chunk, Record
 from msitd.v1 import node_service_pb2, node_service_pb2_grpc
 from wire import write
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, Daemon, help_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -21,18 +20,6 @@ USERS_PAGES = ("cli.md", "reports.md", "comparison.md", "predicates.md", "metric
 
 def text_of(page: str) -> str:
     return (DOCS / page).read_text()
-
-
-@cache
-def help_of(*words: str) -> str:
-    result = subprocess.run(
-        [BIN_DIR / "msitctl", *words, "--help"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    return result.stdout
 
 
 def names_below(*words: str) -> list[str]:
