@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/endpoint.h"
 #include "client/ctl/help.h"
-#include "client/ctl/text.h"
+#include "client/query/endpoint.h"
+#include "client/text/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -44,9 +44,9 @@ std::string FlagWithoutValue(int argc, char** argv) {
 }
 
 // The flag, or the variable in its place, that asks for TLS.
-std::string_view TlsFlag(const SessionOptions& options) {
-  if (!options.ca_file.empty()) return "--ca-file (MSITCTL_CA_FILE)";
-  if (!options.cert_file.empty()) return "--cert-file (MSITCTL_CERT_FILE)";
+std::string_view TlsFlag(const ConnectionOptions& connection) {
+  if (!connection.ca_file.empty()) return "--ca-file (MSITCTL_CA_FILE)";
+  if (!connection.cert_file.empty()) return "--cert-file (MSITCTL_CERT_FILE)";
   return "--tls (MSITCTL_TLS)";
 }
 
@@ -155,37 +155,39 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
 
 absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   SessionOptions options;
-  options.ca_file = globals_.ca_file;
-  options.cert_file = globals_.cert_file;
-  options.key_file = globals_.key_file;
-  if (options.cert_file.empty() != options.key_file.empty()) {
+  ConnectionOptions& connection = options.connection;
+  connection.ca_file = globals_.ca_file;
+  connection.cert_file = globals_.cert_file;
+  connection.key_file = globals_.key_file;
+  if (connection.cert_file.empty() != connection.key_file.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "--cert-file and --key-file need each other");
   }
-  options.tls =
-      globals_.tls || !options.ca_file.empty() || !options.cert_file.empty();
+  connection.tls = globals_.tls || !connection.ca_file.empty() ||
+                   !connection.cert_file.empty();
   // Whoever asks for TLS without an endpoint does not mean the socket.
   const std::string by_default =
-      options.tls ? std::string(kDefaultAddress) : DefaultEndpoint();
-  options.endpoint = globals_.endpoint.empty() ? by_default : globals_.endpoint;
-  MSITD_ASSIGN_OR_RETURN(options.target, ParseEndpoint(options.endpoint));
-  if (options.tls && options.endpoint.starts_with("unix:")) {
+      connection.tls ? std::string(kDefaultAddress) : DefaultEndpoint();
+  connection.endpoint =
+      globals_.endpoint.empty() ? by_default : globals_.endpoint;
+  MSITD_ASSIGN_OR_RETURN(connection.target, ParseEndpoint(connection.endpoint));
+  if (connection.tls && connection.endpoint.starts_with("unix:")) {
     return MakeStatus(
         absl::StatusCode::kInvalidArgument,
         "{} is of no use with {}: a Unix socket is not encrypted; "
         "leave it out, or give --endpoint HOST:PORT",
-        TlsFlag(options), options.endpoint);
+        TlsFlag(connection), connection.endpoint);
   }
   if (!globals_.timeout.empty()) {
     auto timeout = ParseDuration(globals_.timeout);
     if (!timeout.ok()) return Annotate(timeout.status(), "--timeout");
-    options.timeout = *timeout;
+    connection.timeout = *timeout;
   }
   auto connect_timeout = ParseDuration(globals_.connect_timeout);
   if (!connect_timeout.ok()) {
     return Annotate(connect_timeout.status(), "--connect-timeout");
   }
-  options.connect_timeout = *connect_timeout;
+  connection.connect_timeout = *connect_timeout;
   const auto format = ParseFormat(globals_.output);
   if (!format.has_value()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,

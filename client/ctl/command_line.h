@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/ctl/outcome.h"
 #include "client/ctl/session.h"
+#include "client/query/outcome.h"
 
 namespace msitd::ctl {
 

@@ -1,75 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/session.h"
 
-#include <fmt/format.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <utility>
 
-#include "client/ctl/text.h"
-#include "protos/pem/pem.h"
-#include "protos/status/status.h"
-
 namespace msitd::ctl {
-namespace {
-
-// A page of 1000 rows with the longest names.
-constexpr int kMessageBytesMax = 64 << 20;
-
-// To find out why there is no connection.
-constexpr std::chrono::seconds kProbeTimeout(2);
-
-// Reads a PEM file into `text`; does nothing if `path` is empty.
-Outcome ReadPem(const std::string& path, std::string& text) {
-  if (path.empty()) return {};
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!text.empty()) return {};
-  return LocalError(fmt::format("read {}: {}", path,
-                                errno == 0
-                                    ? "the file is empty"
-                                    : std::generic_category().message(errno)));
-}
-
-// What is in a file that should not be there.
-Outcome WrongFile(const std::string& path, const absl::Status& why) {
-  return LocalError(fmt::format("read {}: {}", path, Message(why)));
-}
-
-// Reads the files of TLS, and checks them as gRPC will.
-Outcome ReadTlsFiles(const SessionOptions& options, TlsAttempt& out) {
-  out.tls = true;
-  out.ca_file = options.ca_file;
-  out.cert_file = options.cert_file;
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.ca_file, out.ca_pem));
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.cert_file, out.cert_pem));
-  MSITCTL_RETURN_IF_FAILED(ReadPem(options.key_file, out.key_pem));
-  for (const auto& [path, text] :
-       {std::pair(&options.ca_file, &out.ca_pem),
-        std::pair(&options.cert_file, &out.cert_pem)}) {
-    if (path->empty()) continue;
-    const auto certificate = pem::ReadCertificate(*text);
-    if (!certificate.ok()) return WrongFile(*path, certificate.status());
-  }
-  if (options.cert_file.empty()) return {};
-  const absl::Status fits = pem::CheckKey(out.key_pem, out.cert_pem);
-  if (fits.ok()) return {};
-  return WrongFile(
-      fmt::format("{} for {}", options.key_file, options.cert_file), fits);
-}
-
-}  // namespace
 
 Session::Session(SessionOptions options, Interrupts& interrupts, Output& out)
-    : options_(std::move(options)), interrupts_(interrupts), out_(out) {}
+    : Connection(options.connection, interrupts),
+      options_(std::move(options)),
+      out_(out) {}
 
 PrintOptions Session::print_options(const std::string& columns) const {
   PrintOptions print;
@@ -80,84 +19,6 @@ PrintOptions Session::print_options(const std::string& columns) const {
   print.guards_formulas = options_.guards_formulas;
   print.columns = columns;
   return print;
-}
-
-Session::Clock::time_point Session::UnaryDeadline() const {
-  return options_.timeout.has_value() ? start_ + *options_.timeout
-                                      : Clock::now() + kUnaryTimeout;
-}
-
-Session::Clock::time_point Session::StreamDeadline() const {
-  return options_.timeout.has_value() ? start_ + *options_.timeout
-                                      : Clock::now() + kStreamTimeout;
-}
-
-Outcome Session::OpenChannel() {
-  auto credentials = grpc::InsecureChannelCredentials();
-  if (options_.tls) {
-    MSITCTL_RETURN_IF_FAILED(ReadTlsFiles(options_, attempt_));
-    grpc::SslCredentialsOptions ssl;
-    ssl.pem_root_certs = attempt_.ca_pem;
-    ssl.pem_cert_chain = attempt_.cert_pem;
-    ssl.pem_private_key = attempt_.key_pem;
-    credentials = grpc::SslCredentials(ssl);
-  }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  // A daemon is reached directly; a proxy for the web would only be in the way.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  channel_ = grpc::CreateCustomChannel(options_.target, credentials, arguments);
-  runs_ = v1::RunService::NewStub(channel_);
-  tensors_ = v1::TensorService::NewStub(channel_);
-  comparisons_ = v1::ComparisonService::NewStub(channel_);
-  captures_ = v1::CaptureService::NewStub(channel_);
-  node_ = v1::NodeService::NewStub(channel_);
-  return {};
-}
-
-Outcome Session::Connect() {
-  if (channel_ != nullptr) return {};
-  MSITCTL_RETURN_IF_FAILED(OpenChannel());
-  const auto deadline =
-      std::min(Clock::now() + options_.connect_timeout, StreamDeadline());
-  auto state = channel_->GetState(/*try_to_connect=*/true);
-  while (state != GRPC_CHANNEL_READY &&
-         state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
-    if (!channel_->WaitForStateChange(state, deadline)) {
-      const std::chrono::duration<double> waited = options_.connect_timeout;
-      return OutcomeOf(
-          grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                       fmt::format("no connection within {}",
-                                   HumanDuration(waited.count()))));
-    }
-    state = channel_->GetState(true);
-  }
-  // After a failure the first call tells why; gRPC does not say it here.
-  was_ready_ = state == GRPC_CHANNEL_READY;
-  return {};
-}
-
-Outcome Session::OutcomeOf(const grpc::Status& status) const {
-  if (status.ok()) return {};
-  if (interrupts_.interrupted()) return Interrupted();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !was_ready_) {
-    return Unreachable(status.error_message());
-  }
-  return DaemonError(status);
-}
-
-Outcome Session::Unreachable(std::string_view by_grpc) const {
-  std::string why;
-  if (!options_.endpoint.starts_with("unix:")) {
-    TlsAttempt attempt = attempt_;
-    attempt.endpoint = options_.endpoint;
-    why =
-        WhyTlsFails(attempt, std::chrono::steady_clock::now() + kProbeTimeout);
-  }
-  return DaemonError(
-      grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                   fmt::format("cannot reach {}: {}", options_.endpoint,
-                               why.empty() ? by_grpc : std::string_view(why))));
 }
 
 }  // namespace msitd::ctl

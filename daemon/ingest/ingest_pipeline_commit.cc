@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/compute/digest.h"
-#include "daemon/config/log.h"
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
@@ -31,7 +31,7 @@ bool IsAboutRun(const absl::Status& status) {
 }
 
 void LogState(StorageState state, std::string_view error) {
-  const auto log = config::Log("ingest");
+  const auto log = log::Get("ingest");
   if (state == StorageState::kOk) {
     log->info("storage takes chunks again");
   } else {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "protos/status/status.h"
 
 namespace msitd::ingest {
@@ -62,7 +62,7 @@ absl::StatusOr<bool> RetentionLoop::TidyAndShare() {
   MSITD_ASSIGN_OR_RETURN(const storage::ShareStep step, store_.Share());
   shared_bytes_ += step.shared_bytes;
   if (step.is_done && shared_bytes_ > 0) {
-    config::Log("retention")->info("shared equal bytes={}", shared_bytes_);
+    log::Get("retention")->info("shared equal bytes={}", shared_bytes_);
     shared_bytes_ = 0;
   }
   if (!is_tidy.ok()) return is_tidy;
@@ -84,7 +84,7 @@ absl::StatusOr<bool> RetentionLoop::Retain() {
     stops = stop_;
   }
   if (expired_bytes > 0) {
-    config::Log("retention")->info("gave up bytes={}", expired_bytes);
+    log::Get("retention")->info("gave up bytes={}", expired_bytes);
   }
   if (!step.ok()) return step.status();
   return is_done && !stops;
@@ -96,7 +96,7 @@ void RetentionLoop::SetError(const std::string& error) {
     if (error == error_) return;
     error_ = error;
   }
-  const auto log = config::Log("retention");
+  const auto log = log::Get("retention");
   if (error.empty()) {
     log->info("room can be made again");
   } else {

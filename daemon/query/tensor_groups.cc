@@ -113,7 +113,7 @@ class GroupTable {
 };
 
 absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
-                         StopCheck stop, GroupTable& groups) {
+                         storage::StopCheck stop, GroupTable& groups) {
   TensorInfo tensor;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool found, scan.Next(tensor, stop));
@@ -159,7 +159,7 @@ class SpareScan {
  public:
   // Borrows what `stop` does.
   SpareScan(std::unique_ptr<storage::TensorScan> scan, GroupBy group_by,
-            StopCheck stop)
+            storage::StopCheck stop)
       : scan_(std::move(scan)), group_by_(group_by), stop_(stop) {}
 
   // Ends the thread soon.
@@ -199,7 +199,7 @@ class SpareScan {
 
   const std::unique_ptr<storage::TensorScan> scan_;
   const GroupBy group_by_;
-  const StopCheck stop_;
+  const storage::StopCheck stop_;
   std::atomic<bool> is_abandoned_{false};
   std::thread thread_;
   // Of the thread, while it runs.
@@ -210,7 +210,8 @@ class SpareScan {
 // Of the tokens below `middle`, and of the others at the same time.
 absl::Status AddHalves(storage::ChunkStore& store, std::string_view run,
                        const TensorSelector& selector, int64_t middle,
-                       GroupBy group_by, StopCheck stop, GroupTable& groups) {
+                       GroupBy group_by, storage::StopCheck stop,
+                       GroupTable& groups) {
   // Both begin before either is read, so that they see the same tensors.
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> lower,
                          store.Scan(run, Within(selector, 0, middle - 1), ""));
@@ -232,7 +233,7 @@ absl::Status AddHalves(storage::ChunkStore& store, std::string_view run,
 
 absl::StatusOr<std::vector<Group>> SummarizeTensors(
     storage::ChunkStore& store, std::string_view run,
-    const TensorSelector& selector, GroupBy group_by, StopCheck stop) {
+    const TensorSelector& selector, GroupBy group_by, storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store.GetRun(run));
   GroupTable groups;
   if (group_by == GroupBy::kNone) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/query/stop_check.h"
 #include "protos/base/summary.h"
 #include "storage/chunk_store.h"
 
@@ -41,6 +40,7 @@ struct Group {
 // more than kGroupsMax groups; those of ChunkStore::GetRun and Scan.
 absl::StatusOr<std::vector<Group>> SummarizeTensors(
     storage::ChunkStore& store, std::string_view run,
-    const storage::TensorSelector& selector, GroupBy group_by, StopCheck stop);
+    const storage::TensorSelector& selector, GroupBy group_by,
+    storage::StopCheck stop);
 
 }  // namespace msitd::query

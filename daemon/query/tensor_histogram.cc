@@ -29,7 +29,7 @@ absl::Status CheckSize(const TensorInfo& tensor) {
 
 // Gives all bytes to `take`, whole elements at a time.
 absl::Status ForEachPiece(
-    TensorReader& reader, StopCheck stop,
+    TensorReader& reader, storage::StopCheck stop,
     absl::FunctionRef<void(std::span<const std::byte>)> take) {
   TensorReader::Piece piece;
   while (true) {
@@ -43,7 +43,7 @@ absl::Status ForEachPiece(
 absl::StatusOr<FiniteRange> FiniteRangeOf(storage::ChunkStore& store,
                                           const TensorKey& key,
                                           const Summary& summary,
-                                          StopCheck stop) {
+                                          storage::StopCheck stop) {
   FiniteRange range;
   if (summary.finite_count() == 0) return range;
   if (std::isfinite(summary.min) && std::isfinite(summary.max) &&
@@ -79,7 +79,7 @@ FiniteRange LimitsOf(const HistogramSpec& spec, const FiniteRange& elements) {
 absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
                                                     const TensorKey& key,
                                                     const HistogramSpec& spec,
-                                                    StopCheck stop) {
+                                                    storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(TensorReader reader,
                          TensorReader::Open(store, key, {}));
   const TensorInfo& tensor = reader.tensor();

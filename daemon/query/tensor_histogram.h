@@ -5,7 +5,6 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/compute/histogram.h"
-#include "daemon/query/stop_check.h"
 #include "protos/base/tensor_key.h"
 #include "storage/chunk_store.h"
 
@@ -28,6 +27,6 @@ struct HistogramSpec {
 absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
                                                     const TensorKey& key,
                                                     const HistogramSpec& spec,
-                                                    StopCheck stop);
+                                                    storage::StopCheck stop);
 
 }  // namespace msitd::query

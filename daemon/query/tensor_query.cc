@@ -15,7 +15,7 @@ absl::StatusOr<TensorPage> ListTensors(
     const storage::TensorSelector& selector, std::string_view position,
     size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
-    StopCheck stop) {
+    storage::StopCheck stop) {
   MSITD_RETURN_IF_ERROR(store.GetRun(run).status());
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          store.Scan(run, selector, position));

@@ -10,7 +10,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "daemon/query/stop_check.h"
 #include "storage/chunk_store.h"
 
 // Questions that the index answers alone. Pure functions of a store; safe from
@@ -40,6 +39,6 @@ absl::StatusOr<TensorPage> ListTensors(
     const storage::TensorSelector& selector, std::string_view position,
     size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
-    StopCheck stop);
+    storage::StopCheck stop);
 
 }  // namespace msitd::query

@@ -84,7 +84,7 @@ absl::Status TensorReader::LoadPart(uint64_t part_index) {
   return absl::OkStatus();
 }
 
-absl::Status TensorReader::LoadSample(StopCheck stop) {
+absl::Status TensorReader::LoadSample(storage::StopCheck stop) {
   sample_.clear();
   for (size_t i = 0; i < tensor_.parts.size(); ++i) {
     if (i > 0) MSITD_RETURN_IF_ERROR(stop());
@@ -105,7 +105,7 @@ absl::Status TensorReader::LoadSample(StopCheck stop) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> TensorReader::Next(StopCheck stop, Piece& out) {
+absl::StatusOr<bool> TensorReader::Next(storage::StopCheck stop, Piece& out) {
   MSITD_RETURN_IF_ERROR(stop());
   if (started_ && next_ == end_) return false;
   const bool first = !std::exchange(started_, true);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/query/stop_check.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
 #include "storage/chunk_store.h"
@@ -53,7 +52,7 @@ class TensorReader {
   //
   // Errors: that of `stop`; DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION
   // (TENSOR_EXPIRED).
-  absl::StatusOr<bool> Next(StopCheck stop, Piece& out);
+  absl::StatusOr<bool> Next(storage::StopCheck stop, Piece& out);
 
  private:
   TensorReader(storage::ChunkStore& store, storage::TensorInfo tensor,
@@ -66,7 +65,7 @@ class TensorReader {
 
   absl::Status LoadPart(uint64_t part_index);
   // Puts the whole sample where the only part is.
-  absl::Status LoadSample(StopCheck stop);
+  absl::Status LoadSample(storage::StopCheck stop);
 
   storage::ChunkStore* store_;
   storage::TensorInfo tensor_;

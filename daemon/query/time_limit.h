@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "absl/status/status.h"
-#include "daemon/query/stop_check.h"
+#include "storage/chunk_store.h"
 
 namespace msitd::query {
 
@@ -16,7 +16,8 @@ inline constexpr std::chrono::seconds kReductionTimeMax{60};
 class TimeLimit {
  public:
   // Begins now; borrows what `stop` does.
-  TimeLimit(std::chrono::steady_clock::duration time_max, StopCheck stop)
+  TimeLimit(std::chrono::steady_clock::duration time_max,
+            storage::StopCheck stop)
       : deadline_(std::chrono::steady_clock::now() + time_max), stop_(stop) {}
 
   // Errors: that of the stop check; DEADLINE_EXCEEDED with QUERY_TOO_LONG.
@@ -24,7 +25,7 @@ class TimeLimit {
 
  private:
   const std::chrono::steady_clock::time_point deadline_;
-  const StopCheck stop_;
+  const storage::StopCheck stop_;
 };
 
 }  // namespace msitd::query

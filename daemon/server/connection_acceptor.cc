@@ -292,7 +292,7 @@ void ConnectionAcceptor::Accept(Listener& listener) {
 bool ConnectionAcceptor::TurnAway(Listener& listener) {
   Group& group = *groups_[listener.group];
   if (const auto suppressed = group.log_limiter.Admit()) {
-    config::Log("server")->warn(
+    log::Get("server")->warn(
         "connection refused reason='no descriptor is free' suppressed={}",
         *suppressed);
   }
@@ -333,7 +333,7 @@ void ConnectionAcceptor::Admit(Listener& listener, UniqueFd socket) {
   Group& group = *groups_[listener.group];
   if (!MakeRoom(group)) {
     if (const auto suppressed = group.log_limiter.Admit()) {
-      config::Log("server")->warn(
+      log::Get("server")->warn(
           "connection refused reason='{} connections are open' suppressed={}",
           group.held.size(), *suppressed);
     }
@@ -377,7 +377,7 @@ bool ConnectionAcceptor::SpeaksTo(Group& group, int fd) {
   const bool wants_tls = group.protocol == Protocol::kTls;
   if (first == (wants_tls ? kTlsHandshake : kHttp2Preface)) return true;
   if (const auto suppressed = group.log_limiter.Admit()) {
-    config::Log("server")->warn(
+    log::Get("server")->warn(
         "connection refused peer={} reason='speaks no {}' suppressed={}",
         PeerOf(fd), wants_tls ? "TLS" : "HTTP/2", *suppressed);
   }

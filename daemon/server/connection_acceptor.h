@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config/listen_address.h"
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "grpcpp/server_builder.h"
 #include "protos/base/unique_fd.h"
 
@@ -85,7 +85,7 @@ class ConnectionAcceptor {
     size_t connections_max;
     std::list<Greeting> greetings;  // The oldest first.
     std::vector<Held> held;
-    config::LogLimiter log_limiter;
+    log::Limiter log_limiter;
   };
   struct Listener {
     UniqueFd socket;

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "daemon/config/command_line.h"
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "daemon/server/certificate_watch.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/freed_memory.h"
@@ -49,7 +49,7 @@ absl::Status WriteEndpoints(const config::DaemonConfig& config,
                             const NodeServer& node) {
   std::string text;
   for (const std::string& endpoint : node.endpoints()) {
-    config::Log("server")->info("listen endpoint={}", endpoint);
+    log::Get("server")->info("listen endpoint={}", endpoint);
     text += endpoint + "\n";
   }
   return ReplaceFile(EndpointPath(config), text);
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
   MSITD_ASSIGN_OR_RETURN(
       out->store_, storage::ChunkStore::Open(ToStoreOptions(config), env));
   const storage::StoreStats stats = out->store_->Stats();
-  config::Log("server")->info(
+  log::Get("server")->info(
       "store open data_dir={} runs={} segments={} recovered_frames={} "
       "torn_frames={}",
       config.data_dir, stats.run_count, stats.segment_count,
@@ -106,8 +106,8 @@ void BeNice(int64_t nice) {
   if (::getpriority(PRIO_PROCESS, 0) >= wanted) return;
   if (::setpriority(PRIO_PROCESS, 0, wanted) != 0) {
     const int error = errno;
-    config::Log("server")->warn("nice refused nice={} error='{}'", wanted,
-                                Message(ErrnoStatus(error, "setpriority")));
+    log::Get("server")->warn("nice refused nice={} error='{}'", wanted,
+                             Message(ErrnoStatus(error, "setpriority")));
   }
 }
 
@@ -122,7 +122,7 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
   while (true) {
     const std::string warning =
         certificate.Check(std::chrono::system_clock::now());
-    if (!warning.empty()) config::Log("server")->warn("{}", warning);
+    if (!warning.empty()) log::Get("server")->warn("{}", warning);
     if (const auto signal = signals.Wait(FreedMemory::kInterval)) {
       return *signal;
     }
@@ -137,9 +137,9 @@ int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
 }  // namespace
 
 int RunDaemon(const config::DaemonConfig& config) {
-  config::SetUpLogging(config.log_level);
+  log::SetUp(config.log_level);
   ForwardGrpcLog();
-  const auto log = config::Log("server");
+  const auto log = log::Get("server");
   ::umask(kUmask);
   BeNice(config.nice);
   absl::StatusOr<StopSignals> signals = StopSignals::Install();

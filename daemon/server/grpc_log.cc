@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 
 namespace msitd::server {
 namespace {
@@ -21,8 +21,8 @@ std::string_view WithoutNewline(std::string_view text) {
 
 void Forward(gpr_log_func_args* args) {
   // Threads of gRPC may outlive main().
-  static auto& logger = *new auto(config::Log("grpc"));
-  static auto& limiter = *new config::LogLimiter;
+  static auto& logger = *new auto(log::Get("grpc"));
+  static auto& limiter = *new log::Limiter;
   const std::string_view message = WithoutNewline(args->message);
   if (args->severity != GPR_LOG_SEVERITY_ERROR) {
     // Only with GRPC_VERBOSITY.

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "daemon/config/command_line.h"
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "daemon/server/file_budget.h"
 #include "daemon/server/socket_file.h"
 #include "protos/status/status.h"
@@ -123,7 +123,7 @@ absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
   const auto streams_max = static_cast<size_t>(config.max_streams);
   options.sessions_max = FileBudget::Of(FileLimit(), streams_max).sessions_max;
   if (options.sessions_max < streams_max) {
-    config::Log("server")->warn(
+    log::Get("server")->warn(
         "descriptors are few limit={} max_streams={} sessions_max={}",
         FileLimit(), streams_max, options.sessions_max);
   }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/run_ranks_message.h"
+#include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/time_limit.h"
 #include "daemon/service/proto_convert.h"

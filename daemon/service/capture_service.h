@@ -2,9 +2,9 @@
 #pragma once
 
 #include "daemon/ingest/ingest_pipeline.h"
-#include "daemon/service/bounded_service.h"
-#include "daemon/service/reactor.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/reactor.h"
+#include "daemon/service/call/task_pool.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "storage/chunk_store.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/compare/comparison_name.h"
+#include "daemon/compare/job/comparison_name.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/status/status.h"
 
@@ -135,7 +135,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   }
   for (int i = 0; i < request.watches_size(); ++i) {
     auto watch =
-        compare::Predicate::Parse(request.watches(i), compare::WatchNames());
+        predicate::Predicate::Parse(request.watches(i), compare::WatchNames());
     if (!watch.ok()) {
       return Annotate(watch.status(), fmt::format("watches[{}]", i));
     }

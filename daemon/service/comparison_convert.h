@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "daemon/compare/comparison_engine.h"
+#include "daemon/compare/job/comparison_engine.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // Checks of what requests of ComparisonService say.

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/service/call/status_mapping.h"
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/proto_convert.h"
-#include "daemon/service/status_mapping.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/compare/comparison_jobs.h"
-#include "daemon/service/reactor.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/compare/job/comparison_jobs.h"
+#include "daemon/service/call/reactor.h"
+#include "daemon/service/call/task_pool.h"
 #include "grpcpp/support/server_callback.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daemon/compare/comparison_jobs.h"
-#include "daemon/service/bounded_service.h"
-#include "daemon/service/reactor.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/compare/job/comparison_jobs.h"
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/reactor.h"
+#include "daemon/service/call/task_pool.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 
 namespace msitd::service {

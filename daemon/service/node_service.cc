@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/node_service.h"
 
-#include "daemon/compare/row_metrics.h"
+#include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compute/digest.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/query/tensor_reader.h"
-#include "daemon/service/reactor.h"
+#include "daemon/service/call/reactor.h"
 #include "protos/chunk/chunk_format.h"
 
 namespace msitd::service {

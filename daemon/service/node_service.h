@@ -6,8 +6,8 @@
 #include <string>
 
 #include "daemon/ingest/ingest_pipeline.h"
-#include "daemon/service/bounded_service.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/task_pool.h"
 #include "msitd/v1/node_service.grpc.pb.h"
 #include "storage/chunk_store.h"
 

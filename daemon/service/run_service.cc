@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/run_ranks_message.h"
+#include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/query/page_token.h"
+#include "daemon/service/call/reactor.h"
 #include "daemon/service/proto_convert.h"
-#include "daemon/service/reactor.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 

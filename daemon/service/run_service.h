@@ -2,8 +2,8 @@
 #pragma once
 
 #include "daemon/ingest/ingest_pipeline.h"
-#include "daemon/service/bounded_service.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "protos/status/mutex.h"
 #include "storage/chunk_store.h"

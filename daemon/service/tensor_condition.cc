@@ -44,7 +44,7 @@ absl::StatusOr<TensorCondition> TensorCondition::Parse(std::string_view text) {
   TensorCondition out;
   if (text.empty()) return out;
   MSITD_ASSIGN_OR_RETURN(out.predicate_,
-                         compare::Predicate::Parse(text, kNames));
+                         predicate::Predicate::Parse(text, kNames));
   return out;
 }
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "daemon/compare/predicate.h"
+#include "daemon/predicate/predicate.h"
 #include "storage/types.h"
 
 namespace msitd::service {
@@ -22,7 +22,7 @@ class TensorCondition {
   bool Holds(const storage::TensorInfo& tensor) const;
 
  private:
-  std::optional<compare::Predicate> predicate_;
+  std::optional<predicate::Predicate> predicate_;
 };
 
 }  // namespace msitd::service

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/compare/run_ranks_message.h"
+#include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/query/page_token.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/tensor_histogram.h"

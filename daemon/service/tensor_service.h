@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "daemon/service/bounded_service.h"
-#include "daemon/service/reactor.h"
-#include "daemon/service/task_pool.h"
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/reactor.h"
+#include "daemon/service/call/task_pool.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
 #include "storage/chunk_store.h"
 

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <vector>
 
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
@@ -187,9 +187,8 @@ void IngestServer::Greet(UniqueFd socket) {
   if (const absl::Status status = CheckPeer(*peer, socket_group_);
       !status.ok()) {
     if (const auto suppressed = log_limiter_.Admit()) {
-      config::Log("ingest")->warn("refuse producer {} reason={} suppressed={}",
-                                  peer->ToString(), Reason(status),
-                                  *suppressed);
+      log::Get("ingest")->warn("refuse producer {} reason={} suppressed={}",
+                               peer->ToString(), Reason(status), *suppressed);
     }
     return session->Refuse(status);
   }

@@ -17,8 +17,8 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/config/log.h"
 #include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/producer_session.h"
 #include "protos/base/unique_fd.h"
@@ -109,7 +109,7 @@ class IngestServer {
   UniqueFd epoll_;
   UniqueFd listener_;
   gid_t socket_group_ = 0;
-  config::LogLimiter log_limiter_;
+  log::Limiter log_limiter_;
 
   // All below: of the thread.
   struct Held {

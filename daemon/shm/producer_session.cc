@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "daemon/config/log.h"
+#include "daemon/log/log.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
 #include "protos/base/utf8.h"
@@ -30,8 +30,8 @@ constexpr int kChunksPerTurn = 16;
 constexpr int kPacketsPerTurn = 16;
 
 // Any producer can open and end streams in a loop.
-config::LogLimiter& Limiter() {
-  static config::LogLimiter& limiter = *new config::LogLimiter;
+log::Limiter& Limiter() {
+  static log::Limiter& limiter = *new log::Limiter;
   return limiter;
 }
 
@@ -166,7 +166,7 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
 void ProducerSession::OnOpened() {
   absl::StatusOr<Opened> opened = *std::exchange(opened_, std::nullopt);
   if (const auto suppressed = Limiter().Admit()) {
-    config::Log("ingest")->info(
+    log::Get("ingest")->info(
         "open stream run='{}' rank={} stream={:#x} agent='{}' {} "
         "transport=shm result='{}' suppressed={}",
         spec_.run, spec_.rank, spec_.stream_id, spec_.user_agent,
@@ -274,7 +274,7 @@ std::optional<Offered> ProducerSession::OfferDraft() {
 void ProducerSession::LogLost(const absl::Status& status) const {
   const auto suppressed = Limiter().Admit();
   if (!suppressed) return;
-  config::Log("ingest")->warn(
+  log::Get("ingest")->warn(
       "drop an unfinished chunk run='{}' rank={} {} reason={} message='{}' "
       "suppressed={}",
       spec_.run, spec_.rank, peer_.ToString(), Reason(status), Message(status),
@@ -320,7 +320,7 @@ void ProducerSession::OnEnded() {
   }
   if (!status.ok()) {
     if (const auto suppressed = Limiter().Admit()) {
-      config::Log("ingest")->warn(
+      log::Get("ingest")->warn(
           "stream ended run='{}' rank={} {} reason={} message='{}' "
           "suppressed={}",
           spec_.run, spec_.rank, peer_.ToString(), Reason(status),

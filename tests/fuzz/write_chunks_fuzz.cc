@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "daemon/service/write_chunks_message.h"
+#include "daemon/remote/write_chunks_message.h"
 #include "protos/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 

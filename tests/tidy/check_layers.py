@@ -23,7 +23,7 @@ STORAGE_FACE = (
 STORAGE_SHARED = ("storage/types.h", "storage/logger.h")
 
 # Logging, for all of the daemon.
-LOG = "daemon/config/log.h"
+LOG = "daemon/log"
 
 # What producers see of the chunk format. The rest of protos/chunk needs Abseil.
 CHUNK_PRODUCER = (
@@ -43,6 +43,12 @@ SHM_PRODUCER = (
 
 COMMON = ("absl", "fmt", "spdlog")
 RPC = ("grpc", "protobuf", "stubs")
+
+# The rooms of a comparison speak of runs and rows in messages.
+COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
+
+# What all rooms of msitctl know.
+CTL_BASE = ("client/text", "client/query")
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,9 @@ MODULES: dict[str, Module] = {
         (*PROTOS, "storage", "storage/env", "storage/segment", "storage/index"),
         (*COMMON, "rocksdb", "cli11", "json"),
     ),
+    "daemon/log": Module(PROTOS, COMMON),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
+    "daemon/predicate": Module(PROTOS, COMMON),
     "daemon/compute": Module(PROTOS, ("highway", "xxhash", *COMMON)),
     "daemon/ingest": Module(
         (*PROTOS, "protos/capture", *STORAGE_FACE, LOG, "daemon/compute"), COMMON
@@ -88,14 +96,49 @@ MODULES: dict[str, Module] = {
         COMMON,
     ),
     "daemon/query": Module(
-        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute", "daemon/compare"),
+        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"),
         (*COMMON, "re2", "xxhash"),
     ),
     # Comparisons and their rows are stored as the messages they are sent as.
-    "daemon/compare": Module(
-        (*PROTOS, *STORAGE_FACE, LOG, "daemon/compute"),
-        (*COMMON, "re2", "protobuf", "stubs"),
+    "daemon/compare": Module(),
+    "daemon/compare/shard": Module((*PROTOS, *STORAGE_FACE), COMPARE_LIBRARIES),
+    "daemon/compare/match": Module(
+        (*PROTOS, *STORAGE_FACE, "daemon/compare", "daemon/compare/shard"),
+        COMPARE_LIBRARIES,
     ),
+    "daemon/compare/measure": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "daemon/compute",
+            "daemon/compare",
+            "daemon/compare/shard",
+            "daemon/compare/match",
+        ),
+        COMMON,
+    ),
+    "daemon/compare/judge": Module(
+        (*PROTOS, "daemon/compute", "daemon/predicate", "daemon/compare/match"),
+        COMPARE_LIBRARIES,
+    ),
+    "daemon/compare/origin": Module(
+        (*PROTOS, "daemon/compare/match", "daemon/compare/judge"), COMPARE_LIBRARIES
+    ),
+    "daemon/compare/job": Module(
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            LOG,
+            "daemon/compare",
+            "daemon/compare/shard",
+            "daemon/compare/match",
+            "daemon/compare/measure",
+            "daemon/compare/judge",
+            "daemon/compare/origin",
+        ),
+        COMPARE_LIBRARIES,
+    ),
+    "daemon/service/call": Module(PROTOS, (*COMMON, *RPC)),
     "daemon/service": Module(
         (
             "protos/capture",
@@ -104,8 +147,21 @@ MODULES: dict[str, Module] = {
             LOG,
             "daemon/compute",
             "daemon/ingest",
+            "daemon/predicate",
             "daemon/query",
-            "daemon/compare",
+            "daemon/compare/judge",
+            "daemon/compare/job",
+            "daemon/service/call",
+        ),
+        (*COMMON, *RPC),
+    ),
+    "daemon/remote": Module(
+        (
+            *PROTOS,
+            LOG,
+            "daemon/ingest",
+            "daemon/service/call",
+            "daemon/service/proto_convert.h",
         ),
         (*COMMON, *RPC),
     ),
@@ -114,12 +170,13 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             "protos/pem",
             *STORAGE_FACE,
+            LOG,
             "daemon/config",
-            "daemon/compute",
             "daemon/ingest",
             "daemon/shm",
-            "daemon/query",
-            "daemon/compare",
+            "daemon/remote",
+            "daemon/compare/job",
+            "daemon/service/call",
             "daemon/service",
         ),
         (*COMMON, *RPC, "systemd"),
@@ -154,8 +211,31 @@ MODULES: dict[str, Module] = {
         )
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
+    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs")),
+    "client/query": Module(
+        (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
+    ),
+    "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "xlsx")),
+    "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
+    "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
+    "client/ctl/flag": Module(
+        (*PROTOS, *CTL_BASE, "client/ctl/plugin"), (*COMMON, *RPC, "cli11")
+    ),
     "client/ctl": Module(
-        (*PROTOS, "protos/pem"), (*COMMON, *RPC, "cli11", "json", "openssl", "xlsx")
+        (*PROTOS, *CTL_BASE, "client/ctl/print"), (*COMMON, *RPC, "cli11")
+    ),
+    # The command line names the commands; they work with the session it makes.
+    "client/ctl/command": Module(
+        (
+            *PROTOS,
+            *CTL_BASE,
+            "client/report",
+            "client/ctl/print",
+            "client/ctl/plugin",
+            "client/ctl/flag",
+            "client/ctl",
+        ),
+        (*COMMON, *RPC, "cli11", "json"),
     ),
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "daemon/compare/comparison_jobs.h"
+#include "daemon/compare/job/comparison_jobs.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::compare {

@@ -5,28 +5,22 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 #include <thread>
 
-#include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/work_observer.h"
 
 namespace msitd::compare {
 
 // Expects that the thread that made it is the only one to call it.
-class OneThreadObserver final : public ComparisonObserver {
+class OneThreadObserver final : public WorkObserver {
  public:
   bool IsCancelled() override {
     EXPECT_EQ(std::this_thread::get_id(), thread_);
     return is_cancelled;
   }
-  void OnTotal(uint64_t /*tensor_count*/) override {}
   void OnRead(uint64_t bytes) override {
     EXPECT_EQ(std::this_thread::get_id(), thread_);
     read_bytes += bytes;
-  }
-  absl::Status OnRow(const v1::ComparisonRow& /*row*/,
-                     std::string /*bytes*/) override {
-    return absl::OkStatus();
   }
 
   std::atomic<bool> is_cancelled{false};

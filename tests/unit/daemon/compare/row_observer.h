@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/compare/comparison_engine.h"
-#include "daemon/compare/comparison_observer.h"
+#include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/job/comparison_observer.h"
 
 namespace msitd::compare {
 

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
+#include "client/ctl/print/printer.h"
+#include "client/query/endpoint.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+const std::map<std::string, v1::CaptureLevel> kLevels = {
+    {"off", v1::CAPTURE_LEVEL_OFF},
+    {"hash", v1::CAPTURE_LEVEL_SUMMARY},
+    {"summary", v1::CAPTURE_LEVEL_SUMMARY},
+    {"sample", v1::CAPTURE_LEVEL_SAMPLE},
+    {"full", v1::CAPTURE_LEVEL_FULL}};
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto run = std::make_shared<std::string>();
+  CLI::App& verb =
+      line.AddVerb(noun,
+                   {.name = "get",
+                    .summary = "Prints what the clients of a run record.",
+                    .examples = "msitctl capture get --run tp8-bf16",
+                    .rpcs = "CaptureService.GetCapturePolicy"},
+                   [run](Session& session) -> Outcome {
+                     v1::GetCapturePolicyRequest request;
+                     request.set_run(*run);
+                     v1::CapturePolicy policy;
+                     MSITCTL_RETURN_IF_FAILED(
+                         session.Unary([&](grpc::ClientContext& context) {
+                           return session.captures().GetCapturePolicy(
+                               &context, request, &policy);
+                         }));
+                     return PrintOne(session, policy, "revision");
+                   });
+  verb.add_option("--run", *run, "Name of the run")->required();
+}
+
+struct SetFlags {
+  std::string run;
+  SelectionFlags selection;
+  std::string level = "full";
+  std::optional<int64_t> from_token;
+};
+
+void Note(const std::string& text) {
+  fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
+}
+
+// Whether the ranges have a token from `first` on; no range stands for all.
+bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
+  return filter.tokens().empty() ||
+         std::any_of(filter.tokens().begin(), filter.tokens().end(),
+                     [first](const v1::TokenRange& range) {
+                       return range.last() >= first;
+                     });
+}
+
+// Says where the policy records less than it looks like.
+Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
+                               const v1::CapturePolicy& policy) {
+  const v1::CaptureRule& rule = policy.rules(0);
+  if (rule.level() == v1::CAPTURE_LEVEL_OFF) {
+    Note(fmt::format("nothing is recorded from token {} on",
+                     policy.first_token()));
+    return {};
+  }
+  if (!ReachBehind(rule.filter(), policy.first_token())) {
+    Note(
+        fmt::format("nothing is recorded: the policy begins with token {}, "
+                    "behind all that are selected",
+                    policy.first_token()));
+  }
+  if (rule.filter().ranks().empty()) return {};
+  v1::GetRunRequest request;
+  request.set_run(run);
+  v1::Run info;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, request, &info);
+  }));
+  std::vector<int32_t> absent;
+  for (const int32_t rank : rule.filter().ranks()) {
+    if (info.world_size() > 0 && rank >= info.world_size()) {
+      absent.push_back(rank);
+    }
+  }
+  if (!absent.empty()) {
+    Note(fmt::format("the world size is {}: there is no rank {}",
+                     info.world_size(), fmt::join(absent, ", ")));
+  }
+  return {};
+}
+
+Outcome Set(Session& session, const SetFlags& flags) {
+  const absl::StatusOr<v1::TensorFilter> filter = ToFilter(flags.selection);
+  if (!filter.ok()) return UsageError(std::string(Message(filter.status())));
+  v1::SetCapturePolicyRequest request;
+  request.set_run(flags.run);
+  v1::CaptureRule& rule = *request.mutable_policy()->add_rules();
+  *rule.mutable_filter() = *filter;
+  rule.set_level(kLevels.at(flags.level));
+  if (flags.from_token.has_value()) {
+    request.mutable_policy()->set_first_token(*flags.from_token);
+  }
+  v1::CapturePolicy policy;
+  MSITCTL_RETURN_IF_FAILED(
+      session.UnaryToTheEnd([&](grpc::ClientContext& context) {
+        return session.captures().SetCapturePolicy(&context, request, &policy);
+      }));
+  MSITCTL_RETURN_IF_FAILED(PrintOne(session, policy, "revision"));
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  return TellWhatSelectsNothing(session, flags.run, policy);
+}
+
+void AddSet(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<SetFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "set",
+       .summary = "Says what the clients of a run record, without a restart. "
+                  "What is not selected is off; without a selection, all is.",
+       .examples = "msitctl capture set --run tp8-bf16 --ops 'layers.3.*' "
+                   "--io output --tokens 0-3,10\n"
+                   "msitctl capture set --run nightly --level summary "
+                   "--from-token 500\n"
+                   "msitctl capture set --run nightly --level sample "
+                   "--io output\n"
+                   "msitctl capture set --run nightly --level off",
+       .rpcs = "CaptureService.SetCapturePolicy"},
+      [flags](Session& session) { return Set(session, *flags); });
+  verb.add_option("--run", flags->run, "Name of the run; made if there is none")
+      ->required();
+  AddSelectionFlags(verb, flags->selection);
+  verb.add_option("--level", flags->level,
+                  "How much of each tensor: full, with its bytes; sample, "
+                  "with at most 1024 elements; summary or hash, both without; "
+                  "off")
+      ->check(CLI::IsMember({"off", "hash", "summary", "sample", "full"}))
+      ->capture_default_str();
+  verb.add_option(
+          "--from-token", flags->from_token,
+          "First token that it is for, the same in all ranks; default: "
+          "behind the highest that a rank has begun or stored, with a "
+          "margin of one token and of what the fastest rank does in 1 to "
+          "2 seconds, so that all begin together")
+      ->check(WholeNumber())
+      ->type_name("N");
+}
+
+// Sums of all ranks.
+v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
+  v1::RankCoverage total;
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    total.set_stream_count(total.stream_count() + rank.stream_count());
+    total.set_seen_count(total.seen_count() + rank.seen_count());
+    total.set_filtered_count(total.filtered_count() + rank.filtered_count());
+    total.set_stored_count(total.stored_count() + rank.stored_count());
+    total.set_dropped_count(total.dropped_count() + rank.dropped_count());
+    total.set_truncated_count(total.truncated_count() + rank.truncated_count());
+  }
+  return total;
+}
+
+struct CoverageFlags {
+  std::string run;
+  std::string silent_after = "10s";
+};
+
+// Why nothing more may come of a rank that has no stream; empty if that is as
+// it should be: it has done its part, and so have the others.
+std::string SilenceText(const v1::RankCoverage& rank, bool others_stream) {
+  switch (rank.stream_state()) {
+    case v1::STREAM_STATE_NONE:
+      return others_stream ? "none came so far" : "";
+    case v1::STREAM_STATE_FINISHED:
+      return others_stream ? "its client closed the last one" : "";
+    case v1::STREAM_STATE_BROKEN:
+      return "the last one broke off";
+    default:
+      return "";
+  }
+}
+
+void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
+                       std::chrono::milliseconds silent_after) {
+  const bool others_stream = std::any_of(
+      coverage.ranks().begin(), coverage.ranks().end(), [](const auto& rank) {
+        return rank.stream_state() == v1::STREAM_STATE_OPEN;
+      });
+  for (const v1::RankCoverage& rank : coverage.ranks()) {
+    const std::string why = SilenceText(rank, others_stream);
+    const google::protobuf::Duration& silent = rank.streamless_duration();
+    const std::chrono::milliseconds time(silent.seconds() * 1000 +
+                                         silent.nanos() / 1'000'000);
+    if (why.empty() || time < silent_after) continue;
+    fmt::print(stderr, "msitctl: note: rank {} has had no stream for {}: {}\n",
+               rank.rank(),
+               HumanDuration(static_cast<double>(time.count()) / 1000), why);
+  }
+}
+
+Outcome Coverage(Session& session, const CoverageFlags& flags) {
+  const auto silent_after = ParseDuration(flags.silent_after);
+  if (!silent_after.ok()) {
+    return UsageError(
+        fmt::format("--silent-after: {}", Message(silent_after.status())));
+  }
+  ListLayout layout;
+  layout.response = v1::CaptureCoverage::descriptor();
+  layout.field = "ranks";
+  layout.columns =
+      "rank,streams?=stream_count,seen=seen_count,filtered=filtered_count,"
+      "asked=asked_count,stored=stored_count,repeated=repeated_count,"
+      "conflicts=conflict_count,dropped=dropped_count,"
+      "truncated=truncated_count,pending=pending_count,lost=lost_count,"
+      "degraded?=degraded_count,stream?=stream_state";
+  layout.name = "rank";
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(std::move(layout), session.print_options(),
+                                   session.out()));
+  v1::GetCaptureCoverageRequest request;
+  request.set_run(flags.run);
+  v1::CaptureCoverage coverage;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.captures().GetCaptureCoverage(&context, request, &coverage);
+  }));
+  for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
+  printer->Finish(coverage);
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  TellOfSilentRanks(coverage, *silent_after);
+  const v1::RankCoverage total = TotalOf(coverage);
+  if (total.stored_count() > 0) return {};
+  if (total.stream_count() == 0) {
+    return {kExitPolicyFailed, "nothing is stored: no client has streamed"};
+  }
+  return {kExitPolicyFailed,
+          fmt::format("nothing is stored: of {} tensors seen {} were filtered "
+                      "by the capture policy, {} dropped, {} truncated",
+                      total.seen_count(), total.filtered_count(),
+                      total.dropped_count(), total.truncated_count())};
+}
+
+void AddCoverage(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<CoverageFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "coverage",
+       .summary = "Prints what became of the tensors of each rank. Exits with "
+                  "1 if nothing was stored.",
+       .examples = "msitctl capture coverage tp8-bf16",
+       .rpcs = "CaptureService.GetCaptureCoverage"},
+      [flags](Session& session) { return Coverage(session, *flags); });
+  verb.add_option("RUN", flags->run, "Name of the run")->required();
+  verb.add_option("--silent-after", flags->silent_after,
+                  "Names ranks that have had no stream for so long")
+      ->capture_default_str()
+      ->type_name("DURATION");
+}
+
+}  // namespace
+
+void AddCaptureCommands(CommandLine& line) {
+  CLI::App& noun =
+      line.AddNoun("capture", "Captures: what the clients of a run record.");
+  AddGet(line, noun);
+  AddSet(line, noun);
+  AddCoverage(line, noun);
+}
+
+}  // namespace msitd::ctl

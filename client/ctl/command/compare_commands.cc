@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/ctl/command/compare_metric.h"
+#include "client/ctl/command/compare_report.h"
+#include "client/ctl/command/compare_run.h"
+#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/command/confirm.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command/partial.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/flag/selection.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kListColumns[] =
+    "name,state,golden=golden_run,target=target_run,pass=pass_count,"
+    "fail=fail_count,unmatched=unmatched_count,skipped=skipped_count,"
+    "create_time?=create_time,end_time?=end_time";
+
+void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
+  verb.add_option("GOLDEN,--golden", flags.golden, "The run taken as right")
+      ->type_name("RUN");
+  verb.add_option("TARGET,--target", flags.target, "The run under test")
+      ->type_name("RUN");
+  AddSelectionFlags(verb, flags.selection);
+  AddPolicyFlags(verb, flags.policy);
+  AddMatchingFlags(verb, flags.matching);
+  AddPluginFlags(verb, "--plugin-name", flags.plugins);
+  verb.add_flag("--follow", flags.follow,
+                "Print rows as tokens complete, until both runs are sealed");
+  AddTexts(verb, "--watch", flags.watches,
+           "Tell of rows for which this holds, and exit with 1: nan, inf, fail "
+           "or a predicate such as 'max_abs > 10'; repeatable")
+      ->type_name("CONDITION");
+  verb.add_flag("--detach", flags.detach,
+                "Start it, print it, do not wait for it; with --follow, it "
+                "goes on though nobody reads its rows");
+  verb.add_option("--rows", flags.rows,
+                  "fail: rows that fail or are unmatched; all; none; default "
+                  "fail")
+      ->type_name("WHICH");
+  AddPartialFlag(verb, flags.list.allow_partial);
+  AddListFlags(verb, flags.list,
+               "Most rows to print, 0 for all; default 20 in a table, all with "
+               "--follow and elsewhere");
+}
+
+void AddRun(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<CompareFlags>();
+  auto verb = std::make_shared<CLI::App*>();
+  *verb = &line.AddVerb(
+      noun,
+      {.name = "run",
+       .summary = "Compares two runs; exit code 1 if the target does not pass.",
+       .examples =
+           "msitctl compare run golden-fp32 tp8-bf16\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --tokens 0 --io output "
+           "--tol 'cosine >= 0.999'\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --rule '*.norm: max_abs "
+           "<= 1e-3' --rows all -o csv\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --preset torch --rule "
+           "'lm_head: argmax_agreement == 1'\n"
+           "msitctl compare run golden-tp1 tp8 --target-layout "
+           "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
+           "msitctl compare run tp8 tp8-retry --ignore-placements\n"
+           "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle",
+       .rpcs = "ComparisonService.CreateComparison, "
+               "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "ComparisonService.StreamComparisonRows, "
+               "ComparisonService.CancelComparison, "
+               "TensorService.ReadTensor, "
+               "ComparisonService.AddRowMetrics, "
+               "NodeService.GetCapabilities"},
+      [flags, verb](Session& session) {
+        flags->limit_is_given = (*verb)->count("--limit") > 0;
+        return RunComparison(session, *flags);
+      });
+  AddRunFlags(**verb, *flags);
+}
+
+void AddList(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists comparisons, oldest first.",
+       .examples = "msitctl compare list",
+       .rpcs = "ComparisonService.ListComparisons"},
+      [flags](Session& session) {
+        ListLayout layout;
+        layout.field = "comparisons";
+        layout.columns = kListColumns;
+        layout.name = "name";
+        return PrintPages<v1::ListComparisonsResponse>(
+            session, std::move(layout), *flags, v1::ListComparisonsRequest(),
+            [&session](auto... args) {
+              return session.comparisons().ListComparisons(args...);
+            });
+      });
+  AddListFlags(verb, *flags);
+}
+
+Outcome Get(Session& session, const std::string& name,
+            v1::Comparison& comparison) {
+  v1::GetComparisonRequest request;
+  request.set_comparison(name);
+  return session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().GetComparison(&context, request, &comparison);
+  });
+}
+
+struct GetFlags {
+  std::string name;
+  bool allow_partial = false;
+};
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<GetFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "get",
+       .summary = "Prints one comparison: state, counts, first divergence.",
+       .examples = "msitctl compare get c-000001",
+       .rpcs = "ComparisonService.GetComparison"},
+      [flags](Session& session) -> Outcome {
+        v1::Comparison comparison;
+        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
+        PartialNotice partial(session);
+        partial.See(comparison);
+        MSITCTL_RETURN_IF_FAILED(PrintOne(session, comparison, "name"));
+        return partial.End(flags->allow_partial);
+      });
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  AddPartialFlag(verb, flags->allow_partial);
+}
+
+struct RowsFlags {
+  std::string name;
+  std::vector<std::string> verdicts;
+  ListFlags list;
+};
+
+void AddRows(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<RowsFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "rows",
+       .summary = "Prints the rows of a comparison in execution order.",
+       .examples = "msitctl compare rows c-000001 --verdict fail,unmatched\n"
+                   "msitctl compare rows c-000001 -o csv\n"
+                   "msitctl compare rows c-000001 --columns "
+                   "op,verdict,metrics.sqnr_db",
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "NodeService.GetCapabilities"},
+      [flags](Session& session) -> Outcome {
+        std::vector<v1::Verdict> verdicts;
+        MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags->verdicts));
+        v1::Comparison comparison;
+        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
+        PartialNotice partial(session);
+        partial.See(comparison);
+        MSITCTL_RETURN_IF_FAILED(
+            PrintRows(session, comparison, verdicts, flags->list));
+        return partial.End(flags->list.allow_partial);
+      });
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+  AddPartialFlag(verb, flags->list.allow_partial);
+  AddListFlags(verb, flags->list);
+}
+
+void AddReport(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ReportFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "report",
+       .summary = "Writes a report of a stored comparison to a file.",
+       .examples =
+           "msitctl compare report c-000001 --out report.html\n"
+           "msitctl compare report c-000001 --out report.html --histograms "
+           "1000\n"
+           "msitctl compare report c-000001 --format msit --out "
+           "msit_cmp_report.xlsx\n"
+           "msitctl compare report c-000001 --format msprobe --mode summary",
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "NodeService.GetCapabilities, "
+               "TensorService.ComputeHistogram"},
+      [flags](Session& session) { return WriteReport(session, *flags); });
+  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
+      ->required();
+  verb.add_option("--format", flags->format,
+                  "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
+                  "default by the end of --out, else csv. msit and msprobe "
+                  "are workbooks if --out ends with .xlsx")
+      ->type_name("FORMAT");
+  verb.add_option("--out", flags->out, "File to write; - is stdout")
+      ->type_name("FILE");
+  verb.add_option("--mode", flags->mode,
+                  "Of msprobe: all (from tensors), summary, md5; default all")
+      ->type_name("MODE");
+  verb.add_option("--histograms", flags->histograms,
+                  "Of html: rows that get histograms of both sides, those "
+                  "that fail first; default 200, at most 10000, 0 for none")
+      ->type_name("N");
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+  AddPartialFlag(verb, flags->allow_partial);
+}
+
+void AddMetric(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<MetricFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "metric",
+       .summary = "Adds metrics of your own to a stored comparison.",
+       .examples =
+           "msitctl compare metric c-000001 --plugin own.py:angle\n"
+           "msitctl compare metric c-000001 --plugin own.py:angle --name "
+           "angle_deg --verdict fail\n"
+           "msitctl compare metric c-000001 --plugin own.py:angle --plugin "
+           "other.py:ssim --python venv/bin/python",
+       .rpcs = "ComparisonService.GetComparison, "
+               "ComparisonService.ListComparisonRows, "
+               "TensorService.ReadTensor, "
+               "ComparisonService.AddRowMetrics"},
+      [flags](Session& session) { return MeasureComparison(session, *flags); });
+  verb.add_option("COMPARISON", flags->comparison, "Name of the comparison")
+      ->required();
+  AddPluginFlags(verb, "--name,--plugin-name", flags->plugins);
+  AddTexts(verb, "--verdict", flags->verdicts,
+           "pass, fail, unmatched, skipped; default all")
+      ->type_name("LIST");
+}
+
+void AddCancel(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb =
+      line.AddVerb(noun,
+                   {.name = "cancel",
+                    .summary = "Stops a comparison; its rows so far are kept.",
+                    .examples = "msitctl compare cancel c-000001",
+                    .rpcs = "ComparisonService.CancelComparison"},
+                   [name](Session& session) -> Outcome {
+                     v1::CancelComparisonRequest request;
+                     request.set_comparison(*name);
+                     v1::Comparison comparison;
+                     MSITCTL_RETURN_IF_FAILED(
+                         session.Unary([&](grpc::ClientContext& context) {
+                           return session.comparisons().CancelComparison(
+                               &context, request, &comparison);
+                         }));
+                     return PrintOne(session, comparison, "name");
+                   });
+  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+}
+
+Outcome Delete(Session& session, const std::string& name, bool yes) {
+  if (!yes) {
+    // Off a terminal the question fails before a daemon is asked anything.
+    if (!session.options().terminal.stdin_is_terminal) {
+      return Confirm(session.options().terminal, "");
+    }
+    v1::Comparison comparison;
+    MSITCTL_RETURN_IF_FAILED(Get(session, name, comparison));
+    MSITCTL_RETURN_IF_FAILED(Confirm(
+        session.options().terminal,
+        fmt::format("Delete comparison {} of {} and {} with its rows?", name,
+                    comparison.golden_run(), comparison.target_run())));
+  }
+  v1::DeleteComparisonRequest request;
+  request.set_comparison(name);
+  google::protobuf::Empty empty;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().DeleteComparison(&context, request, &empty);
+  }));
+  return ReportDeleted(session, "comparison", name);
+}
+
+void AddDelete(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  auto yes = std::make_shared<bool>(false);
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "delete",
+       .summary = "Removes a comparison with its rows. Asks on a terminal.",
+       .examples = "msitctl compare delete c-000001\n"
+                   "msitctl compare delete c-000001 --yes",
+       .rpcs = "ComparisonService.DeleteComparison, "
+               "ComparisonService.GetComparison"},
+      [name, yes](Session& session) { return Delete(session, *name, *yes); });
+  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
+  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+}
+
+}  // namespace
+
+void AddCompareCommands(CommandLine& line) {
+  CLI::App& noun =
+      line.AddNoun("compare", "Comparisons: two runs set side by side.");
+  AddRun(line, noun);
+  AddList(line, noun);
+  AddGet(line, noun);
+  AddRows(line, noun);
+  AddReport(line, noun);
+  AddMetric(line, noun);
+  AddCancel(line, noun);
+  AddDelete(line, noun);
+}
+
+}  // namespace msitd::ctl

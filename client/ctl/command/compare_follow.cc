@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/compare_follow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/print/printer.h"
+#include "client/text/policy_text.h"
+#include "client/text/text.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Streams in a row that may end with UNAVAILABLE and without a row.
+constexpr int kFruitlessStreamsMax = 10;
+constexpr std::chrono::milliseconds kRetryDelay(200);
+// How often a run is looked for that is not there.
+constexpr std::chrono::milliseconds kRunPoll(200);
+
+std::string PlaceText(const v1::ComparisonRow& row) {
+  return Printable(fmt::format("token {} rank {} {} {}{}{}", row.token(),
+                               row.rank(), row.op(),
+                               IoName(static_cast<Io>(row.io())),
+                               row.index().empty() ? "" : "/", row.index()));
+}
+
+// Takes what a stream brings.
+class Follower {
+ public:
+  Follower(Session& session, RowLines& lines, v1::Comparison& comparison)
+      : session_(session), lines_(lines), comparison_(comparison) {}
+
+  Outcome Run() {
+    int fruitless_count = 0;
+    while (true) {
+      const int64_t row_before = next_row_;
+      const grpc::Status status = ReadStream();
+      if (status.ok()) return {};
+      fruitless_count = next_row_ > row_before ? 0 : fruitless_count + 1;
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+          fruitless_count == kFruitlessStreamsMax ||
+          session_.interrupts().WaitFor(kRetryDelay)) {
+        return session_.OutcomeOf(status);
+      }
+    }
+  }
+
+ private:
+  grpc::Status ReadStream() {
+    v1::StreamComparisonRowsRequest request;
+    request.set_comparison(comparison_.name());
+    request.set_first_row(next_row_);
+    grpc::ClientContext context;
+    context.set_deadline(session_.StreamDeadline());
+    const Interrupts::Hold hold(session_.interrupts(), &context);
+    const auto reader =
+        session_.comparisons().StreamComparisonRows(&context, request);
+    v1::StreamComparisonRowsResponse response;
+    while (reader->Read(&response)) {
+      for (const v1::ComparisonRow& row : response.rows()) Show(row);
+      if (response.has_comparison()) {
+        comparison_ = response.comparison();
+        TellOfWaiting();
+        TellOfSilentRanks();
+      }
+      lines_.Flush();
+    }
+    return reader->Finish();
+  }
+
+  void Show(const v1::ComparisonRow& row) {
+    next_row_ = row.row() + 1;
+    for (const int32_t watch : row.watches()) {
+      const bool known = watch >= 0 && watch < comparison_.watches_size();
+      fmt::print(stderr, "msitctl: watch \"{}\" holds: row {}, {}\n",
+                 known ? Printable(comparison_.watches(watch)) : "?", row.row(),
+                 PlaceText(row));
+    }
+    lines_.Add(row);
+  }
+
+  // Once: what a stream brings does not change while it waits.
+  void TellOfWaiting() {
+    const std::string text = WaitingText(comparison_);
+    if (text.empty() || std::exchange(has_told_of_waiting_, true)) return;
+    fmt::print(stderr, "msitctl: {}\n", text);
+  }
+
+  // Once for each, unless it comes back in between.
+  void TellOfSilentRanks() {
+    std::set<std::pair<std::string, int32_t>> silent;
+    for (const v1::SilentRank& rank : comparison_.silent_ranks()) {
+      silent.emplace(rank.run(), rank.rank());
+      if (silent_.contains({rank.run(), rank.rank()})) continue;
+      const int64_t seconds =
+          std::max<int64_t>(time(nullptr) - rank.silent_since().seconds(), 0);
+      fmt::print(stderr,
+                 "msitctl: note: run {}: rank {} has had no stream for {}{}\n",
+                 Printable(rank.run()), rank.rank(),
+                 HumanDuration(static_cast<double>(seconds)),
+                 rank.has_finished() ? ": its client closed the last one" : "");
+    }
+    silent_ = std::move(silent);
+  }
+
+  Session& session_;
+  bool has_told_of_waiting_ = false;
+  std::set<std::pair<std::string, int32_t>> silent_;
+  RowLines& lines_;
+  v1::Comparison& comparison_;
+  int64_t next_row_ = 0;
+};
+
+}  // namespace
+
+std::string WaitingText(const v1::Comparison& comparison) {
+  const int32_t count = comparison.waiting_behind_count();
+  if (comparison.state() != v1::Comparison::PENDING || count <= 0) return "";
+  return fmt::format("{}: waiting behind {} comparison{}",
+                     Printable(comparison.name()), count,
+                     count == 1 ? "" : "s");
+}
+
+void WaitingNotice::Show(const v1::Comparison& comparison) {
+  const std::string text = WaitingText(comparison);
+  if (text.empty() || text == shown_ ||
+      std::chrono::steady_clock::now() - start_ < kDelay) {
+    return;
+  }
+  shown_ = text;
+  fmt::print(stderr, "msitctl: {}\n", text);
+}
+
+Outcome AwaitRun(Session& session, const std::string& run) {
+  v1::GetRunRequest request;
+  request.set_run(run);
+  const auto deadline = session.StreamDeadline();
+  for (bool has_told = false;; has_told = true) {
+    v1::Run found;
+    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+      return session.runs().GetRun(&context, request, &found);
+    });
+    if (outcome.exit_code != ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
+      return outcome;
+    }
+    if (!has_told) {
+      fmt::print(stderr, "msitctl: waiting for run {} to begin\n",
+                 Printable(run));
+    }
+    if (session.interrupts().WaitFor(kRunPoll)) return Interrupted();
+    if (Session::Clock::now() >= deadline) {
+      return session.OutcomeOf(
+          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                       fmt::format("run {} has not begun in time", run)));
+    }
+  }
+}
+
+RowLines::RowLines(Session& session, const std::vector<v1::Verdict>* verdicts,
+                   int64_t limit)
+    : session_(session),
+      verdicts_(verdicts == nullptr ? std::nullopt : std::optional(*verdicts)),
+      limit_(limit) {}
+
+Outcome RowLines::Create(Session& session,
+                         const std::vector<v1::Verdict>* verdicts,
+                         const ListFlags& flags,
+                         std::unique_ptr<RowLines>& out) {
+  out.reset(new RowLines(session, verdicts, flags.limit));
+  const Format format = session.options().format;
+  const bool has_columns = format == Format::kCsv ||
+                           (format == Format::kTable && !flags.columns.empty());
+  if (!has_columns) return {};
+  MSITCTL_ASSIGN_OR_USAGE(
+      out->printer_,
+      ListPrinter::Create(RowLayout(session, CustomMetricNames()),
+                          session.print_options(flags.columns), session.out()));
+  return {};
+}
+
+void RowLines::Add(const v1::ComparisonRow& row) {
+  if (!verdicts_.has_value()) return;
+  const bool is_selected =
+      verdicts_->empty() || std::find(verdicts_->begin(), verdicts_->end(),
+                                      row.verdict()) != verdicts_->end();
+  if (!is_selected) return;
+  if (limit_ != 0 && printed_count_ == limit_) return;
+  ++printed_count_;
+  if (printer_ != nullptr) {
+    printer_->Add(row);
+    return;
+  }
+  switch (session_.options().format) {
+    case Format::kJson:
+      session_.out().Write(ToJson(row, false, session_.print_options()) + "\n");
+      break;
+    case Format::kTable:
+      session_.out().Write(fmt::format(
+          "{:<9}  {}{}{}\n", WordOf(v1::Verdict_Name(row.verdict())),
+          PlaceText(row), row.reason().empty() ? "" : ": ",
+          Printable(row.reason())));
+      break;
+    case Format::kCsv:
+    case Format::kName:
+      break;
+  }
+}
+
+void RowLines::Flush() {
+  if (printer_ != nullptr) printer_->Flush();
+  session_.out().Flush();
+}
+
+Outcome FollowComparison(Session& session, RowLines& lines,
+                         v1::Comparison& comparison) {
+  return Follower(session, lines, comparison).Run();
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/compare_metric.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command/row_measurer.h"
+#include "client/ctl/print/progress.h"
+#include "client/ctl/print/table.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+bool HasEnded(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE ||
+         comparison.state() == v1::Comparison::CANCELLED ||
+         comparison.state() == v1::Comparison::FAILED;
+}
+
+Outcome GetEnded(Session& session, const std::string& name,
+                 v1::Comparison& comparison) {
+  v1::GetComparisonRequest request;
+  request.set_comparison(name);
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().GetComparison(&context, request, &comparison);
+  }));
+  if (HasEnded(comparison)) return {};
+  return DaemonError(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                  name + " has not ended"));
+}
+
+Outcome PrintCounts(Session& session,
+                    const std::vector<std::unique_ptr<Plugin>>& plugins,
+                    const std::vector<MetricCounts>& counts,
+                    const v1::Comparison& comparison) {
+  if (!session.is_table()) return PrintOne(session, comparison, "name");
+  Table table({{"metric"}, {"rows", true}, {"values", true}},
+              session.print_options().table);
+  for (size_t i = 0; i < plugins.size(); ++i) {
+    table.Add({plugins[i]->metric(), fmt::format("{}", counts[i].row_count),
+               fmt::format("{}", counts[i].value_count)});
+  }
+  session.out().Write(table.Flush());
+  return {};
+}
+
+}  // namespace
+
+Outcome AddOwnMetrics(Session& session,
+                      const std::vector<std::unique_ptr<Plugin>>& plugins,
+                      uint64_t pair_bytes_max,
+                      const std::vector<v1::Verdict>& verdicts,
+                      v1::Comparison& comparison,
+                      std::vector<MetricCounts>& counts) {
+  const Interrupts::Hold hold(session.interrupts());
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  RowMeasurer measurer(session, plugins, pair_bytes_max, comparison, counts);
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison.name());
+  request.set_page_size(static_cast<int32_t>(kPageRowsMax));
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  v1::ListComparisonRowsResponse page;
+  do {
+    MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+      return session.comparisons().ListComparisonRows(&context, request, &page);
+    }));
+    for (const v1::ComparisonRow& row : page.rows()) {
+      progress.Show(
+          fmt::format("{}: row {} in plug-ins", comparison.name(), row.row()));
+      MSITCTL_RETURN_IF_FAILED(measurer.Add(row));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!page.next_page_token().empty());
+  return measurer.Flush();
+}
+
+Outcome TellOfProblems(const std::vector<std::unique_ptr<Plugin>>& plugins,
+                       const std::vector<MetricCounts>& counts) {
+  Outcome outcome;
+  for (size_t i = 0; i < plugins.size(); ++i) {
+    const int64_t missing = counts[i].row_count - counts[i].value_count;
+    if (missing > 0) {
+      fmt::print(stderr, "msitctl: note: {}: no value in {} of {} rows; {}\n",
+                 plugins[i]->metric(), missing, counts[i].row_count,
+                 Printable(counts[i].first_problem));
+    }
+    if (!plugins[i]->given_up().empty()) {
+      outcome =
+          LocalError(fmt::format("--plugin {}: given up: {}",
+                                 plugins[i]->metric(), plugins[i]->given_up()));
+    } else if (missing > 0 && counts[i].value_count == 0) {
+      outcome = LocalError(
+          fmt::format("--plugin {}: no row got a value", plugins[i]->metric()));
+    }
+  }
+  return outcome;
+}
+
+Outcome MeasureComparison(Session& session, const MetricFlags& flags) {
+  if (flags.plugins.plugins.empty()) {
+    return UsageError("--plugin FILE.py:FUNCTION is missing");
+  }
+  std::vector<v1::Verdict> verdicts;
+  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
+  std::vector<std::string> taken;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
+  std::vector<std::unique_ptr<Plugin>> plugins;
+  MSITCTL_RETURN_IF_FAILED(
+      StartPlugins(flags.plugins, taken, session.interrupts(), plugins));
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(GetEnded(session, flags.comparison, comparison));
+  std::vector<MetricCounts> counts;
+  MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(session, plugins,
+                                         flags.plugins.pair_bytes_max, verdicts,
+                                         comparison, counts));
+  MSITCTL_RETURN_IF_FAILED(PrintCounts(session, plugins, counts, comparison));
+  return TellOfProblems(plugins, counts);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/compare_report.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command/partial.h"
+#include "client/ctl/print/file_sink.h"
+#include "client/ctl/print/progress.h"
+#include "client/report/report_writer.h"
+#include "client/report/xlsx_report.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{256} << 10;
+
+// Gathers small pieces, since every one of them is a call of the system.
+class BufferedSink {
+ public:
+  explicit BufferedSink(FileSink& file) : file_(file) {}
+
+  absl::Status Write(std::string_view bytes) {
+    buffer_ += bytes;
+    return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+  }
+
+  absl::Status Flush() {
+    const absl::Status status = file_.Write(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+ private:
+  FileSink& file_;
+  std::string buffer_;
+};
+
+// Guards every cell of the records of CSV that come one by one.
+ReportSink GuardedSink(ReportSink sink) {
+  return [sink = std::move(sink)](std::string_view record) {
+    if (record.ends_with('\n')) record.remove_suffix(1);
+    std::string line;
+    for (std::string& cell : CsvFields(record)) {
+      line += CsvField(GuardFormula(std::move(cell))) + ',';
+    }
+    line.back() = '\n';
+    return sink(line);
+  };
+}
+
+absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
+  if (word == "all") return MsprobeMode::kAll;
+  if (word == "summary") return MsprobeMode::kSummary;
+  if (word == "md5") return MsprobeMode::kMd5;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--mode: \"{}\" is not all, summary or md5", word);
+}
+
+std::string FormatOf(const ReportFlags& flags) {
+  if (!flags.format.empty()) return flags.format;
+  return flags.out.ends_with(".html")    ? "html"
+         : flags.out.ends_with(".jsonl") ? "jsonl"
+         : flags.out.ends_with(".xlsx")  ? "xlsx"
+                                         : "csv";
+}
+
+absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
+    const ReportFlags& flags, const std::vector<std::string>& metrics,
+    const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
+    bool guards_formulas, ReportSink sink) {
+  const std::string format = FormatOf(flags);
+  const bool is_workbook = flags.out.ends_with(".xlsx");
+  const bool is_compatible = format == "msit" || format == "msprobe";
+  if (guards_formulas && (format == "csv" || (is_compatible && !is_workbook))) {
+    sink = GuardedSink(std::move(sink));
+  }
+  if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
+  if (format == "xlsx") {
+    return MakeXlsxReport(
+        [&metrics](ReportSink lines) {
+          return MakeCsvReport(metrics, std::move(lines));
+        },
+        std::move(sink));
+  }
+  if (format == "jsonl") return MakeJsonLinesReport(std::move(sink));
+  if (format == "html") {
+    return MakeHtmlReport(metrics, histograms, std::move(sink));
+  }
+  if (format == "msit") {
+    const auto make = [is_workbook](ReportSink lines) {
+      return MakeMsitReport(is_workbook, std::move(lines));
+    };
+    return is_workbook ? MakeXlsxReport(make, std::move(sink))
+                       : make(std::move(sink));
+  }
+  if (format == "msprobe") {
+    MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
+    const auto make = [mode, &verdicts](ReportSink lines) {
+      return MakeMsprobeReport(mode, verdicts, std::move(lines));
+    };
+    return is_workbook ? MakeXlsxReport(make, std::move(sink))
+                       : make(std::move(sink));
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit or "
+                    "msprobe",
+                    format);
+}
+
+Outcome OutcomeOfReport(const absl::Status& status) {
+  if (status.ok()) return {};
+  return absl::IsFailedPrecondition(status) ? UsageError(Message(status))
+                                            : LocalError(Message(status));
+}
+
+Outcome WriteRows(Session& session, const ReportFlags& flags,
+                  const std::vector<v1::Verdict>& verdicts,
+                  const v1::Comparison& comparison, RowHistograms& histograms,
+                  ReportWriter& writer) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(flags.name);
+  if (FormatOf(flags) != "msprobe") {
+    for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  }
+  absl::Status status = writer.Begin(comparison);
+  v1::ListComparisonRowsResponse response;
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(
+      session, request, "rows", 0,
+      [&session](auto... args) {
+        return session.comparisons().ListComparisonRows(args...);
+      },
+      [&](const google::protobuf::Message& row) {
+        if (!status.ok()) return;
+        const auto& compared = static_cast<const v1::ComparisonRow&>(row);
+        status = writer.Add(compared);
+        histograms.Consider(compared);
+      },
+      response));
+  if (!status.ok()) return OutcomeOfReport(status);
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  MSITCTL_RETURN_IF_FAILED(histograms.Fetch(
+      session, [&progress](std::string_view line) { progress.Show(line); }));
+  const auto note = writer.Finish();
+  if (!note.ok()) return OutcomeOfReport(note.status());
+  if (!note->empty()) fmt::print(stderr, "msitctl: note: {}\n", *note);
+  return {};
+}
+
+}  // namespace
+
+Outcome WriteReport(Session& session, const ReportFlags& flags) {
+  if (flags.histograms < 0 || flags.histograms > kHistogramRowsMax) {
+    return UsageError(fmt::format("--histograms: {} is not in 0..{}",
+                                  flags.histograms, kHistogramRowsMax));
+  }
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const Interrupts::Hold hold(session.interrupts());
+  auto file =
+      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  if (!file.ok()) return LocalError(Message(file.status()));
+  v1::GetComparisonRequest request;
+  request.set_comparison(flags.name);
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().GetComparison(&context, request, &comparison);
+  }));
+  // Whatever the format: the report may go to stdout.
+  PartialNotice partial(session, /*is_table=*/false);
+  partial.See(comparison);
+  std::vector<std::string> metrics;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  BufferedSink sink(*file);
+  // No other format has a place for them.
+  RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
+  std::vector<v1::Verdict> verdicts;
+  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
+  std::unique_ptr<ReportWriter> writer;
+  MSITCTL_ASSIGN_OR_USAGE(writer,
+                          MakeWriter(flags, metrics, verdicts, histograms,
+                                     session.options().guards_formulas,
+                                     [&sink](std::string_view bytes) {
+                                       return sink.Write(bytes);
+                                     }));
+  MSITCTL_RETURN_IF_FAILED(
+      WriteRows(session, flags, verdicts, comparison, histograms, *writer));
+  absl::Status status = sink.Flush();
+  if (status.ok()) status = file->Commit();
+  MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));
+  return partial.End(flags.allow_partial);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/ctl/session.h"
+#include "client/query/outcome.h"
+#include "client/report/row_histograms.h"
+
+namespace msitd::ctl {
+
+struct ReportFlags {
+  std::string name;
+  std::string format;  // Empty: by the end of `out`.
+  std::string out = "-";
+  std::string mode = "all";
+  std::vector<std::string> verdicts;
+  bool allow_partial = false;  // See AddPartialFlag.
+  // Rows of an HTML page that get histograms.
+  int64_t histograms = kHistogramRowsDefault;
+};
+
+// Writes a report of a stored comparison to a file, which is there whole or not
+// at all, or to stdout.
+Outcome WriteReport(Session& session, const ReportFlags& flags);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/comparison_printer.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <cstdio>
+#include <utility>
+
+#include "client/ctl/command/partial.h"
+#include "client/text/maker_text.h"
+#include "client/text/ranges.h"
+#include "client/text/text.h"
+#include "client/text/tolerance_text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kColumns[] =
+    "row,token,rank,op,call?=call,io/index,dtype=golden.dtype|target.dtype,"
+    "shape=golden.shape|target.shape,verdict,cosine?=metrics.cosine,"
+    "max_abs?=metrics.max_abs,mean_abs?=metrics.mean_abs,"
+    "max_rel?=metrics.max_rel,mean_rel?=metrics.mean_rel,rmse?=metrics.rmse,"
+    "nl2?=metrics.nl2,kl?=metrics.kl";
+
+std::string Colored(std::string_view text, const char* color, bool is_on) {
+  return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
+               : std::string(text);
+}
+
+struct Style {
+  const char* word;
+  const char* color;
+};
+
+Style VerdictStyle(Conclusion conclusion) {
+  switch (conclusion) {
+    case Conclusion::kPass:
+      return {"PASS", "1;32"};
+    case Conclusion::kPartial:
+      return {"PARTIAL", "1;33"};
+    case Conclusion::kFail:
+      break;
+  }
+  return {"FAIL", "1;31"};
+}
+
+// Bounds under the header of a table; all of them are in the comparison.
+constexpr int kTolerancesShown = 8;
+
+v1::ListComparisonRowsRequest RowsRequest(
+    const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison);
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  return request;
+}
+
+// Rows that `verdicts` selects.
+int64_t RowCount(const v1::Comparison& comparison,
+                 const std::vector<v1::Verdict>& verdicts) {
+  const bool all = verdicts.empty();
+  int64_t count = all ? comparison.pass_count() + comparison.skipped_count() +
+                            comparison.fail_count() +
+                            comparison.unmatched_count()
+                      : 0;
+  for (const v1::Verdict verdict : verdicts) {
+    if (verdict == v1::PASS) count += comparison.pass_count();
+    if (verdict == v1::FAIL) count += comparison.fail_count();
+    if (verdict == v1::UNMATCHED) count += comparison.unmatched_count();
+    if (verdict == v1::SKIPPED) count += comparison.skipped_count();
+  }
+  return count;
+}
+
+// " --verdict fail,unmatched"; empty for all verdicts.
+std::string VerdictFlag(const std::vector<v1::Verdict>& verdicts) {
+  std::string out;
+  for (const v1::Verdict verdict : verdicts) {
+    out += out.empty() ? " --verdict " : ",";
+    for (const char c : v1::Verdict_Name(verdict)) {
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
+
+Outcome PrintTable(Session& session, const v1::Comparison& comparison,
+                   Seconds elapsed, const std::vector<v1::Verdict>* verdicts,
+                   const ListFlags& flags) {
+  session.out().Write(VerdictHeader(
+      comparison, elapsed, session.options().color, flags.allow_partial));
+  const int64_t count =
+      verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
+  if (count == 0) return {};
+  session.out().Write("\n");
+  MSITCTL_RETURN_IF_FAILED(PrintRows(session, comparison, *verdicts, flags));
+  if (flags.limit == 0) return {};
+  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  NoteRowsLeftOut(comparison, *verdicts, flags.limit);
+  return {};
+}
+
+// Of a run that has the tensors of two recordings under one name, empty for any
+// other.
+std::string ConflictsText(const char* side, const std::string& run,
+                          int64_t count) {
+  if (count == 0) return "";
+  return fmt::format(
+      "recorded twice    {} {}: {} record{} came again with other bytes; those "
+      "that came first were compared\n",
+      side, Printable(run), count, count == 1 ? "" : "s");
+}
+
+std::string TolerancesText(const v1::Comparison& comparison) {
+  std::string out;
+  int count = 0;
+  const char* const label = RequiredToleranceLabel(comparison);
+  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
+    if (!IsViolated(needed) || count++ >= kTolerancesShown) continue;
+    out += fmt::format("{:<18}{}\n", label, RequiredToleranceText(needed));
+  }
+  if (count > kTolerancesShown) {
+    out += fmt::format("{:<18}{} more bounds; msitctl compare get {} -o json\n",
+                       label, count - kTolerancesShown,
+                       Printable(comparison.name()));
+  }
+  const std::string hopeless = HopelessText(comparison);
+  if (!hopeless.empty())
+    out += fmt::format("{:<18}{}\n", "no bound helps", hopeless);
+  return out;
+}
+
+}  // namespace
+
+std::string VerdictMember(const v1::Comparison& comparison,
+                          bool allows_partial) {
+  return fmt::format(
+      "\"verdict\":\"{}\"",
+      VerdictStyle(ConclusionOf(comparison, allows_partial)).word);
+}
+
+void NoteRowsLeftOut(const v1::Comparison& comparison,
+                     const std::vector<v1::Verdict>& verdicts,
+                     int64_t printed_count) {
+  const int64_t count = RowCount(comparison, verdicts);
+  if (printed_count >= count) return;
+  fmt::print(stderr,
+             "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
+             "all\n",
+             printed_count, count, Printable(comparison.name()),
+             VerdictFlag(verdicts));
+}
+
+std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
+                          bool color, bool allows_partial) {
+  const Conclusion conclusion = ConclusionOf(comparison, allows_partial);
+  const Style style = VerdictStyle(conclusion);
+  const int64_t row_count = RowCount(comparison, {});
+  std::string out = fmt::format("comparison        {}: golden {}, target {}\n",
+                                Printable(comparison.name()),
+                                Printable(comparison.golden_run()),
+                                Printable(comparison.target_run()));
+  const char* remark = "";
+  if (row_count == comparison.skipped_count()) {
+    remark = " (nothing was compared)";
+  } else if (comparison.partial() && conclusion != Conclusion::kFail) {
+    remark = " (of the ranks that are there)";
+  }
+  out += fmt::format("verdict           {}{}\n",
+                     Colored(style.word, style.color, color), remark);
+  if (comparison.has_input_difference()) {
+    out += InputDifferenceText(comparison.input_difference()) + "\n";
+  }
+  out += fmt::format("rows              {}: {}\n", row_count,
+                     RowCountsText(comparison));
+  out += ConflictsText("golden", comparison.golden_run(),
+                       comparison.golden_conflict_count());
+  out += ConflictsText("target", comparison.target_run(),
+                       comparison.target_conflict_count());
+  for (const auto& [label, text] : FindingTexts(comparison)) {
+    out += fmt::format("{:<18}{}\n", label, text);
+  }
+  out += TolerancesText(comparison);
+  if (!comparison.custom_metrics().empty()) {
+    out +=
+        fmt::format("custom metrics    {}\n",
+                    Printable(fmt::format(
+                        "{}", fmt::join(comparison.custom_metrics(), ", "))));
+  }
+  if (comparison.watched_count() > 0) {
+    out += fmt::format("watched rows      {}\n", comparison.watched_count());
+  }
+  out += fmt::format("read              {} in {}\n",
+                     HumanSize(comparison.read_bytes()),
+                     HumanDuration(elapsed.count()));
+  return out;
+}
+
+absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
+    const std::vector<std::string>& texts) {
+  std::vector<v1::Verdict> verdicts;
+  for (const std::string& word : SplitLists(texts)) {
+    if (word == "pass") {
+      verdicts.push_back(v1::PASS);
+    } else if (word == "fail") {
+      verdicts.push_back(v1::FAIL);
+    } else if (word == "unmatched") {
+      verdicts.push_back(v1::UNMATCHED);
+    } else if (word == "skipped") {
+      verdicts.push_back(v1::SKIPPED);
+    } else {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is not pass, fail, unmatched or skipped", word);
+    }
+  }
+  return verdicts;
+}
+
+Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
+  v1::Capabilities capabilities;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetCapabilities(
+        &context, v1::GetCapabilitiesRequest(), &capabilities);
+  }));
+  metrics.assign(capabilities.metrics().begin(), capabilities.metrics().end());
+  return {};
+}
+
+ListLayout RowLayout(Session& session, const CustomMetricNames& custom) {
+  ListLayout layout;
+  layout.response = v1::ListComparisonRowsResponse::descriptor();
+  layout.field = "rows";
+  layout.columns = kColumns;
+  std::vector<std::string>& custom_columns = layout.keys["custom_metrics"];
+  for (const std::string& name : custom) {
+    layout.columns += fmt::format(",{0}=custom_metrics.{0}", name);
+    custom_columns.push_back(name);
+    custom_columns.push_back(name + ":text");
+  }
+  layout.columns += ",reason";
+  layout.name = "golden.name,target.name";
+  if (session.options().format != Format::kCsv) return layout;
+  // Without an answer the metrics stay together in one column.
+  std::vector<std::string> metrics;
+  if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
+    layout.keys["metrics"] = std::move(metrics);
+  }
+  return layout;
+}
+
+Outcome PrintRows(Session& session, const v1::Comparison& comparison,
+                  const std::vector<v1::Verdict>& verdicts,
+                  const ListFlags& flags) {
+  return PrintPages<v1::ListComparisonRowsResponse>(
+      session, RowLayout(session, comparison.custom_metrics()), flags,
+      RowsRequest(comparison.name(), verdicts), [&session](auto... args) {
+        return session.comparisons().ListComparisonRows(args...);
+      });
+}
+
+Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
+                        Seconds elapsed,
+                        const std::vector<v1::Verdict>* verdicts,
+                        const ListFlags& flags) {
+  PartialNotice(session).See(comparison);
+  switch (session.options().format) {
+    case Format::kTable:
+      return PrintTable(session, comparison, elapsed, verdicts, flags);
+    case Format::kName:
+      session.out().Write(Printable(comparison.name()) + "\n");
+      return {};
+    case Format::kCsv:
+    case Format::kJson:
+      break;
+  }
+  ListLayout layout = RowLayout(session, comparison.custom_metrics());
+  layout.response = v1::StreamComparisonRowsResponse::descriptor();
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer,
+      ListPrinter::Create(std::move(layout),
+                          session.print_options(flags.columns), session.out()));
+  if (verdicts != nullptr) {
+    v1::ListComparisonRowsResponse response;
+    MSITCTL_RETURN_IF_FAILED(ForEachRow(
+        session, RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
+        [&session](auto... args) {
+          return session.comparisons().ListComparisonRows(args...);
+        },
+        [&printer](const auto& row) { printer->Add(row); }, response));
+  }
+  v1::StreamComparisonRowsResponse rest;
+  *rest.mutable_comparison() = comparison;
+  printer->Finish(rest, VerdictMember(comparison, flags.allow_partial));
+  return {};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/repeated_field.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/session.h"
+#include "client/text/conclusion.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::ctl {
+
+using CustomMetricNames = google::protobuf::RepeatedPtrField<std::string>;
+
+// How long a user waited for a comparison.
+using Seconds = std::chrono::duration<double>;
+
+// `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a comparison.
+std::string VerdictMember(const v1::Comparison& comparison,
+                          bool allows_partial);
+
+// Says on stderr that a limit has left out some of the rows with these
+// verdicts; does nothing if `printed_count` is their number.
+void NoteRowsLeftOut(const v1::Comparison& comparison,
+                     const std::vector<v1::Verdict>& verdicts,
+                     int64_t printed_count);
+
+// Returns the lines over the rows of a table: runs, verdict, counts, first
+// divergence, who made it, and the tolerances that would pass. Printable; in
+// colour if `color`.
+std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
+                          bool color, bool allows_partial);
+
+// "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
+absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
+    const std::vector<std::string>& texts);
+
+// Asks the daemon which metrics it has itself.
+Outcome GetMetrics(Session& session, std::vector<std::string>& metrics);
+
+// How rows are shown that have these custom metrics. For CSV this asks the
+// daemon which metrics it has itself.
+ListLayout RowLayout(Session& session, const CustomMetricNames& custom);
+
+// Prints rows of `comparison`, of which name and custom metrics count, by
+// themselves.
+Outcome PrintRows(Session& session, const v1::Comparison& comparison,
+                  const std::vector<v1::Verdict>& verdicts,
+                  const ListFlags& flags);
+
+// Prints the end of a comparison in the format of the session: a table has the
+// header and then rows, JSON both as one StreamComparisonRowsResponse with a
+// `verdict`, CSV the rows, a name the name of the comparison. No rows if
+// `verdicts` is null.
+Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
+                        Seconds elapsed,
+                        const std::vector<v1::Verdict>* verdicts,
+                        const ListFlags& flags);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/layout_hints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Failing rows that are looked at, and flags that are shown.
+constexpr int32_t kRowsMax = 1000;
+constexpr size_t kFlagsShown = 8;
+
+// `--target-layout 'op@output/0=concat(-1)'` in two: what comes before `@`,
+// with
+// `*` for numbers that stand alone, and the rest.
+struct Hint {
+  std::string pattern;
+  std::string rest;
+};
+
+bool IsNumber(std::string_view part) {
+  return !part.empty() &&
+         part.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+Hint Generalize(std::string_view hint) {
+  const size_t at = std::min(hint.rfind('@'), hint.size());
+  const size_t quote = std::min(hint.find('\'') + 1, at);
+  Hint out{std::string(hint.substr(0, quote)), std::string(hint.substr(at))};
+  std::string_view op = hint.substr(quote, at - quote);
+  const bool has_parts = op.find('.') != std::string_view::npos;
+  while (true) {
+    const size_t dot = op.find('.');
+    const std::string_view part = op.substr(0, dot);
+    out.pattern += has_parts && IsNumber(part) ? "*" : part;
+    if (dot == std::string_view::npos) return out;
+    out.pattern += '.';
+    op.remove_prefix(dot + 1);
+  }
+}
+
+// Up to the `=`: of one op, io and index there is one layout.
+std::string_view PlaceOf(const Hint& hint) {
+  return std::string_view(hint.rest).substr(0, hint.rest.rfind('='));
+}
+
+}  // namespace
+
+std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints) {
+  std::map<std::string, std::set<std::string>> layouts;
+  for (const std::string& text : hints) {
+    const Hint hint = Generalize(text);
+    layouts[fmt::format("{}{}", hint.pattern, PlaceOf(hint))].insert(hint.rest);
+  }
+  std::vector<std::string> out;
+  const auto add = [&out](std::string flag) {
+    if (std::find(out.begin(), out.end(), flag) == out.end()) {
+      out.push_back(std::move(flag));
+    }
+  };
+  for (const std::string& text : hints) {
+    const Hint hint = Generalize(text);
+    const bool is_one =
+        layouts[fmt::format("{}{}", hint.pattern, PlaceOf(hint))].size() == 1;
+    add(is_one ? hint.pattern + hint.rest : text);
+  }
+  for (const std::string_view flag : {"--golden-layout", "--target-layout"}) {
+    if (std::any_of(hints.begin(), hints.end(), [flag](const auto& hint) {
+          return hint.starts_with(flag);
+        })) {
+      add(fmt::format("{} '*=replicated unless placed'", flag));
+    }
+  }
+  return out;
+}
+
+Outcome TellLayoutHints(Session& session, const v1::Comparison& comparison) {
+  if (comparison.fail_count() == 0) return {};
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison.name());
+  request.add_verdicts(v1::FAIL);
+  request.set_page_size(kRowsMax);
+  v1::ListComparisonRowsResponse page;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.comparisons().ListComparisonRows(&context, request, &page);
+  }));
+  std::vector<std::string> hints;
+  for (const v1::ComparisonRow& row : page.rows()) {
+    if (!row.layout_hint().empty()) hints.push_back(row.layout_hint());
+  }
+  if (hints.empty()) return {};
+  const std::vector<std::string> flags = LayoutFlagsOf(hints);
+  // The last ones complete the others.
+  if (flags.size() > kFlagsShown) {
+    fmt::print(
+        stderr,
+        "msitctl: note: {} rows have shapes of a whole and of a piece of "
+        "it; their layout_hint (-o json) has a flag for each\n",
+        hints.size());
+    return {};
+  }
+  fmt::print(stderr,
+             "msitctl: note: {} rows have shapes of a whole and of a piece of "
+             "it; if ranks hold pieces of one tensor, add\n",
+             hints.size());
+  for (const std::string& flag : flags) {
+    fmt::print(stderr, "  {}\n", Printable(flag));
+  }
+  return {};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/ctl/session.h"
+#include "client/query/outcome.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::ctl {
+
+// Flags for rows whose shapes are those of a whole and of a piece, from their
+// `layout_hint`, each once: a number that stands alone in an op becomes `*`
+// where all such ops have the same layout. What has no layout after these is
+// the same on all ranks: a last flag for each side says so.
+std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints);
+
+// Says on stderr with which flags a comparison that has failed may do better,
+// if its first failing rows have hints.
+Outcome TellLayoutHints(Session& session, const v1::Comparison& comparison);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command_line.h"
+
+namespace msitd::ctl {
+namespace {
+
+Outcome PrintStatus(Session& session) {
+  v1::NodeStatus status;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetNodeStatus(&context, v1::GetNodeStatusRequest(),
+                                        &status);
+  }));
+  return PrintOne(session, status, "");
+}
+
+Outcome PrintCapabilities(Session& session) {
+  v1::Capabilities capabilities;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.node().GetCapabilities(
+        &context, v1::GetCapabilitiesRequest(), &capabilities);
+  }));
+  return PrintOne(session, capabilities, "");
+}
+
+}  // namespace
+
+void AddNodeCommands(CommandLine& line) {
+  CLI::App& noun = line.AddNoun("node", "The daemon itself.");
+  line.AddVerb(noun,
+               {.name = "status",
+                .summary = "Prints how the daemon does: state and counters.",
+                .examples = "msitctl node status\n"
+                            "msitctl --endpoint node7:7741 node status -o json",
+                .rpcs = "NodeService.GetNodeStatus"},
+               PrintStatus);
+  line.AddVerb(noun,
+               {.name = "capabilities",
+                .summary = "Prints what the daemon can do, and its limits.",
+                .examples = "msitctl node capabilities",
+                .rpcs = "NodeService.GetCapabilities"},
+               PrintCapabilities);
+}
+
+}  // namespace msitd::ctl

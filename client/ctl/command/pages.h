@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "client/ctl/command/partial.h"
+#include "client/ctl/print/printer.h"
+#include "client/ctl/session.h"
+#include "client/query/paging.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+
+struct ListFlags {
+  int64_t limit = 0;
+  std::string columns;
+  bool allow_partial = false;  // See AddPartialFlag.
+};
+
+// Binds --limit and --columns. `flags` outlives `verb`.
+void AddListFlags(
+    CLI::App& verb, ListFlags& flags,
+    const std::string& limit_help = "Most rows to print; default all");
+
+// Prints a list as its pages come, and says first if it is partial. See
+// ForEachRow.
+template <typename Response, typename Request, typename Call>
+Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
+                   Request request, Call&& call) {
+  const std::string field = layout.field;
+  layout.response = Response::descriptor();
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer,
+      ListPrinter::Create(std::move(layout),
+                          session.print_options(flags.columns), session.out()));
+  PartialNotice partial(session);
+  const auto see = [&]<typename Page>(const Page& page) {
+    if constexpr (requires { page.partial(); }) {
+      partial.See(request.run(), page);
+    }
+  };
+  Response response;
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(
+      session, request, field, flags.limit, call,
+      [&printer](const auto& row) { printer->Add(row); }, response, see));
+  printer->Finish(response);
+  return partial.End(flags.allow_partial);
+}
+
+// Prints one message; `name` is as in ListLayout.
+Outcome PrintOne(Session& session, const google::protobuf::Message& message,
+                 std::string_view name);
+
+// Says that the thing called `name` is gone, in the form that was asked for:
+// the empty response as JSON, the name, nothing as CSV, words on stderr.
+Outcome ReportDeleted(Session& session, std::string_view noun,
+                      std::string_view name);
+
+}  // namespace msitd::ctl

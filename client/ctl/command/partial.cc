@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/partial.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace msitd::ctl {
+
+void AddPartialFlag(CLI::App& verb, bool& allows) {
+  verb.add_flag("--allow-partial", allows,
+                "Exit as if all ranks of the run were there; without it, 4 if "
+                "some are lacking");
+}
+
+void PartialNotice::See(const v1::Comparison& comparison) {
+  if (comparison.partial()) Tell(PartialLines(comparison));
+}
+
+void PartialNotice::Tell(const std::string& lines) {
+  if (std::exchange(is_partial_, true)) return;
+  if (is_table_) {
+    session_.out().Write(lines);
+    return;
+  }
+  for (size_t begin = 0; begin < lines.size();) {
+    const size_t end = lines.find('\n', begin);
+    fmt::print(stderr, "msitctl: {}\n", lines.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+Outcome PartialNotice::End(bool allows_partial) const {
+  return {is_partial_ && !allows_partial ? kExitPartial : kExitOk, ""};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+#include "client/ctl/session.h"
+#include "client/query/outcome.h"
+#include "client/text/partial_text.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// Answers that are about some of the ranks of a run.
+namespace msitd::ctl {
+
+// Binds --allow-partial. `allows` outlives `verb`.
+void AddPartialFlag(CLI::App& verb, bool& allows);
+
+// Says once, before anything else is printed, that an answer is partial: a
+// table has it itself, for all else it is on stderr. Thread-compatible.
+class PartialNotice {
+ public:
+  // Borrows `session`.
+  explicit PartialNotice(Session& session)
+      : PartialNotice(session, session.is_table()) {}
+  // `is_table`: what is printed is a table for people to read.
+  PartialNotice(Session& session, bool is_table)
+      : session_(session), is_table_(is_table) {}
+
+  // `answer` is a message that has ranks_held, ranks_lacking and partial.
+  template <typename Answer>
+  void See(std::string_view run, const Answer& answer) {
+    if (!answer.partial()) return;
+    Tell(PartialText(run, answer.ranks_held(), answer.ranks_lacking()) + "\n");
+  }
+  void See(const v1::Comparison& comparison);
+
+  // What the command ends with that has printed what it was asked for.
+  Outcome End(bool allows_partial) const;
+
+ private:
+  void Tell(const std::string& lines);
+
+  Session& session_;
+  const bool is_table_;
+  bool is_partial_ = false;
+};
+
+}  // namespace msitd::ctl

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/row_measurer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/ctl/command/tensor_read.h"
+#include "client/text/text.h"
+#include "protos/base/dtype.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// What one call adds. The daemon takes 1000 rows, and messages of 4 MiB.
+constexpr int kRowsPerCall = 256;
+constexpr size_t kCallBytes = size_t{1} << 20;
+// Metrics are seen by others, and safe, after so long.
+constexpr std::chrono::seconds kCallInterval(2);
+
+uint64_t BytesOf(const v1::ComparedTensor& tensor) {
+  return ElementCount(tensor.shape()) *
+         ElementBytes(static_cast<DType>(tensor.dtype()));
+}
+
+// True if the tensor itself is the reason that it cannot be read.
+bool IsOfTensor(const Outcome& outcome) {
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND) ||
+         outcome.exit_code ==
+             ExitCodeOf(grpc::StatusCode::FAILED_PRECONDITION) ||
+         outcome.exit_code == ExitCodeOf(grpc::StatusCode::DATA_LOSS);
+}
+
+}  // namespace
+
+RowMeasurer::RowMeasurer(Session& session,
+                         const std::vector<std::unique_ptr<Plugin>>& plugins,
+                         uint64_t pair_bytes_max, v1::Comparison& comparison,
+                         std::vector<MetricCounts>& counts)
+    : session_(session),
+      plugins_(plugins),
+      pair_bytes_max_(pair_bytes_max),
+      comparison_(comparison),
+      counts_(counts) {
+  counts_.assign(plugins_.size(), MetricCounts());
+  request_.set_comparison(comparison_.name());
+}
+
+std::string RowMeasurer::WhyNot(const v1::ComparisonRow& row) const {
+  if (!row.has_golden()) return "no golden tensor";
+  if (!row.has_target()) return "no target tensor";
+  if (row.golden().ranks_size() > 0 || row.target().ranks_size() > 0) {
+    return "not measured: put together from shards";
+  }
+  if (row.sampled()) return "not measured: only samples are kept";
+  for (const v1::ComparedTensor* side : {&row.golden(), &row.target()}) {
+    if (!IsValid(static_cast<DType>(side->dtype()))) {
+      return fmt::format("not measured: dtype {} is unknown to this msitctl",
+                         static_cast<int>(side->dtype()));
+    }
+  }
+  const uint64_t golden_count = ElementCount(row.golden().shape());
+  const uint64_t target_count = ElementCount(row.target().shape());
+  if (golden_count != target_count) {
+    return fmt::format("not measured: {} elements against {}", target_count,
+                       golden_count);
+  }
+  if (golden_count == 0) return "no elements";
+  const uint64_t bytes = BytesOf(row.golden()) + BytesOf(row.target());
+  if (bytes > pair_bytes_max_) {
+    return fmt::format("not measured: {} of tensors, more than {}",
+                       HumanSize(static_cast<int64_t>(bytes)),
+                       HumanSize(static_cast<int64_t>(pair_bytes_max_)));
+  }
+  return {};
+}
+
+bool RowMeasurer::AllGivenUp() const {
+  return std::all_of(plugins_.begin(), plugins_.end(), [](const auto& plugin) {
+    return !plugin->given_up().empty();
+  });
+}
+
+Outcome RowMeasurer::ReadSide(const char* side,
+                              const v1::ComparedTensor& tensor,
+                              std::string& bytes, std::string& why_not) {
+  v1::Tensor wanted;
+  wanted.set_name(tensor.name());
+  wanted.set_size_bytes(static_cast<int64_t>(BytesOf(tensor)));
+  bytes.clear();
+  Outcome outcome =
+      ReadTensorBytes(session_, wanted, [&bytes](std::string_view piece) {
+        bytes += piece;
+        return absl::OkStatus();
+      });
+  if (!outcome.ok() && IsOfTensor(outcome)) {
+    why_not = AnswerText(fmt::format("{}: {}", side, outcome.error));
+    return {};
+  }
+  return outcome;
+}
+
+Outcome RowMeasurer::ReadPair(const v1::ComparisonRow& row,
+                              TensorPairBytes& pair, std::string& why_not) {
+  why_not = WhyNot(row);
+  if (!why_not.empty()) return {};
+  MSITCTL_RETURN_IF_FAILED(ReadSide("golden", row.golden(), golden_, why_not));
+  if (!why_not.empty()) return {};
+  pair.golden = golden_;
+  pair.golden_dtype = static_cast<DType>(row.golden().dtype());
+  pair.target = golden_;
+  pair.target_dtype = static_cast<DType>(row.target().dtype());
+  if (row.bitwise_equal()) return {};
+  MSITCTL_RETURN_IF_FAILED(ReadSide("target", row.target(), target_, why_not));
+  pair.target = target_;
+  return {};
+}
+
+Outcome RowMeasurer::Add(const v1::ComparisonRow& row) {
+  TensorPairBytes pair;
+  std::string why_not;
+  if (AllGivenUp()) {
+    why_not = plugins_.front()->given_up();
+  } else {
+    MSITCTL_RETURN_IF_FAILED(ReadPair(row, pair, why_not));
+  }
+  v1::AddRowMetricsRequest::RowMetrics added;
+  added.set_row(row.row());
+  for (size_t i = 0; i < plugins_.size(); ++i) {
+    v1::CustomMetric& metric = *added.add_metrics();
+    metric.set_metric(plugins_[i]->metric());
+    if (why_not.empty()) {
+      MSITCTL_RETURN_IF_FAILED(plugins_[i]->Measure(pair, metric));
+    } else {
+      metric.set_text(why_not);
+    }
+    MetricCounts& counts = counts_[i];
+    ++counts.row_count;
+    if (metric.has_value()) ++counts.value_count;
+    if (!metric.has_value() && counts.first_problem.empty()) {
+      counts.first_problem =
+          fmt::format("row {}, {}: {}", row.row(), row.op(),
+                      metric.text().empty() ? "returned none" : metric.text());
+    }
+  }
+  request_bytes_ += added.ByteSizeLong();
+  *request_.add_rows() = std::move(added);
+  const bool is_due = request_.rows_size() == kRowsPerCall ||
+                      request_bytes_ >= kCallBytes ||
+                      Clock::now() - flush_time_ >= kCallInterval;
+  return is_due ? Flush() : Outcome();
+}
+
+Outcome RowMeasurer::Flush() {
+  flush_time_ = Clock::now();
+  if (request_.rows().empty()) return {};
+  v1::Comparison latest;
+  MSITCTL_RETURN_IF_FAILED(session_.Unary([&](grpc::ClientContext& context) {
+    return session_.comparisons().AddRowMetrics(&context, request_, &latest);
+  }));
+  comparison_ = std::move(latest);
+  request_.clear_rows();
+  request_bytes_ = 0;
+  return {};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/ctl/command/confirm.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
+#include "client/query/endpoint.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kColumns[] =
+    "name,state,world_size,tensors=counters.tensor_count,"
+    "size=counters.size_bytes,dropped=counters.dropped_count,"
+    "conflicts=counters.conflict_count,"
+    "create_time?=create_time,labels?=labels";
+
+Outcome GetRun(Session& session, const std::string& name, v1::Run& run) {
+  v1::GetRunRequest request;
+  request.set_run(name);
+  return session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, request, &run);
+  });
+}
+
+void AddList(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists runs.",
+       .examples = "msitctl run list\n"
+                   "msitctl run list --columns name,world_size,seal_time",
+       .rpcs = "RunService.ListRuns"},
+      [flags](Session& session) {
+        ListLayout layout;
+        layout.field = "runs";
+        layout.columns = kColumns;
+        layout.name = "name";
+        return PrintPages<v1::ListRunsResponse>(
+            session, std::move(layout), *flags, v1::ListRunsRequest(),
+            [&session](auto... args) {
+              return session.runs().ListRuns(args...);
+            });
+      });
+  AddListFlags(verb, *flags);
+}
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb =
+      line.AddVerb(noun,
+                   {.name = "get",
+                    .summary = "Prints one run.",
+                    .examples = "msitctl run get golden-fp32",
+                    .rpcs = "RunService.GetRun"},
+                   [name](Session& session) -> Outcome {
+                     v1::Run run;
+                     MSITCTL_RETURN_IF_FAILED(GetRun(session, *name, run));
+                     return PrintOne(session, run, "name");
+                   });
+  verb.add_option("RUN", *name, "Name of the run")->required();
+}
+
+struct CreateFlags {
+  std::string name;
+  int32_t world_size = 0;
+  std::vector<std::string> labels;
+};
+
+Outcome Create(Session& session, const CreateFlags& flags) {
+  v1::CreateRunRequest request;
+  v1::Run& run = *request.mutable_run();
+  run.set_name(flags.name);
+  run.set_world_size(flags.world_size);
+  for (const std::string& label : flags.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return UsageError(fmt::format("--label \"{}\" is not KEY=VALUE", label));
+    }
+    (*run.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  v1::Run created;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().CreateRun(&context, request, &created);
+  }));
+  return PrintOne(session, created, "name");
+}
+
+void AddCreate(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<CreateFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "create",
+       .summary = "Makes an empty run, to give it labels before it is filled.",
+       .examples = "msitctl run create tp8-bf16 --world-size 8 "
+                   "--label model=minilm --label commit=4f2c",
+       .rpcs = "RunService.CreateRun"},
+      [flags](Session& session) { return Create(session, *flags); });
+  verb.add_option("RUN", flags->name, "Name of the run")->required();
+  verb.add_option("--world-size", flags->world_size,
+                  "Number of ranks; default: what the first producer says")
+      ->check(WholeNumber())
+      ->type_name("N");
+  AddTexts(verb, "--label", flags->labels, "Something to keep; repeatable")
+      ->type_name("KEY=VALUE");
+}
+
+void AddSeal(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "seal",
+       .summary = "Ends the capture of a run: it takes no more tensors.",
+       .examples = "msitctl run seal golden-fp32",
+       .rpcs = "RunService.SealRun"},
+      [name](Session& session) -> Outcome {
+        v1::SealRunRequest request;
+        request.set_run(*name);
+        v1::Run run;
+        MSITCTL_RETURN_IF_FAILED(
+            session.Unary([&](grpc::ClientContext& context) {
+              return session.runs().SealRun(&context, request, &run);
+            }));
+        return PrintOne(session, run, "name");
+      });
+  verb.add_option("RUN", *name, "Name of the run")->required();
+}
+
+Outcome SetRetention(Session& session, const v1::SetRunRetentionRequest& set) {
+  v1::Run run;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().SetRunRetention(&context, set, &run);
+  }));
+  return PrintOne(session, run, "name");
+}
+
+void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
+  auto name = std::make_shared<std::string>();
+  const std::string verb_name = pinned ? "pin" : "unpin";
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = verb_name,
+       .summary = pinned ? "Keeps all bytes of a run, whatever the limits."
+                         : "Lets bytes of a run go again once a limit says so.",
+       .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
+       .rpcs = "RunService.SetRunRetention"},
+      [name, pinned](Session& session) {
+        v1::SetRunRetentionRequest request;
+        request.set_run(*name);
+        request.mutable_retention()->set_pinned(pinned);
+        return SetRetention(session, request);
+      });
+  verb.add_option("RUN", *name, "Name of the run")->required();
+}
+
+struct RetainFlags {
+  std::string name;
+  std::optional<uint64_t> bytes;
+  std::optional<std::string> age;
+  std::optional<int64_t> tokens;
+};
+
+Outcome Retain(Session& session, const RetainFlags& flags) {
+  v1::SetRunRetentionRequest request;
+  request.set_run(flags.name);
+  v1::Retention& retention = *request.mutable_retention();
+  if (flags.bytes.has_value()) {
+    retention.set_size_bytes_max(static_cast<int64_t>(*flags.bytes));
+  }
+  if (flags.age == "0") {
+    retention.mutable_age_max();
+  } else if (flags.age.has_value()) {
+    const auto age = ParseDuration(*flags.age);
+    if (!age.ok()) {
+      return UsageError(fmt::format("--age: {}", Message(age.status())));
+    }
+    const int64_t ms = age->count();
+    retention.mutable_age_max()->set_seconds(ms / 1000);
+    retention.mutable_age_max()->set_nanos(
+        static_cast<int32_t>(ms % 1000 * 1'000'000));
+  }
+  if (flags.tokens.has_value()) retention.set_token_count(*flags.tokens);
+  return SetRetention(session, request);
+}
+
+void AddRetain(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<RetainFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "retain",
+       .summary = "Says how much of a run is kept; 0 is the daemon's limit.",
+       .examples = "msitctl run retain nightly --bytes 200GB\n"
+                   "msitctl run retain nightly --tokens 64 --age 48h",
+       .rpcs = "RunService.SetRunRetention"},
+      [flags](Session& session) { return Retain(session, *flags); });
+  verb.add_option("RUN", flags->name, "Name of the run")->required();
+  verb.add_option("--bytes", flags->bytes,
+                  "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  verb.add_option("--age", flags->age, "How long to keep bytes, such as 48h")
+      ->type_name("DURATION");
+  verb.add_option("--tokens", flags->tokens,
+                  "Tokens to keep, from the highest down")
+      ->check(WholeNumber())
+      ->type_name("N");
+}
+
+Outcome Delete(Session& session, const std::string& name, bool yes) {
+  if (!yes) {
+    // Off a terminal the question fails before a daemon is asked anything.
+    if (!session.options().terminal.stdin_is_terminal) {
+      return Confirm(session.options().terminal, "");
+    }
+    v1::Run run;
+    MSITCTL_RETURN_IF_FAILED(GetRun(session, name, run));
+    MSITCTL_RETURN_IF_FAILED(
+        Confirm(session.options().terminal,
+                fmt::format("Delete run {} with {} tensors, {}?", name,
+                            run.counters().tensor_count(),
+                            HumanSize(run.counters().size_bytes()))));
+  }
+  v1::DeleteRunRequest request;
+  request.set_run(name);
+  google::protobuf::Empty empty;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().DeleteRun(&context, request, &empty);
+  }));
+  return ReportDeleted(session, "run", name);
+}
+
+void AddDelete(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  auto yes = std::make_shared<bool>(false);
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "delete",
+       .summary = "Removes a run with its tensors. Asks on a terminal.",
+       .examples = "msitctl run delete tp8-bf16\n"
+                   "msitctl run delete tp8-bf16 --yes",
+       .rpcs = "RunService.DeleteRun, RunService.GetRun"},
+      [name, yes](Session& session) { return Delete(session, *name, *yes); });
+  verb.add_option("RUN", *name, "Name of the run")->required();
+  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+}
+
+}  // namespace
+
+void AddRunCommands(CommandLine& line) {
+  CLI::App& noun = line.AddNoun("run", "Runs: named captures of a job.");
+  AddList(line, noun);
+  AddGet(line, noun);
+  AddCreate(line, noun);
+  AddSeal(line, noun);
+  AddPin(line, noun, /*pinned=*/true);
+  AddPin(line, noun, /*pinned=*/false);
+  AddRetain(line, noun);
+  AddDelete(line, noun);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command/tensor_histogram.h"
+#include "client/ctl/command/tensor_read.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/flag/selection.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr char kListColumns[] =
+    "rank,device?=device,token,op,call?=call,io/index,dtype,shape,"
+    "size?=size_bytes,min=summary.min,max=summary.max,mean?=summary.mean,"
+    "l2_norm?=summary.l2_norm,nan_count=summary.nan_count";
+
+constexpr char kFindColumns[] =
+    "rank,device?=device,token,op,call?=call,io/index,dtype,shape,"
+    "count?=summary.count,nan_count=summary.nan_count,"
+    "+inf=summary.positive_infinity_count,-inf=summary.negative_infinity_count,"
+    "zero_count?=summary.zero_count,min=summary.min,max=summary.max,"
+    "mean?=summary.mean";
+
+constexpr char kStatsColumns[] =
+    "tensors=tensor_count,size?=size_bytes,count?=summary.count,"
+    "min=summary.min,max=summary.max,mean=summary.mean,"
+    "l1_norm?=summary.l1_norm,l2_norm?=summary.l2_norm,"
+    "nan_count=summary.nan_count,+inf=summary.positive_infinity_count,"
+    "-inf=summary.negative_infinity_count,zero_count?=summary.zero_count";
+
+struct QueryFlags {
+  std::string run;
+  SelectionFlags selection;
+  std::string where;
+  std::string by;
+  ListFlags list;
+};
+
+void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
+  verb.add_option("--run", flags.run, "Name of the run")
+      ->required()
+      ->type_name("RUN");
+  AddSelectionFlags(verb, flags.selection);
+  AddPartialFlag(verb, flags.list.allow_partial);
+}
+
+Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
+  v1::ListTensorsRequest request;
+  request.set_run(flags.run);
+  request.set_where(flags.where);
+  MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
+  ListLayout layout;
+  layout.field = "tensors";
+  layout.columns = columns;
+  layout.name = "name";
+  return PrintPages<v1::ListTensorsResponse>(
+      session, std::move(layout), flags.list, std::move(request),
+      [&session](auto... args) {
+        return session.tensors().ListTensors(args...);
+      });
+}
+
+void AddName(CLI::App& verb, std::string& name) {
+  verb.add_option("NAME", name, "Name of the tensor, as -o name prints it")
+      ->required();
+}
+
+void AddList(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<QueryFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "list",
+       .summary = "Lists the tensors of a run.",
+       .examples =
+           "msitctl tensor list --run golden-fp32 --tokens 0 --ops "
+           "'*.attention.*' --io output\n"
+           "msitctl tensor list --run golden-fp32 --ranks 0,2-3 -o name",
+       .rpcs = "TensorService.ListTensors"},
+      [flags](Session& session) {
+        return List(session, *flags, kListColumns);
+      });
+  AddQueryFlags(verb, *flags);
+  AddListFlags(verb, flags->list);
+}
+
+void AddFind(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<QueryFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "find",
+       .summary = "Lists the tensors whose statistics meet a condition.",
+       .examples =
+           "msitctl tensor find --run tp8-bf16 --where 'nan_count > 0'\n"
+           "msitctl tensor find --run tp8-bf16 --where 'inf_count > 0 or "
+           "abs_max >= 1e4' --limit 1",
+       .rpcs = "TensorService.ListTensors"},
+      [flags](Session& session) {
+        return List(session, *flags, kFindColumns);
+      });
+  verb.add_option("--where", flags->where,
+                  "Condition on count, nan_count, inf_count, zero_count, min, "
+                  "max, abs_max, sum, mean, l1_norm, l2_norm, size_bytes")
+      ->required()
+      ->type_name("PREDICATE");
+  AddQueryFlags(verb, *flags);
+  AddListFlags(verb, flags->list);
+}
+
+absl::StatusOr<v1::SummarizeTensorsRequest::GroupBy> ParseGroupBy(
+    const std::string& by) {
+  using Request = v1::SummarizeTensorsRequest;
+  if (by.empty()) return Request::GROUP_BY_UNSPECIFIED;
+  if (by == "rank") return Request::RANK;
+  if (by == "token") return Request::TOKEN;
+  if (by == "op") return Request::OP;
+  if (by == "device") return Request::DEVICE;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "--by \"{}\" is not rank, token, op or device", by);
+}
+
+Outcome Stats(Session& session, const QueryFlags& flags) {
+  v1::SummarizeTensorsRequest request;
+  request.set_run(flags.run);
+  MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
+  v1::SummarizeTensorsRequest::GroupBy group_by;
+  MSITCTL_ASSIGN_OR_USAGE(group_by, ParseGroupBy(flags.by));
+  request.set_group_by(group_by);
+  ListLayout layout;
+  layout.response = v1::SummarizeTensorsResponse::descriptor();
+  layout.field = "groups";
+  layout.columns = flags.by.empty()
+                       ? kStatsColumns
+                       : fmt::format("{}=key,{}", flags.by, kStatsColumns);
+  layout.name = "key";
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(std::move(layout),
+                                   session.print_options(flags.list.columns),
+                                   session.out()));
+  v1::SummarizeTensorsResponse response;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.tensors().SummarizeTensors(&context, request, &response);
+  }));
+  PartialNotice partial(session);
+  partial.See(flags.run, response);
+  for (const auto& group : response.groups()) printer->Add(group);
+  printer->Finish(response);
+  return partial.End(flags.list.allow_partial);
+}
+
+void AddStats(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<QueryFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "stats",
+       .summary = "Reduces tensors, all together or by group.",
+       .examples = "msitctl tensor stats --run golden-fp32 --by rank\n"
+                   "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
+                   "--by token",
+       .rpcs = "TensorService.SummarizeTensors"},
+      [flags](Session& session) { return Stats(session, *flags); });
+  AddQueryFlags(verb, *flags);
+  verb.add_option("--by", flags->by,
+                  "rank, token, op or device; default: all "
+                  "together")
+      ->type_name("GROUP");
+  verb.add_option("--columns", flags->list.columns,
+                  "Columns of a table or CSV, separated by commas")
+      ->type_name("LIST");
+}
+
+constexpr char kExampleName[] =
+    "runs/golden-fp32/ranks/0/devices/cpu:0/tokens/0/ops/pooler/calls/0/"
+    "output/0";
+
+void AddGet(CommandLine& line, CLI::App& noun) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "get",
+       .summary = "Prints all that is known of one tensor.",
+       .examples = fmt::format("msitctl tensor get {}", kExampleName),
+       .rpcs = "TensorService.GetTensor"},
+      [name](Session& session) -> Outcome {
+        v1::GetTensorRequest request;
+        request.set_name(*name);
+        v1::Tensor tensor;
+        MSITCTL_RETURN_IF_FAILED(
+            session.Unary([&](grpc::ClientContext& context) {
+              return session.tensors().GetTensor(&context, request, &tensor);
+            }));
+        return PrintOne(session, tensor, "name");
+      });
+  AddName(verb, *name);
+}
+
+void AddRead(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<ReadFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "read",
+       .summary = "Writes the bytes of one tensor to a file.",
+       .examples = fmt::format("msitctl tensor read {0} --out pooler.npy\n"
+                               "msitctl tensor read {0} --out - --format raw\n"
+                               "msitctl tensor read {0} --sample --out s.npy",
+                               kExampleName),
+       .rpcs = "TensorService.ReadTensor, TensorService.GetTensor"},
+      [flags](Session& session) { return ReadTensor(session, *flags); });
+  AddName(verb, flags->name);
+  verb.add_option("--out", flags->out, "File to write; - is stdout")
+      ->required()
+      ->type_name("FILE");
+  verb.add_option("--format", flags->format,
+                  "raw: the bytes, row-major and little-endian; npy; default "
+                  "npy if FILE ends in .npy, else raw")
+      ->type_name("FORMAT");
+  verb.add_flag("--sample", flags->sample,
+                "Only every step-th element, at most 1024, in one dimension: "
+                "all that is kept of a tensor captured at level sample");
+}
+
+void AddHistogram(CommandLine& line, CLI::App& noun) {
+  auto flags = std::make_shared<HistogramFlags>();
+  CLI::App& verb = line.AddVerb(
+      noun,
+      {.name = "histogram",
+       .summary = "Shows how the elements of one tensor spread.",
+       .examples = fmt::format("msitctl tensor histogram {0}\n"
+                               "msitctl tensor histogram {0} --bins 64 --low "
+                               "-1 --high 1 -o csv",
+                               kExampleName),
+       .rpcs = "TensorService.ComputeHistogram"},
+      [flags](Session& session) { return PrintHistogram(session, *flags); });
+  AddName(verb, flags->name);
+  verb.add_option("--bins", flags->bins,
+                  "Bins of equal width, at most 1024; default 20 in a table, "
+                  "else 64")
+      ->type_name("N");
+  verb.add_option("--low", flags->low,
+                  "Where the first bin begins; default: the smallest finite "
+                  "element")
+      ->type_name("X");
+  verb.add_option("--high", flags->high,
+                  "Where the last bin ends; default: the largest finite "
+                  "element")
+      ->type_name("X");
+}
+
+}  // namespace
+
+void AddTensorCommands(CommandLine& line) {
+  CLI::App& noun = line.AddNoun("tensor", "Tensors: the recorded values.");
+  AddList(line, noun);
+  AddGet(line, noun);
+  AddRead(line, noun);
+  AddStats(line, noun);
+  AddFind(line, noun);
+  AddHistogram(line, noun);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/tensor_read.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "client/ctl/print/file_sink.h"
+#include "client/ctl/print/npy.h"
+#include "client/ctl/print/progress.h"
+#include "client/text/text.h"
+#include "protos/base/dtype.h"
+#include "protos/base/sample.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Streams in a row that bring no byte before the reading is given up: with the
+// delays, about 6 seconds, in which a daemon restarts.
+constexpr int kFruitlessStreamsMax = 6;
+constexpr std::chrono::milliseconds kFirstDelay(100);
+
+// What is read of one tensor.
+struct Content {
+  std::string name;
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  int64_t size_bytes = 0;
+  bool is_sample = false;
+};
+
+class Reading {
+ public:
+  Reading(Session& session, const Content& content, const TensorSink& sink)
+      : session_(session), content_(content), sink_(sink) {}
+
+  Outcome Run() {
+    int fruitless_count = 0;
+    while (true) {
+      const int64_t offset_before = offset_;
+      const grpc::Status status = ReadStream();
+      if (!sink_status_.ok()) return LocalError(Message(sink_status_));
+      if (status.ok()) return {};
+      fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
+          fruitless_count == kFruitlessStreamsMax ||
+          session_.interrupts().WaitFor(kFirstDelay * (1 << fruitless_count))) {
+        return session_.OutcomeOf(status);
+      }
+    }
+  }
+
+ private:
+  // Reads from `offset_` on. OK once the last byte is written.
+  grpc::Status ReadStream() {
+    v1::ReadTensorRequest request;
+    request.set_name(content_.name);
+    request.set_sample(content_.is_sample);
+    request.set_offset_bytes(offset_);
+    grpc::ClientContext context;
+    context.set_deadline(session_.StreamDeadline());
+    const Interrupts::Hold hold(session_.interrupts(), &context);
+    const auto reader = session_.tensors().ReadTensor(&context, request);
+    v1::ReadTensorResponse response;
+    while (reader->Read(&response)) {
+      const grpc::Status status = Take(response);
+      if (!status.ok()) {
+        context.TryCancel();
+        reader->Finish();
+        return status;
+      }
+    }
+    const grpc::Status status = reader->Finish();
+    if (status.ok() && offset_ != content_.size_bytes) {
+      return grpc::Status(
+          grpc::StatusCode::UNAVAILABLE,
+          fmt::format("the daemon ended the stream after {} of {} bytes",
+                      offset_, content_.size_bytes));
+    }
+    return status;
+  }
+
+  grpc::Status Take(const v1::ReadTensorResponse& response) {
+    const auto size = static_cast<int64_t>(response.data().size());
+    if (response.offset_bytes() != offset_ ||
+        size > content_.size_bytes - offset_) {
+      return grpc::Status(
+          grpc::StatusCode::INTERNAL,
+          fmt::format("the daemon sent {} bytes at {}; {} of {} were read",
+                      size, response.offset_bytes(), offset_,
+                      content_.size_bytes));
+    }
+    sink_status_ = sink_(response.data());
+    if (!sink_status_.ok()) return grpc::Status::CANCELLED;
+    offset_ += size;
+    return grpc::Status::OK;
+  }
+
+  Session& session_;
+  const Content& content_;
+  const TensorSink& sink_;
+  int64_t offset_ = 0;
+  absl::Status sink_status_;
+};
+
+Content ContentOf(const v1::Tensor& tensor, bool is_sample) {
+  Content out;
+  out.name = tensor.name();
+  out.dtype = static_cast<DType>(tensor.dtype());
+  out.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  out.size_bytes = tensor.size_bytes();
+  out.is_sample = is_sample;
+  if (is_sample) {
+    const uint64_t count = SampleCount(ElementCount(out.shape));
+    out.shape = {static_cast<int64_t>(count)};
+    out.size_bytes = static_cast<int64_t>(count * ElementBytes(out.dtype));
+  }
+  return out;
+}
+
+Outcome CheckDType(const Content& content) {
+  if (IsValid(content.dtype)) return {};
+  return LocalError(fmt::format(
+      "dtype {} is unknown to this msitctl; use --format raw without --sample",
+      static_cast<int>(content.dtype)));
+}
+
+Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
+  const NpyHeader header = MakeNpyHeader(content.dtype, content.shape);
+  if (!header.stored_as.empty()) {
+    fmt::print(stderr, "msitctl: note: .npy has no {}: stored as {}\n",
+               DTypeName(content.dtype), header.stored_as);
+  }
+  const absl::Status status = sink.Write(header.bytes);
+  return status.ok() ? Outcome() : LocalError(Message(status));
+}
+
+}  // namespace
+
+Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
+                        const TensorSink& sink) {
+  const Content content = ContentOf(tensor, /*is_sample=*/false);
+  return Reading(session, content, sink).Run();
+}
+
+Outcome ReadTensor(Session& session, const ReadFlags& flags) {
+  const std::string format = !flags.format.empty()         ? flags.format
+                             : flags.out.ends_with(".npy") ? "npy"
+                                                           : "raw";
+  if (format != "raw" && format != "npy") {
+    return UsageError(
+        fmt::format("--format \"{}\" is not raw or npy", flags.format));
+  }
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const Interrupts::Hold hold(session.interrupts());
+  auto sink =
+      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  if (!sink.ok()) return LocalError(Message(sink.status()));
+  v1::GetTensorRequest request;
+  request.set_name(flags.name);
+  v1::Tensor tensor;
+  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
+    return session.tensors().GetTensor(&context, request, &tensor);
+  }));
+  const Content content = ContentOf(tensor, flags.sample);
+  if (format == "npy" || flags.sample) {
+    MSITCTL_RETURN_IF_FAILED(CheckDType(content));
+  }
+  if (format == "npy") {
+    MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(content, *sink));
+  }
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  int64_t done_bytes = 0;
+  const TensorSink write = [&](std::string_view piece) -> absl::Status {
+    MSITD_RETURN_IF_ERROR(sink->Write(piece));
+    done_bytes += static_cast<int64_t>(piece.size());
+    progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
+                              HumanSize(content.size_bytes)));
+    return absl::OkStatus();
+  };
+  MSITCTL_RETURN_IF_FAILED(Reading(session, content, write).Run());
+  progress.Clear();
+  const absl::Status committed = sink->Commit();
+  return committed.ok() ? Outcome() : LocalError(Message(committed));
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/query/outcome.h"
+#include "msitd/v1/comparison_matching.pb.h"
+
+namespace msitd::ctl {
+
+// How the shards of ranks become tensors, as the command line says it.
+struct LayoutFlags {
+  std::vector<std::string> golden;
+  std::vector<std::string> target;
+};
+
+void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags);
+
+// Adds layouts that the daemon has yet to check.
+Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
+
+// PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed] with a KIND of
+// concat(DIM[,A:B:...]), zigzag(DIM), sum, replicated or pick(RANK):
+// "*.o_proj@output/0=concat(-1)/2". Cut at the last `=`; an `@` that no io
+// follows is part of the pattern. INVALID_ARGUMENT for anything else.
+absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/flag/matching_flags.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "client/ctl/flag/selection.h"
+#include "client/text/policy_text.h"
+#include "client/text/ranges.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kBlank = " \t\r\n";
+
+std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
+  google::protobuf::Struct object;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(text.data(), text.size()), &object);
+  if (!status.ok()) {
+    return MakeStatus(
+        absl::StatusCode::kInvalidArgument, "is no JSON object: {}",
+        std::string_view(status.message().data(), status.message().size()));
+  }
+  v1::Matching matching;
+  // Maps of protobuf have no order of their own.
+  std::set<std::string> names;
+  for (const auto& [golden, target] : object.fields()) names.insert(golden);
+  for (const std::string& golden : names) {
+    const google::protobuf::Value& target = object.fields().at(golden);
+    if (target.kind_case() != google::protobuf::Value::kStringValue) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is not mapped to a string", golden);
+    }
+    v1::Matching::OpPair& pair = *matching.add_ops();
+    pair.set_golden_op(golden);
+    pair.set_target_op(target.string_value());
+  }
+  return matching;
+}
+
+// Takes one side off the front of a line of YAML: a word in quotes, or all up
+// to `end`, which is ": " for the first side.
+absl::StatusOr<std::string> TakeSide(std::string_view& line,
+                                     std::string_view end) {
+  line = Trim(line);
+  if (!line.empty() && (line.front() == '"' || line.front() == '\'')) {
+    const size_t close = line.find(line.front(), 1);
+    if (close == std::string_view::npos) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "a quote is not closed");
+    }
+    std::string out(line.substr(1, close - 1));
+    line = Trim(line.substr(close + 1));
+    return out;
+  }
+  const size_t at = std::min(line.find(end), line.size());
+  std::string out(Trim(line.substr(0, at)));
+  line.remove_prefix(at);
+  return out;
+}
+
+absl::StatusOr<v1::Matching::OpPair> ParseYamlLine(std::string_view line) {
+  v1::Matching::OpPair pair;
+  MSITD_ASSIGN_OR_RETURN(*pair.mutable_golden_op(), TakeSide(line, ": "));
+  if (!line.starts_with(':')) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "is not GOLDEN: TARGET");
+  }
+  line.remove_prefix(1);
+  MSITD_ASSIGN_OR_RETURN(*pair.mutable_target_op(), TakeSide(line, " #"));
+  line = Trim(line);
+  if (pair.golden_op().empty() || pair.target_op().empty() ||
+      (!line.empty() && line.front() != '#')) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "is not GOLDEN: TARGET");
+  }
+  return pair;
+}
+
+absl::StatusOr<v1::Matching> ParseYamlMapping(std::string_view text) {
+  v1::Matching matching;
+  std::set<std::string> seen;
+  int line_number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = Trim(text.substr(begin, end - begin));
+    begin = end + 1;
+    ++line_number;
+    if (line.empty() || line.front() == '#' || line == "---") continue;
+    const auto pair = ParseYamlLine(line);
+    if (!pair.ok()) {
+      return Annotate(pair.status(), fmt::format("line {}", line_number));
+    }
+    if (!seen.insert(pair->golden_op()).second) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "line {}: \"{}\" is there twice", line_number,
+                        pair->golden_op());
+    }
+    *matching.add_ops() = *pair;
+  }
+  return matching;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Matching> ParseMapping(std::string_view text) {
+  return Trim(text).starts_with('{') ? ParseJsonMapping(text)
+                                     : ParseYamlMapping(text);
+}
+
+absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text) {
+  const size_t arrow = text.find("=>");
+  if (arrow == std::string_view::npos || arrow == 0) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "\"{}\" is not REGEX=>REPLACEMENT", text);
+  }
+  v1::Matching::Rewrite rewrite;
+  rewrite.set_regex(std::string(text.substr(0, arrow)));
+  rewrite.set_replacement(std::string(text.substr(arrow + 2)));
+  return rewrite;
+}
+
+absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text) {
+  int32_t ranks[2] = {};
+  const size_t equals = std::min(text.find('='), text.size());
+  const std::string_view sides[2] = {
+      text.substr(0, equals),
+      equals == text.size() ? std::string_view() : text.substr(equals + 1)};
+  for (int i = 0; i < 2; ++i) {
+    const char* end = sides[i].data() + sides[i].size();
+    const auto [stop, error] = std::from_chars(sides[i].data(), end, ranks[i]);
+    if (error != std::errc() || stop != end) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is not GOLDEN_RANK=TARGET_RANK", text);
+    }
+  }
+  v1::Matching::RankPair pair;
+  pair.set_golden_rank(ranks[0]);
+  pair.set_target_rank(ranks[1]);
+  return pair;
+}
+
+void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
+  AddTexts(
+      verb, "--rewrite", flags.rewrites,
+      "Changes target ops before they are looked up in the golden run; \\1 "
+      "is a group; repeatable, one after the other")
+      ->type_name("'REGEX=>REPLACEMENT'");
+  verb.add_option("--map", flags.map_file,
+                  "File of ops that belong to each other: JSON object or YAML, "
+                  "golden name to target name")
+      ->type_name("FILE");
+  verb.add_flag("--ignore-case", flags.ignore_case,
+                "Ops are equal in either case");
+  verb.add_flag("--fuzzy", flags.fuzzy,
+                "Pair what is left over in order, whatever the call, wrappers, "
+                "case and separators");
+  verb.add_option("--token-offset", flags.token_offset,
+                  "Golden token T belongs to target token T + N")
+      ->type_name("N");
+  AddTexts(verb, "--rank-map", flags.rank_map,
+           "Ranks that belong to each other; no others are compared")
+      ->type_name("GOLDEN=TARGET,...");
+  AddLayoutFlags(verb, flags.layouts);
+  verb.add_flag("--ignore-placements", flags.ignore_placements,
+                "Compare shards rank by rank, whatever they say of their place "
+                "in a tensor");
+}
+
+Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
+  if (!flags.map_file.empty()) {
+    const auto text = ReadTextFile(flags.map_file, kMappingBytesMax);
+    auto mapping = text.ok() ? ParseMapping(*text) : text.status();
+    if (!mapping.ok()) {
+      const std::string error = fmt::format("--map: {}: {}", flags.map_file,
+                                            Message(mapping.status()));
+      return absl::IsInvalidArgument(mapping.status()) ? UsageError(error)
+                                                       : LocalError(error);
+    }
+    matching = *std::move(mapping);
+  }
+  for (const std::string& text : flags.rewrites) {
+    const auto rewrite = ParseRewrite(text);
+    if (!rewrite.ok()) {
+      return UsageError(
+          fmt::format("--rewrite: {}", Message(rewrite.status())));
+    }
+    *matching.add_rewrites() = *rewrite;
+  }
+  for (const std::string& text : SplitLists(flags.rank_map)) {
+    const auto pair = ParseRankPair(text);
+    if (!pair.ok()) {
+      return UsageError(fmt::format("--rank-map: {}", Message(pair.status())));
+    }
+    *matching.add_ranks() = *pair;
+  }
+  MSITCTL_RETURN_IF_FAILED(AddLayouts(flags.layouts, matching));
+  matching.set_ignore_case(flags.ignore_case);
+  matching.set_fuzzy(flags.fuzzy);
+  matching.set_ignore_placements(flags.ignore_placements);
+  matching.set_token_offset(flags.token_offset);
+  return {};
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/flag/selection.h"
+
+#include "client/text/ranges.h"
+#include "protos/base/limits.h"
+#include "protos/base/tensor_key.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+
+CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
+                      std::vector<std::string>& texts,
+                      const std::string& description) {
+  return verb.add_option(name, texts, description)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+}
+
+void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
+  verb.add_option("--ranks", flags.ranks, "Such as 0,2-3")->type_name("LIST");
+  AddTexts(verb, "--devices", flags.devices, "Such as npu:0,npu:1; repeatable")
+      ->type_name("LIST");
+  verb.add_option("--tokens", flags.tokens,
+                  "Generated tokens, or steps of training: 0-3,10")
+      ->type_name("LIST");
+  AddTexts(verb, "--ops", flags.ops,
+           "Patterns, such as 'layers.*.q_proj': * stands for any text, ? for "
+           "one byte; separated by commas, repeatable")
+      ->type_name("LIST");
+  AddTexts(verb, "--io", flags.ios,
+           "input, output, weight, grad_input, grad_output, grad_weight, "
+           "state; separated by commas, repeatable")
+      ->type_name("LIST");
+}
+
+namespace {
+
+// Errors: INVALID_ARGUMENT if the flag was given and has nothing in it, which
+// must not be taken for no flag at all.
+absl::StatusOr<std::vector<std::string>> Parts(
+    std::string_view flag, const std::vector<std::string>& texts) {
+  std::vector<std::string> parts = SplitLists(texts);
+  if (!texts.empty() && parts.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "{}: nothing is selected", flag);
+  }
+  return parts;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
+  v1::TensorFilter filter;
+  if (!flags.ranks.empty()) {
+    const auto ranks = ParseRanks(flags.ranks);
+    if (!ranks.ok()) return Annotate(ranks.status(), "--ranks");
+    filter.mutable_ranks()->Add(ranks->begin(), ranks->end());
+  }
+  if (!flags.tokens.empty()) {
+    const auto tokens = ParseRanges(flags.tokens, kTokenMax);
+    if (!tokens.ok()) return Annotate(tokens.status(), "--tokens");
+    if (tokens->size() > kFilterTokenRangesMax) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "--tokens: more than {} ranges", kFilterTokenRangesMax);
+    }
+    for (const Range& range : *tokens) {
+      v1::TokenRange& out = *filter.add_tokens();
+      out.set_first(range.first);
+      out.set_last(range.last);
+    }
+  }
+  MSITD_ASSIGN_OR_RETURN(const auto devices, Parts("--devices", flags.devices));
+  for (const std::string& device : devices) filter.add_devices(device);
+  MSITD_ASSIGN_OR_RETURN(const auto ops, Parts("--ops", flags.ops));
+  for (const std::string& op : ops) filter.add_op_patterns(op);
+  MSITD_ASSIGN_OR_RETURN(const auto ios, Parts("--io", flags.ios));
+  for (const std::string& name : ios) {
+    const auto io = ParseIo(name);
+    if (!io.has_value()) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "--io \"{}\" is none of input, output, weight, "
+                        "grad_input, grad_output, grad_weight, state",
+                        name);
+    }
+    filter.add_ios(static_cast<v1::Io>(*io));
+  }
+  return filter;
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/query/interrupts.h"
+#include "protos/base/dtype.h"
+#include "protos/base/unique_fd.h"
+
+namespace msitd::ctl {
+
+// What an interpreter runs.
+struct InterpreterOptions {
+  std::string python;    // A program, looked for as a shell does.
+  std::string file;      // The plug-in.
+  std::string function;  // The name of the function in it.
+  std::string arrays;    // What it takes: "numpy" or "torch".
+  // For the interpreter to load the plug-in and try the function out.
+  std::chrono::milliseconds start_limit{120'000};
+  // For one pair, from its first byte to the answer.
+  std::chrono::milliseconds pair_limit{60'000};
+};
+
+// Two tensors, row-major and little-endian.
+struct TensorPairBytes {
+  std::string_view golden;
+  DType golden_dtype = DType::kUnspecified;
+  std::string_view target;
+  DType target_dtype = DType::kUnspecified;
+};
+
+// What a function said of a pair.
+struct PairAnswer {
+  bool has_value = false;
+  double value = 0;  // Any double.
+  std::string text;  // UTF-8 on one line, at most kAnswerTextBytesMax.
+};
+inline constexpr size_t kAnswerTextBytesMax = 1024;
+
+// Foreign text as an answer can have it: Printable, and cut between characters.
+std::string AnswerText(std::string_view text);
+
+// A Python interpreter that calls one function: a child in a process group of
+// its own, killed with it when this goes. It can write to stderr only; its
+// stdin is empty. What it answers is foreign: checked, bounded, and waited for
+// no longer than the limits. Thread-compatible.
+//
+// Request: u64 bytes of golden, u64 of target, two dtype names of 16 bytes,
+// padded with zeros; then the bytes of both. Answer: "mpr1", u32 kind, u32
+// bytes of text, f64 value; then the text. All little-endian. The first answer
+// comes without a request, once the function has been tried out.
+class Interpreter {
+ public:
+  // Errors: INVALID_ARGUMENT if the function cannot be used, and why;
+  // FAILED_PRECONDITION if the interpreter cannot; those of Measure.
+  static absl::StatusOr<std::unique_ptr<Interpreter>> Start(
+      const InterpreterOptions& options, Interrupts& interrupts);
+
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // An exception of the function is an answer without a value. Of no use after
+  // an error:
+  //
+  // Errors: UNAVAILABLE if the process ended; DEADLINE_EXCEEDED if its time is
+  // up; DATA_LOSS if its answer is none; CANCELLED by an interrupt.
+  absl::StatusOr<PairAnswer> Measure(const TensorPairBytes& pair);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Reply;
+
+  Interpreter(const InterpreterOptions& options, Interrupts& interrupts)
+      : options_(options), interrupts_(interrupts) {}
+
+  absl::Status Spawn();
+  // What follows is to be over within `limit`.
+  void SetLimit(std::chrono::milliseconds limit);
+  absl::StatusOr<Reply> ReadReply();
+  absl::Status Send(std::string_view bytes);
+  absl::Status Receive(char* out, size_t size);
+  // Waits until the socket is ready for `events`.
+  absl::Status Await(short events);
+  // How the process, whose socket is closed, ended; ends it if it has not.
+  absl::Status Ended();
+  void Kill();
+
+  const InterpreterOptions options_;
+  Interrupts& interrupts_;
+  pid_t pid_ = -1;
+  UniqueFd socket_;
+  std::chrono::milliseconds limit_{0};
+  Clock::time_point deadline_;
+};
+
+}  // namespace msitd::ctl

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/plugin/plugin.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// What an interpreter says of a plug-in that it cannot use.
+Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return Interrupted();
+  const std::string line =
+      fmt::format("--plugin {}: {}", spec.file, Message(status));
+  // An interpreter that ends, or hangs, while it loads a file does so because
+  // of that.
+  const bool is_of_file =
+      absl::IsInvalidArgument(status) || absl::IsUnavailable(status) ||
+      absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);
+  return is_of_file ? UsageError(line) : LocalError(line);
+}
+
+}  // namespace
+
+absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 ||
+      colon + 1 == text.size()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--plugin \"{}\" is not FILE.py:FUNCTION", text);
+  }
+  const std::string function(text.substr(colon + 1));
+  return PluginSpec{std::string(text.substr(0, colon)), function, function};
+}
+
+Outcome Plugin::Create(const PluginSpec& spec,
+                       const InterpreterOptions& options,
+                       Interrupts& interrupts, std::unique_ptr<Plugin>& out) {
+  out.reset(new Plugin(spec, options, interrupts));
+  auto interpreter = Interpreter::Start(options, interrupts);
+  if (!interpreter.ok()) return StartError(spec, interpreter.status());
+  out->interpreter_ = *std::move(interpreter);
+  return {};
+}
+
+absl::Status Plugin::Prepare() {
+  if (interpreter_ != nullptr || !given_up_.empty()) return absl::OkStatus();
+  if (lost_count_ > kInterpretersLostMax) {
+    given_up_ = fmt::format(
+        "not measured: {} interpreters ended or took too "
+        "long before",
+        lost_count_);
+    return absl::OkStatus();
+  }
+  auto interpreter = Interpreter::Start(options_, interrupts_);
+  if (absl::IsCancelled(interpreter.status())) return interpreter.status();
+  if (!interpreter.ok()) {
+    given_up_ = AnswerText(fmt::format("not measured: no new interpreter: {}",
+                                       Message(interpreter.status())));
+    return absl::OkStatus();
+  }
+  interpreter_ = *std::move(interpreter);
+  return absl::OkStatus();
+}
+
+Outcome Plugin::Measure(const TensorPairBytes& pair, v1::CustomMetric& metric) {
+  if (const absl::Status ready = Prepare(); !ready.ok()) return Interrupted();
+  if (!given_up_.empty()) {
+    metric.set_text(given_up_);
+    return {};
+  }
+  auto answer = interpreter_->Measure(pair);
+  if (absl::IsCancelled(answer.status())) return Interrupted();
+  if (!answer.ok()) {
+    interpreter_.reset();
+    ++lost_count_;
+    metric.set_text(AnswerText(Message(answer.status())));
+    return {};
+  }
+  if (answer->has_value) metric.set_value(answer->value);
+  metric.set_text(std::move(answer->text));
+  return {};
+}
+
+}  // namespace msitd::ctl

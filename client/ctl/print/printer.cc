@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/print/printer.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "client/text/ranges.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::string JoinColumns(const std::vector<std::string>& columns) {
+  return fmt::format("{}", fmt::join(columns, ","));
+}
+
+// All values of `row`, lists with known keys taken apart.
+std::vector<std::string> AllColumns(const Descriptor& row,
+                                    const ListLayout& layout) {
+  std::vector<std::string> out;
+  for (std::string& path : FieldPath::All(row)) {
+    const auto keys = layout.keys.find(path);
+    if (keys == layout.keys.end()) {
+      out.push_back(std::move(path));
+      continue;
+    }
+    for (const std::string& key : keys->second) {
+      out.push_back(path + "." + key);
+    }
+  }
+  return out;
+}
+
+std::string CsvCell(const std::optional<std::string>& value,
+                    const PrintOptions& options) {
+  if (!value.has_value()) return {};
+  const std::string text = options.to_terminal ? Printable(*value) : *value;
+  return CsvField(options.guards_formulas ? GuardFormula(text) : text);
+}
+
+std::string CsvLine(const std::vector<Column>& columns, const Message& row,
+                    const PrintOptions& options) {
+  std::string line;
+  for (const Column& column : columns) {
+    if (&column != &columns.front()) line += ',';
+    line += CsvCell(column.Get(row, CellStyle::kExact), options);
+  }
+  return line + '\n';
+}
+
+std::string CsvHeading(const std::vector<Column>& columns) {
+  std::string line;
+  for (const Column& column : columns) {
+    if (&column != &columns.front()) line += ',';
+    line += CsvField(Printable(column.header()));
+  }
+  return line + '\n';
+}
+
+// A name with a line break would come out as two names: it is escaped even if
+// no terminal is there, so that it names nothing.
+std::string NameLine(const std::vector<FieldPath>& paths, const Message& row) {
+  for (const FieldPath& path : paths) {
+    const auto value = path.Get(row, CellStyle::kExact);
+    if (value.has_value()) return Printable(*value) + '\n';
+  }
+  return {};
+}
+
+absl::StatusOr<std::vector<FieldPath>> ParseNames(const Descriptor& row,
+                                                  std::string_view names) {
+  std::vector<FieldPath> paths;
+  for (const std::string& path : SplitLists({std::string(names)})) {
+    MSITD_ASSIGN_OR_RETURN(paths.emplace_back(), FieldPath::Parse(row, path));
+  }
+  if (paths.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "-o name: what this prints has no names");
+  }
+  return paths;
+}
+
+// `"field": value` of one field of `message`; empty if it is not set.
+std::string MemberJson(const Message& message, const FieldDescriptor& field) {
+  const std::unique_ptr<Message> only(message.New());
+  only->CopyFrom(message);
+  std::vector<const FieldDescriptor*> set_fields;
+  only->GetReflection()->ListFields(*only, &set_fields);
+  bool is_set = false;
+  for (const FieldDescriptor* other : set_fields) {
+    if (other == &field) {
+      is_set = true;
+    } else {
+      only->GetReflection()->ClearField(only.get(), other);
+    }
+  }
+  if (!is_set) return {};
+  if (!field.is_repeated() &&
+      field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    return fmt::format(
+        "\"{}\":{}", field.name(),
+        ToJson(only->GetReflection()->GetMessage(*only, &field), false));
+  }
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(*only, &json, options);
+  if (!status.ok()) return {};
+  return json.substr(1, json.size() - 2);
+}
+
+void NoteColumnsLeftOut(const Table& table) {
+  const std::vector<std::string> names = table.left_out();
+  if (names.empty()) return;
+  fmt::print(stderr, "msitctl: note: no room for {}; --columns picks others\n",
+             fmt::join(names, ", "));
+}
+
+std::string OnTerminal(std::string json, const PrintOptions& options) {
+  if (!options.to_terminal) return json;
+  // Line breaks of the layout are the only ones: those in text are escaped.
+  std::string out;
+  for (size_t begin = 0; begin < json.size();) {
+    const size_t end = std::min(json.find('\n', begin), json.size());
+    out += Printable(std::string_view(json).substr(begin, end - begin));
+    if (end < json.size()) out += '\n';
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Format> ParseFormat(std::string_view name) {
+  if (name == "table") return Format::kTable;
+  if (name == "json") return Format::kJson;
+  if (name == "csv") return Format::kCsv;
+  if (name == "name") return Format::kName;
+  return std::nullopt;
+}
+
+std::string ToJson(const Message& message, bool indented,
+                   const PrintOptions& options) {
+  return OnTerminal(ToJson(message, indented), options);
+}
+
+ListPrinter::ListPrinter(ListLayout layout, PrintOptions options, Output& out)
+    : layout_(std::move(layout)), options_(std::move(options)), out_(out) {}
+
+absl::StatusOr<std::unique_ptr<ListPrinter>> ListPrinter::Create(
+    ListLayout layout, PrintOptions options, Output& out) {
+  std::unique_ptr<ListPrinter> printer(
+      new ListPrinter(std::move(layout), std::move(options), out));
+  const ListLayout& shown = printer->layout_;
+  const Descriptor& row =
+      *shown.response->FindFieldByName(shown.field)->message_type();
+  if (printer->options_.format == Format::kName) {
+    MSITD_RETURN_IF_ERROR(printer->SetUpNames(row));
+  } else if (printer->options_.format != Format::kJson) {
+    MSITD_RETURN_IF_ERROR(printer->SetUpColumns(row));
+  }
+  return printer;
+}
+
+absl::Status ListPrinter::SetUpNames(const Descriptor& row) {
+  MSITD_ASSIGN_OR_RETURN(names_, ParseNames(row, layout_.name));
+  return absl::OkStatus();
+}
+
+absl::Status ListPrinter::SetUpColumns(const Descriptor& row) {
+  const std::string by_default = options_.format == Format::kTable
+                                     ? layout_.columns
+                                     : JoinColumns(AllColumns(row, layout_));
+  const std::string& wanted =
+      options_.columns.empty() ? by_default : options_.columns;
+  const std::string known =
+      options_.columns.empty() ? by_default : layout_.columns;
+  if (options_.columns.empty()) {
+    for (const std::string& text : SplitLists({by_default})) {
+      MSITD_ASSIGN_OR_RETURN(columns_.emplace_back(), Column::Parse(row, text));
+    }
+  } else {
+    MSITD_ASSIGN_OR_RETURN(columns_, ParseColumns(row, known, wanted));
+  }
+  if (options_.format == Format::kCsv) {
+    out_.Write(CsvHeading(columns_));
+    return absl::OkStatus();
+  }
+  std::vector<Table::Heading> headings;
+  for (const Column& column : columns_) {
+    headings.push_back(
+        {Printable(column.header()), column.is_number(), column.is_optional()});
+  }
+  table_.emplace(std::move(headings), options_.table);
+  return absl::OkStatus();
+}
+
+void ListPrinter::Add(const Message& row) {
+  switch (options_.format) {
+    case Format::kTable:
+      AddToTable(row);
+      break;
+    case Format::kJson:
+      AddJson(row);
+      break;
+    case Format::kCsv:
+      out_.Write(CsvLine(columns_, row, options_));
+      break;
+    case Format::kName:
+      out_.Write(NameLine(names_, row));
+      break;
+  }
+  is_first_ = false;
+}
+
+void ListPrinter::AddToTable(const Message& row) {
+  std::vector<std::string> cells;
+  for (const Column& column : columns_) {
+    auto value = column.Get(row, CellStyle::kHuman);
+    cells.push_back(value.has_value() ? *std::move(value) : "-");
+  }
+  table_->Add(std::move(cells));
+  has_waiting_rows_ = true;
+  if (table_->wants_flush()) Flush();
+}
+
+void ListPrinter::Flush() {
+  if (!std::exchange(has_waiting_rows_, false)) return;
+  out_.Write(table_->Flush());
+}
+
+void ListPrinter::AddJson(const Message& row) {
+  out_.Write(is_first_ ? fmt::format("{{\"{}\": [\n", layout_.field) : ",\n");
+  out_.Write(ToJson(row, /*indented=*/false, options_));
+}
+
+void ListPrinter::Finish(const Message& rest, std::string_view member) {
+  if (options_.format == Format::kTable) {
+    out_.Write(table_->Flush());
+    NoteColumnsLeftOut(*table_);
+  }
+  if (options_.format == Format::kJson) FinishJson(rest, member);
+}
+
+void ListPrinter::FinishJson(const Message& rest, std::string_view member) {
+  out_.Write(is_first_ ? fmt::format("{{\"{}\": [", layout_.field) : "\n");
+  out_.Write("]");
+  if (!member.empty()) out_.Write(fmt::format(",\n{}", member));
+  for (int i = 0; i < layout_.response->field_count(); ++i) {
+    const FieldDescriptor& field = *layout_.response->field(i);
+    if (field.name() == layout_.field) continue;
+    const std::string json = MemberJson(rest, field);
+    if (json.empty()) continue;
+    out_.Write(",\n");
+    out_.Write(OnTerminal(json, options_));
+  }
+  out_.Write("}\n");
+}
+
+absl::Status PrintMessage(const Message& message, std::string_view name,
+                          const PrintOptions& options, Output& out) {
+  const Descriptor& type = *message.GetDescriptor();
+  if (options.format == Format::kJson) {
+    out.Write(ToJson(message, /*indented=*/true, options));
+    return absl::OkStatus();
+  }
+  if (options.format == Format::kName) {
+    std::vector<FieldPath> names;
+    MSITD_ASSIGN_OR_RETURN(names, ParseNames(type, name));
+    out.Write(NameLine(names, message));
+    return absl::OkStatus();
+  }
+  const std::string all = JoinColumns(FieldPath::All(type));
+  std::vector<Column> columns;
+  MSITD_ASSIGN_OR_RETURN(
+      columns,
+      ParseColumns(type, all, options.columns.empty() ? all : options.columns));
+  if (options.format == Format::kCsv) {
+    out.Write(CsvHeading(columns));
+    out.Write(CsvLine(columns, message, options));
+    return absl::OkStatus();
+  }
+  Table table({{"field"}, {"value"}}, options.table);
+  for (const Column& column : columns) {
+    auto value = column.Get(message, CellStyle::kHuman);
+    if (value.has_value() && !value->empty()) {
+      table.Add({column.header(), *std::move(value)});
+    }
+  }
+  out.Write(table.Flush());
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::ctl

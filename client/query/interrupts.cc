@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/query/interrupts.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "client/query/exit_code.h"
+#include "protos/base/check.h"
+
+namespace msitd::ctl {
+namespace {
+
+// A signal that our parent told us to ignore, as a shell does for jobs in the
+// background, stays ignored.
+void AddUnlessIgnored(int signal_number, sigset_t& set) {
+  struct sigaction action = {};
+  sigaction(signal_number, nullptr, &action);
+  if (action.sa_handler != SIG_IGN) sigaddset(&set, signal_number);
+}
+
+[[noreturn]] void ExitInterrupted() {
+  constexpr char kLine[] = "msitctl: interrupted\n";
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+  _exit(kExitInterrupted);
+}
+
+}  // namespace
+
+Interrupts::Interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  AddUnlessIgnored(SIGINT, set);
+  AddUnlessIgnored(SIGTERM, set);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
+  stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
+  MSITD_CHECK(signals_.valid() && stop_.valid());
+  watcher_ = std::thread([this] { Watch(); });
+}
+
+Interrupts::~Interrupts() {
+  const uint64_t one = 1;
+  MSITD_CHECK(write(stop_.get(), &one, sizeof(one)) == sizeof(one));
+  watcher_.join();
+}
+
+void Interrupts::Watch() {
+  pollfd fds[] = {{signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+  while (true) {
+    if (poll(fds, 2, -1) < 0) continue;
+    if (fds[1].revents != 0) return;
+    signalfd_siginfo info;
+    if (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) OnSignal();
+  }
+}
+
+void Interrupts::OnSignal() {
+  MutexLock lock(mu_);
+  if (interrupted_ || hold_count_ == 0) ExitInterrupted();
+  interrupted_ = true;
+  for (grpc::ClientContext* call : calls_) call->TryCancel();
+  changed_.NotifyAll();
+}
+
+bool Interrupts::interrupted() const {
+  MutexLock lock(mu_);
+  return interrupted_;
+}
+
+bool Interrupts::WaitFor(std::chrono::milliseconds delay) {
+  const auto deadline = std::chrono::steady_clock::now() + delay;
+  MutexLock lock(mu_);
+  while (!interrupted_) {
+    if (!changed_.WaitUntil(mu_, deadline)) return interrupted_;
+  }
+  return true;
+}
+
+Interrupts::Hold::Hold(Interrupts& interrupts, grpc::ClientContext* call)
+    : interrupts_(interrupts), call_(call) {
+  MutexLock lock(interrupts_.mu_);
+  ++interrupts_.hold_count_;
+  if (call_ == nullptr) return;
+  interrupts_.calls_.insert(call_);
+  // A signal that came while another Hold was alive found no call to cancel.
+  if (interrupts_.interrupted_) call_->TryCancel();
+}
+
+Interrupts::Hold::~Hold() {
+  MutexLock lock(interrupts_.mu_);
+  --interrupts_.hold_count_;
+  if (call_ != nullptr)
+    interrupts_.calls_.erase(interrupts_.calls_.find(call_));
+}
+
+}  // namespace msitd::ctl

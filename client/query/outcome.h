@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+#include <string_view>
+
+#include "client/query/exit_code.h"
+
+namespace msitd::ctl {
+
+// How a command, or a step of one, ended: what the process exits with and, if
+// there is something to say, one line for stderr.
+struct [[nodiscard]] Outcome {
+  int exit_code = kExitOk;
+  std::string error;
+
+  bool ok() const { return exit_code == kExitOk; }
+};
+
+Outcome UsageError(std::string_view message);
+Outcome LocalError(std::string_view message);
+Outcome Interrupted();
+
+// Decodes what the daemon answered: "NOT_FOUND (RUN_NOT_FOUND): no run ...".
+// The reason comes from the ErrorInfo in the details; an answer without one,
+// such as that of a proxy, has none.
+Outcome DaemonError(const grpc::Status& status);
+
+// The same of an error that came in a message; `reason` may be empty.
+Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
+                    std::string_view message);
+
+}  // namespace msitd::ctl
+
+#define MSITCTL_RETURN_IF_FAILED(expression)                  \
+  do {                                                        \
+    if (::msitd::ctl::Outcome msitctl_outcome = (expression); \
+        !msitctl_outcome.ok()) {                              \
+      return msitctl_outcome;                                 \
+    }                                                         \
+  } while (false)
+
+// For what can only fail because the command line is wrong.
+#define MSITCTL_ASSIGN_OR_USAGE(target, expression)                          \
+  MSITCTL_ASSIGN_OR_USAGE_(MSITCTL_CONCAT(msitctl_value_, __LINE__), target, \
+                           expression)
+#define MSITCTL_CONCAT_(a, b) a##b
+#define MSITCTL_CONCAT(a, b) MSITCTL_CONCAT_(a, b)
+#define MSITCTL_ASSIGN_OR_USAGE_(variable, target, expression)            \
+  auto variable = (expression);                                           \
+  if (!variable.ok()) {                                                   \
+    return ::msitd::ctl::UsageError(::msitd::Message(variable.status())); \
+  }                                                                       \
+  target = *std::move(variable)

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "client/query/connection.h"
+
+namespace msitd::ctl {
+
+// Most rows that a daemon returns at a time.
+inline constexpr int64_t kPageRowsMax = 1000;
+
+// Gets page after page of a list, at most `limit` rows if that is not 0, and
+// gives each page to `see` and then its rows to `take`. `call` makes one call:
+// (ClientContext*, const Request&, Response*) -> grpc::Status. `response` is
+// the last page.
+struct SeeNothing {
+  template <typename Page>
+  void operator()(const Page& /*page*/) const {}
+};
+template <typename Request, typename Response, typename Call, typename Take,
+          typename See = SeeNothing>
+Outcome ForEachRow(Connection& connection, Request request,
+                   const std::string& field, int64_t limit, Call&& call,
+                   Take&& take, Response& response, const See& see = {}) {
+  const auto* rows = Response::descriptor()->FindFieldByName(field);
+  int64_t left = limit;
+  while (true) {
+    request.set_page_size(static_cast<int32_t>(
+        limit == 0 ? kPageRowsMax : std::min(left, kPageRowsMax)));
+    MSITCTL_RETURN_IF_FAILED(
+        connection.Unary([&](grpc::ClientContext& context) {
+          response.Clear();
+          return call(&context, request, &response);
+        }));
+    see(response);
+    const auto& reflection = *response.GetReflection();
+    const int row_count = reflection.FieldSize(response, rows);
+    for (int i = 0; i < row_count; ++i) {
+      take(reflection.GetRepeatedMessage(response, rows, i));
+    }
+    left -= row_count;
+    const bool is_last = response.next_page_token().empty();
+    if (is_last || (limit != 0 && left <= 0)) return {};
+    if (response.next_page_token() == request.page_token()) {
+      return connection.OutcomeOf(
+          grpc::Status(grpc::StatusCode::INTERNAL,
+                       "the daemon gave the same page token twice"));
+    }
+    request.set_page_token(response.next_page_token());
+  }
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "client/report/msprobe_statistics.h"
+#include "client/report/msprobe_verdict.h"
+#include "client/report/report_writer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/resource_name.h"
+#include "protos/base/shape.h"
+#include "protos/base/tensor_key.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kBasic =
+    "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor "
+    "Shape,NPU Requires_grad,Bench Requires_grad";
+constexpr std::string_view kStats =
+    ",NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench "
+    "l2norm";
+constexpr std::string_view kTail =
+    ",Requires_grad Consistent,Result,Err_message";
+constexpr std::string_view kAbsent = "N/A";
+constexpr std::string_view kUnsupported = "unsupported";
+constexpr std::string_view kShapeUnmatched = "shape unmatched";
+
+std::string_view MetricColumns(MsprobeMode mode) {
+  switch (mode) {
+    case MsprobeMode::kAll:
+      return ",Cosine,EucDist,MaxAbsErr,MaxRelativeErr,One Thousandth Err "
+             "Ratio,Five Thousandths Err Ratio";
+    case MsprobeMode::kSummary:
+      return ",Max diff,Min diff,Mean diff,L2norm diff,MaxRelativeErr,"
+             "MinRelativeErr,MeanRelativeErr,NormRelativeErr";
+    case MsprobeMode::kMd5:
+      break;
+  }
+  return ",NPU MD5,BENCH MD5";
+}
+
+// A float infinity has a blank in front there, for spreadsheets.
+std::string Number(double value) {
+  if (std::isnan(value)) return "Nan";
+  if (std::isinf(value)) return value < 0 ? " -inf" : " inf";
+  return PythonFloat(value);
+}
+
+// What a name of a leaf consists of, in msprobe's grammar.
+struct LeafName {
+  std::string entry;  // `Functional.linear.0.forward`
+  std::string leaf;   // `Functional.linear.0.forward.input.0`
+  int part = 0;       // The order within its entry.
+};
+
+// The same of a side as of the row where its name cannot be read.
+LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
+  TensorKey key;
+  key.op = row.op();
+  key.call = row.call();
+  key.io = static_cast<Io>(row.io());
+  key.index = row.index();
+  if (auto own = ParseTensorName(side.name())) key = *std::move(own);
+  const Io io = key.io;
+  std::string_view side_name = "parameters";
+  int part = 1;
+  if (io == Io::kInput || io == Io::kGradOutput) {
+    side_name = "input";
+    part = 0;
+  } else if (io == Io::kOutput || io == Io::kGradInput) {
+    side_name = "output";
+    part = 2;
+  }
+  const bool is_module =
+      key.op.starts_with("Module.") || key.op.starts_with("Cell.");
+  LeafName out;
+  out.part = part;
+  if (io == Io::kGradWeight) {
+    // An entry of its own.
+    out.entry =
+        is_module
+            ? fmt::format("{}.parameters_grad.{}", key.op, key.call)
+            : fmt::format("{}.{}.backward.parameters_grad", key.op, key.call);
+    out.leaf = fmt::format("{}.{}", out.entry, key.index);
+    return out;
+  }
+  const bool is_backward = io == Io::kGradInput || io == Io::kGradOutput;
+  const std::string_view direction = is_backward ? "backward" : "forward";
+  out.entry = is_module ? fmt::format("{}.{}.{}", key.op, direction, key.call)
+                        : fmt::format("{}.{}.{}", key.op, key.call, direction);
+  out.leaf = fmt::format("{}.{}.{}", out.entry, side_name, key.index);
+  return out;
+}
+
+bool IsOfFloatGroup(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBfloat16 ||
+         dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
+
+// Other types have no counterpart in msprobe.
+bool IsMatched(const v1::ComparisonRow& row) {
+  if (!row.has_golden()) return false;
+  const auto t = static_cast<DType>(row.target().dtype());
+  const auto g = static_cast<DType>(row.golden().dtype());
+  return t == g || (IsOfFloatGroup(t) && IsOfFloatGroup(g));
+}
+
+bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
+  std::vector<int64_t> target(row.target().shape().begin(),
+                              row.target().shape().end());
+  std::vector<int64_t> golden(row.golden().shape().begin(),
+                              row.golden().shape().end());
+  if (squeezed) {
+    std::erase(target, 1);
+    std::erase(golden, 1);
+  }
+  return target != golden;
+}
+
+// `'a'`, as repr() of Python has it.
+std::string PythonText(std::string_view text) {
+  const bool has_quote = text.find('\'') != std::string_view::npos;
+  const char quote =
+      has_quote && text.find('"') == std::string_view::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const char c : text) {
+    if (c == quote || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + quote;
+}
+
+// A row whose verdict waits for the others of its entry.
+struct WaitingRow {
+  int part = 0;
+  bool is_written = true;
+  std::string head;  // The cells before Result.
+  std::string tail;  // Those behind Err_message.
+};
+
+struct Entry {
+  size_t last_place = 0;
+  std::vector<std::pair<WaitingRow, MsprobeRow>> rows;
+};
+
+class MsprobeReport final : public ReportWriter {
+ public:
+  MsprobeReport(MsprobeMode mode, std::vector<v1::Verdict> verdicts,
+                ReportSink sink)
+      : mode_(mode), verdicts_(std::move(verdicts)), sink_(std::move(sink)) {}
+
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    comparison_ = comparison;
+    return sink_(fmt::format("{}{}{}{}{}{}\n", kBasic, MetricColumns(mode_),
+                             mode_ == MsprobeMode::kMd5 ? "" : kStats, kTail,
+                             mode_ == MsprobeMode::kAll ? ",Data_name" : "",
+                             CustomHeadings(comparison)));
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    if (!row.has_target()) {
+      left_out_ += IsWritten(row) ? 1 : 0;
+      return absl::OkStatus();
+    }
+    const std::pair<int64_t, int32_t> group = {row.token(), row.rank()};
+    if (group != group_ || row_count_ == kGroupRowsMax) {
+      MSITD_RETURN_IF_ERROR(WriteEntries());
+      group_ = group;
+    }
+    const LeafName name = NameOf(row, row.target());
+    Entry& entry = entries_[name.entry];
+    // What only the target has comes behind the others, out of its order.
+    if (row.has_golden() || entry.rows.empty()) entry.last_place = row_count_;
+    ++row_count_;
+    MSITD_ASSIGN_OR_RETURN(auto made, MakeRow(row, name));
+    entry.rows.push_back(std::move(made));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Finish() override {
+    MSITD_RETURN_IF_ERROR(WriteEntries());
+    std::vector<std::string> notes;
+    if (left_out_ > 0) {
+      notes.push_back(fmt::format(
+          "{} rows that only the golden run has are left out, as msprobe does",
+          left_out_));
+    }
+    if (unmatched_ > 0 && mode_ != MsprobeMode::kMd5) {
+      notes.push_back(
+          fmt::format("{} rows without a counterpart, or with one of a type "
+                      "that msprobe does not compare, are passed, as it does",
+                      unmatched_));
+    }
+    if (unsqueezed_ > 0) {
+      notes.push_back(
+          fmt::format("{} rows have no metrics, since their shapes differ in "
+                      "dimensions of 1; msprobe takes those for equal, and so "
+                      "does a comparison with --shapes squeeze",
+                      unsqueezed_));
+    }
+    return fmt::format("{}", fmt::join(notes, "; "));
+  }
+
+ private:
+  // Twice the tensors of one rank and token that the daemon compares.
+  static constexpr size_t kGroupRowsMax = 262144;
+
+  bool IsWritten(const v1::ComparisonRow& row) const {
+    return verdicts_.empty() || std::find(verdicts_.begin(), verdicts_.end(),
+                                          row.verdict()) != verdicts_.end();
+  }
+
+  // In the order in which the calls ended, as dump.json has them.
+  absl::Status WriteEntries() {
+    std::vector<Entry*> entries;
+    for (auto& [name, entry] : entries_) entries.push_back(&entry);
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry* a, const Entry* b) {
+                return a->last_place < b->last_place;
+              });
+    for (Entry* const entry : entries) {
+      MSITD_RETURN_IF_ERROR(WriteEntry(*entry));
+    }
+    entries_.clear();
+    row_count_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteEntry(Entry& entry) {
+    std::stable_sort(entry.rows.begin(), entry.rows.end(),
+                     [](const auto& a, const auto& b) {
+                       return a.first.part < b.first.part;
+                     });
+    std::vector<MsprobeRow> rows;
+    for (auto& [waiting, row] : entry.rows) rows.push_back(std::move(row));
+    const std::vector<MsprobeVerdict> verdicts = JudgeEntry(rows, mode_);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const WaitingRow& waiting = entry.rows[i].first;
+      if (!waiting.is_written) continue;
+      MSITD_RETURN_IF_ERROR(sink_(fmt::format(
+          "{},{},{},{}{}\n", waiting.head, kAbsent, verdicts[i].result,
+          CsvCell(verdicts[i].messages), waiting.tail)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::pair<WaitingRow, MsprobeRow>> MakeRow(
+      const v1::ComparisonRow& row, const LeafName& name) {
+    MsprobeRow judged;
+    judged.name = name.leaf;
+    judged.is_matched = IsMatched(row);
+    judged.target = StatisticsOf(row.target());
+    judged.target_hash = row.target().hash();
+    if (judged.is_matched) {
+      judged.golden = StatisticsOf(row.golden());
+      judged.golden_hash = row.golden().hash();
+      judged.dtypes_differ = row.target().dtype() != row.golden().dtype();
+      judged.shapes_differ = ShapesDiffer(row, false);
+    }
+    WaitingRow waiting;
+    waiting.part = name.part;
+    waiting.is_written = IsWritten(row);
+    if (waiting.is_written && !judged.is_matched) ++unmatched_;
+    const auto golden = [&](std::string cell) {
+      return judged.is_matched ? CsvCell(cell) : std::string(kAbsent);
+    };
+    waiting.head = fmt::format(
+        "{},{},{},{},{},{},{},{}", CsvCell(name.leaf),
+        golden(NameOf(row, row.golden()).leaf), TorchDType(row.target()),
+        golden(TorchDType(row.golden())), CsvCell(PythonShape(row.target())),
+        golden(PythonShape(row.golden())), kAbsent, kAbsent);
+    MSITD_ASSIGN_OR_RETURN(const std::string metrics, MetricCells(row, judged));
+    waiting.head += metrics;
+    if (mode_ != MsprobeMode::kMd5) {
+      waiting.head += StatisticsCells(judged.target);
+      waiting.head += StatisticsCells(judged.golden);
+    }
+    if (mode_ == MsprobeMode::kAll) {
+      waiting.tail =
+          ',' +
+          CsvCell(fmt::format(
+              "[{}, {}]", PythonText(row.target().name()),
+              PythonText(judged.is_matched ? row.golden().name() : kAbsent)));
+    }
+    waiting.tail += CustomCells(comparison_, row, Number);
+    return std::pair(std::move(waiting), std::move(judged));
+  }
+
+  static std::string StatisticsCells(const MsprobeStatistics& side) {
+    std::string out;
+    for (const MsprobeStatistic& statistic : side) {
+      const bool is_infinite =
+          statistic.kind == MsprobeStatistic::Kind::kInfinity;
+      out += is_infinite ? ", " : ",";
+      out += statistic.text;
+    }
+    return out;
+  }
+
+  // Those that are judged go into `judged`.
+  absl::StatusOr<std::string> MetricCells(const v1::ComparisonRow& row,
+                                          MsprobeRow& judged) {
+    switch (mode_) {
+      case MsprobeMode::kAll:
+        return TensorCells(row, judged);
+      case MsprobeMode::kSummary:
+        return SummaryCells(judged);
+      case MsprobeMode::kMd5:
+        break;
+    }
+    const auto hash = [](const std::string& text) {
+      return text.empty() ? std::string(kAbsent) : text;
+    };
+    return fmt::format(",{},{}", hash(judged.target_hash),
+                       hash(judged.golden_hash));
+  }
+
+  static std::string Repeated(std::string_view cell) {
+    constexpr int kColumns = 6;
+    std::string out;
+    for (int i = 0; i < kColumns; ++i) out += fmt::format(",{}", cell);
+    return out;
+  }
+
+  absl::StatusOr<std::string> TensorCells(const v1::ComparisonRow& row,
+                                          MsprobeRow& judged) {
+    const uint64_t elements = ElementCount(row.target().shape());
+    if (!judged.is_matched || elements == 0) return Repeated(kUnsupported);
+    if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
+    if (row.metrics_size() == 0) {
+      // The bytes are not there, or dimensions of 1 were not to differ.
+      if (judged.shapes_differ) ++unsqueezed_;
+      return Repeated(judged.shapes_differ ? kShapeUnmatched : kUnsupported);
+    }
+    const auto absolute = MetricOf(row, "msprobe_max_abs");
+    const auto relative = MetricOf(row, "msprobe_max_rel");
+    // A scalar has neither if it is NaN.
+    if (elements == 1 && HasSomeMetric(row)) {
+      return fmt::format(",{0},{0},{1},{2},{0},{0}", kUnsupported,
+                         Decimals(absolute), Decimals(relative));
+    }
+    if (!absolute.has_value()) {
+      if (PositionsDiffer(row)) return Repeated(kAbsent);
+      return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                        "row {} has no msprobe metrics; compare with --metrics "
+                        "msprobe or --preset msprobe",
+                        row.row());
+    }
+    judged.within_1_permille =
+        Rounded(MetricOf(row, "msprobe_within_1_permille"));
+    const auto cosine = MetricOf(row, "msprobe_cosine");
+    if (cosine.has_value()) {
+      judged.cosine = *Rounded(cosine);
+      if (*judged.cosine > 0.9999)
+        judged.cosine = RoundDecimals(*judged.cosine, 6);
+    }
+    return fmt::format(
+        ",{},{},{},{},{},{}", Number(judged.cosine.value_or(std::nan(""))),
+        Number(MetricOf(row, "msprobe_euclid").value_or(std::nan(""))),
+        Decimals(absolute), Decimals(relative),
+        Decimals(judged.within_1_permille),
+        Decimals(MetricOf(row, "msprobe_within_5_permille")));
+  }
+
+  static std::optional<double> Rounded(std::optional<double> value) {
+    if (value.has_value()) value = RoundDecimals(*value, 12);
+    return value;
+  }
+
+  static std::string Decimals(std::optional<double> value) {
+    return Number(Rounded(value).value_or(std::nan("")));
+  }
+
+  // True if the comparison was asked for these metrics, which a NaN can lack.
+  static bool HasSomeMetric(const v1::ComparisonRow& row) {
+    return MetricOf(row, "msprobe_max_abs").has_value() ||
+           MetricOf(row, "within_1_permille").has_value();
+  }
+
+  static bool PositionsDiffer(const v1::ComparisonRow& row) {
+    return MetricOf(row, "nan_mismatch_count").value_or(0) > 0 ||
+           MetricOf(row, "inf_mismatch_count").value_or(0) > 0;
+  }
+
+  static std::string SummaryCells(MsprobeRow& judged) {
+    std::string differences;
+    std::string ratios;
+    for (size_t i = 0; i < judged.target.size(); ++i) {
+      const StatisticsDifference d =
+          DifferenceOf(judged.target[i], judged.golden[i]);
+      differences += ',' + d.difference;
+      ratios += ',' + d.relative;
+      judged.norm_relative = d.relative;
+    }
+    return differences + ratios;
+  }
+
+  const MsprobeMode mode_;
+  const std::vector<v1::Verdict> verdicts_;
+  const ReportSink sink_;
+  v1::Comparison comparison_;
+  // Of one rank and token.
+  std::pair<int64_t, int32_t> group_;
+  std::map<std::string, Entry> entries_;
+  size_t row_count_ = 0;
+  int64_t left_out_ = 0;
+  int64_t unmatched_ = 0;
+  int64_t unsqueezed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeMsprobeReport(
+    MsprobeMode mode, std::vector<v1::Verdict> verdicts, ReportSink sink) {
+  return std::make_unique<MsprobeReport>(mode, std::move(verdicts),
+                                         std::move(sink));
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/report/msprobe_statistics.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "client/report/report_writer.h"
+#include "protos/base/dtype.h"
+#include "protos/base/rounding.h"
+#include "protos/base/shape.h"
+
+namespace msitd::ctl {
+namespace {
+
+using Kind = MsprobeStatistic::Kind;
+
+const MsprobeStatistic kNone = {Kind::kOther, 0, "None"};
+
+MsprobeStatistic Truth(bool value) {
+  return {Kind::kOther, 0, value ? "True" : "False"};
+}
+
+MsprobeStatistic Real(double value) {
+  if (std::isnan(value)) return {Kind::kNan, value, "Nan"};
+  return {std::isinf(value) ? Kind::kInfinity : Kind::kNumber, value,
+          PythonFloat(value)};
+}
+
+MsprobeStatistic Integer(double value) {
+  return {Kind::kNumber, value, fmt::format("{:.0f}", value)};
+}
+
+bool HasSummary(const v1::ComparedTensor& side) { return side.has_nan_count(); }
+
+// The root of squares that are added in float.
+double NormOf(double norm) {
+  const auto squares = static_cast<float>(norm * norm);
+  if (std::isinf(squares)) return HUGE_VAL;
+  return squares == 0 ? 0 : norm;
+}
+
+MsprobeStatistics OfFloats(const v1::ComparedTensor& side, DType dtype) {
+  const bool has_nan = side.nan_count() > 0;
+  const auto real = [has_nan](double value) {
+    return Real(has_nan ? std::nan("") : value);
+  };
+  MsprobeStatistics out = {real(side.max()), real(side.min()), kNone, kNone};
+  if (side.shape().empty()) {
+    out[2] = out[3] = out[0];
+  } else if (dtype != DType::kFloat64) {
+    out[2] = real(RoundTo(dtype, MeanOf(side)));
+    out[3] = real(side.infinity_count() > 0
+                      ? HUGE_VAL
+                      : RoundTo(dtype, NormOf(side.l2_norm())));
+  }
+  return out;
+}
+
+// Of magnitudes it is known only whether one is not finite.
+MsprobeStatistics OfComplex(const v1::ComparedTensor& side) {
+  MsprobeStatistics out = {};
+  if (side.nan_count() > 0) {
+    out.fill(Real(std::nan("")));
+  } else if (side.infinity_count() > 0) {
+    out[0] = out[2] = Real(HUGE_VAL);
+  }
+  out[3] = kNone;
+  return out;
+}
+
+}  // namespace
+
+MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side) {
+  const auto dtype = static_cast<DType>(side.dtype());
+  MsprobeStatistics out = {};
+  if (!HasSummary(side)) return out;
+  const bool is_float8 =
+      dtype == DType::kFloat8E4m3fn || dtype == DType::kFloat8E5m2;
+  if (is_float8 || ElementCount(side.shape()) == 0) {
+    out.fill(kNone);
+  } else if (IsComplex(dtype)) {
+    out = OfComplex(side);
+  } else if (IsFloatingPoint(dtype)) {
+    out = OfFloats(side, dtype);
+  } else if (dtype == DType::kBool) {
+    out = {Truth(side.max() > 0), Truth(side.min() > 0), kNone, kNone};
+  } else if (side.shape().empty()) {
+    out.fill(Integer(side.max()));
+  } else {
+    out = {Integer(side.max()), Integer(side.min()), kNone, kNone};
+  }
+  return out;
+}
+
+StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
+                                  const MsprobeStatistic& golden) {
+  const auto either = [&](Kind kind) {
+    return target.kind == kind || golden.kind == kind;
+  };
+  // Equal texts are equal there, NaN included, and +0 is not -0.
+  if (target.text == golden.text && target.kind != Kind::kAbsent) {
+    return {"0", "0"};
+  }
+  if (either(Kind::kAbsent)) return {"N/A", "N/A"};
+  if (either(Kind::kOther)) return {"Diff", "Diff"};
+  if (either(Kind::kNan)) return {"Nan", "Nan"};
+  if (either(Kind::kInfinity)) {
+    const bool is_positive =
+        target.kind == Kind::kInfinity ? target.number > 0 : golden.number < 0;
+    const std::string text = is_positive ? "inf" : "-inf";
+    return {text, text};
+  }
+  const double difference = target.number - golden.number;
+  if (golden.number == 0) return {PythonFloat(difference), "inf"};
+  return {PythonFloat(difference),
+          PythonFloat(std::fabs(difference / golden.number * 100)) + "%"};
+}
+
+std::optional<double> FractionOf(const std::string& relative) {
+  if (!relative.ends_with('%')) return std::nullopt;
+  return std::strtod(relative.c_str(), nullptr) / 100;
+}
+
+}  // namespace msitd::ctl

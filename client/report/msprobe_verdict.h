@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/report/msprobe_statistics.h"
+#include "client/report/report_writer.h"
+
+// The columns of msprobe's report that follow from several rows.
+namespace msitd::ctl {
+
+// What msprobe looks at to judge a row.
+struct MsprobeRow {
+  std::string name;  // `Functional.linear.0.forward.input.0`
+  bool is_matched = false;
+  bool dtypes_differ = false;
+  bool shapes_differ = false;
+  MsprobeStatistics target;
+  MsprobeStatistics golden;
+  // Of kSummary: that of the norms.
+  std::string norm_relative;
+  // Of kAll: the cells that are numbers.
+  std::optional<double> cosine;
+  std::optional<double> within_1_permille;
+  // Of kMd5: empty if there is none.
+  std::string target_hash;
+  std::string golden_hash;
+};
+
+struct MsprobeVerdict {
+  std::string result;    // pass, warning or error.
+  std::string messages;  // A JSON list.
+};
+
+// Judges the rows of one entry, which is a call of an op in one direction:
+// inputs, parameters, outputs. As msprobe does, it takes every row of which the
+// name has `.output.` in it for an output, and passes rows without a
+// counterpart unless hashes are compared.
+std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
+                                       MsprobeMode mode);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::ctl {
+
+// What a comparison comes to.
+enum class Conclusion {
+  kPass,     // Over: nothing fails or is unmatched, and something passes.
+  kPartial,  // The same of the ranks that are there, or nothing was compared.
+  kFail,     // All else.
+};
+
+// `allows_partial`: ranks that are lacking make no difference.
+Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
+
+}  // namespace msitd::ctl

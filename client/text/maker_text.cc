@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/text/maker_text.h"
+
+#include <fmt/format.h>
+
+#include "client/text/text.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Where a row is, without what it says.
+std::string PlaceText(const v1::ComparisonRow& row) {
+  std::string place(IoName(static_cast<Io>(row.io())));
+  if (!row.index().empty()) place += "/" + row.index();
+  if (row.call() != 0) place += fmt::format(", call {}", row.call());
+  return fmt::format("{} {}, rank {}, token {}, row {}", row.op(), place,
+                     row.rank(), row.token(), row.row());
+}
+
+std::string CodeText(const v1::Maker& maker) {
+  std::string out = maker.op().empty() ? std::string("code")
+                                       : "own code of " + maker.op() + ",";
+  if (maker.after().empty()) return out + " before " + maker.before();
+  if (maker.before().empty()) return out + " behind " + maker.after();
+  return out + fmt::format(" between {} and {}", maker.after(), maker.before());
+}
+
+std::string WhoText(const v1::Maker& maker) {
+  switch (maker.kind()) {
+    case v1::Maker::OWN_CODE:
+      return CodeText(maker) + "; ";
+    case v1::Maker::MODEL_INPUTS:
+      return "inputs of the model: ";
+    case v1::Maker::DRIFT:
+      return "drift, no op alone: ";
+    case v1::Maker::NOT_KNOWN:
+      return "not known: ";
+    default:
+      return "";
+  }
+}
+
+std::string FirstDivergenceText(const v1::Comparison& comparison) {
+  std::string out = comparison.may_diverge_before() ? "at or before " : "";
+  if (comparison.has_first_divergence()) {
+    return out + RowText(comparison.first_divergence());
+  }
+  return out +
+         (comparison.partial() ? "none in the ranks that are there" : "none");
+}
+
+}  // namespace
+
+std::string RowText(const v1::ComparisonRow& row) {
+  return Printable(PlaceText(row) +
+                   (row.reason().empty() ? "" : ": " + row.reason()));
+}
+
+std::string MakerText(const v1::Maker& maker) {
+  std::string out = WhoText(maker) + PlaceText(maker.row());
+  if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
+  out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
+                     maker.input_error());
+  if (!maker.note().empty()) out += "; " + maker.note();
+  if (maker.ranks_size() > 0) {
+    out += fmt::format("; so {} {}",
+                       maker.ranks_size() == 1 ? "does rank" : "do ranks",
+                       fmt::join(maker.ranks(), ","));
+  }
+  return Printable(out);
+}
+
+std::string InputDifferenceText(const v1::InputDifference& difference) {
+  const v1::ComparisonRow& row = difference.row();
+  return Printable(fmt::format(
+      "inputs of the model differ from token {}: {}; later tokens follow from "
+      "that ({})",
+      row.token(), difference.difference(), PlaceText(row)));
+}
+
+std::vector<std::pair<std::string_view, std::string>> FindingTexts(
+    const v1::Comparison& comparison) {
+  std::vector<std::pair<std::string_view, std::string>> out;
+  out.emplace_back("first divergence", FirstDivergenceText(comparison));
+  for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
+    out.emplace_back("concurrent", RowText(row));
+  }
+  if (comparison.has_first_unmatched()) {
+    out.emplace_back("first unmatched", RowText(comparison.first_unmatched()));
+  }
+  for (const v1::Maker& maker : comparison.makers()) {
+    out.emplace_back(&maker == &comparison.makers(0) ? "made by" : "and by",
+                     MakerText(maker));
+  }
+  if (comparison.has_first_non_finite()) {
+    out.emplace_back("first NaN or Inf",
+                     RowText(comparison.first_non_finite()));
+  }
+  return out;
+}
+
+std::string RowCountsText(const v1::Comparison& comparison) {
+  std::string out =
+      fmt::format("{} pass, {} fail, {} unmatched, {} skipped",
+                  comparison.pass_count(), comparison.fail_count(),
+                  comparison.unmatched_count(), comparison.skipped_count());
+  if (comparison.allowed_unmatched_count() > 0) {
+    out += fmt::format(" ({} unmatched and allowed)",
+                       comparison.allowed_unmatched_count());
+  }
+  return out;
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/text/partial_text.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Ranges that a line names.
+constexpr int kRangesShown = 8;
+
+int64_t Count(const RankRanges& ranges) {
+  int64_t count = 0;
+  for (const v1::RankRange& range : ranges) {
+    count += int64_t{range.last()} - range.first() + 1;
+  }
+  return count;
+}
+
+std::string Text(const RankRanges& ranges) {
+  std::string out;
+  for (int i = 0; i < ranges.size() && i < kRangesShown; ++i) {
+    const v1::RankRange& range = ranges[i];
+    out += fmt::format("{}{}", i == 0 ? "" : ",", range.first());
+    if (range.last() != range.first()) out += fmt::format("-{}", range.last());
+  }
+  return ranges.size() > kRangesShown ? out + ",..." : out;
+}
+
+}  // namespace
+
+std::string PartialText(std::string_view run, const RankRanges& held,
+                        const RankRanges& lacking) {
+  const int64_t lacking_count = Count(lacking);
+  return Printable(
+      fmt::format("partial: {} of {} ranks; run {} lacks rank{} {}",
+                  Count(held), Count(held) + lacking_count, run,
+                  lacking_count == 1 ? "" : "s", Text(lacking)));
+}
+
+std::string PartialLines(const v1::Comparison& comparison) {
+  std::string out;
+  for (const auto& [run, ranks] :
+       {std::pair(&comparison.golden_run(), &comparison.golden_ranks()),
+        std::pair(&comparison.target_run(), &comparison.target_ranks())}) {
+    if (!ranks->partial()) continue;
+    out +=
+        PartialText(*run, ranks->ranks_held(), ranks->ranks_lacking()) + "\n";
+  }
+  return out;
+}
+
+}  // namespace msitd::ctl

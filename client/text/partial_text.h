@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/repeated_field.h>
+
+#include <string>
+#include <string_view>
+
+#include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/filter.pb.h"
+
+namespace msitd::ctl {
+
+using RankRanges = google::protobuf::RepeatedPtrField<v1::RankRange>;
+
+// `partial: 2 of 4 ranks; run tp8 lacks ranks 2-3`. Printable.
+std::string PartialText(std::string_view run, const RankRanges& held,
+                        const RankRanges& lacking);
+
+// The same for each run of a comparison that lacks ranks, a line each; empty if
+// none does.
+std::string PartialLines(const v1::Comparison& comparison);
+
+}  // namespace msitd::ctl

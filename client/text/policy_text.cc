@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/text/policy_text.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr std::string_view kBlank = " \t\r\n";
+
+std::string_view Trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// Takes `rtol=1e-3` and the like off the front of `text`.
+absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
+  while (text.starts_with("rtol=") || text.starts_with("atol=")) {
+    const bool is_rtol = text.front() == 'r';
+    const size_t end = std::min(text.find_first_of(kBlank), text.size());
+    const std::string_view number = text.substr(5, end - 5);
+    double value = 0;
+    const auto [stop, error] =
+        std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || stop != number.data() + number.size()) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "\"{}\" is no number", number);
+    }
+    is_rtol ? rule.set_rtol(value) : rule.set_atol(value);
+    text = Trim(text.substr(end));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::Policy> ParseJson(std::string_view text) {
+  v1::Policy policy;
+  const auto status = google::protobuf::util::JsonStringToMessage(
+      google::protobuf::StringPiece(text.data(), text.size()), &policy);
+  if (status.ok()) return policy;
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument, "is no JSON of a policy: {}",
+      std::string_view(status.message().data(), status.message().size()));
+}
+
+absl::StatusOr<v1::Policy> ParseLines(std::string_view text) {
+  v1::Policy policy;
+  int line_number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = Trim(text.substr(begin, end - begin));
+    begin = end + 1;
+    ++line_number;
+    if (line.empty() || line.front() == '#') continue;
+    auto rule = ParseRule(line);
+    if (!rule.ok()) {
+      return Annotate(rule.status(), fmt::format("line {}", line_number));
+    }
+    *policy.add_rules() = *std::move(rule);
+  }
+  return policy;
+}
+
+struct FileCloser {
+  void operator()(std::FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
+};
+
+}  // namespace
+
+std::string WordOf(std::string_view enum_value) {
+  std::string out(enum_value);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == '_') c = '-';
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name) {
+  std::string all;
+  for (int i = 1; i < v1::Policy::Preset_ARRAYSIZE; ++i) {
+    const auto preset = static_cast<v1::Policy::Preset>(i);
+    const std::string word = WordOf(v1::Policy::Preset_Name(preset));
+    if (word == name) return preset;
+    all += (all.empty() ? "" : ", ") + word;
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "\"{}\" is no preset; there are {}", name, all);
+}
+
+absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  std::string_view pattern;
+  std::string_view tolerance;
+  if (colon != std::string_view::npos) {
+    pattern = Trim(text.substr(0, colon));
+    tolerance = Trim(text.substr(colon + 1));
+  }
+  if (pattern.empty() || tolerance.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "\"{}\" is not PATTERN: TOLERANCE", text);
+  }
+  v1::Policy::Rule rule;
+  if (pattern.size() > 2 && pattern.front() == '/' && pattern.back() == '/') {
+    rule.set_op_regex(std::string(pattern.substr(1, pattern.size() - 2)));
+  } else {
+    rule.set_op_pattern(std::string(pattern));
+  }
+  if (tolerance.front() == '@') {
+    MSITD_ASSIGN_OR_RETURN(const v1::Policy::Preset preset,
+                           ParsePreset(tolerance.substr(1)));
+    rule.set_preset(preset);
+    return rule;
+  }
+  MSITD_RETURN_IF_ERROR(TakeTolerances(tolerance, rule));
+  rule.set_predicate(std::string(tolerance));
+  return rule;
+}
+
+absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text) {
+  const std::string_view trimmed = Trim(text);
+  return trimmed.starts_with('{') ? ParseJson(trimmed) : ParseLines(text);
+}
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path,
+                                         size_t bytes_max) {
+  const std::unique_ptr<std::FILE, FileCloser> file(
+      path == "-" ? stdin : std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) return ErrnoStatus(errno, "read " + path);
+  std::string text;
+  char buffer[4096];
+  while (const size_t size =
+             std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    text.append(buffer, size);
+    if (text.size() > bytes_max) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "{} has more than {} bytes", path, bytes_max);
+    }
+  }
+  if (std::ferror(file.get()) != 0) return ErrnoStatus(errno, "read " + path);
+  return text;
+}
+
+absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path) {
+  MSITD_ASSIGN_OR_RETURN(const std::string text,
+                         ReadTextFile(path, kPolicyBytesMax));
+  auto policy = ParsePolicy(text);
+  return policy.ok() ? policy : Annotate(policy.status(), path);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/text/tolerance_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+constexpr int kDigits = 6;
+
+double Parsed(const std::string& text) {
+  return std::strtod(text.c_str(), nullptr);
+}
+
+// Returns `value` with few digits, rounded down or up; exactly if that cannot
+// be done.
+std::string Rounded(double value, bool down) {
+  const auto serves = [value, down](const std::string& text) {
+    return down ? Parsed(text) <= value : Parsed(text) >= value;
+  };
+  std::string text = fmt::format("{:.{}g}", value, kDigits);
+  if (serves(text)) return text;
+  const double unit =
+      std::pow(10, std::floor(std::log10(std::fabs(value))) - (kDigits - 1));
+  text = fmt::format("{:.{}g}", Parsed(text) + (down ? -unit : unit), kDigits);
+  return serves(text) ? text : fmt::format("{}", value);
+}
+
+// The operator as the user wrote it, the metric on the left.
+std::string_view OperatorOf(const v1::RequiredTolerance& needed) {
+  const bool is_above = needed.at_least() != needed.negated();
+  const bool is_strict = needed.strict() != needed.negated();
+  if (is_above) return is_strict ? ">" : ">=";
+  return is_strict ? "<" : "<=";
+}
+
+std::string BoundText(const v1::RequiredTolerance& needed) {
+  const std::string number = Rounded(needed.required(), needed.at_least());
+  if (needed.element_tolerance()) {
+    const std::string_view metric = needed.metric();
+    return fmt::format("{}={}", metric.substr(0, metric.find('_')), number);
+  }
+  return fmt::format("{}{} {} {}", needed.negated() ? "not " : "",
+                     needed.metric(), OperatorOf(needed), number);
+}
+
+}  // namespace
+
+bool IsViolated(const v1::RequiredTolerance& needed) {
+  // Where golden is zero no rtol serves, but an atol does.
+  if (needed.element_tolerance() && std::isinf(needed.required())) return false;
+  return needed.at_least() ? needed.required() < needed.bound()
+                           : needed.required() > needed.bound();
+}
+
+std::string RequiredToleranceText(const v1::RequiredTolerance& needed) {
+  return fmt::format("{}, is {:g}; row {}", Printable(BoundText(needed)),
+                     needed.bound(), needed.row());
+}
+
+const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
+  const bool would_pass =
+      comparison.hopeless_count() == 0 && comparison.unmatched_count() == 0;
+  return would_pass ? "would pass" : "needs at least";
+}
+
+std::string HopelessText(const v1::Comparison& comparison) {
+  const int64_t count = comparison.hopeless_count();
+  if (count == 0) return "";
+  if (count == 1) {
+    return fmt::format("row {} fails whatever the bounds are",
+                       comparison.first_hopeless_row());
+  }
+  return fmt::format(
+      "{} rows fail whatever the bounds are, the first is row {}", count,
+      comparison.first_hopeless_row());
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "daemon/compare/job/comparison_observer.h"
+#include "daemon/compare/judge/policy.h"
+#include "daemon/compare/judge/required_tolerances.h"
+#include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/match/absent_ranks.h"
+#include "daemon/compare/match/group_loader.h"
+#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/stream_watch.h"
+#include "daemon/compare/measure/pair_measurer.h"
+#include "daemon/compare/measure/pair_reader.h"
+#include "daemon/compare/origin/findings.h"
+#include "daemon/compare/origin/origin.h"
+#include "daemon/compare/shard/layout_hint.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "storage/chunk_store.h"
+#include "storage/types.h"
+
+namespace msitd::compare {
+
+// What is compared, and what passes.
+struct ComparisonPlan {
+  std::string golden_run;
+  std::string target_run;
+  storage::TensorSelector selector;
+  Policy policy;
+  Matching matching = {};
+  // Goes on until both runs are sealed; see v1.Comparison.follow and detach.
+  bool follow = false;
+  bool detach = false;
+  std::vector<predicate::Predicate> watches = {};  // Over WatchNames.
+  // Of runs that are followed. Null: nobody streams, and nothing ends but by a
+  // seal.
+  ActivitySource activity = {};
+  std::chrono::milliseconds silence = kSilence;
+};
+
+// Ranks of which the order is found out, of those that fail at the first token
+// at which one does.
+inline constexpr size_t kOrderedRanksMax = 64;
+
+// Watches beyond this are refused.
+inline constexpr int kWatchesMax = 16;
+
+// What a watch may name: MetricNames, target_nan_count, target_inf_count and
+// failed. They live as long as the process.
+std::span<const std::string_view> WatchNames();
+
+// Makes the rows of one comparison. A tensor that cannot be read or compared
+// gives a row that says so; the comparison goes on.
+//
+// Made for one comparison and used by one thread at a time, beside which a
+// second one measures pairs ahead. However large the runs are, it holds four
+// parts, what is read ahead (PairMeasurer::kWindowsMax times
+// storage::kBatchBytesMax), and the tensors of one rank and token
+// (kGroupTensorsMax) and of those behind it (GroupLoader); and between two
+// calls of Run only what it has compared.
+class ComparisonEngine {
+ public:
+  // All three must outlive the engine.
+  ComparisonEngine(storage::ChunkStore& store, const ComparisonPlan& plan,
+                   ComparisonObserver& observer)
+      : store_(store), plan_(plan), observer_(observer) {}
+
+  // Compares what there is to compare. To be called again while waits(), once
+  // HasNews().
+  //
+  // Errors: CANCELLED once the observer says so; NOT_FOUND with RUN_NOT_FOUND
+  // if a run was deleted; those of the matcher, of the index and of the
+  // observer.
+  absl::Status Run();
+
+  // True if runs are followed that may grow. Called while Run is not, like
+  // HasNews.
+  bool waits() const { return waits_; }
+  // True if a run has grown, was sealed or has gone since Run looked at it.
+  bool HasNews() const;
+
+ private:
+  // A token and rank of the golden run.
+  using GroupKey = std::pair<int64_t, int32_t>;
+
+  // A row that was made before the group was complete.
+  struct EarlyRow {
+    v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
+    int64_t number = -1;
+  };
+
+  // What of a run changes when there is something new to compare.
+  struct RunMark {
+    storage::RunId id{};
+    bool sealed = false;
+    uint64_t tensor_count = 0;
+    uint64_t payload_bytes = 0;
+    uint64_t conflict_count = 0;
+    Outlook outlook = {};
+
+    TensorMatcher::Closed Closed(bool with_stalled) const;
+
+    friend bool operator==(const RunMark&, const RunMark&) = default;
+  };
+
+  absl::StatusOr<RunMark> Mark(const std::string& run) const;
+  // NOT_FOUND if it is another run than the one that `before` is of, if any.
+  absl::StatusOr<RunMark> MarkAgain(const std::string& run,
+                                    const RunMark& before) const;
+  absl::StatusOr<uint64_t> CountGolden();
+  // Compares the groups that may be, and that `done_` has not.
+  absl::Status CompareReady(const TensorMatcher& matcher);
+  // Whether a group may be compared: all of it, or the pairs that are there.
+  enum class Readiness { kNot, kPairs, kAll };
+  Readiness ReadinessOf(const TensorMatcher& matcher, size_t index) const;
+  // Adds the numbers of the watches that hold.
+  void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
+  // Has the pairs of a group measured that must be, in their order.
+  void AddToMeasurer(const TensorGroup& group);
+  absl::Status CompareNext(GroupLoader& loader);
+  // The measurer has the pairs of the group.
+  absl::Status CompareGroup(const TensorGroup& group);
+  absl::Status ComparePairs(const TensorGroup& group);
+  // Takes a pair that has its row already.
+  absl::Status PassOver(const TensorPair& pair, const EarlyRow& row);
+  static bool MayComeEarly(const TensorPair& pair);
+  // Tells the golden tensors of a group apart.
+  static std::string EarlyName(const LogicalTensor& golden);
+  // Judges a tensor that one run has alone.
+  void JudgeAlone(const LogicalTensor& tensor, bool is_golden,
+                  v1::ComparisonRow& row) const;
+  // Judges a pair that is not measured.
+  void Judge(const TensorPair& pair, v1::ComparisonRow& row,
+             RowMetrics& metrics) const;
+  // CANCELLED is the only error; everything else becomes a verdict.
+  absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row,
+                       RowMetrics& metrics);
+  // True if nothing but the elements of a pair, or samples of them, decides.
+  bool MustMeasure(const TensorPair& pair) const;
+  // Called on either thread of `measurer_`.
+  absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
+                                              const PartsAhead& ahead,
+                                              PairReader& reader,
+                                              ComparisonObserver& reads) const;
+  // Judges two tensors with equal bytes.
+  void PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
+                 RowMetrics& metrics) const;
+  // What the policy asks of a pair.
+  Verification VerificationOf(const TensorPair& pair) const;
+  // The same of what is measured of a pair.
+  Verification MeasuredVerificationOf(const TensorPair& pair) const;
+  // Numbers the row and hands it on. `group` is null if the row is of no pair.
+  absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
+                       v1::ComparisonRow& row);
+  // Finds out who made the difference of a row that fails.
+  void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
+                 const std::string& bytes);
+  // Puts the ranks that fail first in order, if there are several.
+  absl::Status OrderRanks(const TensorMatcher& matcher);
+
+  storage::ChunkStore& store_;
+  const ComparisonPlan& plan_;
+  ComparisonObserver& observer_;
+  RequiredTolerances required_tolerances_;
+  OriginFinder origins_;
+  Findings findings_;
+  // Of the pairs of the group at hand so far; -1 if there is none.
+  std::vector<int64_t> row_numbers_;
+  // The largest difference of the row at hand between integers, in words.
+  std::string difference_;
+  bool waits_ = false;
+  bool is_counted_ = false;
+  RunMark golden_mark_;
+  RunMark target_mark_;
+  std::optional<AbsentSides> absent_;  // Once Run has looked at the runs.
+  // The groups that were compared, while following.
+  std::set<GroupKey> done_;
+  // Of groups of which nothing came for long: rows that were made all the same,
+  // by the golden tensor, and their verdicts.
+  std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
+  // Groups at hand of which only pairs are compared.
+  std::set<GroupKey> partial_;
+  RankCounts ranks_;
+  int64_t row_count_ = 0;
+  // One for all pairs: it keeps its memory. Without metrics: those of equal
+  // bytes are the same for most pairs, and encoded once.
+  v1::ComparisonRow row_;
+  v1::ComparisonRow metrics_row_;
+  RowMetrics last_metrics_;
+  std::string last_metrics_bytes_;
+  // During Run. Behind all that its threads look at.
+  std::optional<PairMeasurer> measurer_;
+};
+
+// Adds a row, as ComparisonObserver::OnRow is given it, to the counts of
+// `comparison`.
+void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison);
+
+}  // namespace msitd::compare

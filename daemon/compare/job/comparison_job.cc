@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/job/comparison_job.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/run_ranks_message.h"
+#include "google/protobuf/util/time_util.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+
+int64_t RowCount(const v1::Comparison& comparison) {
+  return comparison.pass_count() + comparison.fail_count() +
+         comparison.unmatched_count() + comparison.skipped_count();
+}
+
+ComparisonJob::ComparisonJob(storage::ChunkStore& store, uint64_t id,
+                             v1::Comparison comparison, ComparisonPlan plan)
+    : store_(store),
+      id_(id),
+      plan_(std::move(plan)),
+      working_(comparison),
+      shown_(std::move(comparison)) {}
+
+bool ComparisonJob::Run() {
+  absl::Status status;
+  if (!engine_.has_value()) {
+    ComparisonObserver& self = *this;
+    engine_.emplace(store_, plan_, self);
+    working_.set_state(v1::Comparison::RUNNING);
+    status = StoreDocument();
+    if (status.ok()) Show(false);
+  }
+  if (status.ok()) status = engine_->Run();
+  // Rows that cannot be stored must not be counted; Publish sees to that.
+  const absl::Status last = Publish();
+  if (status.ok() && last.ok() && engine_->waits()) return false;
+  End(status.ok() ? last : status);
+  return true;
+}
+
+void ComparisonJob::EndUnrun(StopCause cause) {
+  Stop(cause);
+  End(absl::CancelledError("cancelled"));
+}
+
+void ComparisonJob::Stop(StopCause cause) {
+  StopCause none = StopCause::kNone;
+  stop_cause_.compare_exchange_strong(none, cause, std::memory_order_relaxed);
+}
+
+void ComparisonJob::AddReader() {
+  MutexLock lock(mu_);
+  ++reader_count_;
+}
+
+void ComparisonJob::RemoveReader() {
+  MutexLock lock(mu_);
+  --reader_count_;
+  read_time_ = Clock::now();
+}
+
+void ComparisonJob::NoteRead() {
+  MutexLock lock(mu_);
+  read_time_ = Clock::now();
+}
+
+bool ComparisonJob::IsForsaken(std::chrono::milliseconds grace) {
+  if (!plan_.follow || plan_.detach) return false;
+  MutexLock lock(mu_);
+  return reader_count_ == 0 && Clock::now() - read_time_ >= grace;
+}
+
+absl::Status ComparisonJob::Erase() {
+  Stop(StopCause::kUser);
+  absl::Status status;
+  {
+    MutexLock lock(write_mu_);
+    if (!erased_) status = store_.DeleteComparison(id_);
+    erased_ = erased_ || status.ok();
+  }
+  Wake();
+  return status;
+}
+
+ComparisonView ComparisonJob::View() {
+  MutexLock lock(mu_);
+  return {shown_, version_};
+}
+
+bool ComparisonJob::AwaitEnd(Clock::time_point deadline) {
+  MutexLock lock(mu_);
+  while (!ended_) {
+    if (!end_.WaitUntil(mu_, deadline)) return ended_;
+  }
+  return true;
+}
+
+bool ComparisonJob::IsStored() {
+  MutexLock lock(mu_);
+  return stored_;
+}
+
+uint64_t ComparisonJob::AddWaiter(uint64_t version,
+                                  absl::AnyInvocable<void()> wake) {
+  {
+    MutexLock lock(mu_);
+    if (!ended_ && version_ <= version) {
+      waiters_.emplace(++last_waiter_, std::move(wake));
+      return last_waiter_;
+    }
+  }
+  wake();
+  return 0;
+}
+
+bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
+  MutexLock lock(mu_);
+  return waiters_.erase(waiter) == 1;
+}
+
+bool ComparisonJob::IsCancelled() {
+  // What takes long must not keep rows back. A failure is kept, and shows
+  // below.
+  if (!pending_rows_.empty()) PublishIfDue().IgnoreError();
+  return is_stopping() || !publish_status_.ok();
+}
+
+void ComparisonJob::OnTotal(uint64_t tensor_count) {
+  working_.set_total_count(static_cast<int64_t>(tensor_count));
+}
+
+void ComparisonJob::OnConflicts(uint64_t golden_count, uint64_t target_count) {
+  working_.set_golden_conflict_count(static_cast<int64_t>(golden_count));
+  working_.set_target_conflict_count(static_cast<int64_t>(target_count));
+}
+
+void ComparisonJob::OnSilentRanks(const std::vector<Outlook::Silent>& golden,
+                                  const std::vector<Outlook::Silent>& target) {
+  working_.clear_silent_ranks();
+  const auto add = [this](const std::string& run,
+                          const std::vector<Outlook::Silent>& ranks) {
+    for (const Outlook::Silent& rank : ranks) {
+      if (working_.silent_ranks_size() == static_cast<int>(kSilentRanksMax)) {
+        return;
+      }
+      v1::SilentRank& out = *working_.add_silent_ranks();
+      out.set_run(run);
+      out.set_rank(rank.rank);
+      out.set_has_finished(rank.has_finished);
+      *out.mutable_silent_since() =
+          google::protobuf::util::TimeUtil::MillisecondsToTimestamp(
+              std::chrono::duration_cast<std::chrono::milliseconds>(
+                  rank.since.time_since_epoch())
+                  .count());
+    }
+  };
+  add(plan_.golden_run, golden);
+  add(plan_.target_run, target);
+}
+
+void ComparisonJob::OnRanks(const storage::RunRanks& golden,
+                            const storage::RunRanks& target) {
+  working_.clear_golden_ranks();
+  working_.clear_target_ranks();
+  ToMessage(golden, *working_.mutable_golden_ranks());
+  ToMessage(target, *working_.mutable_target_ranks());
+  working_.set_partial(working_.golden_ranks().partial() ||
+                       working_.target_ranks().partial());
+}
+
+void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
+  const v1::ComparisonRow& first = working_.first_divergence();
+  // Nothing is before the first thing that a rank does.
+  const bool is_the_beginning = first.token() == 0 && first.sequence() == 0;
+  working_.set_may_diverge_before(working_.has_first_divergence() &&
+                                  token.has_value() &&
+                                  *token <= first.token() && !is_the_beginning);
+}
+
+void ComparisonJob::OnRead(uint64_t bytes) {
+  working_.set_read_bytes(working_.read_bytes() + static_cast<int64_t>(bytes));
+  // A pair of huge tensors must not keep back the rows before it. A failure is
+  // kept, and ends the comparison at the next question.
+  PublishIfDue().IgnoreError();
+}
+
+void ComparisonJob::OnRequiredTolerances(const RequiredTolerances& tolerances) {
+  tolerances.Show(working_);
+}
+
+void ComparisonJob::OnFindings(const Findings& findings) {
+  findings.Show(working_);
+}
+
+absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
+                                  std::string bytes) {
+  AccountRow(row, working_);
+  if (row.has_golden()) ++golden_row_count_;
+  // The run may have grown since it was counted.
+  working_.set_total_count(std::max(working_.total_count(), golden_row_count_));
+  pending_rows_.push_back(std::move(bytes));
+  return PublishIfDue();
+}
+
+absl::Status ComparisonJob::PublishIfDue() {
+  MSITD_RETURN_IF_ERROR(publish_status_);
+  if (pending_rows_.size() < kRowsPerBatch &&
+      Clock::now() - publish_time_ < kPublishInterval) {
+    return absl::OkStatus();
+  }
+  return Publish();
+}
+
+absl::Status ComparisonJob::Publish() {
+  MSITD_RETURN_IF_ERROR(publish_status_);
+  absl::Status status = StoreRows();
+  if (status.ok() && Clock::now() - document_time_ >= kDocumentInterval) {
+    status = StoreDocument();
+  }
+  if (!status.ok()) {
+    MutexLock lock(mu_);
+    working_ = shown_;
+    publish_status_ = Annotate(status, "store rows");
+    return publish_status_;
+  }
+  publish_time_ = Clock::now();
+  Show(false);
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonJob::StoreRows() {
+  if (pending_rows_.empty()) return absl::OkStatus();
+  const uint64_t first_row = RowCount(working_) - pending_rows_.size();
+  {
+    MutexLock lock(write_mu_);
+    if (!erased_) {
+      MSITD_RETURN_IF_ERROR(
+          store_.PutComparisonRows(id_, first_row, pending_rows_));
+    }
+  }
+  pending_rows_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonJob::StoreDocument() {
+  document_time_ = Clock::now();
+  MutexLock lock(write_mu_);
+  if (erased_) return absl::OkStatus();
+  return store_.PutComparison(id_, working_.SerializeAsString());
+}
+
+void SetFailed(const absl::Status& error, v1::Comparison& comparison) {
+  comparison.set_state(v1::Comparison::FAILED);
+  comparison.set_error(std::string(Message(error)));
+  comparison.set_error_code(static_cast<int32_t>(error.code()));
+  comparison.set_error_reason(Reason(error));
+}
+
+absl::Status DaemonStopped() {
+  return WithReason(absl::UnavailableError(kDaemonStopped), "NOT_SERVING");
+}
+
+void ComparisonJob::End(const absl::Status& status) {
+  working_.clear_silent_ranks();
+  const StopCause cause = stop_cause_.load(std::memory_order_relaxed);
+  if (status.ok()) {
+    working_.set_state(v1::Comparison::DONE);
+    // Tensors that the count took for whole, or that went meanwhile.
+    working_.set_total_count(golden_row_count_);
+  } else if (absl::IsCancelled(status) && cause == StopCause::kUser) {
+    working_.set_state(v1::Comparison::CANCELLED);
+  } else if (absl::IsCancelled(status) && cause == StopCause::kForsaken) {
+    working_.set_state(v1::Comparison::CANCELLED);
+    working_.set_error(kForsaken);
+  } else {
+    const bool stopped = absl::IsCancelled(status) && publish_status_.ok();
+    const absl::Status& error = publish_status_.ok() ? status : publish_status_;
+    SetFailed(stopped ? DaemonStopped() : error, working_);
+  }
+  *working_.mutable_end_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+  if (const absl::Status stored = StoreDocument(); !stored.ok()) {
+    spdlog::error(
+        "compare: the end of {} was not stored, a restart will call "
+        "it failed: {}",
+        FormatComparisonName(id_), Message(stored));
+  } else {
+    MutexLock lock(mu_);
+    stored_ = true;
+  }
+  Show(true);
+}
+
+void ComparisonJob::Show(bool ended) {
+  {
+    MutexLock lock(mu_);
+    shown_ = working_;
+    ended_ = ended_ || ended;
+    if (ended_) end_.NotifyAll();
+  }
+  Wake();
+}
+
+void ComparisonJob::Wake() {
+  std::map<uint64_t, absl::AnyInvocable<void()>> waiters;
+  {
+    MutexLock lock(mu_);
+    ++version_;
+    waiters.swap(waiters_);
+  }
+  for (auto& [number, wake] : waiters) wake();
+}
+
+}  // namespace msitd::compare

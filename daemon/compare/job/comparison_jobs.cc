@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/job/comparison_jobs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "daemon/compare/job/comparison_name.h"
+#include "google/protobuf/util/time_util.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// Documents that are looked through at a time after a restart.
+constexpr size_t kListedAtATime = 256;
+
+bool HasEnded(const v1::Comparison& comparison) {
+  return comparison.state() != v1::Comparison::PENDING &&
+         comparison.state() != v1::Comparison::RUNNING;
+}
+
+absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
+  v1::Comparison comparison;
+  if (!comparison.ParseFromString(document)) {
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "comparison {}: its record cannot be read",
+                      FormatComparisonName(id));
+  }
+  comparison.set_name(FormatComparisonName(id));
+  return comparison;
+}
+
+absl::Status NotServing() {
+  return WithReason(absl::UnavailableError("the daemon is going down"),
+                    "NOT_SERVING");
+}
+
+absl::Status NotEnded(uint64_t id) {
+  return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
+                               "comparison {} has not ended, or its end is not "
+                               "stored",
+                               FormatComparisonName(id)),
+                    "FIELD_INVALID");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
+    storage::ChunkStore& store, const Options& options) {
+  MSITD_CHECK(options.active_max > 0 && options.waiting_max >= 0);
+  std::unique_ptr<ComparisonJobs> jobs(new ComparisonJobs(store, options));
+  MSITD_RETURN_IF_ERROR(jobs->FailUnfinished());
+  for (int i = 0; i < options.active_max; ++i) {
+    jobs->threads_.emplace_back([&jobs = *jobs] { jobs.Work(); });
+  }
+  jobs->threads_.emplace_back([&jobs = *jobs] { jobs.WatchFollowers(); });
+  return jobs;
+}
+
+ComparisonJobs::~ComparisonJobs() { Stop(); }
+
+absl::Status ComparisonJobs::FailUnfinished() {
+  uint64_t after = 0;
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const auto documents,
+                           store_.ListComparisons(after, kListedAtATime));
+    if (documents.empty()) return absl::OkStatus();
+    for (const auto& [id, document] : documents) {
+      after = id;
+      auto comparison = Parse(id, document);
+      if (!comparison.ok() || HasEnded(*comparison)) continue;
+      SetFailed(DaemonStopped(), *comparison);
+      *comparison->mutable_end_time() =
+          google::protobuf::util::TimeUtil::GetCurrentTime();
+      MSITD_RETURN_IF_ERROR(
+          store_.PutComparison(id, comparison->SerializeAsString()));
+    }
+  }
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
+    const v1::Comparison& request, ComparisonPlan plan) {
+  for (const std::string& run : {plan.golden_run, plan.target_run}) {
+    MSITD_RETURN_IF_ERROR(store_.GetRun(run).status());
+  }
+  v1::Comparison comparison;
+  comparison.set_golden_run(plan.golden_run);
+  comparison.set_target_run(plan.target_run);
+  if (request.has_filter()) *comparison.mutable_filter() = request.filter();
+  if (request.has_policy()) *comparison.mutable_policy() = request.policy();
+  if (request.has_matching()) {
+    *comparison.mutable_matching() = request.matching();
+  }
+  comparison.set_follow(request.follow());
+  comparison.set_detach(request.detach());
+  *comparison.mutable_watches() = request.watches();
+  comparison.set_state(v1::Comparison::PENDING);
+  *comparison.mutable_create_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+
+  const bool follows = plan.follow;
+  plan.activity = activity_;
+  plan.silence = options_.silence;
+  MSITD_RETURN_IF_ERROR(Reserve(follows));
+  const std::vector<std::string> runs = {plan.golden_run, plan.target_run};
+  const absl::StatusOr<uint64_t> id =
+      store_.CreateComparison(comparison.SerializeAsString(), runs);
+  Job job;
+  if (id.ok()) {
+    comparison.set_name(FormatComparisonName(*id));
+    job = std::make_shared<ComparisonJob>(store_, *id, comparison,
+                                          std::move(plan));
+  }
+  {
+    MutexLock lock(mu_);
+    --reserved_count_;
+    if (follows) --reserved_follower_count_;
+    if (!id.ok()) return id.status();
+    jobs_[*id] = job;
+    if (!stopping_) {
+      queue_.push_back(job);
+      changed_.NotifyAll();
+      followers_changed_.NotifyAll();
+      return comparison;
+    }
+  }
+  job->EndUnrun(ComparisonJob::StopCause::kShutdown);
+  Retire(job);
+  return NotServing();
+}
+
+absl::Status ComparisonJobs::Reserve(bool follows) {
+  MutexLock lock(mu_);
+  if (stopping_) return NotServing();
+  const auto is_follower = [](const Job& job) { return job->follows(); };
+  const auto followers =
+      std::count_if(running_.begin(), running_.end(), is_follower) +
+      std::count_if(queue_.begin(), queue_.end(), is_follower) +
+      static_cast<ptrdiff_t>(parked_.size()) + reserved_follower_count_;
+  const auto live =
+      static_cast<ptrdiff_t>(running_.size() + queue_.size() + parked_.size()) +
+      reserved_count_;
+  const ptrdiff_t count = follows ? followers : live - followers;
+  const int count_max = follows ? options_.followers_max
+                                : options_.active_max + options_.waiting_max;
+  if (count >= count_max) {
+    return WithReason(
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "{} comparisons {}, as many as there may be", count,
+                   follows ? "follow their runs" : "run or wait"),
+        "COMPARISONS_EXHAUSTED");
+  }
+  ++reserved_count_;
+  if (follows) ++reserved_follower_count_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
+  if (const Job job = Find(id)) job->NoteRead();
+  return Look(id);
+}
+
+absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
+  if (const Job job = Find(id)) {
+    ComparisonView view = job->View();
+    if (view.comparison.state() == v1::Comparison::PENDING) {
+      view.comparison.set_waiting_behind_count(CountAhead(job));
+    }
+    return view;
+  }
+  MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
+  return ComparisonView{std::move(comparison), 0};
+}
+
+int ComparisonJobs::CountAhead(const Job& job) {
+  MutexLock lock(mu_);
+  const auto it = std::find(queue_.begin(), queue_.end(), job);
+  if (it == queue_.end()) return 0;
+  return static_cast<int>(it - queue_.begin() + std::ssize(running_));
+}
+
+std::shared_ptr<void> ComparisonJobs::AddReader(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) return nullptr;
+  job->AddReader();
+  return std::shared_ptr<void>(job.get(),
+                               [job](void*) { job->RemoveReader(); });
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Load(uint64_t id) {
+  auto document = store_.GetComparison(id);
+  if (document.ok()) return Parse(id, *document);
+  if (!absl::IsNotFound(document.status())) return document.status();
+  return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
+                               FormatComparisonName(id)),
+                    "COMPARISON_NOT_FOUND");
+}
+
+absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
+                                                                 size_t limit) {
+  MSITD_ASSIGN_OR_RETURN(const auto documents,
+                         store_.ListComparisons(after, limit));
+  std::vector<v1::Comparison> out;
+  for (const auto& [id, document] : documents) {
+    MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Parse(id, document));
+    if (!HasEnded(comparison)) {
+      // The document is older than what a job knows, or knew until just now.
+      auto view = Look(id);
+      if (absl::IsNotFound(view.status())) continue;
+      MSITD_RETURN_IF_ERROR(view.status());
+      comparison = std::move(view->comparison);
+    }
+    out.push_back(std::move(comparison));
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::Cancel(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) return Load(id);
+  // First: one that runs may come to park behind the search for it.
+  job->Stop(ComparisonJob::StopCause::kUser);
+  if (Unqueue(job)) {
+    job->EndUnrun(ComparisonJob::StopCause::kUser);
+    Retire(job);
+  } else {
+    job->AwaitEnd(std::chrono::steady_clock::now() + options_.cancel_wait);
+  }
+  return job->View().comparison;
+}
+
+absl::Status ComparisonJobs::Delete(uint64_t id) {
+  const Job job = Find(id);
+  if (job == nullptr) {
+    MutexLock lock(ended_mu_);
+    MSITD_RETURN_IF_ERROR(Load(id).status());
+    return store_.DeleteComparison(id);
+  }
+  // First: one that parked behind the search for it would be there for ever.
+  job->Stop(ComparisonJob::StopCause::kUser);
+  const bool unqueued = Unqueue(job);
+  absl::Status status;
+  {
+    MutexLock lock(ended_mu_);
+    status = job->Erase();
+  }
+  if (unqueued) {
+    job->EndUnrun(ComparisonJob::StopCause::kUser);
+    Retire(job);
+  }
+  if (status.ok()) {
+    MutexLock lock(mu_);
+    jobs_.erase(id);
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<v1::ComparisonRow>> ComparisonJobs::Rows(
+    uint64_t id, int64_t first_row, size_t limit) {
+  MSITD_ASSIGN_OR_RETURN(const ComparisonView view, Get(id));
+  // Behind the rows that count there may be some that a crash left.
+  const int64_t rest = RowCount(view.comparison) - first_row;
+  if (rest <= 0) return std::vector<v1::ComparisonRow>();
+  MSITD_ASSIGN_OR_RETURN(
+      const std::vector<std::string> rows,
+      store_.GetComparisonRows(id, first_row, std::min<uint64_t>(limit, rest)));
+  std::vector<v1::ComparisonRow> out(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!out[i].ParseFromString(rows[i])) {
+      return MakeStatus(absl::StatusCode::kDataLoss,
+                        "comparison {}: row {} cannot be read",
+                        FormatComparisonName(id), first_row + i);
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<v1::Comparison> ComparisonJobs::AddRowMetrics(
+    uint64_t id, const RowMetricsList& rows) {
+  MSITD_RETURN_IF_ERROR(CheckRowMetrics(rows));
+  if (const Job job = Find(id)) {
+    if (!job->IsStored()) return NotEnded(id);
+    // From here on the store knows more than the job.
+    Retire(job);
+  }
+  MutexLock lock(ended_mu_);
+  MSITD_ASSIGN_OR_RETURN(v1::Comparison comparison, Load(id));
+  if (!HasEnded(comparison)) return NotEnded(id);
+  MSITD_RETURN_IF_ERROR(StoreRowMetrics(store_, id, rows, comparison));
+  return comparison;
+}
+
+uint64_t ComparisonJobs::AwaitChange(uint64_t id, uint64_t version,
+                                     absl::AnyInvocable<void()> wake) {
+  if (const Job job = Find(id)) {
+    return job->AddWaiter(version, std::move(wake));
+  }
+  wake();
+  return 0;
+}
+
+bool ComparisonJobs::StopWaiting(uint64_t id, uint64_t waiter) {
+  const Job job = Find(id);
+  return job != nullptr && job->RemoveWaiter(waiter);
+}
+
+int ComparisonJobs::live_count() {
+  MutexLock lock(mu_);
+  return static_cast<int>(running_.size() + queue_.size() + parked_.size()) +
+         reserved_count_;
+}
+
+void ComparisonJobs::Stop() {
+  std::vector<Job> waiting;
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    waiting.swap(parked_);
+    waiting.insert(waiting.end(), queue_.begin(), queue_.end());
+    queue_.clear();
+    for (const Job& job : running_) {
+      job->Stop(ComparisonJob::StopCause::kShutdown);
+    }
+    changed_.NotifyAll();
+    followers_changed_.NotifyAll();
+  }
+  for (const Job& job : waiting) {
+    job->EndUnrun(ComparisonJob::StopCause::kShutdown);
+    Retire(job);
+  }
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void ComparisonJobs::Work() {
+  while (true) {
+    Job job;
+    {
+      MutexLock lock(mu_);
+      while (queue_.empty() && !stopping_) changed_.Wait(mu_);
+      if (stopping_) return;
+      job = queue_.front();
+      queue_.pop_front();
+      running_.push_back(job);
+    }
+    const bool has_ended = job->Run();
+    if (!has_ended && Park(job)) continue;
+    // Somebody wanted it to stop when it had nothing more to do.
+    if (!has_ended) job->EndUnrun(ComparisonJob::StopCause::kShutdown);
+    {
+      MutexLock lock(mu_);
+      std::erase(running_, job);
+    }
+    Retire(job);
+  }
+}
+
+bool ComparisonJobs::Park(const Job& job) {
+  MutexLock lock(mu_);
+  if (stopping_ || job->is_stopping()) return false;
+  std::erase(running_, job);
+  parked_.push_back(job);
+  return true;
+}
+
+void ComparisonJobs::WatchFollowers() {
+  const auto follows = [](const auto& job) { return job.second->follows(); };
+  while (true) {
+    std::vector<Job> followers;
+    {
+      MutexLock lock(mu_);
+      while (!stopping_ && std::none_of(jobs_.begin(), jobs_.end(), follows)) {
+        followers_changed_.Wait(mu_);
+      }
+      const auto next =
+          std::chrono::steady_clock::now() + options_.follow_interval;
+      while (!stopping_ && followers_changed_.WaitUntil(mu_, next)) {
+      }
+      if (stopping_) return;
+      for (const auto& job : jobs_) {
+        if (follows(job)) followers.push_back(job.second);
+      }
+    }
+    for (const Job& job : followers) LookAfter(job);
+  }
+}
+
+void ComparisonJobs::LookAfter(const Job& job) {
+  if (job->IsForsaken(options_.reader_grace)) {
+    job->Stop(ComparisonJob::StopCause::kForsaken);
+  }
+  // Whoever stopped it may have come when no thread was left to see it.
+  if (job->is_stopping()) {
+    if (!Unqueue(job)) return;
+    job->EndUnrun(ComparisonJob::StopCause::kForsaken);
+    Retire(job);
+    return;
+  }
+  {
+    MutexLock lock(mu_);
+    if (std::find(parked_.begin(), parked_.end(), job) == parked_.end()) return;
+  }
+  // Nobody but this thread lets it run again.
+  if (!job->HasNews()) return;
+  MutexLock lock(mu_);
+  if (std::erase(parked_, job) == 0) return;
+  queue_.push_back(job);
+  changed_.NotifyAll();
+}
+
+ComparisonJobs::Job ComparisonJobs::Find(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : it->second;
+}
+
+bool ComparisonJobs::Unqueue(const Job& job) {
+  MutexLock lock(mu_);
+  return std::erase(queue_, job) + std::erase(parked_, job) == 1;
+}
+
+void ComparisonJobs::Retire(const Job& job) {
+  if (!job->IsStored()) return;
+  MutexLock lock(mu_);
+  jobs_.erase(job->id());
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/judge/row_builder.h"
+#include "daemon/compare/origin/rank_order.h"
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+bool IsInteger(const v1::ComparisonRow& row) {
+  const auto is_integer = [](v1::DType type) {
+    const auto dtype = static_cast<DType>(type);
+    return !IsFloatingPoint(dtype) && !IsComplex(dtype);
+  };
+  return is_integer(row.golden().dtype()) && is_integer(row.target().dtype());
+}
+
+// What integers of a failing row are, in a few words.
+std::string DifferenceOf(const v1::ComparisonRow& row,
+                         const std::string& measured) {
+  if (row.predicate().empty()) {
+    return row.reason().substr(0, row.reason().find(';'));
+  }
+  return measured;
+}
+
+// Grows with the time at which the daemon got a tensor; the largest if it is
+// not known.
+uint64_t ReceivedOf(const LogicalTensor& tensor) {
+  if (tensor.parts.size() != 1) return std::numeric_limits<uint64_t>::max();
+  // No segment is so long.
+  constexpr int kOffsetBits = 40;
+  return (static_cast<uint64_t>(tensor.parts[0].segment) << kOffsetBits) +
+         tensor.parts[0].offset;
+}
+
+}  // namespace
+
+void ComparisonEngine::FindMaker(const TensorGroup& group,
+                                 const v1::ComparisonRow& row,
+                                 const std::string& bytes) {
+  if (IsInteger(row) && origins_.IsModelInput()) {
+    findings_.SetInputDifference(row, bytes, DifferenceOf(row, difference_));
+  }
+  if (!findings_.WantsMaker(row)) return;
+  const std::optional<FoundMaker> found = origins_.Maker();
+  if (!found.has_value()) return;
+  Findings::Failure failure;
+  failure.maker = found->maker;
+  failure.position = static_cast<int32_t>(found->pair);
+  failure.failed = static_cast<int32_t>(row_numbers_.size() - 1);
+  const TensorPair& pair = group.pairs[found->pair];
+  failure.received = ReceivedOf(*pair.golden);
+  v1::ComparisonRow& shown = *failure.maker.mutable_row();
+  if (failure.position == failure.failed) {
+    MSITD_CHECK(shown.ParseFromString(bytes));
+  } else {
+    DescribePair(pair, plan_.golden_run, plan_.target_run, shown);
+    shown.set_row(row_numbers_[found->pair]);
+    shown.set_verdict(found->verdict);
+  }
+  findings_.SetMaker(row, std::move(failure));
+}
+
+absl::Status ComparisonEngine::OrderRanks(const TensorMatcher& matcher) {
+  if (!findings_.WantsOrder()) return absl::OkStatus();
+  const std::vector<int32_t> ranks = findings_.FailingRanks();
+  RankOrder order;
+  size_t count = 0;
+  for (size_t i = 0; i < matcher.group_count(); ++i) {
+    if (matcher.token(i) != findings_.token() ||
+        !std::binary_search(ranks.begin(), ranks.end(), matcher.rank(i))) {
+      continue;
+    }
+    if (count++ == kOrderedRanksMax) break;
+    MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(i, [this] {
+      return observer_.IsCancelled();
+    }));
+    if (!order.Add(group)) break;
+  }
+  findings_.SetOrder(order);
+  observer_.OnFindings(findings_);
+  return absl::OkStatus();
+}
+
+void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
+  if (row.watches_size() > 0) {
+    comparison.set_watched_count(comparison.watched_count() + 1);
+  }
+  switch (row.verdict()) {
+    case v1::PASS:
+      comparison.set_pass_count(comparison.pass_count() + 1);
+      return;
+    case v1::UNMATCHED:
+      comparison.set_unmatched_count(comparison.unmatched_count() + 1);
+      comparison.set_for_want_of_ranks_count(
+          comparison.for_want_of_ranks_count() +
+          (row.for_want_of_ranks() ? 1 : 0));
+      return;
+    case v1::SKIPPED:
+      comparison.set_skipped_count(comparison.skipped_count() + 1);
+      if (row.has_golden() != row.has_target()) {
+        comparison.set_allowed_unmatched_count(
+            comparison.allowed_unmatched_count() + 1);
+      }
+      return;
+    default:
+      comparison.set_fail_count(comparison.fail_count() + 1);
+  }
+}
+
+}  // namespace msitd::compare

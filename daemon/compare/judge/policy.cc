@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/policy.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <cmath>
+#include <utility>
+
+#include "daemon/compare/judge/row_metrics.h"
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// Memory of one compiled expression; RE2 works in linear time within it.
+constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
+
+absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 "FIELD_INVALID"),
+                      "field", field);
+}
+
+absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
+    const std::string& text, const std::string& field) {
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  options.set_max_mem(kRegexBytesMax);
+  auto regex = std::make_shared<const re2::RE2>(text, options);
+  if (regex->ok()) return regex;
+  return FieldInvalid(field, regex->error());
+}
+
+absl::Status CheckTolerance(const PolicyRule& rule, const std::string& field) {
+  for (const auto& [name, value] :
+       {std::pair("rtol", rule.rtol), std::pair("atol", rule.atol)}) {
+    if (value.has_value() && !(*value >= 0 && std::isfinite(*value))) {
+      return FieldInvalid(
+          fmt::format("{}.{}", field, name),
+          fmt::format("{} is not a finite number from 0 on", *value));
+    }
+  }
+  const bool has_tolerance = rule.rtol.has_value() || rule.atol.has_value();
+  if (rule.preset != Preset::kDefault &&
+      (has_tolerance || !rule.predicate.empty())) {
+    return FieldInvalid(field + ".preset",
+                        "does not go with predicate, rtol or atol");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Policy> Policy::Create(std::span<const PolicyRule> rules) {
+  PolicySpec spec;
+  spec.rules.assign(rules.begin(), rules.end());
+  return Create(spec);
+}
+
+absl::StatusOr<Policy> Policy::Create(const PolicySpec& spec) {
+  if (spec.rules.size() > kPolicyRulesMax) {
+    return FieldInvalid("policy.rules",
+                        fmt::format("{} rules, at most {}", spec.rules.size(),
+                                    kPolicyRulesMax));
+  }
+  if (spec.top_k < 1 || spec.top_k > compute::kTopKMax) {
+    return FieldInvalid(
+        "policy.top_k",
+        fmt::format("{} is not in 1 to {}", spec.top_k, compute::kTopKMax));
+  }
+  Policy out;
+  out.preset_ = spec.preset;
+  out.shape_rule_ = spec.shape_rule;
+  out.metric_sets_ = spec.metric_sets;
+  out.top_k_ = spec.top_k;
+  MSITD_ASSIGN_OR_RETURN(out.unmatched_rules_,
+                         UnmatchedRules::Create(spec.allow_unmatched));
+  size_t bytes = 0;
+  for (size_t i = 0; i < spec.rules.size(); ++i) {
+    const PolicyRule& rule = spec.rules[i];
+    const std::string field = fmt::format("policy.rules[{}]", i);
+    bytes += rule.op_pattern.size() + rule.predicate.size();
+    if (bytes > kPolicyBytesMax) {
+      return FieldInvalid(
+          field, fmt::format("the policy has more than {} bytes up to here",
+                             kPolicyBytesMax));
+    }
+    MSITD_ASSIGN_OR_RETURN(Rule made, MakeRule(rule, field));
+    out.rules_.push_back(std::move(made));
+  }
+  return out;
+}
+
+absl::StatusOr<Policy::Rule> Policy::MakeRule(const PolicyRule& rule,
+                                              const std::string& field) {
+  const std::string pattern_field =
+      field + (rule.is_regex ? ".op_regex" : ".op_pattern");
+  if (rule.op_pattern.empty() || rule.op_pattern.size() > kOpBytesMax) {
+    return FieldInvalid(
+        pattern_field,
+        fmt::format("{} bytes, needs 1 to {}; * stands for all ops",
+                    rule.op_pattern.size(), kOpBytesMax));
+  }
+  Rule out;
+  out.op_pattern = rule.op_pattern;
+  out.preset = rule.preset;
+  out.rtol = rule.rtol.value_or(0);
+  out.atol = rule.atol.value_or(0);
+  if (rule.is_regex) {
+    MSITD_ASSIGN_OR_RETURN(out.regex, Compile(rule.op_pattern, pattern_field));
+  }
+  MSITD_RETURN_IF_ERROR(CheckTolerance(rule, field));
+  if (rule.preset != Preset::kDefault) return out;
+  const bool has_tolerance = rule.rtol.has_value() || rule.atol.has_value();
+  const bool by_tolerance = has_tolerance && rule.predicate.empty();
+  auto predicate = predicate::Predicate::Parse(
+      by_tolerance ? "outlier_count == 0" : std::string_view(rule.predicate),
+      MetricNames());
+  if (!predicate.ok()) {
+    return WithMetadata(Annotate(predicate.status(), field), "field", field);
+  }
+  out.sets = SetsOf(*predicate);
+  if (has_tolerance) out.sets |= compute::kToleranceSet;
+  if ((out.sets & compute::kToleranceSet) != 0 && !has_tolerance) {
+    return FieldInvalid(field + ".predicate",
+                        "outlier_count, atol_needed and rtol_needed need rtol "
+                        "or atol in the rule");
+  }
+  out.predicate = *std::move(predicate);
+  return out;
+}
+
+Verification Policy::VerificationFor(std::string_view op, DType target,
+                                     DType golden) const {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    const Rule& rule = rules_[i];
+    const bool matches =
+        rule.regex == nullptr
+            ? GlobMatch(rule.op_pattern, op)
+            : re2::RE2::FullMatch(re2::StringPiece(op.data(), op.size()),
+                                  *rule.regex);
+    if (!matches) continue;
+    Verification out;
+    if (rule.predicate.has_value()) {
+      out.predicate = &*rule.predicate;
+      out.request.sets = rule.sets | metric_sets_;
+      out.request.rtol = rule.rtol;
+      out.request.atol = rule.atol;
+      out.request.top_k = top_k_;
+    } else {
+      out = OfPreset(rule.preset, target, golden);
+    }
+    out.rule = static_cast<int>(i);
+    return out;
+  }
+  return OfPreset(preset_, target, golden);
+}
+
+Verification Policy::OfPreset(Preset preset, DType target, DType golden) const {
+  const PresetTolerance tolerance = ToleranceOf(preset, target, golden);
+  Verification out;
+  out.predicate = tolerance.predicate;
+  out.request.sets = tolerance.sets | metric_sets_;
+  out.request.rtol = tolerance.rtol;
+  out.request.atol = tolerance.atol;
+  out.request.either = tolerance.either;
+  out.request.top_k = top_k_;
+  out.hash_decides = preset == Preset::kBitwise;
+  return out;
+}
+
+ShapeRule Policy::shape_rule() const {
+  if (shape_rule_ != ShapeRule::kOfPreset) return shape_rule_;
+  switch (preset_) {
+    case Preset::kMsit:
+      return ShapeRule::kCount;
+    case Preset::kMsprobe:
+    case Preset::kSglang:
+      return ShapeRule::kSqueeze;
+    default:
+      return ShapeRule::kExact;
+  }
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/judge/preset.h"
+#include "daemon/compare/judge/unmatched_rules.h"
+#include "daemon/compute/element_metrics.h"
+#include "daemon/predicate/predicate.h"
+#include "protos/base/dtype.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace msitd::compare {
+
+// A policy with more rules, or more bytes in them, is refused. The bytes keep
+// a comparison, which carries its policy, below the message size of gRPC.
+inline constexpr size_t kPolicyRulesMax = 1024;
+inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
+
+// Applies a tolerance to the ops that match a GlobMatch pattern, or an RE2
+// expression. Either a predicate with or without rtol and atol, or these alone,
+// or a preset.
+struct PolicyRule {
+  std::string op_pattern;
+  std::string predicate = {};
+  bool is_regex = false;
+  Preset preset = Preset::kDefault;
+  std::optional<double> rtol = {};
+  std::optional<double> atol = {};
+};
+
+// Which shapes may be compared.
+enum class ShapeRule { kOfPreset, kExact, kSqueeze, kCount };
+
+struct PolicySpec {
+  std::vector<PolicyRule> rules;
+  Preset preset = Preset::kDefault;
+  ShapeRule shape_rule = ShapeRule::kOfPreset;
+  uint32_t metric_sets = 0;  // compute::MetricSet
+  int top_k = 5;
+  std::vector<std::string> allow_unmatched = {};
+};
+
+// What one pair must satisfy.
+struct Verification {
+  int rule = -1;  // -1: the preset behind the rules.
+  const predicate::Predicate* predicate = nullptr;
+  // Of the pair's sets, and of the tolerance if kToleranceSet is among them.
+  compute::ElementRequest request;
+  // Different hashes of equal types decide without the bytes.
+  bool hash_decides = false;
+};
+
+// What passes: rules by op, of which the first that matches decides, and a
+// preset behind them.
+//
+// Immutable, hence thread-safe.
+class Policy {
+ public:
+  // The defaults alone.
+  Policy() = default;
+
+  // Errors: INVALID_ARGUMENT with PREDICATE_INVALID or FIELD_INVALID; the
+  // message begins with the rule: `policy.rules[2]: ...`.
+  static absl::StatusOr<Policy> Create(const PolicySpec& spec);
+  static absl::StatusOr<Policy> Create(std::span<const PolicyRule> rules);
+
+  // Returns what a pair of tensors of `op` must satisfy. The values of the
+  // predicate are a RowMetrics. Lives as long as the policy.
+  Verification VerificationFor(std::string_view op, DType target,
+                               DType golden) const;
+  const predicate::Predicate& PredicateFor(std::string_view op, DType target,
+                                           DType golden) const {
+    return *VerificationFor(op, target, golden).predicate;
+  }
+
+  // Which tensors either run may have alone.
+  const UnmatchedRules& unmatched_rules() const { return unmatched_rules_; }
+
+  // Never kOfPreset.
+  ShapeRule shape_rule() const;
+
+ private:
+  struct Rule {
+    std::string op_pattern;
+    std::shared_ptr<const re2::RE2> regex;          // Null for a glob.
+    std::optional<predicate::Predicate> predicate;  // None for a preset.
+    Preset preset = Preset::kDefault;
+    double rtol = 0;
+    double atol = 0;
+    uint32_t sets = 0;
+  };
+
+  static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,
+                                       const std::string& field);
+  Verification OfPreset(Preset preset, DType target, DType golden) const;
+
+  std::vector<Rule> rules_;
+  Preset preset_ = Preset::kDefault;
+  ShapeRule shape_rule_ = ShapeRule::kOfPreset;
+  uint32_t metric_sets_ = 0;
+  int top_k_ = 5;
+  UnmatchedRules unmatched_rules_;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/row_builder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "protos/base/resource_name.h"
+
+namespace msitd::compare {
+namespace {
+
+using ComparedTensorPtr = std::unique_ptr<v1::ComparedTensor>;
+
+// Describes `tensor` in the memory of `reused`, if there is some.
+ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
+                           ComparedTensorPtr reused) {
+  ComparedTensorPtr out = std::move(reused);
+  if (out == nullptr) out = std::make_unique<v1::ComparedTensor>();
+  out->Clear();
+  out->set_name(FormatTensorName(run, tensor.key));
+  out->set_dtype(static_cast<v1::DType>(tensor.dtype));
+  for (const int64_t dim : tensor.shape) out->add_shape(dim);
+  if (tensor.knows_summary) AddSummary(tensor.summary, *out);
+  if (tensor.assembly != nullptr) {
+    out->set_layout(tensor.assembly->layout);
+    for (const int32_t rank : tensor.assembly->ranks) out->add_ranks(rank);
+  }
+  if (tensor.hash != ContentHash()) {
+    out->set_hash(HashText(tensor.hash));
+  }
+  return out;
+}
+
+// The position of element `index` of a row-major tensor.
+std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
+  std::vector<int64_t> position(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) {
+    const auto dim = static_cast<uint64_t>(shape[i]);
+    if (dim == 0) return "[]";
+    position[i] = static_cast<int64_t>(index % dim);
+    index /= dim;
+  }
+  return ShapeText(position);
+}
+
+}  // namespace
+
+void DescribePair(const TensorPair& pair, std::string_view golden_run,
+                  std::string_view target_run, v1::ComparisonRow& row) {
+  // Clear would free both, to make them anew for the next row.
+  ComparedTensorPtr golden(row.release_golden());
+  ComparedTensorPtr target(row.release_target());
+  row.Clear();
+  const LogicalTensor& first =
+      pair.golden != nullptr ? *pair.golden : *pair.target;
+  row.set_rank(first.place());
+  row.set_token(first.key.token);
+  row.set_op(first.key.op);
+  row.set_call(first.key.call);
+  row.set_io(static_cast<v1::Io>(first.key.io));
+  row.set_index(first.key.index);
+  row.set_sequence(static_cast<int64_t>(first.sequence));
+  if (pair.golden != nullptr) {
+    golden = Describe(*pair.golden, golden_run, std::move(golden));
+    row.set_allocated_golden(golden.release());
+  }
+  if (pair.target != nullptr) {
+    target = Describe(*pair.target, target_run, std::move(target));
+    row.set_allocated_target(target.release());
+  }
+}
+
+void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
+  if (summary.has_extremes()) {
+    out.set_min(summary.min);
+    out.set_max(summary.max);
+  }
+  // A sum beyond double has no mean.
+  if (summary.finite_count() > 0 && std::isfinite(summary.mean())) {
+    out.set_mean(summary.mean());
+  }
+  if (summary.finite_count() > 0) out.set_l2_norm(summary.l2_norm());
+  out.set_nan_count(static_cast<int64_t>(summary.nan_count));
+  out.set_infinity_count(static_cast<int64_t>(summary.positive_infinity_count +
+                                              summary.negative_infinity_count));
+}
+
+std::string ShapeDifference(const LogicalTensor& target,
+                            const LogicalTensor& golden,
+                            std::string_view layout_hint) {
+  std::string out = fmt::format("shape {} against {}", ShapeText(target.shape),
+                                ShapeText(golden.shape));
+  for (const LogicalTensor* const tensor : {&target, &golden}) {
+    if (tensor->assembly == nullptr) continue;
+    const Assembly& assembly = *tensor->assembly;
+    const LogicalTensor& other = tensor == &target ? golden : target;
+    out += fmt::format("; {} is {}, the first with {}",
+                       tensor == &target ? "target" : "golden",
+                       AssemblyText(assembly),
+                       ShapeText(assembly.shards.front().shape));
+    if (assembly.ranks.size() > 1 &&
+        assembly.shards.front().shape == other.shape) {
+      out += ", which alone has the shape of the other side";
+    }
+  }
+  if (!layout_hint.empty()) {
+    out += fmt::format("; if ranks hold pieces of it: {}", layout_hint);
+  }
+  return out;
+}
+
+std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row) {
+  row.clear_metrics();
+  const std::span<const std::string_view> names = MetricNames();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (!metrics[i].has_value()) continue;
+    v1::MetricValue& value = *row.add_metrics();
+    value.set_metric(names[i].data(), names[i].size());
+    value.set_value(*metrics[i]);
+  }
+  return row.SerializeAsString();
+}
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+std::string LargestDifference(const compute::PairMetrics& metrics,
+                              const storage::TensorInfo& golden,
+                              uint64_t step) {
+  if (metrics[compute::Metric::kMaxAbs].value_or(0) == 0) return "";
+  // The metrics see a complex element as two.
+  const uint64_t element =
+      metrics.max_abs_index / (IsComplex(golden.dtype) ? 2 : 1) * step;
+  std::string target_text = fmt::format("{:.6g}", metrics.max_abs_target);
+  std::string golden_text = fmt::format("{:.6g}", metrics.max_abs_golden);
+  if (target_text == golden_text) {
+    target_text = fmt::format("{}", metrics.max_abs_target);
+    golden_text = fmt::format("{}", metrics.max_abs_golden);
+  }
+  return fmt::format("largest difference at {}: {} against {}",
+                     PositionText(element, golden.shape), target_text,
+                     golden_text);
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/row_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace msitd::compare {
+namespace {
+
+// Largest finite magnitude of a tensor, or a lower bound of it that is not
+// below the root mean square.
+double Scale(const Summary& summary) {
+  double scale = 0;
+  // The norm of large elements can be beyond double.
+  if (summary.finite_count() > 0 && std::isfinite(summary.l2_norm())) {
+    scale = summary.l2_norm() /
+            std::sqrt(static_cast<double>(summary.finite_count()));
+  }
+  for (const double extreme : {summary.min, summary.max}) {
+    if (std::isfinite(extreme)) scale = std::max(scale, std::fabs(extreme));
+  }
+  return scale;
+}
+
+}  // namespace
+
+std::span<const std::string_view> MetricNames() {
+  static const auto names = [] {
+    std::array<std::string_view, kRowMetricCount> out;
+    for (int i = 0; i < compute::kMetricCount; ++i) {
+      out[i] = compute::InfoOf(static_cast<compute::Metric>(i)).name;
+    }
+    out[kScaledMaxAbs] = "scaled_max_abs";
+    out[kPsnrDb] = "psnr_db";
+    for (int i = 0; i < compute::kElementMetricCount; ++i) {
+      out[kFirstElementMetric + i] =
+          compute::InfoOf(static_cast<compute::ElementMetric>(i)).name;
+    }
+    return out;
+  }();
+  return names;
+}
+
+bool HigherIsBetter(int metric) {
+  if (metric >= kFirstElementMetric) {
+    return compute::InfoOf(static_cast<compute::ElementMetric>(
+                               metric - kFirstElementMetric))
+        .higher_is_better;
+  }
+  if (metric >= compute::kMetricCount) return metric == kPsnrDb;
+  return compute::InfoOf(static_cast<compute::Metric>(metric)).higher_is_better;
+}
+
+uint32_t SetOf(int metric) {
+  if (metric < kFirstElementMetric) return 0;
+  return compute::InfoOf(
+             static_cast<compute::ElementMetric>(metric - kFirstElementMetric))
+      .set;
+}
+
+RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
+                        const Summary& golden) {
+  RowMetrics out;
+  std::copy(std::begin(pair.values), std::end(pair.values), out.begin());
+  const std::optional<double> max_abs = pair[compute::Metric::kMaxAbs];
+  // A difference beyond double says nothing of what it is divided by.
+  if (max_abs.has_value() && std::isfinite(*max_abs)) {
+    const double scale = Scale(golden);
+    if (*max_abs == 0) {
+      out[kScaledMaxAbs] = 0;
+    } else if (scale == 0) {
+      out[kScaledMaxAbs] = std::numeric_limits<double>::infinity();
+    } else {
+      out[kScaledMaxAbs] = *max_abs / scale;
+    }
+  }
+  const std::optional<double> rmse = pair[compute::Metric::kRmse];
+  if (rmse.has_value() && std::isfinite(*rmse) && std::isfinite(golden.min) &&
+      std::isfinite(golden.max)) {
+    if (*rmse == 0) {
+      out[kPsnrDb] = std::numeric_limits<double>::infinity();
+    } else {
+      // Apart, since their quotient can be beyond double, and so can the range.
+      const double range = golden.max - golden.min;
+      const double log_range =
+          std::isfinite(range)
+              ? std::log10(range)
+              : std::log10(golden.max / 2 - golden.min / 2) + std::log10(2);
+      out[kPsnrDb] = 20 * (log_range - std::log10(*rmse));
+    }
+  }
+  return out;
+}
+
+void AddElementMetrics(const compute::ElementMetrics& elements,
+                       RowMetrics& out) {
+  std::copy(std::begin(elements.values), std::end(elements.values),
+            out.begin() + kFirstElementMetric);
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/unmatched_rules.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+struct Preset {
+  std::string_view name;
+  std::span<const std::string_view> patterns;
+};
+
+// What only one of torch's fused attention and plain code for it has, in models
+// as Hugging Face builds them: the weights of the attention beside its result,
+// the mask, and what is applied to the weights.
+constexpr std::array<std::string_view, 6> kSdpaEager = {
+    "*att*@output/1",    "*att*@output/2", "*@input/attention_mask",
+    "*att*@input/*mask", "*att*dropout*",  "*att*softmax*"};
+
+constexpr std::array<Preset, 1> kPresets = {{{"sdpa-eager", kSdpaEager}}};
+
+absl::Status Invalid(size_t number, std::string_view problem) {
+  const std::string field = fmt::format("policy.allow_unmatched[{}]", number);
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 "FIELD_INVALID"),
+                      "field", field);
+}
+
+}  // namespace
+
+std::optional<UnmatchedRules::Rule> UnmatchedRules::Parse(
+    std::string_view pattern) {
+  Rule rule;
+  // An op may hold an @ itself.
+  if (const size_t at = pattern.rfind('@'); at != std::string_view::npos) {
+    const std::string_view place = pattern.substr(at + 1);
+    const size_t slash = place.find('/');
+    rule.io = ParseIo(place.substr(0, slash));
+    if (rule.io.has_value()) {
+      if (slash != std::string_view::npos) {
+        rule.index_pattern = std::string(place.substr(slash + 1));
+      }
+      pattern = pattern.substr(0, at);
+    }
+  }
+  if (pattern.empty() || pattern.size() > kOpBytesMax) return std::nullopt;
+  rule.op_pattern = std::string(pattern);
+  return rule;
+}
+
+absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
+    std::span<const std::string> texts) {
+  if (texts.size() > kUnmatchedRulesMax) {
+    return Invalid(kUnmatchedRulesMax,
+                   fmt::format("{} of them, at most {}", texts.size(),
+                               kUnmatchedRulesMax));
+  }
+  UnmatchedRules out;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string_view text = texts[i];
+    std::span<const std::string_view> patterns(&text, 1);
+    if (!text.empty() && text.front() == '@') {
+      patterns = {};
+      for (const Preset& preset : kPresets) {
+        if (preset.name == text.substr(1)) patterns = preset.patterns;
+      }
+      if (patterns.empty()) {
+        return Invalid(
+            i, fmt::format("\"{}\" is no preset; @sdpa-eager is", text));
+      }
+    }
+    for (const std::string_view pattern : patterns) {
+      std::optional<Rule> rule = Parse(pattern);
+      if (!rule.has_value()) {
+        return Invalid(i, fmt::format("a pattern needs 1 to {} bytes; * stands "
+                                      "for all ops",
+                                      kOpBytesMax));
+      }
+      rule->text = text;
+      out.rules_.push_back(*std::move(rule));
+    }
+  }
+  return out;
+}
+
+const std::string* UnmatchedRules::Find(std::string_view op, Io io,
+                                        std::string_view index) const {
+  for (const Rule& rule : rules_) {
+    if (rule.io.has_value() && *rule.io != io) continue;
+    if (rule.index_pattern.has_value() &&
+        !GlobMatch(*rule.index_pattern, index)) {
+      continue;
+    }
+    if (GlobMatch(rule.op_pattern, op)) return &rule.text;
+  }
+  return nullptr;
+}
+
+}  // namespace msitd::compare

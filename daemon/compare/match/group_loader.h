@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/work_observer.h"
+#include "protos/status/mutex.h"
+
+namespace msitd::compare {
+
+// Loads groups of a matcher on a second thread while the caller has those
+// before.
+//
+// The observer is asked by the calling thread alone. Thread-compatible.
+// Borrows the matcher and the observer.
+class GroupLoader {
+ public:
+  // More groups than one are loaded ahead only as long as those that are have
+  // fewer tensors.
+  static constexpr size_t kAheadTensorsMax = size_t{1} << 14;
+
+  // Told of every group, in their order, on the thread that loaded it and
+  // before Next returns it; its pairs stay where they are.
+  using OnLoaded = std::function<void(const TensorGroup& group)>;
+
+  // `groups` are numbers of the matcher, in the order in which they are wanted.
+  GroupLoader(const TensorMatcher& matcher, std::vector<size_t> groups,
+              WorkObserver& observer, OnLoaded on_loaded);
+  // Waits until the second thread has noticed: some thousand tensors.
+  ~GroupLoader();
+  GroupLoader(const GroupLoader&) = delete;
+  GroupLoader& operator=(const GroupLoader&) = delete;
+
+  // Returns the next one; not called more often than there are groups.
+  //
+  // Errors: CANCELLED once the observer says so; those of TensorMatcher::Load.
+  absl::StatusOr<TensorGroup> Next();
+
+ private:
+  absl::StatusOr<TensorGroup> Load(size_t index,
+                                   TensorMatcher::IsCancelled is_cancelled);
+  void LoadAhead();
+
+  const TensorMatcher& matcher_;
+  const std::vector<size_t> groups_;
+  WorkObserver& observer_;
+  const OnLoaded on_loaded_;
+  size_t next_ = 0;
+
+  // Relaxed: no other memory hangs on it.
+  std::atomic<bool> is_stopping_{false};
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<absl::StatusOr<TensorGroup>> loaded_ ABSL_GUARDED_BY(mu_);
+  size_t ahead_tensors_ ABSL_GUARDED_BY(mu_) = 0;
+
+  std::thread ahead_;
+};
+
+}  // namespace msitd::compare

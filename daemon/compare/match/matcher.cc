@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/match/matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "daemon/compare/match/target_names.h"
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// What fuzzy matching goes by.
+std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor) {
+  return fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
+                     '\0', IoName(tensor.key.io), '\0', tensor.key.index);
+}
+
+// Where tensors of a rank may have their place, ascending, for ranks of which
+// equal ones come one after the other.
+class PlacesOfRank {
+ public:
+  PlacesOfRank(const LayoutRules& layouts, const MeshSet& meshes)
+      : layouts_(layouts), meshes_(meshes) {}
+
+  const std::vector<int32_t>& Of(int32_t rank) {
+    if (rank == rank_) return places_;
+    rank_ = rank;
+    places_ = layouts_.PlacesOf(rank);
+    if (meshes_.empty()) return places_;
+    meshes_.AddPlacesOf(rank, places_);
+    std::sort(places_.begin(), places_.end());
+    places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
+    return places_;
+  }
+
+ private:
+  const LayoutRules& layouts_;
+  const MeshSet& meshes_;
+  int32_t rank_ = -1;
+  std::vector<int32_t> places_;
+};
+
+bool ExecutesBefore(const storage::TensorInfo& a,
+                    const storage::TensorInfo& b) {
+  const auto order = [](const storage::TensorInfo& tensor) {
+    const TensorKey& key = tensor.key;
+    return std::tie(tensor.sequence, key.io, key.index, key.op, key.call,
+                    key.device);
+  };
+  return order(a) < order(b);
+}
+
+// The order of the index often is that of execution.
+void SortByExecution(std::vector<LogicalTensor>& tensors) {
+  if (std::is_sorted(tensors.begin(), tensors.end(), ExecutesBefore)) return;
+  std::sort(tensors.begin(), tensors.end(), ExecutesBefore);
+}
+
+}  // namespace
+
+absl::StatusOr<TensorMatcher> TensorMatcher::Create(
+    storage::ChunkStore& store, std::string golden_run, std::string target_run,
+    storage::TensorSelector selector, Matching matching, bool looks_ahead) {
+  TensorMatcher out(store, std::move(golden_run), std::move(target_run),
+                    std::move(selector), std::move(matching), looks_ahead);
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
+                         store.GetRun(out.golden_run_));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
+                         store.GetRun(out.target_run_));
+  const auto ranks_of = [](const storage::RunInfo& run) {
+    return RankCount{run.spec.world_size, run.spec.world_size > 0};
+  };
+  // Ends, since a run has a bounded number of placements.
+  for (bool is_done = false; !is_done;) {
+    out.golden_ranks_ = ranks_of(golden);
+    out.target_ranks_ = ranks_of(target);
+    MSITD_ASSIGN_OR_RETURN(is_done, out.FindGroups());
+  }
+  return out;
+}
+
+absl::StatusOr<MeshSet> TensorMatcher::FindMeshes(
+    const std::string& run, const LayoutRules& layouts,
+    size_t& placement_count) const {
+  placement_count = 0;
+  if (matching_.ignore_placements() || layouts.takes_all()) return MeshSet();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
+                         store_->ListPlacements(run));
+  placement_count = placements.size();
+  if (!placements.empty() && !selector_.devices.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "run {} has tensors whose shards are on several devices: "
+                      "leave the filter by device out, or ignore placements",
+                      run);
+  }
+  return MeshSet(placements);
+}
+
+absl::StatusOr<bool> TensorMatcher::FindGroups() {
+  const auto find_meshes = [this](size_t& golden_count,
+                                  size_t& target_count) -> absl::Status {
+    MSITD_ASSIGN_OR_RETURN(
+        golden_meshes_,
+        FindMeshes(golden_run_, matching_.golden_layouts(), golden_count));
+    MSITD_ASSIGN_OR_RETURN(
+        target_meshes_,
+        FindMeshes(target_run_, matching_.target_layouts(), target_count));
+    return absl::OkStatus();
+  };
+  size_t golden_count = 0;
+  size_t target_count = 0;
+  MSITD_RETURN_IF_ERROR(find_meshes(golden_count, target_count));
+  groups_.clear();
+  places_.clear();
+  MSITD_RETURN_IF_ERROR(AddGoldenCoordinates());
+  MSITD_RETURN_IF_ERROR(AddTargetCoordinates());
+  MSITD_RETURN_IF_ERROR(CompactGroups());
+  // A tensor that was seen now may be on a mesh that was not.
+  size_t golden_count_now = 0;
+  size_t target_count_now = 0;
+  MSITD_RETURN_IF_ERROR(find_meshes(golden_count_now, target_count_now));
+  return golden_count == golden_count_now && target_count == target_count_now;
+}
+
+absl::Status TensorMatcher::AddGoldenCoordinates() {
+  const Side side = GoldenSide();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
+                         ListCoordinates(side));
+  PlacesOfRank places(side.layouts, side.meshes);
+  for (const storage::Coordinate& at : coordinates) {
+    golden_ranks_.count = std::max(golden_ranks_.count, at.rank + 1);
+    for (const int32_t place : places.Of(at.rank)) {
+      int32_t ignored = 0;
+      if (!matching_.TargetRank(place, ignored)) continue;
+      MSITD_RETURN_IF_ERROR(
+          AddGroup(place, at.token, at, place == at.rank, &Place::golden));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TensorMatcher::AddTargetCoordinates() {
+  const Side side = TargetSide();
+  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
+                         ListCoordinates(side));
+  PlacesOfRank places(side.layouts, side.meshes);
+  for (const storage::Coordinate& at : coordinates) {
+    target_ranks_.count = std::max(target_ranks_.count, at.rank + 1);
+    const int64_t token = at.token - matching_.token_offset();
+    for (const int32_t place : places.Of(at.rank)) {
+      int32_t golden_place = 0;
+      if (!matching_.GoldenRank(place, golden_place)) continue;
+      MSITD_RETURN_IF_ERROR(
+          AddGroup(golden_place, token, at, place == at.rank, &Place::target));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
+    Side side) const {
+  std::vector<storage::TokenRange>& tokens = side.selector.tokens;
+  if (looks_ahead_ && !tokens.empty()) {
+    int64_t last = 0;
+    for (const storage::TokenRange& range : tokens) {
+      last = std::max(last, range.last);
+    }
+    if (last < kTokenMax) tokens.push_back({last + 1, kTokenMax});
+  }
+  return store_->ListCoordinates(side.run, side.selector);
+}
+
+absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
+                                     const storage::Coordinate& at, bool is_own,
+                                     Holders Place::*side) {
+  if (!IsSelected(place)) return absl::OkStatus();
+  if (IsSelectedToken(token)) groups_.push_back({token, place});
+  Holders& holders = places_[place].*side;
+  holders.devices.insert(at.device);
+  if (is_own) holders.own_devices.insert(at.device);
+  const auto last = holders.last_tokens.emplace(at.rank, token).first;
+  last->second = std::max(last->second, token);
+  // A group comes once for each of its ranks and devices.
+  return groups_.size() > 2 * kGroupsMax ? CompactGroups() : absl::OkStatus();
+}
+
+absl::Status TensorMatcher::CompactGroups() {
+  std::sort(groups_.begin(), groups_.end());
+  groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
+  if (groups_.size() <= kGroupsMax) return absl::OkStatus();
+  return MakeStatus(absl::StatusCode::kResourceExhausted,
+                    "more than {} pairs of rank and token to compare; narrow "
+                    "the filter by rank or token",
+                    kGroupsMax);
+}
+
+bool TensorMatcher::IsSelected(int32_t place) const {
+  return selector_.ranks.empty() ||
+         std::find(selector_.ranks.begin(), selector_.ranks.end(), place) !=
+             selector_.ranks.end();
+}
+
+std::vector<int32_t> TensorMatcher::PlacesOfGoldenRank(int32_t rank) const {
+  std::vector<int32_t> out;
+  PlacesOfRank places(matching_.golden_layouts(), golden_meshes_);
+  for (const int32_t place : places.Of(rank)) {
+    int32_t ignored = 0;
+    if (!matching_.TargetRank(place, ignored) || !IsSelected(place)) continue;
+    out.push_back(place);
+  }
+  return out;
+}
+
+std::vector<int32_t> TensorMatcher::PlacesOfTargetRank(int32_t rank) const {
+  std::vector<int32_t> out;
+  PlacesOfRank places(matching_.target_layouts(), target_meshes_);
+  for (const int32_t place : places.Of(rank)) {
+    int32_t golden_place = 0;
+    if (!matching_.GoldenRank(place, golden_place) ||
+        !IsSelected(golden_place)) {
+      continue;
+    }
+    out.push_back(golden_place);
+  }
+  return out;
+}
+
+bool TensorMatcher::IsSelectedToken(int64_t token) const {
+  return selector_.tokens.empty() ||
+         std::any_of(selector_.tokens.begin(), selector_.tokens.end(),
+                     [token](const storage::TokenRange& range) {
+                       return range.first <= token && token <= range.last;
+                     });
+}
+
+bool TensorMatcher::HasCopies() const {
+  return golden_ranks_.is_final && target_ranks_.is_final &&
+         golden_ranks_.count != target_ranks_.count;
+}
+
+TensorMatcher::Side TensorMatcher::GoldenSide() const {
+  Side side{golden_run_,    selector_,     matching_.golden_layouts(),
+            golden_meshes_, golden_ranks_, HasCopies()};
+  // Shards of other ranks belong to what is asked for.
+  if (!side.layouts.empty() || !side.meshes.empty()) {
+    side.selector.ranks.clear();
+  }
+  return side;
+}
+
+TensorMatcher::Side TensorMatcher::TargetSide() const {
+  Side side{target_run_,    selector_,     matching_.target_layouts(),
+            target_meshes_, target_ranks_, HasCopies()};
+  storage::TensorSelector& selector = side.selector;
+  // A golden rank without a counterpart selects nothing.
+  std::erase_if(selector.ranks, [this](int32_t& rank) {
+    return !matching_.TargetRank(rank, rank);
+  });
+  if (selector.ranks.empty() && !selector_.ranks.empty()) {
+    selector.ranks = {-1};
+  }
+  if (!side.layouts.empty() || !side.meshes.empty()) selector.ranks.clear();
+  for (storage::TokenRange& range : selector.tokens) {
+    range.first += matching_.token_offset();
+    range.last += matching_.token_offset();
+  }
+  // Patterns are for golden names, which are made later.
+  if (matching_.renames()) selector.op_patterns.clear();
+  return side;
+}
+
+bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
+  if (selector_.op_patterns.empty() || !matching_.renames()) return true;
+  const std::string op = matching_.GoldenOpOf(target.key.op);
+  return std::any_of(
+      selector_.op_patterns.begin(), selector_.op_patterns.end(),
+      [&](const std::string& pattern) { return GlobMatch(pattern, op); });
+}
+
+bool TensorMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
+  const auto is_pair = [with_device](const LogicalTensor& golden,
+                                     const LogicalTensor& target) {
+    return golden.assembly == nullptr && target.assembly == nullptr &&
+           golden.key.op == target.key.op &&
+           golden.key.index == target.key.index &&
+           golden.key.call == target.key.call &&
+           golden.key.io == target.key.io &&
+           (!with_device || golden.key.device == target.key.device);
+  };
+  if (matching_.renames() ||
+      !std::equal(group.golden.begin(), group.golden.end(),
+                  group.target.begin(), group.target.end(), is_pair)) {
+    return false;
+  }
+  group.pairs.reserve(group.golden.size());
+  for (size_t i = 0; i < group.golden.size(); ++i) {
+    group.pairs.push_back({&group.golden[i], &group.target[i]});
+  }
+  return true;
+}
+
+void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
+  SortByExecution(group.golden);
+  SortByExecution(group.target);
+  if (MatchInStep(with_device, group)) return;
+  TargetNames names(with_device);
+  // Of several with one name, those that are something go first.
+  for (const bool is_sound : {true, false}) {
+    for (size_t i = 0; i < group.target.size(); ++i) {
+      const LogicalTensor& target = group.target[i];
+      if (HasAllShards(target) != is_sound) continue;
+      names.Add(PairName(matching_.KeyOfTarget(target.key.op), target.key),
+                target, i);
+    }
+  }
+  std::vector<bool> matched(group.target.size());
+  group.pairs.reserve(group.golden.size());
+  for (const LogicalTensor& golden : group.golden) {
+    const auto found =
+        names.Take(PairName(matching_.KeyOfGolden(golden.key.op), golden.key),
+                   golden, matched);
+    group.pairs.push_back({&golden, found ? &group.target[*found] : nullptr});
+  }
+  if (matching_.fuzzy()) {
+    MatchLeftOvers(false, with_device, group, matched);
+    MatchLeftOvers(true, with_device, group, matched);
+  }
+  for (size_t i = 0; i < group.target.size(); ++i) {
+    if (matched[i] || !IsSelected(group.target[i])) continue;
+    group.pairs.push_back({nullptr, &group.target[i]});
+  }
+}
+
+void TensorMatcher::MatchLeftOvers(bool loose, bool with_device,
+                                   TensorGroup& group,
+                                   std::vector<bool>& matched) const {
+  const auto name_of = [loose](std::string op, const LogicalTensor& tensor) {
+    if (loose) op = Matching::LooseName(op);
+    return LooseNameOf(op, tensor);
+  };
+  TargetNames names(with_device);
+  for (size_t i = 0; i < group.target.size(); ++i) {
+    if (matched[i]) continue;
+    const LogicalTensor& target = group.target[i];
+    names.Add(name_of(matching_.KeyOfTarget(target.key.op), target), target, i);
+  }
+  for (TensorPair& pair : group.pairs) {
+    if (pair.target != nullptr) continue;
+    const auto found = names.Take(
+        name_of(matching_.KeyOfGolden(pair.golden->key.op), *pair.golden),
+        *pair.golden, matched);
+    if (found) pair.target = &group.target[*found];
+  }
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/match/matching.h"
+#include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/shard/mesh.h"
+#include "storage/chunk_store.h"
+#include "storage/types.h"
+
+namespace msitd::compare {
+
+// A comparison over more pairs of rank and token is refused; narrow its filter.
+inline constexpr size_t kGroupsMax = size_t{1} << 20;
+
+// A rank and token with more tensors than this in one run, shards included, is
+// not compared. Bounds the memory of a comparison: some 500 bytes for each
+// tensor of the group at hand and of the next ones (GroupLoader), in both runs.
+inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
+
+// One tensor with its counterpart, or either alone: one of the two is null at
+// most.
+struct TensorPair {
+  const LogicalTensor* golden = nullptr;
+  const LogicalTensor* target = nullptr;
+};
+
+// The tensors of both runs at one rank and token.
+struct TensorGroup {
+  TensorGroup() = default;
+  TensorGroup(TensorGroup&&) = default;
+  TensorGroup& operator=(TensorGroup&&) = default;
+
+  int64_t token = 0;
+  int32_t rank = 0;
+  // Names the run that has more than kGroupTensorsMax tensors here; there are
+  // no pairs then.
+  std::string too_large_run;
+  // Execution order of the golden run; what only the target has comes last, in
+  // its own order. They point into the vectors below, which must not change,
+  // and which a copy would leave behind.
+  std::vector<TensorPair> pairs;
+  // `key.run` is left empty, to save memory, and so are `parts` of more than
+  // one.
+  std::vector<LogicalTensor> golden;
+  std::vector<LogicalTensor> target;
+};
+
+// Finds which tensor of one run belongs to which of another: rank, token, op,
+// call, io and index are equal, once a Matching has made golden names of those
+// of the target. Devices must be equal as well, unless each run has a single
+// device for the rank.
+//
+// What is left over is paired once more if the matching is fuzzy: the first
+// golden tensor in the order of execution with the first target one that has
+// its shape, io, index and op; then those whose Matching::LooseName is equal.
+// Takes time in proportion to the number of tensors.
+//
+// Where the matching has layouts, or the shards say how they lie, those of all
+// ranks of a group are put together before, and have the number of the group
+// for a rank: their place. Devices do not count for them, nor for what they are
+// compared with.
+//
+// If the runs have different numbers of ranks, tensors that say nothing beside
+// others that do are taken for copies of one, of those ranks of their mesh that
+// have them: of the smallest mesh of several ranks that their rank is in.
+//
+// Several of one name are paired in the order of execution, those of which
+// shards are amiss last.
+// Ranks and tokens of the selector are those of the golden run; its op patterns
+// match golden names.
+//
+// Thread-compatible; the store must outlive it. What appears in a run after
+// Create at a new rank and token, or on a new mesh, is not seen.
+class TensorMatcher {
+ public:
+  // `looks_ahead` has IsComplete know of tokens behind those of the selector.
+  // Errors: RESOURCE_EXHAUSTED above kGroupsMax; INVALID_ARGUMENT for a filter
+  // by device where shards lie on meshes; those of the store.
+  static absl::StatusOr<TensorMatcher> Create(storage::ChunkStore& store,
+                                              std::string golden_run,
+                                              std::string target_run,
+                                              storage::TensorSelector selector,
+                                              Matching matching,
+                                              bool looks_ahead = false);
+
+  // Groups are in the order of token, then rank.
+  size_t group_count() const { return groups_.size(); }
+
+  // Of `index`, which is below group_count(); coordinates of the golden run.
+  int64_t token(size_t index) const { return groups_[index].token; }
+  int32_t rank(size_t index) const { return groups_[index].rank; }
+
+  // What of a run has come to its end.
+  struct Closed {
+    bool is_sealed = false;
+    // Of an active run: ranks of which the last token has.
+    std::set<int32_t> ranks = {};
+
+    friend bool operator==(const Closed&, const Closed&) = default;
+  };
+
+  // True if no more tensors of the group are to be expected: each run has a
+  // later token of the rank, and of all ranks of the groups with its number, or
+  // is closed. Both are from before Create.
+  bool IsComplete(size_t index, const Closed& golden,
+                  const Closed& target) const;
+
+  // Where in the golden run tensors of a rank may have their place, of those
+  // places that are compared; none if the rank is not asked for.
+  std::vector<int32_t> PlacesOfGoldenRank(int32_t rank) const;
+  std::vector<int32_t> PlacesOfTargetRank(int32_t rank) const;
+  RankCount golden_ranks() const { return golden_ranks_; }
+  RankCount target_ranks() const { return target_ranks_; }
+
+  // Asked now and then while a group is loaded; true ends that.
+  using IsCancelled = absl::FunctionRef<bool()>;
+
+  // Loads `index`, which is below group_count(). Reads the descriptors of all
+  // ranks of its groups. Thread-safe. Errors: CANCELLED if told so; those of
+  // the store.
+  absl::StatusOr<TensorGroup> Load(size_t index,
+                                   IsCancelled is_cancelled) const;
+
+ private:
+  struct GroupKey {
+    int64_t token;
+    int32_t rank;
+    friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+  };
+  // What one run has for a place.
+  struct Holders {
+    // Of all ranks, and of the rank that is the place itself.
+    std::set<std::string> devices;
+    std::set<std::string> own_devices;
+    // The last token of every rank, in tokens of the golden run.
+    std::map<int32_t, int64_t> last_tokens;
+  };
+  struct Place {
+    Holders golden;
+    Holders target;
+  };
+  // One run, with what is asked of it.
+  struct Side {
+    const std::string& run;
+    storage::TensorSelector selector;
+    const LayoutRules& layouts;
+    const MeshSet& meshes;
+    RankCount ranks;
+    // What says nothing of its place is held by all ranks of a mesh alike.
+    bool has_copies;
+  };
+
+  TensorMatcher(storage::ChunkStore& store, std::string golden_run,
+                std::string target_run, storage::TensorSelector selector,
+                Matching matching, bool looks_ahead)
+      : store_(&store),
+        golden_run_(std::move(golden_run)),
+        target_run_(std::move(target_run)),
+        selector_(std::move(selector)),
+        matching_(std::move(matching)),
+        looks_ahead_(looks_ahead) {}
+
+  // Finds out on which meshes shards of a run lie.
+  absl::StatusOr<MeshSet> FindMeshes(const std::string& run,
+                                     const LayoutRules& layouts,
+                                     size_t& placement_count) const;
+  // Looks where both runs have tensors. Returns false if a placement has come
+  // meanwhile, so that it has to be done again.
+  absl::StatusOr<bool> FindGroups();
+  absl::Status AddGoldenCoordinates();
+  absl::Status AddTargetCoordinates();
+  // Where a run has tensors, and, if this looks ahead, where it has later ones
+  // than are asked for.
+  absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
+      Side side) const;
+  // Takes note that a run has tensors at `token` of the golden run, for a place
+  // of the golden run; `is_own` if the rank of `at` is the place.
+  absl::Status AddGroup(int32_t place, int64_t token,
+                        const storage::Coordinate& at, bool is_own,
+                        Holders Place::*side);
+  // Leaves every group once, in order.
+  absl::Status CompactGroups();
+  // True if the ranks that the user asks for have this place of the golden run.
+  bool IsSelected(int32_t place) const;
+  bool IsSelectedToken(int64_t token) const;
+  bool HasCopies() const;
+  Side GoldenSide() const;
+  // The selector in the terms of the target run.
+  Side TargetSide() const;
+  static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
+                         int32_t place, RankCount ranks, const Holders& holders,
+                         const Closed& closed, int64_t token);
+  // Loads the tensors of a group, which `key` names in the terms of the run.
+  // Returns false if there are too many.
+  absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
+                                const Holders& holders,
+                                IsCancelled is_cancelled,
+                                std::vector<LogicalTensor>& out) const;
+  void Match(bool with_device, TensorGroup& group) const;
+  // Match, if all names are equal and in the same order; false, and nothing is
+  // changed, if they are not.
+  bool MatchInStep(bool with_device, TensorGroup& group) const;
+  void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,
+                      std::vector<bool>& matched) const;
+  // True for what the op patterns select by its golden name.
+  bool IsSelected(const storage::TensorInfo& target) const;
+
+  storage::ChunkStore* store_;
+  std::string golden_run_;
+  std::string target_run_;
+  storage::TensorSelector selector_;
+  Matching matching_;
+  bool looks_ahead_;
+  std::vector<GroupKey> groups_;
+  std::map<int32_t, Place> places_;  // By place of the golden run.
+  MeshSet golden_meshes_;
+  MeshSet target_meshes_;
+  RankCount golden_ranks_;
+  RankCount target_ranks_;
+};
+
+}  // namespace msitd::compare

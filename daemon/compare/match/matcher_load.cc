@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/target_names.h"
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+// LayoutRules::Find, which looks at every rule, once for each op, io and index:
+// ranks and calls have the same ones again and again.
+class LayoutFinder {
+ public:
+  explicit LayoutFinder(const LayoutRules& rules) : rules_(rules) {}
+
+  const Layout* Find(const TensorKey& key, bool is_placed) {
+    if (rules_.empty()) return nullptr;
+    if (layouts_.size() == kGroupTensorsMax) layouts_.clear();
+    const auto [found, is_new] = layouts_.try_emplace(
+        fmt::format("{}{}{}{}{}{}", key.op, '\0', IoName(key.io), '\0',
+                    key.index, is_placed ? "\n" : ""));
+    if (is_new) found->second = rules_.Find(key, is_placed);
+    return found->second;
+  }
+
+ private:
+  const LayoutRules& rules_;
+  std::unordered_map<std::string, const Layout*> layouts_;
+};
+
+// ParsePlacement, once for each placement.
+class PlacementFinder {
+ public:
+  // Finds nothing if there are no meshes: placements do not count then.
+  explicit PlacementFinder(const MeshSet& meshes) : meshes_(meshes) {}
+
+  // Null if the tensor does not say how it lies.
+  std::shared_ptr<const PlacedMesh> Find(const storage::TensorInfo& tensor) {
+    if (tensor.placement.empty() || meshes_.empty()) return nullptr;
+    if (found_.size() == storage::kRunPlacementsMax) found_.clear();
+    const auto [found, is_new] = found_.try_emplace(tensor.placement);
+    if (is_new) {
+      std::optional<Placement> placement = ParsePlacement(tensor.placement);
+      if (placement.has_value()) {
+        found->second = std::make_shared<PlacedMesh>(*std::move(placement));
+      }
+    }
+    return found->second;
+  }
+
+ private:
+  const MeshSet& meshes_;
+  std::unordered_map<std::string, std::shared_ptr<const PlacedMesh>> found_;
+};
+
+// The shards of one place, by what they are shards of.
+class ShardTable {
+ public:
+  ShardTable(int32_t place, RankCount ranks) : place_(place), ranks_(ranks) {}
+
+  // `layout` is that of the tensor, and lives as long as the rules.
+  void Add(const Layout& layout, storage::TensorInfo shard) {
+    Shards& shards = tensors_[PairName(shard.key.op, shard.key)];
+    shards.layout = &layout;
+    shards.shards.push_back(std::move(shard));
+  }
+
+  // `placed` is what the shard says. Others of its name that lie on another
+  // mesh are of another tensor.
+  void Add(std::shared_ptr<const PlacedMesh> placed,
+           storage::TensorInfo shard) {
+    std::string name = PairName(shard.key.op, shard.key) + '\0';
+    name += MeshText(shard.placement);
+    // It is wrong about itself, which is no matter of those in the mesh.
+    if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
+      name += fmt::format("{}{}", '\0', shard.key.rank);
+    }
+    Shards& shards = tensors_[std::move(name)];
+    if (shards.placed == nullptr) shards.placed = std::move(placed);
+    shards.shards.push_back(std::move(shard));
+  }
+
+  // Of a tensor that each rank has for itself: those that have it count.
+  void AddCopy(storage::TensorInfo copy) {
+    std::string name = PairName(copy.key.op, copy.key) + '\0';
+    tensors_[std::move(name)].shards.push_back(std::move(copy));
+  }
+
+  void Assemble(std::vector<LogicalTensor>& out) {
+    for (auto& [name, tensor] : tensors_) {
+      std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
+      if (tensor.placed == nullptr && tensor.layout == nullptr) {
+        out.push_back(AssembleCopies(place_, std::move(tensor.shards)));
+      } else if (tensor.placed != nullptr) {
+        out.push_back(AssemblePlaced(*tensor.placed, place_, ranks_,
+                                     std::move(tensor.shards)));
+      } else {
+        out.push_back(
+            compare::Assemble(*tensor.layout, place_,
+                              tensor.layout->RanksOf(place_, ranks_.count),
+                              std::move(tensor.shards)));
+      }
+    }
+  }
+
+ private:
+  // By one of the two; neither for copies.
+  struct Shards {
+    const Layout* layout = nullptr;
+    std::shared_ptr<const PlacedMesh> placed;
+    std::vector<storage::TensorInfo> shards;
+  };
+
+  static bool ComesBefore(const storage::TensorInfo& a,
+                          const storage::TensorInfo& b) {
+    return std::tie(a.key.rank, a.key.device) <
+           std::tie(b.key.rank, b.key.device);
+  }
+
+  const int32_t place_;
+  const RankCount ranks_;
+  std::unordered_map<std::string, Shards> tensors_;
+};
+
+// One of `layout` and `placed` is null, or both.
+int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
+  if (layout != nullptr) return layout->PlaceOf(rank);
+  // What says that it is elsewhere is told of at its own place.
+  if (placed == nullptr || !placed->mesh.IndexOf(rank).has_value()) return rank;
+  return placed->mesh.place();
+}
+
+}  // namespace
+
+bool TensorMatcher::IsComplete(size_t index, const Closed& golden,
+                               const Closed& target) const {
+  MSITD_CHECK(index < groups_.size());
+  const GroupKey& key = groups_[index];
+  const Place& place = places_.at(key.rank);
+  int32_t target_place = 0;
+  MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
+  return (golden.is_sealed ||
+          IsComplete(matching_.golden_layouts(), golden_meshes_, key.rank,
+                     golden_ranks_, place.golden, golden, key.token)) &&
+         (target.is_sealed ||
+          IsComplete(matching_.target_layouts(), target_meshes_, target_place,
+                     target_ranks_, place.target, target, key.token));
+}
+
+bool TensorMatcher::IsComplete(const LayoutRules& layouts,
+                               const MeshSet& meshes, int32_t place,
+                               RankCount ranks, const Holders& holders,
+                               const Closed& closed, int64_t token) {
+  if (holders.last_tokens.empty()) return false;
+  std::map<int32_t, int64_t> last_tokens = holders.last_tokens;
+  for (auto& [rank, last] : last_tokens) {
+    if (closed.ranks.contains(rank)) ++last;
+  }
+  for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
+    const auto begin = last_tokens.lower_bound(range.first);
+    const auto end = last_tokens.lower_bound(range.end());
+    if (std::distance(begin, end) != range.count) return false;
+    if (std::any_of(begin, end, [token](const auto& last) {
+          return last.second <= token;
+        })) {
+      return false;
+    }
+  }
+  return meshes.AreBeyond(token, place, ranks, last_tokens);
+}
+
+absl::StatusOr<TensorGroup> TensorMatcher::Load(
+    size_t index, IsCancelled is_cancelled) const {
+  MSITD_CHECK(index < groups_.size());
+  const GroupKey& key = groups_[index];
+  const Place& place = places_.at(key.rank);
+  TensorGroup group;
+  group.token = key.token;
+  group.rank = key.rank;
+  MSITD_ASSIGN_OR_RETURN(
+      const bool golden_fits,
+      LoadSide(GoldenSide(), key, place.golden, is_cancelled, group.golden));
+  group.target.reserve(group.golden.size());
+  GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
+  // Groups were made of ranks that have a counterpart.
+  MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
+  MSITD_ASSIGN_OR_RETURN(const bool target_fits,
+                         LoadSide(TargetSide(), target_key, place.target,
+                                  is_cancelled, group.target));
+  if (!golden_fits || !target_fits) {
+    group.too_large_run = golden_fits ? target_run_ : golden_run_;
+    group.golden.clear();
+    group.target.clear();
+    return group;
+  }
+  Match(place.golden.own_devices.size() > 1 ||
+            place.target.own_devices.size() > 1,
+        group);
+  return group;
+}
+
+absl::StatusOr<bool> TensorMatcher::LoadSide(
+    Side side, const GroupKey& key, const Holders& holders,
+    IsCancelled is_cancelled, std::vector<LogicalTensor>& out) const {
+  if (holders.devices.empty() || key.token < 0) return true;
+  side.selector.ranks.clear();
+  for (const auto& [rank, last_token] : holders.last_tokens) {
+    side.selector.ranks.push_back(rank);
+  }
+  side.selector.devices.assign(holders.devices.begin(), holders.devices.end());
+  side.selector.tokens = {{key.token, key.token}};
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
+                         store_->Scan(side.run, std::move(side.selector), ""));
+  ShardTable shards(key.rank, side.ranks);
+  LayoutFinder layouts(side.layouts);
+  PlacementFinder placements(side.meshes);
+  size_t count = 0;
+  storage::TensorInfo tensor;
+  const auto stop = [is_cancelled] {
+    return is_cancelled() ? absl::CancelledError("cancelled")
+                          : absl::OkStatus();
+  };
+  while (true) {
+    MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
+    if (!more) break;
+    std::shared_ptr<const PlacedMesh> placed = placements.Find(tensor);
+    const Layout* layout = layouts.Find(tensor.key, placed != nullptr);
+    if (layout != nullptr) placed = nullptr;
+    const Mesh* const copied_by =
+        side.has_copies && layout == nullptr && placed == nullptr
+            ? side.meshes.SmallestOf(tensor.key.rank)
+            : nullptr;
+    const int32_t place = copied_by != nullptr
+                              ? copied_by->place()
+                              : PlaceOf(tensor.key.rank, layout, placed.get());
+    if (place != key.rank) continue;
+    if (count++ == kGroupTensorsMax) return false;
+    tensor.key.run.clear();
+    if (tensor.parts.size() != 1) tensor.parts.clear();
+    // A copy has just the memory that it needs, and `tensor` keeps its own.
+    if (layout != nullptr) {
+      shards.Add(*layout, tensor);
+    } else if (placed != nullptr) {
+      shards.Add(std::move(placed), tensor);
+    } else if (copied_by != nullptr) {
+      shards.AddCopy(tensor);
+    } else {
+      static_cast<storage::TensorInfo&>(out.emplace_back()) = tensor;
+    }
+  }
+  shards.Assemble(out);
+  return true;
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/match/matching.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <array>
+
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
+
+// No op begins with it: names of ops hold no control characters that matter
+// here, and one that does is at worst unmatched.
+constexpr char kMappedMark = '\1';
+
+absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 "FIELD_INVALID"),
+                      "field", field);
+}
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+bool IsWrapper(std::string_view component) {
+  constexpr std::array<std::string_view, 5> kWrappers = {
+      "module", "_orig_mod", "_fsdp_wrapped_module",
+      "_checkpoint_wrapped_module", "root"};
+  return std::find(kWrappers.begin(), kWrappers.end(), component) !=
+         kWrappers.end();
+}
+
+}  // namespace
+
+absl::StatusOr<Matching> Matching::Create(const v1::Matching& spec) {
+  Matching out;
+  out.ignore_case_ = spec.ignore_case();
+  out.fuzzy_ = spec.fuzzy();
+  out.ignore_placements_ = spec.ignore_placements();
+  out.token_offset_ = spec.token_offset();
+  if (out.token_offset_ > kTokenMax || out.token_offset_ < -kTokenMax) {
+    return FieldInvalid("matching.token_offset",
+                        fmt::format("{} is beyond {} either way",
+                                    out.token_offset_, kTokenMax));
+  }
+  MSITD_RETURN_IF_ERROR(out.AddRewrites(spec));
+  MSITD_RETURN_IF_ERROR(out.AddOps(spec));
+  MSITD_RETURN_IF_ERROR(out.AddRanks(spec));
+  MSITD_ASSIGN_OR_RETURN(
+      out.golden_layouts_,
+      LayoutRules::Create(spec.golden_layouts(), "matching.golden_layouts"));
+  MSITD_ASSIGN_OR_RETURN(
+      out.target_layouts_,
+      LayoutRules::Create(spec.target_layouts(), "matching.target_layouts"));
+  return out;
+}
+
+absl::Status Matching::AddRewrites(const v1::Matching& spec) {
+  if (static_cast<size_t>(spec.rewrites_size()) > kRewritesMax) {
+    return FieldInvalid("matching.rewrites",
+                        fmt::format("{} of them, at most {}",
+                                    spec.rewrites_size(), kRewritesMax));
+  }
+  for (int i = 0; i < spec.rewrites_size(); ++i) {
+    const std::string field = fmt::format("matching.rewrites[{}]", i);
+    const v1::Matching::Rewrite& rewrite = spec.rewrites(i);
+    if (rewrite.regex().empty() || rewrite.regex().size() > kOpBytesMax ||
+        rewrite.replacement().size() > kOpBytesMax) {
+      return FieldInvalid(
+          field, fmt::format("regex needs 1 to {0} bytes, replacement at most "
+                             "{0}",
+                             kOpBytesMax));
+    }
+    re2::RE2::Options options;
+    options.set_log_errors(false);
+    options.set_max_mem(kRegexBytesMax);
+    auto regex = std::make_shared<const re2::RE2>(rewrite.regex(), options);
+    if (!regex->ok()) return FieldInvalid(field + ".regex", regex->error());
+    std::string error;
+    if (!regex->CheckRewriteString(rewrite.replacement(), &error)) {
+      return FieldInvalid(field + ".replacement", error);
+    }
+    rewrites_.push_back({std::move(regex), rewrite.replacement()});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Matching::AddOps(const v1::Matching& spec) {
+  if (static_cast<size_t>(spec.ops_size()) > kMappedOpsMax) {
+    return FieldInvalid(
+        "matching.ops",
+        fmt::format("{} of them, at most {}", spec.ops_size(), kMappedOpsMax));
+  }
+  for (int i = 0; i < spec.ops_size(); ++i) {
+    const std::string field = fmt::format("matching.ops[{}]", i);
+    const std::string& golden = spec.ops(i).golden_op();
+    const std::string& target = spec.ops(i).target_op();
+    for (const std::string& op : {golden, target}) {
+      if (op.empty() || op.size() > kOpBytesMax) {
+        return FieldInvalid(
+            field, fmt::format("an op of {} bytes, needs 1 to {}", op.size(),
+                               kOpBytesMax));
+      }
+    }
+    if (!target_by_golden_.emplace(golden, target).second) {
+      return FieldInvalid(field + ".golden_op",
+                          fmt::format("\"{}\" is there twice", golden));
+    }
+    if (!golden_by_target_.emplace(target, golden).second) {
+      return FieldInvalid(field + ".target_op",
+                          fmt::format("\"{}\" is there twice", target));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Matching::AddRanks(const v1::Matching& spec) {
+  for (int i = 0; i < spec.ranks_size(); ++i) {
+    const std::string field = fmt::format("matching.ranks[{}]", i);
+    const int32_t golden = spec.ranks(i).golden_rank();
+    const int32_t target = spec.ranks(i).target_rank();
+    for (const int32_t rank : {golden, target}) {
+      if (rank < 0 || rank > kRankMax) {
+        return FieldInvalid(field, fmt::format("{} is no rank", rank));
+      }
+    }
+    if (!target_by_golden_rank_.emplace(golden, target).second) {
+      return FieldInvalid(field + ".golden_rank",
+                          fmt::format("{} is there twice", golden));
+    }
+    if (!golden_by_target_rank_.emplace(target, golden).second) {
+      return FieldInvalid(field + ".target_rank",
+                          fmt::format("{} is there twice", target));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Matching::KeyOfGolden(std::string_view op) const {
+  if (target_by_golden_.find(op) != target_by_golden_.end()) {
+    return kMappedMark + std::string(op);
+  }
+  return ignore_case_ ? Lower(op) : std::string(op);
+}
+
+std::string Matching::KeyOfTarget(std::string_view op) const {
+  const auto mapped = golden_by_target_.find(op);
+  if (mapped != golden_by_target_.end()) return kMappedMark + mapped->second;
+  const std::string rewritten = Rewritten(op);
+  return ignore_case_ ? Lower(rewritten) : rewritten;
+}
+
+std::string Matching::GoldenOpOf(std::string_view op) const {
+  const auto mapped = golden_by_target_.find(op);
+  return mapped != golden_by_target_.end() ? mapped->second : Rewritten(op);
+}
+
+std::string Matching::Rewritten(std::string_view op) const {
+  std::string out(op);
+  for (const Rewrite& rewrite : rewrites_) {
+    re2::RE2::GlobalReplace(&out, *rewrite.regex, rewrite.replacement);
+    // A replacement of an empty match could make it grow with every rule.
+    if (out.size() > kOpBytesMax) out.resize(kOpBytesMax);
+  }
+  return out;
+}
+
+std::string Matching::LooseName(std::string_view op) {
+  std::string text = Lower(op);
+  for (char& c : text) {
+    if (c == '/' || c == ':') c = '.';
+  }
+  std::string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('.', begin), text.size());
+    const std::string_view component(text.data() + begin, end - begin);
+    begin = end + 1;
+    if (component.empty() || IsWrapper(component)) continue;
+    if (!out.empty()) out += '.';
+    out += component;
+  }
+  return out;
+}
+
+bool Matching::TargetRank(int32_t golden, int32_t& target) const {
+  target = golden;
+  if (target_by_golden_rank_.empty()) return true;
+  const auto found = target_by_golden_rank_.find(golden);
+  if (found == target_by_golden_rank_.end()) return false;
+  target = found->second;
+  return true;
+}
+
+bool Matching::GoldenRank(int32_t target, int32_t& golden) const {
+  golden = target;
+  if (golden_by_target_rank_.empty()) return true;
+  const auto found = golden_by_target_rank_.find(target);
+  if (found == golden_by_target_rank_.end()) return false;
+  golden = found->second;
+  return true;
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/shard/layout.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace re2 {
+class RE2;
+}
+
+namespace msitd::compare {
+
+inline constexpr size_t kRewritesMax = 64;
+inline constexpr size_t kMappedOpsMax = size_t{1} << 16;
+
+// Which names, ranks and tokens of the target run stand for which of the
+// golden run. See msitd.v1.Matching.
+//
+// Immutable, hence thread-safe.
+class Matching {
+ public:
+  // Everything stands for itself.
+  Matching() = default;
+
+  // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with the
+  // field: `matching.ops[3].target_op: ...`.
+  static absl::StatusOr<Matching> Create(const v1::Matching& spec);
+
+  // Equal for a golden and a target op that belong to each other. What is in
+  // the list of ops equals nothing but its other side.
+  std::string KeyOfGolden(std::string_view op) const;
+  std::string KeyOfTarget(std::string_view op) const;
+
+  // The golden op that a target op stands for, whether or not there is one.
+  std::string GoldenOpOf(std::string_view op) const;
+
+  // An op without what fuzzy matching does not look at.
+  static std::string LooseName(std::string_view op);
+
+  bool renames() const {
+    return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
+           fuzzy_;
+  }
+  bool ignore_case() const { return ignore_case_; }
+  bool fuzzy() const { return fuzzy_; }
+  int64_t token_offset() const { return token_offset_; }
+
+  // False for a golden rank that is not to be compared; else `target` is its
+  // counterpart. FromTarget is the other way round.
+  bool TargetRank(int32_t golden, int32_t& target) const;
+  bool GoldenRank(int32_t target, int32_t& golden) const;
+
+  // How shards of either run become tensors. The ranks above are places then.
+  const LayoutRules& golden_layouts() const { return golden_layouts_; }
+  const LayoutRules& target_layouts() const { return target_layouts_; }
+  // What shards say of themselves does not count.
+  bool ignore_placements() const { return ignore_placements_; }
+
+ private:
+  struct Rewrite {
+    std::shared_ptr<const re2::RE2> regex;
+    std::string replacement;
+  };
+
+  absl::Status AddRewrites(const v1::Matching& spec);
+  absl::Status AddOps(const v1::Matching& spec);
+  absl::Status AddRanks(const v1::Matching& spec);
+  std::string Rewritten(std::string_view op) const;
+
+  std::vector<Rewrite> rewrites_;
+  bool ignore_case_ = false;
+  bool fuzzy_ = false;
+  int64_t token_offset_ = 0;
+  std::map<std::string, std::string, std::less<>> target_by_golden_;
+  std::map<std::string, std::string, std::less<>> golden_by_target_;
+  std::map<int32_t, int32_t> target_by_golden_rank_;
+  std::map<int32_t, int32_t> golden_by_target_rank_;
+  LayoutRules golden_layouts_;
+  LayoutRules target_layouts_;
+  bool ignore_placements_ = false;
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/measure/pair_measurer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/base/limits.h"
+#include "protos/base/spare_thread.h"
+
+namespace msitd::compare {
+namespace {
+
+constexpr size_t kNotAhead = static_cast<size_t>(-1);
+
+// Two parts fit into a batch, wherever they lie.
+static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
+              storage::kBatchBytesMax);
+static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
+
+uint64_t BytesOf(const TensorPair& pair) {
+  return pair.target->tensor_bytes + pair.golden->tensor_bytes;
+}
+
+// Adds the places of all bytes of a tensor; false if they are not known.
+bool AddParts(const LogicalTensor& tensor,
+              std::vector<storage::PartLocation>& out) {
+  uint64_t bytes = 0;
+  for (const storage::TensorInfo& shard : ShardsOf(tensor)) {
+    if (shard.parts.size() != 1 || !shard.has_bytes) return false;
+    bytes += shard.tensor_bytes;
+    if (bytes > kPartBytes) return false;
+    out.push_back(shard.parts.front());
+  }
+  return true;
+}
+
+}  // namespace
+
+class PairMeasurer::AheadObserver final : public WorkObserver {
+ public:
+  explicit AheadObserver(PairMeasurer& measurer) : measurer_(measurer) {}
+
+  bool IsCancelled() override {
+    return measurer_.is_stopping_.load(std::memory_order_relaxed);
+  }
+  void OnRead(uint64_t bytes) override {
+    measurer_.ahead_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
+ private:
+  PairMeasurer& measurer_;
+};
+
+PairMeasurer::PairMeasurer(storage::ChunkStore& store, WorkObserver& observer,
+                           Measure measure)
+    : store_(store),
+      observer_(observer),
+      measure_(std::move(measure)),
+      reader_(store),
+      ahead_reader_(store) {}
+
+void PairMeasurer::Stop() {
+  std::thread ahead;
+  {
+    const MutexLock lock(mu_);
+    is_stopping_.store(true, std::memory_order_relaxed);
+    changed_.NotifyAll();
+    ahead = std::move(ahead_);
+  }
+  if (ahead.joinable()) ahead.join();
+  const MutexLock lock(mu_);
+  waiting_.clear();
+  windows_.clear();
+}
+
+void PairMeasurer::Add(std::span<const TensorPair* const> pairs) {
+  const MutexLock lock(mu_);
+  if (is_stopping_.load(std::memory_order_relaxed)) return;
+  for (const TensorPair* const pair : pairs) {
+    waiting_.push_back(pair);
+    waiting_bytes_ += BytesOf(*pair);
+  }
+  if (waiting_.size() > 1 && !ahead_.joinable()) {
+    ahead_ = StartSpareThread([this] { WorkAhead(); });
+  }
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<PairMeasurement> PairMeasurer::Next() {
+  while (true) {
+    Result result;
+    {
+      const MutexLock lock(mu_);
+      result = TakeNext();
+      if (!result.has_value() && !HasWork()) {
+        changed_.WaitUntil(
+            mu_, std::chrono::steady_clock::now() + kQuestionInterval);
+      }
+    }
+    if (ahead_bytes_.load(std::memory_order_relaxed) > 0) {
+      observer_.OnRead(ahead_bytes_.exchange(0, std::memory_order_relaxed));
+    }
+    if (result.has_value()) return *std::move(result);
+    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    Work(reader_, observer_);
+  }
+}
+
+PairMeasurer::Result PairMeasurer::TakeNext() {
+  if (windows_.empty()) return std::nullopt;
+  Window& window = *windows_.front();
+  if (!window.is_measured[window.taken]) return std::nullopt;
+  Result out = std::move(window.results[window.taken++]);
+  if (window.taken == window.pairs.size()) {
+    window.batch.reset();
+    spares_.push_back(std::move(windows_.front()));
+    windows_.pop_front();
+  }
+  return out;
+}
+
+bool PairMeasurer::HasWork() const {
+  return MayPlan() ||
+         std::any_of(windows_.begin(), windows_.end(), [](const auto& window) {
+           return window->claimed < window->pairs.size();
+         });
+}
+
+bool PairMeasurer::MayPlan() const {
+  if (is_planning_ || waiting_.empty() || windows_.size() >= kWindowsMax) {
+    return false;
+  }
+  // A small window makes small reads: not before there is need.
+  return windows_.size() < 2 || waiting_bytes_ >= kWindowBytesMax ||
+         waiting_.size() >= kWindowPairsMax;
+}
+
+PairMeasurer::Claim PairMeasurer::ClaimPairs() {
+  for (const std::unique_ptr<Window>& window : windows_) {
+    Claim claim = {window.get(), window->claimed, window->claimed};
+    uint64_t bytes = 0;
+    while (claim.end < window->pairs.size()) {
+      bytes += BytesOf(*window->pairs[claim.end]);
+      const size_t count = claim.end - claim.begin;
+      if (count == kClaimPairsMax || (count > 0 && bytes > kClaimBytesMax)) {
+        break;
+      }
+      ++claim.end;
+    }
+    window->claimed = claim.end;
+    if (claim.begin < claim.end) return claim;
+  }
+  return {};
+}
+
+void PairMeasurer::Work(PairReader& reader, WorkObserver& observer) {
+  std::unique_ptr<Window> window;
+  Claim claim;
+  {
+    const MutexLock lock(mu_);
+    if (MayPlan()) {
+      window = FillWindow();
+    } else {
+      claim = ClaimPairs();
+    }
+  }
+  if (claim.window != nullptr) MeasureClaim(claim, reader, observer);
+  if (window == nullptr) return;
+  const std::vector<const TensorPair*> left_over = BeginToRead(*window);
+  const MutexLock lock(mu_);
+  for (const TensorPair* const pair : left_over) {
+    waiting_.push_front(pair);
+    waiting_bytes_ += BytesOf(*pair);
+  }
+  windows_.push_back(std::move(window));
+  is_planning_ = false;
+  changed_.NotifyAll();
+}
+
+std::unique_ptr<PairMeasurer::Window> PairMeasurer::FillWindow() {
+  is_planning_ = true;
+  std::unique_ptr<Window> out;
+  if (spares_.empty()) {
+    out = std::make_unique<Window>();
+  } else {
+    out = std::move(spares_.back());
+    spares_.pop_back();
+  }
+  out->pairs.clear();
+  uint64_t bytes = 0;
+  while (!waiting_.empty() && out->pairs.size() < kWindowPairsMax) {
+    const uint64_t pair_bytes = BytesOf(*waiting_.front());
+    if (!out->pairs.empty() && bytes + pair_bytes > kWindowBytesMax) break;
+    bytes += pair_bytes;
+    waiting_bytes_ -= pair_bytes;
+    out->pairs.push_back(waiting_.front());
+    waiting_.pop_front();
+  }
+  return out;
+}
+
+std::vector<const TensorPair*> PairMeasurer::BeginToRead(Window& window) {
+  window.first_parts.clear();
+  window.parts.clear();
+  window.claimed = window.taken = 0;
+  for (const TensorPair* const pair : window.pairs) {
+    const size_t first = window.parts.size();
+    const bool is_known = AddParts(*pair->target, window.parts) &&
+                          AddParts(*pair->golden, window.parts);
+    if (!is_known) window.parts.resize(first);
+    window.first_parts.push_back(is_known ? first : kNotAhead);
+  }
+  std::vector<const TensorPair*> left_over;
+  if (!window.parts.empty()) {
+    window.batch = store_.ReadParts(window.parts, window.buffer);
+    size_t needed = window.parts.size();
+    while (needed > window.batch->size()) {
+      size_t& first = window.first_parts.back();
+      if (first != kNotAhead) needed = first;
+      if (window.pairs.size() == 1) {
+        first = kNotAhead;
+        continue;
+      }
+      left_over.push_back(window.pairs.back());
+      window.pairs.pop_back();
+      window.first_parts.pop_back();
+    }
+  }
+  window.results.clear();
+  window.results.resize(window.pairs.size());
+  window.is_measured.assign(window.pairs.size(), false);
+  return left_over;
+}
+
+void PairMeasurer::MeasureClaim(const Claim& claim, PairReader& reader,
+                                WorkObserver& observer) {
+  Window& window = *claim.window;
+  for (size_t i = claim.begin; i < claim.end; ++i) {
+    PartsAhead ahead;
+    if (window.first_parts[i] != kNotAhead) {
+      ahead = {window.batch.get(), window.first_parts[i]};
+    }
+    window.results[i] = measure_(*window.pairs[i], ahead, reader, observer);
+  }
+  const MutexLock lock(mu_);
+  std::fill(window.is_measured.begin() + static_cast<ptrdiff_t>(claim.begin),
+            window.is_measured.begin() + static_cast<ptrdiff_t>(claim.end),
+            true);
+  changed_.NotifyAll();
+}
+
+void PairMeasurer::WorkAhead() {
+  AheadObserver observer(*this);
+  while (!observer.IsCancelled()) {
+    Work(ahead_reader_, observer);
+    const MutexLock lock(mu_);
+    while (!HasWork() && !observer.IsCancelled()) changed_.Wait(mu_);
+  }
+}
+
+}  // namespace msitd::compare

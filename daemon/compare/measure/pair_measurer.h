@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/measure/pair_reader.h"
+#include "daemon/compare/work_observer.h"
+#include "protos/status/mutex.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::compare {
+
+// Measures pairs on the calling thread and, ahead of it, on one more, while the
+// store reads the bytes of those behind them. The results come in order.
+//
+// Pairs are taken window by window: what the store knows the places of is read
+// by one batch for the window. Each thread claims a few pairs of it at a time.
+//
+// The second thread begins with the first pair that another one follows. It
+// never calls the observer: what it read is reported by the calling thread.
+//
+// Thread-compatible, but for Add. Borrows the store and the observer.
+class PairMeasurer {
+ public:
+  // Windows whose bytes are in memory, or whose results wait to be taken; each
+  // holds a batch of the store.
+  static constexpr size_t kWindowsMax = 3;
+  // Bytes of both sides of a window's pairs, and of those that are claimed at a
+  // time; one pair alone may have more. A batch has room for what lies between
+  // them, and for two parts.
+  static constexpr uint64_t kWindowBytesMax = uint64_t{8} << 20;
+  static constexpr uint64_t kClaimBytesMax = uint64_t{256} << 10;
+  static constexpr size_t kWindowPairsMax = storage::kBatchPartsMax / 2;
+  static constexpr size_t kClaimPairsMax = 64;
+
+  // Called on either thread, each with a reader and an observer of its own.
+  // `ahead` has the parts of the shards of the target, then of the golden side,
+  // if it has any.
+  using Measure = std::function<absl::StatusOr<PairMeasurement>(
+      const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
+      WorkObserver& observer)>;
+
+  PairMeasurer(storage::ChunkStore& store, WorkObserver& observer,
+               Measure measure);
+  ~PairMeasurer() { Stop(); }
+  PairMeasurer(const PairMeasurer&) = delete;
+  PairMeasurer& operator=(const PairMeasurer&) = delete;
+
+  // Says what Next will be asked for behind what was said before, in this
+  // order. A pair lives until it was taken, or until Stop. Thread-safe.
+  void Add(std::span<const TensorPair* const> pairs);
+
+  // Returns the measurement of the next pair.
+  //
+  // Errors: CANCELLED once the observer says so; those of Measure.
+  absl::StatusOr<PairMeasurement> Next();
+
+  // Ends the second thread; waits until it has the pairs that it claimed, or
+  // has been told to leave them, and until nothing is read any more. Nothing is
+  // called after that, and pairs that are added are left alone.
+  void Stop();
+
+ private:
+  class AheadObserver;
+
+  using Result = std::optional<absl::StatusOr<PairMeasurement>>;
+
+  struct Window {
+    std::vector<const TensorPair*> pairs;
+    // Of each pair: of its first part in the batch, kNotAhead if it has none.
+    std::vector<size_t> first_parts;
+    std::vector<storage::PartLocation> parts;
+    AlignedBuffer buffer;
+    std::unique_ptr<storage::PartBatch> batch;
+    // Each is written by who claimed the pair, and read once it is measured.
+    std::vector<Result> results;
+    std::vector<bool> is_measured;
+    size_t claimed = 0;
+    size_t taken = 0;
+  };
+  // Pairs of a window.
+  struct Claim {
+    Window* window = nullptr;
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
+  // There is something to do: pairs to plan for, or to measure.
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Claim ClaimPairs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does some of it, if there is any.
+  void Work(PairReader& reader, WorkObserver& observer)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Moves the first pairs that wait to a window.
+  std::unique_ptr<Window> FillWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins to read them. Returns those that do not fit, the last one first.
+  std::vector<const TensorPair*> BeginToRead(Window& window);
+  void MeasureClaim(const Claim& claim, PairReader& reader,
+                    WorkObserver& observer);
+  Result TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WorkAhead();
+
+  storage::ChunkStore& store_;
+  WorkObserver& observer_;
+  const Measure measure_;
+  PairReader reader_;
+  PairReader ahead_reader_;  // Of the second thread.
+
+  // Relaxed: no other memory hangs on them.
+  std::atomic<bool> is_stopping_{false};
+  std::atomic<uint64_t> ahead_bytes_{0};  // Read, and not yet reported.
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<const TensorPair*> waiting_ ABSL_GUARDED_BY(mu_);
+  uint64_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  bool is_planning_ ABSL_GUARDED_BY(mu_) = false;
+  std::deque<std::unique_ptr<Window>> windows_ ABSL_GUARDED_BY(mu_);
+  // Those that were used, for their memory.
+  std::vector<std::unique_ptr<Window>> spares_ ABSL_GUARDED_BY(mu_);
+  std::thread ahead_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/measure/pair_reader.h"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "protos/base/dtype.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+absl::Status NotEquallyMany(uint64_t targets, DType target_dtype,
+                            uint64_t goldens, DType golden_dtype) {
+  return MakeStatus(absl::StatusCode::kDataLoss,
+                    "target and golden tensor: {} of {} and {} of {} are not "
+                    "equally many elements",
+                    targets, DTypeName(target_dtype), goldens,
+                    DTypeName(golden_dtype));
+}
+
+absl::StatusOr<std::span<const std::byte>> ReadAhead(
+    const storage::TensorInfo& tensor, std::string_view label,
+    const PartsAhead& ahead, WorkObserver& observer) {
+  if (!HasAllParts(tensor)) return PartsDoNotFit(tensor, label);
+  const auto bytes = ahead.batch->Read(ahead.first);
+  if (!bytes.ok()) return Annotate(bytes.status(), label);
+  if (bytes->size() != tensor.tensor_bytes) {
+    return PartsDoNotFit(tensor, label);
+  }
+  observer.OnRead(bytes->size());
+  return *bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<PairMeasurement> PairReader::Measure(
+    const TensorSource& target, const TensorSource& golden,
+    const compute::ElementRequest& request, WorkObserver& observer) {
+  MSITD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TensorStream> targets,
+      TensorStream::Open(target, store_, observer, target_buffers_));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TensorStream> goldens,
+      TensorStream::Open(golden, store_, observer, golden_buffers_));
+  uint64_t elements = targets->element_count();
+  if (elements != goldens->element_count()) {
+    return NotEquallyMany(elements, targets->dtype(), goldens->element_count(),
+                          goldens->dtype());
+  }
+  compute::PairAccumulator accumulator(targets->dtype(), goldens->dtype());
+  std::optional<compute::ElementAccumulator> element_accumulator;
+  if (request.sets != 0) {
+    element_accumulator.emplace(targets->dtype(), goldens->dtype(), request);
+  }
+  while (elements > 0) {
+    if (observer.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_RETURN_IF_ERROR(targets->Fill());
+    MSITD_RETURN_IF_ERROR(goldens->Fill());
+    const uint64_t step =
+        std::min(targets->rest_count(), goldens->rest_count());
+    const auto target_piece = targets->Take(step);
+    const auto golden_piece = goldens->Take(step);
+    accumulator.Update(target_piece, golden_piece);
+    if (element_accumulator.has_value()) {
+      element_accumulator->Update(target_piece, golden_piece);
+    }
+    elements -= step;
+  }
+  PairMeasurement out;
+  out.metrics = accumulator.Finish();
+  if (element_accumulator.has_value()) {
+    out.elements = element_accumulator->Finish();
+  }
+  if (target.grid.is_sum || target.is_sampled) {
+    out.target_summary = targets->summary();
+  }
+  if (golden.grid.is_sum || golden.is_sampled) {
+    out.golden_summary = goldens->summary();
+  }
+  return out;
+}
+
+absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
+    const storage::TensorInfo& target, const storage::TensorInfo& golden,
+    const PartsAhead& ahead, const compute::ElementRequest& request,
+    WorkObserver& observer) {
+  if (observer.IsCancelled()) return absl::CancelledError("cancelled");
+  MSITD_ASSIGN_OR_RETURN(const auto target_bytes,
+                         ReadAhead(target, "target tensor", ahead, observer));
+  MSITD_ASSIGN_OR_RETURN(const auto golden_bytes,
+                         ReadAhead(golden, "golden tensor",
+                                   {ahead.batch, ahead.first + 1}, observer));
+  const uint64_t targets = target_bytes.size() / ElementBytes(target.dtype);
+  const uint64_t goldens = golden_bytes.size() / ElementBytes(golden.dtype);
+  if (targets != goldens) {
+    return NotEquallyMany(targets, target.dtype, goldens, golden.dtype);
+  }
+  PairMeasurement out;
+  compute::PairAccumulator accumulator(target.dtype, golden.dtype);
+  accumulator.Update(target_bytes, golden_bytes);
+  out.metrics = accumulator.Finish();
+  if (request.sets != 0) {
+    compute::ElementAccumulator elements(target.dtype, golden.dtype, request);
+    elements.Update(target_bytes, golden_bytes);
+    out.elements = elements.Finish();
+  }
+  return out;
+}
+
+}  // namespace msitd::compare

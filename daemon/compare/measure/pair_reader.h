@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "daemon/compare/measure/tensor_stream.h"
+#include "daemon/compare/work_observer.h"
+#include "daemon/compute/element_metrics.h"
+#include "daemon/compute/pair_metrics.h"
+#include "protos/base/summary.h"
+#include "storage/chunk_store.h"
+
+namespace msitd::compare {
+
+// What the bytes of a pair give.
+struct PairMeasurement {
+  compute::PairMetrics metrics;
+  compute::ElementMetrics elements;
+  // Of sides that are sums, since no index has it, and of the sampled elements
+  // of sides that are samples.
+  std::optional<Summary> target_summary;
+  std::optional<Summary> golden_summary;
+};
+
+// Measures pairs of tensors from their bytes, part by part: what is in memory
+// does not depend on how large the tensors are.
+//
+// Thread-compatible; the store must outlive it.
+class PairReader {
+ public:
+  explicit PairReader(storage::ChunkStore& store) : store_(store) {}
+
+  // Returns the metrics of two tensors with equally many elements, both complex
+  // or neither, and the element metrics that are asked for.
+  //
+  // Errors: CANCELLED once the observer says so; those of TensorStream. All but
+  // CANCELLED name the side.
+  absl::StatusOr<PairMeasurement> Measure(
+      const TensorSource& target, const TensorSource& golden,
+      const compute::ElementRequest& request, WorkObserver& observer);
+
+  // The same for two tensors that are recorded as they are, of one part each:
+  // `ahead` has that of the target, and behind it that of the golden one.
+  static absl::StatusOr<PairMeasurement> MeasureAhead(
+      const storage::TensorInfo& target, const storage::TensorInfo& golden,
+      const PartsAhead& ahead, const compute::ElementRequest& request,
+      WorkObserver& observer);
+
+ private:
+  storage::ChunkStore& store_;
+  StreamBuffers target_buffers_;
+  StreamBuffers golden_buffers_;
+};
+
+}  // namespace msitd::compare

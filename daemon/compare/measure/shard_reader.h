@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/compare/work_observer.h"
+#include "protos/base/aligned_buffer.h"
+#include "storage/chunk_store.h"
+#include "storage/types.h"
+
+namespace msitd::compare {
+
+// Parts that are read ahead, in one batch, from number `first` of it on; none
+// if there is no batch.
+struct PartsAhead {
+  storage::PartBatch* batch = nullptr;
+  size_t first = 0;
+};
+
+// The index is on disk like everything else: true if what it says of the parts
+// of a tensor, its shape and its type goes together.
+bool HasAllParts(const storage::TensorInfo& tensor);
+// DATA_LOSS for one that does not.
+absl::Status PartsDoNotFit(const storage::TensorInfo& tensor,
+                           std::string_view label);
+
+// Reads the bytes of one recorded tensor in order: part by part, or in runs of
+// any length through a window.
+//
+// Thread-compatible. Borrows all that it is made from; `part` may be shared
+// with other readers.
+class ShardReader {
+ public:
+  // `label` names the tensor in errors. `window` keeps what was read ahead by
+  // Read.
+  ShardReader(std::string label, const storage::TensorInfo& tensor,
+              storage::ChunkStore& store, WorkObserver& observer,
+              AlignedBuffer& part, std::span<std::byte> window)
+      : label_(std::move(label)),
+        tensor_(tensor),
+        store_(store),
+        observer_(observer),
+        part_(part),
+        window_(window) {}
+
+  // Has the only part of the tensor, which is the first of `ahead`, taken from
+  // there.
+  void TakeAhead(const PartsAhead& ahead) { ahead_part_ = ahead; }
+
+  // HasAllParts, on which the calls below rely. DATA_LOSS.
+  absl::Status CheckParts() const;
+
+  // Returns part `index`, in the buffer.
+  //
+  // Errors: DATA_LOSS and those of ChunkStore::ReadPart, which name the tensor.
+  absl::StatusOr<std::span<const std::byte>> ReadPart(size_t index);
+
+  // Returns what of the sample lies in part `index`, in the buffer.
+  //
+  // Errors: CANCELLED once the observer says so; those of
+  // ChunkStore::ReadSample, which name the tensor.
+  absl::StatusOr<std::span<const std::byte>> ReadSample(size_t index);
+
+  // Fills `out` with the next bytes; there are so many.
+  //
+  // Errors: CANCELLED once the observer says so, which is asked before every
+  // part; those of ReadPart.
+  absl::Status Read(std::span<std::byte> out);
+
+ private:
+  const std::string label_;
+  const storage::TensorInfo& tensor_;
+  storage::ChunkStore& store_;
+  WorkObserver& observer_;
+  AlignedBuffer& part_;
+  PartsAhead ahead_part_;
+  const std::span<std::byte> window_;
+  std::span<const std::byte> ahead_;  // In the window.
+  uint64_t position_ = 0;             // Behind `ahead_`, in the tensor.
+};
+
+}  // namespace msitd::compare

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/call_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace msitd::compare {
+namespace {
+
+using Role = CallTree::Role;
+
+// Names in a message.
+constexpr size_t kNamesMax = 4;
+
+// Calls inside each other: no model has more, and each costs a step.
+constexpr int kDepthMax = 256;
+
+Role RoleOf(Io io) {
+  switch (io) {
+    case Io::kInput:
+    case Io::kGradOutput:
+      return Role::kInput;
+    case Io::kOutput:
+    case Io::kGradInput:
+    case Io::kGradWeight:
+      return Role::kOutput;
+    case Io::kWeight:
+    case Io::kState:
+      return Role::kWeight;
+    default:
+      return Role::kOther;
+  }
+}
+
+bool IsBackward(Io io) {
+  return io == Io::kGradOutput || io == Io::kGradInput || io == Io::kGradWeight;
+}
+
+std::string OpKey(std::string_view op, bool is_backward) {
+  return fmt::format("{}{}{}", op, '\0', is_backward ? 'b' : 'f');
+}
+
+void AddName(std::string_view name, std::vector<std::string>& names) {
+  if (names.size() < kNamesMax &&
+      std::find(names.begin(), names.end(), name) == names.end()) {
+    names.emplace_back(name);
+  }
+}
+
+bool IsPartOf(std::string_view op, std::string_view whole) {
+  return op.size() > whole.size() + 1 && op[whole.size()] == '.' &&
+         op.compare(0, whole.size(), whole) == 0;
+}
+
+}  // namespace
+
+CallTree::CallTree(const std::vector<TensorPair>& pairs) : pairs_(pairs) {
+  AddEvents();
+  FindParents();
+  FindSame();
+}
+
+void CallTree::AddEvents() {
+  std::unordered_map<std::string, int32_t> numbers;
+  for (const TensorPair& pair : pairs_) {
+    if (pair.golden == nullptr) break;
+    const TensorKey& key = pair.golden->key;
+    const bool backward = IsBackward(key.io);
+    const auto [found, is_new] = numbers.try_emplace(
+        fmt::format("{}{}{}", OpKey(key.op, backward), '\0', key.call),
+        static_cast<int32_t>(calls_.size()));
+    if (is_new) {
+      Call& call = calls_.emplace_back();
+      call.op = key.op;
+      call.number = key.call;
+      call.is_backward = backward;
+    }
+    const auto position = static_cast<int32_t>(events_.size());
+    Event& event = events_.emplace_back();
+    event.call = found->second;
+    event.role = RoleOf(key.io);
+    Call& call = calls_[event.call];
+    if (event.role == Role::kWeight || event.role == Role::kOther) continue;
+    if (call.first == kNone) call.first = position;
+    call.last = position;
+    call.has_input = call.has_input || event.role == Role::kInput;
+    call.has_output = call.has_output || event.role == Role::kOutput;
+    call.is_matched = call.is_matched || pair.target != nullptr;
+    has_inputs_ = has_inputs_ || event.role == Role::kInput;
+  }
+}
+
+bool CallTree::Contains(const Call& outer, const Call& inner) const {
+  if (&outer == &inner || outer.first == kNone || inner.first == kNone) {
+    return false;
+  }
+  // Where it began is not known without inputs, where it ended without outputs.
+  return (!outer.has_input || outer.first < inner.first) &&
+         (!outer.has_output || outer.last > inner.last);
+}
+
+int32_t CallTree::ParentByName(const Call& call) const {
+  for (size_t dot = call.op.rfind('.');
+       dot != std::string_view::npos && dot > 0;
+       dot = call.op.rfind('.', dot - 1)) {
+    const auto found =
+        calls_by_op_.find(OpKey(call.op.substr(0, dot), call.is_backward));
+    if (found == calls_by_op_.end()) continue;
+    const std::vector<int32_t>& calls = found->second;
+    // The first that ends behind it is the only one that can be around it.
+    const auto around = std::upper_bound(
+        calls.begin(), calls.end(), call.last,
+        [this](int32_t last, int32_t c) { return last < calls_[c].last; });
+    if (around != calls.end() && Contains(calls_[*around], call)) {
+      return *around;
+    }
+    // One whose outputs are not on record may still be open.
+    if (around != calls.begin() && !calls_[*std::prev(around)].has_output &&
+        Contains(calls_[*std::prev(around)], call)) {
+      return *std::prev(around);
+    }
+  }
+  return kNone;
+}
+
+void CallTree::FindParents() {
+  std::vector<int32_t> order(calls_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [this](int32_t c) { return calls_[c].first == kNone; });
+  std::sort(order.begin(), order.end(), [this](int32_t a, int32_t b) {
+    return calls_[a].first < calls_[b].first;
+  });
+  for (const int32_t c : order) {
+    calls_by_op_[OpKey(calls_[c].op, calls_[c].is_backward)].push_back(c);
+  }
+  if (!order.empty()) first_call_ = order.front();
+  // Calls that are known from begin to end, and not over at that place.
+  std::vector<int32_t> open;
+  for (const int32_t c : order) {
+    Call& call = calls_[c];
+    while (!open.empty() && calls_[open.back()].last < call.first) {
+      open.pop_back();
+    }
+    int32_t around = kNone;
+    for (size_t i = open.size(), end = i < kDepthMax ? 0 : i - kDepthMax;
+         i > end && around == kNone; --i) {
+      if (calls_[open[i - 1]].last > call.last) around = open[i - 1];
+    }
+    const int32_t named = ParentByName(call);
+    const bool named_is_inner =
+        named != kNone && (around == kNone || !calls_[named].has_input ||
+                           !calls_[named].has_output ||
+                           calls_[named].first >= calls_[around].first);
+    call.parent = named_is_inner ? named : around;
+    // Names and intervals that contradict each other must not make a ring.
+    if (call.parent != kNone && IsWithin(call.parent, c)) call.parent = kNone;
+    if (call.has_input && call.has_output) open.push_back(c);
+  }
+  for (const Call& call : calls_) {
+    if (call.parent != kNone) calls_[call.parent].has_parts = true;
+  }
+}
+
+void CallTree::FindSame() {
+  std::unordered_map<uint64_t, int32_t> last_with;
+  for (size_t i = 0; i < events_.size(); ++i) {
+    const TensorPair& pair = pairs_[i];
+    if (pair.target == nullptr || !HasHash(*pair.golden) ||
+        !HasHash(*pair.target)) {
+      continue;
+    }
+    const auto is_same = [&pair](const TensorPair& other) {
+      return other.golden->hash == pair.golden->hash &&
+             other.target->hash == pair.target->hash;
+    };
+    const uint64_t mixed =
+        pair.golden->hash.low * 0x9e3779b97f4a7c15 ^ pair.target->hash.low;
+    const auto [found, is_new] =
+        last_with.try_emplace(mixed, static_cast<int32_t>(i));
+    if (is_new) continue;
+    if (is_same(pairs_[found->second])) events_[i].same = found->second;
+    found->second = static_cast<int32_t>(i);
+  }
+}
+
+bool CallTree::IsWithin(int32_t call, int32_t ancestor) const {
+  if (ancestor == kNone) return true;
+  for (int depth = 0; call != kNone && depth < kDepthMax; ++depth) {
+    if (call == ancestor) return true;
+    call = calls_[call].parent;
+  }
+  return false;
+}
+
+int32_t CallTree::LastPartBefore(int32_t scope, int32_t event) const {
+  for (int32_t i = event - 1; i >= 0; --i) {
+    int32_t call = events_[i].call;
+    if (events_[i].role == Role::kWeight || calls_[call].first == kNone) {
+      continue;
+    }
+    if (call == scope) return kNone;
+    while (call != kNone && calls_[call].parent != scope) {
+      call = calls_[call].parent;
+    }
+    if (call == kNone) return kNone;
+    if (calls_[call].is_matched && calls_[call].last < event) return call;
+  }
+  return kNone;
+}
+
+std::vector<std::string> CallTree::OnlyGolden(int32_t scope, int32_t after,
+                                              int32_t event) const {
+  std::vector<std::string> names;
+  const int32_t begin = after == kNone ? 0 : calls_[after].last;
+  for (int32_t i = begin; i < event; ++i) {
+    const Call& call = calls_[events_[i].call];
+    if (call.first != kNone && !call.is_matched && call.parent == scope) {
+      AddName(call.op, names);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> CallTree::OnlyTarget(int32_t scope, int32_t after,
+                                              int32_t event) const {
+  std::vector<std::string> names;
+  const TensorPair& end = pairs_[event];
+  const TensorPair* begin =
+      after == kNone ? nullptr : &pairs_[calls_[after].last];
+  if (end.target == nullptr) return names;
+  for (size_t i = events_.size(); i < pairs_.size(); ++i) {
+    const LogicalTensor& target = *pairs_[i].target;
+    const bool is_between = target.sequence < end.target->sequence &&
+                            (begin == nullptr || begin->target == nullptr ||
+                             target.sequence > begin->target->sequence);
+    if (is_between && RoleOf(target.key.io) != Role::kWeight &&
+        (scope == kNone || IsPartOf(target.key.op, calls_[scope].op))) {
+      AddName(target.key.op, names);
+    }
+  }
+  return names;
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/origin/rank_order.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::compare {
+
+// Ranks whose first failing row is kept.
+inline constexpr size_t kFailingRanksMax = 1024;
+
+// First rows, or makers, of concurrent ranks that a comparison shows.
+inline constexpr int kConcurrentMax = 8;
+
+// Ranks that a maker names beside that of its row.
+inline constexpr int kAlikeRanksMax = 64;
+
+// The rows of a comparison that its header shows: the first that fails and who
+// made it, the first that is not finite, the first that is unmatched, and from
+// where on the model is given other integers.
+//
+// Of the ranks that fail at the first token that does, each has its first row
+// here. Until their order is known, the smallest sequence counts.
+//
+// Thread-compatible.
+class Findings {
+ public:
+  // Takes the next row, of which `bytes` has everything.
+  void AddRow(const v1::ComparisonRow& row, const std::string& bytes);
+
+  // True if nobody has said yet who made the first failure of the rank and
+  // token of `row`, which has been added.
+  bool WantsMaker(const v1::ComparisonRow& row) const;
+
+  // Who made it, with its row. `position` is that of the row among the pairs of
+  // its group, `failed` that of the first failure; `received` tells which rank
+  // was first where nothing else does.
+  struct Failure {
+    v1::Maker maker;
+    int32_t position = 0;
+    int32_t failed = 0;
+    uint64_t received = 0;
+  };
+  void SetMaker(const v1::ComparisonRow& row, Failure failure);
+
+  // From the token of `row` on the model is given other integers.
+  void SetInputDifference(const v1::ComparisonRow& row,
+                          const std::string& bytes, std::string difference);
+
+  // True if several ranks fail at a token, and their order is not known.
+  bool WantsOrder() const;
+  // The token at which they do; only if something fails.
+  int64_t token() const { return token_; }
+  // They, ascending.
+  std::vector<int32_t> FailingRanks() const;
+  void SetOrder(const RankOrder& order);
+
+  // True if something has changed since the last Show.
+  bool changed() const { return changed_; }
+  // Replaces the fields.
+  void Show(v1::Comparison& comparison) const;
+
+ private:
+  struct Candidate {
+    v1::ComparisonRow row;
+    std::optional<Failure> failure;
+  };
+  // Ranks with what is first before all that is concurrent.
+  struct Ranking {
+    std::vector<int32_t> divergences;
+    std::vector<int32_t> makers;
+  };
+
+  void Offer(const v1::ComparisonRow& row, const std::string& bytes,
+             std::optional<v1::ComparisonRow>& first);
+  Ranking BySequence() const;
+  std::vector<int32_t> FirstOf(const RankOrder& order, bool of_makers) const;
+  bool MakesPartOf(int32_t rank, int32_t other) const;
+  void ShowMakers(v1::Comparison& comparison) const;
+
+  int64_t token_ = 0;
+  std::map<int32_t, Candidate> candidates_;
+  // Of so many candidates.
+  size_t ordered_count_ = 0;
+  std::optional<Ranking> ranking_;
+  std::optional<v1::ComparisonRow> non_finite_;
+  std::optional<v1::ComparisonRow> unmatched_;
+  std::optional<v1::InputDifference> input_difference_;
+  mutable bool changed_ = false;
+};
+
+}  // namespace msitd::compare

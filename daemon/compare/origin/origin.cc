@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/origin.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "daemon/compare/origin/row_error.h"
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+
+namespace msitd::compare {
+namespace {
+
+constexpr int32_t kNone = CallTree::kNone;
+using Role = CallTree::Role;
+
+v1::DType TypeOf(const LogicalTensor& tensor) {
+  return static_cast<v1::DType>(tensor.dtype);
+}
+
+bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
+  return a.golden->dtype == b.golden->dtype &&
+         a.target->dtype == b.target->dtype;
+}
+
+// Of a pair of numbers of which the first is not smaller, or both are 0.
+double Ratio(double error, double source) {
+  if (source > 0) return error / source;
+  return error > 0 ? std::numeric_limits<double>::infinity() : 1;
+}
+
+}  // namespace
+
+void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
+  pairs_ = &pairs;
+  errors_.clear();
+  verdicts_.clear();
+  tree_.reset();
+  sources_.clear();
+  scopes_.clear();
+  makers_.clear();
+}
+
+void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
+  const double error = ErrorOf(row, metrics);
+  errors_.push_back(error);
+  verdicts_.push_back(row.verdict());
+  if (row.io() == v1::IO_WEIGHT && error > 0 &&
+      wrong_weights_.size() < kWrongWeightsMax) {
+    double& worst = wrong_weights_[{row.rank(), row.op()}];
+    worst = std::max(worst, error);
+  }
+  if (row.verdict() != v1::FAIL || std::isnan(error)) return;
+  Advance();
+  const auto event = static_cast<int32_t>(errors_.size() - 1);
+  const Source& source = sources_[event];
+  if (!source.is_unknown || source.error > 0) {
+    row.set_amplification(Ratio(error, source.error));
+  }
+  row.set_origin(OriginOf(event, MakerOf(event, NoiseOf(event))));
+}
+
+void OriginFinder::PassOver() {
+  errors_.push_back(std::numeric_limits<double>::quiet_NaN());
+  verdicts_.push_back(v1::VERDICT_UNSPECIFIED);
+}
+
+void OriginFinder::Advance() {
+  if (!tree_.has_value()) {
+    tree_.emplace(*pairs_);
+    scopes_.resize(tree_->calls().size() + 1);
+  }
+  const size_t end = std::min(errors_.size(), tree_->event_count());
+  for (size_t i = sources_.size(); i < end; ++i) {
+    sources_.push_back(SourceOf(static_cast<int32_t>(i)));
+    AddToScopes(static_cast<int32_t>(i));
+  }
+}
+
+OriginFinder::Source OriginFinder::Worst(std::initializer_list<int32_t> events,
+                                         bool is_unknown) const {
+  Source source;
+  source.is_unknown = is_unknown;
+  for (const int32_t event : events) {
+    if (event == kNone) continue;
+    if (source.event != kNone && errors_[event] <= source.error) continue;
+    source.event = event;
+    source.error = errors_[event];
+  }
+  return source;
+}
+
+OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
+  const CallTree::Event& of = tree_->event(event);
+  if (of.role == Role::kWeight || of.role == Role::kOther) return {};
+  // One of several places that know the same bytes.
+  if (of.same != kNone) return Worst({of.same}, false);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  const Scope& around = ScopeOf(call.parent);
+  if (of.role == Role::kInput) {
+    return Worst({around.worst}, around.worst == kNone && around.has_unknown);
+  }
+  const Scope& own = ScopeOf(of.call);
+  if (!call.has_input && !call.has_parts && !tree_->has_inputs()) {
+    // What it was given is not on record: what came before, most likely.
+    return Worst({around.worst, own.worst_weight},
+                 around.worst == kNone && around.has_unknown);
+  }
+  return Worst({own.worst, own.worst_weight},
+               own.has_unknown && !call.has_parts);
+}
+
+void OriginFinder::AddToScopes(int32_t event) {
+  const CallTree::Event& of = tree_->event(event);
+  const bool is_known = !std::isnan(errors_[event]);
+  // A tensor that one run may have alone is nothing that matters.
+  const bool is_allowed =
+      (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
+  const auto add = [&](Scope& scope, int32_t Scope::*worst) {
+    if (!is_known) {
+      scope.has_unknown = scope.has_unknown || !is_allowed;
+    } else if (scope.*worst == kNone ||
+               errors_[event] > errors_[scope.*worst]) {
+      scope.*worst = event;
+    }
+  };
+  Scope& own = ScopeOf(of.call);
+  if (of.role == Role::kWeight) {
+    add(own, &Scope::worst_weight);
+    return;
+  }
+  if (of.role == Role::kInput) add(own, &Scope::worst);
+  add(ScopeOf(tree_->calls()[of.call].parent), &Scope::worst);
+}
+
+double OriginFinder::NoiseOf(int32_t event) const {
+  const TensorPair& pair = (*pairs_)[event];
+  return std::max(RoundingErrorOf(TypeOf(*pair.golden)),
+                  RoundingErrorOf(TypeOf(*pair.target)));
+}
+
+bool OriginFinder::IsMade(int32_t event, double noise) const {
+  const double error = errors_[event];
+  const double source = sources_[event].error;
+  if (std::isnan(error) || error <= 0) return false;
+  // All that is infinitely wrong is equally wrong.
+  if (Ratio(error, source) < kAmplificationMax || std::isinf(source)) {
+    return false;
+  }
+  return error > noise || (source == 0 && verdicts_[event] == v1::FAIL);
+}
+
+int32_t OriginFinder::MakerOf(int32_t event, double noise) {
+  std::vector<int32_t>& makers = makers_[noise];
+  for (auto i = static_cast<int32_t>(makers.size()); i <= event; ++i) {
+    const Source& source = sources_[i];
+    int32_t maker = kNobody;
+    if (IsMade(i, noise)) {
+      maker = source.is_unknown ? kNotKnown : i;
+    } else if (errors_[i] > 0 && source.event != kNone) {
+      maker = makers[source.event];
+    }
+    makers.push_back(maker);
+  }
+  return makers[event];
+}
+
+bool OriginFinder::IsDrift(int32_t event, int32_t maker) const {
+  if (maker == kNobody) return true;
+  // It added to an error that was there, and others added more behind it.
+  return maker >= 0 && sources_[maker].error > 0 &&
+         errors_[event] > kAmplificationMax * errors_[maker];
+}
+
+v1::Origin OriginFinder::OriginOf(int32_t event, int32_t maker) const {
+  if (maker == kNotKnown) return v1::UNKNOWN_INPUTS;
+  if (maker == event) return v1::CREATED;
+  if (IsDrift(event, maker)) return v1::DRIFTED;
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Event& by = tree_->event(maker);
+  const bool is_inside = of.role == Role::kOutput && by.role != Role::kWeight &&
+                         by.call != of.call &&
+                         tree_->IsWithin(by.call, of.call);
+  return is_inside ? v1::INSIDE : v1::PASSED_ON;
+}
+
+bool OriginFinder::IsModelInput() {
+  const auto event = static_cast<int32_t>(errors_.size() - 1);
+  Advance();
+  if (static_cast<size_t>(event) >= tree_->event_count()) return false;
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  return of.role == Role::kInput && of.call == tree_->first_call() &&
+         !call.is_backward && call.parent == kNone;
+}
+
+std::optional<FoundMaker> OriginFinder::Maker() {
+  MSITD_CHECK(!errors_.empty());
+  const auto event = static_cast<int32_t>(errors_.size() - 1);
+  if (verdicts_.back() != v1::FAIL || std::isnan(errors_.back()))
+    return std::nullopt;
+  const int32_t maker = MakerOf(event, NoiseOf(event));
+  FoundMaker found;
+  v1::Maker& out = found.maker;
+  found.pair = static_cast<size_t>(event);
+  out.set_input_error(sources_[event].error);
+  out.set_output_error(errors_[event]);
+  if (maker == kNotKnown) {
+    out.set_kind(v1::Maker::NOT_KNOWN);
+    out.set_op((*pairs_)[event].golden->key.op);
+    out.set_note("what it is made of was not compared");
+  } else if (IsDrift(event, maker)) {
+    DescribeDrift(event, out);
+  } else {
+    found.pair = static_cast<size_t>(maker);
+    out.set_input_error(sources_[maker].error);
+    out.set_output_error(errors_[maker]);
+    DescribeMade(maker, out);
+  }
+  found.verdict = verdicts_[found.pair];
+  return found;
+}
+
+void OriginFinder::DescribeDrift(int32_t event, v1::Maker& maker) const {
+  maker.set_kind(v1::Maker::DRIFT);
+  double largest = 0;
+  double first = errors_[event];
+  for (int32_t at = event; at != kNone; at = sources_[at].event) {
+    if (errors_[at] > 0) first = errors_[at];
+    const double ratio = Ratio(errors_[at], sources_[at].error);
+    if (!std::isinf(ratio) && ratio > largest) {
+      largest = ratio;
+      maker.set_op((*pairs_)[at].golden->key.op);
+    }
+  }
+  maker.set_input_error(first);
+  if (largest > 0) {
+    maker.set_note(fmt::format("most in {}, x{:.2g}", maker.op(), largest));
+  }
+}
+
+void OriginFinder::DescribeMade(int32_t event, v1::Maker& maker) const {
+  const CallTree::Event& of = tree_->event(event);
+  const std::vector<CallTree::Call>& calls = tree_->calls();
+  const CallTree::Call& call = calls[of.call];
+  if (of.role == Role::kWeight || of.role == Role::kOther ||
+      (of.role == Role::kOutput && !call.has_parts)) {
+    maker.set_kind(of.role == Role::kWeight ? v1::Maker::WEIGHT
+                                            : v1::Maker::OP);
+    maker.set_op(std::string(call.op));
+    maker.set_note(NotesOf(event, of.call, kNone));
+    return;
+  }
+  const int32_t scope = of.role == Role::kInput ? call.parent : of.call;
+  const int32_t after = tree_->LastPartBefore(scope, event);
+  if (scope == kNone && after == kNone) {
+    maker.set_kind(v1::Maker::MODEL_INPUTS);
+    maker.set_note(NotesOf(event, scope, after));
+    return;
+  }
+  maker.set_kind(v1::Maker::OWN_CODE);
+  if (scope != kNone) maker.set_op(std::string(calls[scope].op));
+  if (after != kNone) maker.set_after(std::string(calls[after].op));
+  if (of.role == Role::kInput) maker.set_before(std::string(call.op));
+  maker.set_note(NotesOf(event, scope, after));
+}
+
+std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
+                                  int32_t after) const {
+  std::vector<std::string> notes;
+  const CallTree::Event& of = tree_->event(event);
+  const TensorPair& pair = (*pairs_)[event];
+  const CallTree::Call& call = tree_->calls()[of.call];
+  const int32_t source = sources_[event].event;
+  if (pair.golden->dtype != pair.target->dtype &&
+      (source == kNone || !HasTypesOf(pair, (*pairs_)[source]))) {
+    notes.push_back(fmt::format("{} against {} from here on",
+                                DTypeName(pair.target->dtype),
+                                DTypeName(pair.golden->dtype)));
+  }
+  for (int32_t i = call.first; of.role == Role::kInput && i <= call.last; ++i) {
+    const TensorPair& other = (*pairs_)[i];
+    if (tree_->event(i).call == of.call && i != event &&
+        other.target != nullptr && HasHash(*other.golden) &&
+        other.golden->hash == pair.target->hash &&
+        other.target->hash == pair.golden->hash) {
+      notes.push_back(fmt::format("inputs {} and {} changed places",
+                                  pair.golden->key.index,
+                                  other.golden->key.index));
+    }
+  }
+  if (of.role != Role::kWeight && (of.role == Role::kInput || call.has_parts)) {
+    const auto golden = tree_->OnlyGolden(scope, after, event);
+    const auto target = tree_->OnlyTarget(scope, after, event);
+    for (const auto& [side, names] :
+         {std::pair("golden", &golden), std::pair("target", &target)}) {
+      if (names->empty()) continue;
+      notes.push_back(
+          fmt::format("only {} calls {}", side, fmt::join(*names, ", ")));
+    }
+  }
+  if (of.role == Role::kOutput && !tree_->has_inputs()) {
+    notes.push_back("or the code before it: inputs are not on record");
+  }
+  if (of.role != Role::kWeight &&
+      wrong_weights_.contains({pair.golden->place(), pair.golden->key.op})) {
+    notes.push_back("its weights differ");
+  }
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/row_error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace msitd::compare {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double ValueOf(const RowMetrics& metrics, compute::Metric metric) {
+  return metrics[static_cast<size_t>(metric)].value_or(0);
+}
+
+// Positions, choices and masks: each is right or wrong. 8-bit integers are
+// quantised numbers.
+bool IsDiscrete(v1::DType type) {
+  switch (type) {
+    case v1::D_TYPE_BOOL:
+    case v1::D_TYPE_INT16:
+    case v1::D_TYPE_INT32:
+    case v1::D_TYPE_INT64:
+    case v1::D_TYPE_UINT16:
+    case v1::D_TYPE_UINT32:
+    case v1::D_TYPE_UINT64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool FailsByShape(const v1::ComparisonRow& row) {
+  return row.verdict() == v1::FAIL &&
+         !std::equal(row.golden().shape().begin(), row.golden().shape().end(),
+                     row.target().shape().begin(), row.target().shape().end());
+}
+
+double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
+  const bool fails = row.verdict() == v1::FAIL;
+  if (!fails && row.verdict() != v1::PASS) return kUnknown;
+  const std::optional<double> nl2 =
+      metrics[static_cast<size_t>(compute::Metric::kNl2)];
+  const std::optional<double> mismatches =
+      metrics[static_cast<size_t>(compute::Metric::kMismatchCount)];
+  // Shapes that the policy lets differ are measured.
+  if (!mismatches.has_value()) {
+    if (!fails) return 0;
+    return FailsByShape(row) ? kUnknown : 1;
+  }
+  if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
+  if (ValueOf(metrics, compute::Metric::kNanMismatchCount) > 0 ||
+      ValueOf(metrics, compute::Metric::kInfMismatchCount) > 0 ||
+      IsDiscrete(row.golden().dtype())) {
+    return kInfinity;
+  }
+  if (nl2.has_value() && std::isfinite(*nl2)) return *nl2;
+  // Beside zeros everything is infinitely wrong, however small.
+  return fails ? kInfinity : 0;
+}
+
+double RoundingErrorOf(v1::DType type) {
+  // Half a unit in the last place, times what a few steps of an op make of it:
+  // sums of many products in the wide types, which are rounded once in the
+  // narrow ones.
+  switch (type) {
+    case v1::D_TYPE_FLOAT64:
+    case v1::D_TYPE_COMPLEX128:
+      return std::ldexp(1, -53 + 5);
+    case v1::D_TYPE_FLOAT32:
+    case v1::D_TYPE_COMPLEX64:
+      return std::ldexp(1, -24 + 5);
+    case v1::D_TYPE_FLOAT16:
+      return std::ldexp(1, -11 + 2);
+    case v1::D_TYPE_BFLOAT16:
+      return std::ldexp(1, -8 + 2);
+    case v1::D_TYPE_FLOAT8_E4M3FN:
+    case v1::D_TYPE_INT8:
+    case v1::D_TYPE_UINT8:
+      return std::ldexp(1, -4 + 2);
+    case v1::D_TYPE_FLOAT8_E5M2:
+      return std::ldexp(1, -3 + 2);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/compare/judge/row_metrics.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+// How wrong a tensor is, as one number that can be set against that of another.
+namespace msitd::compare {
+
+// Returns the error of the target of `row`, whose verdict is known: `nl2`; +Inf
+// if a NaN or an infinity has no counterpart, and for indices and masks that
+// differ; 1 if nothing is known but that it fails; NaN if it is not known: for
+// rows that were not compared, or that fail only by their shape.
+double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics);
+
+// True if the row fails by its shape alone, as a shard does beside a whole.
+bool FailsByShape(const v1::ComparisonRow& row);
+
+// Returns the error that rounding to `type`, by one op or a few, may make.
+double RoundingErrorOf(v1::DType type);
+
+}  // namespace msitd::compare

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/shard/layout.h"
+#include "daemon/compare/shard/mesh.h"
+#include "daemon/compare/shard/shard_grid.h"
+#include "protos/base/placement.h"
+#include "storage/types.h"
+
+// Tensors that are put together from the shards of several ranks.
+namespace msitd::compare {
+
+// What a tensor is put together from.
+struct Assembly {
+  // What keeps the shards from being one tensor.
+  enum class Problem { kNone, kShardsAmiss, kShardsUnfit };
+
+  std::string layout;  // `concat(0)`; see ComparedTensor.layout.
+  int32_t place = 0;   // Number of the group of ranks.
+  // The ranks that have a shard, ascending.
+  std::vector<int32_t> ranks;
+  // Those whose bytes count, as the grid wants them. `key.run` is empty, and so
+  // are `parts` of more than one.
+  std::vector<storage::TensorInfo> shards;
+  ShardGrid grid;
+  // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes or
+  // types do not go together.
+  Problem problem = Problem::kNone;
+  std::string problem_text;
+  // Of shards that should be copies: which one is not as the first, and how.
+  // Empty if all are equal.
+  std::string difference;
+
+  // Elements must be added to know the tensor.
+  bool is_sum() const { return grid.is_sum; }
+};
+
+// A tensor as a comparison sees it: one of a rank, or one that is put together.
+// Of the latter, the key is that of the first shard; all else is of the whole,
+// or of the first shard if there is a problem.
+struct LogicalTensor : storage::TensorInfo {
+  // Null for a tensor of a rank. Shared with copies of this.
+  std::shared_ptr<const Assembly> assembly;
+  // False if `summary` is not that of the whole: of sums, which no index has,
+  // and where there is a problem.
+  bool knows_summary = true;
+
+  // Its place among the ranks: see LayoutRules::PlacesOf.
+  int32_t place() const { return assembly ? assembly->place : key.rank; }
+};
+
+// Puts together the shards of one tensor: at least one, of ranks among
+// `expected`, ascending. Takes time in proportion to their number.
+LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
+                       std::vector<storage::TensorInfo> shards);
+
+// The same for copies, of whatever ranks have one.
+LogicalTensor AssembleCopies(int32_t place,
+                             std::vector<storage::TensorInfo> copies);
+
+// A placement with its ranks.
+struct PlacedMesh {
+  explicit PlacedMesh(Placement from)
+      : placement(std::move(from)), mesh(placement) {}
+
+  Placement placement;
+  Mesh mesh;
+};
+
+// Puts together the shards of one tensor by what they say themselves: at least
+// one, ascending by rank, which all name the mesh of `placed`, the placement of
+// one of them. `ranks` are those of the run.
+LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
+                             RankCount ranks,
+                             std::vector<storage::TensorInfo> shards);
+
+// What a tensor is made of: its shards, or itself.
+std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);
+
+// False if something keeps the shards of `tensor` from being one.
+bool HasAllShards(const LogicalTensor& tensor);
+
+// True if `tensor.hash` is that of its bytes.
+bool HasHash(const LogicalTensor& tensor);
+
+// True if hashes prove that both have the same bytes. They have equal shapes.
+bool HashesAgree(const LogicalTensor& a, const LogicalTensor& b);
+
+// `concat(0) of ranks 0-3`; for messages.
+std::string AssemblyText(const Assembly& assembly);
+
+// `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
+std::string RanksText(std::span<const int32_t> ranks);
+
+}  // namespace msitd::compare

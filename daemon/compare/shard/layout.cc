@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/shard/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+namespace {
+
+constexpr int kDims = static_cast<int>(kDimsMax);
+
+absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 "FIELD_INVALID"),
+                      "field", field);
+}
+
+absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {
+  switch (layout.kind()) {
+    case v1::Layout::CONCAT:
+    case v1::Layout::SUM:
+    case v1::Layout::REPLICATED:
+    case v1::Layout::PICK:
+    case v1::Layout::ZIGZAG:
+      break;
+    default:
+      return FieldInvalid(field + ".kind",
+                          fmt::format("{} is no kind of layout",
+                                      static_cast<int>(layout.kind())));
+  }
+  if (layout.dim() < -kDims || layout.dim() >= kDims) {
+    return FieldInvalid(field + ".dim",
+                        fmt::format("{} is not from {} to {}", layout.dim(),
+                                    -kDims, kDims - 1));
+  }
+  if (layout.dim() != 0 && layout.kind() != v1::Layout::CONCAT &&
+      layout.kind() != v1::Layout::ZIGZAG) {
+    return FieldInvalid(field + ".dim", "is for CONCAT and ZIGZAG only");
+  }
+  if (layout.rank() != 0 && layout.kind() != v1::Layout::PICK) {
+    return FieldInvalid(field + ".rank", "is for PICK only");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRanks(const v1::Layout& layout, const std::string& field) {
+  if (layout.group_size() < 0 || layout.group_size() > kRankMax) {
+    return FieldInvalid(
+        field + ".group_size",
+        fmt::format("{} is not from 0 to {}", layout.group_size(), kRankMax));
+  }
+  const int32_t rank_end =
+      layout.group_size() == 0 ? kRankMax + 1 : layout.group_size();
+  if (layout.rank() < 0 || layout.rank() >= rank_end) {
+    return FieldInvalid(
+        field + ".rank",
+        fmt::format("{} is not from 0 to {}", layout.rank(), rank_end - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSections(const v1::Layout& layout, const std::string& field) {
+  if (layout.sections().empty()) return absl::OkStatus();
+  if (layout.kind() != v1::Layout::CONCAT) {
+    return FieldInvalid(field + ".sections", "are for CONCAT only");
+  }
+  if (layout.sections_size() > kSectionsMax) {
+    return FieldInvalid(field + ".sections",
+                        fmt::format("{} of them, at most {}",
+                                    layout.sections_size(), kSectionsMax));
+  }
+  for (const int32_t section : layout.sections()) {
+    if (section >= 1 && section <= kSectionMax) continue;
+    return FieldInvalid(
+        field + ".sections",
+        fmt::format("{} is not from 1 to {}", section, kSectionMax));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Layout> ToLayout(const v1::Layout& layout,
+                                const std::string& field) {
+  if (layout.op_pattern().empty() || layout.op_pattern().size() > kOpBytesMax) {
+    return FieldInvalid(field + ".op_pattern",
+                        fmt::format("has {} bytes, needs 1 to {}",
+                                    layout.op_pattern().size(), kOpBytesMax));
+  }
+  Layout out;
+  out.op_pattern = layout.op_pattern();
+  out.io = static_cast<Io>(layout.io());
+  if (layout.io() < 0 || layout.io() >= kIoCount) {
+    return FieldInvalid(
+        field + ".io",
+        fmt::format("{} is no side of an op", static_cast<int>(layout.io())));
+  }
+  if (layout.has_index()) {
+    if (layout.index().size() > kIndexBytesMax) {
+      return FieldInvalid(field + ".index",
+                          fmt::format("has {} bytes, at most {}",
+                                      layout.index().size(), kIndexBytesMax));
+    }
+    out.index = layout.index();
+  }
+  MSITD_RETURN_IF_ERROR(CheckKind(layout, field));
+  MSITD_RETURN_IF_ERROR(CheckRanks(layout, field));
+  MSITD_RETURN_IF_ERROR(CheckSections(layout, field));
+  out.kind = layout.kind();
+  out.dim = layout.dim();
+  out.rank = layout.rank();
+  out.group_size = layout.group_size();
+  out.sections.assign(layout.sections().begin(), layout.sections().end());
+  if (layout.kind() == v1::Layout::ZIGZAG) out.sections = {1, 1};
+  out.unless_placed = layout.unless_placed();
+  return out;
+}
+
+}  // namespace
+
+std::string Layout::Text() const {
+  switch (kind) {
+    case v1::Layout::CONCAT:
+      return sections.empty()
+                 ? fmt::format("concat({})", dim)
+                 : fmt::format("concat({},{})", dim, fmt::join(sections, ":"));
+    case v1::Layout::ZIGZAG:
+      return fmt::format("zigzag({})", dim);
+    case v1::Layout::SUM:
+      return "sum";
+    case v1::Layout::PICK:
+      return fmt::format("pick({})", rank);
+    default:
+      return "replicated";
+  }
+}
+
+absl::StatusOr<LayoutRules> LayoutRules::Create(
+    const google::protobuf::RepeatedPtrField<v1::Layout>& layouts,
+    const std::string& field) {
+  if (layouts.size() > kLayoutsMax) {
+    return FieldInvalid(field, fmt::format("{} of them, at most {}",
+                                           layouts.size(), kLayoutsMax));
+  }
+  LayoutRules out;
+  for (int i = 0; i < layouts.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", field, i);
+    MSITD_ASSIGN_OR_RETURN(Layout layout, ToLayout(layouts[i], place));
+    if (out.takes_all_) {
+      return FieldInvalid(
+          place,
+          fmt::format("never counts: {}[{}] is for all ops", field, i - 1));
+    }
+    out.takes_all_ = layout.op_pattern == "*" &&
+                     layout.io == Io::kUnspecified && !layout.index &&
+                     !layout.unless_placed;
+    out.rules_.push_back(std::move(layout));
+  }
+  return out;
+}
+
+const Layout* LayoutRules::Find(const TensorKey& key, bool is_placed) const {
+  const auto found =
+      std::find_if(rules_.begin(), rules_.end(), [&](const Layout& rule) {
+        return !(rule.unless_placed && is_placed) &&
+               (rule.io == Io::kUnspecified || rule.io == key.io) &&
+               (!rule.index || *rule.index == key.index) &&
+               GlobMatch(rule.op_pattern, key.op);
+      });
+  return found == rules_.end() ? nullptr : &*found;
+}
+
+std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
+  std::vector<int32_t> out;
+  if (!takes_all_) out.push_back(rank);
+  for (const Layout& rule : rules_) out.push_back(rule.PlaceOf(rank));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
+                                                RankCount ranks) const {
+  std::vector<RankRange> out;
+  if (!takes_all_) out.push_back({place, 1});
+  for (const Layout& rule : rules_) {
+    // Ranks that stand for themselves have places where a group has none.
+    if (rule.group_size == 0 && place != 0) continue;
+    if (rule.group_size != 0 && place > kRankMax / rule.group_size) continue;
+    RankRange range = rule.RanksOf(place, ranks.count);
+    if (rule.kind == v1::Layout::PICK) range = {range.first + rule.rank, 1};
+    if (ranks.is_final && range.first >= ranks.count) continue;
+    out.push_back(range);
+  }
+  return out;
+}
+
+}  // namespace msitd::compare

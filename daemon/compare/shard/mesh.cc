@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/shard/mesh.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace msitd::compare {
+
+std::string_view MeshText(std::string_view placement) {
+  return placement.substr(0, placement.find(':'));
+}
+
+Mesh::Mesh(const Placement& placement)
+    : first_(placement.first), last_rank_(placement.first) {
+  for (size_t i = 0; i < placement.dims.size(); ++i) {
+    const Placement::MeshDim& dim = placement.dims[i];
+    if (dim.size == 1) continue;
+    dims_.push_back({dim.size, dim.stride, i});
+    // No rank is there twice, so there are no more than ranks.
+    size_ *= dim.size;
+    last_rank_ += (dim.size - 1) * dim.stride;
+  }
+  std::sort(dims_.begin(), dims_.end(),
+            [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  place_ = FindPlace();
+}
+
+int32_t Mesh::RankAt(int32_t number) const {
+  int32_t rank = first_;
+  for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+    rank += number % dim->size * dim->stride;
+    number /= dim->size;
+  }
+  return rank;
+}
+
+std::optional<Mesh::Index> Mesh::IndexOf(int32_t rank) const {
+  Index out{};
+  int32_t rest = rank - first_;
+  if (rest < 0) return std::nullopt;
+  for (const Dim& dim : dims_) {
+    // All smaller strides together do not reach as far as this one.
+    const int32_t index = rest / dim.stride;
+    if (index >= dim.size) return std::nullopt;
+    out[dim.number] = index;
+    rest -= index * dim.stride;
+  }
+  if (rest != 0) return std::nullopt;
+  return out;
+}
+
+int32_t Mesh::FindPlace() const {
+  int32_t place = 0;
+  int32_t place_step = 1;
+  // Meshes of this form fill blocks of so many ranks.
+  int32_t block = 1;
+  for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
+    if (dim->stride % block != 0 || first_ / dim->stride % dim->size != 0) {
+      return first_ / size_;
+    }
+    const int32_t between = dim->stride / block;
+    place += first_ / block % between * place_step;
+    place_step *= between;
+    block = dim->stride * dim->size;
+  }
+  return place + first_ / block * place_step;
+}
+
+MeshSet::MeshSet(const std::vector<std::string>& placements) {
+  std::set<std::string_view> seen;
+  for (const std::string& text : placements) {
+    const std::string_view mesh = MeshText(text);
+    if (!seen.insert(mesh).second) continue;
+    const std::optional<Placement> placement = ParsePlacement(text);
+    if (placement.has_value()) meshes_.emplace_back(*placement);
+  }
+}
+
+const Mesh* MeshSet::SmallestOf(int32_t rank) const {
+  const Mesh* out = nullptr;
+  for (const Mesh& mesh : meshes_) {
+    if (mesh.size() > 1 && mesh.IndexOf(rank).has_value() &&
+        (out == nullptr || mesh.size() < out->size())) {
+      out = &mesh;
+    }
+  }
+  return out;
+}
+
+void MeshSet::AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const {
+  for (const Mesh& mesh : meshes_) {
+    if (mesh.IndexOf(rank).has_value()) out.push_back(mesh.place());
+  }
+}
+
+bool MeshSet::AreBeyond(int64_t token, int32_t place, RankCount ranks,
+                        const std::map<int32_t, int64_t>& last_tokens) const {
+  return std::all_of(meshes_.begin(), meshes_.end(), [&](const Mesh& mesh) {
+    if (mesh.place() != place) return true;
+    if (ranks.is_final && mesh.last_rank() >= ranks.count) return true;
+    const auto beyond = std::count_if(
+        last_tokens.begin(), last_tokens.end(), [&](const auto& last) {
+          return last.second > token && mesh.IndexOf(last.first).has_value();
+        });
+    return beyond == mesh.size();
+  });
+}
+
+}  // namespace msitd::compare

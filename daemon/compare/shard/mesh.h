@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/compare/shard/layout.h"
+#include "protos/base/limits.h"
+#include "protos/base/placement.h"
+
+namespace msitd::compare {
+
+// What a placement says of its ranks: `0+2x4/4x1`.
+std::string_view MeshText(std::string_view placement);
+
+// The ranks of a placement.
+//
+// Immutable, hence thread-safe.
+class Mesh {
+ public:
+  // Of a rank along the dimensions of the placement, in their order.
+  using Index = std::array<int32_t, kMeshDimsMax>;
+
+  // `placement` is what ParsePlacement takes.
+  explicit Mesh(const Placement& placement);
+
+  int32_t size() const { return size_; }
+  int32_t last_rank() const { return last_rank_; }
+
+  // `number` is from 0 to size() - 1; ranks ascend with it.
+  int32_t RankAt(int32_t number) const;
+
+  // Nothing for a rank that is not in the mesh.
+  std::optional<Index> IndexOf(int32_t rank) const;
+
+  // The number of the mesh among those of its form that fill the ranks from 0:
+  // 1 for ranks 4 to 7, and 1 for ranks 1 and 5 of a mesh of 2 x 4. Of a mesh
+  // that such ones cannot fill the ranks with, the number of meshes of its size
+  // that go before its first rank.
+  int32_t place() const { return place_; }
+
+ private:
+  struct Dim {
+    int32_t size;
+    int32_t stride;
+    size_t number;  // In the placement.
+  };
+
+  int32_t FindPlace() const;
+
+  const int32_t first_;
+  std::vector<Dim> dims_;  // Those of several ranks, the largest stride first.
+  int32_t size_ = 1;
+  int32_t last_rank_;
+  int32_t place_;
+};
+
+// The meshes on which tensors of one run lie.
+//
+// Immutable, hence thread-safe.
+class MeshSet {
+ public:
+  MeshSet() = default;
+
+  // Each mesh counts once. What is no placement is left out.
+  explicit MeshSet(const std::vector<std::string>& placements);
+
+  bool empty() const { return meshes_.empty(); }
+
+  // The mesh of the fewest ranks, more than one, that `rank` is in; null if
+  // there is none. Lives as long as the set.
+  const Mesh* SmallestOf(int32_t rank) const;
+
+  // Appends the places of the meshes that `rank` is in.
+  void AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const;
+
+  // True if `last_tokens`, by rank, goes beyond `token` for all ranks of the
+  // meshes of a place. Meshes with ranks that the run will never have do not
+  // count.
+  bool AreBeyond(int64_t token, int32_t place, RankCount ranks,
+                 const std::map<int32_t, int64_t>& last_tokens) const;
+
+ private:
+  std::vector<Mesh> meshes_;
+};
+
+}  // namespace msitd::compare

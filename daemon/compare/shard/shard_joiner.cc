@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/shard/shard_joiner.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+
+namespace msitd::compare {
+namespace {
+
+using storage::TensorInfo;
+
+std::string ShapeOf(const TensorInfo& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.shape, ","));
+}
+
+// Empty if both are the same but for the bytes.
+std::string TypeDifference(const TensorInfo& shard, const TensorInfo& first) {
+  if (shard.dtype == first.dtype) return "";
+  return fmt::format("rank {} has {}, rank {} has {}", first.key.rank,
+                     DTypeName(first.dtype), shard.key.rank,
+                     DTypeName(shard.dtype));
+}
+
+std::string ShapeDifference(const TensorInfo& shard, const TensorInfo& first) {
+  return fmt::format("rank {} has shape {}, rank {} has {}", first.key.rank,
+                     ShapeOf(first), shard.key.rank, ShapeOf(shard));
+}
+
+}  // namespace
+
+ShardJoiner::ShardJoiner(std::string layout, int32_t place,
+                         std::vector<TensorInfo> shards)
+    : whole_{shards.front(), nullptr} {
+  out_.layout = std::move(layout);
+  out_.place = place;
+  out_.shards = std::move(shards);
+  for (const TensorInfo& shard : out_.shards) {
+    if (out_.ranks.empty() || out_.ranks.back() != shard.key.rank) {
+      out_.ranks.push_back(shard.key.rank);
+    }
+  }
+}
+
+bool ShardJoiner::Fail(Assembly::Problem problem, std::string text) {
+  out_.problem = problem;
+  out_.problem_text = std::move(text);
+  return false;
+}
+
+bool ShardJoiner::CheckOverlap() {
+  for (size_t i = 1; i < out_.shards.size(); ++i) {
+    const TensorKey& a = out_.shards[i - 1].key;
+    const TensorKey& b = out_.shards[i].key;
+    if (a.rank != b.rank) continue;
+    return Fail(Assembly::Problem::kShardsAmiss,
+                fmt::format("shards overlap: rank {} has one on {} and one on "
+                            "{}",
+                            a.rank, a.device, b.device));
+  }
+  return true;
+}
+
+bool ShardJoiner::CheckMissing(std::span<const int32_t> missing) {
+  if (missing.empty()) return true;
+  return Fail(
+      Assembly::Problem::kShardsAmiss,
+      fmt::format("rank{} {} {} no such tensor", missing.size() == 1 ? "" : "s",
+                  RanksText(missing), missing.size() == 1 ? "has" : "have"));
+}
+
+bool ShardJoiner::CheckDim(int dim) {
+  const auto dims = static_cast<int>(out_.shards.front().shape.size());
+  if (dim >= -dims && dim < dims) return true;
+  return Fail(Assembly::Problem::kShardsUnfit,
+              fmt::format("shape {} has no dimension {}",
+                          ShapeOf(out_.shards.front()), dim));
+}
+
+void ShardJoiner::Keep(std::vector<TensorInfo> shards) {
+  MSITD_CHECK(!shards.empty());
+  out_.shards = std::move(shards);
+  static_cast<TensorInfo&>(whole_) = out_.shards.front();
+}
+
+void ShardJoiner::Differ(std::string difference) {
+  if (out_.difference.empty()) out_.difference = std::move(difference);
+}
+
+bool ShardJoiner::Join(ShardGrid grid) {
+  out_.grid = std::move(grid);
+  MSITD_CHECK(out_.shards.size() ==
+              out_.grid.term_count * out_.grid.shards_per_term());
+  if (!CheckTypes() || !CheckSections()) return false;
+  Concatenate();
+  if (out_.problem != Assembly::Problem::kNone) return false;
+  if (out_.grid.is_sum) AddUp();
+  return true;
+}
+
+// Types are equal, and so are shapes, but along an axis: there they are equal
+// where the index is.
+bool ShardJoiner::CheckTypes() {
+  const std::vector<TensorInfo>& shards = out_.shards;
+  const TensorInfo& first = shards.front();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    std::string difference = TypeDifference(shards[i], first);
+    std::vector<int64_t> shape = shards[i].shape;
+    size_t step = out_.grid.shards_per_term();
+    for (const ShardGrid::Axis& axis : out_.grid.axes) {
+      if (shape.size() != first.shape.size()) break;
+      step /= axis.count;
+      // The shard at this index of the axis, and at the first of the others.
+      const TensorInfo& leader = shards[i / step % axis.count * step];
+      if (difference.empty() && shape[axis.dim] != leader.shape[axis.dim]) {
+        difference = ShapeDifference(shards[i], leader);
+      }
+      shape[axis.dim] = first.shape[axis.dim];
+    }
+    if (difference.empty() && shape != first.shape) {
+      difference = ShapeDifference(shards[i], first);
+    }
+    if (difference.empty()) continue;
+    return Fail(Assembly::Problem::kShardsUnfit, std::move(difference));
+  }
+  return true;
+}
+
+// A shard can be cut into its sections.
+bool ShardJoiner::CheckSections() {
+  size_t step = out_.grid.shards_per_term();
+  for (const ShardGrid::Axis& axis : out_.grid.axes) {
+    step /= axis.count;
+    if (axis.sections.empty()) continue;
+    const int64_t total =
+        std::accumulate(axis.sections.begin(), axis.sections.end(), int64_t{0});
+    for (size_t i = 0; i < axis.count; ++i) {
+      const TensorInfo& shard = out_.shards[i * step];
+      if (shard.shape[axis.dim] % total == 0) continue;
+      return Fail(Assembly::Problem::kShardsUnfit,
+                  fmt::format("rank {} has shape {}: {} is no multiple of the "
+                              "{} that the sections have together",
+                              shard.key.rank, ShapeOf(shard),
+                              shard.shape[axis.dim], total));
+    }
+  }
+  return true;
+}
+
+void ShardJoiner::Concatenate() {
+  const size_t count = out_.grid.shards_per_term();
+  for (size_t i = 1; i < count; ++i) {
+    const TensorInfo& shard = out_.shards[i];
+    whole_.tensor_bytes += shard.tensor_bytes;
+    whole_.summary = Merge(whole_.summary, shard.summary);
+    whole_.has_bytes = whole_.has_bytes && shard.has_bytes;
+  }
+  size_t step = count;
+  for (const ShardGrid::Axis& axis : out_.grid.axes) {
+    step /= axis.count;
+    int64_t& length = whole_.shape[axis.dim];
+    for (size_t i = 1; i < axis.count; ++i) {
+      // Of tensors without elements a dimension may be anything.
+      if (__builtin_add_overflow(length, out_.shards[i * step].shape[axis.dim],
+                                 &length)) {
+        Fail(Assembly::Problem::kShardsUnfit,
+             fmt::format("dimension {} is longer than 2^63 - 1", axis.dim));
+        return;
+      }
+    }
+  }
+  if (count > 1) whole_.hash = ContentHash();
+}
+
+void ShardJoiner::AddUp() {
+  for (const TensorInfo& shard : out_.shards) {
+    whole_.has_bytes = whole_.has_bytes && shard.has_bytes;
+  }
+  whole_.summary = Summary();
+  whole_.knows_summary = false;
+  whole_.hash = ContentHash();
+}
+
+LogicalTensor ShardJoiner::Finish() && {
+  if (out_.problem != Assembly::Problem::kNone) {
+    out_.shards.resize(1);
+    out_.grid = ShardGrid();
+    static_cast<TensorInfo&>(whole_) = out_.shards.front();
+    whole_.knows_summary = false;
+  }
+  whole_.assembly = std::make_shared<const Assembly>(std::move(out_));
+  return std::move(whole_);
+}
+
+std::string CopyDifference(const TensorInfo& shard, const TensorInfo& first) {
+  std::string out = TypeDifference(shard, first);
+  if (!out.empty()) return out;
+  if (shard.shape != first.shape) return ShapeDifference(shard, first);
+  if (shard.hash == first.hash) return out;
+  return fmt::format("rank {} has other bytes than rank {}: hash {} against {}",
+                     shard.key.rank, first.key.rank, HashText(shard.hash),
+                     HashText(first.hash));
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/shard/assembly.h"
+#include "daemon/compare/shard/shard_grid.h"
+#include "storage/types.h"
+
+namespace msitd::compare {
+
+// The steps by which shards become a tensor, whoever says how they lie. A step
+// returns false once it has found a problem, after which only Finish counts.
+//
+// Thread-compatible.
+class ShardJoiner {
+ public:
+  // `shards` are at least one, ascending by rank.
+  ShardJoiner(std::string layout, int32_t place,
+              std::vector<storage::TensorInfo> shards);
+
+  const std::vector<storage::TensorInfo>& shards() const { return out_.shards; }
+  std::span<const int32_t> ranks() const { return out_.ranks; }
+
+  // Says that there is a problem: returns false.
+  bool Fail(Assembly::Problem problem, std::string text);
+
+  // No rank has two shards.
+  bool CheckOverlap();
+  // All ranks have one, but for these.
+  bool CheckMissing(std::span<const int32_t> missing);
+  // The shards have this dimension.
+  bool CheckDim(int dim);
+
+  // Leaves shards out; at least one stays. The tensor is like the first then.
+  void Keep(std::vector<storage::TensorInfo> shards);
+  // The ranks that the tensor is of.
+  void SetRanks(std::vector<int32_t> ranks) { out_.ranks = std::move(ranks); }
+  // See Assembly::difference. The first that is said stays.
+  void Differ(std::string difference);
+
+  // Makes the tensor of the shards, which are in the order of the grid.
+  bool Join(ShardGrid grid);
+
+  LogicalTensor Finish() &&;
+
+ private:
+  bool CheckTypes();
+  bool CheckSections();
+  void AddUp();
+  void Concatenate();
+
+  LogicalTensor whole_;
+  Assembly out_;
+};
+
+// Returns how `shard` differs from `first`, which should be the same; empty if
+// it is.
+std::string CopyDifference(const storage::TensorInfo& shard,
+                           const storage::TensorInfo& first);
+
+// More ranks that are missing are not counted, however large the run is: these
+// are enough for a message.
+inline constexpr size_t kMissingRanksMax = 1024;
+
+}  // namespace msitd::compare

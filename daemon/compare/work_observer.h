@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace msitd::compare {
+
+// How long an observer is not asked at most while its thread waits for another.
+inline constexpr std::chrono::milliseconds kQuestionInterval{20};
+
+// What reading and pairing need of the comparison that they work for. All calls
+// come from one thread.
+class WorkObserver {
+ public:
+  virtual ~WorkObserver() = default;
+
+  // Asked between pairs and between the parts of a pair, so at least every few
+  // milliseconds of work; true ends the comparison.
+  virtual bool IsCancelled() = 0;
+
+  // Bytes of tensors that were read since the last call.
+  virtual void OnRead(uint64_t bytes) = 0;
+};
+
+}  // namespace msitd::compare

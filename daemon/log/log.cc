@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/log/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace msitd::log {
+
+void SetUp(std::string_view level) {
+  auto logger = std::make_shared<spdlog::logger>(
+      "msitd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing sets the environment.
+  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+  logger->set_pattern(journal ? "%l %n: %v"
+                              : "%Y-%m-%dT%H:%M:%S.%e%z %l %n: %v");
+  logger->set_level(spdlog::level::from_str(std::string(level)));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::shared_ptr<spdlog::logger> Get(const std::string& module) {
+  // Registering a name twice is an error.
+  static Mutex& mu = *new Mutex;
+  MutexLock lock(mu);
+  std::shared_ptr<spdlog::logger> logger = spdlog::get(module);
+  if (logger == nullptr) {
+    logger = spdlog::default_logger()->clone(module);
+    spdlog::register_logger(logger);
+  }
+  return logger;
+}
+
+std::optional<uint64_t> Limiter::Admit() {
+  const auto now = std::chrono::steady_clock::now();
+  MutexLock lock(mu_);
+  if (now - window_begin_ >= kWindow) {
+    window_begin_ = now;
+    admitted_ = 0;
+  }
+  if (admitted_ >= kWindowMessagesMax) {
+    ++suppressed_;
+    return std::nullopt;
+  }
+  ++admitted_;
+  return std::exchange(suppressed_, 0);
+}
+
+}  // namespace msitd::log

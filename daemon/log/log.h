@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <spdlog/logger.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protos/status/mutex.h"
+
+// One logger for each module, all of them on stderr. Messages are key=value;
+// payload bytes never appear. Thread-safe.
+namespace msitd::log {
+
+// Sets where and from which level on the loggers that come after write:
+// "debug", "info", "warn" or "error". Times are left out under systemd, whose
+// journal has its own. Called once, before any logger is made.
+void SetUp(std::string_view level);
+
+// Returns the logger of `module`, which is registered with spdlog under that
+// name; makes it if it does not exist.
+std::shared_ptr<spdlog::logger> Get(const std::string& module);
+
+// Keeps what clients can trigger from filling the log.
+class Limiter {
+ public:
+  // Returns how many messages were kept back before this one if it may be
+  // written, or nothing if it is kept back as well.
+  std::optional<uint64_t> Admit();
+
+ private:
+  static constexpr uint64_t kWindowMessagesMax = 64;
+  static constexpr std::chrono::seconds kWindow{10};
+
+  Mutex mu_;
+  std::chrono::steady_clock::time_point window_begin_ ABSL_GUARDED_BY(mu_);
+  uint64_t admitted_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t suppressed_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace msitd::log

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "daemon/ingest/buffer_pool.h"
+#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/log/log.h"
+#include "daemon/service/call/first_reads.h"
+#include "daemon/service/call/task_pool.h"
+#include "msitd/v1/ingest_service.grpc.pb.h"
+
+namespace msitd::service {
+
+// IngestService: the transport for producers that do not share memory. Copies
+// each chunk from the message as it came into a buffer of the pool, and reads
+// no further while there is none, so gRPC's flow control holds the producer
+// back.
+//
+// All arguments outlive it.
+class IngestServiceImpl final
+    : public v1::IngestService::WithRawCallbackMethod_WriteChunks<
+          v1::IngestService::Service> {
+ public:
+  // What the streams use; `tasks` runs what blocks.
+  struct Parts {
+    ingest::IngestPipeline& pipeline;
+    ingest::BufferPool& buffers;
+    TaskPool& tasks;
+    FirstReads& first_reads;
+    // Any client can open and end streams in a loop.
+    log::Limiter log_limiter{};
+  };
+
+  IngestServiceImpl(ingest::IngestPipeline& pipeline,
+                    ingest::BufferPool& buffers, TaskPool& tasks,
+                    FirstReads& first_reads)
+      : parts_{pipeline, buffers, tasks, first_reads} {}
+
+  using v1::IngestService::WithRawCallbackMethod_WriteChunks<
+      v1::IngestService::Service>::WriteChunks;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WriteChunks(
+      grpc::CallbackServerContext* context) override;
+
+ private:
+  Parts parts_;
+};
+
+}  // namespace msitd::service

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <string>
+
+#include "daemon/service/call/first_reads.h"
+#include "daemon/service/call/request_call.h"
+#include "protos/base/check.h"
+
+// gRPC takes messages of one size for all methods, as large as a chunk, as many
+// at a time as there are calls, and parses each request as soon as it is there.
+// Here each method has a size of its own, few requests come at a time, and each
+// is parsed when its call is at work. On the wire nothing changes.
+namespace msitd::service {
+
+// The base of a service of `Api`, v1::RunService and its like, whose
+// constructor calls Bound() for each of its methods.
+template <typename Api>
+class BoundedService : public Api::CallbackService {
+ protected:
+  // `reads` outlives the service.
+  explicit BoundedService(FirstReads& reads) : reads_(reads) {}
+
+  // `method` returns a UnaryCall. Its messages are empty until that is at work.
+  template <typename Self, typename Request, typename Response>
+  void Bound(const std::string& name,
+             grpc::ServerUnaryReactor* (Self::*method)(
+                 grpc::CallbackServerContext*, const Request*, Response*),
+             size_t request_bytes_max = kRequestBytesMax) {
+    const auto make = [self = static_cast<Self*>(this), method](
+                          grpc::CallbackServerContext* context,
+                          const Request* request, Response* response) {
+      return (self->*method)(context, request, response);
+    };
+    Handle(name, [this, make,
+                  request_bytes_max](grpc::CallbackServerContext* context) {
+      return new UnaryRequestCall<Request, Response, decltype(make)>(
+          reads_, *context, request_bytes_max, make);
+    });
+  }
+
+  // `method` copies what it needs of the request.
+  template <typename Self, typename Request, typename Response>
+  void Bound(const std::string& name,
+             grpc::ServerWriteReactor<Response>* (Self::*method)(
+                 grpc::CallbackServerContext*, const Request*)) {
+    const auto make = [self = static_cast<Self*>(this), method](
+                          grpc::CallbackServerContext* context,
+                          const Request* request) {
+      return (self->*method)(context, request);
+    };
+    Handle(name, [this, make](grpc::CallbackServerContext* context) {
+      return new StreamRequestCall<Request, Response, decltype(make)>(
+          reads_, *context, make);
+    });
+  }
+
+ private:
+  using Handler =
+      grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  template <typename Make>
+  void Handle(const std::string& name, Make make) {
+    const auto* method =
+        google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+            std::string(Api::service_full_name()) + "." + name);
+    MSITD_CHECK(method != nullptr);
+    // Of a method with streams gRPC reads nothing by itself.
+    this->MarkMethodStreamed(method->index(), nullptr);
+    this->MarkMethodRawCallback(method->index(), new Handler(make));
+  }
+
+  FirstReads& reads_;
+};
+
+}  // namespace msitd::service

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/service/call/first_reads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/service/call/peer.h"
+#include "protos/status/status.h"
+
+namespace msitd::service {
+namespace {
+
+constexpr std::chrono::milliseconds kWatchInterval{100};
+
+}  // namespace
+
+FirstReads::FirstReads() : watcher_([this] { Watch(); }) {}
+
+FirstReads::~FirstReads() {
+  {
+    MutexLock lock(mu_);
+    stopped_ = true;
+  }
+  changed_.NotifyAll();
+  watcher_.join();
+}
+
+void FirstReads::GiveTurn(const std::string& peer, Connection& connection) {
+  if (connection.has_turn || connection.waiting.empty() ||
+      connection.active >= kConnectionReadsMax) {
+    return;
+  }
+  connection.has_turn = true;
+  IsLocal(peer) ? turns_.push_front(peer) : turns_.push_back(peer);
+}
+
+std::vector<FirstReads::Reader*> FirstReads::TakeTurns() {
+  std::vector<Reader*> out;
+  while (active_.size() < kReadsMax && !turns_.empty()) {
+    const std::string peer = std::move(turns_.front());
+    turns_.pop_front();
+    const auto it = connections_.find(peer);
+    if (it == connections_.end()) continue;
+    Connection& connection = it->second;
+    connection.has_turn = false;
+    if (connection.waiting.empty()) continue;
+    const Waiting next = connection.waiting.front();
+    connection.waiting.pop_front();
+    --waiting_count_;
+    ++connection.active;
+    active_.emplace(next.reader, Active{next.call, peer, Clock::now()});
+    out.push_back(next.reader);
+    GiveTurn(peer, connection);
+  }
+  return out;
+}
+
+absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
+                               const std::string& peer) {
+  std::vector<Reader*> next;
+  {
+    MutexLock lock(mu_);
+    if (waiting_count_ >= kWaitingMax && !IsLocal(peer)) {
+      return WithReason(
+          MakeStatus(absl::StatusCode::kResourceExhausted,
+                     "{} calls wait for their request", waiting_count_),
+          "REQUESTS_EXHAUSTED");
+    }
+    Connection& connection = connections_[peer];
+    connection.waiting.push_back({&reader, call});
+    ++waiting_count_;
+    GiveTurn(peer, connection);
+    next = TakeTurns();
+  }
+  changed_.NotifyOne();
+  for (Reader* granted : next) granted->StartFirstRead();
+  return absl::OkStatus();
+}
+
+void FirstReads::Leave(Reader& reader) {
+  std::vector<Reader*> next;
+  {
+    MutexLock lock(mu_);
+    const auto it = active_.find(&reader);
+    if (it == active_.end()) return;
+    const std::string peer = std::move(it->second.peer);
+    active_.erase(it);
+    const auto found = connections_.find(peer);
+    --found->second.active;
+    GiveTurn(peer, found->second);
+    if (found->second.active == 0 && found->second.waiting.empty()) {
+      connections_.erase(found);
+    }
+    next = TakeTurns();
+  }
+  for (Reader* granted : next) granted->StartFirstRead();
+}
+
+bool FirstReads::Abandon(Reader& reader) {
+  MutexLock lock(mu_);
+  if (active_.contains(&reader)) return false;
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    std::deque<Waiting>& waiting = it->second.waiting;
+    const auto found =
+        std::find_if(waiting.begin(), waiting.end(),
+                     [&](const Waiting& w) { return w.reader == &reader; });
+    if (found == waiting.end()) continue;
+    waiting.erase(found);
+    --waiting_count_;
+    if (it->second.active == 0 && waiting.empty()) connections_.erase(it);
+    return true;
+  }
+  return false;
+}
+
+std::vector<grpc_call*> FirstReads::TakeLate() {
+  std::vector<grpc_call*> out;
+  const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
+  const auto now = Clock::now();
+  for (auto& [reader, active] : active_) {
+    // Calls that their own connection holds back need no place of others.
+    const Connection& own = connections_.at(active.peer);
+    const bool is_in_the_way =
+        is_full || (own.active >= kConnectionReadsMax && !own.waiting.empty());
+    const auto timeout = is_in_the_way ? kBusyTimeout : kTimeout;
+    if (active.is_late || now - active.since < timeout) continue;
+    active.is_late = true;
+    // Keeps the call until it is cancelled, without the lock.
+    grpc_call_ref(active.call);
+    out.push_back(active.call);
+  }
+  return out;
+}
+
+void FirstReads::Watch() {
+  while (true) {
+    std::vector<grpc_call*> late;
+    {
+      MutexLock lock(mu_);
+      while (active_.empty() && !stopped_) changed_.Wait(mu_);
+      if (stopped_) return;
+      (void)changed_.WaitUntil(mu_, Clock::now() + kWatchInterval);
+      late = TakeLate();
+    }
+    for (grpc_call* call : late) {
+      grpc_call_cancel_with_status(call, GRPC_STATUS_DEADLINE_EXCEEDED,
+                                   "the request took too long to come",
+                                   nullptr);
+      grpc_call_unref(call);
+    }
+  }
+}
+
+}  // namespace msitd::service

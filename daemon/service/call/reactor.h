@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/service/call/call_messages.h"
+#include "daemon/service/call/peer.h"
+#include "daemon/service/call/status_mapping.h"
+#include "daemon/service/call/task_pool.h"
+#include "grpcpp/alarm.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "protos/status/mutex.h"
+#include "protos/status/status.h"
+
+// How handlers on gRPC's callback API run: the work goes to a TaskPool, no
+// thread of gRPC blocks, and each call is finished exactly once, with a status
+// of ToGrpcStatus.
+//
+//   grpc::ServerUnaryReactor* GetRun(ctx, request, response) override {
+//     return UnaryCall::Start(pool_, *ctx, [=, this](const Call& call) {
+//       return DoGetRun(*request, *response);
+//     });
+//   }
+//
+// Request and response live until the work has returned. The pool outlives
+// the server's Shutdown.
+namespace msitd::service {
+
+// What the work of a call can ask about its caller. Thread-safe.
+class Call {
+ public:
+  explicit Call(const grpc::CallbackServerContext& context)
+      : deadline_(context.deadline()) {}
+
+  std::chrono::system_clock::time_point deadline() const { return deadline_; }
+
+  // CANCELLED once nobody waits for the answer, DEADLINE_EXCEEDED once it
+  // would come too late; OK before. To be asked between steps of long work.
+  absl::Status Check() const {
+    // No other memory hangs on the flag.
+    if (cancelled_.load(std::memory_order_relaxed)) {
+      return absl::CancelledError("the caller is gone");
+    }
+    if (std::chrono::system_clock::now() > deadline_) {
+      return absl::DeadlineExceededError("the deadline has passed");
+    }
+    return absl::OkStatus();
+  }
+
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const std::chrono::system_clock::time_point deadline_;
+  std::atomic<bool> cancelled_{false};
+};
+
+// One unary call. Owns itself until gRPC is done with it.
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  using Work = absl::AnyInvocable<absl::Status(const Call&)>;
+
+  // Makes a call that runs `work` on the pool and finishes with what it
+  // returns, as soon as BoundedService, to which it belongs, lets it.
+  static grpc::ServerUnaryReactor* Start(TaskPool& pool,
+                                         grpc::CallbackServerContext& context,
+                                         Work work) {
+    return new UnaryCall(pool, context, std::move(work));
+  }
+
+  // Parses the request, on the pool too, and begins. `messages` are there until
+  // the call is over.
+  void Begin(CallMessages& messages) {
+    messages_ = &messages;
+    const absl::Status status = pool_.Submit([this] { Run(); });
+    if (!status.ok()) Finish(ToGrpcStatus(status));
+  }
+
+ private:
+  // Answers up to this are small change.
+  static constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
+  // How long a larger one is kept for a caller that does not take it.
+  static constexpr std::chrono::seconds kAnswerTimeout{60};
+
+  UnaryCall(TaskPool& pool, grpc::CallbackServerContext& context, Work work)
+      : count_(std::in_place, pool),
+        pool_(pool),
+        context_(context),
+        call_(context),
+        work_(std::move(work)) {}
+
+  void Run() {
+    absl::Status status = call_.Check();
+    if (status.ok()) status = messages_->Parse();
+    if (status.ok()) status = work_(call_);
+    work_ = nullptr;
+    if (status.ok()) status = HoldAnswer(messages_->Encode());
+    // The last touch: gRPC may delete the reactor at once.
+    Finish(ToGrpcStatus(status));
+  }
+
+  absl::Status HoldAnswer(size_t bytes) {
+    if (bytes <= kSmallAnswerBytes) return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(count_->HoldAnswer(bytes, IsLocal(context_.peer())));
+    {
+      MutexLock lock(mu_);
+      has_alarm_ = true;
+    }
+    alarm_.Set(std::chrono::system_clock::now() + kAnswerTimeout,
+               [this](bool is_late) {
+                 {
+                   MutexLock lock(mu_);
+                   // The context goes with OnDone.
+                   if (is_late && !is_done_) context_.TryCancel();
+                   has_alarm_ = false;
+                   if (!is_done_) return;
+                 }
+                 delete this;
+               });
+    return absl::OkStatus();
+  }
+
+  void OnCancel() override { call_.Cancel(); }
+
+  void OnDone() override {
+    // Here, since the pool waits for calls but not for alarms.
+    count_.reset();
+    alarm_.Cancel();
+    {
+      MutexLock lock(mu_);
+      is_done_ = true;
+      if (has_alarm_) return;
+    }
+    delete this;
+  }
+
+  std::optional<TaskPool::CallCount> count_;
+  TaskPool& pool_;
+  grpc::CallbackServerContext& context_;
+  CallMessages* messages_ = nullptr;
+  Call call_;
+  Work work_;
+  grpc::Alarm alarm_;
+  Mutex mu_;
+  // Whoever is last deletes the call: gRPC, or the alarm.
+  bool is_done_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_alarm_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// What a producer of a stream did.
+enum class StreamStep {
+  kMessage,  // Filled in the message: send it, then call again.
+  kWait,     // There is nothing yet: call again in a while.
+  kEnd,      // There will be nothing more.
+};
+
+// One server-streaming call. The next message is produced only when the one
+// before has been written, so a slow reader costs one message of memory and no
+// thread. Owns itself until gRPC is done with it.
+template <typename Response>
+class StreamCall final : public grpc::ServerWriteReactor<Response> {
+ public:
+  // Called on the pool, never twice at a time. The message comes cleared.
+  using Producer =
+      absl::AnyInvocable<absl::StatusOr<StreamStep>(const Call&, Response&)>;
+
+  static grpc::ServerWriteReactor<Response>* Start(
+      TaskPool& pool, const grpc::CallbackServerContext& context,
+      Producer producer) {
+    auto* call = new StreamCall(pool, context, std::move(producer));
+    const absl::Status status = pool.Submit([call] { call->Step(); });
+    if (!status.ok()) call->Finish(ToGrpcStatus(status));
+    return call;
+  }
+
+ private:
+  // Bounds what a reader of a growing result waits, and costs little.
+  static constexpr std::chrono::milliseconds kWaitInterval{50};
+
+  StreamCall(TaskPool& pool, const grpc::CallbackServerContext& context,
+             Producer producer)
+      : count_(pool),
+        pool_(pool),
+        call_(context),
+        producer_(std::move(producer)) {}
+
+  // Each branch hands the reactor on as its last touch.
+  void Step() {
+    if (const absl::Status status = call_.Check(); !status.ok()) {
+      this->Finish(ToGrpcStatus(status));
+      return;
+    }
+    message_.Clear();
+    const absl::StatusOr<StreamStep> step = producer_(call_, message_);
+    if (!step.ok()) {
+      this->Finish(ToGrpcStatus(step.status()));
+    } else if (*step == StreamStep::kMessage) {
+      this->StartWrite(&message_);
+    } else if (*step == StreamStep::kEnd) {
+      this->Finish(grpc::Status::OK);
+    } else {
+      alarm_.Set(std::chrono::system_clock::now() + kWaitInterval,
+                 [this](bool) { Continue(); });
+    }
+  }
+
+  void Continue() {
+    const absl::Status status = pool_.SubmitNextStep([this] { Step(); });
+    if (!status.ok()) this->Finish(ToGrpcStatus(status));
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (!ok) call_.Cancel();
+    Continue();
+  }
+  void OnCancel() override { call_.Cancel(); }
+  void OnDone() override { delete this; }
+
+  const TaskPool::CallCount count_;
+  TaskPool& pool_;
+  Call call_;
+  Producer producer_;
+  Response message_;
+  grpc::Alarm alarm_;
+};
+
+}  // namespace msitd::service

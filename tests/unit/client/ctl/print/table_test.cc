@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/print/table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(TableTest, TextIsLeftAndNumbersAreRight) {
+  Table table({{"name"}, {"count", true}, {"note"}}, {});
+  table.Add({"a", "1", "x"});
+  table.Add({"long name", "12345678", ""});
+  EXPECT_EQ(table.Flush(),
+            "name          count  note\n"
+            "a                 1  x\n"
+            "long name  12345678\n");
+}
+
+TEST(TableTest, WithoutRowsTheHeadingsAreThere) {
+  Table table({{"name"}, {"count", true}}, {});
+  EXPECT_EQ(table.Flush(), "name  count\n");
+}
+
+TEST(TableTest, HeadingsComeOnce) {
+  Table table({{"name"}}, {});
+  table.Add({"a"});
+  table.Flush();
+  table.Add({"b"});
+  EXPECT_EQ(table.Flush(), "b\n");
+}
+
+TEST(TableTest, OffATerminalNothingIsShortened) {
+  Table table({{"op"}}, {});
+  table.Add({std::string(500, 'x')});
+  EXPECT_THAT(table.Flush(), HasSubstr(std::string(500, 'x')));
+}
+
+TEST(TableTest, OnATerminalTheWidestTextIsShortenedToFit) {
+  Table table({{"op"}, {"n", true}}, {.width = 30});
+  table.Add({std::string(40, 'a') + std::string(40, 'b'), "123456789"});
+  const std::string text = table.Flush();
+  const std::string last_line = text.substr(text.find('\n') + 1);
+  EXPECT_EQ(last_line, "aaaaaaaaa\u2026bbbbbbbbb  123456789\n");
+  EXPECT_EQ(DisplayWidth(last_line.substr(0, last_line.size() - 1)), 30u);
+}
+
+TEST(TableTest, OptionalColumnsGoFromTheRightIfThereIsNoRoom) {
+  Table table({{"op"}, {"a", true, true}, {"b", true, true}, {"reason"}},
+              {.width = 24});
+  table.Add({"op", "1234567", "7654321", "why"});
+  EXPECT_EQ(table.Flush(),
+            "op        a  reason\n"
+            "op  1234567  why\n");
+  EXPECT_THAT(table.left_out(), ElementsAre("b"));
+}
+
+TEST(TableTest, ReadableTextComesBeforeOptionalColumns) {
+  Table table({{"op"}, {"a", true, true}}, {.width = 26});
+  table.Add({std::string(40, 'x'), "1234567"});
+  table.Flush();
+  EXPECT_THAT(table.left_out(), ElementsAre("a"));
+}
+
+TEST(TableTest, NothingGoesIfThereIsRoom) {
+  Table table({{"op"}, {"a", true, true}}, {.width = 80});
+  table.Add({"op", "1"});
+  EXPECT_EQ(table.Flush(), "op  a\nop  1\n");
+  EXPECT_THAT(table.left_out(), IsEmpty());
+}
+
+TEST(TableTest, ACellCannotBreakItsLine) {
+  Table table({{"name"}, {"x"}}, {});
+  table.Add({"a\nb\x1b[1m", "y"});
+  EXPECT_EQ(table.Flush(),
+            "name         x\n"
+            "a\\nb\\x1b[1m  y\n");
+}
+
+TEST(TableTest, ColorsMarkHeadingsAndVerdicts) {
+  Table table({{"verdict"}}, {.color = true});
+  table.Add({"fail"});
+  table.Add({"failure"});
+  EXPECT_EQ(table.Flush(),
+            "\x1b[1mverdict\x1b[0m\n"
+            "\x1b[31mfail\x1b[0m\n"
+            "failure\n");
+}
+
+}  // namespace
+}  // namespace msitd::ctl

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/text/text.h"
+
+#include <gtest/gtest.h>
+
+namespace msitd::ctl {
+namespace {
+
+TEST(TextTest, WhatMovesTheCursorIsEscaped) {
+  EXPECT_EQ(Printable("a\tb\nc\rd\x1b[2J\x07"), "a\\tb\\nc\\rd\\x1b[2J\\x07");
+  EXPECT_EQ(Printable("\x7f"), "\\x7f");
+  EXPECT_EQ(Printable("\u009b31m"), "\\u{9b}31m");
+}
+
+TEST(TextTest, WhatReordersOrHidesTextIsEscaped) {
+  EXPECT_EQ(Printable("a\u202eb"), "a\\u{202e}b");
+  EXPECT_EQ(Printable("a\u200bb"), "a\\u{200b}b");
+}
+
+TEST(TextTest, BytesThatAreNotUtf8AreEscapedOneByOne) {
+  EXPECT_EQ(Printable("a\xff\xc3"), "a\\xff\\xc3");
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+}
+
+TEST(TextTest, OrdinaryTextStaysAsItIs) {
+  EXPECT_EQ(Printable("layers.0[1] 注意 \u00e9"), "layers.0[1] 注意 \u00e9");
+}
+
+TEST(TextTest, WidthCountsColumnsNotBytes) {
+  EXPECT_EQ(DisplayWidth("abc"), 3u);
+  EXPECT_EQ(DisplayWidth("注意"), 4u);
+  EXPECT_EQ(DisplayWidth("e\u0301"), 1u);
+}
+
+TEST(TextTest, ShorteningKeepsBothEnds) {
+  EXPECT_EQ(Shorten("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(Shorten("abcdefghij", 7), "abc\u2026hij");
+  EXPECT_EQ(Shorten("abcdefghij", 4), "ab\u2026j");
+  EXPECT_EQ(Shorten("注意注意", 5), "注\u2026意");
+  EXPECT_EQ(Shorten("abc", 0), "");
+}
+
+TEST(TextTest, SizesHaveOneDecimalAtMost) {
+  EXPECT_EQ(HumanSize(0), "0 B");
+  EXPECT_EQ(HumanSize(1023), "1023 B");
+  EXPECT_EQ(HumanSize(1024), "1 KiB");
+  EXPECT_EQ(HumanSize(1536 << 10), "1.5 MiB");
+  EXPECT_EQ(HumanSize((1 << 20) - 1), "1 MiB");
+  EXPECT_EQ(HumanSize(int64_t{1} << 40), "1 TiB");
+}
+
+TEST(TextTest, DurationsAreShort) {
+  EXPECT_EQ(HumanDuration(0.25), "0.25s");
+  EXPECT_EQ(HumanDuration(42.9), "42s");
+  EXPECT_EQ(HumanDuration(187), "3m07s");
+  EXPECT_EQ(HumanDuration(7205), "2h00m05s");
+  EXPECT_EQ(HumanDuration(262800), "3d01h");
+}
+
+TEST(TextTest, CsvQuotesWhatRfc4180Asks) {
+  EXPECT_EQ(CsvField("plain text"), "plain text");
+  EXPECT_EQ(CsvField("[2, 3]"), "\"[2, 3]\"");
+  EXPECT_EQ(CsvField("say \"hi\""), "\"say \"\"hi\"\"\"");
+  EXPECT_EQ(CsvField("a\nb"), "\"a\nb\"");
+}
+
+}  // namespace
+}  // namespace msitd::ctl

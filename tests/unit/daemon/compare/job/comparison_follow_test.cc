@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/match/stream_watch.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using State = RankActivity::State;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr std::chrono::milliseconds kNow{0};
+
+// A comparison that follows its runs, of which the golden one is complete.
+class ComparisonFollowTest : public ::testing::Test {
+ protected:
+  ComparisonFollowTest() {
+    plan_.follow = true;
+    plan_.activity = [this](std::string_view run) {
+      return run == "t" ? activity_ : RunActivity{};
+    };
+  }
+
+  static void Record(RunRecorder& run, const std::string& op, float value,
+                     int64_t token = 0) {
+    RecordedTensor tensor = Floats(op, {value});
+    tensor.token = token;
+    run.Record(tensor);
+  }
+
+  void RecordGolden(int64_t token_count) {
+    for (int64_t token = 0; token < token_count; ++token) {
+      for (const char* op : {"a", "b", "c"}) Record(golden_, op, 1, token);
+    }
+    ASSERT_TRUE(store_.SealRun("g").ok());
+  }
+
+  void Stream(State state, std::chrono::milliseconds quiet_time) {
+    activity_.ranks = {{0, state, quiet_time}};
+  }
+
+  // The rows that come of what is there: token, op, verdict.
+  std::vector<std::string> NewRows() {
+    const size_t before = observer_.rows.size();
+    EXPECT_TRUE(engine_.Run().ok());
+    EXPECT_FALSE(engine_.HasNews());
+    std::vector<std::string> out;
+    for (size_t i = before; i < observer_.rows.size(); ++i) {
+      const v1::ComparisonRow& row = observer_.rows[i];
+      EXPECT_EQ(row.row(), static_cast<int64_t>(i));
+      out.push_back(std::to_string(row.token()) + row.op() + " " +
+                    v1::Verdict_Name(row.verdict()));
+    }
+    return out;
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  RunActivity activity_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  RowObserver observer_;
+  ComparisonEngine engine_{store_, plan_, observer_};
+};
+
+TEST_F(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
+  RecordGolden(2);
+  Record(target_, "a", 1);
+  Record(target_, "b", kNan);
+  Stream(State::kOpen, kNow);
+  EXPECT_THAT(NewRows(), IsEmpty());
+  Stream(State::kBroken, kNow);
+  EXPECT_TRUE(engine_.HasNews());
+  EXPECT_THAT(NewRows(), ElementsAre("0a PASS", "0b FAIL"));
+  // It has not come back: what is missing is. Of token 1 it had nothing.
+  Stream(State::kBroken, kSilence);
+  EXPECT_TRUE(engine_.HasNews());
+  EXPECT_THAT(NewRows(), ElementsAre("0c UNMATCHED"));
+  ASSERT_TRUE(store_.SealRun("t").ok());
+  EXPECT_THAT(NewRows(),
+              ElementsAre("1a UNMATCHED", "1b UNMATCHED", "1c UNMATCHED"));
+  EXPECT_EQ(observer_.comparison.fail_count(), 1);
+  EXPECT_EQ(observer_.comparison.unmatched_count(), 4);
+}
+
+TEST_F(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
+  RecordGolden(2);
+  Record(target_, "a", 1);
+  Stream(State::kOpen, kSilence);
+  EXPECT_THAT(NewRows(), ElementsAre("0a PASS"));
+  Record(target_, "b", 2);
+  Stream(State::kOpen, kNow);
+  EXPECT_THAT(NewRows(), IsEmpty());
+  Record(target_, "c", 1);
+  Record(target_, "a", 1, 1);
+  EXPECT_THAT(NewRows(), ElementsAre("0b FAIL", "0c PASS"));
+  Stream(State::kFinished, kNow);
+  EXPECT_THAT(NewRows(), ElementsAre("1a PASS"));
+  Record(target_, "b", 1, 1);
+  EXPECT_THAT(NewRows(), ElementsAre("1b PASS"));
+  ASSERT_TRUE(store_.SealRun("t").ok());
+  EXPECT_THAT(NewRows(), ElementsAre("1c UNMATCHED"));
+  EXPECT_FALSE(engine_.waits());
+}
+
+TEST_F(ComparisonFollowTest, GoldenRunWithoutStreamsNeedsNoSeal) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  for (const char* op : {"a", "b"}) Record(golden_, op, 1);
+  Record(target_, "a", 1);
+  ASSERT_TRUE(store_.SealRun("t").ok());
+  EXPECT_THAT(NewRows(), IsEmpty());
+  RunActivity long_ago;
+  long_ago.known_time = kSilence;
+  plan_.activity = [long_ago](std::string_view) { return long_ago; };
+  EXPECT_TRUE(engine_.HasNews());
+  EXPECT_THAT(NewRows(), ElementsAre("0a PASS", "0b UNMATCHED"));
+}
+
+TEST(OutlookTest, SaysWhatIsToBeExpectedOfEachRank) {
+  RunActivity activity;
+  activity.known_time = kSilence;
+  activity.ranks = {
+      {0, State::kOpen, kNow},      {1, State::kOpen, kSilence},
+      {2, State::kFinished, kNow},  {3, State::kFinished, kSilence},
+      {4, State::kBroken, kNow},    {5, State::kBroken, kSilence},
+      {7, State::kBroken, kSilence}};
+  const auto silent_of = [](const Outlook& outlook) {
+    std::vector<int32_t> ranks;
+    for (const Outlook::Silent& rank : outlook.silent) {
+      ranks.push_back(rank.rank);
+    }
+    return ranks;
+  };
+  Outlook outlook = OutlookOf(activity, 8, kSilence);
+  EXPECT_THAT(outlook.closed, ElementsAre(3, 5, 6, 7));
+  EXPECT_THAT(outlook.stalled, ElementsAre(1, 2, 4));
+  EXPECT_THAT(silent_of(outlook), ElementsAre(3, 5, 6, 7));
+  EXPECT_TRUE(outlook.silent[0].has_finished);
+  EXPECT_FALSE(outlook.silent[1].has_finished);
+  // It has not been there for long: rank 6 may still come.
+  activity.known_time = kNow;
+  EXPECT_THAT(silent_of(OutlookOf(activity, 8, kSilence)),
+              ElementsAre(3, 5, 7));
+  // Nobody streams: those that have finished are as they should be.
+  activity.ranks = {{0, State::kFinished, kSilence},
+                    {1, State::kBroken, kSilence}};
+  EXPECT_THAT(silent_of(OutlookOf(activity, 2, kSilence)), ElementsAre(1));
+  EXPECT_THAT(silent_of(OutlookOf({}, 0, kSilence)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace msitd::compare

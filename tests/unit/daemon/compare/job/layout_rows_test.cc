@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of comparisons in which ranks hold shards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "protos/chunk/chunk_format.h"
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class LayoutRowsTest : public ::testing::Test {
+ protected:
+  static RecordedTensor Shard(const std::vector<float>& values,
+                              std::vector<int64_t> shape, int32_t rank,
+                              std::string op = "op") {
+    RecordedTensor out = Floats(op, values);
+    out.shape = std::move(shape);
+    out.rank = rank;
+    return out;
+  }
+
+  v1::Layout& Add(bool golden, std::string pattern, v1::Layout::Kind kind,
+                  int dim = 0) {
+    v1::Layout& layout = golden ? *matching_.add_golden_layouts()
+                                : *matching_.add_target_layouts();
+    layout.set_op_pattern(std::move(pattern));
+    layout.set_kind(kind);
+    layout.set_dim(dim);
+    return layout;
+  }
+
+  std::vector<v1::ComparisonRow> Rows() {
+    plan_.matching = *Matching::Create(matching_);
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    read_bytes_ = observer.read_bytes;
+    comparison_ = observer.comparison;
+    return observer.rows;
+  }
+
+  // A 2x4 matrix in the golden run, and its halves in the target run.
+  void RecordColumns() {
+    golden_.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0));
+    target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0));
+    target_.Record(Shard({3, 4, 7, 8}, {2, 2}, 1));
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  v1::Matching matching_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  uint64_t read_bytes_ = 0;
+  v1::Comparison comparison_;
+  int hint_count_ = 0;
+};
+
+TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
+  RecordColumns();
+  Add(false, "op", v1::Layout::CONCAT, -1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].rank(), 0);
+  EXPECT_THAT(rows[0].target().ranks(), ElementsAre(0, 1));
+  EXPECT_EQ(rows[0].target().layout(), "concat(-1)");
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 4));
+  EXPECT_EQ(rows[0].target().max(), 8);
+  EXPECT_EQ(rows[0].target().hash(), "");
+  EXPECT_THAT(rows[0].golden().ranks(), SizeIs(0));
+}
+
+// Two query heads, one key and one value head for each of two ranks.
+TEST_F(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
+  golden_.Record(Shard({0, 1, 2, 3, 10, 11, 20, 21, 4, 5, 6, 7, 12, 13, 22, 23},
+                       {2, 8}, 0));
+  target_.Record(Shard({0, 1, 10, 20, 4, 5, 12, 22}, {2, 4}, 0));
+  target_.Record(Shard({2, 3, 11, 21, 6, 7, 13, 23}, {2, 4}, 1));
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, -1);
+  for (const int section : {2, 1, 1}) layout.add_sections(section);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_GT(read_bytes_, 0u);
+  EXPECT_EQ(rows[0].target().layout(), "concat(-1,2:1:1)");
+  EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 8));
+}
+
+TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
+  golden_.Record(Shard({0, 1, 2, 3, 4, 5}, {6, 1}, 0));
+  target_.Record(Shard({0, 1, 3, 4}, {4, 1}, 0));
+  target_.Record(Shard({2, 5.5F}, {2, 1}, 1));
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, 0);
+  for (const int section : {32, 32}) layout.add_sections(section);
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("rank 0 has shape [4,1]: 4 is no "
+                                          "multiple of the 64"));
+  matching_.mutable_target_layouts(0)->clear_sections();
+  for (const int section : {1, 1}) layout.add_sections(section);
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: 5.5 against 5"));
+}
+
+TEST_F(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
+  golden_.Record(Shard({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 12}, 0));
+  target_.Record(Shard({0, 1, 10, 11}, {1, 4}, 0));
+  target_.Record(Shard({2, 3, 8, 9}, {1, 4}, 1));
+  target_.Record(Shard({4, 5, 6, 7}, {1, 4}, 2));
+  Add(false, "op", v1::Layout::ZIGZAG, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().layout(), "zigzag(1)");
+}
+
+TEST_F(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
+  const auto sampled = [](RecordedTensor tensor) {
+    tensor.chunk_flags = chunk::kSampleFlag;
+    return tensor;
+  };
+  golden_.Record(sampled(Shard({0, 1, 2, 3, 4, 5, 6, 7}, {8}, 0)));
+  target_.Record(sampled(Shard({0, 1, 6, 7}, {4}, 0)));
+  target_.Record(sampled(Shard({2, 3, 4, 5.5F}, {4}, 1)));
+  Add(false, "op", v1::Layout::ZIGZAG, 0);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].sampled());
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5]: 5.5 against 5"));
+}
+
+TEST_F(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, 2}, {2}, rank));
+    target_.Record(Shard({1, 2}, {2}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 0);
+  Add(false, "op", v1::Layout::ZIGZAG, 0);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL) << "1 2 1 2 against 1 1 2 2";
+}
+
+TEST_F(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  const auto hint_of = [this](std::vector<int64_t> golden,
+                              std::vector<int64_t> target) {
+    const std::string op = "op" + std::to_string(hint_count_++);
+    const auto floats = [](const std::vector<int64_t>& shape) {
+      size_t count = 1;
+      for (const int64_t dim : shape) count *= static_cast<size_t>(dim);
+      return std::vector<float>(count, 1);
+    };
+    golden_.Record(Shard(floats(golden), golden, 0, op));
+    target_.Record(Shard(floats(target), target, 0, op));
+    for (const v1::ComparisonRow& row : Rows()) {
+      if (row.op() != op) continue;
+      EXPECT_EQ(row.verdict(), v1::FAIL);
+      const bool is_said =
+          row.reason().find("if ranks hold pieces") != std::string::npos;
+      EXPECT_EQ(is_said, !row.layout_hint().empty()) << row.reason();
+      return row.layout_hint();
+    }
+    return std::string("no row");
+  };
+  EXPECT_EQ(hint_of({2, 8}, {2, 2}),
+            "--target-layout 'op0@output/0=concat(-1)'");
+  EXPECT_EQ(hint_of({8, 3}, {2, 3}),
+            "--target-layout 'op1@output/0=concat(0)'");
+  EXPECT_EQ(hint_of({4, 3}, {2, 3}),
+            "--target-layout 'op2@output/0=concat(0)/2'");
+  EXPECT_EQ(hint_of({6, 3}, {2, 3}), "") << "3 groups of 4 ranks";
+  EXPECT_EQ(hint_of({8, 4}, {2, 2}), "") << "two dimensions";
+  EXPECT_EQ(hint_of({2, 2}, {2, 8}), "") << "the golden run has one rank";
+  EXPECT_EQ(hint_of({8}, {2, 4}), "");
+}
+
+TEST_F(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
+  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  RecordColumns();
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].layout_hint(), "--target-layout 'op@output/0=concat(-1)'");
+  v1::Layout& layout = Add(false, "op", v1::Layout::CONCAT, -1);
+  layout.set_io(v1::IO_OUTPUT);
+  layout.set_index("0");
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].layout_hint(), "");
+}
+
+TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  golden_.Record(Shard({3}, {1}, 1));
+  target_.Record(Shard({1, 2, 3.5F}, {3}, 0));
+  Add(true, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [2]: 3.5 against 3"));
+}
+
+TEST_F(LayoutRowsTest, BothMayBeShardedInOtherWays) {
+  golden_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0));
+  golden_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto base = static_cast<float>(rank);
+    target_.Record(Shard({base + 1, base + 5}, {2, 1}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 0);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_GT(read_bytes_, 0u);
+}
+
+TEST_F(LayoutRowsTest, EqualShardsOfEqualLayoutsAreNotRead) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, 2}, {1, 2}, rank));
+    target_.Record(Shard({1, 2}, {1, 2}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT, 1);
+  Add(false, "op", v1::Layout::CONCAT, -1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].bitwise_equal());
+  EXPECT_EQ(read_bytes_, 0u);
+}
+
+TEST_F(LayoutRowsTest, PartialSumsAreAdded) {
+  golden_.Record(Shard({3, 5}, {2}, 0));
+  target_.Record(Shard({1, 2}, {2}, 0));
+  target_.Record(Shard({2, 3}, {2}, 1));
+  Add(false, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].target().max(), 5);
+}
+
+TEST_F(LayoutRowsTest, EqualPartialSumsAreReadForTheirSummary) {
+  for (const int rank : {0, 1}) {
+    golden_.Record(Shard({1, -2}, {2}, rank));
+    target_.Record(Shard({1, -2}, {2}, rank));
+  }
+  Add(true, "op", v1::Layout::SUM);
+  Add(false, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS) << rows[0].reason();
+  EXPECT_EQ(rows[0].golden().min(), -4);
+}
+
+TEST_F(LayoutRowsTest, AReplicaThatDiffersFailsEvenIfTheFirstIsRight) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1, 2}) {
+    target_.Record(Shard({1, rank == 1 ? 3.F : 2.F}, {2}, rank));
+  }
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("target replicated of ranks 0-2: rank 1 has other "
+                        "bytes than rank 0"));
+  EXPECT_THAT(rows[0].target().ranks(), ElementsAre(0, 1, 2));
+}
+
+TEST_F(LayoutRowsTest, EqualReplicasAreOneTensor) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_TRUE(rows[0].bitwise_equal());
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+}
+
+TEST_F(LayoutRowsTest, PickTakesOneRankOfEachGroup) {
+  for (const int place : {0, 1}) {
+    golden_.Record(Shard({static_cast<float>(place)}, {1}, place));
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    const float value = rank % 2 == 1 ? static_cast<float>(rank / 2) : 99;
+    target_.Record(Shard({value}, {1}, rank));
+  }
+  v1::Layout& layout = Add(false, "op", v1::Layout::PICK);
+  layout.set_rank(1);
+  layout.set_group_size(2);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  for (const int place : {0, 1}) {
+    EXPECT_EQ(rows[place].verdict(), v1::PASS) << rows[place].reason();
+    EXPECT_EQ(rows[place].rank(), place);
+    EXPECT_THAT(rows[place].target().ranks(), ElementsAre(2 * place + 1));
+  }
+}
+
+TEST_F(LayoutRowsTest, TheFilterSelectsGroups) {
+  for (int rank = 0; rank < 4; ++rank) {
+    golden_.Record(Shard({1}, {1}, rank));
+    target_.Record(Shard({1}, {1}, rank));
+  }
+  Add(true, "op", v1::Layout::CONCAT).set_group_size(2);
+  Add(false, "op", v1::Layout::CONCAT).set_group_size(2);
+  plan_.selector.ranks = {1};
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].golden().ranks(), ElementsAre(2, 3));
+}
+
+TEST_F(LayoutRowsTest, MissingShardsAreNamedAndTheRestIsCompared) {
+  golden_.Record(Shard({1, 2, 3}, {3}, 0));
+  target_.Record(Shard({1}, {1}, 0));
+  target_.Record(Shard({3}, {1}, 2));
+  golden_.Record(Shard({7}, {1}, 0, "other"));
+  for (const int rank : {0, 1, 2}) {
+    target_.Record(Shard({7}, {1}, rank, "other"));
+  }
+  Add(false, "op", v1::Layout::CONCAT);
+  Add(false, "*", v1::Layout::REPLICATED);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_EQ(rows[0].reason(),
+            "target concat(0) of ranks 0,2: rank 1 has no such tensor");
+  EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
+}
+
+TEST_F(LayoutRowsTest, ARankThatTheWorldSizeSaysIsMissingEvenIfItSentNothing) {
+  RecordColumns();
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("ranks 2-3 have no such tensor"));
+}
+
+TEST_F(LayoutRowsTest, PickOfARankWithoutTheTensorIsUnmatched) {
+  RecordColumns();
+  Add(false, "op", v1::Layout::PICK).set_rank(7);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("rank 7 has no such tensor, ranks 0-1 have"));
+}
+
+TEST_F(LayoutRowsTest, OverlappingShardsAreNamed) {
+  RecordColumns();
+  RecordedTensor second = Shard({3, 4, 7, 8}, {2, 2}, 1);
+  second.device = "cpu:1";
+  target_.Record(second);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("shards overlap: rank 1 has one on cpu:0 and one on "
+                        "cpu:1"));
+}
+
+TEST_F(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
+  const auto record = [this](std::string op, RecordedTensor a,
+                             RecordedTensor b) {
+    golden_.Record(Shard({1}, {1}, 0, op));
+    a.op = b.op = op;
+    target_.Record(a);
+    target_.Record(b);
+  };
+  record("dims", Shard({1, 2}, {1, 2}, 0), Shard({1}, {1, 1}, 1));
+  RecordedTensor half = Bfloats("", {1});
+  half.rank = 1;
+  record("types", Shard({1}, {1}, 0), half);
+  record("scalar", Shard({1}, {}, 0), Shard({1}, {}, 1));
+  Add(false, "*", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_THAT(rows[0].reason(),
+              HasSubstr("rank 0 has shape [1,2], rank 1 has [1,1]"));
+  EXPECT_THAT(rows[1].reason(),
+              HasSubstr("rank 0 has float32, rank 1 has bfloat16"));
+  EXPECT_THAT(rows[2].reason(), HasSubstr("shape [] has no dimension 0"));
+  for (const v1::ComparisonRow& row : rows) {
+    EXPECT_EQ(row.verdict(), v1::SKIPPED);
+  }
+}
+
+TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
+  golden_.Record(Shard({1, 2}, {2}, 0));
+  for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
+  Add(false, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[0].reason(),
+            "shape [4] against [2]; target is concat(0) of ranks 0-1, the "
+            "first with [2], which alone has the shape of the other side");
+}
+
+TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
+  RecordColumns();
+  RecordedTensor corrupt = Shard({3, 4, 7, 8}, {2, 2}, 1);
+  store_.Corrupt(target_.KeyOf(corrupt), 0);
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("target tensor, rank 1: "));
+}
+
+TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
+  const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
+    RecordedTensor tensor = Shard({1}, {1}, rank);
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  Add(false, "*", v1::Layout::REPLICATED);
+  const Matching matching = *Matching::Create(matching_);
+  const auto is_complete = [&](bool target_sealed) {
+    const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, matching);
+    EXPECT_TRUE(matcher.ok()) << matcher.status();
+    return matcher->IsComplete(0, {false}, {target_sealed});
+  };
+  for (const int64_t token : {0, 1}) {
+    record(golden_, 0, token);
+    record(target_, 0, token);
+  }
+  EXPECT_TRUE(is_complete(false));
+  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  EXPECT_FALSE(is_complete(false)) << "rank 1 has nothing yet";
+  record(target_, 1, 0);
+  EXPECT_FALSE(is_complete(false));
+  EXPECT_TRUE(is_complete(true));
+  record(target_, 1, 1);
+  EXPECT_TRUE(is_complete(false));
+}
+
+TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
+  const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
+    RecordedTensor tensor = Shard({1}, {1}, rank);
+    tensor.token = token;
+    run.Record(tensor);
+  };
+  for (const int64_t token : {0, 1}) {
+    for (int rank = 0; rank < 4; ++rank) record(golden_, rank, token);
+    // Rank 0 never gets to token 1.
+    for (int rank = token == 0 ? 0 : 1; rank < 4; ++rank) {
+      record(target_, rank, token);
+    }
+  }
+  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  Add(false, "a", v1::Layout::SUM).set_group_size(2);
+  v1::Layout& pick = Add(false, "*", v1::Layout::PICK);
+  pick.set_group_size(2);
+  pick.set_rank(1);
+  const auto matcher =
+      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  ASSERT_TRUE(matcher.ok()) << matcher.status();
+  std::vector<std::pair<int, bool>> complete;
+  for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
+       ++i) {
+    complete.emplace_back(matcher->rank(i),
+                          matcher->IsComplete(i, {true}, {false}));
+  }
+  EXPECT_THAT(complete, ElementsAre(Pair(0, false), Pair(1, true),
+                                    Pair(2, false), Pair(3, false)))
+      << "ranks 0 and 1 are added up, ranks 2 and 3 of golden have no group";
+  matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
+  const auto picked =
+      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  EXPECT_TRUE(picked->IsComplete(0, {true}, {false})) << "rank 0 is not picked";
+}
+
+TEST_F(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
+  for (const bool golden_is_sharded : {false, true}) {
+    SCOPED_TRACE(golden_is_sharded);
+    RunRecorder& whole = golden_is_sharded ? target_ : golden_;
+    RunRecorder& sharded = golden_is_sharded ? golden_ : target_;
+    const int64_t token = golden_is_sharded ? 1 : 0;
+    for (const char* device : {"cpu:0", "cpu:1"}) {
+      RecordedTensor tensor =
+          Shard({1, 2}, {2}, 0, std::string("on ") + device);
+      tensor.device = device;
+      tensor.token = token;
+      whole.Record(tensor);
+      for (const int32_t rank : {0, 1}) {
+        RecordedTensor shard = Shard({1.F + rank}, {1}, rank, tensor.op);
+        shard.token = token;
+        sharded.Record(shard);
+      }
+    }
+    matching_.Clear();
+    Add(golden_is_sharded, "*", v1::Layout::CONCAT);
+    plan_.selector.tokens = {{token, token}};
+    const auto rows = Rows();
+    ASSERT_THAT(rows, SizeIs(2));
+    for (const v1::ComparisonRow& row : rows) {
+      EXPECT_EQ(row.verdict(), v1::PASS) << row.reason();
+    }
+  }
+}
+
+TEST_F(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  golden_.Record(Shard({}, {0, 1}, 0));
+  for (const int32_t rank : {0, 1}) {
+    target_.Record(Shard({}, {0, kHuge}, rank));
+  }
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_THAT(rows[0].reason(), HasSubstr("dimension 1 is longer"));
+}
+
+TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const int32_t rank : {0, 1}) golden_.Record(Shard({kNan}, {1}, rank));
+  target_.Record(Shard({kNan, kNan}, {2}, 0));
+  Add(true, "op", v1::Layout::SUM);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("shape [2] against [1]"));
+  EXPECT_FALSE(rows[0].golden().has_nan_count());
+  EXPECT_FALSE(comparison_.has_first_non_finite());
+}
+
+TEST_F(LayoutRowsTest, ShardsAmissDoNotSayWhoTurnsNonFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  golden_.Record(Shard({1}, {1}, 0));
+  golden_.Record(Shard({kNan}, {1}, 2));
+  target_.Record(Shard({1, 1, kNan}, {3}, 0));
+  Add(true, "op", v1::Layout::CONCAT);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].verdict(), v1::UNMATCHED);
+  EXPECT_FALSE(rows[0].golden().has_max());
+  EXPECT_FALSE(comparison_.has_first_non_finite());
+}
+
+TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
+  RecordColumns();
+  golden_.Record(Shard({1}, {1}, 0, "plain"));
+  target_.Record(Shard({1}, {1}, 0, "plain"));
+  target_.Record(Shard({1}, {1}, 1, "plain"));
+  Add(false, "op", v1::Layout::CONCAT, 1);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[1].verdict(), v1::PASS);
+  EXPECT_EQ(rows[2].verdict(), v1::UNMATCHED);
+  EXPECT_EQ(rows[2].rank(), 1);
+}
+
+}  // namespace
+}  // namespace msitd::compare

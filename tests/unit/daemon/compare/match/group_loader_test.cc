@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/match/group_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/one_thread_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+class GroupLoaderTest : public ::testing::Test {
+ protected:
+  // Gives both runs so many tensors at each of so many tokens.
+  const TensorMatcher& Matcher(int64_t token_count, size_t op_count = 2) {
+    for (int64_t token = 0; token < token_count; ++token) {
+      for (size_t op = 0; op < op_count; ++op) {
+        RecordedTensor tensor = Floats("op." + std::to_string(op), {1});
+        tensor.token = token;
+        golden_.Record(tensor);
+        target_.Record(tensor);
+      }
+    }
+    auto matcher = TensorMatcher::Create(store_, "g", "t", {},
+                                         *Matching::Create(v1::Matching()));
+    EXPECT_TRUE(matcher.ok()) << matcher.status();
+    matcher_.emplace(*std::move(matcher));
+    EXPECT_EQ(matcher_->group_count(), static_cast<size_t>(token_count));
+    return *matcher_;
+  }
+
+  static std::vector<size_t> AllOf(const TensorMatcher& matcher) {
+    std::vector<size_t> out(matcher.group_count());
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  std::optional<TensorMatcher> matcher_;
+  OneThreadObserver observer_;
+  std::atomic<int64_t> loaded_count_{0};
+  // Tokens are told in the order asked for.
+  std::vector<int64_t> told_;
+  const GroupLoader::OnLoaded on_loaded_ = [this](const TensorGroup& group) {
+    told_.push_back(group.token);
+    ++loaded_count_;
+  };
+};
+
+TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
+  GroupLoader loader(Matcher(20), {3, 17, 4, 4}, observer_, on_loaded_);
+  for (const int64_t token : {3, 17, 4, 4}) {
+    const auto group = loader.Next();
+    ASSERT_TRUE(group.ok()) << group.status();
+    EXPECT_EQ(group->token, token);
+    ASSERT_EQ(group->pairs.size(), 2u);
+    for (const TensorPair& pair : group->pairs) {
+      ASSERT_NE(pair.golden, nullptr);
+      ASSERT_NE(pair.target, nullptr);
+      EXPECT_EQ(pair.golden->key.op, pair.target->key.op);
+      EXPECT_EQ(pair.target->key.token, token);
+    }
+  }
+}
+
+TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
+  const TensorMatcher& matcher = Matcher(20);
+  const auto nobody = [](const TensorGroup&) {};
+  GroupLoader none(matcher, {}, observer_, nobody);
+  GroupLoader untouched(matcher, AllOf(matcher), observer_, nobody);
+  GroupLoader left(matcher, AllOf(matcher), observer_, nobody);
+  EXPECT_TRUE(left.Next().ok());
+}
+
+TEST_F(GroupLoaderTest, ObserverEndsIt) {
+  const TensorMatcher& matcher = Matcher(20);
+  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+  EXPECT_TRUE(loader.Next().ok());
+  EXPECT_TRUE(loader.Next().ok());
+  observer_.is_cancelled = true;
+  EXPECT_TRUE(absl::IsCancelled(loader.Next().status()));
+}
+
+TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
+  const TensorMatcher& matcher = Matcher(20);
+  {
+    GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+    for (int64_t i = 0; i < 20; ++i) {
+      ASSERT_TRUE(loader.Next().ok());
+      EXPECT_GT(loaded_count_, i);
+    }
+  }
+  EXPECT_EQ(told_.size(), 20u);
+  EXPECT_TRUE(std::is_sorted(told_.begin(), told_.end()));
+}
+
+TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
+  const TensorMatcher& matcher = Matcher(4, GroupLoader::kAheadTensorsMax / 2);
+  GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
+  for (int64_t i = 1; i <= 4; ++i) {
+    ASSERT_TRUE(loader.Next().ok());
+    EXPECT_LE(loaded_count_, i + 1);
+  }
+}
+
+TEST_F(GroupLoaderTest, ErrorsComeInTheirPlace) {
+  const TensorMatcher& matcher = Matcher(3);
+  std::vector<size_t> groups(100, 0);
+  GroupLoader loader(matcher, groups, observer_, [this](const TensorGroup&) {
+    if (++loaded_count_ == 50) {
+      EXPECT_TRUE(store_.DeleteRun("t").ok());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    const absl::Status status = loader.Next().status();
+    EXPECT_EQ(status.ok(), i < 50) << i;
+    EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+  }
+}
+
+}  // namespace
+}  // namespace msitd::compare

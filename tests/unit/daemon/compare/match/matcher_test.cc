@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/match/matcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class TensorMatcherTest : public ::testing::Test {
+ protected:
+  // All pairs as `rank/token: golden = target`, in order.
+  std::vector<std::string> Pairs(storage::TensorSelector selector = {}) {
+    auto matcher = TensorMatcher::Create(store_, "g", "t", std::move(selector),
+                                         *Matching::Create(matching_));
+    EXPECT_TRUE(matcher.ok()) << matcher.status();
+    std::vector<std::string> out;
+    for (size_t i = 0; i < matcher->group_count(); ++i) {
+      const auto group = matcher->Load(i, [] { return false; });
+      EXPECT_TRUE(group.ok()) << group.status();
+      for (const TensorPair& pair : group->pairs) {
+        out.push_back(fmt::format("{}/{}: {} = {}", group->rank, group->token,
+                                  Text(pair.golden), Text(pair.target)));
+      }
+    }
+    return out;
+  }
+
+  static std::string Text(const storage::TensorInfo* tensor) {
+    if (tensor == nullptr) return "-";
+    return fmt::format("{}.{}.{}.{}@{}", tensor->key.op, tensor->key.call,
+                       IoName(tensor->key.io), tensor->key.index,
+                       tensor->key.device);
+  }
+
+  static RecordedTensor At(std::string op, int32_t rank = 0, int64_t token = 0,
+                           int64_t sequence = -1, std::string device = "d") {
+    RecordedTensor out = Floats(op, {1});
+    out.rank = rank;
+    out.token = token;
+    out.sequence = sequence;
+    out.device = std::move(device);
+    return out;
+  }
+
+  v1::Matching matching_;
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+};
+
+TEST_F(TensorMatcherTest, EveryPartOfTheNameCounts) {
+  RecordedTensor tensor = At("op");
+  golden_.Record(tensor);
+  target_.Record(tensor);
+  tensor.call = 1;
+  golden_.Record(tensor);
+  tensor.io = Io::kInput;
+  target_.Record(tensor);
+  tensor.index = "1";
+  golden_.Record(tensor);
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: op.0.output.0@d = op.0.output.0@d",
+                          "0/0: op.1.output.0@d = -", "0/0: op.1.input.1@d = -",
+                          "0/0: - = op.1.input.0@d"));
+}
+
+TEST_F(TensorMatcherTest, RowsComeByTokenThenRankThenGoldenExecutionOrder) {
+  for (const int32_t rank : {1, 0}) {
+    for (const int64_t token : {1, 0}) {
+      golden_.Record(At("second", rank, token, 20));
+      golden_.Record(At("first", rank, token, 10));
+      target_.Record(At("second", rank, token, 1));
+      target_.Record(At("first", rank, token, 2));
+      target_.Record(At("extra2", rank, token, 4));
+      target_.Record(At("extra1", rank, token, 3));
+    }
+  }
+  std::vector<std::string> expected;
+  for (const std::string_view place : {"0/0", "1/0", "0/1", "1/1"}) {
+    for (const std::string_view pair :
+         {"first.0.output.0@d = first.0.output.0@d",
+          "second.0.output.0@d = second.0.output.0@d",
+          "- = extra1.0.output.0@d", "- = extra2.0.output.0@d"}) {
+      expected.push_back(fmt::format("{}: {}", place, pair));
+    }
+  }
+  EXPECT_EQ(Pairs(), expected);
+}
+
+TEST_F(TensorMatcherTest, TensorsOfOneSequenceAreOrderedByIoAndIndex) {
+  for (const auto& [io, index] :
+       {std::pair(Io::kOutput, "0"), {Io::kInput, "1"}, {Io::kInput, "0"}}) {
+    RecordedTensor tensor = At("op", 0, 0, 7);
+    tensor.io = io;
+    tensor.index = index;
+    golden_.Record(tensor);
+  }
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: op.0.input.0@d = -", "0/0: op.0.input.1@d = -",
+                          "0/0: op.0.output.0@d = -"));
+}
+
+TEST_F(TensorMatcherTest, RankAndTokenThatOneRunLacksAreUnmatched) {
+  golden_.Record(At("a", 0, 0));
+  golden_.Record(At("a", 1, 0));
+  target_.Record(At("a", 0, 0));
+  target_.Record(At("a", 0, 5));
+  EXPECT_THAT(Pairs(), ElementsAre("0/0: a.0.output.0@d = a.0.output.0@d",
+                                   "1/0: a.0.output.0@d = -",
+                                   "0/5: - = a.0.output.0@d"));
+}
+
+TEST_F(TensorMatcherTest, SingleDevicesMatchWhateverTheirNames) {
+  golden_.Record(At("a", 0, 0, -1, "cpu:0"));
+  target_.Record(At("a", 0, 0, -1, "npu:3"));
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: a.0.output.0@cpu:0 = a.0.output.0@npu:3"));
+}
+
+TEST_F(TensorMatcherTest, SeveralDevicesMustAgree) {
+  golden_.Record(At("a", 0, 0, -1, "npu:0"));
+  golden_.Record(At("a", 0, 0, -1, "npu:1"));
+  target_.Record(At("a", 0, 0, -1, "npu:1"));
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: a.0.output.0@npu:0 = -",
+                          "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
+}
+
+TEST_F(TensorMatcherTest, DevicesCountThoughNamesComeInTheSameOrder) {
+  golden_.Record(At("a", 0, 0, 1, "npu:0"));
+  golden_.Record(At("a", 0, 0, 2, "npu:1"));
+  target_.Record(At("a", 0, 0, 1, "npu:1"));
+  target_.Record(At("a", 0, 0, 2, "npu:0"));
+  EXPECT_THAT(Pairs(),
+              ElementsAre("0/0: a.0.output.0@npu:0 = a.0.output.0@npu:0",
+                          "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
+}
+
+TEST_F(TensorMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
+  for (int differing = 0; differing < 4; ++differing) {
+    const int64_t token = differing;
+    RecordedTensor tensor = At("op", 0, token);
+    golden_.Record(tensor);
+    if (differing == 0) tensor.op = "other";
+    if (differing == 1) tensor.call = 1;
+    if (differing == 2) tensor.io = Io::kInput;
+    if (differing == 3) tensor.index = "1";
+    target_.Record(tensor);
+  }
+  EXPECT_THAT(
+      Pairs(),
+      ElementsAre("0/0: op.0.output.0@d = -", "0/0: - = other.0.output.0@d",
+                  "0/1: op.0.output.0@d = -", "0/1: - = op.1.output.0@d",
+                  "0/2: op.0.output.0@d = -", "0/2: - = op.0.input.0@d",
+                  "0/3: op.0.output.0@d = -", "0/3: - = op.0.output.1@d"));
+}
+
+TEST_F(TensorMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
+  // One device at each token, but two in all: they must agree.
+  golden_.Record(At("a", 0, 0, -1, "npu:0"));
+  golden_.Record(At("a", 0, 1, -1, "npu:1"));
+  target_.Record(At("a", 0, 0, -1, "npu:1"));
+  // The other rank has one on either side.
+  golden_.Record(At("a", 1, 0, -1, "npu:0"));
+  target_.Record(At("a", 1, 0, -1, "cpu:0"));
+  EXPECT_THAT(
+      Pairs(),
+      ElementsAre("0/0: a.0.output.0@npu:0 = -", "0/0: - = a.0.output.0@npu:1",
+                  "1/0: a.0.output.0@npu:0 = a.0.output.0@cpu:0",
+                  "0/1: a.0.output.0@npu:1 = -"));
+}
+
+TEST_F(TensorMatcherTest, SelectorNarrowsBothSides) {
+  for (RunRecorder* run : {&golden_, &target_}) {
+    for (const int64_t token : {0, 1, 2}) {
+      run->Record(At("keep", 0, token));
+      run->Record(At("drop", 0, token));
+      run->Record(At("keep", 1, token));
+    }
+  }
+  storage::TensorSelector selector;
+  selector.ranks = {0};
+  selector.tokens = {{1, 1}};
+  selector.op_patterns = {"k*"};
+  EXPECT_THAT(Pairs(selector),
+              ElementsAre("0/1: keep.0.output.0@d = keep.0.output.0@d"));
+  selector.tokens = {{7, 9}};
+  EXPECT_THAT(Pairs(selector), IsEmpty());
+}
+
+TEST_F(TensorMatcherTest, RunThatIsGoneIsAnError) {
+  ASSERT_TRUE(store_.DeleteRun("t").ok());
+  const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, {});
+  EXPECT_EQ(Reason(matcher.status()), "RUN_NOT_FOUND");
+}
+
+TEST_F(TensorMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
+  v1::Matching::Rewrite* rewrite = matching_.add_rewrites();
+  rewrite->set_regex("^model\\.");
+  rewrite = matching_.add_rewrites();
+  rewrite->set_regex("layer_([0-9]+)");
+  rewrite->set_replacement("layers.\\1");
+  golden_.Record(At("layers.3.mlp"));
+  target_.Record(At("model.layer_3.mlp"));
+  target_.Record(At("other"));
+  EXPECT_THAT(Pairs(), ElementsAre("0/0: layers.3.mlp.0.output.0@d = "
+                                   "model.layer_3.mlp.0.output.0@d",
+                                   "0/0: - = other.0.output.0@d"));
+  // Patterns are for golden names.
+  storage::TensorSelector selector;
+  selector.op_patterns = {"layers.*"};
+  EXPECT_EQ(Pairs(selector).size(), 1u);
+}
+
+TEST_F(TensorMatcherTest, CaseIsIgnoredWhereAsked) {
+  golden_.Record(At("Layer"));
+  target_.Record(At("layer"));
+  EXPECT_EQ(Pairs().size(), 2u);
+  matching_.set_ignore_case(true);
+  EXPECT_EQ(Pairs().size(), 1u);
+}
+
+TEST_F(TensorMatcherTest, MappedOpsMatchNothingElse) {
+  v1::Matching::OpPair* pair = matching_.add_ops();
+  pair->set_golden_op("a");
+  pair->set_target_op("b");
+  for (const char* op : {"a", "b"}) {
+    golden_.Record(At(op));
+    target_.Record(At(op));
+  }
+  EXPECT_THAT(Pairs(), ElementsAre("0/0: a.0.output.0@d = b.0.output.0@d",
+                                   "0/0: b.0.output.0@d = -",
+                                   "0/0: - = a.0.output.0@d"));
+}
+
+TEST_F(TensorMatcherTest, TokensAreShiftedAndRanksMapped) {
+  matching_.set_token_offset(1);
+  v1::Matching::RankPair* ranks = matching_.add_ranks();
+  ranks->set_golden_rank(0);
+  ranks->set_target_rank(2);
+  golden_.Record(At("x", 0, 0));
+  golden_.Record(At("x", 1, 0));
+  target_.Record(At("x", 2, 1));
+  target_.Record(At("x", 2, 0));
+  target_.Record(At("x", 0, 1));
+  EXPECT_THAT(Pairs(), ElementsAre("0/-1: - = x.0.output.0@d",
+                                   "0/0: x.0.output.0@d = x.0.output.0@d"));
+  storage::TensorSelector selector;
+  selector.tokens = {{0, 0}};
+  selector.ranks = {0};
+  EXPECT_EQ(Pairs(selector).size(), 1u);
+}
+
+TEST_F(TensorMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
+  matching_.set_fuzzy(true);
+  RecordedTensor golden = At("layer/conv");
+  RecordedTensor target = At("module.Layer.conv");
+  golden_.Record(golden);
+  target_.Record(target);
+  golden = At("relu");
+  golden.call = 3;
+  golden_.Record(golden);
+  target = At("relu");
+  target.call = 5;
+  target_.Record(target);
+  // Another shape is another tensor.
+  RecordedTensor wide = Floats("relu", {1, 2});
+  wide.call = 4;
+  wide.device = "d";
+  target_.Record(wide);
+  EXPECT_THAT(Pairs(), ElementsAre("0/0: layer/conv.0.output.0@d = "
+                                   "module.Layer.conv.0.output.0@d",
+                                   "0/0: relu.3.output.0@d = relu.5.output.0@d",
+                                   "0/0: - = relu.4.output.0@d"));
+}
+
+// The rule once more, by looking at every pair.
+TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
+  matching_.set_fuzzy(true);
+  std::mt19937 random(11);
+  struct Side {
+    std::vector<RecordedTensor> tensors;
+    std::vector<bool> used;
+  };
+  Side golden;
+  Side target;
+  constexpr const char* kOps[] = {"a.b", "module.a.b", "A.B", "c", "root.c"};
+  for (const bool is_golden : {true, false}) {
+    for (int i = 0; i < 60; ++i) {
+      RecordedTensor tensor = At(kOps[random() % 5]);
+      tensor.call = i + (is_golden ? 0 : 30);
+      if (random() % 4 == 0) tensor.io = Io::kInput;
+      (is_golden ? golden_ : target_).Record(tensor);
+      (is_golden ? golden : target).tensors.push_back(tensor);
+    }
+  }
+  golden.used.resize(60);
+  target.used.resize(60);
+  std::vector<std::pair<int, int>> expected;
+  for (int level = 0; level < 3; ++level) {
+    for (int g = 0; g < 60; ++g) {
+      for (int t = 0; t < 60 && !golden.used[g]; ++t) {
+        const RecordedTensor& a = golden.tensors[g];
+        const RecordedTensor& b = target.tensors[t];
+        const bool same_op =
+            level == 2 ? Matching::LooseName(a.op) == Matching::LooseName(b.op)
+                       : a.op == b.op;
+        if (target.used[t] || !same_op || a.io != b.io) continue;
+        if (level == 0 && a.call != b.call) continue;
+        golden.used[g] = target.used[t] = true;
+        expected.emplace_back(a.call, b.call);
+      }
+    }
+  }
+  std::sort(expected.begin(), expected.end());
+  auto matcher =
+      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  ASSERT_TRUE(matcher.ok());
+  const auto group = matcher->Load(0, [] { return false; });
+  ASSERT_TRUE(group.ok());
+  std::vector<std::pair<int, int>> pairs;
+  for (const TensorPair& pair : group->pairs) {
+    if (pair.golden == nullptr || pair.target == nullptr) continue;
+    pairs.emplace_back(pair.golden->key.call, pair.target->key.call);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  EXPECT_GT(pairs.size(), 30u);
+  EXPECT_EQ(pairs, expected);
+}
+
+TEST(MatchingTest, WhatIsWrongIsNamedByItsPlace) {
+  const auto error = [](const v1::Matching& spec) {
+    return std::string(Message(Matching::Create(spec).status()));
+  };
+  v1::Matching spec;
+  for (const char* target : {"x", "y", "x"}) {
+    spec.add_ops()->set_golden_op(std::string("g") + target +
+                                  std::to_string(spec.ops_size()));
+    spec.mutable_ops(spec.ops_size() - 1)->set_target_op(target);
+  }
+  EXPECT_EQ(error(spec), "matching.ops[2].target_op: \"x\" is there twice");
+  spec.Clear();
+  spec.add_rewrites()->set_regex("(");
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("matching.rewrites[0].regex"));
+  spec.mutable_rewrites(0)->set_regex("a");
+  spec.mutable_rewrites(0)->set_replacement("\\1");
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("rewrites[0].replacement"));
+  spec.Clear();
+  spec.add_ranks()->set_golden_rank(1);
+  spec.add_ranks()->set_golden_rank(1);
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("ranks[1].golden_rank"));
+}
+
+}  // namespace
+}  // namespace msitd::compare

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/measure/pair_measurer.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/one_thread_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+class PairMeasurerTest : public ::testing::Test {
+ protected:
+  // Pairs whose number is that of their golden tensor, and so large that they
+  // are claimed one by one.
+  std::vector<const TensorPair*> Pairs(
+      size_t count, uint64_t bytes = PairMeasurer::kClaimBytesMax) {
+    tensors_.resize(count);
+    pairs_.resize(count);
+    std::vector<const TensorPair*> out;
+    for (size_t i = 0; i < count; ++i) {
+      tensors_[i].sequence = i;
+      tensors_[i].tensor_bytes = bytes;
+      pairs_[i] = {&tensors_[i], &tensors_[i]};
+      out.push_back(&pairs_[i]);
+    }
+    return out;
+  }
+
+  // A measurement that names its pair.
+  static PairMeasurement MeasurementOf(const TensorPair& pair) {
+    PairMeasurement out;
+    out.metrics.max_abs_index = pair.golden->sequence;
+    return out;
+  }
+
+  testing::FakeChunkStore store_;
+  OneThreadObserver observer_;
+  std::vector<LogicalTensor> tensors_;
+  std::vector<TensorPair> pairs_;
+};
+
+TEST_F(PairMeasurerTest, ResultsComeInOrderAndEveryPairIsMeasuredOnce) {
+  std::mutex mu;
+  std::multiset<uint64_t> measured;
+  PairMeasurer measurer(store_, observer_,
+                        [&](const TensorPair& pair, const PartsAhead&,
+                            PairReader&, ComparisonObserver& reads) {
+                          reads.OnRead(10);
+                          const std::lock_guard lock(mu);
+                          measured.insert(pair.golden->sequence);
+                          return MeasurementOf(pair);
+                        });
+  for (const size_t count : {0, 1, 2, 500, 3}) {
+    measured.clear();
+    observer_.read_bytes = 0;
+    measurer.Add(Pairs(count));
+    for (size_t i = 0; i < count; ++i) {
+      const auto result = measurer.Next();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->metrics.max_abs_index, i);
+    }
+    EXPECT_EQ(measured.size(), count);
+    EXPECT_EQ(std::set<uint64_t>(measured.begin(), measured.end()).size(),
+              count);
+    EXPECT_EQ(observer_.read_bytes, 10 * count);
+  }
+}
+
+TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
+  std::mutex mu;
+  std::condition_variable changed;
+  int count = 0;
+  // Each waits for the other.
+  PairMeasurer measurer(store_, observer_,
+                        [&](const TensorPair& pair, const PartsAhead&,
+                            PairReader&, ComparisonObserver&) {
+                          std::unique_lock lock(mu);
+                          ++count;
+                          changed.notify_all();
+                          while (count < 2) changed.wait(lock);
+                          return MeasurementOf(pair);
+                        });
+  measurer.Add(Pairs(2));
+  EXPECT_TRUE(measurer.Next().ok());
+  EXPECT_TRUE(measurer.Next().ok());
+}
+
+TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
+  std::atomic<uint64_t> highest{0};
+  PairMeasurer measurer(
+      store_, observer_,
+      [&](const TensorPair& pair, const PartsAhead&, PairReader&,
+          ComparisonObserver&) {
+        uint64_t seen = highest.load();
+        while (seen < pair.golden->sequence &&
+               !highest.compare_exchange_weak(seen, pair.golden->sequence)) {
+        }
+        return MeasurementOf(pair);
+      });
+  constexpr uint64_t kBytes = uint64_t{1} << 20;
+  constexpr uint64_t kAheadMax =
+      PairMeasurer::kWindowsMax * PairMeasurer::kWindowBytesMax / (2 * kBytes);
+  measurer.Add(Pairs(200, kBytes));
+  for (size_t i = 0; i < 200; ++i) {
+    ASSERT_TRUE(measurer.Next().ok());
+    EXPECT_LE(highest.load(), i + kAheadMax);
+  }
+}
+
+TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
+  const std::vector<const TensorPair*> pairs = Pairs(3000, 100);
+  PairMeasurer measurer(store_, observer_,
+                        [](const TensorPair& pair, const PartsAhead& ahead,
+                           PairReader&, ComparisonObserver&) {
+                          EXPECT_EQ(ahead.batch, nullptr);
+                          return MeasurementOf(pair);
+                        });
+  std::thread adder([&] {
+    for (size_t begin = 0; begin < pairs.size(); begin += 30) {
+      measurer.Add(std::span(pairs).subspan(begin, 30));
+    }
+  });
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto result = measurer.Next();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->metrics.max_abs_index, i);
+  }
+  adder.join();
+}
+
+TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
+  // Whatever a batch has room for, and whether or not the place is known.
+  RunRecorder run(store_, "g");
+  const std::vector<const TensorPair*> pairs = Pairs(500);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    RecordedTensor tensor = Floats("op." + std::to_string(i), {float(i)});
+    run.Record(tensor);
+    static_cast<storage::TensorInfo&>(tensors_[i]) =
+        *store_.GetTensor(run.KeyOf(tensor));
+    tensors_[i].sequence = i;
+    if (i % 7 == 3) tensors_[i].parts.clear();
+  }
+  for (const size_t limit : {storage::kBatchPartsMax, size_t{9}, size_t{1}}) {
+    store_.LimitBatches(limit);
+    std::atomic<int> ahead_count{0};
+    PairMeasurer measurer(
+        store_, observer_,
+        [&](const TensorPair& pair, const PartsAhead& ahead, PairReader&,
+            ComparisonObserver&) {
+          if (ahead.batch != nullptr) {
+            for (size_t part : {ahead.first, ahead.first + 1}) {
+              const auto bytes = ahead.batch->Read(part);
+              float value = -1;
+              EXPECT_TRUE(bytes.ok() && bytes->size() == sizeof(value));
+              if (bytes.ok()) std::memcpy(&value, bytes->data(), sizeof(value));
+              EXPECT_EQ(value, float(pair.golden->sequence));
+            }
+            EXPECT_NE(pair.golden->sequence % 7, 3u);
+            ++ahead_count;
+          }
+          return MeasurementOf(pair);
+        });
+    measurer.Add(pairs);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const auto result = measurer.Next();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->metrics.max_abs_index, i);
+    }
+    // A pair for which a batch has no room is read without one.
+    EXPECT_EQ(ahead_count, limit == 1 ? 0 : 429);
+  }
+}
+
+TEST_F(PairMeasurerTest, AnErrorBelongsToItsPair) {
+  PairMeasurer measurer(
+      store_, observer_,
+      [](const TensorPair& pair, const PartsAhead&, PairReader&,
+         ComparisonObserver&) -> absl::StatusOr<PairMeasurement> {
+        if (pair.golden->sequence % 3 == 1) return absl::DataLossError("bad");
+        return MeasurementOf(pair);
+      });
+  measurer.Add(Pairs(30));
+  for (size_t i = 0; i < 30; ++i) {
+    const auto result = measurer.Next();
+    EXPECT_EQ(result.ok(), i % 3 != 1) << i;
+  }
+}
+
+TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
+  std::atomic<bool> is_released{false};
+  std::atomic<bool> was_stopped{false};
+  const std::thread::id here = std::this_thread::get_id();
+  {
+    PairMeasurer measurer(store_, observer_,
+                          [&](const TensorPair& pair, const PartsAhead&,
+                              PairReader&, ComparisonObserver& reads) {
+                            if (std::this_thread::get_id() == here) {
+                              return MeasurementOf(pair);
+                            }
+                            observer_.is_cancelled = true;
+                            while (!reads.IsCancelled())
+                              std::this_thread::yield();
+                            was_stopped = true;
+                            return MeasurementOf(pair);
+                          });
+    measurer.Add(Pairs(2));
+    absl::Status status;
+    for (int i = 0; i < 2 && status.ok(); ++i) {
+      status = measurer.Next().status();
+    }
+    // The calling thread may have been fast enough to measure both itself.
+    EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+    is_released = status.ok();
+  }
+  EXPECT_TRUE(is_released || was_stopped);
+}
+
+TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<int> ahead_count{0};
+  std::atomic<bool> is_busy{false};
+  PairMeasurer measurer(store_, observer_,
+                        [&](const TensorPair& pair, const PartsAhead&,
+                            PairReader&, ComparisonObserver& reads) {
+                          if (std::this_thread::get_id() == here) {
+                            observer_.is_cancelled = true;
+                            // Goes on once the other one is at work.
+                            while (ahead_count == 0) std::this_thread::yield();
+                          } else {
+                            is_busy = true;
+                            ++ahead_count;
+                            while (!reads.IsCancelled())
+                              std::this_thread::yield();
+                            is_busy = false;
+                          }
+                          return MeasurementOf(pair);
+                        });
+  std::vector<const TensorPair*> pairs = Pairs(2);
+  // Whoever takes the first, the other one takes the second.
+  measurer.Add(pairs);
+  measurer.Next().status().IgnoreError();
+  measurer.Stop();
+  EXPECT_FALSE(is_busy);
+  EXPECT_EQ(ahead_count, 1);
+}
+
+}  // namespace
+}  // namespace msitd::compare

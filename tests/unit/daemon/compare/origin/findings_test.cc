@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/origin/findings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What an op gives; an input where it begins with `>`. Equal numbers are equal
+// bytes.
+struct Step {
+  std::string op;
+  float value;
+  float error = 0;
+};
+
+// Runs of several ranks, each of which does its steps.
+class FindingsTest : public ::testing::Test {
+ protected:
+  v1::Comparison Compare(const std::vector<std::vector<Step>>& ranks) {
+    for (const bool is_target : {false, true}) {
+      for (size_t rank = 0; rank < ranks.size(); ++rank) {
+        for (const Step& step : ranks[rank]) {
+          RecordedTensor tensor = Tensor(step, is_target);
+          tensor.rank = static_cast<int32_t>(rank);
+          (is_target ? target_ : golden_).Record(tensor);
+        }
+      }
+    }
+    return Compare();
+  }
+
+  v1::Comparison Compare() {
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    rows_ = observer.rows;
+    return observer.comparison;
+  }
+
+  static RecordedTensor Tensor(const Step& step, bool is_target) {
+    const bool is_input = step.op[0] == '>';
+    const float error = is_target ? step.error : 0;
+    RecordedTensor tensor = Floats(is_input ? step.op.substr(1) : step.op,
+                                   {step.value + error, step.value * 2 + 1});
+    if (is_input) tensor.io = Io::kInput;
+    return tensor;
+  }
+
+  static std::string MakerOf(const v1::Comparison& comparison) {
+    if (comparison.makers().empty()) return "";
+    const v1::Maker& maker = comparison.makers(0);
+    return v1::Maker::Kind_Name(maker.kind()) + " " + maker.op() + " " +
+           std::to_string(maker.row().rank());
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  std::vector<v1::ComparisonRow> rows_;
+};
+
+TEST_F(FindingsTest, RankThatWasSentWhatIsWrongIsNotTheFirst) {
+  // The stages of a pipeline name their layers alike, and the second has the
+  // smaller sequences.
+  const v1::Comparison comparison = Compare({
+      {{">root", 1},
+       {">l0", 1},
+       {"l0", 2},
+       {">l1", 2},
+       {"l1", 3, 1},
+       {"root", 3, 1}},
+      {{">root", 3, 1}, {">l0", 3, 1}, {"l0", 4, 1}, {"root", 4, 1}},
+  });
+  EXPECT_EQ(comparison.first_divergence().rank(), 0);
+  EXPECT_EQ(comparison.first_divergence().op(), "l1");
+  EXPECT_EQ(comparison.concurrent_divergences_size(), 0);
+  EXPECT_EQ(MakerOf(comparison), "OP l1 0");
+  EXPECT_EQ(comparison.first_origin().op(), "l1");
+}
+
+TEST_F(FindingsTest, RankThatMadeItWinsOverThoseThatSumIt) {
+  const v1::Comparison comparison = Compare({
+      {{">mlp", 1}, {">mlp.up", 1}, {"mlp.up", 2}, {"mlp", 5, 1}},
+      {{"watch", 7},
+       {"watch2", 8},
+       {"watch3", 9},
+       {">mlp", 1},
+       {">mlp.up", 1},
+       {"mlp.up", 3, 1},
+       {"mlp", 5, 1}},
+  });
+  EXPECT_EQ(comparison.first_divergence().rank(), 1);
+  EXPECT_EQ(comparison.first_divergence().op(), "mlp.up");
+  EXPECT_EQ(MakerOf(comparison), "OP mlp.up 1");
+  EXPECT_EQ(comparison.makers_size(), 1);
+}
+
+TEST_F(FindingsTest, PartOfAnotherRankWinsWithoutAnySharedBytes) {
+  const v1::Comparison comparison = Compare({
+      {{">moe", 1}, {"moe", 5, 1}},
+      {{">moe", 11}, {">moe.expert", 11}, {"moe.expert", 3, 1}},
+  });
+  EXPECT_EQ(MakerOf(comparison), "OP moe.expert 1");
+  EXPECT_EQ(comparison.makers_size(), 1);
+}
+
+TEST_F(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
+  const v1::Comparison comparison = Compare({
+      {{">a", 1}, {"a", 2}, {">b", 2}, {"b", 3, 1}},
+      {{">a", 11}, {"a", 12, 1}, {">b", 12, 1}, {"b", 13, 1}},
+  });
+  EXPECT_EQ(comparison.first_divergence().op(), "a");
+  ASSERT_EQ(comparison.concurrent_divergences_size(), 1);
+  EXPECT_EQ(comparison.concurrent_divergences(0).op(), "b");
+  EXPECT_EQ(MakerOf(comparison), "OP a 1");
+  ASSERT_EQ(comparison.makers_size(), 2);
+  EXPECT_EQ(comparison.makers(1).op(), "b");
+}
+
+TEST_F(FindingsTest, RanksThatDoTheSameShareAMaker) {
+  const std::vector<Step> steps = {{">a", 1}, {"a", 2, 1}};
+  const v1::Comparison comparison = Compare({steps, steps, steps});
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_THAT(comparison.makers(0).ranks(), ElementsAre(1, 2));
+  EXPECT_EQ(comparison.concurrent_divergences_size(), 2);
+}
+
+TEST_F(FindingsTest, CodeBetweenPartsIsNamedWithBoth) {
+  const v1::Comparison comparison = Compare({{{">m", 1},
+                                              {">m.a", 1},
+                                              {"m.a", 2},
+                                              {">m.b", 3, 1},
+                                              {"m.b", 4, 1},
+                                              {"m", 4, 1}}});
+  ASSERT_EQ(comparison.makers_size(), 1);
+  const v1::Maker& maker = comparison.makers(0);
+  EXPECT_EQ(maker.kind(), v1::Maker::OWN_CODE);
+  EXPECT_EQ(maker.op(), "m");
+  EXPECT_EQ(maker.after(), "m.a");
+  EXPECT_EQ(maker.before(), "m.b");
+  EXPECT_EQ(maker.input_error(), 0);
+  EXPECT_GT(maker.output_error(), 0.1);
+  EXPECT_EQ(rows_[3].origin(), v1::CREATED);
+  EXPECT_EQ(rows_[4].origin(), v1::PASSED_ON);
+  EXPECT_EQ(rows_[5].origin(), v1::INSIDE);
+}
+
+TEST_F(FindingsTest, ErrorThatGrowsIsDrift) {
+  plan_.policy =
+      *Policy::Create(std::vector<PolicyRule>{{"*", "max_abs <= 1e-6"}});
+  const v1::Comparison comparison = Compare({{{">a", 1},
+                                              {"a", 2, 3e-7F},
+                                              {">b", 2, 3e-7F},
+                                              {"b", 3, 8e-7F},
+                                              {">c", 3, 8e-7F},
+                                              {"c", 4, 2e-6F}}});
+  EXPECT_EQ(comparison.first_divergence().op(), "c");
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::DRIFT);
+  EXPECT_FALSE(comparison.has_first_origin());
+  EXPECT_EQ(rows_[5].origin(), v1::DRIFTED);
+  EXPECT_LT(rows_[5].amplification(), kAmplificationMax);
+}
+
+TEST_F(FindingsTest, CallsOfAnOpAreKeptApart) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    for (const int call : {0, 1}) {
+      for (Step step :
+           {Step{">m", 1}, Step{">m.a", 1}, Step{"m.a", 2}, Step{"m", 3}}) {
+        step.value += static_cast<float>(10 * call);
+        // A part of the first call, and the second itself.
+        if (step.op == (call == 0 ? "m.a" : "m")) step.error = 1;
+        RecordedTensor tensor = Tensor(step, is_target);
+        tensor.call = call;
+        run.Record(tensor);
+      }
+    }
+  }
+  Compare();
+  EXPECT_EQ(rows_[2].origin(), v1::CREATED);
+  EXPECT_EQ(rows_[7].origin(), v1::CREATED);
+}
+
+TEST_F(FindingsTest, WeightThatFailsIsTheMaker) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    RecordedTensor weight = Tensor({"a", 1, 1}, is_target);
+    weight.io = Io::kWeight;
+    weight.index = "weight";
+    run.Record(weight);
+    run.Record(Tensor({">a", 2}, is_target));
+    run.Record(Tensor({"a", 3, 1}, is_target));
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(MakerOf(comparison), "WEIGHT a 0");
+  EXPECT_EQ(rows_[0].origin(), v1::CREATED);
+  EXPECT_EQ(rows_[2].origin(), v1::PASSED_ON);
+}
+
+TEST_F(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    RecordedTensor shard = Tensor({"shard", 1}, is_target);
+    if (is_target) shard.shape = {1, 2};
+    run.Record(shard);
+    run.Record(Tensor({">b", 2}, is_target));
+    run.Record(Tensor({"b", 3, 1}, is_target));
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.first_divergence().op(), "shard");
+  EXPECT_EQ(rows_[0].origin(), v1::ORIGIN_UNSPECIFIED);
+  EXPECT_EQ(MakerOf(comparison), "OP b 0");
+}
+
+TEST_F(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
+  for (const bool is_target : {false, true}) {
+    RunRecorder& run = is_target ? target_ : golden_;
+    for (const int64_t token : {0, 1}) {
+      RecordedTensor ids = Tensor({">root", 1}, is_target);
+      ids.dtype = DType::kInt64;
+      ids.shape = {1};
+      ids.bytes = BytesOf<int64_t>({is_target && token == 1 ? 403 : 186});
+      ids.token = token;
+      run.Record(ids);
+      RecordedTensor logits =
+          Tensor({"root", 2, token == 1 ? 1.0F : 0}, is_target);
+      logits.token = token;
+      run.Record(logits);
+    }
+  }
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.input_difference().row().token(), 1);
+  EXPECT_EQ(comparison.input_difference().difference(), "403 against 186");
+  EXPECT_EQ(comparison.first_divergence().token(), 1);
+  EXPECT_EQ(comparison.makers_size(), 0);
+  EXPECT_FALSE(comparison.has_first_origin());
+}
+
+TEST_F(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
+  for (const char* op : {"a", "a.drop", "b"}) golden_.Record(Floats(op, {1}));
+  for (const char* op : {"a", "b", "c.drop", "d"}) {
+    target_.Record(Floats(op, {1}));
+  }
+  PolicySpec spec;
+  spec.allow_unmatched = {"*.drop"};
+  plan_.policy = *Policy::Create(spec);
+  const v1::Comparison comparison = Compare();
+  EXPECT_EQ(comparison.skipped_count(), 2);
+  EXPECT_EQ(comparison.allowed_unmatched_count(), 2);
+  EXPECT_EQ(comparison.unmatched_count(), 1);
+  EXPECT_EQ(comparison.first_unmatched().op(), "d");
+  EXPECT_THAT(rows_[1].reason(),
+              HasSubstr("only in run g; allowed by \"*.drop\""));
+}
+
+}  // namespace
+}  // namespace msitd::compare
