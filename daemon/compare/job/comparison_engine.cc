@@ -133,7 +133,7 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
 absl::StatusOr<PairMeasurement> MeasureAhead(
     const TensorPair& pair, const PartsAhead& ahead,
     const compute::ElementRequest& request, PairReader& reader,
-    ComparisonObserver& reads) {
+    WorkObserver& reads) {
   if (pair.target->assembly == nullptr && pair.golden->assembly == nullptr) {
     return PairReader::MeasureAhead(*pair.target, *pair.golden, ahead, request,
                                     reads);
@@ -192,7 +192,7 @@ absl::Status ComparisonEngine::Run() {
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   measurer_.emplace(store_, observer_,
                     [this](const TensorPair& pair, const PartsAhead& ahead,
-                           PairReader& reader, ComparisonObserver& reads) {
+                           PairReader& reader, WorkObserver& reads) {
                       return ReadMetrics(pair, ahead, reader, reads);
                     });
   absl::Status status = CompareReady(matcher);
@@ -507,7 +507,7 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
     const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
-    ComparisonObserver& reads) const {
+    WorkObserver& reads) const {
   const compute::ElementRequest request = MeasuredVerificationOf(pair).request;
   if (ahead.batch != nullptr && !IsSampled(pair)) {
     return MeasureAhead(pair, ahead, request, reader, reads);

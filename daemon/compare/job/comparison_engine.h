@@ -152,7 +152,7 @@ class ComparisonEngine {
   absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
                                               const PartsAhead& ahead,
                                               PairReader& reader,
-                                              ComparisonObserver& reads) const;
+                                              WorkObserver& reads) const;
   // Judges two tensors with equal bytes.
   void PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
                  RowMetrics& metrics) const;
