@@ -57,7 +57,7 @@ TEST_F(PairMeasurerTest, ResultsComeInOrderAndEveryPairIsMeasuredOnce) {
   std::multiset<uint64_t> measured;
   PairMeasurer measurer(store_, observer_,
                         [&](const TensorPair& pair, const PartsAhead&,
-                            PairReader&, ComparisonObserver& reads) {
+                            PairReader&, WorkObserver& reads) {
                           reads.OnRead(10);
                           const std::lock_guard lock(mu);
                           measured.insert(pair.golden->sequence);
@@ -86,7 +86,7 @@ TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
   // Each waits for the other.
   PairMeasurer measurer(store_, observer_,
                         [&](const TensorPair& pair, const PartsAhead&,
-                            PairReader&, ComparisonObserver&) {
+                            PairReader&, WorkObserver&) {
                           std::unique_lock lock(mu);
                           ++count;
                           changed.notify_all();
@@ -103,7 +103,7 @@ TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
   PairMeasurer measurer(
       store_, observer_,
       [&](const TensorPair& pair, const PartsAhead&, PairReader&,
-          ComparisonObserver&) {
+          WorkObserver&) {
         uint64_t seen = highest.load();
         while (seen < pair.golden->sequence &&
                !highest.compare_exchange_weak(seen, pair.golden->sequence)) {
@@ -124,7 +124,7 @@ TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
   const std::vector<const TensorPair*> pairs = Pairs(3000, 100);
   PairMeasurer measurer(store_, observer_,
                         [](const TensorPair& pair, const PartsAhead& ahead,
-                           PairReader&, ComparisonObserver&) {
+                           PairReader&, WorkObserver&) {
                           EXPECT_EQ(ahead.batch, nullptr);
                           return MeasurementOf(pair);
                         });
@@ -159,7 +159,7 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
     PairMeasurer measurer(
         store_, observer_,
         [&](const TensorPair& pair, const PartsAhead& ahead, PairReader&,
-            ComparisonObserver&) {
+            WorkObserver&) {
           if (ahead.batch != nullptr) {
             for (size_t part : {ahead.first, ahead.first + 1}) {
               const auto bytes = ahead.batch->Read(part);
@@ -188,7 +188,7 @@ TEST_F(PairMeasurerTest, AnErrorBelongsToItsPair) {
   PairMeasurer measurer(
       store_, observer_,
       [](const TensorPair& pair, const PartsAhead&, PairReader&,
-         ComparisonObserver&) -> absl::StatusOr<PairMeasurement> {
+         WorkObserver&) -> absl::StatusOr<PairMeasurement> {
         if (pair.golden->sequence % 3 == 1) return absl::DataLossError("bad");
         return MeasurementOf(pair);
       });
@@ -206,7 +206,7 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
   {
     PairMeasurer measurer(store_, observer_,
                           [&](const TensorPair& pair, const PartsAhead&,
-                              PairReader&, ComparisonObserver& reads) {
+                              PairReader&, WorkObserver& reads) {
                             if (std::this_thread::get_id() == here) {
                               return MeasurementOf(pair);
                             }
@@ -234,7 +234,7 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
   std::atomic<bool> is_busy{false};
   PairMeasurer measurer(store_, observer_,
                         [&](const TensorPair& pair, const PartsAhead&,
-                            PairReader&, ComparisonObserver& reads) {
+                            PairReader&, WorkObserver& reads) {
                           if (std::this_thread::get_id() == here) {
                             observer_.is_cancelled = true;
                             // Goes on once the other one is at work.

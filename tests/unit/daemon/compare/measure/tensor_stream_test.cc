@@ -24,14 +24,11 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-class SilentObserver final : public ComparisonObserver {
+class SilentObserver final : public WorkObserver {
  public:
   bool IsCancelled() override { return ++questions == cancelled_at; }
   void OnTotal(uint64_t) override {}
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
-  absl::Status OnRow(const v1::ComparisonRow&, std::string) override {
-    return absl::OkStatus();
-  }
 
   int questions = 0;
   int cancelled_at = -1;
