@@ -27,7 +27,6 @@ using Shape = std::vector<int64_t>;
 class SilentObserver final : public WorkObserver {
  public:
   bool IsCancelled() override { return ++questions == cancelled_at; }
-  void OnTotal(uint64_t) override {}
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
 
   int questions = 0;
