@@ -9,9 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace msitd::ctl {
 namespace {
@@ -27,34 +25,6 @@ TEST(PluginTest, AFileAndAFunctionAreTakenApart) {
   for (const char* wrong : {"", "own.py", "own.py:", ":angle", ":"}) {
     EXPECT_FALSE(ParsePlugin(wrong).ok()) << wrong;
   }
-}
-
-TEST(PluginTest, MorePluginsThanMetricsOfARowAreRefused) {
-  Interrupts interrupts;
-  PluginFlags flags;
-  flags.plugins.assign(kPluginsMax + 1, "own.py:angle");
-  std::vector<std::unique_ptr<Plugin>> plugins;
-  const Outcome outcome = StartPlugins(flags, {}, interrupts, plugins);
-  EXPECT_EQ(outcome.exit_code, kExitUsage);
-  EXPECT_THAT(outcome.error, HasSubstr("17 plug-ins, at most 16"));
-}
-
-TEST(PluginTest, NamesThatReportsAndTheDaemonHaveAreRefused) {
-  const std::vector<std::string> of_the_daemon = {"cosine", "rmse"};
-  Interrupts interrupts;
-  const auto error_of = [&](const std::string& name) {
-    PluginFlags flags;
-    flags.plugins = {"/nowhere/own.py:angle"};
-    flags.names = {name};
-    std::vector<std::unique_ptr<Plugin>> plugins;
-    const Outcome outcome =
-        StartPlugins(flags, of_the_daemon, interrupts, plugins);
-    EXPECT_EQ(outcome.exit_code, kExitUsage) << name;
-    return outcome.error;
-  };
-  EXPECT_THAT(error_of("verdict"), HasSubstr("\"verdict\" is a column of rep"));
-  EXPECT_THAT(error_of("rmse"), HasSubstr("\"rmse\" is a metric that the dae"));
-  EXPECT_THAT(error_of("rms"), HasSubstr("/nowhere/own.py"));
 }
 
 TEST(PluginTest, ForeignTextIsMadePrintableAndCutBetweenCharacters) {
