@@ -9,7 +9,8 @@ import msitd
 import numpy as np
 import pytest
 from fake_daemon import FakeDaemon
-from msitd._recorder import Counters, _Losses
+from msitd._core.counters import Counters
+from msitd._core.losses import Losses
 
 BIG = np.zeros(4 << 20, np.uint8)
 
@@ -163,7 +164,7 @@ def test_a_signal_handler_may_close_while_losses_are_counted():
         told.append(losses.take())
 
     native, told = Native(), []
-    losses = _Losses(native)
+    losses = Losses(native)
     native.handler = handle
     told.append(losses.take())
     told.append(losses.take())
@@ -182,7 +183,7 @@ def test_conflicts_are_said_once(caplog):
             return "used-again"
 
     native = Native()
-    losses = _Losses(native)
+    losses = Losses(native)
     losses.warn_of_conflicts()
     assert caplog.messages == []
     for native.conflicts in (2, 3):

@@ -5,9 +5,11 @@ with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
         model(batch)
 """
 
-from msitd._recorder import Client, Counters, DroppedError, MsitError
+from msitd._core.counters import Counters
+from msitd._core.errors import DroppedError, MsitError
+from msitd._core.hooks import HookHandle, register_hook
+from msitd._core.recorder import Client
 from msitd.forcing import teacher_forcing
-from msitd.hooks import HookHandle, register_hook
 
 __all__ = [
     "Client",

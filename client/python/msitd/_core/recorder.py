@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from msitd import _compile, _msit
-from msitd._arguments import problem_of
-from msitd._placement import placement_of
+from msitd import _msit
+from msitd._core import compiled, memory
+from msitd._core.arguments import problem_of
+from msitd._core.counters import Counters
+from msitd._core.errors import DroppedError, MsitError
+from msitd._core.losses import Losses, close_forgotten
+from msitd._core.vocabulary import (
+    CALL_AUTO,
+    IF_EXISTS_NUMBERS,
+    IO_ANY,
+    IO_NUMBERS,
+    OVERFLOW_NUMBERS,
+    TOKEN_CURRENT,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,176 +30,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("msitd")
 
-# The numbers of msit_io.
-_IO_NUMBERS = {
-    "input": 1,
-    "output": 2,
-    "weight": 3,
-    "grad_input": 4,
-    "grad_output": 5,
-    "grad_weight": 6,
-    "state": 7,
-}
-
-# The numbers of msit_overflow.
-_OVERFLOW_NUMBERS = {
-    "block": 0,
-    "drop-newest": 1,
-    "drop-oldest-token": 2,
-    "degrade": 3,
-}
-
-# The numbers of msit_if_exists.
-_IF_EXISTS_NUMBERS = {"fail": 1, "append": 2, "replace": 3, "new": 4}
-
-_TOKEN_CURRENT = -1
-IO_ANY = 0
-_CALL_AUTO = -1
-
-# struct format characters of the buffer protocol whose length does not depend
-# on the platform; `l`, `L`, `n` and `N` are looked up by their length.
-_BUFFER_DTYPES = {
-    "?": "bool",
-    "b": "int8",
-    "B": "uint8",
-    "c": "uint8",
-    "h": "int16",
-    "H": "uint16",
-    "i": "int32",
-    "I": "uint32",
-    "q": "int64",
-    "Q": "uint64",
-    "e": "float16",
-    "f": "float32",
-    "d": "float64",
-    "Zf": "complex64",
-    "Zd": "complex128",
-}
-
-
-class MsitError(RuntimeError):
-    """The daemon cannot be reached or refuses, or the client is closed."""
-
-
-class DroppedError(MsitError):
-    """Records were lost since the last `flush` or `close` that said so."""
-
-    dropped_count: int
-    """Records that will never get there."""
-    truncated_count: int
-    """Records some parts of which had been taken, but not all."""
-
-    def __init__(self, dropped_count: int, truncated_count: int) -> None:
-        super().__init__(
-            f"{dropped_count} records were dropped and {truncated_count} truncated "
-            "(see Client.counters)"
-        )
-        self.dropped_count = dropped_count
-        self.truncated_count = truncated_count
-
-
-class Counters(NamedTuple):
-    """What a client did so far.
-
-    recorded = acknowledged + pending + those of `dropped_count` and
-    `truncated_count` that had been recorded.
-    """
-
-    recorded_count: int
-    """Records that were taken."""
-    recorded_bytes: int
-    """Their bytes."""
-    acknowledged_count: int
-    """Records that are durable and visible in the daemon."""
-    acknowledged_bytes: int
-    """Their bytes."""
-    dropped_count: int
-    """Records that will never get there."""
-    invalid_count: int
-    """Records that were refused with ValueError."""
-    refused_chunk_count: int
-    """Chunks that the daemon refused as malformed."""
-    reconnect_count: int
-    """Streams opened after the first one."""
-    filtered_count: int
-    """Records that the capture policy of the run does not ask for. They count
-    nowhere else."""
-    truncated_count: int
-    """Records that will never get there, but some parts of which had been
-    taken. They are not dropped."""
-    degraded_count: int
-    """Of the acknowledged records: those that are kept as summary and hash
-    though the capture policy asks for their bytes."""
-    conflict_count: int
-    """Of the acknowledged records: those that the run had already, with other
-    bytes: these were not kept."""
-
 
 def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
-
-
-class _Losses:
-    """What was lost of one client; each record is told of once."""
-
-    def __init__(self, native: _msit.Client) -> None:
-        self._native = native
-        # Signal handlers run inside take(), and may close the client.
-        self._lock = threading.RLock()
-        self._told = (0, 0)
-        self._has_told_of_conflicts = False
-
-    def warn_of_conflicts(self) -> None:
-        """Says once that tensors were in the run already."""
-        if self._has_told_of_conflicts:
-            return
-        count = Counters(*self._native.counters()).conflict_count
-        if count == 0:
-            return
-        with self._lock:
-            if self._has_told_of_conflicts:
-                return
-            self._has_told_of_conflicts = True
-        _logger.warning(
-            "run %r had %d of these records already, with other bytes: the first "
-            "ones stay, these are not kept (said once; see Client.counters)",
-            self._native.run(),
-            count,
-        )
-
-    def take(self) -> tuple[int, int]:
-        """Returns how many were dropped and truncated since the last call."""
-        with self._lock:
-            counters = Counters(*self._native.counters())
-            lost = (counters.dropped_count, counters.truncated_count)
-            told = self._told
-            # A signal handler may have told of more meanwhile.
-            if lost <= told:
-                return (0, 0)
-            self._told = lost
-            return lost[0] - told[0], lost[1] - told[1]
-
-    def warn(self, lost: tuple[int, int], reason: str) -> None:
-        """Says so where nobody may be interrupted by an exception."""
-        _logger.warning(
-            "%d records were dropped and %d truncated%s",
-            *lost,
-            f": {reason}" if reason else "",
-        )
-
-
-def _close_forgotten(losses: _Losses, native: _msit.Client, timeout_us: int) -> None:
-    """Closes what nobody has closed, and raises nothing."""
-    try:
-        code = native.close(timeout_us)
-    except KeyboardInterrupt:
-        code = _msit.TIMEOUT
-    if code == _msit.FORKED:
-        return
-    losses.warn_of_conflicts()
-    lost = losses.take()
-    if any(lost):
-        losses.warn(lost, native.stream_error())
 
 
 class Client:
@@ -281,13 +124,13 @@ class Client:
     ) -> None:
         if on_drop not in ("raise", "warn"):
             raise ValueError(f"on_drop {on_drop!r} is neither 'raise' nor 'warn'")
-        if overflow not in _OVERFLOW_NUMBERS:
+        if overflow not in OVERFLOW_NUMBERS:
             raise ValueError(
-                f"overflow {overflow!r} is none of {list(_OVERFLOW_NUMBERS)}"
+                f"overflow {overflow!r} is none of {list(OVERFLOW_NUMBERS)}"
             )
-        if if_exists not in _IF_EXISTS_NUMBERS:
+        if if_exists not in IF_EXISTS_NUMBERS:
             raise ValueError(
-                f"if_exists {if_exists!r} is none of {list(_IF_EXISTS_NUMBERS)}"
+                f"if_exists {if_exists!r} is none of {list(IF_EXISTS_NUMBERS)}"
             )
         if run is None:
             run = os.environ.get("MSITD_RUN", "")
@@ -295,8 +138,8 @@ class Client:
             rank = int(os.environ.get("RANK", "0"))
         if world_size is None:
             world_size = int(os.environ.get("WORLD_SIZE", "1"))
-        if _compile.is_loaded():
-            _compile.make_package_opaque()
+        if compiled.is_loaded():
+            compiled.make_package_opaque()
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
@@ -312,8 +155,8 @@ class Client:
                 _microseconds(open_timeout),
                 device,
                 f"msitd-python/{_msit.version()}",
-                _OVERFLOW_NUMBERS[overflow],
-                _IF_EXISTS_NUMBERS[if_exists],
+                OVERFLOW_NUMBERS[overflow],
+                IF_EXISTS_NUMBERS[if_exists],
                 job,
                 threading.main_thread().ident or 0,
             )
@@ -322,10 +165,10 @@ class Client:
             numbers = {"rank": rank, "world_size": world_size}
             raise problem_of(error, texts, numbers) from None
         self._raise_for(self._native.open_code)
-        self._losses = _Losses(self._native)
+        self._losses = Losses(self._native)
         self._finalizer = weakref.finalize(
             self,
-            _close_forgotten,
+            close_forgotten,
             self._losses,
             self._native,
             _microseconds(close_timeout),
@@ -397,20 +240,20 @@ class Client:
             MsitError: The client is closed.
         """
         try:
-            io_number = _IO_NUMBERS[io]
+            io_number = IO_NUMBERS[io]
         except KeyError:
-            raise ValueError(f"io {io!r} is none of {list(_IO_NUMBERS)}") from None
+            raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
         place = (
             device,
-            _TOKEN_CURRENT if token is None else token,
+            TOKEN_CURRENT if token is None else token,
             op,
-            _CALL_AUTO if call is None else call,
+            CALL_AUTO if call is None else call,
             io_number,
             index,
             placement,
         )
         try:
-            code = self._record_any(tensor, dtype, place)
+            code = memory.record(self._native, tensor, dtype, place)
         except TypeError as error:
             texts = {"op": op, "index": index}
             texts |= {"device": device, "placement": placement}
@@ -436,9 +279,9 @@ class Client:
         """
         try:
             return self._native.selects(
-                _TOKEN_CURRENT if token is None else token,
+                TOKEN_CURRENT if token is None else token,
                 op,
-                IO_ANY if io is None else _IO_NUMBERS[io],
+                IO_ANY if io is None else IO_NUMBERS[io],
             )
         except TypeError as error:
             raise problem_of(error, {"op": op}, {"token": token}) from None
@@ -472,7 +315,7 @@ class Client:
         """
         try:
             code, call = self._native.begin_call(
-                _TOKEN_CURRENT if token is None else token, op
+                TOKEN_CURRENT if token is None else token, op
             )
         except TypeError as error:
             raise problem_of(error, {"op": op}, {"token": token}) from None
@@ -554,70 +397,6 @@ class Client:
                 self._losses.warn(lost, self._native.stream_error())
         return sum(lost)
 
-    def _record_any(self, tensor: Any, dtype: str | None, place: _msit.Place) -> int:
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(tensor, torch.Tensor):
-            return self._record_torch(torch, tensor, dtype, place)
-        numpy = sys.modules.get("numpy")
-        if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
-            return self._record_numpy(numpy, tensor, dtype, place)
-        if hasattr(tensor, "__dlpack__") and dtype is None:
-            return self._native.record_dlpack(tensor, place)
-        return self._record_buffer(tensor, dtype, place)
-
-    def _record_torch(
-        self, torch: Any, tensor: Any, dtype: str | None, place: _msit.Place
-    ) -> int:
-        tensor = tensor.detach()
-        if hasattr(tensor, "to_local"):
-            if place[-1] is None:
-                place = (*place[:-1], placement_of(tensor))
-            tensor = tensor.to_local()
-        # What a collective has not made yet has no bytes.
-        if type(tensor).__name__ == "AsyncCollectiveTensor":
-            tensor = tensor.wait()
-        if tensor.layout is not torch.strided:
-            raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
-        number = _torch_dtype_number(tensor.dtype, dtype)
-        origin = tensor.device
-        if origin.type != "cpu":
-            if origin.type == "meta":
-                raise TypeError("a tensor on the device `meta` has no bytes")
-            if place[0] is None:
-                place = (f"{origin.type}:{origin.index or 0}", *place[1:])
-            tensor = tensor.cpu()
-        if tensor.is_neg() or tensor.is_conj():
-            tensor = tensor.resolve_neg().resolve_conj()
-        return self._native.record_pointer(
-            tensor.data_ptr(),
-            number,
-            tensor.shape,
-            tensor.stride(),
-            tensor.element_size(),
-            place,
-        )
-
-    def _record_numpy(
-        self, numpy: Any, array: Any, dtype: str | None, place: _msit.Place
-    ) -> int:
-        array = numpy.asarray(array)
-        name = array.dtype.name
-        number = _dtype_number(dtype or name)
-        if _msit.dtype_bytes(number) != array.dtype.itemsize:
-            raise ValueError(f"{dtype} is not as long as {name}")
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
-        # Types that others have registered with numpy are in no buffer.
-        if array.dtype.isbuiltin == 2:
-            array = array.view(f"u{array.dtype.itemsize}")
-        return self._native.record_buffer(array, number, place)
-
-    def _record_buffer(self, buffer: Any, dtype: str | None, place: _msit.Place) -> int:
-        view = memoryview(buffer)
-        if dtype is None:
-            dtype = _buffer_dtype(view)
-        return self._native.record_buffer(view, _dtype_number(dtype), place)
-
     def _warn_once(self) -> None:
         if self._has_warned:
             return
@@ -637,41 +416,3 @@ class Client:
         if code == _msit.TIMEOUT:
             raise TimeoutError(message)
         raise MsitError(message)
-
-
-def _dtype_number(name: str) -> int:
-    number = _msit.dtype_from_name(name)
-    if number == 0:
-        raise TypeError(f"tensors of dtype {name} are not supported")
-    return number
-
-
-def _buffer_dtype(view: memoryview) -> str:
-    form = view.format.lstrip("@=<")
-    if form in ("l", "n"):
-        return f"int{8 * view.itemsize}"
-    if form in ("L", "N"):
-        return f"uint{8 * view.itemsize}"
-    try:
-        return _BUFFER_DTYPES[form]
-    except KeyError:
-        raise TypeError(
-            f"a buffer of format {view.format!r} is not supported"
-        ) from None
-
-
-_torch_dtype_numbers: dict[Any, int] = {}
-
-
-def _torch_dtype_number(torch_dtype: Any, dtype: str | None) -> int:
-    number = _torch_dtype_numbers.get(torch_dtype)
-    if number is None and dtype is None:
-        number = _dtype_number(str(torch_dtype).removeprefix("torch."))
-        _torch_dtype_numbers[torch_dtype] = number
-    if dtype is None:
-        assert number is not None
-        return number
-    number = _dtype_number(dtype)
-    if _msit.dtype_bytes(number) != torch_dtype.itemsize:
-        raise ValueError(f"{dtype} is not as long as {torch_dtype}")
-    return number

@@ -58,9 +58,9 @@ def make_opaque(function: _Function) -> _Function:
 
 @functools.cache
 def make_package_opaque() -> None:
-    """The same for all functions of the package that are handed tensors."""
-    for name in ("_placement", "_recorder", "hooks"):
-        module = sys.modules.get(f"msitd.{name}")
+    """The same for all functions of the core that are handed tensors."""
+    for name in ("hooks", "losses", "memory", "placement", "recorder", "walk"):
+        module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):
                 make_opaque(function)

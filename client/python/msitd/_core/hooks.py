@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd import _compile
-from msitd._recorder import IO_ANY
+from msitd._core import compiled
+from msitd._core.vocabulary import IO_ANY
+from msitd._core.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,13 +18,9 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
-    from msitd._recorder import Client
+    from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
-
-# Deeper nesting of arguments is not looked into: nothing real has it, and a
-# structure that contains itself ends there.
-_DEPTH_MAX = 16
 
 ROOT_OP = "root"
 
@@ -109,7 +105,7 @@ class HookHandle:
         # Who has a module has torch; the package itself does not import it.
         import torch
 
-        _compile.make_package_opaque()
+        compiled.make_package_opaque()
         self._tensor_type = torch.Tensor
         self._client = client
         self._inputs = inputs
@@ -121,14 +117,14 @@ class HookHandle:
         self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
         # `generate` and other methods of a compiled model call the model inside.
-        model = _compile.unwrap(model)
+        model = compiled.unwrap(model)
         try:
             if weights:
                 self._record_weights(model)
-            for name, module in _compile.named_modules(model):
+            for name, module in compiled.named_modules(model):
                 self._hook_module(module, _op_of(name), module is model)
             # Those that are there already know of no hooks.
-            _compile.forget_graphs()
+            compiled.forget_graphs()
         except BaseException:
             self.remove()
             raise
@@ -145,7 +141,7 @@ class HookHandle:
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
-        _compile.forget_graphs()
+        compiled.forget_graphs()
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +161,7 @@ class HookHandle:
         if hooks is None:
             return
         for hook in hooks:
-            _compile.make_opaque(hook)
+            compiled.make_opaque(hook)
         self._torch_handles.append(
             module.register_forward_pre_hook(hooks.before, with_kwargs=True)
         )
@@ -265,7 +261,7 @@ class HookHandle:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        if not self._has_told_of_graphs and _compile.is_running():
+        if not self._has_told_of_graphs and compiled.is_running():
             self._has_told_of_graphs = True
             _logger.warning(
                 "%s is compiled: its graphs end at every module that is recorded, "
@@ -276,7 +272,7 @@ class HookHandle:
         forward.calls.append(call)
         if self._inputs:
             self._record_all(
-                _walk_arguments(args, kwargs, self._tensor_type),
+                walk_arguments(args, kwargs, self._tensor_type),
                 op,
                 "input",
                 token,
@@ -287,7 +283,7 @@ class HookHandle:
         # The hook is called without a result if the forward raised.
         if self._outputs and result is not None:
             self._record_all(
-                _walk_result(result, self._tensor_type),
+                walk_result(result, self._tensor_type),
                 call.op,
                 "output",
                 call.token,
@@ -305,7 +301,7 @@ class HookHandle:
     def _record_weights(self, model: torch.nn.Module) -> None:
         token = self._client.token
         for name, parameter in model.named_parameters():
-            name = _compile.plain_name(name)
+            name = compiled.plain_name(name)
             module_name, _, parameter_name = name.rpartition(".")
             op = _op_of(module_name)
             if self._matches(op):
@@ -393,46 +389,3 @@ def _compile_patterns(patterns: str | Iterable[str] | None) -> Any:
         for pattern in patterns
     )
     return re.compile(regex, re.DOTALL).fullmatch
-
-
-def _walk_arguments(
-    args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type
-) -> Iterator[tuple[str, torch.Tensor]]:
-    for position, value in enumerate(args):
-        yield from _walk(value, str(position), 0, tensor_type)
-    for name, value in kwargs.items():
-        yield from _walk(value, name, 0, tensor_type)
-
-
-def _walk_result(result: Any, tensor_type: type) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(result, tensor_type):
-        yield "0", result
-    else:
-        yield from _walk(result, "", 0, tensor_type)
-
-
-def _walk(
-    value: Any, path: str, depth: int, tensor_type: type
-) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(value, tensor_type):
-        yield path, value
-        return
-    if value is None or isinstance(value, (str, bytes, int, float)):
-        return
-    if depth >= _DEPTH_MAX:
-        return
-    children: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        children = value.items()
-    elif isinstance(value, (tuple, list)):
-        children = enumerate(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        children = (
-            (field.name, getattr(value, field.name, None))
-            for field in dataclasses.fields(value)
-        )
-    else:
-        return
-    for key, child in children:
-        child_path = f"{path}.{key}" if path else str(key)
-        yield from _walk(child, child_path, depth + 1, tensor_type)

@@ -1,0 +1,74 @@
+"""Who is told of records that were lost, and how often: each one once."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from msitd import _msit
+from msitd._core.counters import Counters
+
+_logger = logging.getLogger("msitd")
+
+
+class Losses:
+    """What was lost of one client; each record is told of once."""
+
+    def __init__(self, native: _msit.Client) -> None:
+        self._native = native
+        # Signal handlers run inside take(), and may close the client.
+        self._lock = threading.RLock()
+        self._told = (0, 0)
+        self._has_told_of_conflicts = False
+
+    def warn_of_conflicts(self) -> None:
+        """Says once that tensors were in the run already."""
+        if self._has_told_of_conflicts:
+            return
+        count = Counters(*self._native.counters()).conflict_count
+        if count == 0:
+            return
+        with self._lock:
+            if self._has_told_of_conflicts:
+                return
+            self._has_told_of_conflicts = True
+        _logger.warning(
+            "run %r had %d of these records already, with other bytes: the first "
+            "ones stay, these are not kept (said once; see Client.counters)",
+            self._native.run(),
+            count,
+        )
+
+    def take(self) -> tuple[int, int]:
+        """Returns how many were dropped and truncated since the last call."""
+        with self._lock:
+            counters = Counters(*self._native.counters())
+            lost = (counters.dropped_count, counters.truncated_count)
+            told = self._told
+            # A signal handler may have told of more meanwhile.
+            if lost <= told:
+                return (0, 0)
+            self._told = lost
+            return lost[0] - told[0], lost[1] - told[1]
+
+    def warn(self, lost: tuple[int, int], reason: str) -> None:
+        """Says so where nobody may be interrupted by an exception."""
+        _logger.warning(
+            "%d records were dropped and %d truncated%s",
+            *lost,
+            f": {reason}" if reason else "",
+        )
+
+
+def close_forgotten(losses: Losses, native: _msit.Client, timeout_us: int) -> None:
+    """Closes what nobody has closed, and raises nothing."""
+    try:
+        code = native.close(timeout_us)
+    except KeyboardInterrupt:
+        code = _msit.TIMEOUT
+    if code == _msit.FORKED:
+        return
+    losses.warn_of_conflicts()
+    lost = losses.take()
+    if any(lost):
+        losses.warn(lost, native.stream_error())

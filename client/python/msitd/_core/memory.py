@@ -1,0 +1,167 @@
+"""Finds the memory behind the tensors of Python libraries.
+
+torch and numpy are used where the caller has them, and never imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from msitd import _msit
+from msitd._core.placement import placement_of
+
+# struct format characters of the buffer protocol whose length does not depend
+# on the platform; `l`, `L`, `n` and `N` are looked up by their length.
+_BUFFER_DTYPES = {
+    "?": "bool",
+    "b": "int8",
+    "B": "uint8",
+    "c": "uint8",
+    "h": "int16",
+    "H": "uint16",
+    "i": "int32",
+    "I": "uint32",
+    "q": "int64",
+    "Q": "uint64",
+    "e": "float16",
+    "f": "float32",
+    "d": "float64",
+    "Zf": "complex64",
+    "Zd": "complex128",
+}
+
+
+def record(
+    native: _msit.Client, tensor: Any, dtype: str | None, place: _msit.Place
+) -> int:
+    """Hands the bytes of a tensor to the native client, which copies them.
+
+    Args:
+        native: The client of libmsit.
+        tensor: As `Client.record` takes it: of torch, of numpy, or with
+            `__dlpack__` or the buffer protocol.
+        dtype: Reads the elements as this dtype, of the same length.
+        place: What the tensor is; the device and the placement of the tensor
+            itself go where it has none.
+
+    Returns:
+        A code of msit.h.
+
+    Raises:
+        TypeError: This is no tensor, or of a dtype without name here.
+        ValueError: `dtype` is of another length.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return _record_torch(native, torch, tensor, dtype, place)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
+        return _record_numpy(native, numpy, tensor, dtype, place)
+    if hasattr(tensor, "__dlpack__") and dtype is None:
+        return native.record_dlpack(tensor, place)
+    return _record_buffer(native, tensor, dtype, place)
+
+
+def _record_torch(
+    native: _msit.Client,
+    torch: Any,
+    tensor: Any,
+    dtype: str | None,
+    place: _msit.Place,
+) -> int:
+    tensor = tensor.detach()
+    if hasattr(tensor, "to_local"):
+        if place[-1] is None:
+            place = (*place[:-1], placement_of(tensor))
+        tensor = tensor.to_local()
+    # What a collective has not made yet has no bytes.
+    if type(tensor).__name__ == "AsyncCollectiveTensor":
+        tensor = tensor.wait()
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
+    number = _torch_dtype_number(tensor.dtype, dtype)
+    origin = tensor.device
+    if origin.type != "cpu":
+        if origin.type == "meta":
+            raise TypeError("a tensor on the device `meta` has no bytes")
+        if place[0] is None:
+            place = (f"{origin.type}:{origin.index or 0}", *place[1:])
+        tensor = tensor.cpu()
+    if tensor.is_neg() or tensor.is_conj():
+        tensor = tensor.resolve_neg().resolve_conj()
+    return native.record_pointer(
+        tensor.data_ptr(),
+        number,
+        tensor.shape,
+        tensor.stride(),
+        tensor.element_size(),
+        place,
+    )
+
+
+def _record_numpy(
+    native: _msit.Client,
+    numpy: Any,
+    array: Any,
+    dtype: str | None,
+    place: _msit.Place,
+) -> int:
+    array = numpy.asarray(array)
+    name = array.dtype.name
+    number = _dtype_number(dtype or name)
+    if _msit.dtype_bytes(number) != array.dtype.itemsize:
+        raise ValueError(f"{dtype} is not as long as {name}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    # Types that others have registered with numpy are in no buffer.
+    if array.dtype.isbuiltin == 2:
+        array = array.view(f"u{array.dtype.itemsize}")
+    return native.record_buffer(array, number, place)
+
+
+def _record_buffer(
+    native: _msit.Client, buffer: Any, dtype: str | None, place: _msit.Place
+) -> int:
+    view = memoryview(buffer)
+    if dtype is None:
+        dtype = _buffer_dtype(view)
+    return native.record_buffer(view, _dtype_number(dtype), place)
+
+
+def _dtype_number(name: str) -> int:
+    number = _msit.dtype_from_name(name)
+    if number == 0:
+        raise TypeError(f"tensors of dtype {name} are not supported")
+    return number
+
+
+def _buffer_dtype(view: memoryview) -> str:
+    form = view.format.lstrip("@=<")
+    if form in ("l", "n"):
+        return f"int{8 * view.itemsize}"
+    if form in ("L", "N"):
+        return f"uint{8 * view.itemsize}"
+    try:
+        return _BUFFER_DTYPES[form]
+    except KeyError:
+        raise TypeError(
+            f"a buffer of format {view.format!r} is not supported"
+        ) from None
+
+
+_torch_dtype_numbers: dict[Any, int] = {}
+
+
+def _torch_dtype_number(torch_dtype: Any, dtype: str | None) -> int:
+    number = _torch_dtype_numbers.get(torch_dtype)
+    if number is None and dtype is None:
+        number = _dtype_number(str(torch_dtype).removeprefix("torch."))
+        _torch_dtype_numbers[torch_dtype] = number
+    if dtype is None:
+        assert number is not None
+        return number
+    number = _dtype_number(dtype)
+    if _msit.dtype_bytes(number) != torch_dtype.itemsize:
+        raise ValueError(f"{dtype} is not as long as {torch_dtype}")
+    return number

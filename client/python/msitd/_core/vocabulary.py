@@ -1,0 +1,32 @@
+"""The words of the package and the numbers that msit.h has for them."""
+
+# The numbers of msit_io.
+IO_NUMBERS = {
+    "input": 1,
+    "output": 2,
+    "weight": 3,
+    "grad_input": 4,
+    "grad_output": 5,
+    "grad_weight": 6,
+    "state": 7,
+}
+
+# The numbers of msit_overflow.
+OVERFLOW_NUMBERS = {
+    "block": 0,
+    "drop-newest": 1,
+    "drop-oldest-token": 2,
+    "degrade": 3,
+}
+
+# The numbers of msit_if_exists.
+IF_EXISTS_NUMBERS = {"fail": 1, "append": 2, "replace": 3, "new": 4}
+
+# The current token of the client.
+TOKEN_CURRENT = -1
+
+# Any side of an op, where a policy is asked.
+IO_ANY = 0
+
+# The next call of the op, as the client counts them.
+CALL_AUTO = -1
