@@ -19,12 +19,13 @@ void Keep(std::span<const int32_t> selected, std::vector<int32_t>& ranks) {
   ranks = std::move(kept);
 }
 
-// Ranks that streamed and were asked for nothing. Without a policy a rank that
-// recorded nothing has not come.
-bool WasLeftOut(const RankCoverage& rank, bool has_policy) {
+// Ranks that streamed and were asked for nothing. Hooks hand over nothing of
+// what a policy leaves out, so that no count tells; but one that recorded
+// nothing though everything was asked of it has not come.
+bool WasLeftOut(const RankCoverage& rank, const capture::Policies& policies) {
   const StreamCoverage& total = rank.total;
-  return total.seen_count <= total.filtered_count &&
-         (has_policy || total.seen_count > 0);
+  if (total.seen_count > 0) return total.seen_count <= total.filtered_count;
+  return !policies.empty() && !capture::RecordsAllAtFirst(policies, rank.rank);
 }
 
 // Moves ranks whose clients were asked for nothing from one to the other.
@@ -32,8 +33,10 @@ absl::Status MoveLeftOut(ChunkStore& store, const RunInfo& run,
                          RunRanks& ranks) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
                          store.GetCoverage(run.spec.name));
+  capture::Policies policies;
+  if (!capture::Decode(run.capture_policy, policies)) policies.clear();
   for (const RankCoverage& rank : coverage) {
-    if (!WasLeftOut(rank, !run.capture_policy.empty())) continue;
+    if (!WasLeftOut(rank, policies)) continue;
     const auto at =
         std::lower_bound(ranks.lacking.begin(), ranks.lacking.end(), rank.rank);
     if (at == ranks.lacking.end() || *at != rank.rank) continue;

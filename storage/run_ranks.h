@@ -15,7 +15,8 @@ namespace msitd::storage {
 // Which ranks of a run an answer is made of.
 struct RunRanks {
   // Those of which there are tensors, or of which the capture policy left all
-  // out; ascending.
+  // out; ascending. A rank that streamed and recorded nothing, though the
+  // policy asks everything of it, is none of them.
   std::vector<int32_t> held;
   // The others of the world size that the capture policy asks something of;
   // ascending. None of a run whose world size is not known.

@@ -22,6 +22,12 @@ bool HasOrIsEmpty(const Items& items, const Item& item) {
          std::find(items.begin(), items.end(), item) != items.end();
 }
 
+// Whatever tensors its ranks have.
+bool IsForAll(const Rule& rule) {
+  return rule.devices.empty() && rule.tokens.empty() &&
+         rule.op_patterns.empty() && rule.ios.empty();
+}
+
 bool HasOp(const Rule& rule, std::string_view op) {
   return rule.op_patterns.empty() ||
          std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
@@ -214,6 +220,18 @@ bool Decode(std::string_view bytes, Policies& out) {
   return true;
 }
 
+bool RecordsAllAtFirst(const Policies& policies, int32_t rank) {
+  const Policy& first = policies.front();
+  // Below the first policy everything is recorded.
+  if (first.first_token > 0) return true;
+  for (const Rule& rule : first.rules) {
+    if (!HasOrIsEmpty(rule.ranks, rank)) continue;
+    if (rule.level == Level::kOff) return false;
+    if (IsForAll(rule)) return true;
+  }
+  return false;
+}
+
 bool MayRecord(const Policies& policies, int32_t rank) {
   // Below the first policy everything is recorded.
   if (policies.front().first_token > 0) return true;
@@ -221,9 +239,7 @@ bool MayRecord(const Policies& policies, int32_t rank) {
     for (const Rule& rule : policy.rules) {
       if (!HasOrIsEmpty(rule.ranks, rank)) continue;
       if (rule.level != Level::kOff) return true;
-      const bool is_for_all = rule.devices.empty() && rule.tokens.empty() &&
-                              rule.op_patterns.empty() && rule.ios.empty();
-      if (is_for_all) return false;
+      if (IsForAll(rule)) return false;
     }
     return false;
   };

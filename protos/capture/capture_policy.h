@@ -80,6 +80,10 @@ bool Decode(std::string_view bytes, Policies& out);
 // False if the policies, which are not empty, leave out all tensors of a rank.
 bool MayRecord(const Policies& policies, int32_t rank);
 
+// True if the first tensors of a rank are recorded whatever they are. False if
+// rules for some tensors only, or those that leave some out, may leave out all.
+bool RecordsAllAtFirst(const Policies& policies, int32_t rank);
+
 // Which rules the name of an op agrees with: bit r of word p stands for rule r
 // of policy p of a schedule, and for nothing in another schedule.
 using OpRules = std::array<uint64_t, kPoliciesMax>;

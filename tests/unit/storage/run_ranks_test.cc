@@ -101,8 +101,19 @@ TEST_F(RunRanksTest, RankThatStreamedAndSawNothingIsLacking) {
   Make(2, {0});
   ASSERT_TRUE(store_.ReportCoverage("r", 1, 7, StreamCoverage()).ok());
   EXPECT_THAT(Find().lacking, ElementsAre(1));
-  // Hooks hand over nothing that a policy leaves out.
+  // It was asked for everything, and has handed over nothing.
   Ask({}, capture::Level::kFull);
+  EXPECT_THAT(Find().lacking, ElementsAre(1));
+  Ask({1}, capture::Level::kFull);
+  EXPECT_THAT(Find().lacking, ElementsAre(1));
+  // Hooks hand over nothing that a policy leaves out.
+  Ask({}, capture::Level::kOff);
+  EXPECT_THAT(Find().lacking, IsEmpty());
+  capture::Rule rule;
+  rule.level = capture::Level::kFull;
+  rule.op_patterns = {"layers.0.*"};
+  const capture::Policies policies = {{1, 0, {rule}}};
+  ASSERT_TRUE(store_.SetCapturePolicy("r", capture::Encode(policies)).ok());
   EXPECT_THAT(Find().lacking, IsEmpty());
 }
 
