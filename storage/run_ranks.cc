@@ -11,12 +11,78 @@
 namespace msitd::storage {
 namespace {
 
-// Takes out what is not selected. Both ascend.
-void Keep(std::span<const int32_t> selected, std::vector<int32_t>& ranks) {
-  std::vector<int32_t> kept;
-  std::set_intersection(ranks.begin(), ranks.end(), selected.begin(),
-                        selected.end(), std::back_inserter(kept));
-  ranks = std::move(kept);
+using Ranks = std::vector<int32_t>;
+
+// All of them ascend, what comes in and what comes out.
+Ranks Union(const Ranks& a, const Ranks& b) {
+  Ranks out;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(),
+                 std::back_inserter(out));
+  return out;
+}
+
+Ranks Intersection(const Ranks& a, const Ranks& b) {
+  Ranks out;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(),
+                        std::back_inserter(out));
+  return out;
+}
+
+Ranks Difference(const Ranks& a, const Ranks& b) {
+  Ranks out;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
+                      std::back_inserter(out));
+  return out;
+}
+
+// Ranks of a world, or all of them but some.
+struct RankSet {
+  bool is_all_but = false;
+  Ranks ranks;
+
+  void Remove(const Ranks& removed) {
+    ranks = is_all_but ? Union(ranks, removed) : Difference(ranks, removed);
+  }
+
+  void Keep(const Ranks& kept) {
+    ranks = is_all_but ? Difference(kept, ranks) : Intersection(ranks, kept);
+    is_all_but = false;
+  }
+
+  Ranks PartOf(const Ranks& some) const {
+    return is_all_but ? Difference(some, ranks) : Intersection(some, ranks);
+  }
+};
+
+// Those of them that are in the world.
+std::vector<RankRange> RangesOf(const RankSet& set, int32_t world_size) {
+  Ranks ranks = set.ranks;
+  const auto is_outside = [world_size](int32_t rank) {
+    return rank < 0 || rank >= world_size;
+  };
+  std::erase_if(ranks, is_outside);
+  if (!set.is_all_but) return ToRanges(ranks);
+  std::vector<RankRange> out;
+  int32_t next = 0;
+  for (const int32_t rank : ranks) {
+    if (next < rank) out.push_back({next, rank - 1});
+    next = rank + 1;
+  }
+  if (next < world_size) out.push_back({next, world_size - 1});
+  return out;
+}
+
+// What the policy asks for that has not come.
+RankSet Lacking(const RunInfo& run, const Ranks& held) {
+  RankSet out{.is_all_but = true, .ranks = {}};
+  capture::Policies policies;
+  if (!run.capture_policy.empty() &&
+      capture::Decode(run.capture_policy, policies)) {
+    capture::RecordedRanks recorded = capture::FindRecordedRanks(policies);
+    out = {recorded.has_most, std::move(recorded.others)};
+  }
+  out.Remove(held);
+  return out;
 }
 
 // Ranks that streamed and were asked for nothing. Hooks hand over nothing of
@@ -28,52 +94,49 @@ bool WasLeftOut(const RankCoverage& rank, const capture::Policies& policies) {
   return !policies.empty() && !capture::RecordsAllAtFirst(policies, rank.rank);
 }
 
-// Moves ranks whose clients were asked for nothing from one to the other.
-absl::Status MoveLeftOut(ChunkStore& store, const RunInfo& run,
-                         RunRanks& ranks) {
+absl::StatusOr<Ranks> FindLeftOut(ChunkStore& store, const RunInfo& run) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
                          store.GetCoverage(run.spec.name));
   capture::Policies policies;
   if (!capture::Decode(run.capture_policy, policies)) policies.clear();
+  Ranks out;
   for (const RankCoverage& rank : coverage) {
-    if (!WasLeftOut(rank, policies)) continue;
-    const auto at =
-        std::lower_bound(ranks.lacking.begin(), ranks.lacking.end(), rank.rank);
-    if (at == ranks.lacking.end() || *at != rank.rank) continue;
-    ranks.lacking.erase(at);
-    ranks.held.insert(
-        std::lower_bound(ranks.held.begin(), ranks.held.end(), rank.rank),
-        rank.rank);
+    const bool is_in_world = rank.rank >= 0 && rank.rank < run.spec.world_size;
+    if (is_in_world && WasLeftOut(rank, policies)) out.push_back(rank.rank);
   }
-  return absl::OkStatus();
+  return out;
 }
 
 }  // namespace
+
+std::vector<RankRange> ToRanges(std::span<const int32_t> ranks) {
+  std::vector<RankRange> out;
+  for (const int32_t rank : ranks) {
+    if (out.empty() || out.back().last + 1 != rank) {
+      out.push_back({rank, rank});
+    }
+    out.back().last = rank;
+  }
+  return out;
+}
 
 absl::StatusOr<RunRanks> FindRunRanks(ChunkStore& store, const RunInfo& run,
                                       std::span<const int32_t> selected) {
   RunRanks out;
   MSITD_ASSIGN_OR_RETURN(out.held, store.ListRanks(run.spec.name));
-  capture::Policies policies;
-  const bool has_policies = !run.capture_policy.empty() &&
-                            capture::Decode(run.capture_policy, policies);
-  auto next = out.held.begin();
-  for (int32_t rank = 0; rank < run.spec.world_size; ++rank) {
-    while (next != out.held.end() && *next < rank) ++next;
-    const bool is_held = next != out.held.end() && *next == rank;
-    if (!is_held && (!has_policies || capture::MayRecord(policies, rank))) {
-      out.lacking.push_back(rank);
-    }
-  }
+  RankSet lacking = Lacking(run, out.held);
   if (!selected.empty()) {
-    std::vector<int32_t> wanted(selected.begin(), selected.end());
+    Ranks wanted(selected.begin(), selected.end());
     std::sort(wanted.begin(), wanted.end());
-    Keep(wanted, out.held);
-    Keep(wanted, out.lacking);
+    out.held = Intersection(out.held, wanted);
+    lacking.Keep(wanted);
   }
-  if (!out.lacking.empty()) {
-    MSITD_RETURN_IF_ERROR(MoveLeftOut(store, run, out));
-  }
+  out.lacking = RangesOf(lacking, run.spec.world_size);
+  if (out.lacking.empty()) return out;
+  MSITD_ASSIGN_OR_RETURN(const Ranks left_out, FindLeftOut(store, run));
+  out.held = Union(out.held, lacking.PartOf(left_out));
+  lacking.Remove(left_out);
+  out.lacking = RangesOf(lacking, run.spec.world_size);
   return out;
 }
 

@@ -91,6 +91,55 @@ bool MayRecordIn(const Policy& policy, int64_t token, const Match& has_op,
   return false;
 }
 
+// For each rank that a rule names, and for all others as one: whether a policy
+// may record something of it.
+class RankAnswers {
+ public:
+  explicit RankAnswers(const Policies& policies) {
+    for (const Policy& policy : policies) {
+      for (const Rule& rule : policy.rules) {
+        named_.insert(named_.end(), rule.ranks.begin(), rule.ranks.end());
+      }
+    }
+    std::sort(named_.begin(), named_.end());
+    named_.erase(std::unique(named_.begin(), named_.end()), named_.end());
+    may_record_.resize(named_.size() + 1);
+  }
+
+  void Add(const Policy& policy) {
+    // The first rule that says something of a rank decides.
+    std::vector<bool> is_decided(may_record_.size());
+    for (const Rule& rule : policy.rules) {
+      const bool records = rule.level != Level::kOff;
+      if (!records && !IsForAll(rule)) continue;
+      const auto decide = [&](size_t index) {
+        if (!is_decided[index] && records) may_record_[index] = true;
+        is_decided[index] = true;
+      };
+      for (const int32_t rank : rule.ranks) {
+        const auto at = std::lower_bound(named_.begin(), named_.end(), rank);
+        decide(static_cast<size_t>(at - named_.begin()));
+      }
+      if (!rule.ranks.empty()) continue;
+      for (size_t i = 0; i < is_decided.size(); ++i) decide(i);
+      return;
+    }
+  }
+
+  RecordedRanks Find() const {
+    RecordedRanks out;
+    out.has_most = may_record_.back();
+    for (size_t i = 0; i < named_.size(); ++i) {
+      if (may_record_[i] != out.has_most) out.others.push_back(named_[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<int32_t> named_;    // Ascending.
+  std::vector<bool> may_record_;  // In this order; the last is for all others.
+};
+
 void Put(ByteWriter& out, const Rule& rule) {
   out.PutByte(static_cast<uint8_t>(rule.level));
   out.PutVarint(rule.ranks.size());
@@ -232,18 +281,16 @@ bool RecordsAllAtFirst(const Policies& policies, int32_t rank) {
   return false;
 }
 
-bool MayRecord(const Policies& policies, int32_t rank) {
+bool RecordedRanks::Has(int32_t rank) const {
+  return has_most != std::binary_search(others.begin(), others.end(), rank);
+}
+
+RecordedRanks FindRecordedRanks(const Policies& policies) {
   // Below the first policy everything is recorded.
-  if (policies.front().first_token > 0) return true;
-  const auto may_record = [rank](const Policy& policy) {
-    for (const Rule& rule : policy.rules) {
-      if (!HasOrIsEmpty(rule.ranks, rank)) continue;
-      if (rule.level != Level::kOff) return true;
-      if (IsForAll(rule)) return false;
-    }
-    return false;
-  };
-  return std::any_of(policies.begin(), policies.end(), may_record);
+  if (policies.front().first_token > 0) return {};
+  RankAnswers answers(policies);
+  for (const Policy& policy : policies) answers.Add(policy);
+  return answers.Find();
 }
 
 Schedule::Schedule(Policies policies, int32_t rank)

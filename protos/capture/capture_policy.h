@@ -77,8 +77,17 @@ std::string Encode(const Policies& policies);
 // bounds, or none at all.
 bool Decode(std::string_view bytes, Policies& out);
 
-// False if the policies, which are not empty, leave out all tensors of a rank.
-bool MayRecord(const Policies& policies, int32_t rank);
+// Of which ranks something may be recorded.
+struct RecordedRanks {
+  bool has_most = true;         // All ranks but those below.
+  std::vector<int32_t> others;  // Ascending: those with the other answer.
+
+  bool Has(int32_t rank) const;
+};
+
+// Finds the ranks of which the policies, which are not empty, do not leave out
+// all tensors. Takes time in proportion to the ranks that rules name.
+RecordedRanks FindRecordedRanks(const Policies& policies);
 
 // True if the first tensors of a rank are recorded whatever they are. False if
 // rules for some tensors only, or those that leave some out, may leave out all.

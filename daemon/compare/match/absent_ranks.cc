@@ -24,17 +24,23 @@ AbsentRanks::AbsentRanks(std::string run, storage::RunRanks ranks,
     : run_(std::move(run)), ranks_(std::move(ranks)) {
   std::erase_if(ranks_.held,
                 [places_of](int32_t rank) { return places_of(rank).empty(); });
-  std::erase_if(ranks_.lacking, [&](int32_t rank) {
-    const std::vector<int32_t> places = places_of(rank);
-    places_.insert(places.begin(), places.end());
-    return places.empty();
-  });
+  std::vector<int32_t> lacking;
+  for (const storage::RankRange& range : ranks_.lacking) {
+    for (int32_t rank = range.first; rank <= range.last; ++rank) {
+      const std::vector<int32_t> places = places_of(rank);
+      places_.insert(places.begin(), places.end());
+      if (!places.empty()) lacking.push_back(rank);
+    }
+  }
+  ranks_.lacking = storage::ToRanges(lacking);
 }
 
 std::string AbsentRanks::Text() const {
-  const auto& lacking = ranks_.lacking;
-  return fmt::format("run {} lacks rank{} {}", run_,
-                     lacking.size() == 1 ? "" : "s", RanksText(lacking));
+  const std::vector<storage::RankRange>& lacking = ranks_.lacking;
+  const bool is_one =
+      lacking.size() == 1 && lacking.front().first == lacking.front().last;
+  return fmt::format("run {} lacks rank{} {}", run_, is_one ? "" : "s",
+                     RanksText(lacking));
 }
 
 std::optional<int64_t> AbsentRanks::first_token() const {

@@ -147,16 +147,18 @@ std::string AssemblyText(const Assembly& assembly) {
 }
 
 std::string RanksText(std::span<const int32_t> ranks) {
+  return RanksText(storage::ToRanges(ranks));
+}
+
+std::string RanksText(std::span<const storage::RankRange> ranks) {
   std::string out;
-  size_t ranges = 0;
-  for (size_t begin = 0; begin < ranks.size();) {
-    size_t end = begin + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (ranges++ == kRangesShown) return out + ",...";
-    if (!out.empty()) out += ',';
-    out += fmt::format("{}", ranks[begin]);
-    if (end - begin > 1) out += fmt::format("-{}", ranks[end - 1]);
-    begin = end;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i == kRangesShown) return out + ",...";
+    if (i > 0) out += ',';
+    out += fmt::format("{}", ranks[i].first);
+    if (ranks[i].last > ranks[i].first) {
+      out += fmt::format("-{}", ranks[i].last);
+    }
   }
   return out;
 }

@@ -11,6 +11,7 @@
 #include "daemon/compare/shard/mesh.h"
 #include "daemon/compare/shard/shard_grid.h"
 #include "protos/base/placement.h"
+#include "storage/run_ranks.h"
 #include "storage/types.h"
 
 // Tensors that are put together from the shards of several ranks.
@@ -97,5 +98,6 @@ std::string AssemblyText(const Assembly& assembly);
 
 // `0-3,5`, from ascending ranks; not longer than a few dozen bytes.
 std::string RanksText(std::span<const int32_t> ranks);
+std::string RanksText(std::span<const storage::RankRange> ranks);
 
 }  // namespace msitd::compare

@@ -151,6 +151,26 @@ TEST_P(RunServiceTest, PagesOfRunsWithLongLabelsAreShort) {
   EXPECT_EQ(pages, 3);
 }
 
+TEST_P(RunServiceTest, PageOfRunsThatClaimTheLargestWorldIsShort) {
+  constexpr int kRuns = 1000;
+  constexpr int32_t kWorldSize = 1 << 20;
+  for (int i = 0; i < kRuns; ++i) {
+    const std::string name = "run-" + std::to_string(i);
+    ASSERT_TRUE(store_->CreateRun({name, kWorldSize, {}}).ok());
+  }
+  v1::ListRunsRequest request;
+  request.set_page_size(kRuns);
+  v1::ListRunsResponse response;
+  ASSERT_TRUE(Invoke(*runs_, &Stub::ListRuns, request, response).ok());
+  ASSERT_EQ(response.runs_size(), kRuns);
+  for (const v1::Run& run : response.runs()) {
+    EXPECT_TRUE(run.partial());
+    ASSERT_EQ(run.ranks_lacking_size(), 1);
+    EXPECT_EQ(run.ranks_lacking(0).first(), 0);
+    EXPECT_EQ(run.ranks_lacking(0).last(), kWorldSize - 1);
+  }
+}
+
 TEST_P(RunServiceTest, ListsInTheOrderOfNamesPageByPage) {
   for (const char* name : {"b", "a", "e", "d", "c"}) Create(name);
   std::vector<std::string> names;

@@ -119,12 +119,29 @@ TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
   Rule not_norms;
   not_norms.op_patterns = {"*.norm"};
   const Policies policies = {{1, 0, {not_norms, none, some}}};
-  EXPECT_FALSE(MayRecord(policies, 0));
-  EXPECT_FALSE(MayRecord(policies, 1));
-  EXPECT_TRUE(MayRecord(policies, 2));
+  const RecordedRanks ranks = FindRecordedRanks(policies);
+  EXPECT_FALSE(ranks.Has(0));
+  EXPECT_FALSE(ranks.Has(1));
+  EXPECT_TRUE(ranks.Has(2));
+  EXPECT_FALSE(ranks.has_most);
+  EXPECT_EQ(ranks.others, std::vector<int32_t>{2});
   // A later policy, and the time before the first one, count too.
-  EXPECT_TRUE(MayRecord(Policies{policies[0], {2, 5, {Full({})}}}, 0));
-  EXPECT_TRUE(MayRecord(Policies{{1, 7, {none}}}, 1));
+  const RecordedRanks later =
+      FindRecordedRanks({policies[0], {2, 5, {Full({})}}});
+  EXPECT_TRUE(later.Has(0));
+  EXPECT_TRUE(later.has_most);
+  EXPECT_TRUE(later.others.empty());
+  EXPECT_TRUE(FindRecordedRanks({{1, 7, {none}}}).Has(1));
+}
+
+TEST(CapturePolicyTest, RanksThatAreLeftOutByNameAreTheOnlyOnes) {
+  Rule none;
+  none.ranks = {7, 3};
+  const RecordedRanks ranks = FindRecordedRanks({{1, 0, {none, Full({})}}});
+  EXPECT_TRUE(ranks.has_most);
+  EXPECT_EQ(ranks.others, (std::vector<int32_t>{3, 7}));
+  EXPECT_FALSE(ranks.Has(7));
+  EXPECT_TRUE(ranks.Has(8));
 }
 
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
