@@ -101,6 +101,46 @@ std::optional<bool> Predicate::EvaluateAtBest(uint32_t node, bool wanted,
               EvaluateAtBest(at.right, wanted, values));
 }
 
+bool Predicate::CannotHold(Values at_least) const {
+  MSITD_CHECK(!nodes_.empty());
+  return EvaluateFrom(nodes_.size() - 1, at_least) == false;
+}
+
+std::optional<bool> Predicate::EvaluateFrom(uint32_t node,
+                                            Values at_least) const {
+  const Node& at = nodes_[node];
+  if (at.kind == Kind::kComparison) {
+    return CompareFrom(comparisons_[at.left], at_least);
+  }
+  const std::optional<bool> left = EvaluateFrom(at.left, at_least);
+  if (at.kind == Kind::kNot) return Not(left);
+  return Join(at.kind, left, EvaluateFrom(at.right, at_least));
+}
+
+std::optional<bool> Predicate::CompareFrom(const Comparison& comparison,
+                                           Values at_least) const {
+  const bool mirrored = comparison.left.name < 0;
+  const Operand& name = mirrored ? comparison.right : comparison.left;
+  const Operand& number = mirrored ? comparison.left : comparison.right;
+  if (name.name < 0 || number.name >= 0) return std::nullopt;
+  const std::optional<double> least = ValueOf(name, at_least);
+  if (!least.has_value()) return std::nullopt;
+  const double limit = number.number;
+  switch (mirrored ? Mirrored(comparison.op) : comparison.op) {
+    case Operator::kLess:
+      return *least >= limit ? std::optional(false) : std::nullopt;
+    case Operator::kLessEqual:
+    case Operator::kEqual:
+      return *least > limit ? std::optional(false) : std::nullopt;
+    case Operator::kGreater:
+    case Operator::kNotEqual:
+      return *least > limit ? std::optional(true) : std::nullopt;
+    case Operator::kGreaterEqual:
+      return *least >= limit ? std::optional(true) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::vector<int> Predicate::Names() const {
   std::vector<int> out;
   for (const Comparison& comparison : comparisons_) {

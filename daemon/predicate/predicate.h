@@ -70,6 +70,11 @@ class Predicate {
   // predicate hold.
   bool CanHold(std::span<const std::optional<double>> values) const;
 
+  // True if the predicate does not hold, whatever the values are, as long as
+  // each is that of `at_least` or larger; of those that are absent there
+  // nothing is known.
+  bool CannotHold(std::span<const std::optional<double>> at_least) const;
+
   // Indices of the names that occur, each once, ascending.
   std::vector<int> Names() const;
 
@@ -131,6 +136,10 @@ class Predicate {
   // The same as Evaluate, where every bound that could be is as it is wanted.
   std::optional<bool> EvaluateAtBest(uint32_t node, bool wanted,
                                      Values values) const;
+  // The same as Evaluate, where values may be larger; nothing if that decides.
+  std::optional<bool> EvaluateFrom(uint32_t node, Values at_least) const;
+  std::optional<bool> CompareFrom(const Comparison& comparison,
+                                  Values at_least) const;
   std::string Describe(const Comparison& comparison, bool wanted,
                        Values values) const;
   std::string_view TextOf(const Operand& operand) const;

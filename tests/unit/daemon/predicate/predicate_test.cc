@@ -57,6 +57,33 @@ TEST(PredicateTest, EveryOperatorComparesAsInC) {
   }
 }
 
+TEST(PredicateTest, LargerValuesMayRefuteIt) {
+  // max_abs is 2 or more, inf_mismatch_count is 1 or more.
+  const Values at_least = {std::nullopt, 2.0, std::nullopt, 1.0};
+  const std::pair<std::string_view, bool> cases[] = {
+      {"max_abs <= 1", true},
+      {"max_abs <= 2", false},
+      {"max_abs < 2", true},
+      {"1 >= max_abs", true},
+      {"inf_mismatch_count == 0", true},
+      {"inf_mismatch_count == 5", false},
+      {"inf_mismatch_count != 0", false},
+      {"not inf_mismatch_count != 0", true},
+      {"max_abs >= 1", false},
+      {"max_abs > 3", false},
+      {"not max_abs > 1", true},
+      {"not max_abs > 3", false},
+      {"nl2 <= 0", false},
+      {"max_abs <= nl2", false},
+      {"nl2 <= 1 and max_abs <= 1", true},
+      {"nl2 <= 1 or max_abs <= 1", false},
+      {"max_abs <= 1 or inf_mismatch_count == 0", true},
+  };
+  for (const auto& [text, expected] : cases) {
+    EXPECT_EQ(Parsed(text).CannotHold(at_least), expected) << text;
+  }
+}
+
 TEST(PredicateTest, NumbersHaveSignsFractionsExponentsAndInfinity) {
   const Values values = {-0.5, kInf, 1e-2, 0.0};
   EXPECT_TRUE(Holds("cosine == -.5", values));
