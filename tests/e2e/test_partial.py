@@ -208,8 +208,9 @@ def op(name: str, value: float, token: int, sequence: int) -> Record:
     ("token", "sequence", "absent_from", "is_final"),
     [
         # Before whatever the absent rank does.
-        (0, 0, 0, True),
         (0, 1, 1, True),
+        # The absent rank may have sent it.
+        (0, 0, 0, False),
         # The absent rank has something to compare at that token, or before.
         (0, 1, 0, False),
         (1, 2, 0, False),

@@ -53,6 +53,9 @@ struct ComparisonPlan {
 // at which one does.
 inline constexpr size_t kOrderedRanksMax = 64;
 
+// Layouts that a comparison suggests.
+inline constexpr int kLayoutHintsMax = 64;
+
 // Watches beyond this are refused.
 inline constexpr int kWatchesMax = 16;
 
@@ -109,7 +112,12 @@ class ComparisonEngine {
     uint64_t conflict_count = 0;
     Outlook outlook = {};
 
-    TensorMatcher::Closed Closed(bool with_stalled) const;
+    // Nothing more comes.
+    TensorMatcher::Closed Sealed() const { return {sealed}; }
+    // The same, or nothing has come for so long that nothing more may.
+    TensorMatcher::Closed Closed() const;
+    // The same, or that is how it looks.
+    TensorMatcher::Closed Stalled() const;
 
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
@@ -123,7 +131,7 @@ class ComparisonEngine {
   absl::Status CompareReady(const TensorMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.
   enum class Readiness { kNot, kPairs, kAll };
-  Readiness ReadinessOf(const TensorMatcher& matcher, size_t index) const;
+  Readiness ReadinessOf(const TensorMatcher& matcher, size_t index);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   // Has the pairs of a group measured that must be, in their order.
@@ -142,7 +150,18 @@ class ComparisonEngine {
                   v1::ComparisonRow& row) const;
   // Judges a pair that is not measured.
   void Judge(const TensorPair& pair, v1::ComparisonRow& row,
-             RowMetrics& metrics) const;
+             RowMetrics& metrics);
+  // Fails the row if shards that should be copies are not, whatever the first
+  // of them is worth, and whether or not there is a counterpart.
+  static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
+  // If what the index knows of the whole tensors proves that the predicate does
+  // not hold, of a pair whose bytes are not all known: sets `proven_metrics_`.
+  // `known` has the metrics as far as they were measured.
+  void ProveBySummaries(const TensorPair& pair,
+                        const Verification& verification,
+                        const RowMetrics& known);
+  // Of two tensors with equal bytes.
+  RowMetrics EqualMetrics(const TensorPair& pair) const;
   // CANCELLED is the only error; everything else becomes a verdict.
   absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row,
                        RowMetrics& metrics);
@@ -177,6 +196,9 @@ class ComparisonEngine {
   Findings findings_;
   // Of the pairs of the group at hand so far; -1 if there is none.
   std::vector<int64_t> row_numbers_;
+  // The metrics of the row at hand as far as they are proven, if summaries show
+  // that it fails.
+  std::optional<RowMetrics> proven_metrics_;
   // The largest difference of the row at hand between integers, in words.
   std::string difference_;
   bool waits_ = false;
@@ -191,6 +213,10 @@ class ComparisonEngine {
   std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
   // Groups at hand of which only pairs are compared.
   std::set<GroupKey> partial_;
+  // Those that were, and of which nothing more has come: what they lack is
+  // missing once the runs are sealed. As long as what is closed is so.
+  std::set<GroupKey> settled_;
+  std::pair<TensorMatcher::Closed, TensorMatcher::Closed> settled_for_;
   RankCounts ranks_;
   int64_t row_count_ = 0;
   // One for all pairs: it keeps its memory. Without metrics: those of equal

@@ -33,13 +33,20 @@ absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::MarkAgain(
                     "RUN_NOT_FOUND");
 }
 
-TensorMatcher::Closed ComparisonEngine::RunMark::Closed(
-    bool with_stalled) const {
-  TensorMatcher::Closed closed{sealed, outlook.closed};
-  if (with_stalled) {
-    closed.ranks.insert(outlook.stalled.begin(), outlook.stalled.end());
+TensorMatcher::Closed ComparisonEngine::RunMark::Closed() const {
+  if (!outlook.are_others_closed) return {sealed, outlook.closed};
+  std::set<int32_t> open = outlook.going;
+  open.insert(outlook.stalled.begin(), outlook.stalled.end());
+  return {sealed, std::move(open), /*is_all_but=*/true};
+}
+
+TensorMatcher::Closed ComparisonEngine::RunMark::Stalled() const {
+  if (outlook.are_others_closed) {
+    return {sealed, outlook.going, /*is_all_but=*/true};
   }
-  return closed;
+  std::set<int32_t> ranks = outlook.closed;
+  ranks.insert(outlook.stalled.begin(), outlook.stalled.end());
+  return {sealed, std::move(ranks)};
 }
 
 bool ComparisonEngine::HasNews() const {
@@ -50,23 +57,24 @@ bool ComparisonEngine::HasNews() const {
 }
 
 ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
-    const TensorMatcher& matcher, size_t index) const {
+    const TensorMatcher& matcher, size_t index) {
   if (!plan_.follow) return Readiness::kAll;
-  if (done_.contains({matcher.token(index), matcher.rank(index)})) {
-    return Readiness::kNot;
-  }
-  if (matcher.IsComplete(index, golden_mark_.Closed(false),
-                         target_mark_.Closed(false))) {
+  const GroupKey key{matcher.token(index), matcher.rank(index)};
+  if (done_.contains(key)) return Readiness::kNot;
+  if (matcher.IsComplete(index, golden_mark_.Sealed(), target_mark_.Sealed())) {
     return Readiness::kAll;
   }
-  // What is missing may still come, and which loose names pair up hangs on it.
-  const bool is_stalled = !golden_mark_.outlook.stalled.empty() ||
-                          !target_mark_.outlook.stalled.empty();
-  return is_stalled && !plan_.matching.fuzzy() &&
-                 matcher.IsComplete(index, golden_mark_.Closed(true),
-                                    target_mark_.Closed(true))
-             ? Readiness::kPairs
-             : Readiness::kNot;
+  // However long nothing came, what is missing may still come; and which loose
+  // names pair up hangs on it.
+  if (plan_.matching.fuzzy() || settled_.contains(key) ||
+      !matcher.IsComplete(index, golden_mark_.Stalled(),
+                          target_mark_.Stalled())) {
+    return Readiness::kNot;
+  }
+  if (matcher.IsComplete(index, golden_mark_.Closed(), target_mark_.Closed())) {
+    settled_.insert(key);
+  }
+  return Readiness::kPairs;
 }
 
 std::string ComparisonEngine::EarlyName(const LogicalTensor& golden) {
@@ -76,8 +84,11 @@ std::string ComparisonEngine::EarlyName(const LogicalTensor& golden) {
 }
 
 bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
-  return pair.golden != nullptr && pair.target != nullptr &&
-         HasAllShards(*pair.golden) && HasAllShards(*pair.target);
+  const auto is_whole = [](const LogicalTensor* tensor) {
+    return tensor != nullptr && HasAllShards(*tensor) &&
+           (tensor->assembly == nullptr || !tensor->assembly->is_open_ended);
+  };
+  return is_whole(pair.golden) && is_whole(pair.target);
 }
 
 absl::Status ComparisonEngine::PassOver(const TensorPair& pair,

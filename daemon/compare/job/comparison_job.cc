@@ -174,12 +174,11 @@ void ComparisonJob::OnRanks(const storage::RunRanks& golden,
 }
 
 void ComparisonJob::OnFirstAbsent(std::optional<int64_t> token) {
-  const v1::ComparisonRow& first = working_.first_divergence();
-  // Nothing is before the first thing that a rank does.
-  const bool is_the_beginning = first.token() == 0 && first.sequence() == 0;
-  working_.set_may_diverge_before(working_.has_first_divergence() &&
-                                  token.has_value() &&
-                                  *token <= first.token() && !is_the_beginning);
+  // Not even what a rank does first is before what others do: they may have
+  // sent it.
+  working_.set_may_diverge_before(
+      working_.has_first_divergence() && token.has_value() &&
+      *token <= working_.first_divergence().token());
 }
 
 void ComparisonJob::OnRead(uint64_t bytes) {

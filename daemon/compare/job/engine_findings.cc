@@ -50,6 +50,7 @@ uint64_t ReceivedOf(const LogicalTensor& tensor) {
 void ComparisonEngine::FindMaker(const TensorGroup& group,
                                  const v1::ComparisonRow& row,
                                  const std::string& bytes) {
+  if (!row.has_golden() || !row.has_target()) return;
   if (IsInteger(row) && origins_.IsModelInput()) {
     findings_.SetInputDifference(row, bytes, DifferenceOf(row, difference_));
   }
@@ -94,10 +95,20 @@ absl::Status ComparisonEngine::OrderRanks(const TensorMatcher& matcher) {
   return absl::OkStatus();
 }
 
-void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
-  if (row.watches_size() > 0) {
-    comparison.set_watched_count(comparison.watched_count() + 1);
+namespace {
+
+void AccountLayoutHint(const v1::ComparisonRow& row,
+                       v1::Comparison& comparison) {
+  if (row.layout_hint().empty()) return;
+  comparison.set_layout_hint_row_count(comparison.layout_hint_row_count() + 1);
+  auto& hints = *comparison.mutable_layout_hints();
+  if (hints.size() < kLayoutHintsMax &&
+      std::find(hints.begin(), hints.end(), row.layout_hint()) == hints.end()) {
+    *hints.Add() = row.layout_hint();
   }
+}
+
+void AccountVerdict(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   switch (row.verdict()) {
     case v1::PASS:
       comparison.set_pass_count(comparison.pass_count() + 1);
@@ -110,13 +121,29 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
       return;
     case v1::SKIPPED:
       comparison.set_skipped_count(comparison.skipped_count() + 1);
-      if (row.has_golden() != row.has_target()) {
-        comparison.set_allowed_unmatched_count(
-            comparison.allowed_unmatched_count() + 1);
-      }
+      comparison.set_allowed_unmatched_count(
+          comparison.allowed_unmatched_count() +
+          (IsAllowedUnmatched(row) ? 1 : 0));
       return;
     default:
       comparison.set_fail_count(comparison.fail_count() + 1);
+  }
+}
+
+}  // namespace
+
+void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
+  AccountVerdict(row, comparison);
+  AccountLayoutHint(row, comparison);
+  if (row.watches_size() > 0) {
+    comparison.set_watched_count(comparison.watched_count() + 1);
+  }
+  if (row.sampled()) {
+    comparison.set_sampled_count(comparison.sampled_count() + 1);
+  }
+  if (IsNonFiniteOnBothSides(row)) {
+    comparison.set_both_non_finite_count(comparison.both_non_finite_count() +
+                                         1);
   }
 }
 

@@ -17,36 +17,34 @@ bool IsMissing(const LogicalTensor* tensor) {
   return tensor == nullptr || !HasAllShards(*tensor);
 }
 
+AbsentRanks AbsentOf(const std::string& run, bool is_target,
+                     storage::RunRanks ranks, const TensorMatcher& matcher) {
+  std::erase_if(ranks.held, [&](int32_t rank) {
+    return (is_target ? matcher.PlacesOfTargetRank(rank)
+                      : matcher.PlacesOfGoldenRank(rank))
+        .empty();
+  });
+  TensorMatcher::Compared compared =
+      matcher.ComparedOf(is_target, RankRanges(std::move(ranks.lacking)));
+  ranks.lacking = compared.ranks.ranges();
+  return AbsentRanks(run, std::move(ranks), std::move(compared.places));
+}
+
 }  // namespace
 
-AbsentRanks::AbsentRanks(std::string run, storage::RunRanks ranks,
-                         PlacesOf places_of)
-    : run_(std::move(run)), ranks_(std::move(ranks)) {
-  std::erase_if(ranks_.held,
-                [places_of](int32_t rank) { return places_of(rank).empty(); });
-  std::vector<int32_t> lacking;
-  for (const storage::RankRange& range : ranks_.lacking) {
-    for (int32_t rank = range.first; rank <= range.last; ++rank) {
-      const std::vector<int32_t> places = places_of(rank);
-      places_.insert(places.begin(), places.end());
-      if (!places.empty()) lacking.push_back(rank);
-    }
-  }
-  ranks_.lacking = storage::ToRanges(lacking);
-}
-
-std::string AbsentRanks::Text() const {
-  const std::vector<storage::RankRange>& lacking = ranks_.lacking;
-  const bool is_one =
-      lacking.size() == 1 && lacking.front().first == lacking.front().last;
-  return fmt::format("run {} lacks rank{} {}", run_, is_one ? "" : "s",
-                     RanksText(lacking));
-}
+AbsentRanks::AbsentRanks(const std::string& run, storage::RunRanks ranks,
+                         RankRanges places)
+    : ranks_(std::move(ranks)),
+      lacking_(ranks_.lacking),
+      places_(std::move(places)),
+      text_(fmt::format("run {} lacks rank{} {}", run,
+                        lacking_.count() == 1 ? "" : "s",
+                        RanksText(lacking_.ranges()))) {}
 
 std::optional<int64_t> AbsentRanks::first_token() const {
   if (places_.empty()) return std::nullopt;
   // Of a place without rows nothing is known.
-  if (first_tokens_.size() < places_.size()) return 0;
+  if (static_cast<int64_t>(first_tokens_.size()) < places_.count()) return 0;
   int64_t first = first_tokens_.begin()->second;
   for (const auto& [place, token] : first_tokens_) {
     first = std::min(first, token);
@@ -68,30 +66,47 @@ absl::StatusOr<RanksOfRuns> RanksOfRuns::Find(storage::ChunkStore& store,
 AbsentSides::AbsentSides(const std::string& golden_run,
                          const std::string& target_run, RanksOfRuns ranks,
                          const TensorMatcher& matcher)
-    : golden(golden_run, std::move(ranks.golden),
-             [&](int32_t rank) { return matcher.PlacesOfGoldenRank(rank); }),
-      target(target_run, std::move(ranks.target),
-             [&](int32_t rank) { return matcher.PlacesOfTargetRank(rank); }) {}
+    : matcher_(&matcher),
+      golden_(AbsentOf(golden_run, false, std::move(ranks.golden), matcher)),
+      target_(AbsentOf(target_run, true, std::move(ranks.target), matcher)) {}
 
 std::optional<int64_t> AbsentSides::first_token() const {
-  const std::optional<int64_t> a = golden.first_token();
-  const std::optional<int64_t> b = target.first_token();
+  const std::optional<int64_t> a = golden_.first_token();
+  const std::optional<int64_t> b = target_.first_token();
   if (!a.has_value() || !b.has_value()) return a.has_value() ? a : b;
   return std::min(*a, *b);
+}
+
+bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
+                              int32_t place) const {
+  const RankRanges& lacking = (is_target ? target_ : golden_).lacking();
+  if (lacking.empty()) return false;
+  const LogicalTensor* const tensor = is_target ? pair.target : pair.golden;
+  if (tensor == nullptr) {
+    const LogicalTensor& other = is_target ? *pair.golden : *pair.target;
+    return matcher_->MayBeOn(lacking, is_target, other, place);
+  }
+  const std::vector<storage::RankRange>& missing = tensor->assembly->missing;
+  return !missing.empty() &&
+         std::all_of(missing.begin(), missing.end(),
+                     [&lacking](const storage::RankRange& ranks) {
+                       return lacking.HasAll(ranks);
+                     });
 }
 
 void AbsentSides::Explain(const TensorPair& pair, int32_t place,
                           v1::ComparisonRow& row) {
   std::string why;
+  bool is_explained = true;
   for (const bool is_target : {false, true}) {
-    AbsentRanks& side = is_target ? target : golden;
+    AbsentRanks& side = is_target ? target_ : golden_;
     if (!IsMissing(is_target ? pair.target : pair.golden)) continue;
-    // What nothing explains is proven.
-    if (!side.MayHave(place)) return;
     side.Note(place, row.token());
-    why += "; " + side.Text();
+    is_explained = is_explained && IsExplained(pair, is_target, place);
+    why += "; " + side.text();
   }
-  if (why.empty()) return;
+  // What nothing explains is proven.
+  if (why.empty() || !is_explained) return;
   row.set_for_want_of_ranks(true);
   row.set_reason(row.reason() + why);
 }

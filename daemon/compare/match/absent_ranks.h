@@ -4,13 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/rank_ranges.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/run_ranks.h"
 
@@ -19,20 +17,18 @@ namespace msitd::compare {
 // What of one run of a comparison is not there because ranks of it are not.
 class AbsentRanks {
  public:
-  // `places_of` gives the places of the golden run at which tensors of a rank
-  // are compared; ranks without any do not count.
-  using PlacesOf = absl::FunctionRef<std::vector<int32_t>(int32_t rank)>;
-  AbsentRanks(std::string run, storage::RunRanks ranks, PlacesOf places_of);
+  // `ranks` are those of the run that the comparison would look at, `places`
+  // those of the golden run at which lacking ones may have tensors.
+  AbsentRanks(const std::string& run, storage::RunRanks ranks,
+              RankRanges places);
 
   const storage::RunRanks& ranks() const { return ranks_; }
+  const RankRanges& lacking() const { return lacking_; }
 
-  // True if an absent rank may have tensors of a place, or parts of them.
-  bool MayHave(int32_t place) const { return places_.contains(place); }
-
-  // Takes note of a row of a place that MayHave holds for; rows come in the
-  // order of their tokens.
+  // Takes note of a row that lacks something at a place; rows come in the order
+  // of their tokens.
   void Note(int32_t place, int64_t token) {
-    first_tokens_.emplace(place, token);
+    if (places_.Has(place)) first_tokens_.emplace(place, token);
   }
 
   // The first token at which an absent rank may have tensors, as far as rows
@@ -40,12 +36,13 @@ class AbsentRanks {
   std::optional<int64_t> first_token() const;
 
   // `run tp8 lacks ranks 2-3`.
-  std::string Text() const;
+  const std::string& text() const { return text_; }
 
  private:
-  std::string run_;
   storage::RunRanks ranks_;
-  std::set<int32_t> places_;
+  RankRanges lacking_;
+  RankRanges places_;
+  std::string text_;
   std::map<int32_t, int64_t> first_tokens_;  // Of places with rows.
 };
 
@@ -61,19 +58,29 @@ struct RanksOfRuns {
 };
 
 // What is not there of both runs of a comparison. Thread-compatible.
-struct AbsentSides {
+class AbsentSides {
+ public:
+  // The matcher must live as long as Explain is called.
   AbsentSides(const std::string& golden_run, const std::string& target_run,
               RanksOfRuns ranks, const TensorMatcher& matcher);
 
-  // If what is missing of a pair that is UNMATCHED at `place` may be on ranks
-  // that are not there, says so in its row.
+  const AbsentRanks& golden() const { return golden_; }
+  const AbsentRanks& target() const { return target_; }
+
+  // If all that is missing of a pair that is UNMATCHED at `place` may be on
+  // ranks that are not there, and on these alone, says so in its row.
   void Explain(const TensorPair& pair, int32_t place, v1::ComparisonRow& row);
 
   // The first of both sides; nothing if no rank of either is absent.
   std::optional<int64_t> first_token() const;
 
-  AbsentRanks golden;
-  AbsentRanks target;
+ private:
+  // Whether what is missing of one side of a pair may be on absent ranks alone.
+  bool IsExplained(const TensorPair& pair, bool is_target, int32_t place) const;
+
+  const TensorMatcher* matcher_;
+  AbsentRanks golden_;
+  AbsentRanks target_;
 };
 
 }  // namespace msitd::compare

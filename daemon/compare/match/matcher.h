@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/matching.h"
+#include "daemon/compare/match/rank_ranges.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
 #include "storage/chunk_store.h"
@@ -103,8 +104,12 @@ class TensorMatcher {
   // What of a run has come to its end.
   struct Closed {
     bool is_sealed = false;
-    // Of an active run: ranks of which the last token has.
+    // Of an active run: ranks of which the last token has, or all but those of
+    // which it has not.
     std::set<int32_t> ranks = {};
+    bool is_all_but = false;
+
+    bool Has(int32_t rank) const { return ranks.contains(rank) != is_all_but; }
 
     friend bool operator==(const Closed&, const Closed&) = default;
   };
@@ -114,6 +119,19 @@ class TensorMatcher {
   // is closed. Both are from before Create.
   bool IsComplete(size_t index, const Closed& golden,
                   const Closed& target) const;
+
+  // What is compared of some ranks of a run.
+  struct Compared {
+    RankRanges ranks;   // Those that are asked for.
+    RankRanges places;  // Of the golden run, at which they may have tensors.
+  };
+  Compared ComparedOf(bool is_target, const RankRanges& ranks) const;
+
+  // True if ranks that are not there may have all of the tensor of one run that
+  // belongs to `other`, the tensor of the other run at a place of the golden
+  // run. False if one that is there would have to have a part of it.
+  bool MayBeOn(const RankRanges& absent, bool is_target,
+               const LogicalTensor& other, int32_t golden_place) const;
 
   // Where in the golden run tensors of a rank may have their place, of those
   // places that are compared; none if the rank is not asked for.
@@ -214,6 +232,14 @@ class TensorMatcher {
                       std::vector<bool>& matched) const;
   // True for what the op patterns select by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
+  // The places that are asked for, if not all are.
+  std::vector<int32_t> SelectedPlaces() const;
+  const LayoutRules& LayoutsOf(bool is_target) const {
+    return is_target ? matching_.target_layouts() : matching_.golden_layouts();
+  }
+  RankCount RanksOf(bool is_target) const {
+    return is_target ? target_ranks_ : golden_ranks_;
+  }
 
   storage::ChunkStore* store_;
   std::string golden_run_;

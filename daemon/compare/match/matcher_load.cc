@@ -165,7 +165,7 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts,
   if (holders.last_tokens.empty()) return false;
   std::map<int32_t, int64_t> last_tokens = holders.last_tokens;
   for (auto& [rank, last] : last_tokens) {
-    if (closed.ranks.contains(rank)) ++last;
+    if (closed.Has(rank)) ++last;
   }
   for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
     const auto begin = last_tokens.lower_bound(range.first);

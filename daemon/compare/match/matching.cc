@@ -162,6 +162,13 @@ std::string Matching::KeyOfTarget(std::string_view op) const {
   return ignore_case_ ? Lower(rewritten) : rewritten;
 }
 
+std::optional<std::string> Matching::TargetOpOf(std::string_view op) const {
+  const auto mapped = target_by_golden_.find(op);
+  if (mapped != target_by_golden_.end()) return mapped->second;
+  if (!rewrites_.empty()) return std::nullopt;
+  return std::string(op);
+}
+
 std::string Matching::GoldenOpOf(std::string_view op) const {
   const auto mapped = golden_by_target_.find(op);
   return mapped != golden_by_target_.end() ? mapped->second : Rewritten(op);

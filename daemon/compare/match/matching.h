@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,9 @@ class Matching {
   // The golden op that a target op stands for, whether or not there is one.
   std::string GoldenOpOf(std::string_view op) const;
 
+  // The target op that stands for a golden op; nothing if several may.
+  std::optional<std::string> TargetOpOf(std::string_view op) const;
+
   // An op without what fuzzy matching does not look at.
   static std::string LooseName(std::string_view op);
 
@@ -59,6 +63,11 @@ class Matching {
   // counterpart. FromTarget is the other way round.
   bool TargetRank(int32_t golden, int32_t& target) const;
   bool GoldenRank(int32_t target, int32_t& golden) const;
+
+  // Pairs of ranks, golden ones first; if there are any, only these count.
+  const std::map<int32_t, int32_t>& ranks() const {
+    return target_by_golden_rank_;
+  }
 
   // How shards of either run become tensors. The ranks above are places then.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }

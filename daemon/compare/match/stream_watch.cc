@@ -23,37 +23,36 @@ void AddSilent(int32_t rank, bool has_finished,
 Outlook OutlookOf(const RunActivity& activity, int32_t world_size,
                   std::chrono::steady_clock::duration silence) {
   Outlook out;
+  // The others streamed to a daemon before this one, or not yet.
+  out.are_others_closed = activity.known_time >= silence;
   const bool streams = std::any_of(
       activity.ranks.begin(), activity.ranks.end(),
       [](const RankActivity& rank) { return rank.state == State::kOpen; });
-  auto next = activity.ranks.begin();
-  const int32_t end =
-      activity.ranks.empty()
-          ? world_size
-          : std::max(world_size, activity.ranks.back().rank + 1);
-  const bool is_known_long = activity.known_time >= silence;
-  for (int32_t rank = 0; rank < end; ++rank) {
-    if (next == activity.ranks.end() || next->rank != rank) {
-      // It streamed to a daemon before this one, or not yet.
-      if (is_known_long) out.closed.insert(rank);
-      if (is_known_long && streams) {
-        AddSilent(rank, false, activity.known_time, out);
-      }
-      continue;
+  const bool tells_of_others = out.are_others_closed && streams;
+  int32_t next = 0;
+  const auto tell_of_others = [&](int32_t end) {
+    for (; next < end && out.silent.size() < kSilentRanksMax; ++next) {
+      AddSilent(next, false, activity.known_time, out);
     }
-    const RankActivity& known = *next++;
+  };
+  for (const RankActivity& known : activity.ranks) {
+    if (tells_of_others) tell_of_others(known.rank);
+    next = known.rank + 1;
     const bool is_long = known.quiet_time >= silence;
     const bool is_open = known.state == State::kOpen;
     const bool has_finished = known.state == State::kFinished;
     if (is_long && !is_open) {
-      out.closed.insert(rank);
+      out.closed.insert(known.rank);
     } else if (is_long || !is_open) {
-      out.stalled.insert(rank);
+      out.stalled.insert(known.rank);
+    } else {
+      out.going.insert(known.rank);
     }
     if (is_long && !is_open && (streams || !has_finished)) {
-      AddSilent(rank, has_finished, known.quiet_time, out);
+      AddSilent(known.rank, has_finished, known.quiet_time, out);
     }
   }
+  if (tells_of_others) tell_of_others(world_size);
   return out;
 }
 

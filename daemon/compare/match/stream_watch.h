@@ -39,11 +39,15 @@ struct Outlook {
     }
   };
 
-  // Nothing more comes of the last token that they have.
-  std::set<int32_t> closed;
-  // The same, as far as one can see: their streams have just ended, or go on
-  // and nothing came for long.
+  // Of the ranks that had a stream: those of which more is on its way.
+  std::set<int32_t> going;
+  // Nothing more comes of the last token that they have, as far as one can see:
+  // their streams have just ended, or go on and nothing came for long.
   std::set<int32_t> stalled;
+  // They have had no stream for long.
+  std::set<int32_t> closed;
+  // So are all others, however many the run may have.
+  bool are_others_closed = false;
   // Those that nothing may come of at all; the first kSilentRanksMax.
   std::vector<Silent> silent;
 

@@ -43,6 +43,17 @@ bool IsAlike(const v1::Maker& a, const v1::Maker& b) {
 
 }  // namespace
 
+bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row) {
+  const auto is_non_finite = [](const v1::ComparedTensor& side) {
+    return side.nan_count() > 0 || side.infinity_count() > 0;
+  };
+  return is_non_finite(row.golden()) && is_non_finite(row.target());
+}
+
+bool IsAllowedUnmatched(const v1::ComparisonRow& row) {
+  return row.verdict() == v1::SKIPPED && row.has_golden() != row.has_target();
+}
+
 void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,
                      std::optional<v1::ComparisonRow>& first) {
   if (first.has_value() && OrderOf(*first) <= OrderOf(row)) return;
@@ -52,6 +63,10 @@ void Findings::Offer(const v1::ComparisonRow& row, const std::string& bytes,
 
 void Findings::AddRow(const v1::ComparisonRow& row, const std::string& bytes) {
   if (TurnsNonFinite(row)) Offer(row, bytes, non_finite_);
+  if (IsNonFiniteOnBothSides(row)) Offer(row, bytes, both_non_finite_);
+  if (row.verdict() == v1::SKIPPED && !IsAllowedUnmatched(row)) {
+    Offer(row, bytes, skipped_);
+  }
   if (row.verdict() == v1::UNMATCHED && !row.for_want_of_ranks()) {
     Offer(row, bytes, unmatched_);
   }
@@ -233,7 +248,11 @@ void Findings::Show(v1::Comparison& comparison) const {
     }
   }
   if (non_finite_) *comparison.mutable_first_non_finite() = *non_finite_;
+  if (both_non_finite_) {
+    *comparison.mutable_first_both_non_finite() = *both_non_finite_;
+  }
   if (unmatched_) *comparison.mutable_first_unmatched() = *unmatched_;
+  if (skipped_) *comparison.mutable_first_skipped() = *skipped_;
   if (input_difference_) {
     *comparison.mutable_input_difference() = *input_difference_;
   }

@@ -22,9 +22,16 @@ inline constexpr int kConcurrentMax = 8;
 // Ranks that a maker names beside that of its row.
 inline constexpr int kAlikeRanksMax = 64;
 
+// True if both sides have a NaN or an infinity, as far as that is known.
+bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row);
+
+// True for a row that is skipped because one run may have the tensor alone.
+bool IsAllowedUnmatched(const v1::ComparisonRow& row);
+
 // The rows of a comparison that its header shows: the first that fails and who
-// made it, the first that is not finite, the first that is unmatched, and from
-// where on the model is given other integers.
+// made it, the first that is not finite, of the target alone and on both sides,
+// the first that is unmatched or skipped, and from where on the model is given
+// other integers.
 //
 // Of the ranks that fail at the first token that does, each has its first row
 // here. Until their order is known, the smallest sequence counts.
@@ -91,7 +98,9 @@ class Findings {
   size_t ordered_count_ = 0;
   std::optional<Ranking> ranking_;
   std::optional<v1::ComparisonRow> non_finite_;
+  std::optional<v1::ComparisonRow> both_non_finite_;
   std::optional<v1::ComparisonRow> unmatched_;
+  std::optional<v1::ComparisonRow> skipped_;
   std::optional<v1::InputDifference> input_difference_;
   mutable bool changed_ = false;
 };

@@ -56,6 +56,8 @@ void OriginFinder::Judge(const RowMetrics& metrics, v1::ComparisonRow& row) {
   if (row.verdict() != v1::FAIL || std::isnan(error)) return;
   Advance();
   const auto event = static_cast<int32_t>(errors_.size() - 1);
+  // What only the target has is no event.
+  if (static_cast<size_t>(event) >= sources_.size()) return;
   const Source& source = sources_[event];
   if (!source.is_unknown || source.error > 0) {
     row.set_amplification(Ratio(error, source.error));
@@ -200,8 +202,10 @@ bool OriginFinder::IsModelInput() {
 std::optional<FoundMaker> OriginFinder::Maker() {
   MSITD_CHECK(!errors_.empty());
   const auto event = static_cast<int32_t>(errors_.size() - 1);
-  if (verdicts_.back() != v1::FAIL || std::isnan(errors_.back()))
+  if (verdicts_.back() != v1::FAIL || std::isnan(errors_.back()) ||
+      static_cast<size_t>(event) >= sources_.size()) {
     return std::nullopt;
+  }
   const int32_t maker = MakerOf(event, NoiseOf(event));
   FoundMaker found;
   v1::Maker& out = found.maker;

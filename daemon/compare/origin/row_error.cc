@@ -43,6 +43,8 @@ bool FailsByShape(const v1::ComparisonRow& row) {
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
   const bool fails = row.verdict() == v1::FAIL;
   if (!fails && row.verdict() != v1::PASS) return kUnknown;
+  // Copies that differ fail without a counterpart.
+  if (!row.has_golden() || !row.has_target()) return kUnknown;
   const std::optional<double> nl2 =
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
   const std::optional<double> mismatches =
@@ -50,7 +52,10 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
   // Shapes that the policy lets differ are measured.
   if (!mismatches.has_value()) {
     if (!fails) return 0;
-    return FailsByShape(row) ? kUnknown : 1;
+    // Shards that are no tensor have no summary.
+    const bool is_tensor =
+        row.golden().has_nan_count() && row.target().has_nan_count();
+    return is_tensor && !FailsByShape(row) ? 1 : kUnknown;
   }
   if (*mismatches == 0) return fails && !row.bitwise_equal() ? 1 : 0;
   if (ValueOf(metrics, compute::Metric::kNanMismatchCount) > 0 ||

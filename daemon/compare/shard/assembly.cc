@@ -18,18 +18,15 @@ using storage::TensorInfo;
 constexpr size_t kRangesShown = 8;
 
 // Returns the ranks of `expected` that none of `ranks` is.
-std::vector<int32_t> MissingRanks(RankRange expected,
-                                  std::span<const int32_t> ranks) {
-  std::vector<int32_t> out;
-  size_t next = 0;
-  for (int32_t rank = expected.first;
-       rank < expected.end() && out.size() <= kMissingRanksMax; ++rank) {
-    if (next < ranks.size() && ranks[next] == rank) {
-      ++next;
-    } else {
-      out.push_back(rank);
-    }
+std::vector<storage::RankRange> MissingRanks(RankRange expected,
+                                             std::span<const int32_t> ranks) {
+  std::vector<storage::RankRange> out;
+  int32_t next = expected.first;
+  for (const int32_t rank : ranks) {
+    if (next < rank) out.push_back({next, rank - 1});
+    next = rank + 1;
   }
+  if (next < expected.end()) out.push_back({next, expected.end() - 1});
   return out;
 }
 
@@ -41,10 +38,10 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
                });
   if (picked.empty()) {
     const std::span<const int32_t> ranks = joiner.ranks();
-    joiner.Fail(Assembly::Problem::kShardsAmiss,
-                fmt::format("rank {} has no such tensor, rank{} {} {}", rank,
-                            ranks.size() == 1 ? "" : "s", RanksText(ranks),
-                            ranks.size() == 1 ? "has" : "have"));
+    std::string others =
+        fmt::format(", rank{} {} {}", ranks.size() == 1 ? "" : "s",
+                    RanksText(ranks), ranks.size() == 1 ? "has" : "have");
+    joiner.CheckMissing({{rank, rank}}, others);
     return;
   }
   joiner.Keep(std::move(picked));
@@ -52,12 +49,15 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
   if (joiner.CheckOverlap()) joiner.Join(ShardGrid());
 }
 
-void Replicate(ShardJoiner& joiner) {
-  const TensorInfo first = joiner.shards().front();
+void CompareCopies(ShardJoiner& joiner) {
+  const TensorInfo& first = joiner.shards().front();
   for (const TensorInfo& shard : joiner.shards()) {
     joiner.Differ(CopyDifference(shard, first));
   }
-  joiner.Keep({first});
+}
+
+void Replicate(ShardJoiner& joiner) {
+  joiner.Keep({joiner.shards().front()});
   joiner.Join(ShardGrid());
 }
 
@@ -94,6 +94,8 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
                        std::vector<TensorInfo> shards) {
   MSITD_CHECK(!shards.empty());
   ShardJoiner joiner(layout.Text(), place, std::move(shards));
+  // Those that are there may differ whatever is missing.
+  if (layout.kind == v1::Layout::REPLICATED) CompareCopies(joiner);
   if (layout.kind == v1::Layout::PICK) {
     Pick(expected.first + layout.rank, joiner);
   } else if (joiner.CheckOverlap() &&
@@ -104,9 +106,14 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
 }
 
 LogicalTensor AssembleCopies(int32_t place, std::vector<TensorInfo> copies) {
+  MSITD_CHECK(!copies.empty());
   Layout layout;
   layout.kind = v1::Layout::REPLICATED;
-  return Assemble(layout, place, RankRange(), std::move(copies));
+  ShardJoiner joiner(layout.Text(), place, std::move(copies));
+  joiner.LeaveOpen();
+  CompareCopies(joiner);
+  if (joiner.CheckOverlap()) Replicate(joiner);
+  return std::move(joiner).Finish();
 }
 
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor) {

@@ -20,7 +20,7 @@ namespace msitd::compare {
 // What a tensor is put together from.
 struct Assembly {
   // What keeps the shards from being one tensor.
-  enum class Problem { kNone, kShardsAmiss, kShardsUnfit };
+  enum class Problem { kNone, kShardsAmiss, kShardsUnfit, kUnsupported };
 
   std::string layout;  // `concat(0)`; see ComparedTensor.layout.
   int32_t place = 0;   // Number of the group of ranks.
@@ -30,13 +30,20 @@ struct Assembly {
   // are `parts` of more than one.
   std::vector<storage::TensorInfo> shards;
   ShardGrid grid;
-  // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes or
-  // types do not go together.
+  // kShardsAmiss: there are too few or too many. kShardsUnfit: their shapes,
+  // types or placements do not go together. kUnsupported: they may, but nobody
+  // here can do it.
   Problem problem = Problem::kNone;
   std::string problem_text;
+  // kShardsAmiss for want of shards alone: the ranks that should have one, as
+  // far as they are looked at (kMissingRanksMax of a mesh).
+  std::vector<storage::RankRange> missing;
   // Of shards that should be copies: which one is not as the first, and how.
   // Empty if all are equal.
   std::string difference;
+
+  // Ranks that come later may add shards.
+  bool is_open_ended = false;
 
   // Elements must be added to know the tensor.
   bool is_sum() const { return grid.is_sum; }
@@ -61,7 +68,7 @@ struct LogicalTensor : storage::TensorInfo {
 LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
                        std::vector<storage::TensorInfo> shards);
 
-// The same for copies, of whatever ranks have one.
+// The same for copies, of whatever ranks have one; so more may come.
 LogicalTensor AssembleCopies(int32_t place,
                              std::vector<storage::TensorInfo> copies);
 

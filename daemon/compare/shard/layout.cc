@@ -183,18 +183,35 @@ std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
   return out;
 }
 
+void LayoutRules::AddPlacesOf(int32_t first, int32_t last,
+                              std::vector<storage::RankRange>& out) const {
+  if (!takes_all_) out.push_back({first, last});
+  for (const Layout& rule : rules_) {
+    out.push_back({rule.PlaceOf(first), rule.PlaceOf(last)});
+  }
+}
+
+std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
+                                                  int32_t place,
+                                                  RankCount ranks) {
+  // Ranks that stand for themselves have places where a group has none.
+  if (rule.group_size == 0 && place != 0) return std::nullopt;
+  if (rule.group_size != 0 && place > kRankMax / rule.group_size) {
+    return std::nullopt;
+  }
+  RankRange range = rule.RanksOf(place, ranks.count);
+  if (rule.kind == v1::Layout::PICK) range = {range.first + rule.rank, 1};
+  if (ranks.is_final && range.first >= ranks.count) return std::nullopt;
+  return range;
+}
+
 std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
                                                 RankCount ranks) const {
   std::vector<RankRange> out;
   if (!takes_all_) out.push_back({place, 1});
   for (const Layout& rule : rules_) {
-    // Ranks that stand for themselves have places where a group has none.
-    if (rule.group_size == 0 && place != 0) continue;
-    if (rule.group_size != 0 && place > kRankMax / rule.group_size) continue;
-    RankRange range = rule.RanksOf(place, ranks.count);
-    if (rule.kind == v1::Layout::PICK) range = {range.first + rule.rank, 1};
-    if (ranks.is_final && range.first >= ranks.count) continue;
-    out.push_back(range);
+    const std::optional<RankRange> range = RanksNeeded(rule, place, ranks);
+    if (range.has_value()) out.push_back(*range);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include "google/protobuf/repeated_ptr_field.h"
 #include "msitd/v1/comparison_matching.pb.h"
 #include "protos/base/tensor_key.h"
+#include "storage/run_ranks.h"
 
 namespace msitd::compare {
 
@@ -91,6 +92,15 @@ class LayoutRules {
   // Where tensors of a rank may have their place: the numbers of its groups,
   // and the rank itself unless a rule takes everything. Ascending.
   std::vector<int32_t> PlacesOf(int32_t rank) const;
+
+  // Appends the same of several ranks in a row, as ranges in any order.
+  void AddPlacesOf(int32_t first, int32_t last,
+                   std::vector<storage::RankRange>& out) const;
+
+  // The ranks of which tensors with this rule are made at a place; nothing if
+  // there are none.
+  static std::optional<RankRange> RanksNeeded(const Layout& rule, int32_t place,
+                                              RankCount ranks);
 
   // The ranks of which tensors of a place are made, or will be; they may
   // overlap.

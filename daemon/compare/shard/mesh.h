@@ -71,6 +71,7 @@ class MeshSet {
   explicit MeshSet(const std::vector<std::string>& placements);
 
   bool empty() const { return meshes_.empty(); }
+  const std::vector<Mesh>& meshes() const { return meshes_; }
 
   // The mesh of the fewest ranks, more than one, that `rank` is in; null if
   // there is none. Lives as long as the set.

@@ -94,8 +94,8 @@ class Arrangement {
 };
 
 // The ranks of the mesh that none of `ranks` is, of which all are in it.
-std::vector<int32_t> MissingRanks(const Mesh& mesh,
-                                  std::span<const int32_t> ranks) {
+std::vector<storage::RankRange> MissingRanks(const Mesh& mesh,
+                                             std::span<const int32_t> ranks) {
   std::vector<int32_t> out;
   size_t next = 0;
   for (int32_t i = 0; i < mesh.size() && out.size() <= kMissingRanksMax; ++i) {
@@ -106,7 +106,7 @@ std::vector<int32_t> MissingRanks(const Mesh& mesh,
       out.push_back(rank);
     }
   }
-  return out;
+  return storage::ToRanges(out);
 }
 
 // What the shards say fits what is known of the run.
@@ -133,15 +133,14 @@ bool CheckPlacements(const PlacedMesh& placed, RankCount ranks,
         fmt::format("placement {} goes to rank {}, the run has {}",
                     first.placement, placed.mesh.last_rank(), ranks.count));
   }
-  return joiner.CheckOverlap() &&
-         joiner.CheckMissing(MissingRanks(placed.mesh, joiner.ranks()));
+  return joiner.CheckOverlap();
 }
 
 bool CheckKinds(const Arrangement& arrangement, ShardJoiner& joiner) {
   const TensorInfo& first = joiner.shards().front();
   if (!arrangement.other_reduction().empty()) {
     return joiner.Fail(
-        Assembly::Problem::kShardsUnfit,
+        Assembly::Problem::kUnsupported,
         fmt::format("placement {}: P({}) is not put together", first.placement,
                     arrangement.other_reduction()));
   }
@@ -158,26 +157,26 @@ LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
   MSITD_CHECK(!shards.empty());
   const Arrangement arrangement(placed.placement);
   ShardJoiner joiner(arrangement.Text(), place, std::move(shards));
-  if (!CheckPlacements(placed, ranks, joiner) ||
+  if (!CheckPlacements(placed, ranks, joiner)) {
+    return std::move(joiner).Finish();
+  }
+  std::map<size_t, const TensorInfo*> arranged;
+  for (const TensorInfo& shard : joiner.shards()) {
+    const auto [first, is_new] = arranged.try_emplace(
+        arrangement.NumberOf(*placed.mesh.IndexOf(shard.key.rank)), &shard);
+    // Those that are there may differ whatever is missing.
+    if (!is_new) joiner.Differ(CopyDifference(shard, *first->second));
+  }
+  if (!joiner.CheckMissing(MissingRanks(placed.mesh, joiner.ranks())) ||
       !CheckKinds(arrangement, joiner)) {
     return std::move(joiner).Finish();
   }
   // All ranks of the mesh have a shard, so every number is met.
-  const ShardGrid& grid = arrangement.grid();
-  std::vector<TensorInfo> arranged(grid.term_count * grid.shards_per_term());
-  std::vector<bool> is_there(arranged.size());
-  for (const TensorInfo& shard : joiner.shards()) {
-    const size_t number =
-        arrangement.NumberOf(*placed.mesh.IndexOf(shard.key.rank));
-    if (is_there[number]) {
-      joiner.Differ(CopyDifference(shard, arranged[number]));
-    } else {
-      arranged[number] = shard;
-      is_there[number] = true;
-    }
-  }
-  joiner.Keep(std::move(arranged));
-  joiner.Join(grid);
+  std::vector<TensorInfo> shards_of_grid;
+  shards_of_grid.reserve(arranged.size());
+  for (const auto& [number, shard] : arranged) shards_of_grid.push_back(*shard);
+  joiner.Keep(std::move(shards_of_grid));
+  joiner.Join(arrangement.grid());
   return std::move(joiner).Finish();
 }
 

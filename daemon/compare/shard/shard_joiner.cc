@@ -65,12 +65,16 @@ bool ShardJoiner::CheckOverlap() {
   return true;
 }
 
-bool ShardJoiner::CheckMissing(std::span<const int32_t> missing) {
+bool ShardJoiner::CheckMissing(std::vector<storage::RankRange> missing,
+                               std::string_view remark) {
   if (missing.empty()) return true;
-  return Fail(
-      Assembly::Problem::kShardsAmiss,
-      fmt::format("rank{} {} {} no such tensor", missing.size() == 1 ? "" : "s",
-                  RanksText(missing), missing.size() == 1 ? "has" : "have"));
+  const bool is_one =
+      missing.size() == 1 && missing.front().first == missing.front().last;
+  std::string text =
+      fmt::format("rank{} {} {} no such tensor{}", is_one ? "" : "s",
+                  RanksText(missing), is_one ? "has" : "have", remark);
+  out_.missing = std::move(missing);
+  return Fail(Assembly::Problem::kShardsAmiss, std::move(text));
 }
 
 bool ShardJoiner::CheckDim(int dim) {

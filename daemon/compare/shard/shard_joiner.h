@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/compare/shard/assembly.h"
@@ -31,8 +32,9 @@ class ShardJoiner {
 
   // No rank has two shards.
   bool CheckOverlap();
-  // All ranks have one, but for these.
-  bool CheckMissing(std::span<const int32_t> missing);
+  // All ranks have one, but for these; `remark` ends what is said of them.
+  bool CheckMissing(std::vector<storage::RankRange> missing,
+                    std::string_view remark = "");
   // The shards have this dimension.
   bool CheckDim(int dim);
 
@@ -42,6 +44,9 @@ class ShardJoiner {
   void SetRanks(std::vector<int32_t> ranks) { out_.ranks = std::move(ranks); }
   // See Assembly::difference. The first that is said stays.
   void Differ(std::string difference);
+
+  // See Assembly::is_open_ended.
+  void LeaveOpen() { out_.is_open_ended = true; }
 
   // Makes the tensor of the shards, which are in the order of the grid.
   bool Join(ShardGrid grid);
@@ -63,8 +68,7 @@ class ShardJoiner {
 std::string CopyDifference(const storage::TensorInfo& shard,
                            const storage::TensorInfo& first);
 
-// More ranks that are missing are not counted, however large the run is: these
-// are enough for a message.
+// More missing ranks of a mesh are not counted, however large it is.
 inline constexpr size_t kMissingRanksMax = 1024;
 
 }  // namespace msitd::compare

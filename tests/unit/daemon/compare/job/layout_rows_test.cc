@@ -110,7 +110,7 @@ TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
   for (const int section : {32, 32}) layout.add_sections(section);
   auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
-  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
   EXPECT_THAT(rows[0].reason(), HasSubstr("rank 0 has shape [4,1]: 4 is no "
                                           "multiple of the 64"));
   matching_.mutable_target_layouts(0)->clear_sections();
@@ -406,8 +406,10 @@ TEST_F(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
               HasSubstr("rank 0 has float32, rank 1 has bfloat16"));
   EXPECT_THAT(rows[2].reason(), HasSubstr("shape [] has no dimension 0"));
   for (const v1::ComparisonRow& row : rows) {
-    EXPECT_EQ(row.verdict(), v1::SKIPPED);
+    EXPECT_EQ(row.verdict(), v1::FAIL);
   }
+  // A layout that cannot be is nobody's fault but that of who wrote it.
+  EXPECT_EQ(comparison_.makers_size(), 0);
 }
 
 TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
@@ -534,7 +536,7 @@ TEST_F(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
   Add(false, "op", v1::Layout::CONCAT, 1);
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
-  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
   EXPECT_THAT(rows[0].reason(), HasSubstr("dimension 1 is longer"));
 }
 
@@ -574,6 +576,34 @@ TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
   EXPECT_EQ(rows[1].verdict(), v1::PASS);
   EXPECT_EQ(rows[2].verdict(), v1::UNMATCHED);
   EXPECT_EQ(rows[2].rank(), 1);
+}
+
+// Copies that differ prove a failure, with or without a counterpart.
+TEST_F(LayoutRowsTest, CopiesWithoutACounterpartFailIfTheyDiffer) {
+  Add(true, "*", v1::Layout::REPLICATED);
+  Add(false, "*", v1::Layout::REPLICATED);
+  for (const int32_t rank : {0, 1}) {
+    golden_.Record(Shard({1}, {}, rank, "shared"));
+    target_.Record(Shard({1}, {}, rank, "shared"));
+  }
+  plan_.policy =
+      *Policy::Create(PolicySpec{.rules = {}, .allow_unmatched = {"extra*"}});
+  for (RunRecorder* run : {&golden_, &target_}) {
+    for (const int32_t rank : {0, 1}) {
+      run->Record(Shard({1.0F + static_cast<float>(rank)}, {}, rank,
+                        run == &golden_ ? "extra" : "extra of target"));
+    }
+  }
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+  for (const int i : {1, 2}) {
+    EXPECT_EQ(rows[i].verdict(), v1::FAIL);
+    EXPECT_THAT(rows[i].reason(), HasSubstr("rank 1 has other bytes"));
+    EXPECT_THAT(rows[i].reason(), HasSubstr("only in run"));
+    EXPECT_EQ(rows[i].origin(), v1::ORIGIN_UNSPECIFIED);
+  }
+  EXPECT_EQ(comparison_.makers_size(), 0);
 }
 
 }  // namespace

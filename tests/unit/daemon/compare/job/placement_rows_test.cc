@@ -386,7 +386,7 @@ TEST_F(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(2));
   EXPECT_EQ(rows[1].rank(), 5);
-  EXPECT_EQ(rows[1].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
   EXPECT_THAT(rows[1].reason(), HasSubstr("rank 5 is not in the mesh of its "
                                           "own placement 0+2/1:S(0)"));
 }
@@ -404,11 +404,11 @@ TEST_F(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
   EXPECT_THAT(rows[1].reason(), HasSubstr("rank 1 is not in the mesh"));
 }
 
-TEST_F(PlacementRowsTest, ShardsThatDisagreeAreSkipped) {
+TEST_F(PlacementRowsTest, ShardsThatDisagreeFail) {
   RecordWhole(golden_);
   target_.Record(Shard({1, 2}, {2, 1}, 0, "0+2/1:S(1)"));
   target_.Record(Shard({1, 2}, {2, 1}, 1, "0+2/1:S(0)"));
-  EXPECT_EQ(Row().verdict(), v1::SKIPPED);
+  EXPECT_EQ(Row().verdict(), v1::FAIL);
   EXPECT_THAT(rows_[0].reason(),
               HasSubstr("rank 0 has placement 0+2/1:S(1), rank 1 has "
                         "0+2/1:S(0)"));
@@ -431,16 +431,16 @@ TEST_F(PlacementRowsTest, ShapesThatDoNotFitAreSaid) {
   }
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(4));
-  EXPECT_EQ(rows[0].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[0].verdict(), v1::FAIL);
   EXPECT_THAT(rows[0].reason(), HasSubstr("shape [2] has no dimension 1"));
-  EXPECT_EQ(rows[1].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
   EXPECT_THAT(rows[1].reason(),
               HasSubstr("rank 0 has shape [1,2], rank 1 has [1,1]"));
   EXPECT_EQ(rows[2].verdict(), v1::FAIL);
   EXPECT_THAT(rows[2].reason(),
               HasSubstr("shape [1,4] against [2,2]; target is concat(1) of "
                         "ranks 0-1, the first with [1,2]"));
-  EXPECT_EQ(rows[3].verdict(), v1::SKIPPED);
+  EXPECT_EQ(rows[3].verdict(), v1::FAIL);
   EXPECT_THAT(rows[3].reason(),
               HasSubstr("rank 1 has shape [1,1], rank 3 has [1,2]"));
 }

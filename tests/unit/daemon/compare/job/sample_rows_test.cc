@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of comparisons in which a side has samples of its tensors.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
@@ -142,6 +145,83 @@ TEST_F(SampleRowsTest, SamplesOfBothSidesMayPassThePredicate) {
   EXPECT_EQ(row.reason(), "sampled: 1000 of 3000 elements");
   EXPECT_THAT(row.predicate(), HasSubstr("nl2 <= 1e-4"));
   EXPECT_EQ(read_bytes_, 2 * 4 * 1000u);
+}
+
+// A sample may miss what the summaries of the whole tensors prove.
+TEST_F(SampleRowsTest, SummariesProveWhatSamplesMiss) {
+  std::vector<float> values = Values();
+  for (const char* const op : {"nan", "large", "other"}) {
+    golden_.Record(Sampled(Floats(op, values)));
+    std::vector<float> target = values;
+    if (op[0] == 'n') target[1] = std::numeric_limits<float>::quiet_NaN();
+    if (op[0] == 'l') target[1] = 1e6F;
+    if (op[0] == 'o') std::swap(target[1], target[2]);
+    target_.Record(Sampled(Floats(op, target)));
+  }
+  const RowObserver observer = Run();
+  ASSERT_EQ(observer.rows.size(), 3u);
+  const v1::ComparisonRow& nan = observer.rows[0];
+  EXPECT_EQ(nan.verdict(), v1::FAIL);
+  EXPECT_EQ(nan.reason(),
+            "nan_mismatch_count = 1, needs == 0; so the summaries of the whole "
+            "tensors say; sampled: 1000 of 3000 elements");
+  // The metrics are those of the sample.
+  EXPECT_EQ(MetricOf(nan, "nan_mismatch_count"), 0);
+  EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
+  EXPECT_THAT(observer.rows[1].reason(), StartsWith("nl2 = "));
+  EXPECT_EQ(observer.rows[2].verdict(), v1::PASS);
+  EXPECT_EQ(observer.comparison.sampled_count(), 3);
+  // The bound that is asked for lets the second one pass.
+  const std::string& bound = "nan_mismatch_count == 0 and nl2 <= ";
+  for (const v1::RequiredTolerance& needed :
+       observer.comparison.required_tolerances()) {
+    if (needed.metric() != "nl2") continue;
+    plan_.policy = *Policy::Create(std::vector<PolicyRule>{
+        {"large", bound + fmt::format("{}", needed.required())}});
+  }
+  EXPECT_EQ(Run().rows[1].verdict(), v1::PASS);
+}
+
+TEST_F(SampleRowsTest, SummariesAloneProveAFailureAndNoPass) {
+  const std::vector<float> values = Values();
+  for (const char* const op : {"nan", "scaled", "other"}) {
+    std::vector<float> target = values;
+    if (op[0] == 'n') target[1] = std::numeric_limits<float>::quiet_NaN();
+    if (op[0] == 's') {
+      for (float& value : target) value *= 1.5F;
+    }
+    if (op[0] == 'o') std::swap(target[1], target[2]);
+    for (RunRecorder* run : {&golden_, &target_}) {
+      RecordedTensor tensor = Floats(op, run == &golden_ ? values : target);
+      tensor.chunk_flags = chunk::kSummaryOnlyFlag;
+      run->Record(tensor);
+    }
+  }
+  const RowObserver observer = Run();
+  ASSERT_EQ(observer.rows.size(), 3u);
+  EXPECT_EQ(observer.rows[0].verdict(), v1::FAIL);
+  EXPECT_EQ(observer.rows[0].reason(),
+            "nan_mismatch_count = 1, needs == 0; so the summaries of the whole "
+            "tensors say");
+  EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(observer.rows[2].verdict(), v1::SKIPPED);
+  ASSERT_TRUE(observer.comparison.has_first_skipped());
+  EXPECT_EQ(observer.comparison.first_skipped().op(), "other");
+  // A NaN is an error like no other; what is scaled can be tolerated.
+  EXPECT_EQ(observer.comparison.hopeless_count(), 1);
+}
+
+TEST_F(SampleRowsTest, NanOnBothSidesIsCounted) {
+  std::vector<float> values = Values();
+  values[5] = std::numeric_limits<float>::quiet_NaN();
+  for (const char* const op : {"a", "b"}) {
+    golden_.Record(Floats(op, values));
+    target_.Record(Floats(op, values));
+  }
+  const RowObserver observer = Run();
+  EXPECT_EQ(observer.comparison.pass_count(), 2);
+  EXPECT_EQ(observer.comparison.both_non_finite_count(), 2);
+  EXPECT_EQ(observer.comparison.first_both_non_finite().op(), "a");
 }
 
 TEST_F(SampleRowsTest, TypesMayDiffer) {
@@ -310,9 +390,11 @@ TEST_F(SampleRowsTest, SamplesOfShardsThatDoNotFitAreSkippedWithAReason) {
   plan_.matching = LayoutOf(v1::Layout::CONCAT);
   // Every second element of the shards, every third of the whole.
   golden_.Record(Floats("op", Values()));
+  // In another order, which no summary shows.
+  const std::vector<float> values = Values();
   for (const int32_t rank : {0, 1}) {
-    RecordedTensor shard =
-        Floats("op", std::vector<float>(kElements / 2, 1.0F));
+    const auto begin = values.rbegin() + rank * (kElements / 2);
+    RecordedTensor shard = Floats("op", {begin, begin + kElements / 2});
     shard.rank = rank;
     target_.Record(Sampled(shard));
   }

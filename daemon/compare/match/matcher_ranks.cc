@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/shard/shard_joiner.h"
+
+// What ranks that are not there would have.
+namespace msitd::compare {
+namespace {
+
+// True if `ranks` are some, and all of them are in `absent`.
+bool AreIn(RankRange ranks, const RankRanges& absent) {
+  return ranks.count > 0 && absent.HasAll({ranks.first, ranks.end() - 1});
+}
+
+bool HasAnyOf(const Mesh& mesh, const RankRanges& absent) {
+  for (int32_t i = 0; i < mesh.size(); ++i) {
+    if (absent.Has(mesh.RankAt(i))) return true;
+  }
+  return false;
+}
+
+// As far as they are looked at: kMissingRanksMax.
+bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
+  constexpr auto kLookedAtMax = static_cast<int32_t>(kMissingRanksMax);
+  for (int32_t i = 0; i < std::min(mesh.size(), kLookedAtMax); ++i) {
+    if (!absent.Has(mesh.RankAt(i))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<int32_t> TensorMatcher::SelectedPlaces() const {
+  std::vector<int32_t> out;
+  const auto add = [&](int32_t place) {
+    int32_t ignored = 0;
+    if (matching_.TargetRank(place, ignored)) out.push_back(place);
+  };
+  for (const int32_t place : selector_.ranks) add(place);
+  if (!selector_.ranks.empty()) return out;
+  for (const auto& [golden, target] : matching_.ranks()) add(golden);
+  return out;
+}
+
+TensorMatcher::Compared TensorMatcher::ComparedOf(
+    bool is_target, const RankRanges& ranks) const {
+  const LayoutRules& layouts = LayoutsOf(is_target);
+  const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
+  std::vector<storage::RankRange> places;
+  if (selector_.ranks.empty() && matching_.ranks().empty()) {
+    for (const storage::RankRange& range : ranks.ranges()) {
+      layouts.AddPlacesOf(range.first, range.last, places);
+    }
+    for (const Mesh& mesh : meshes.meshes()) {
+      if (!HasAnyOf(mesh, ranks)) continue;
+      places.push_back({mesh.place(), mesh.place()});
+    }
+    return {ranks, RankRanges(std::move(places))};
+  }
+  std::vector<storage::RankRange> kept;
+  for (const int32_t golden_place : SelectedPlaces()) {
+    int32_t place = golden_place;
+    if (is_target) matching_.TargetRank(golden_place, place);
+    const size_t before = kept.size();
+    for (const RankRange& range :
+         layouts.RanksNeeded(place, RanksOf(is_target))) {
+      ranks.AddPartOf({range.first, range.end() - 1}, kept);
+    }
+    for (const Mesh& mesh : meshes.meshes()) {
+      for (int32_t i = 0; mesh.place() == place && i < mesh.size(); ++i) {
+        const int32_t rank = mesh.RankAt(i);
+        ranks.AddPartOf({rank, rank}, kept);
+      }
+    }
+    if (kept.size() > before) places.push_back({golden_place, golden_place});
+  }
+  return {RankRanges(std::move(kept)), RankRanges(std::move(places))};
+}
+
+bool TensorMatcher::MayBeOn(const RankRanges& absent, bool is_target,
+                            const LogicalTensor& other,
+                            int32_t golden_place) const {
+  const LayoutRules& layouts = LayoutsOf(is_target);
+  const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
+  const RankCount ranks = RanksOf(is_target);
+  int32_t place = golden_place;
+  if (is_target && !matching_.TargetRank(golden_place, place)) return false;
+  const std::optional<std::string> op =
+      is_target ? matching_.TargetOpOf(other.key.op)
+                : std::optional(matching_.GoldenOpOf(other.key.op));
+  if (!op.has_value()) {
+    // Any rule may be for it.
+    for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
+      if (AreIn(range, absent)) return true;
+    }
+  } else {
+    TensorKey key = other.key;
+    key.op = *op;
+    const Layout* const layout = layouts.Find(key, /*is_placed=*/false);
+    if (layout != nullptr) {
+      const auto range = LayoutRules::RanksNeeded(*layout, place, ranks);
+      if (range.has_value() && AreIn(*range, absent)) return true;
+      if (!layout->unless_placed) return false;
+    } else if (absent.Has(place) &&
+               !(HasCopies() && meshes.SmallestOf(place) != nullptr)) {
+      return true;
+    }
+  }
+  return std::any_of(
+      meshes.meshes().begin(), meshes.meshes().end(), [&](const Mesh& mesh) {
+        if (mesh.place() != place) return false;
+        return HasCopies() && mesh.size() > 1 ? HasAnyOf(mesh, absent)
+                                              : HasAllOf(mesh, absent);
+      });
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of comparisons of runs that lack ranks: what proves something.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "tests/support/fake_chunk_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PartialRowsTest : public ::testing::Test {
+ protected:
+  static void Record(RunRecorder& run, const std::string& op, int32_t rank,
+                     std::vector<float> values = {1},
+                     const std::string& placement = "",
+                     const std::string& device = "cpu:0") {
+    RecordedTensor tensor = Floats(op, values);
+    tensor.rank = rank;
+    tensor.placement = placement;
+    tensor.device = device;
+    run.Record(tensor);
+  }
+
+  void SetWorlds(int32_t golden, int32_t target) {
+    ASSERT_TRUE(store_.SetWorldSize("g", golden).ok());
+    ASSERT_TRUE(store_.SetWorldSize("t", target).ok());
+  }
+
+  void AddLayout(bool is_golden, std::string pattern, v1::Layout::Kind kind) {
+    v1::Layout& layout = is_golden ? *matching_.add_golden_layouts()
+                                   : *matching_.add_target_layouts();
+    layout.set_op_pattern(std::move(pattern));
+    layout.set_kind(kind);
+  }
+
+  v1::ComparisonRow RowOf(const std::string& op) {
+    plan_.matching = *Matching::Create(matching_);
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    comparison_ = observer.comparison;
+    for (const v1::ComparisonRow& row : observer.rows) {
+      if (row.op() == op) return row;
+    }
+    ADD_FAILURE() << "no row of " << op;
+    return v1::ComparisonRow();
+  }
+
+  testing::FakeChunkStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  v1::Matching matching_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  v1::Comparison comparison_;
+};
+
+TEST_F(PartialRowsTest, ShardThatARankWhichIsThereLacksIsMissing) {
+  SetWorlds(1, 4);
+  AddLayout(false, "w", v1::Layout::CONCAT);
+  Record(golden_, "w", 0, {1, 2, 3, 4});
+  Record(target_, "w", 0, {1});
+  Record(target_, "other", 1);
+  Record(target_, "w", 2, {3});
+  v1::ComparisonRow row = RowOf("w");
+  EXPECT_EQ(row.verdict(), v1::UNMATCHED);
+  EXPECT_THAT(row.reason(), HasSubstr("ranks 1,3 have no such tensor"));
+  EXPECT_FALSE(row.for_want_of_ranks());
+  Record(target_, "w", 1, {2});
+  row = RowOf("w");
+  EXPECT_TRUE(row.for_want_of_ranks());
+  EXPECT_THAT(row.reason(), HasSubstr("; run t lacks rank 3"));
+}
+
+TEST_F(PartialRowsTest, TensorThatNoAbsentRankWouldHaveIsMissing) {
+  SetWorlds(2, 2);
+  AddLayout(false, "w", v1::Layout::CONCAT);
+  for (const int32_t rank : {0, 1}) Record(golden_, "y", rank);
+  Record(golden_, "w", 0, {1, 2});
+  Record(target_, "w", 0, {1});
+  v1::ComparisonRow row = RowOf("y");
+  EXPECT_EQ(row.rank(), 0);
+  EXPECT_FALSE(row.for_want_of_ranks());
+  EXPECT_TRUE(RowOf("w").for_want_of_ranks());
+  EXPECT_EQ(comparison_.unmatched_count(), 3);
+  // That of rank 1 may be there.
+  EXPECT_EQ(comparison_.for_want_of_ranks_count(), 2);
+  // A rewrite may have made it of an op that has shards.
+  v1::Matching::Rewrite& rewrite = *matching_.add_rewrites();
+  rewrite.set_regex("x");
+  rewrite.set_replacement("y");
+  EXPECT_FALSE(RowOf("y").for_want_of_ranks());
+  AddLayout(false, "x", v1::Layout::PICK);
+  matching_.mutable_target_layouts(1)->set_rank(1);
+  EXPECT_TRUE(RowOf("y").for_want_of_ranks());
+}
+
+TEST_F(PartialRowsTest, CopiesThatDifferProveAFailure) {
+  SetWorlds(2, 3);
+  AddLayout(true, "*", v1::Layout::REPLICATED);
+  AddLayout(false, "*", v1::Layout::REPLICATED);
+  Record(golden_, "op", 0);
+  Record(target_, "op", 0);
+  EXPECT_TRUE(RowOf("op").for_want_of_ranks());
+  Record(target_, "op", 1, {9});
+  const v1::ComparisonRow row = RowOf("op");
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
+}
+
+TEST_F(PartialRowsTest, CopiesOfAPlacementProveAFailureToo) {
+  SetWorlds(1, 4);
+  Record(golden_, "op", 0, {1, 2});
+  for (const int32_t rank : {0, 1}) {
+    Record(target_, "op", rank, {1 + 8.0F * static_cast<float>(rank)},
+           "0+2x2/2x1:S(0),R");
+  }
+  const v1::ComparisonRow row = RowOf("op");
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
+}
+
+TEST_F(PartialRowsTest, ShardsThatOverlapAreNoWant) {
+  SetWorlds(1, 2);
+  AddLayout(false, "w", v1::Layout::CONCAT);
+  Record(golden_, "w", 0, {1, 2});
+  Record(target_, "w", 0, {1}, "", "cpu:0");
+  Record(target_, "w", 0, {1}, "", "cpu:1");
+  const v1::ComparisonRow row = RowOf("w");
+  EXPECT_EQ(row.verdict(), v1::UNMATCHED);
+  EXPECT_THAT(row.reason(), HasSubstr("shards overlap"));
+  EXPECT_FALSE(row.for_want_of_ranks());
+}
+
+TEST_F(PartialRowsTest, PlacedShardsOfAbsentRanksProveNothing) {
+  SetWorlds(1, 2);
+  Record(golden_, "w", 0, {1, 2});
+  Record(golden_, "v", 0, {1, 2});
+  Record(target_, "w", 0, {1}, "0+2/1:S(0)");
+  EXPECT_TRUE(RowOf("w").for_want_of_ranks());
+  // Rank 0 has no part of it, unless it is a copy that rank 1 has alone.
+  EXPECT_TRUE(RowOf("v").for_want_of_ranks());
+  Record(target_, "other", 1);
+  EXPECT_FALSE(RowOf("w").for_want_of_ranks());
+  EXPECT_FALSE(RowOf("v").for_want_of_ranks());
+}
+
+TEST_F(PartialRowsTest, LargestWorldIsAFewRanges) {
+  SetWorlds(1 << 20, 1 << 20);
+  Record(golden_, "op", 0);
+  Record(golden_, "op", 7);
+  Record(target_, "op", 0);
+  RowOf("op");
+  EXPECT_EQ(comparison_.pass_count(), 1);
+  EXPECT_EQ(comparison_.for_want_of_ranks_count(), 1);
+  plan_.selector.ranks = {0, 7};
+  RowOf("op");
+  EXPECT_EQ(comparison_.for_want_of_ranks_count(), 1);
+}
+
+TEST(RankRangesTest, AreASet) {
+  const RankRanges ranks({{5, 6}, {0, 1}, {2, 2}, {6, 8}});
+  EXPECT_EQ(ranks.ranges(), (std::vector<storage::RankRange>{{0, 2}, {5, 8}}));
+  EXPECT_EQ(ranks.count(), 7);
+  EXPECT_TRUE(ranks.HasAll({5, 8}));
+  EXPECT_FALSE(ranks.HasAll({2, 5}));
+  EXPECT_FALSE(ranks.Has(9));
+  std::vector<storage::RankRange> part;
+  ranks.AddPartOf({1, 6}, part);
+  EXPECT_EQ(part, (std::vector<storage::RankRange>{{1, 2}, {5, 6}}));
+}
+
+}  // namespace
+}  // namespace msitd::compare
