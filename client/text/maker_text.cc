@@ -26,12 +26,15 @@ std::string CodeText(const v1::Maker& maker) {
   return out + fmt::format(" between {} and {}", maker.after(), maker.before());
 }
 
-std::string WhoText(const v1::Maker& maker) {
+std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
   switch (maker.kind()) {
     case v1::Maker::OWN_CODE:
       return CodeText(maker) + "; ";
     case v1::Maker::MODEL_INPUTS:
-      return "inputs of the model: ";
+      // A rank that is not there may have given it that.
+      return may_diverge_before
+                 ? fmt::format("what rank {} was given: ", maker.row().rank())
+                 : "inputs of the model: ";
     case v1::Maker::DRIFT:
       return "drift, no op alone: ";
     case v1::Maker::NOT_KNOWN:
@@ -57,8 +60,8 @@ std::string RowText(const v1::ComparisonRow& row) {
                    (row.reason().empty() ? "" : ": " + row.reason()));
 }
 
-std::string MakerText(const v1::Maker& maker) {
-  std::string out = WhoText(maker) + PlaceText(maker.row());
+std::string MakerText(const v1::Maker& maker, bool may_diverge_before) {
+  std::string out = WhoText(maker, may_diverge_before) + PlaceText(maker.row());
   if (!maker.row().reason().empty()) out += ": " + maker.row().reason();
   out += fmt::format("; error {:.3g} from {:.3g}", maker.output_error(),
                      maker.input_error());
@@ -91,11 +94,21 @@ std::vector<std::pair<std::string_view, std::string>> FindingTexts(
   }
   for (const v1::Maker& maker : comparison.makers()) {
     out.emplace_back(&maker == &comparison.makers(0) ? "made by" : "and by",
-                     MakerText(maker));
+                     MakerText(maker, comparison.may_diverge_before()));
+  }
+  if (comparison.has_first_skipped()) {
+    out.emplace_back("first skipped", RowText(comparison.first_skipped()));
   }
   if (comparison.has_first_non_finite()) {
     out.emplace_back("first NaN or Inf",
                      RowText(comparison.first_non_finite()));
+  }
+  if (comparison.both_non_finite_count() > 0) {
+    out.emplace_back(
+        "NaN/Inf in both",
+        fmt::format("{} row{}, first {}", comparison.both_non_finite_count(),
+                    comparison.both_non_finite_count() == 1 ? "" : "s",
+                    RowText(comparison.first_both_non_finite())));
   }
   return out;
 }

@@ -15,7 +15,8 @@ namespace msitd::ctl {
 std::string RowText(const v1::ComparisonRow& row);
 
 // Returns who made a difference: `own code of a, between a.b and a.c; ...`.
-std::string MakerText(const v1::Maker& maker);
+// `may_diverge_before` is that of the comparison.
+std::string MakerText(const v1::Maker& maker, bool may_diverge_before);
 
 // Returns `inputs of the model differ from token 3: 403 against 186; ...`.
 std::string InputDifferenceText(const v1::InputDifference& difference);

@@ -244,6 +244,7 @@ Outcome Follow(Session& session, const CompareFlags& flags,
     MSITCTL_RETURN_IF_FAILED(session.out().Finish());
     NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
   }
+  TellLayoutHints(comparison);
   return OutcomeOf(comparison, flags.list.allow_partial);
 }
 
@@ -296,8 +297,7 @@ Outcome Print(Session& session, const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
       PrintComparison(session, comparison, elapsed, verdicts, list),
       comparison));
-  MSITCTL_RETURN_IF_FAILED(
-      TellWhetherItGoesOn(TellLayoutHints(session, comparison), comparison));
+  TellLayoutHints(comparison);
   Outcome measured;
   if (!counts.empty()) measured = TellOfProblems(plugins, counts);
   const Outcome outcome = OutcomeOf(comparison, list.allow_partial);

@@ -132,6 +132,29 @@ std::string TolerancesText(const v1::Comparison& comparison) {
   return out;
 }
 
+// What a verdict is about, if not about everything: ` (3 of 108 sampled)`.
+std::string RemarkText(const v1::Comparison& comparison,
+                       Conclusion conclusion) {
+  const int64_t row_count = RowCount(comparison, {});
+  if (row_count == comparison.skipped_count()) return " (nothing was compared)";
+  if (conclusion == Conclusion::kFail) return "";
+  std::vector<std::string> remarks;
+  if (comparison.partial()) remarks.push_back("of the ranks that are there");
+  const int64_t skipped_count =
+      comparison.skipped_count() - comparison.allowed_unmatched_count();
+  if (skipped_count > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} not compared", skipped_count, row_count));
+  }
+  if (comparison.sampled_count() > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} sampled", comparison.sampled_count(),
+                    comparison.pass_count() + comparison.fail_count()));
+  }
+  if (remarks.empty()) return "";
+  return fmt::format(" ({})", fmt::join(remarks, ", "));
+}
+
 }  // namespace
 
 std::string VerdictMember(const v1::Comparison& comparison,
@@ -162,14 +185,9 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                                 Printable(comparison.name()),
                                 Printable(comparison.golden_run()),
                                 Printable(comparison.target_run()));
-  const char* remark = "";
-  if (row_count == comparison.skipped_count()) {
-    remark = " (nothing was compared)";
-  } else if (comparison.partial() && conclusion != Conclusion::kFail) {
-    remark = " (of the ranks that are there)";
-  }
   out += fmt::format("verdict           {}{}\n",
-                     Colored(style.word, style.color, color), remark);
+                     Colored(style.word, style.color, color),
+                     RemarkText(comparison, conclusion));
   if (comparison.has_input_difference()) {
     out += InputDifferenceText(comparison.input_difference()) + "\n";
   }

@@ -14,8 +14,7 @@
 namespace msitd::ctl {
 namespace {
 
-// Failing rows that are looked at, and flags that are shown.
-constexpr int32_t kRowsMax = 1000;
+// Flags that are shown.
 constexpr size_t kFlagsShown = 8;
 
 // `--target-layout 'op@output/0=concat(-1)'` in two: what comes before `@`,
@@ -82,39 +81,28 @@ std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints) {
   return out;
 }
 
-Outcome TellLayoutHints(Session& session, const v1::Comparison& comparison) {
-  if (comparison.fail_count() == 0) return {};
-  v1::ListComparisonRowsRequest request;
-  request.set_comparison(comparison.name());
-  request.add_verdicts(v1::FAIL);
-  request.set_page_size(kRowsMax);
-  v1::ListComparisonRowsResponse page;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.comparisons().ListComparisonRows(&context, request, &page);
-  }));
-  std::vector<std::string> hints;
-  for (const v1::ComparisonRow& row : page.rows()) {
-    if (!row.layout_hint().empty()) hints.push_back(row.layout_hint());
-  }
-  if (hints.empty()) return {};
+void TellLayoutHints(const v1::Comparison& comparison) {
+  const std::vector<std::string> hints(comparison.layout_hints().begin(),
+                                       comparison.layout_hints().end());
+  if (hints.empty()) return;
   const std::vector<std::string> flags = LayoutFlagsOf(hints);
+  const std::string what =
+      fmt::format("{} rows have shapes of a whole and of a piece of it",
+                  comparison.layout_hint_row_count());
   // The last ones complete the others.
   if (flags.size() > kFlagsShown) {
     fmt::print(
         stderr,
-        "msitctl: note: {} rows have shapes of a whole and of a piece of "
-        "it; their layout_hint (-o json) has a flag for each\n",
-        hints.size());
-    return {};
+        "msitctl: note: {}; their layout_hint (-o json) has a flag for each\n",
+        what);
+    return;
   }
   fmt::print(stderr,
-             "msitctl: note: {} rows have shapes of a whole and of a piece of "
-             "it; if ranks hold pieces of one tensor, add\n",
-             hints.size());
+             "msitctl: note: {}; if ranks hold pieces of one tensor, add\n",
+             what);
   for (const std::string& flag : flags) {
     fmt::print(stderr, "  {}\n", Printable(flag));
   }
-  return {};
 }
 
 }  // namespace msitd::ctl

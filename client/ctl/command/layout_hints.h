@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/session.h"
-#include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
@@ -16,8 +14,8 @@ namespace msitd::ctl {
 // the same on all ranks: a last flag for each side says so.
 std::vector<std::string> LayoutFlagsOf(const std::vector<std::string>& hints);
 
-// Says on stderr with which flags a comparison that has failed may do better,
-// if its first failing rows have hints.
-Outcome TellLayoutHints(Session& session, const v1::Comparison& comparison);
+// Says on stderr with which flags a comparison may do better, if rows of it
+// have hints.
+void TellLayoutHints(const v1::Comparison& comparison);
 
 }  // namespace msitd::ctl
