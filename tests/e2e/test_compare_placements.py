@@ -168,7 +168,7 @@ def test_placements_that_lie_are_said_in_their_rows(daemon: Daemon) -> None:
     assert outside["verdict"] == "UNMATCHED"
     assert "placement 0+4/1:S(0) goes to rank 3, the run has 2" in outside["reason"]
     shapes = rows["shapes OUTPUT"]
-    assert shapes["verdict"] == "SKIPPED"
+    assert shapes["verdict"] == "FAIL"
     assert "rank 0 has shape [1,2], rank 1 has [1,3]" in shapes["reason"]
     maximum = rows["maximum OUTPUT"]
     assert maximum["verdict"] == "SKIPPED"

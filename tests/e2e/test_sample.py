@@ -239,12 +239,18 @@ def test_what_has_no_sample_is_skipped(daemon: Daemon) -> None:
     data = np.arange(5000, dtype=np.float32)
     daemon.ctl("capture", "set", "--run", "a", "--level", "sample")
     daemon.ctl("capture", "set", "--run", "b", "--level", "summary")
-    record_all(daemon, "a", {"op": data})
-    record_all(daemon, "b", {"op": data + 1})
-    daemon.ctl("compare", "run", "a", "b", expect=FAILED)
-    row = rows_of(daemon, "c-000001")["op"]
+    record_all(daemon, "a", {"op": data, "other": data})
+    # In another order, which no summary shows.
+    record_all(daemon, "b", {"op": data[::-1].copy(), "other": data + 1})
+    result = daemon.ctl("compare", "run", "a", "b", expect=FAILED)
+    rows = rows_of(daemon, "c-000001")
+    row = rows["op"]
     assert row["verdict"] == "SKIPPED" and not row.get("sampled", False)
     assert "are not kept" in row["reason"]
+    assert "first skipped     op output/0, rank 0, token 0" in result.stdout
+    # What the summaries prove needs no bytes.
+    assert rows["other"]["verdict"] == "FAIL"
+    assert "the summaries of the whole tensors" in rows["other"]["reason"]
 
 
 def test_tensor_read_has_help_for_samples(daemon: Daemon) -> None:
