@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/limits.h"
+#include "protos/base/stream_coverage.h"
 #include "protos/base/stream_id.h"
+#include "protos/chunk/chunk.h"
 
 // The seam between the transports and the pipeline. A transport lends memory
 // and hears about progress; nothing else crosses.
@@ -56,6 +63,71 @@ class StreamPeer {
 
  protected:
   ~StreamPeer() = default;
+};
+
+// A stream that is open, as its transport holds it.
+struct IngestStream;
+using StreamHandle = std::shared_ptr<IngestStream>;
+
+// False for what no producer can be behind.
+constexpr bool IsTokenEnd(int64_t token_end) {
+  return token_end >= 0 && token_end <= kTokenMax + 1;
+}
+
+// What both doors give their streams to. Thread-safe.
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+
+  // Opens a stream and makes its run if there is none, or what
+  // `spec.if_exists` says; chunks are to name the run of the result. `peer`
+  // outlives the stream. From here on `peer` is called; its End ends the
+  // stream. Blocks on the store, on others that open, seal or delete the same
+  // run, and on what the same producer's earlier connection has in flight; not
+  // on commits of other runs.
+  //
+  // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
+  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
+  // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
+  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of
+  // the store.
+  struct Opened {
+    StreamHandle stream;
+    // The run that the stream is of: another than asked for, maybe.
+    std::string run;
+    uint64_t committed_chunk_count = 0;
+    // See storage::RunInfo. The peer hears of those that follow.
+    std::string capture_policy;
+  };
+  virtual absl::StatusOr<Opened> Open(const StreamSpec& spec,
+                                      StreamPeer& peer) = 0;
+
+  enum class Offered {
+    kMore,   // Taken; offer the next one.
+    kWait,   // Taken; offer no more before StreamPeer::Resume.
+    kEnded,  // Not taken; StreamPeer::End comes or has come.
+  };
+
+  // Takes one chunk, which begins at a multiple of kChunkAlignment, as lent by
+  // `lease`. Never blocks on I/O. One thread at a time for each stream. A chunk
+  // that is refused ends the stream once everything before it is committed.
+  virtual Offered Offer(const StreamHandle& stream,
+                        std::span<const std::byte> bytes,
+                        std::unique_ptr<Lease> lease) = 0;
+  // The same for one whose head is checked already.
+  virtual Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
+                        std::unique_ptr<Lease> lease) = 0;
+
+  // Keeps what the producer says that the stream was handed so far, and behind
+  // which token it is: see IsTokenEnd.
+  virtual void ReportCoverage(const StreamHandle& stream,
+                              const StreamCoverage& coverage,
+                              int64_t token_end) = 0;
+
+  // Ends the stream with `status` once what it has in flight is committed. The
+  // first end counts.
+  virtual void Finish(const StreamHandle& stream,
+                      const absl::Status& status) = 0;
 };
 
 }  // namespace msitd::ingest

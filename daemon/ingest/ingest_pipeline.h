@@ -73,60 +73,26 @@ struct IngestStats {
 //
 // Thread-safe. Memory is bounded by what transports lend: each stream by its
 // window plus one chunk, and the heads, which are copies, by as much again.
-class IngestPipeline {
+class IngestPipeline final : public ChunkSink {
  public:
   // `store` outlives the pipeline.
   IngestPipeline(storage::ChunkStore& store, const IngestOptions& options);
 
   // Ends all streams as Drain does, and waits however long it takes.
-  ~IngestPipeline();
+  ~IngestPipeline() override;
   IngestPipeline(const IngestPipeline&) = delete;
   IngestPipeline& operator=(const IngestPipeline&) = delete;
 
-  // Opens a stream and makes its run if there is none, or what
-  // `spec.if_exists` says: the run is that of `IngestStream::spec` then, and
-  // chunks are to name it. `peer` outlives the stream. From here on `peer` is
-  // called; its End ends the stream. Blocks on the store, on others that open,
-  // seal or delete the same run, and on what the same producer's earlier
-  // connection has in flight; not on commits of other runs.
-  // `IngestStream::next_sequence` of the result is where to go on.
-  //
-  // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
-  // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
-  // size, or tensors of the rank from others); ALREADY_EXISTS (RANK_BUSY);
-  // RESOURCE_EXHAUSTED (STREAMS_EXHAUSTED); UNAVAILABLE (NOT_SERVING); those of
-  // the store.
-  struct Opened {
-    StreamHandle stream;
-    uint64_t committed_chunk_count = 0;
-    // See storage::RunInfo. The peer hears of those that follow.
-    std::string capture_policy;
-  };
-  absl::StatusOr<Opened> Open(const StreamSpec& spec, StreamPeer& peer);
-
-  enum class Offered {
-    kMore,   // Taken; offer the next one.
-    kWait,   // Taken; offer no more before StreamPeer::Resume.
-    kEnded,  // Not taken; StreamPeer::End comes or has come.
-  };
-
-  // Takes one chunk, which begins at a multiple of kChunkAlignment, as lent by
-  // `lease`. Never blocks on I/O. One thread at a time for each stream. A chunk
-  // that is refused ends the stream once everything before it is committed.
+  absl::StatusOr<Opened> Open(const StreamSpec& spec,
+                              StreamPeer& peer) override;
   Offered Offer(const StreamHandle& stream, std::span<const std::byte> bytes,
-                std::unique_ptr<Lease> lease);
-  // The same for one whose head is checked already.
+                std::unique_ptr<Lease> lease) override;
   Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
-                std::unique_ptr<Lease> lease);
-
-  // Keeps what the producer says that the stream was handed so far, and behind
-  // which token it is: see IsTokenEnd.
+                std::unique_ptr<Lease> lease) override;
   void ReportCoverage(const StreamHandle& stream,
-                      const StreamCoverage& coverage, int64_t token_end = 0);
-
-  // Ends the stream with `status` once what it has in flight is committed. The
-  // first end counts.
-  void Finish(const StreamHandle& stream, const absl::Status& status);
+                      const StreamCoverage& coverage,
+                      int64_t token_end) override;
+  void Finish(const StreamHandle& stream, const absl::Status& status) override;
 
   // Ends the streams of the run with RUN_SEALED, commits what they have in
   // flight, then seals it. Blocks, but for a run with nothing in flight not on

@@ -162,7 +162,9 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   MSITD_RETURN_IF_ERROR(registry_.Add(stream));
   const StreamSpec& is = stream->spec;
   history_.Open(is.run, is.rank, ProcessOf(is.stream_id));
-  return Opened{std::move(stream), committed, std::move(run.capture_policy)};
+  std::string name = stream->spec.run;
+  return Opened{std::move(stream), std::move(name), committed,
+                std::move(run.capture_policy)};
 }
 
 absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {

@@ -71,6 +71,4 @@ struct IngestStream {
   bool heard_end = false;    // The peer has been told, or is being told.
 };
 
-using StreamHandle = std::shared_ptr<IngestStream>;
-
 }  // namespace msitd::ingest

@@ -5,14 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "protos/base/limits.h"
-
 namespace msitd::ingest {
-
-// False for what no producer can be behind.
-constexpr bool IsTokenEnd(int64_t token_end) {
-  return token_end >= 0 && token_end <= kTokenMax + 1;
-}
 
 // At which token one producer is, and how fast it goes on, from what it tells
 // now and then. Thread-compatible.

@@ -19,7 +19,7 @@ namespace msitd::service {
 namespace {
 
 using ingest::BufferPool;
-using Offered = ingest::IngestPipeline::Offered;
+using Offered = ingest::ChunkSink::Offered;
 
 constexpr size_t kUserAgentBytesMax = 256;
 
@@ -189,7 +189,7 @@ void WriteChunksCall::Leave(const absl::Status& status) {
     left_ = true;
     stream = stream_;
   }
-  if (stream != nullptr) parts_.pipeline.Finish(stream, status);
+  if (stream != nullptr) parts_.sink.Finish(stream, status);
 }
 
 void WriteChunksCall::ReadNext() {
@@ -247,8 +247,8 @@ void WriteChunksCall::HandleOpen() {
 }
 
 void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
-  absl::StatusOr<ingest::IngestPipeline::Opened> opened =
-      parts_.pipeline.Open(spec, *this);
+  absl::StatusOr<ingest::ChunkSink::Opened> opened =
+      parts_.sink.Open(spec, *this);
   if (const auto suppressed = parts_.log_limiter.Admit()) {
     log::Get("ingest")->info(
         "open stream run='{}' rank={} stream={:#x} agent='{}' result='{}' "
@@ -266,10 +266,10 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     // What the pipeline has said meanwhile is newer.
     if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
     if (policy_.empty()) policy_ = std::move(opened->capture_policy);
-    if (stream_->spec.run != spec.run) new_run_ = stream_->spec.run;
+    if (opened->run != spec.run) new_run_ = std::move(opened->run);
     owes_ack_ = true;
   }
-  if (left) return parts_.pipeline.Finish(opened->stream, absl::OkStatus());
+  if (left) return parts_.sink.Finish(opened->stream, absl::OkStatus());
   Pump();
   ReadNext();
 }
@@ -290,7 +290,7 @@ void WriteChunksCall::HandleMessage(const ingest::StreamHandle& stream) {
             "coverage.token_end",
             fmt::format("{} is not in 0..{}", token_end, kTokenMax + 1)));
       }
-      parts_.pipeline.ReportCoverage(stream, coverage, token_end);
+      parts_.sink.ReportCoverage(stream, coverage, token_end);
       return ReadNext();
     }
     case v1::WriteChunksRequest::kOpen:
@@ -331,7 +331,7 @@ void WriteChunksCall::TakeChunk(const ingest::StreamHandle& stream,
                                 BufferPool::Buffer buffer) {
   const std::span<std::byte> bytes = buffer.span();
   message_.TakeChunk(bytes);
-  const Offered offered = parts_.pipeline.Offer(
+  const Offered offered = parts_.sink.Offer(
       stream, bytes, std::make_unique<BufferLease>(std::move(buffer)));
   if (offered == Offered::kMore) ReadNext();
   Release();

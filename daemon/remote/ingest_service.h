@@ -2,7 +2,7 @@
 #pragma once
 
 #include "daemon/ingest/buffer_pool.h"
-#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/task_pool.h"
@@ -22,7 +22,7 @@ class IngestServiceImpl final
  public:
   // What the streams use; `tasks` runs what blocks.
   struct Parts {
-    ingest::IngestPipeline& pipeline;
+    ingest::ChunkSink& sink;
     ingest::BufferPool& buffers;
     TaskPool& tasks;
     FirstReads& first_reads;
@@ -30,10 +30,9 @@ class IngestServiceImpl final
     log::Limiter log_limiter{};
   };
 
-  IngestServiceImpl(ingest::IngestPipeline& pipeline,
-                    ingest::BufferPool& buffers, TaskPool& tasks,
-                    FirstReads& first_reads)
-      : parts_{pipeline, buffers, tasks, first_reads} {}
+  IngestServiceImpl(ingest::ChunkSink& sink, ingest::BufferPool& buffers,
+                    TaskPool& tasks, FirstReads& first_reads)
+      : parts_{sink, buffers, tasks, first_reads} {}
 
   using v1::IngestService::WithRawCallbackMethod_WriteChunks<
       v1::IngestService::Service>::WriteChunks;

@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "daemon/service/call/status_mapping.h"
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/proto_convert.h"
 #include "protos/status/status.h"
@@ -27,54 +28,42 @@ bool HasEnded(const v1::Comparison& comparison) {
          comparison.state() != v1::Comparison::RUNNING;
 }
 
-}  // namespace
+using Source = StreamSource<v1::StreamComparisonRowsResponse>;
 
-grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
-ComparisonRowStream::Start(compare::ComparisonJobs& jobs, TaskPool& pool,
-                           const grpc::CallbackServerContext& context,
-                           const v1::StreamComparisonRowsRequest& request) {
-  auto* stream = new ComparisonRowStream(jobs, pool, context);
-  absl::Status status = stream->Open(request);
-  if (status.ok()) status = pool.Submit([stream] { stream->Step(); });
-  if (!status.ok()) stream->Finish(ToGrpcStatus(status));
-  return stream;
-}
+class RowSource final : public Source {
+ public:
+  RowSource(compare::ComparisonJobs& jobs, uint64_t id, int64_t first_row)
+      : jobs_(jobs), id_(id), next_row_(first_row) {}
 
-absl::Status ComparisonRowStream::Open(
-    const v1::StreamComparisonRowsRequest& request) {
-  MSITD_ASSIGN_OR_RETURN(id_, ToComparisonId(request.comparison()));
-  next_row_ = request.first_row();
-  if (next_row_ < 0) {
-    return FieldInvalid("first_row", fmt::format("{} is negative", next_row_));
+  absl::StatusOr<StreamStep> Next(
+      const Call& /*call*/,
+      v1::StreamComparisonRowsResponse& message) override {
+    if (reader_ == nullptr) reader_ = jobs_.AddReader(id_);
+    MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id_));
+    const bool ended = HasEnded(view.comparison);
+    const int64_t row_count = compare::RowCount(view.comparison);
+    if (next_row_ < row_count) {
+      MSITD_RETURN_IF_ERROR(AddRows(row_count, message));
+    } else if (ended ? sent_end_ : sent_version_ == view.version) {
+      return ended ? StreamStep::kEnd : StreamStep::kWait;
+    }
+    sent_version_ = view.version;
+    sent_end_ = ended;
+    *message.mutable_comparison() = std::move(view.comparison);
+    return StreamStep::kMessage;
   }
-  return absl::OkStatus();
-}
 
-// Every branch hands the call on as its last touch.
-void ComparisonRowStream::Step() {
-  if (const absl::Status status = call_.Check(); !status.ok()) {
-    Finish(ToGrpcStatus(status));
-    return;
+  uint64_t Await(absl::AnyInvocable<void()> wake) override {
+    return jobs_.AwaitChange(id_, *sent_version_, std::move(wake));
   }
-  message_.Clear();
-  const absl::StatusOr<StreamStep> step = Produce();
-  if (!step.ok()) {
-    Finish(ToGrpcStatus(step.status()));
-  } else if (*step == StreamStep::kMessage) {
-    StartWrite(&message_);
-  } else if (*step == StreamStep::kEnd) {
-    Finish(grpc::Status::OK);
-  } else {
-    Park(*sent_version_);
-  }
-}
 
-absl::StatusOr<StreamStep> ComparisonRowStream::Produce() {
-  if (reader_ == nullptr) reader_ = jobs_.AddReader(id_);
-  MSITD_ASSIGN_OR_RETURN(compare::ComparisonView view, jobs_.Get(id_));
-  const bool ended = HasEnded(view.comparison);
-  const int64_t row_count = compare::RowCount(view.comparison);
-  if (next_row_ < row_count) {
+  bool StopWaiting(uint64_t waiter) override {
+    return jobs_.StopWaiting(id_, waiter);
+  }
+
+ private:
+  absl::Status AddRows(int64_t row_count,
+                       v1::StreamComparisonRowsResponse& message) {
     MSITD_ASSIGN_OR_RETURN(
         std::vector<v1::ComparisonRow> rows,
         jobs_.Rows(id_, next_row_,
@@ -87,54 +76,33 @@ absl::StatusOr<StreamStep> ComparisonRowStream::Produce() {
     for (v1::ComparisonRow& row : rows) {
       if (bytes >= kMessageBytes) break;
       bytes += row.ByteSizeLong();
-      message_.mutable_rows()->Add(std::move(row));
+      message.mutable_rows()->Add(std::move(row));
       ++next_row_;
     }
-  } else if (ended ? sent_end_ : sent_version_ == view.version) {
-    return ended ? StreamStep::kEnd : StreamStep::kWait;
+    return absl::OkStatus();
   }
-  sent_version_ = view.version;
-  sent_end_ = ended;
-  *message_.mutable_comparison() = std::move(view.comparison);
-  return StreamStep::kMessage;
-}
 
-void ComparisonRowStream::Park(uint64_t version) {
-  const std::shared_ptr<Parking> parking = parking_;
-  bool cancelled = false;
-  {
-    // The lock keeps OnCancel away until the number of the waiter is known.
-    // Behind AwaitChange the call may be in other hands.
-    MutexLock lock(parking->mu);
-    cancelled = parking->cancelled;
-    if (!cancelled) {
-      parking->waiter = jobs_.AwaitChange(id_, version, [this] { Continue(); });
-    }
+  compare::ComparisonJobs& jobs_;
+  const uint64_t id_;
+  std::shared_ptr<void> reader_;  // See ComparisonJobs::AddReader.
+  int64_t next_row_;
+  // Version of the last comparison sent, and whether that one had ended.
+  std::optional<uint64_t> sent_version_;
+  bool sent_end_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Source>> StreamRows(
+    compare::ComparisonJobs& jobs,
+    const v1::StreamComparisonRowsRequest& request) {
+  MSITD_ASSIGN_OR_RETURN(const uint64_t id,
+                         ToComparisonId(request.comparison()));
+  const int64_t first_row = request.first_row();
+  if (first_row < 0) {
+    return FieldInvalid("first_row", fmt::format("{} is negative", first_row));
   }
-  if (cancelled) Finish(ToGrpcStatus(call_.Check()));
-}
-
-void ComparisonRowStream::Continue() {
-  const absl::Status status = pool_.SubmitNextStep([this] { Step(); });
-  if (!status.ok()) Finish(ToGrpcStatus(status));
-}
-
-void ComparisonRowStream::OnWriteDone(bool ok) {
-  if (!ok) call_.Cancel();
-  Continue();
-}
-
-void ComparisonRowStream::OnCancel() {
-  call_.Cancel();
-  uint64_t waiter = 0;
-  {
-    MutexLock lock(parking_->mu);
-    parking_->cancelled = true;
-    waiter = parking_->waiter;
-  }
-  if (waiter != 0 && jobs_.StopWaiting(id_, waiter)) {
-    Finish(ToGrpcStatus(call_.Check()));
-  }
+  return std::make_unique<RowSource>(jobs, id, first_row);
 }
 
 }  // namespace msitd::service

@@ -219,7 +219,8 @@ grpc::ServerWriteReactor<v1::StreamComparisonRowsResponse>*
 ComparisonServiceImpl::StreamComparisonRows(
     grpc::CallbackServerContext* context,
     const v1::StreamComparisonRowsRequest* request) {
-  return ComparisonRowStream::Start(jobs_, pools_.queries, *context, *request);
+  return StreamCall<v1::StreamComparisonRowsResponse>::Start(
+      pools_.queries, *context, StreamRows(jobs_, *request));
 }
 
 grpc::ServerUnaryReactor* ComparisonServiceImpl::AddRowMetrics(

@@ -94,14 +94,13 @@ absl::StatusOr<query::HistogramSpec> ToHistogramSpec(
 
 // The bytes of one tensor as the messages of a stream. Opens the tensor with
 // the first message, on the pool.
-class PieceProducer {
+class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
  public:
-  PieceProducer(storage::ChunkStore& store,
-                const v1::ReadTensorRequest& request)
+  PieceSource(storage::ChunkStore& store, const v1::ReadTensorRequest& request)
       : store_(store), request_(request) {}
 
-  absl::StatusOr<StreamStep> operator()(const Call& call,
-                                        v1::ReadTensorResponse& message) {
+  absl::StatusOr<StreamStep> Next(const Call& call,
+                                  v1::ReadTensorResponse& message) override {
     if (!reader_.has_value()) {
       MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request_.name()));
       MSITD_ASSIGN_OR_RETURN(
@@ -243,7 +242,8 @@ grpc::ServerWriteReactor<v1::ReadTensorResponse>* TensorServiceImpl::ReadTensor(
     grpc::CallbackServerContext* context,
     const v1::ReadTensorRequest* request) {
   return StreamCall<v1::ReadTensorResponse>::Start(
-      pools_.queries, *context, PieceProducer(store_, *request));
+      pools_.queries, *context,
+      std::make_unique<PieceSource>(store_, *request));
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(

@@ -50,20 +50,19 @@ absl::Status Exhausted(size_t sessions_max) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
-    const IngestServerOptions& options, ingest::IngestPipeline& pipeline,
+    const IngestServerOptions& options, ingest::ChunkSink& sink,
     TaskRunner run_task) {
   std::unique_ptr<IngestServer> server(
-      new IngestServer(options, pipeline, std::move(run_task)));
+      new IngestServer(options, sink, std::move(run_task)));
   MSITD_RETURN_IF_ERROR(server->Listen());
   server->thread_ = std::thread([&server = *server] { server.Serve(); });
   return server;
 }
 
 IngestServer::IngestServer(const IngestServerOptions& options,
-                           ingest::IngestPipeline& pipeline,
-                           TaskRunner run_task)
+                           ingest::ChunkSink& sink, TaskRunner run_task)
     : options_(options),
-      pipeline_(pipeline),
+      sink_(sink),
       run_task_(std::move(run_task)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
@@ -183,7 +182,7 @@ void IngestServer::Greet(UniqueFd socket) {
   if (!peer.ok()) return;
   const int fd = socket.get();
   auto session = std::make_unique<ProducerSession>(
-      ++last_id_, std::move(socket), *peer, pipeline_, events_);
+      ++last_id_, std::move(socket), *peer, sink_, events_);
   if (const absl::Status status = CheckPeer(*peer, socket_group_);
       !status.ok()) {
     if (const auto suppressed = log_limiter_.Admit()) {

@@ -17,7 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/chunk_sink.h"
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/producer_session.h"
@@ -55,12 +55,12 @@ class IngestServer {
   using TaskRunner =
       std::function<absl::Status(absl::AnyInvocable<void()> task)>;
 
-  // Listens at once. `pipeline` and what `run_task` needs outlive the server.
+  // Listens at once. `sink` and what `run_task` needs outlive the server.
   // There is nothing at the path, in a directory that exists.
   //
   // Errors: those of the socket.
   static absl::StatusOr<std::unique_ptr<IngestServer>> Start(
-      const IngestServerOptions& options, ingest::IngestPipeline& pipeline,
+      const IngestServerOptions& options, ingest::ChunkSink& sink,
       TaskRunner run_task);
 
   // Stops if nobody has.
@@ -78,8 +78,8 @@ class IngestServer {
   // What an epoll event is about.
   enum class Source : uint64_t { kSocket, kData, kProcess };
 
-  IngestServer(const IngestServerOptions& options,
-               ingest::IngestPipeline& pipeline, TaskRunner run_task);
+  IngestServer(const IngestServerOptions& options, ingest::ChunkSink& sink,
+               TaskRunner run_task);
 
   absl::Status Listen();
   bool Watch(int fd, uint32_t events, uint64_t data);
@@ -103,7 +103,7 @@ class IngestServer {
   void Remove(uint64_t id);
 
   const IngestServerOptions options_;
-  ingest::IngestPipeline& pipeline_;
+  ingest::ChunkSink& sink_;
   const TaskRunner run_task_;
   EventQueue events_;
   UniqueFd epoll_;

@@ -22,7 +22,7 @@
 namespace msitd::shm {
 namespace {
 
-using Offered = ingest::IngestPipeline::Offered;
+using Offered = ingest::ChunkSink::Offered;
 
 // Chunks and packets of one producer that are handled before others get their
 // turn.
@@ -97,7 +97,7 @@ void ProducerSession::HandlePacket(Packet& packet) {
   }
   if (packet.As(report) && IsSound(report.coverage) &&
       ingest::IsTokenEnd(report.token_end)) {
-    pipeline_.ReportCoverage(stream_, report.coverage, report.token_end);
+    sink_.ReportCoverage(stream_, report.coverage, report.token_end);
   } else if (packet.As(finish)) {
     is_complete_ = true;
   } else {
@@ -148,17 +148,17 @@ absl::StatusOr<ProducerSession::Opened> ProducerSession::TryOpen(
     MSITD_ASSIGN_OR_RETURN(
         arena, RingArena::Adopt(std::move(offered_arena_), arena_bytes_max));
   }
-  MSITD_ASSIGN_OR_RETURN(ingest::IngestPipeline::Opened opened,
-                         pipeline_.Open(spec_, *this));
+  MSITD_ASSIGN_OR_RETURN(ingest::ChunkSink::Opened opened,
+                         sink_.Open(spec_, *this));
   // From here on the pipeline calls this session, which must stay for it.
-  Opened out{std::move(opened.stream), nullptr, opened.committed_chunk_count,
-             std::move(opened.capture_policy)};
+  Opened out{std::move(opened.stream), std::move(opened.run), nullptr,
+             opened.committed_chunk_count, std::move(opened.capture_policy)};
   absl::StatusOr<std::unique_ptr<RingReader>> ring = RingReader::Create(
       std::move(arena), spec_.stream_id, out.committed_count);
   if (ring.ok()) {
     out.ring = *std::move(ring);
   } else {
-    pipeline_.Finish(out.stream, ring.status());
+    sink_.Finish(out.stream, ring.status());
   }
   return out;
 }
@@ -176,8 +176,8 @@ void ProducerSession::OnOpened() {
   if (!opened.ok()) return Refuse(opened.status());
   stream_ = std::move(opened->stream);
   ring_ = std::move(opened->ring);
-  is_renamed_ = spec_.run != stream_->spec.run;
-  spec_.run = stream_->spec.run;
+  is_renamed_ = spec_.run != opened->run;
+  spec_.run = std::move(opened->run);
   state_ = ring_ == nullptr ? State::kEnding : State::kStreaming;
   if (is_ended_) return OnEnded();
   if (ring_ != nullptr && !Welcome(*opened)) OnLeft();
@@ -226,7 +226,7 @@ bool ProducerSession::OnData() {
       return false;
     }
     const std::optional<Offered> offered =
-        chunk->has_value() ? pipeline_.Offer(stream_, **chunk, NewLease())
+        chunk->has_value() ? sink_.Offer(stream_, **chunk, NewLease())
                            : OfferDraft();
     if (!offered.has_value()) {
       // All of it was taken, so the end follows its commit.
@@ -268,7 +268,7 @@ std::optional<Offered> ProducerSession::OfferDraft() {
   // One that is none must not cost the dead producer the others.
   if (!chunk.ok() || !chunk->has_value()) return Offered::kMore;
   ++next_draft_sequence_;
-  return pipeline_.Offer(stream_, **std::move(chunk), NewLease());
+  return sink_.Offer(stream_, **std::move(chunk), NewLease());
 }
 
 void ProducerSession::LogLost(const absl::Status& status) const {
@@ -306,7 +306,7 @@ absl::Status ProducerSession::TakenStatus() const {
 
 void ProducerSession::EndStream(const absl::Status& status) {
   state_ = State::kEnding;
-  pipeline_.Finish(stream_, status);
+  sink_.Finish(stream_, status);
 }
 
 void ProducerSession::OnEnded() {

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/ingest/ingest_pipeline.h"
+#include "daemon/ingest/chunk_sink.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/peer.h"
 #include "protos/base/unique_fd.h"
@@ -39,14 +39,14 @@ class ProducerSession final : private ingest::StreamPeer {
     kOver,
   };
 
-  // `pipeline` and `events` outlive the session.
+  // `sink` and `events` outlive the session.
   ProducerSession(uint64_t id, UniqueFd socket, Peer peer,
-                  ingest::IngestPipeline& pipeline, EventQueue& events)
+                  ingest::ChunkSink& sink, EventQueue& events)
       : id_(id),
         socket_(std::move(socket)),
         peer_(std::move(peer)),
         process_(WatchProcess(peer_)),
-        pipeline_(pipeline),
+        sink_(sink),
         events_(events) {}
 
   ~ProducerSession() { DiscardPackets(socket_.get()); }
@@ -98,6 +98,7 @@ class ProducerSession final : private ingest::StreamPeer {
  private:
   struct Opened {
     ingest::StreamHandle stream;
+    std::string run;
     std::unique_ptr<RingReader> ring;
     uint64_t committed_count = 0;
     std::string capture_policy;
@@ -114,7 +115,7 @@ class ProducerSession final : private ingest::StreamPeer {
   // Returns whether the producer itself has closed the socket.
   bool WasClosed() const;
   // Takes the next chunk that a dead producer had begun; nothing at the end.
-  std::optional<ingest::IngestPipeline::Offered> OfferDraft();
+  std::optional<ingest::ChunkSink::Offered> OfferDraft();
   // How a stream ends of which all was taken.
   absl::Status TakenStatus() const;
   // Takes no more chunks; the end of the stream follows.
@@ -130,7 +131,7 @@ class ProducerSession final : private ingest::StreamPeer {
   const UniqueFd socket_;
   const Peer peer_;
   const UniqueFd process_;
-  ingest::IngestPipeline& pipeline_;
+  ingest::ChunkSink& sink_;
   EventQueue& events_;
 
   State state_ = State::kGreeting;

@@ -80,10 +80,6 @@ class Policy {
   // predicate are a RowMetrics. Lives as long as the policy.
   Verification VerificationFor(std::string_view op, DType target,
                                DType golden) const;
-  const predicate::Predicate& PredicateFor(std::string_view op, DType target,
-                                           DType golden) const {
-    return *VerificationFor(op, target, golden).predicate;
-  }
 
   // Which tensors either run may have alone.
   const UnmatchedRules& unmatched_rules() const { return unmatched_rules_; }

@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "protos/base/check.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
@@ -153,51 +156,80 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   bool has_alarm_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// What a producer of a stream did.
+// What a step of a stream came to.
 enum class StreamStep {
-  kMessage,  // Filled in the message: send it, then call again.
-  kWait,     // There is nothing yet: call again in a while.
+  kMessage,  // Filled in the message: send it, then go on.
+  kWait,     // There is nothing yet: go on once Await calls back.
   kEnd,      // There will be nothing more.
 };
 
-// One server-streaming call. The next message is produced only when the one
-// before has been written, so a slow reader costs one message of memory and no
-// thread. Owns itself until gRPC is done with it.
+// What makes the messages of one stream. Next is called on the pool, never
+// twice at a time.
+template <typename Response>
+class StreamSource {
+ public:
+  virtual ~StreamSource() = default;
+
+  // `message` comes cleared. An error ends the stream.
+  virtual absl::StatusOr<StreamStep> Next(const Call& call,
+                                          Response& message) = 0;
+
+  // For those that say kWait; called behind it. Calls `wake` once, from some
+  // thread and maybe within this call. Returns a number for StopWaiting.
+  virtual uint64_t Await(absl::AnyInvocable<void()> /*wake*/) {
+    MSITD_CHECK(false);
+    return 0;
+  }
+  // Returns true if the `wake` of this number will never be called, false if
+  // it was or will be.
+  virtual bool StopWaiting(uint64_t /*waiter*/) { return false; }
+};
+
+// One server-streaming call. The next message is made only when the one before
+// has been written, so a slow reader costs one message of memory and no thread.
+// Owns itself until gRPC is done with it.
+//
+// At any time exactly one of these has the call in hand and may touch it: a
+// task of the pool, a write of gRPC, or a waiter of the source. A cancelled
+// call takes it from the waiter.
 template <typename Response>
 class StreamCall final : public grpc::ServerWriteReactor<Response> {
  public:
-  // Called on the pool, never twice at a time. The message comes cleared.
-  using Producer =
-      absl::AnyInvocable<absl::StatusOr<StreamStep>(const Call&, Response&)>;
+  using Source = std::unique_ptr<StreamSource<Response>>;
 
+  // An error instead of a source ends the call with it.
   static grpc::ServerWriteReactor<Response>* Start(
       TaskPool& pool, const grpc::CallbackServerContext& context,
-      Producer producer) {
-    auto* call = new StreamCall(pool, context, std::move(producer));
-    const absl::Status status = pool.Submit([call] { call->Step(); });
+      absl::StatusOr<Source> source) {
+    absl::Status status = source.status();
+    auto* call = new StreamCall(pool, context,
+                                status.ok() ? *std::move(source) : nullptr);
+    if (status.ok()) status = pool.Submit([call] { call->Step(); });
     if (!status.ok()) call->Finish(ToGrpcStatus(status));
     return call;
   }
 
  private:
-  // Bounds what a reader of a growing result waits, and costs little.
-  static constexpr std::chrono::milliseconds kWaitInterval{50};
+  // Where the call is while it waits. Shared by the call and by those of its
+  // methods that may still hold the lock when the call has gone.
+  struct Parking {
+    Mutex mu;
+    bool cancelled ABSL_GUARDED_BY(mu) = false;
+    uint64_t waiter ABSL_GUARDED_BY(mu) = 0;
+  };
 
   StreamCall(TaskPool& pool, const grpc::CallbackServerContext& context,
-             Producer producer)
-      : count_(pool),
-        pool_(pool),
-        call_(context),
-        producer_(std::move(producer)) {}
+             Source source)
+      : count_(pool), pool_(pool), call_(context), source_(std::move(source)) {}
 
-  // Each branch hands the reactor on as its last touch.
+  // Each branch hands the call on as its last touch.
   void Step() {
     if (const absl::Status status = call_.Check(); !status.ok()) {
       this->Finish(ToGrpcStatus(status));
       return;
     }
     message_.Clear();
-    const absl::StatusOr<StreamStep> step = producer_(call_, message_);
+    const absl::StatusOr<StreamStep> step = source_->Next(call_, message_);
     if (!step.ok()) {
       this->Finish(ToGrpcStatus(step.status()));
     } else if (*step == StreamStep::kMessage) {
@@ -205,9 +237,23 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     } else if (*step == StreamStep::kEnd) {
       this->Finish(grpc::Status::OK);
     } else {
-      alarm_.Set(std::chrono::system_clock::now() + kWaitInterval,
-                 [this](bool) { Continue(); });
+      Park();
     }
+  }
+
+  void Park() {
+    const std::shared_ptr<Parking> parking = parking_;
+    bool cancelled = false;
+    {
+      // The lock keeps OnCancel away until the number of the waiter is known.
+      // Behind Await the call may be in other hands.
+      MutexLock lock(parking->mu);
+      cancelled = parking->cancelled;
+      if (!cancelled) {
+        parking->waiter = source_->Await([this] { Continue(); });
+      }
+    }
+    if (cancelled) this->Finish(ToGrpcStatus(call_.Check()));
   }
 
   void Continue() {
@@ -219,15 +265,28 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     if (!ok) call_.Cancel();
     Continue();
   }
-  void OnCancel() override { call_.Cancel(); }
+
+  void OnCancel() override {
+    call_.Cancel();
+    uint64_t waiter = 0;
+    {
+      MutexLock lock(parking_->mu);
+      parking_->cancelled = true;
+      waiter = parking_->waiter;
+    }
+    if (waiter != 0 && source_->StopWaiting(waiter)) {
+      this->Finish(ToGrpcStatus(call_.Check()));
+    }
+  }
+
   void OnDone() override { delete this; }
 
   const TaskPool::CallCount count_;
   TaskPool& pool_;
   Call call_;
-  Producer producer_;
+  const Source source_;
+  const std::shared_ptr<Parking> parking_ = std::make_shared<Parking>();
   Response message_;
-  grpc::Alarm alarm_;
 };
 
 }  // namespace msitd::service

@@ -384,7 +384,8 @@ TEST_F(IngestPipelineTest, RunsDoNotWaitForTheCommitOfAnother) {
   RecordingPeer& idle_peer = NewPeer();
   const StreamHandle slow_stream = Open(slow, slow_peer);
   const StreamHandle idle_stream = Open(idle, idle_peer);
-  pipeline_->ReportCoverage(idle_stream, {.seen_count = 5, .dropped_count = 3});
+  pipeline_->ReportCoverage(idle_stream, {.seen_count = 5, .dropped_count = 3},
+                            0);
   HangAppend(slow_stream, slow);
   std::thread sealer([this] { (void)pipeline_->SealRun("slow"); });
   // From here on the seal holds what it holds.
@@ -574,7 +575,7 @@ TEST_F(IngestPipelineTest, CoverageCountsOnceHoweverOftenItIsTold) {
     RecordingPeer& peer = NewPeer();
     const StreamHandle stream = Open(Producer("run", 2, 7), peer);
     for (const StreamCoverage& report : reports) {
-      pipeline_->ReportCoverage(stream, report);
+      pipeline_->ReportCoverage(stream, report, 0);
     }
     pipeline_->Finish(stream, absl::OkStatus());
     EXPECT_TRUE(peer.AwaitEnd().ok());

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/shm/ingest_server.h"
 #include "protos/status/mutex.h"
 #include "tests/support/fake_chunk_store.h"

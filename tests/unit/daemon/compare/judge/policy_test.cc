@@ -72,7 +72,8 @@ TEST(PolicyTest, FirstRuleThatMatchesDecides) {
   const auto policy = Policy::Create(rules);
   ASSERT_TRUE(policy.ok()) << policy.status();
   const auto text = [&policy](std::string_view op) {
-    return policy->PredicateFor(op, DType::kInt8, DType::kInt8).text();
+    return policy->VerificationFor(op, DType::kInt8, DType::kInt8)
+        .predicate->text();
   };
   EXPECT_EQ(text("layers.0.attn"), "cosine > 0.5");
   EXPECT_EQ(text("layers.0.mlp"), "nl2 < 1");
