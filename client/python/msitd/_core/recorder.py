@@ -255,7 +255,7 @@ class Client:
         try:
             code = memory.record(self._native, tensor, dtype, place)
         except TypeError as error:
-            texts = {"op": op, "index": index}
+            texts: dict[str, str | None] = {"op": op, "index": index}
             texts |= {"device": device, "placement": placement}
             raise problem_of(error, texts, {"token": token, "call": call}) from None
         if code == _msit.OK:

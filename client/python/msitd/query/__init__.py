@@ -1,0 +1,211 @@
+"""Asks a daemon what msitctl asks: runs, tensors, comparisons, captures.
+
+from msitd import query
+
+with query.connect() as daemon:
+    golden = daemon.tensors.list("golden", query.select(ops="*.mlp"), limit=1)
+    for tensor in golden:
+        print(daemon.tensors.read(tensor).mean())
+    done = daemon.comparisons.run("golden", "bf16")
+    rows = daemon.comparisons.rows(done, verdicts="fail").to_pandas()
+
+Needs grpcio and protobuf: pip install 'msitd[query]'. numpy, torch, ml_dtypes,
+pandas and pyarrow are used where a method gives what is theirs, and imported
+then.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from msitd.query.captures import Captures
+from msitd.query.comparison_types import (
+    ComparedTensor,
+    Comparison,
+    ComparisonRow,
+    CustomMetric,
+    InputDifference,
+    Layout,
+    Maker,
+    Matching,
+    MetricSet,
+    OpPair,
+    Policy,
+    Preset,
+    RankPair,
+    RequiredTolerance,
+    Rewrite,
+    Rule,
+    SilentRank,
+    Verdict,
+)
+from msitd.query.comparisons import Comparisons, RowListing
+from msitd.query.connection import Caller, Settings, seconds_of
+from msitd.query.errors import QueryError
+from msitd.query.listing import Listing
+from msitd.query.node import Node
+from msitd.query.runs import Runs
+from msitd.query.tensors import TensorListing, Tensors
+from msitd.query.types import (
+    Capabilities,
+    CaptureCoverage,
+    CaptureLevel,
+    CapturePolicy,
+    CaptureRule,
+    GroupBy,
+    Histogram,
+    Io,
+    Metric,
+    NodeStatus,
+    RankCoverage,
+    RankRange,
+    Retention,
+    Run,
+    RunCounters,
+    RunRanks,
+    Stats,
+    StatsGroup,
+    Summary,
+    Tensor,
+    TensorFilter,
+    TokenRange,
+    select,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = [
+    "Capabilities",
+    "CaptureCoverage",
+    "CaptureLevel",
+    "CapturePolicy",
+    "CaptureRule",
+    "Captures",
+    "ComparedTensor",
+    "Comparison",
+    "ComparisonRow",
+    "Comparisons",
+    "Connection",
+    "CustomMetric",
+    "GroupBy",
+    "Histogram",
+    "InputDifference",
+    "Io",
+    "Layout",
+    "Listing",
+    "Maker",
+    "Matching",
+    "Metric",
+    "MetricSet",
+    "Node",
+    "NodeStatus",
+    "OpPair",
+    "Policy",
+    "Preset",
+    "QueryError",
+    "RankCoverage",
+    "RankPair",
+    "RankRange",
+    "RequiredTolerance",
+    "Retention",
+    "Rewrite",
+    "RowListing",
+    "Rule",
+    "Run",
+    "RunCounters",
+    "RunRanks",
+    "Runs",
+    "SilentRank",
+    "Stats",
+    "StatsGroup",
+    "Summary",
+    "Tensor",
+    "TensorFilter",
+    "TensorListing",
+    "Tensors",
+    "TokenRange",
+    "Verdict",
+    "connect",
+    "select",
+]
+
+
+class Connection:
+    """One daemon, and the calls that it takes. Any thread may use it.
+
+    Nothing is sent before the first call. A process that forks makes a connection
+    of its own in the child.
+    """
+
+    runs: Runs
+    tensors: Tensors
+    comparisons: Comparisons
+    captures: Captures
+    node: Node
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self.runs = Runs(caller)
+        self.tensors = Tensors(caller)
+        self.comparisons = Comparisons(caller)
+        self.captures = Captures(caller)
+        self.node = Node(caller)
+
+    def close(self) -> None:
+        """Ends all calls. Doing so again does nothing."""
+        self._caller.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def connect(
+    endpoint: str | None = None,
+    *,
+    tls: bool | None = None,
+    ca_file: str | None = None,
+    cert_file: str | None = None,
+    key_file: str | None = None,
+    timeout: float | timedelta | None = None,
+    connect_timeout: float | timedelta | None = None,
+) -> Connection:
+    """Names a daemon; the first call connects to it.
+
+    What is None is taken from the variables of msitctl: MSITCTL_ENDPOINT,
+    MSITCTL_TLS, MSITCTL_CA_FILE, MSITCTL_CERT_FILE, MSITCTL_KEY_FILE.
+
+    Args:
+        endpoint: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`. Default:
+            unix:/run/msitd/msitd.sock if it is there and TLS is not asked for,
+            else 127.0.0.1:7741.
+        tls: Whether to encrypt. Default: if there is a `ca_file` or a
+            `cert_file`.
+        ca_file: Trusts these PEM certificates. Default: those of gRPC.
+        cert_file: Shows this PEM certificate to the daemon.
+        key_file: Its private key, PEM.
+        timeout: Longest time of each call, wait or stream, in seconds. Default:
+            60 s for a call, 24 h for a wait or a stream.
+        connect_timeout: Longest time to reach the daemon, in seconds. Default:
+            5 s.
+
+    Raises:
+        ImportError: grpcio or protobuf is not installed.
+        OSError: A file cannot be read.
+        ValueError: An argument is wrong, or TLS is asked of a `unix:` endpoint.
+    """
+    settings = Settings(endpoint, tls, ca_file, cert_file, key_file)
+    return Connection(
+        Caller(settings, seconds_of(timeout), seconds_of(connect_timeout))
+    )

@@ -1,0 +1,210 @@
+"""From the bytes of a tensor to arrays of numpy and tensors of torch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msitd.query.messages import missing
+
+if TYPE_CHECKING:
+    import torch
+
+# Element types that numpy has itself, as its type strings. Integers of fewer
+# than 8 bits have a byte each, which holds their value.
+_NUMPY = {
+    "bool": "|b1",
+    "int8": "|i1",
+    "int16": "<i2",
+    "int32": "<i4",
+    "int64": "<i8",
+    "uint8": "|u1",
+    "uint16": "<u2",
+    "uint32": "<u4",
+    "uint64": "<u8",
+    "float16": "<f2",
+    "float32": "<f4",
+    "float64": "<f8",
+    "complex64": "<c8",
+    "complex128": "<c16",
+    "int1": "|i1",
+    "int2": "|i1",
+    "int4": "|i1",
+    "uint1": "|u1",
+    "uint2": "|u1",
+    "uint4": "|u1",
+}
+
+# Those of ml_dtypes, which has them by the same names.
+_ML_DTYPES = (
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+)
+
+# Bits of exponent and mantissa and bias of floats without infinities and NaN;
+# those of fewer than 8 bits lie in the lower bits of a byte.
+_FINITE_FLOATS = {
+    "float4_e2m1fn": (2, 1, 1),
+    "float4_e1m2": (1, 2, 1),
+    "float6_e2m3fn": (2, 3, 1),
+    "float6_e3m2fn": (3, 2, 3),
+}
+
+
+def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
+    """Returns the elements of a tensor as an array, which owns its memory.
+
+    Args:
+        data: The elements, row-major and little-endian.
+        dtype: Name as torch has it.
+        shape: Dimensions, whose elements `data` has.
+
+    Returns:
+        An array of that dtype. Integers of fewer than 8 bits are int8 or uint8,
+        complex32 is complex64. Floats that numpy lacks are those of ml_dtypes if
+        that is installed and has them, else float32, which holds every value of
+        theirs.
+
+    Raises:
+        ImportError: numpy is not installed.
+        ValueError: No dtype of that name is known here.
+    """
+    np = _numpy()
+    own = bytearray(data) if isinstance(data, bytes) else data
+    if dtype in _NUMPY:
+        flat = np.frombuffer(own, dtype=_NUMPY[dtype])
+    elif dtype == "complex32":
+        halves = np.frombuffer(own, dtype="<f2").astype(np.float32)
+        flat = halves.view(np.complex64)
+    else:
+        flat = _small_floats(np, own, dtype)
+    return flat.reshape(tuple(shape))
+
+
+def to_torch(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> torch.Tensor:
+    """Returns the elements of a tensor as a tensor of torch on the CPU.
+
+    Args:
+        data: As in `to_numpy`, like all that follow.
+        dtype: Name as torch has it.
+        shape: Dimensions.
+
+    Returns:
+        A tensor of that dtype. Integers of fewer than 8 bits are int8 or uint8,
+        and a float that torch lacks is float32.
+
+    Raises:
+        ImportError: torch is not installed.
+        ValueError: No dtype of that name is known here.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise missing("torch") from error
+    own = bytearray(data) if isinstance(data, bytes) else data
+    if dtype in _NUMPY and dtype.startswith(("int", "uint")):
+        bits = 8 * int(_NUMPY[dtype][2:])
+        kind = getattr(torch, f"{dtype.rstrip('0123456789')}{bits}")
+    else:
+        kind = getattr(torch, dtype, None)
+    if kind is None:
+        return torch.from_numpy(to_numpy(own, dtype, shape).astype("float32"))
+    if not own:
+        return torch.empty(tuple(shape), dtype=kind)
+    return torch.frombuffer(own, dtype=kind).reshape(tuple(shape))
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise missing("numpy") from error
+    return numpy
+
+
+def _small_floats(np: Any, data: bytearray, dtype: str) -> Any:
+    """Floats that numpy lacks."""
+    if dtype in _ML_DTYPES:
+        try:
+            import ml_dtypes
+        except ImportError:
+            pass
+        else:
+            if hasattr(ml_dtypes, dtype):
+                return np.frombuffer(data, dtype=np.dtype(getattr(ml_dtypes, dtype)))
+    if dtype == "bfloat16":
+        upper_halves = np.frombuffer(data, dtype="<u2").astype(np.uint32) << 16
+        return upper_halves.view(np.float32)
+    return _values(dtype)[np.frombuffer(data, dtype=np.uint8)]
+
+
+@functools.cache
+def _values(dtype: str) -> Any:
+    """The value of each byte of a float of at most 8 bits, as float32.
+
+    Raises:
+        ValueError: There is no such float.
+    """
+    np = _numpy()
+    codes = np.arange(256)
+    if dtype in _FINITE_FLOATS:
+        return _ieee_like(np, codes, *_FINITE_FLOATS[dtype])
+    if dtype == "float8_e4m3fn":
+        values = _ieee_like(np, codes, 4, 3, 7)
+        values[[0x7F, 0xFF]] = np.nan, -np.nan
+        return values
+    if dtype == "float8_e5m2":
+        # The upper half of a binary16.
+        return (codes << 8).astype(np.uint16).view(np.float16).astype(np.float32)
+    if dtype == "float8_e8m0fnu":
+        values = np.ldexp(1.0, np.minimum(codes, 254) - 127).astype(np.float32)
+        values[255] = np.nan
+        return values
+    if dtype == "hifloat8":
+        return np.array([_hifloat8(int(code)) for code in codes], dtype=np.float32)
+    raise ValueError(f"dtype {dtype} is unknown to this package; read_bytes reads it")
+
+
+def _ieee_like(np: Any, codes: Any, exponent_bits: int, digits: int, bias: int) -> Any:
+    """Sign, exponent and mantissa from the top of the lower bits; all finite."""
+    mantissas = codes & ((1 << digits) - 1)
+    exponents = codes >> digits & ((1 << exponent_bits) - 1)
+    signs = 1 - 2 * (codes >> (digits + exponent_bits) & 1)
+    significands = mantissas + np.where(exponents > 0, 1 << digits, 0)
+    powers = np.maximum(exponents, 1) - bias - digits
+    return (np.ldexp(significands.astype(np.float64), powers) * signs).astype(
+        np.float32
+    )
+
+
+def _hifloat8(code: int) -> float:
+    """The value of a HiFloat8 (arXiv:2409.16626).
+
+    Behind the sign, a prefix says how many bits the exponent has: a sign and a
+    magnitude whose leading one is not stored. The rest is the mantissa. Without
+    a prefix it is a power of two below the others.
+    """
+    special = {0x80: float("nan"), 0x6F: float("inf"), 0xEF: float("-inf")}
+    if code in special:
+        return special[code]
+    sign = -1.0 if code & 0x80 else 1.0
+    code &= 0x7F
+    if code < 8:
+        return sign * 2.0 ** (code - 23) if code else 0.0
+    # 11, 10, 01, 001 and 0001 stand for 4, 3, 2, 1 and 0 bits.
+    exponent_bits = (code >> 5) + 1 if code >= 32 else int(code >= 16)
+    digits = 3 if exponent_bits < 2 else 5 - exponent_bits
+    exponent = 0
+    if exponent_bits:
+        stored = code >> digits & ((1 << exponent_bits) - 1)
+        leading = 1 << (exponent_bits - 1)
+        magnitude = leading | (stored & (leading - 1))
+        exponent = -magnitude if stored & leading else magnitude
+    mantissa = code & ((1 << digits) - 1)
+    return sign * (mantissa + (1 << digits)) * 2.0 ** (exponent - digits)

@@ -1,0 +1,74 @@
+"""Captures: what the clients of a run record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from msitd.query.connection import Caller
+from msitd.query.messages import from_message, new
+from msitd.query.types import (
+    CaptureCoverage,
+    CaptureLevel,
+    CapturePolicy,
+    CaptureRule,
+    TensorFilter,
+)
+
+
+class Captures:
+    """What `msitctl capture` does. Every method may raise QueryError."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def get(self, run: str) -> CapturePolicy:
+        """Returns what the clients of a run record."""
+        request = new("GetCapturePolicyRequest", run=run)
+        answer = self._caller.unary(
+            "CaptureService/GetCapturePolicy", request, "CapturePolicy"
+        )
+        return cast(CapturePolicy, from_message(answer))
+
+    def set(
+        self,
+        run: str,
+        select: TensorFilter | None = None,
+        *,
+        level: CaptureLevel = "full",
+        rules: Sequence[CaptureRule] | None = None,
+        first_token: int | None = None,
+    ) -> CapturePolicy:
+        """Says what the clients of a run record. Makes the run if need be.
+
+        Args:
+            run: Name of the run.
+            select: What is recorded; all else is off. None: all.
+            level: How much of it.
+            rules: In place of both: the first rule that selects a tensor
+                decides, and what none selects is off.
+            first_token: The policy holds from here on; None: a token that all
+                ranks have ahead of them.
+
+        Returns:
+            The policy, with its revision and first token.
+
+        Raises:
+            QueryError: `FAILED_PRECONDITION` if the run is sealed.
+        """
+        if rules is None:
+            rules = (CaptureRule(select, level),)
+        policy = CapturePolicy(first_token=first_token, rules=rules)
+        request = new("SetCapturePolicyRequest", run=run, policy=policy)
+        answer = self._caller.unary(
+            "CaptureService/SetCapturePolicy", request, "CapturePolicy"
+        )
+        return cast(CapturePolicy, from_message(answer))
+
+    def coverage(self, run: str) -> CaptureCoverage:
+        """Returns what became of the tensors of a run, rank by rank."""
+        request = new("GetCaptureCoverageRequest", run=run)
+        answer = self._caller.unary(
+            "CaptureService/GetCaptureCoverage", request, "CaptureCoverage"
+        )
+        return cast(CaptureCoverage, from_message(answer))

@@ -1,0 +1,305 @@
+"""Comparisons: two runs set side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import cast
+
+from msitd.query.comparison_types import (
+    Comparison,
+    ComparisonRow,
+    Matching,
+    Policy,
+    Verdict,
+)
+from msitd.query.connection import Caller, seconds_of
+from msitd.query.errors import QueryError
+from msitd.query.listing import Listing
+from msitd.query.messages import from_message, new
+from msitd.query.node import Node
+from msitd.query.types import TensorFilter
+
+# Short comparisons end at once, long ones are asked about twice a second.
+_FIRST_POLL_S = 0.005
+_SLOWEST_POLL_S = 0.5
+# Polls, or streams without a row, in a row that may fail with UNAVAILABLE: the
+# daemon restarts.
+_LOST_MAX = 10
+_RETRY_DELAY_S = 0.2
+
+# Names of the gRPC codes that a comparison fails with.
+_CODES = {5: "NOT_FOUND", 8: "RESOURCE_EXHAUSTED", 14: "UNAVAILABLE", 15: "DATA_LOSS"}
+
+
+class RowListing(Listing[ComparisonRow]):
+    """Rows of a comparison."""
+
+    def _names(self, rows: Sequence[ComparisonRow]) -> Mapping[str, Sequence[str]]:
+        custom = {metric.metric: None for row in rows for metric in row.custom_metrics}
+        metrics = Node(self._caller).capabilities().metrics
+        return {"metrics": metrics, "custom_metrics": list(custom)}
+
+
+class Comparisons:
+    """What `msitctl compare` does. Every method may raise QueryError."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def run(
+        self,
+        golden_run: str,
+        target_run: str,
+        select: TensorFilter | None = None,
+        *,
+        policy: Policy | None = None,
+        matching: Matching | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> Comparison:
+        """Compares two runs and waits for the end.
+
+        A comparison that is not waited for any more, because time ran out or
+        by Ctrl-C, is cancelled.
+
+        Args:
+            golden_run: The run taken as right.
+            target_run: The run under test.
+            select: Which tensors of both; None: all.
+            policy: What passes; None: the defaults.
+            matching: Which tensors belong to each other; None: equal names.
+            timeout: Longest time to wait, in seconds; None: that of the
+                connection, else 24 hours.
+
+        Returns:
+            The comparison; its `verdict` says what it comes to.
+
+        Raises:
+            QueryError: It failed, or was cancelled by another; or
+                `DEADLINE_EXCEEDED`.
+        """
+        made = self.create(
+            golden_run, target_run, select, policy=policy, matching=matching
+        )
+        try:
+            return self.wait(made, timeout=timeout)
+        except BaseException as error:
+            is_late = isinstance(error, QueryError) and (
+                error.code == "DEADLINE_EXCEEDED"
+            )
+            if is_late or not isinstance(error, QueryError):
+                self.cancel(made)
+            raise
+
+    def create(
+        self,
+        golden_run: str,
+        target_run: str,
+        select: TensorFilter | None = None,
+        *,
+        policy: Policy | None = None,
+        matching: Matching | None = None,
+        follow: bool = False,
+        detach: bool = False,
+        watches: Iterable[str] = (),
+    ) -> Comparison:
+        """Starts a comparison and returns it at once.
+
+        Args:
+            golden_run: The run taken as right.
+            target_run: The run under test.
+            select: Which tensors of both; None: all.
+            policy: What passes; None: the defaults.
+            matching: Which tensors belong to each other; None: equal names.
+            follow: Goes on as the runs grow, until both are sealed, as long as
+                somebody reads it: see `follow`.
+            detach: With `follow`: goes on though nobody reads it.
+            watches: Conditions on rows, such as `target_nan_count > 0`.
+        """
+        comparison = Comparison(
+            golden_run=golden_run,
+            target_run=target_run,
+            filter=select,
+            policy=policy,
+            matching=matching,
+            follow=follow,
+            detach=detach,
+            watches=tuple(watches),
+        )
+        return self._call(
+            "CreateComparison", new("CreateComparisonRequest", comparison=comparison)
+        )
+
+    def wait(
+        self,
+        comparison: Comparison | str,
+        *,
+        timeout: float | timedelta | None = None,
+    ) -> Comparison:
+        """Waits until a comparison is done.
+
+        Args:
+            comparison: The comparison, or its name.
+            timeout: Longest time, in seconds; None: that of the connection, else
+                24 hours.
+
+        Raises:
+            ValueError: `timeout` is not above zero.
+            QueryError: It failed or was cancelled; `DEADLINE_EXCEEDED`, and the
+                comparison goes on.
+        """
+        name = _name_of(comparison)
+        limit = seconds_of(timeout)
+        deadline = (
+            self._caller.stream_deadline()
+            if limit is None
+            else time.monotonic() + limit
+        )
+        delay = _FIRST_POLL_S
+        lost_count = 0
+        while True:
+            try:
+                latest = self.get(name)
+                lost_count = 0
+            except QueryError as error:
+                lost_count += 1
+                if error.code != "UNAVAILABLE" or lost_count == _LOST_MAX:
+                    raise
+            else:
+                if latest.is_over:
+                    return _succeeded(latest)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise QueryError("DEADLINE_EXCEEDED", "", f"{name} is not over in time")
+            time.sleep(min(delay, left))
+            delay = min(delay * 1.5, _SLOWEST_POLL_S)
+
+    def get(self, comparison: Comparison | str) -> Comparison:
+        """Returns one comparison as it is now; `NOT_FOUND` if there is none."""
+        request = new("GetComparisonRequest", comparison=_name_of(comparison))
+        return self._call("GetComparison", request)
+
+    def list(self, *, limit: int | None = None) -> Listing[Comparison]:
+        """Lists comparisons, oldest first.
+
+        Args:
+            limit: Most comparisons; None: all.
+        """
+        return Listing(
+            self._caller,
+            "ComparisonService/ListComparisons",
+            "comparisons",
+            Comparison,
+            {},
+            limit,
+        )
+
+    def rows(
+        self,
+        comparison: Comparison | str,
+        *,
+        verdicts: Verdict | Iterable[Verdict] = (),
+        ops: str | Iterable[str] = (),
+        rows: Iterable[int] = (),
+        limit: int | None = None,
+    ) -> RowListing:
+        """Lists the rows of a comparison in execution order.
+
+        Args:
+            comparison: The comparison, or its name.
+            verdicts: Which rows; none: all.
+            ops: Patterns of ops, at most 64; none: all.
+            rows: Numbers of rows, at most 1000; none: all.
+            limit: Most rows; None: all.
+        """
+        return RowListing(
+            self._caller,
+            "ComparisonService/ListComparisonRows",
+            "rows",
+            ComparisonRow,
+            {
+                "comparison": _name_of(comparison),
+                "verdicts": (verdicts,)
+                if isinstance(verdicts, str)
+                else tuple(verdicts),
+                "op_patterns": (ops,) if isinstance(ops, str) else tuple(ops),
+                "rows": tuple(rows),
+            },
+            limit,
+        )
+
+    def follow(
+        self, comparison: Comparison | str, *, first_row: int = 0
+    ) -> Iterator[ComparisonRow]:
+        """Yields rows as they come to be, until the comparison is over.
+
+        Goes on behind the last row where a stream breaks. `get` says what became
+        of the comparison.
+
+        Args:
+            comparison: The comparison, or its name.
+            first_row: Number of the row to begin with.
+        """
+        deadline = self._caller.stream_deadline()
+        fruitless_count = 0
+        next_row = first_row
+        while True:
+            before = next_row
+            request = new(
+                "StreamComparisonRowsRequest",
+                comparison=_name_of(comparison),
+                first_row=next_row,
+            )
+            try:
+                for answer in self._caller.stream(
+                    "ComparisonService/StreamComparisonRows",
+                    request,
+                    "StreamComparisonRowsResponse",
+                    deadline,
+                ):
+                    for row in answer.rows:
+                        next_row = row.row + 1
+                        yield from_message(row)
+                return
+            except QueryError as error:
+                fruitless_count = 0 if next_row > before else fruitless_count + 1
+                if error.code != "UNAVAILABLE" or fruitless_count == _LOST_MAX:
+                    raise
+            time.sleep(_RETRY_DELAY_S)
+
+    def cancel(self, comparison: Comparison | str) -> Comparison:
+        """Stops a comparison; its rows so far are kept."""
+        request = new("CancelComparisonRequest", comparison=_name_of(comparison))
+        return self._call("CancelComparison", request)
+
+    def delete(self, comparison: Comparison | str) -> None:
+        """Stops a comparison and removes it with its rows. Asks nobody."""
+        request = new("DeleteComparisonRequest", comparison=_name_of(comparison))
+        self._caller.unary(
+            "ComparisonService/DeleteComparison", request, "google.protobuf.Empty"
+        )
+
+    def _call(self, method: str, request: object) -> Comparison:
+        answer = self._caller.unary(
+            f"ComparisonService/{method}", request, "Comparison"
+        )
+        return cast(Comparison, from_message(answer))
+
+
+def _name_of(comparison: Comparison | str) -> str:
+    return comparison if isinstance(comparison, str) else comparison.name
+
+
+def _succeeded(comparison: Comparison) -> Comparison:
+    """Returns what is done; raises QueryError for all else that is over."""
+    if comparison.state == "done":
+        return comparison
+    if comparison.state == "cancelled":
+        why = comparison.error or "cancelled by another"
+        raise QueryError("CANCELLED", "", f"{comparison.name}: {why}")
+    # Of a daemon that tells no code, something is wrong in it.
+    code = _CODES.get(comparison.error_code, "INTERNAL")
+    raise QueryError(
+        code, comparison.error_reason, f"{comparison.name} failed: {comparison.error}"
+    )

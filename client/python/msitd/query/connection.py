@@ -1,0 +1,251 @@
+"""One daemon: how to reach it, and its calls behind deadlines."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from msitd.query.errors import QueryError
+from msitd.query.messages import message_class, missing
+
+# As in client/query of msitctl, like all that follow.
+DEFAULT_SOCKET = "/run/msitd/msitd.sock"
+DEFAULT_ADDRESS = "127.0.0.1:7741"
+UNARY_TIMEOUT_S = 60.0
+STREAM_TIMEOUT_S = 24 * 3600.0
+CONNECT_TIMEOUT_S = 5.0
+
+# A page of 1000 rows with the longest names.
+_MESSAGE_BYTES_MAX = 64 << 20
+_SOCKET_PATH_BYTES_MAX = 107
+
+# The daemon reports its statuses in this form.
+_DETAILS_KEY = "grpc-status-details-bin"
+
+_HOST_PORT = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]]+):(\d{1,5})")
+
+
+def target_of(endpoint: str) -> str:
+    """Checks an endpoint and returns what a gRPC channel takes.
+
+    Args:
+        endpoint: `unix:PATH`, `HOST:PORT` or `[V6]:PORT`.
+
+    Raises:
+        ValueError: It is none of these.
+    """
+    if endpoint.startswith("unix:"):
+        path = endpoint.removeprefix("unix:")
+        if not path or len(os.fsencode(path)) > _SOCKET_PATH_BYTES_MAX:
+            raise ValueError(
+                f"endpoint {endpoint!r}: a path has 1 to {_SOCKET_PATH_BYTES_MAX} bytes"
+            )
+        return endpoint
+    match = _HOST_PORT.fullmatch(endpoint)
+    if match is None or not 1 <= int(match[2]) <= 65535:
+        raise ValueError(f"endpoint {endpoint!r} is neither HOST:PORT nor unix:PATH")
+    return f"dns:///{endpoint}"
+
+
+class Settings:
+    """Which daemon, and how: arguments, else the variables of msitctl."""
+
+    def __init__(
+        self,
+        endpoint: str | None,
+        tls: bool | None,
+        ca_file: str | None,
+        cert_file: str | None,
+        key_file: str | None,
+    ) -> None:
+        self.ca_file = ca_file or os.environ.get("MSITCTL_CA_FILE", "")
+        self.cert_file = cert_file or os.environ.get("MSITCTL_CERT_FILE", "")
+        self.key_file = key_file or os.environ.get("MSITCTL_KEY_FILE", "")
+        if tls is None:
+            wants = os.environ.get("MSITCTL_TLS", "").lower()
+            tls = wants not in ("", "0", "false", "off", "no")
+            tls = tls or bool(self.ca_file or self.cert_file)
+        elif not tls and (ca_file or cert_file):
+            raise ValueError("tls=False goes with neither ca_file nor cert_file")
+        self.tls = tls
+        if tls and bool(self.cert_file) != bool(self.key_file):
+            raise ValueError("cert_file and key_file go together")
+        self.endpoint = endpoint or os.environ.get("MSITCTL_ENDPOINT", "")
+        if not self.endpoint:
+            has_socket = not tls and os.path.exists(DEFAULT_SOCKET)
+            self.endpoint = f"unix:{DEFAULT_SOCKET}" if has_socket else DEFAULT_ADDRESS
+        self.target = target_of(self.endpoint)
+        if tls and self.endpoint.startswith("unix:"):
+            raise ValueError(f"TLS does not go with {self.endpoint}: a socket has none")
+
+    def channel(self, grpc: Any) -> Any:
+        """Makes the channel; raises OSError for a file that cannot be read."""
+        options = [
+            ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
+            # A daemon is reached directly; a proxy for the web is in the way.
+            ("grpc.enable_http_proxy", 0),
+        ]
+        if not self.tls:
+            return grpc.insecure_channel(self.target, options=options)
+        files = (self.ca_file, self.key_file, self.cert_file)
+        pems = [Path(file).read_bytes() if file else None for file in files]
+        credentials = grpc.ssl_channel_credentials(*pems)
+        return grpc.secure_channel(self.target, credentials, options=options)
+
+
+class Caller:
+    """The calls of one daemon; connects with the first. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        timeout: float | None,
+        connect_timeout: float | None,
+    ) -> None:
+        try:
+            import grpc
+        except ImportError as error:
+            raise missing("grpcio") from error
+        # A wrong installation is told at once.
+        self._status_class = message_class("google.rpc.Status")
+        self._info_class = message_class("google.rpc.ErrorInfo")
+        self._grpc = grpc
+        self._endpoint = settings.endpoint
+        self._timeout = timeout
+        self._connect_timeout = (
+            CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
+        )
+        self._channel = settings.channel(grpc)
+        # Guards the first connection.
+        self._lock = threading.Lock()
+        self._was_ready = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Ends all calls. Doing so again does nothing."""
+        self._is_closed = True
+        self._channel.close()
+
+    def stream_deadline(self) -> float:
+        """When a wait or a stream that begins now ends, of time.monotonic()."""
+        return time.monotonic() + (
+            STREAM_TIMEOUT_S if self._timeout is None else self._timeout
+        )
+
+    def unary(self, method: str, request: Any, response: str) -> Any:
+        """Makes one call, within the timeout.
+
+        Args:
+            method: `Service/Method` of msitd.v1.
+            request: A message.
+            response: Name of the message of msitd.v1, or a full one, that
+                comes back.
+
+        Raises:
+            QueryError: The daemon refuses, or does not answer in time.
+        """
+        self._connect()
+        call = self._channel.unary_unary(
+            f"/msitd.v1.{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=_class_of(response).FromString,
+        )
+        timeout = UNARY_TIMEOUT_S if self._timeout is None else self._timeout
+        try:
+            return call(request, timeout=timeout)
+        except self._grpc.RpcError as error:
+            raise self._query_error(error) from None
+
+    def stream(
+        self, method: str, request: Any, response: str, deadline: float
+    ) -> Iterator[Any]:
+        """Makes a call that many messages answer; see `unary`.
+
+        A caller that stops reading cancels the call.
+        """
+        self._connect()
+        start = self._channel.unary_stream(
+            f"/msitd.v1.{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=_class_of(response).FromString,
+        )
+        call = start(request, timeout=max(deadline - time.monotonic(), 0.001))
+        try:
+            yield from call
+        except self._grpc.RpcError as error:
+            raise self._query_error(error) from None
+        finally:
+            call.cancel()
+
+    def _connect(self) -> None:
+        """Waits until there is a connection, or until it is known why not."""
+        if self._is_closed:
+            raise QueryError("CANCELLED", "", "the connection is closed")
+        with self._lock:
+            if self._was_ready:
+                return
+            states = self._grpc.ChannelConnectivity
+            settled = threading.Event()
+
+            def see(state: Any) -> None:
+                self._was_ready = self._was_ready or state is states.READY
+                if state in (states.READY, states.TRANSIENT_FAILURE):
+                    settled.set()
+
+            self._channel.subscribe(see, try_to_connect=True)
+            try:
+                is_settled = settled.wait(self._connect_timeout)
+            finally:
+                self._channel.unsubscribe(see)
+        # After a failure the call itself tells why.
+        if not is_settled:
+            raise self._unreachable(f"no connection within {self._connect_timeout:g}s")
+
+    def _unreachable(self, why: str) -> QueryError:
+        return QueryError("UNAVAILABLE", "", f"cannot reach {self._endpoint}: {why}")
+
+    def _query_error(self, error: Any) -> QueryError:
+        code = error.code().name
+        message = error.details() or ""
+        if code == "UNAVAILABLE" and not self._was_ready:
+            return self._unreachable(message)
+        return QueryError(code, self._reason_of(error), message)
+
+    def _reason_of(self, error: Any) -> str:
+        """The reason in the details; empty for details that are none of ours."""
+        from google.protobuf.message import DecodeError
+
+        for key, value in error.trailing_metadata() or ():
+            if key != _DETAILS_KEY:
+                continue
+            try:
+                for detail in self._status_class.FromString(value).details:
+                    info = self._info_class()
+                    if detail.Unpack(info):
+                        return str(info.reason)
+            except DecodeError:
+                return ""
+        return ""
+
+
+def _class_of(name: str) -> Any:
+    return message_class(name if "." in name else f"msitd.v1.{name}")
+
+
+def seconds_of(timeout: float | timedelta | None) -> float | None:
+    """Returns a time limit in seconds.
+
+    Raises:
+        ValueError: It is not above zero.
+    """
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"a timeout of {timeout!r} is not above zero")
+    return timeout

@@ -1,0 +1,30 @@
+"""What a daemon answers in place of what it was asked for."""
+
+from __future__ import annotations
+
+from msitd._core.errors import MsitError
+
+
+class QueryError(MsitError):
+    """A call failed: the daemon refused it, or was not reached in time."""
+
+    code: str
+    """The gRPC code, such as `NOT_FOUND`; `UNAVAILABLE` if the daemon is not
+    reached, `DEADLINE_EXCEEDED` if time ran out."""
+    reason: str
+    """The value of msitd.v1.ErrorReason, such as `RUN_NOT_FOUND`; empty if the
+    answer has none, as that of a proxy."""
+    message: str
+    """What is wrong, in words."""
+
+    def __init__(self, code: str, reason: str, message: str) -> None:
+        super().__init__(code, reason, message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        """The line that msitctl prints."""
+        reason = f" ({self.reason})" if self.reason else ""
+        message = f": {self.message}" if self.message else ""
+        return f"{self.code}{reason}{message}"

@@ -1,0 +1,101 @@
+"""Lists of a daemon, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msitd.query.errors import QueryError
+from msitd.query.messages import from_message, new
+from msitd.query.table import columns_of, to_arrow, to_pandas
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+    from msitd.query.connection import Caller
+
+T = TypeVar("T")
+
+# Most rows that a daemon returns at a time.
+PAGE_ROWS_MAX = 1000
+
+
+class Listing(Generic[T]):
+    """Rows of a daemon, one page of at most 1000 in memory at a time.
+
+    Nothing is asked for before the first row is wanted, and no page before its
+    first row is. Each iteration asks anew. Iterating raises QueryError.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        method: str,
+        field: str,
+        row_type: type[T],
+        request: Mapping[str, Any],
+        limit: int | None,
+    ) -> None:
+        """Names a list; `field` of the answer to `method` has its rows.
+
+        Raises:
+            ValueError: `limit` is below 0.
+        """
+        if limit is not None and limit < 0:
+            raise ValueError(f"a limit of {limit} rows")
+        self._caller = caller
+        self._method = method
+        self._field = field
+        self._row_type = row_type
+        self._request = request
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[T]:
+        left = self._limit
+        token = ""
+        while left is None or left > 0:
+            size = PAGE_ROWS_MAX if left is None else min(left, PAGE_ROWS_MAX)
+            page = self._page(size, token)
+            rows = getattr(page, self._field)
+            for row in rows[:left]:
+                yield from_message(row)
+            if not page.next_page_token:
+                return
+            if page.next_page_token == token:
+                raise QueryError(
+                    "INTERNAL", "", "the daemon gave the same page token twice"
+                )
+            token = page.next_page_token
+            left = None if left is None else left - len(rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Reads all rows into a table; see msitd.query.table for its columns.
+
+        Raises:
+            ImportError: pandas is not installed.
+            QueryError: As iterating does.
+        """
+        rows = list(self)
+        return to_pandas(rows, columns_of(self._row_type, self._names(rows)))
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Reads all rows into a table; see msitd.query.table for its columns.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            QueryError: As iterating does.
+        """
+        rows = list(self)
+        return to_arrow(rows, columns_of(self._row_type, self._names(rows)))
+
+    def _page(self, size: int, token: str) -> Any:
+        noun = self._method.partition("/")[2]
+        request = new(
+            f"{noun}Request", **self._request, page_size=size, page_token=token
+        )
+        return self._caller.unary(self._method, request, f"{noun}Response")
+
+    def _names(self, rows: Sequence[T]) -> Mapping[str, Sequence[str]]:
+        """The columns that rows name themselves."""
+        return {}

@@ -1,0 +1,240 @@
+"""Between the messages of msitd.v1 and the dataclasses of this package.
+
+The messages come from the descriptors that the package carries, in a pool of
+their own: nothing is generated, and nobody else's msitd.v1 or google.rpc is in the
+way. A dataclass names its message; fields go by their names, so the dataclasses
+are all that is to be known of a message here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+_DESCRIPTORS = Path(__file__).with_name("protos.binpb")
+
+_T = TypeVar("_T")
+
+# Full name of a message -> its dataclass.
+_classes: dict[str, type[Any]] = {}
+_names: dict[type[Any], str] = {}
+
+
+def mirrors(message: str) -> Callable[[type[_T]], type[_T]]:
+    """Says that a dataclass is `message` of msitd.v1, such as `Policy.Rule`."""
+
+    def register(mirror: type[_T]) -> type[_T]:
+        _classes[f"msitd.v1.{message}"] = mirror
+        _names[mirror] = message
+        return mirror
+
+    return register
+
+
+def mirrored() -> dict[str, type[Any]]:
+    """Returns all dataclasses by the full names of their messages."""
+    return dict(_classes)
+
+
+def missing(package: str) -> ImportError:
+    """Returns what to raise where `package` is not installed."""
+    return ImportError(
+        f"msitd.query needs {package}: pip install 'msitd[query]'", name=package
+    )
+
+
+@functools.cache
+def _pool() -> Any:
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool
+    except ImportError as error:
+        raise missing("protobuf") from error
+    files = descriptor_pb2.FileDescriptorSet.FromString(_DESCRIPTORS.read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+@functools.cache
+def message_class(name: str) -> Any:
+    """Returns the class of a message, such as `msitd.v1.Run`.
+
+    Raises:
+        ImportError: protobuf is not installed.
+    """
+    pool = _pool()
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def new(name: str, /, **fields: Any) -> Any:
+    """Makes a message of msitd.v1; fields as `to_message` takes them."""
+    message = message_class(f"msitd.v1.{name}")()
+    _fill(message, fields)
+    return message
+
+
+def to_message(value: Any) -> Any:
+    """Makes the message of a dataclass; what is None is left out.
+
+    Raises:
+        ValueError: A word is none of its enum's, or a number out of range.
+        TypeError: A field is of another type.
+    """
+    return new(_names[type(value)], **_fields_of(value))
+
+
+def from_message(message: Any) -> Any:
+    """Makes the dataclass of a message."""
+    return _reader(message.DESCRIPTOR)(message)
+
+
+def word_of(name: str, unspecified: str) -> str:
+    """Returns a value of an enum as users write it; empty for the value 0.
+
+    `unspecified` is the name of the value 0, whose prefix the others may have.
+    """
+    if name == unspecified:
+        return ""
+    return name.removeprefix(unspecified.removesuffix("UNSPECIFIED")).lower()
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+
+
+def _word(enum: Any, number: int) -> str:
+    value = enum.values_by_number.get(number)
+    # Of a daemon that is newer than this package.
+    return word_of(value.name, enum.values[0].name) if value else str(number)
+
+
+def _number(enum: Any, word: str) -> int:
+    if not word:
+        return 0
+    words = {_word(enum, value.number): value.number for value in enum.values}
+    wanted = word.replace("-", "_")
+    # As msitctl has it: the sets of metrics that reports need are `msit_metrics`.
+    for candidate in (wanted, f"{wanted}_metrics"):
+        if candidate in words:
+            return int(words[candidate])
+    known = ", ".join(known for known in words if known)
+    raise ValueError(f"{word!r} is none of {known}")
+
+
+def _is_map(field: Any) -> bool:
+    kind = field.message_type
+    return kind is not None and kind.GetOptions().map_entry
+
+
+def _is_repeated(field: Any) -> bool:
+    # Protobuf before 6.31 has the label only, which later ones warn of.
+    if hasattr(field, "is_repeated"):
+        return bool(field.is_repeated)
+    return bool(field.label == field.LABEL_REPEATED)
+
+
+def _fill(message: Any, values: Mapping[str, Any]) -> None:
+    fields = message.DESCRIPTOR.fields_by_name
+    for name, value in values.items():
+        if value is None:
+            continue
+        field = fields[name]
+        try:
+            _set(message, field, value)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _set(message: Any, field: Any, value: Any) -> None:
+    if _is_map(field):
+        getattr(message, field.name).update(value)
+    elif _is_repeated(field):
+        for element in _elements(value):
+            if field.message_type is not None:
+                getattr(message, field.name).add().CopyFrom(_as_message(element))
+            else:
+                getattr(message, field.name).append(_scalar(field, element))
+    elif field.message_type is None:
+        setattr(message, field.name, _scalar(field, value))
+    elif isinstance(value, timedelta):
+        getattr(message, field.name).FromTimedelta(value)
+    else:
+        getattr(message, field.name).CopyFrom(_as_message(value))
+
+
+def _elements(value: Any) -> Iterable[Any]:
+    """What a repeated field gets; a text stands for itself."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _as_message(value: Any) -> Any:
+    return to_message(value) if type(value) in _names else value
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    if field.enum_type is not None and isinstance(value, str):
+        return _number(field.enum_type, value)
+    return value
+
+
+_Reader = Callable[[Any], Any]
+
+
+@functools.cache
+def _reader(descriptor: Any) -> _Reader:
+    """Returns the function that reads messages of this type."""
+    if descriptor.full_name == "google.protobuf.Timestamp":
+        return _datetime
+    if descriptor.full_name == "google.protobuf.Duration":
+        return lambda m: timedelta(seconds=m.seconds, microseconds=m.nanos // 1000)
+    mirror = _classes[descriptor.full_name]
+    readers = [
+        (field.name, _field_reader(field))
+        for field in descriptor.fields
+        if field.name in {f.name for f in dataclasses.fields(mirror)}
+    ]
+    return lambda m: mirror(**{name: read(m) for name, read in readers})
+
+
+def _datetime(message: Any) -> datetime:
+    whole = datetime.fromtimestamp(message.seconds, timezone.utc)
+    return whole.replace(microsecond=message.nanos // 1000)
+
+
+def _field_reader(field: Any) -> _Reader:
+    name = field.name
+    if _is_map(field):
+        return lambda m: dict(getattr(m, name))
+    if _is_repeated(field):
+        return _repeated_reader(field)
+    if field.message_type is not None:
+        read = _reader(field.message_type)
+        return lambda m: read(getattr(m, name)) if m.HasField(name) else None
+    if field.enum_type is not None:
+        enum = field.enum_type
+        return lambda m: _word(enum, getattr(m, name))
+    if field.has_presence:
+        return lambda m: getattr(m, name) if m.HasField(name) else None
+    return lambda m: getattr(m, name)
+
+
+def _repeated_reader(field: Any) -> _Reader:
+    name = field.name
+    if field.enum_type is not None:
+        enum = field.enum_type
+        return lambda m: tuple(_word(enum, n) for n in getattr(m, name))
+    if field.message_type is None:
+        return lambda m: tuple(getattr(m, name))
+    if field.message_type.full_name == "msitd.v1.MetricValue":
+        return lambda m: {v.metric: v.value for v in getattr(m, name)}
+    read = _reader(field.message_type)
+    return lambda m: tuple(read(element) for element in getattr(m, name))

@@ -1,0 +1,190 @@
+"""Rows as columns, for pandas and Arrow.
+
+A column is a field, nested ones with dots, as in the CSV of msitctl: `summary.min`,
+`golden.dtype`, `metrics.cosine`. Its type depends on the field alone, so an empty
+table has the columns of a full one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from msitd.query.comparison_types import CustomMetric
+from msitd.query.messages import missing
+from msitd.query.types import RankRange
+
+# Kind of a column -> how pyarrow and pandas spell it. What pandas has no type
+# for holds Python objects.
+_ARROW: dict[str, Callable[[Any], Any]] = {
+    "int": lambda pa: pa.int64(),
+    "float": lambda pa: pa.float64(),
+    "bool": lambda pa: pa.bool_(),
+    "text": lambda pa: pa.string(),
+    "time": lambda pa: pa.timestamp("us", tz="UTC"),
+    "duration": lambda pa: pa.duration("us"),
+    "ints": lambda pa: pa.list_(pa.int64()),
+    "texts": lambda pa: pa.list_(pa.string()),
+    "labels": lambda pa: pa.map_(pa.string(), pa.string()),
+}
+_PANDAS = {
+    "int": "Int64",
+    "float": "float64",
+    "bool": "boolean",
+    "text": "object",
+    "time": "datetime64[us, UTC]",
+    "duration": "timedelta64[us]",
+    "ints": "object",
+    "texts": "object",
+    "labels": "object",
+}
+
+_KINDS: dict[Any, str] = {
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "text",
+    datetime: "time",
+    timedelta: "duration",
+    tuple[int, ...]: "ints",
+    tuple[str, ...]: "texts",
+}
+
+
+class Column(NamedTuple):
+    """One column: its name, its kind, and how a row gives it."""
+
+    name: str
+    kind: str
+    get: Callable[[Any], Any]
+
+
+@functools.cache
+def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
+    """The columns of a dataclass but for those that its rows name themselves."""
+    columns: list[Column] = []
+    hints = typing.get_type_hints(row_type)
+    for field in dataclasses.fields(row_type):
+        get = _getter(field.name)
+        hint = _without_none(hints[field.name])
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            columns += [
+                Column(f"{field.name}.{name}", kind, _chain(get, inner))
+                for name, kind, inner in _fixed_columns(hint)
+            ]
+        elif hint == tuple[RankRange, ...]:
+            columns.append(Column(field.name, "text", _range_text_of(get)))
+        elif hint == Mapping[str, str]:
+            columns.append(Column(field.name, "labels", get))
+        elif hint in _KINDS:
+            columns.append(Column(field.name, _KINDS[hint], get))
+        elif hint in (Mapping[str, float], tuple[CustomMetric, ...]):
+            # In place of these, `columns_of` has a column for each name.
+            columns.append(Column(field.name, "names", get))
+    return tuple(columns)
+
+
+def columns_of(row_type: Any, names: Mapping[str, Sequence[str]]) -> list[Column]:
+    """Returns the columns of a table.
+
+    Args:
+        row_type: The dataclass of the rows.
+        names: Of a field whose keys are columns: which ones.
+    """
+    columns: list[Column] = []
+    for column in _fixed_columns(row_type):
+        if column.kind != "names":
+            columns.append(column)
+            continue
+        columns += [
+            Column(f"{column.name}.{name}", "float", _value_of(column.get, name))
+            for name in names.get(column.name, ())
+        ]
+    return columns
+
+
+def to_arrow(rows: Iterable[Any], columns: Sequence[Column]) -> Any:
+    """Makes a pyarrow.Table.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise missing("pyarrow") from error
+    values = _transpose(rows, columns)
+    return pa.table(
+        [
+            pa.array(cells, type=_ARROW[column.kind](pa))
+            for column, cells in zip(columns, values, strict=True)
+        ],
+        names=[column.name for column in columns],
+    )
+
+
+def to_pandas(rows: Iterable[Any], columns: Sequence[Column]) -> Any:
+    """Makes a pandas.DataFrame.
+
+    Raises:
+        ImportError: pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise missing("pandas") from error
+    values = _transpose(rows, columns)
+    return pd.DataFrame(
+        {
+            column.name: pd.Series(cells, dtype=_PANDAS[column.kind])
+            for column, cells in zip(columns, values, strict=True)
+        }
+    )
+
+
+def _transpose(rows: Iterable[Any], columns: Sequence[Column]) -> list[list[Any]]:
+    values: list[list[Any]] = [[] for _ in columns]
+    appends = [
+        (column.get, cells.append)
+        for column, cells in zip(columns, values, strict=True)
+    ]
+    for row in rows:
+        for get, append in appends:
+            append(get(row))
+    return values
+
+
+def _without_none(hint: Any) -> Any:
+    members = [a for a in typing.get_args(hint) if a is not type(None)]
+    return members[0] if type(None) in typing.get_args(hint) else hint
+
+
+def _getter(name: str) -> Callable[[Any], Any]:
+    return lambda row: None if row is None else getattr(row, name)
+
+
+def _chain(
+    outer: Callable[[Any], Any], inner: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    return lambda row: inner(outer(row))
+
+
+def _value_of(get: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    def value(row: Any) -> Any:
+        found = get(row)
+        if isinstance(found, Mapping):
+            return found.get(name)
+        return next((m.value for m in found if m.metric == name), None)
+
+    return value
+
+
+def _range_text_of(get: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Ranges of ranks as msitctl has them: `0,2-3`."""
+    return lambda row: ",".join(
+        str(r.first) if r.first == r.last else f"{r.first}-{r.last}" for r in get(row)
+    )

@@ -1,0 +1,409 @@
+"""What a daemon says of runs, tensors, captures and itself.
+
+Every class mirrors a message of protos/msitd/v1 field by field, and enums are their
+words: `sealed`, `float32`, `output`. A field that is None is not there. A word or
+a number that this package does not know is that of a newer daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from msitd.query.messages import mirrors
+
+Io = Literal[
+    "input",
+    "output",
+    "weight",
+    "grad_input",
+    "grad_output",
+    "grad_weight",
+    "state",
+]
+"""Which side of an op a tensor is."""
+
+CaptureLevel = Literal["off", "summary", "sample", "full"]
+"""How much of a tensor is recorded."""
+
+GroupBy = Literal["rank", "token", "op", "device"]
+"""What the members of one group have in common."""
+
+
+@mirrors("TokenRange")
+@dataclass(frozen=True)
+class TokenRange:
+    """An inclusive range of tokens."""
+
+    first: int
+    last: int
+
+
+@mirrors("RankRange")
+@dataclass(frozen=True)
+class RankRange:
+    """An inclusive range of ranks."""
+
+    first: int
+    last: int
+
+
+@mirrors("RunRanks")
+@dataclass(frozen=True)
+class RunRanks:
+    """Which ranks of a run an answer is made of."""
+
+    ranks_held: tuple[RankRange, ...] = ()
+    """Ranks that the daemon holds, ascending."""
+    ranks_lacking: tuple[RankRange, ...] = ()
+    """The other ranks of the world size."""
+    partial: bool = False
+    """True if there are `ranks_lacking`: the answer is about a part of the run."""
+
+
+@mirrors("TensorFilter")
+@dataclass(frozen=True)
+class TensorFilter:
+    """Selects tensors: those for which every field that is set agrees."""
+
+    ranks: tuple[int, ...] = ()
+    devices: tuple[str, ...] = ()
+    tokens: tuple[TokenRange, ...] = ()
+    op_patterns: tuple[str, ...] = ()
+    ios: tuple[Io, ...] = ()
+
+
+def select(
+    *,
+    ops: str | Iterable[str] = (),
+    io: Io | Iterable[Io] = (),
+    tokens: int | range | Iterable[int | range | TokenRange] = (),
+    ranks: int | Iterable[int] = (),
+    devices: str | Iterable[str] = (),
+) -> TensorFilter:
+    """Selects tensors; what is not given selects nothing away.
+
+    Args:
+        ops: Patterns of ops: `*` stands for any bytes, `?` for one.
+        io: Sides of ops.
+        tokens: Tokens, or ranges of them in steps of one.
+        ranks: Ranks.
+        devices: Devices, such as `npu:0`.
+
+    Raises:
+        ValueError: A range of tokens is empty or has another step.
+    """
+    return TensorFilter(
+        ranks=(ranks,) if isinstance(ranks, int) else tuple(ranks),
+        devices=_texts(devices),
+        tokens=tuple(_token_range(token) for token in _tokens(tokens)),
+        op_patterns=_texts(ops),
+        ios=_texts(io),  # type: ignore[arg-type]
+    )
+
+
+def _texts(texts: str | Iterable[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def _tokens(
+    tokens: int | range | Iterable[int | range | TokenRange],
+) -> Iterable[int | range | TokenRange]:
+    return (tokens,) if isinstance(tokens, (int, range)) else tokens
+
+
+def _token_range(token: int | range | TokenRange) -> TokenRange:
+    if isinstance(token, TokenRange):
+        return token
+    if isinstance(token, range):
+        if token.step != 1 or len(token) == 0:
+            raise ValueError(f"{token!r} has no token, or a step other than 1")
+        return TokenRange(token.start, token.stop - 1)
+    return TokenRange(token, token)
+
+
+@mirrors("Retention")
+@dataclass(frozen=True)
+class Retention:
+    """When bytes of a run are given up; None is the daemon's configuration."""
+
+    pinned: bool | None = None
+    """True: nothing is given up."""
+    size_bytes_max: int | None = None
+    """Bytes of tensors to keep."""
+    age_max: timedelta | None = None
+    """Bytes that came longer ago go."""
+    token_count: int | None = None
+    """Tokens to keep, from the highest down."""
+
+
+@mirrors("RunCounters")
+@dataclass(frozen=True)
+class RunCounters:
+    """What a run holds, and what it had to refuse."""
+
+    tensor_count: int = 0
+    size_bytes: int = 0
+    """Bytes of all tensors."""
+    duplicate_count: int = 0
+    """Records that came again with equal bytes."""
+    conflict_count: int = 0
+    """Records that came again with other bytes; the first ones stay."""
+    dropped_count: int = 0
+    """Records that producers dropped."""
+    truncated_count: int = 0
+    """Records given up after some of their parts were kept."""
+    expired_size_bytes: int = 0
+    """Of `size_bytes`: given up."""
+
+
+@mirrors("Run")
+@dataclass(frozen=True)
+class Run:
+    """One named capture of a job."""
+
+    name: str
+    world_size: int = 0
+    """Ranks of the job; 0 while no producer has told."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    state: str = ""
+    """`active` or `sealed`."""
+    create_time: datetime | None = None
+    seal_time: datetime | None = None
+    """None while it is active."""
+    counters: RunCounters | None = None
+    retention: Retention | None = None
+    ranks_held: tuple[RankRange, ...] = ()
+    """Ranks that have come."""
+    ranks_lacking: tuple[RankRange, ...] = ()
+    """The others; an active run may still get them."""
+    partial: bool = False
+    """True if there are `ranks_lacking`."""
+
+
+@mirrors("Summary")
+@dataclass(frozen=True)
+class Summary:
+    """Reduction of elements; a complex one counts as its two components."""
+
+    count: int = 0
+    nan_count: int = 0
+    positive_infinity_count: int = 0
+    negative_infinity_count: int = 0
+    zero_count: int = 0
+    min: float | None = None
+    """Smallest element that is not NaN."""
+    max: float | None = None
+    """Largest element that is not NaN."""
+    abs_max: float | None = None
+    """Largest magnitude that is not NaN."""
+    sum: float = 0.0
+    """Of the finite elements."""
+    mean: float | None = None
+    """Of the finite elements."""
+    l1_norm: float = 0.0
+    l2_norm: float = 0.0
+
+
+@mirrors("Tensor")
+@dataclass(frozen=True)
+class Tensor:
+    """One recorded value, without its bytes."""
+
+    name: str
+    """Resource name, by which it is read."""
+    run: str
+    rank: int
+    device: str
+    token: int
+    op: str
+    call: int
+    io: str
+    index: str
+    dtype: str
+    """As torch has it: `float32`, `bfloat16`, `float8_e4m3fn`."""
+    shape: tuple[int, ...]
+    """Dimensions; none for a scalar."""
+    size_bytes: int
+    sequence: int
+    """Position in the execution order of the rank."""
+    summary: Summary | None
+    hash: str
+    """XXH3-128 in hexadecimal digits."""
+    has_bytes: bool
+    """False if the bytes are not kept, or no longer."""
+    placement: str
+    """How a shard lies on the ranks, such as `0+2x4/4x1:R,S(0)`."""
+    has_sample: bool
+    """True if elements at even distances are kept instead of all."""
+
+
+@mirrors("SummarizeTensorsResponse.Group")
+@dataclass(frozen=True)
+class StatsGroup:
+    """Reduction of the tensors of one group."""
+
+    key: str
+    """The rank, token, op or device; empty if not grouped."""
+    tensor_count: int
+    size_bytes: int
+    summary: Summary | None
+
+
+@mirrors("SummarizeTensorsResponse")
+@dataclass(frozen=True)
+class Stats:
+    """Reductions by group, and the ranks that they are made of."""
+
+    groups: tuple[StatsGroup, ...]
+    ranks_held: tuple[RankRange, ...]
+    ranks_lacking: tuple[RankRange, ...]
+    partial: bool
+    """True if there are `ranks_lacking`."""
+
+
+@mirrors("Histogram")
+@dataclass(frozen=True)
+class Histogram:
+    """How the elements of a tensor spread over bins of equal width."""
+
+    low: float
+    """Where the first bin begins."""
+    high: float
+    """Where the last bin ends."""
+    counts: tuple[int, ...]
+    """Elements in each bin. A bin has its lower edge, the last one both."""
+    below_count: int
+    """Elements below the first bin, -Inf included."""
+    above_count: int
+    """Elements above the last bin, +Inf included."""
+    nan_count: int
+
+
+@mirrors("CaptureRule")
+@dataclass(frozen=True)
+class CaptureRule:
+    """How much is recorded of the tensors that a filter selects."""
+
+    filter: TensorFilter | None = None
+    """None selects all."""
+    level: CaptureLevel = "full"
+
+
+@mirrors("CapturePolicy")
+@dataclass(frozen=True)
+class CapturePolicy:
+    """What the clients of a run record: the first rule that selects decides."""
+
+    revision: int = 0
+    """Counts the policies of a run; 0: there is none, and all is recorded."""
+    first_token: int | None = None
+    """The policy holds from this token on."""
+    rules: Sequence[CaptureRule] = ()
+
+
+@mirrors("RankCoverage")
+@dataclass(frozen=True)
+class RankCoverage:
+    """What became of the tensors that one rank was handed.
+
+    seen = filtered + asked;
+    asked = stored + repeated + dropped + truncated + pending + lost.
+    """
+
+    rank: int
+    stream_count: int
+    seen_count: int
+    filtered_count: int
+    asked_count: int
+    stored_count: int
+    dropped_count: int
+    truncated_count: int
+    degraded_count: int
+    repeated_count: int
+    conflict_count: int
+    pending_count: int
+    lost_count: int
+    stream_state: str
+    """`none`, `open`, `finished` or `broken`; empty of a sealed run."""
+    streamless_duration: timedelta | None
+    """How long the rank has had no stream; None while it has one."""
+
+
+@mirrors("CaptureCoverage")
+@dataclass(frozen=True)
+class CaptureCoverage:
+    """What became of the tensors of a run, rank by rank."""
+
+    ranks: tuple[RankCoverage, ...]
+    ranks_held: tuple[RankRange, ...]
+    ranks_lacking: tuple[RankRange, ...]
+    partial: bool
+    """True if there are `ranks_lacking`."""
+
+
+@mirrors("Metric")
+@dataclass(frozen=True)
+class Metric:
+    """One metric that a daemon measures."""
+
+    name: str
+    direction: str
+    """`lower_is_better` or `higher_is_better`."""
+    unit: str
+    """Such as `elements` or `ulp`; empty for a number without a unit."""
+    family: str
+    """`fused`, `derived` or `element`."""
+    in_default_columns: bool
+
+
+@mirrors("Capabilities")
+@dataclass(frozen=True)
+class Capabilities:
+    """Limits and options of a daemon, constant while it runs."""
+
+    version: str
+    chunk_version: int
+    chunk_size_bytes_max: int
+    read_piece_bytes_max: int
+    metrics: tuple[str, ...]
+    """In the order of the rows."""
+    simd_target: str
+    metric_table: tuple[Metric, ...]
+    """One entry for each of `metrics`."""
+
+
+@mirrors("NodeStatus")
+@dataclass(frozen=True)
+class NodeStatus:
+    """How a daemon does. Counters begin at its start; docs/operations.md."""
+
+    version: str
+    uptime: timedelta | None
+    storage_state: str
+    """`ok`, `full` or `failed`."""
+    storage_error: str
+    run_count: int
+    open_stream_count: int
+    committed_chunk_count: int
+    committed_record_count: int
+    committed_bytes: int
+    refused_chunk_count: int
+    duplicate_count: int
+    conflict_count: int
+    dropped_count: int
+    segment_size_bytes: int
+    segment_count: int
+    disk_free_bytes: int
+    active_comparison_count: int
+    recovered_frame_count: int
+    torn_frame_count: int
+    corrupt_frame_count: int
+    expired_size_bytes: int
+    excess_size_bytes: int
+    retention_error: str
+    shared_size_bytes: int
+    retention_pause: str
+    index_size_bytes: int
