@@ -1,0 +1,127 @@
+"""Who may import whom in the Python package, and when.
+
+Importing the package imports nothing but itself and the standard library: what a
+caller may not have, or pays for, is imported where it is used. A package is a
+folder, or a module at the top. PACKAGES names, for each one, what of ours it may
+import, and which libraries inside of functions or for the type checker.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ROOT = "client/python/"
+LINES_MAX = 600
+
+
+@dataclass(frozen=True)
+class Package:
+    """Imports that one package is allowed, beside those of itself."""
+
+    ours: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+
+PACKAGES: dict[str, Package] = {
+    # The public names.
+    "msitd": Package(("msitd._core", "msitd.forcing")),
+    # What every face records with.
+    "msitd._core": Package(("msitd._msit",), ("torch",)),
+    "msitd.forcing": Package((), ("torch",)),
+    # Speaks to a daemon by gRPC alone: it needs nothing that records.
+    "msitd.query": Package(
+        ("msitd._core.errors",),
+        ("google", "grpc", "ml_dtypes", "numpy", "pandas", "pyarrow", "torch"),
+    ),
+}
+
+# For the type checker, everywhere.
+_TYPING = ("typing_extensions",)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module, or a name of it, that a source imports."""
+
+    line: int
+    module: str
+    is_late: bool  # In a function, or for the type checker.
+
+
+def module_of(file: str) -> str:
+    """Returns the dotted name of a source."""
+    path = file.removeprefix(ROOT).removesuffix(".py").removesuffix("/__init__")
+    return path.replace("/", ".")
+
+
+def package_of(module: str) -> str:
+    """Returns the entry of PACKAGES that a module belongs to, or its own name."""
+    name = module
+    while name not in PACKAGES or (name == "msitd" and module != "msitd"):
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            return module
+    return name
+
+
+def imports_of(tree: ast.Module) -> Iterator[Import]:
+    """Yields what a source imports; of `from a import b` both `a` and `a.b`."""
+
+    def walk(node: ast.AST, is_late: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield Import(child.lineno, alias.name, is_late)
+            elif isinstance(child, ast.ImportFrom):
+                module = "." * child.level + (child.module or "")
+                for alias in child.names:
+                    yield Import(child.lineno, f"{module}.{alias.name}", is_late)
+            else:
+                yield from walk(child, is_late or _is_late(child))
+
+    return walk(tree, False)
+
+
+def check(file: str, text: str) -> list[str]:
+    """Returns what is wrong with the imports of one source of the package."""
+    package = package_of(module_of(file))
+    if package not in PACKAGES:
+        return [f"{file}: in no package of tests/tidy/check_python_layers.py"]
+    findings = [
+        f"{file}:{found.line}: {found.module}: {why}"
+        for found in imports_of(ast.parse(text))
+        if (why := _refuse(package, found))
+    ]
+    count = text.count("\n")
+    if count > LINES_MAX:
+        findings.append(f"{file}: {count} lines, {LINES_MAX} may be")
+    return findings
+
+
+def _is_late(node: ast.AST) -> bool:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        return True
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
+
+
+def _refuse(package: str, found: Import) -> str | None:
+    rule = PACKAGES[package]
+    top = found.module.partition(".")[0]
+    if top == "":
+        return "is relative; imports name the package"
+    if top == "msitd":
+        for allowed in (package, *rule.ours):
+            whole = package != "msitd" or allowed != "msitd"
+            if whole and f"{found.module}.".startswith(f"{allowed}."):
+                return None
+        return f"{package} may not import that"
+    if top in sys.stdlib_module_names or top == "__future__":
+        return None
+    if top not in (*rule.libraries, *_TYPING):
+        return f"{package} may not use {top}"
+    return None if found.is_late else "is imported before it is needed"
