@@ -1,0 +1,39 @@
+"""docs/python.md: every line runs, and prints what the page says."""
+
+import doctest
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from daemon import ROOT, Daemon
+
+PAGE = ROOT / "docs/python.md"
+_BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def served(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """A daemon where both sides of the package look for one."""
+    monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
+    monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
+    yield daemon
+
+
+@pytest.mark.usefixtures("served")
+def test_every_line_prints_what_the_page_says() -> None:
+    pytest.importorskip("torch")
+    page = PAGE.read_text()
+    # Blank lines keep the line numbers of the page.
+    lines = ["\n"] * page.count("\n")
+    for block in _BLOCK.finditer(page):
+        first = page.count("\n", 0, block.start(1))
+        for number, line in enumerate(block[1].splitlines(keepends=True), first):
+            lines[number] = line
+    test = doctest.DocTestParser().get_doctest(
+        "".join(lines), {}, PAGE.name, str(PAGE), 0
+    )
+    assert len(test.examples) > 20
+    told: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=told.append)
+    assert result.failed == 0, "".join(told)
