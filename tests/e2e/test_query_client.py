@@ -214,6 +214,31 @@ def test_tables_have_the_columns_of_the_csv(
     assert asked.tensors.list("golden").to_arrow().column_names == heading
 
 
+def test_metrics_of_ones_own(recorded: Daemon, asked: query.Connection) -> None:
+    done = asked.comparisons.run("golden", "target")
+    metrics = {
+        row: [
+            query.CustomMetric("angle", row / 2),
+            query.CustomMetric("note", text="x"),
+        ]
+        for row in range(24)
+    }
+    added = asked.comparisons.add_metrics(done, metrics)
+    assert added.custom_metrics == ("angle", "note")
+    assert asked.comparisons.add_metrics(done, {}) == added
+    rows = list(asked.comparisons.rows(done))
+    assert {row.row: list(row.custom_metrics) for row in rows} == metrics
+    frame = asked.comparisons.rows(done).to_pandas()
+    assert frame["custom_metrics.angle"].tolist() == [row / 2 for row in range(24)]
+    assert frame["custom_metrics.note"].isna().all()
+    with pytest.raises(query.QueryError) as caught:
+        asked.comparisons.add_metrics(done, {24: [query.CustomMetric("angle", 1.0)]})
+    assert (caught.value.code, caught.value.reason) == (
+        "INVALID_ARGUMENT",
+        "FIELD_INVALID",
+    )
+
+
 def test_a_comparison_is_cancelled_and_followed(asked: query.Connection) -> None:
     followed = asked.comparisons.create("golden", "target", follow=True, detach=True)
     assert asked.comparisons.get(followed).is_over is False

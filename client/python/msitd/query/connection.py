@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -24,6 +23,7 @@ CONNECT_TIMEOUT_S = 5.0
 # A page of 1000 rows with the longest names.
 _MESSAGE_BYTES_MAX = 64 << 20
 _SOCKET_PATH_BYTES_MAX = 107
+_RECONNECT_MS_MAX = 1000
 
 # The daemon reports its statuses in this form.
 _DETAILS_KEY = "grpc-status-details-bin"
@@ -84,12 +84,19 @@ class Settings:
         if tls and self.endpoint.startswith("unix:"):
             raise ValueError(f"TLS does not go with {self.endpoint}: a socket has none")
 
-    def channel(self, grpc: Any) -> Any:
+    def channel(self, grpc: Any, connect_timeout: float) -> Any:
         """Makes the channel; raises OSError for a file that cannot be read."""
+        connect_ms = max(int(connect_timeout * 1000), 1)
         options = [
             ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
             # A daemon is reached directly; a proxy for the web is in the way.
             ("grpc.enable_http_proxy", 0),
+            # What one attempt may take, in spite of the name.
+            ("grpc.min_reconnect_backoff_ms", connect_ms),
+            ("grpc.dns_ares_query_timeout", connect_ms),
+            # A daemon that was started meanwhile is found at once.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS_MAX),
         ]
         if not self.tls:
             return grpc.insecure_channel(self.target, options=options)
@@ -118,13 +125,11 @@ class Caller:
         self._grpc = grpc
         self._endpoint = settings.endpoint
         self._timeout = timeout
-        self._connect_timeout = (
-            CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
+        self._channel = settings.channel(
+            grpc, CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
         )
-        self._channel = settings.channel(grpc)
-        # Guards the first connection.
-        self._lock = threading.Lock()
-        self._was_ready = False
+        # Whether the daemon has answered anything: only words depend on it.
+        self._was_reached = False
         self._is_closed = False
 
     def close(self) -> None:
@@ -150,7 +155,7 @@ class Caller:
         Raises:
             QueryError: The daemon refuses, or does not answer in time.
         """
-        self._connect()
+        self._check_open()
         call = self._channel.unary_unary(
             f"/msitd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
@@ -158,9 +163,11 @@ class Caller:
         )
         timeout = UNARY_TIMEOUT_S if self._timeout is None else self._timeout
         try:
-            return call(request, timeout=timeout)
+            answer = call(request, timeout=timeout)
         except self._grpc.RpcError as error:
             raise self._query_error(error) from None
+        self._was_reached = True
+        return answer
 
     def stream(
         self, method: str, request: Any, response: str, deadline: float
@@ -169,7 +176,7 @@ class Caller:
 
         A caller that stops reading cancels the call.
         """
-        self._connect()
+        self._check_open()
         start = self._channel.unary_stream(
             f"/msitd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
@@ -177,45 +184,27 @@ class Caller:
         )
         call = start(request, timeout=max(deadline - time.monotonic(), 0.001))
         try:
-            yield from call
+            for answer in call:
+                self._was_reached = True
+                yield answer
         except self._grpc.RpcError as error:
             raise self._query_error(error) from None
         finally:
             call.cancel()
 
-    def _connect(self) -> None:
-        """Waits until there is a connection, or until it is known why not."""
+    def _check_open(self) -> None:
         if self._is_closed:
             raise QueryError("CANCELLED", "", "the connection is closed")
-        with self._lock:
-            if self._was_ready:
-                return
-            states = self._grpc.ChannelConnectivity
-            settled = threading.Event()
-
-            def see(state: Any) -> None:
-                self._was_ready = self._was_ready or state is states.READY
-                if state in (states.READY, states.TRANSIENT_FAILURE):
-                    settled.set()
-
-            self._channel.subscribe(see, try_to_connect=True)
-            try:
-                is_settled = settled.wait(self._connect_timeout)
-            finally:
-                self._channel.unsubscribe(see)
-        # After a failure the call itself tells why.
-        if not is_settled:
-            raise self._unreachable(f"no connection within {self._connect_timeout:g}s")
-
-    def _unreachable(self, why: str) -> QueryError:
-        return QueryError("UNAVAILABLE", "", f"cannot reach {self._endpoint}: {why}")
 
     def _query_error(self, error: Any) -> QueryError:
         code = error.code().name
+        reason = self._reason_of(error)
         message = error.details() or ""
-        if code == "UNAVAILABLE" and not self._was_ready:
-            return self._unreachable(message)
-        return QueryError(code, self._reason_of(error), message)
+        if code != "UNAVAILABLE" or reason:
+            self._was_reached = True
+        elif not self._was_reached:
+            message = f"cannot reach {self._endpoint}: {message}"
+        return QueryError(code, reason, message)
 
     def _reason_of(self, error: Any) -> str:
         """The reason in the details; empty for details that are none of ours."""
