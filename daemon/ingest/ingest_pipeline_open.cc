@@ -57,6 +57,12 @@ bool IsUntouched(const storage::RunInfo& run) {
   return run.spec.job.empty() && run.counters.tensor_count == 0;
 }
 
+// Streams of so many ranks may write to it.
+bool TakesStreams(const storage::RunInfo& run, int32_t world_size) {
+  return !run.sealed &&
+         (run.spec.world_size == 0 || run.spec.world_size == world_size);
+}
+
 absl::Status RankRecorded(const StreamSpec& spec) {
   return WithReason(
       MakeStatus(Code::kFailedPrecondition,
@@ -216,10 +222,7 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
 
 absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
                                               const storage::RunInfo& run) {
-  const int32_t world_size = run.spec.world_size;
-  if (run.sealed || (world_size != 0 && world_size != spec.world_size)) {
-    return false;
-  }
+  if (!TakesStreams(run, spec.world_size)) return false;
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
   {
@@ -268,7 +271,8 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
   if (own.has_value()) {
     MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *own));
     if (is_own) return own->spec.name;
-  } else if (!base.ok() || IsUntouched(*base)) {
+  } else if (!base.ok() ||
+             (IsUntouched(*base) && TakesStreams(*base, spec.world_size))) {
     return spec.run;
   }
   std::string name = fmt::format("{}{}", prefix, last + 1);

@@ -212,6 +212,17 @@ TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatIsSealedOrOfAnotherWorldSize) {
   EXPECT_FALSE(refused.ok());
 }
 
+TEST_F(IngestPipelineOpenTest, NewRunIsNoneThatTakesNoStreams) {
+  const Rank rank{.process = 1, .if_exists = IfExists::kNew, .job = "a"};
+  ASSERT_TRUE(store_.CreateRun({"run", 0, {}}).ok());
+  ASSERT_TRUE(pipeline_->SealRun("run").ok());
+  EXPECT_EQ(Record(rank), "run-2");
+  Rank other = rank;
+  other.run = "other";
+  ASSERT_TRUE(store_.CreateRun({"other", 4, {}}).ok());
+  EXPECT_EQ(Record(other), "other-2");
+}
+
 TEST_F(IngestPipelineOpenTest, ConflictsAreCountedForTheStream) {
   Record({});
   const auto stream = TryOpen({.process = 2, .if_exists = IfExists::kAppend});
