@@ -161,7 +161,10 @@ void CallTree::FindParents() {
     if (call.has_input && call.has_output) open.push_back(c);
   }
   for (const Call& call : calls_) {
-    if (call.parent != kNone) calls_[call.parent].has_parts = true;
+    if (call.parent == kNone) continue;
+    Call& parent = calls_[call.parent];
+    parent.has_parts = true;
+    parent.has_matched_parts = parent.has_matched_parts || call.is_matched;
   }
 }
 

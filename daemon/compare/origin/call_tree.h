@@ -39,6 +39,7 @@ class CallTree {
     // Both runs made it.
     bool is_matched = false;
     bool has_parts = false;
+    bool has_matched_parts = false;
     int32_t parent = kNone;
     // Events, without weights; kNone if there are only these.
     int32_t first = kNone;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "daemon/compare/origin/rewrite_hint.h"
 #include "daemon/compare/origin/row_error.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -112,7 +113,7 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
                  around.worst == kNone && around.has_unknown);
   }
   return Worst({own.worst, own.worst_weight},
-               own.has_unknown && !call.has_parts);
+               own.has_unknown && !call.has_matched_parts);
 }
 
 void OriginFinder::AddToScopes(int32_t event) {
@@ -215,7 +216,7 @@ std::optional<FoundMaker> OriginFinder::Maker() {
   if (maker == kNotKnown) {
     out.set_kind(v1::Maker::NOT_KNOWN);
     out.set_op((*pairs_)[event].golden->key.op);
-    out.set_note("what it is made of was not compared");
+    out.set_note(WhyNotKnown(event));
   } else if (IsDrift(event, maker)) {
     DescribeDrift(event, out);
   } else {
@@ -226,6 +227,18 @@ std::optional<FoundMaker> OriginFinder::Maker() {
   }
   found.verdict = verdicts_[found.pair];
   return found;
+}
+
+std::string OriginFinder::WhyNotKnown(int32_t event) const {
+  const CallTree::Event& of = tree_->event(event);
+  const CallTree::Call& call = tree_->calls()[of.call];
+  if (of.role != Role::kOutput || !call.has_parts || call.has_matched_parts) {
+    return "what it is made of was not compared";
+  }
+  std::string out = fmt::format("parts of {} have no counterpart", call.op);
+  const std::string hint = RewriteHint(*pairs_, call.op);
+  if (!hint.empty()) out += fmt::format("; {} would pair them", hint);
+  return out;
 }
 
 void OriginFinder::DescribeDrift(int32_t event, v1::Maker& maker) const {

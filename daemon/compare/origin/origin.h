@@ -100,6 +100,7 @@ class OriginFinder {
   void DescribeMade(int32_t event, v1::Maker& maker) const;
   void DescribeDrift(int32_t event, v1::Maker& maker) const;
   std::string NotesOf(int32_t event, int32_t scope, int32_t after) const;
+  std::string WhyNotKnown(int32_t event) const;
   double NoiseOf(int32_t event) const;
 
   const std::vector<TensorPair>* pairs_ = nullptr;

@@ -268,5 +268,44 @@ TEST_F(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
               HasSubstr("only in run g; allowed by \"*.drop\""));
 }
 
+// A model inside a wrapper: what is inside has other names.
+TEST_F(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
+  const std::vector<Step> plain = {
+      {">root", 1}, {">root.a", 1}, {"root.a", 2}, {"root", 3}};
+  const std::vector<Step> wrapped = {{">root", 1},     {">root.0", 1},
+                                     {">root.0.a", 1}, {"root.0.a", 2, 1},
+                                     {"root.0", 3, 1}, {"root", 3, 1}};
+  for (const Step& step : plain) golden_.Record(Tensor(step, false));
+  for (const Step& step : wrapped) target_.Record(Tensor(step, true));
+  v1::Comparison comparison = Compare();
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::NOT_KNOWN);
+  EXPECT_EQ(comparison.makers(0).note(),
+            "parts of root have no counterpart; --rewrite '^root\\.0=>root' "
+            "would pair them");
+  EXPECT_FALSE(comparison.has_first_origin());
+  v1::Matching matching;
+  matching.add_rewrites()->set_regex("^root\\.0");
+  matching.mutable_rewrites(0)->set_replacement("root");
+  plan_.matching = *Matching::Create(matching);
+  comparison = Compare();
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::OP);
+  EXPECT_EQ(comparison.makers(0).op(), "root.a");
+}
+
+TEST_F(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
+  const std::vector<Step> plain = {
+      {">m", 1}, {">m.a", 1}, {"m.a", 2, 1}, {"m", 3, 1}};
+  const std::vector<Step> wrapped = {{">m", 1},    {">m.x", 1}, {">m.x.a", 1},
+                                     {"m.x.a", 2}, {"m.x", 3},  {"m", 3}};
+  for (const Step& step : wrapped) golden_.Record(Tensor(step, false));
+  for (const Step& step : plain) target_.Record(Tensor(step, true));
+  const v1::Comparison comparison = Compare();
+  ASSERT_EQ(comparison.makers_size(), 1);
+  EXPECT_THAT(comparison.makers(0).note(),
+              HasSubstr("--rewrite '^m\\.=>m.x.'"));
+}
+
 }  // namespace
 }  // namespace msitd::compare
