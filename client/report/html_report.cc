@@ -194,10 +194,8 @@ class HtmlReport final : public ReportWriter {
     for (const std::string& metric : comparison.custom_metrics()) {
       fact("custom metric", metric);
     }
-    for (const v1::RequiredTolerance& needed :
-         comparison.required_tolerances()) {
-      if (!IsViolated(needed)) continue;
-      fact(RequiredToleranceLabel(comparison), RequiredToleranceText(needed));
+    for (const std::string& needed : RequiredToleranceTexts(comparison)) {
+      fact(RequiredToleranceLabel(comparison), needed);
     }
     if (comparison.hopeless_count() > 0) {
       fact("no bound helps", HopelessText(comparison));

@@ -64,6 +64,27 @@ std::string RequiredToleranceText(const v1::RequiredTolerance& needed) {
                      needed.bound(), needed.row());
 }
 
+std::vector<std::string> RequiredToleranceTexts(
+    const v1::Comparison& comparison) {
+  std::vector<std::string> out;
+  const auto& all = comparison.required_tolerances();
+  const auto is_alternative = [&all](int i) {
+    return i < all.size() && std::isnan(all[i].bound());
+  };
+  for (int i = 0; i < all.size(); ++i) {
+    if (is_alternative(i)) continue;
+    if (is_alternative(i + 1)) {
+      out.push_back(fmt::format(
+          "({} or {} <= {}), is {:g}; row {}", Printable(BoundText(all[i])),
+          Printable(all[i + 1].metric()), Rounded(all[i + 1].required(), false),
+          all[i].bound(), all[i + 1].row()));
+    } else if (IsViolated(all[i])) {
+      out.push_back(RequiredToleranceText(all[i]));
+    }
+  }
+  return out;
+}
+
 const char* RequiredToleranceLabel(const v1::Comparison& comparison) {
   const bool would_pass =
       comparison.hopeless_count() == 0 && comparison.unmatched_count() == 0;

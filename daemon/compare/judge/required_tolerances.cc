@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@ namespace {
 constexpr int kOutlierCount =
     kFirstElementMetric +
     static_cast<int>(compute::ElementMetric::kOutlierCount);
+constexpr int kMaxAbs = static_cast<int>(compute::Metric::kMaxAbs);
 constexpr int kAtolNeeded =
     kFirstElementMetric + static_cast<int>(compute::ElementMetric::kAtolNeeded);
 constexpr int kRtolNeeded =
@@ -61,6 +63,23 @@ std::vector<RequiredTolerances::Entry> RequiredTolerances::EntriesOf(
   return out;
 }
 
+bool RequiredTolerances::TakesMaxAbs(const RowMetrics& metrics, int64_t row,
+                                     Entry& entry) {
+  const std::optional<double> value = metrics[entry.bound.name];
+  const std::optional<double> max_abs = metrics[kMaxAbs];
+  const bool is_worst = value.has_value() && std::isinf(*value) &&
+                        std::signbit(*value) == entry.bound.at_least;
+  if (!is_worst || entry.is_element_tolerance || !max_abs.has_value() ||
+      !std::isfinite(*max_abs)) {
+    return false;
+  }
+  if (entry.max_abs_row < 0 || *max_abs > entry.max_abs) {
+    entry.max_abs = *max_abs;
+    entry.max_abs_row = row;
+  }
+  return true;
+}
+
 void RequiredTolerances::Add(const Verification& verification,
                              const RowMetrics& metrics, int64_t row) {
   const auto [found, is_new] =
@@ -71,6 +90,7 @@ void RequiredTolerances::Add(const Verification& verification,
     if (!value.has_value() || !entry.bound.CanTake(*value)) continue;
     changed_ = true;
     ++entry.row_count;
+    if (TakesMaxAbs(metrics, row, entry)) continue;
     const double tightest = entry.bound.Tightest(*value);
     const bool asks_more = entry.bound.at_least ? tightest < entry.required
                                                 : tightest > entry.required;
@@ -95,7 +115,7 @@ void RequiredTolerances::Show(v1::Comparison& comparison) const {
   comparison.clear_required_tolerances();
   for (const auto& [key, entries] : entries_) {
     for (const Entry& entry : entries) {
-      if (entry.row < 0) continue;
+      if (entry.row < 0 && entry.max_abs_row < 0) continue;
       v1::RequiredTolerance& out = *comparison.add_required_tolerances();
       out.set_rule(key.first);
       out.set_predicate(key.second->text());
@@ -105,9 +125,18 @@ void RequiredTolerances::Show(v1::Comparison& comparison) const {
       out.set_negated(entry.bound.is_negated);
       out.set_element_tolerance(entry.is_element_tolerance);
       out.set_bound(entry.bound.number);
-      out.set_required(entry.required);
-      out.set_row(entry.row);
+      // No row asks for another bound than there is.
+      out.set_required(entry.row < 0 ? entry.bound.number : entry.required);
+      out.set_row(entry.row < 0 ? entry.max_abs_row : entry.row);
       out.set_row_count(entry.row_count);
+      if (entry.max_abs_row < 0) continue;
+      v1::RequiredTolerance& instead = *comparison.add_required_tolerances();
+      instead.set_rule(key.first);
+      instead.set_predicate(key.second->text());
+      instead.set_metric(std::string(MetricNames()[kMaxAbs]));
+      instead.set_bound(std::numeric_limits<double>::quiet_NaN());
+      instead.set_required(entry.max_abs);
+      instead.set_row(entry.max_abs_row);
     }
   }
 }

@@ -30,7 +30,8 @@ class RequiredTolerances {
   // metrics, if it has any.
   void AddFailure(int64_t row);
 
-  // Replaces the fields.
+  // Replaces the fields. An entry for max_abs whose bound is NaN goes with the
+  // one before it: see RequiredTolerance.bound.
   void Show(v1::Comparison& comparison) const;
 
   // True if Add has changed anything since the last Show.
@@ -43,10 +44,16 @@ class RequiredTolerances {
     double required = 0;
     int64_t row = -1;
     int64_t row_count = 0;
+    // Of rows of which the metric is infinite, as beside zeros: no bound would
+    // ask anything of them. The largest max_abs, and its row.
+    double max_abs = 0;
+    int64_t max_abs_row = -1;
   };
   // Predicates live as long as the policy and are told apart by their place.
   using Key = std::pair<int, const predicate::Predicate*>;
 
+  // Takes note of a row that no finite bound serves, if max_abs does.
+  static bool TakesMaxAbs(const RowMetrics& metrics, int64_t row, Entry& entry);
   // As many as there is room for.
   std::vector<Entry> EntriesOf(const Verification& verification);
 

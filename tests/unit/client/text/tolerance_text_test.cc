@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/tolerance_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <random>
 
 namespace msitd::ctl {
@@ -81,6 +83,22 @@ TEST(RequiredToleranceTextTest, SaysSoWhereBoundsAloneDoNotDo) {
   comparison.Clear();
   comparison.set_unmatched_count(1);
   EXPECT_STREQ(RequiredToleranceLabel(comparison), "needs at least");
+}
+
+TEST(RequiredToleranceTextsTest, BesideZerosThereIsAnAlternative) {
+  v1::Comparison comparison;
+  *comparison.add_required_tolerances() = Needed(false, 0.5, 0.5);
+  v1::RequiredTolerance& instead = *comparison.add_required_tolerances();
+  instead.set_metric("max_abs");
+  instead.set_bound(std::numeric_limits<double>::quiet_NaN());
+  instead.set_required(6.802991e-10);
+  instead.set_row(9);
+  *comparison.add_required_tolerances() = Needed(false, 0.005, 0.01266231);
+  *comparison.add_required_tolerances() = Needed(false, 0.5, 0.25);
+  EXPECT_THAT(RequiredToleranceTexts(comparison),
+              ::testing::ElementsAre(
+                  "(nl2 <= 0.5 or max_abs <= 6.803e-10), is 0.5; row 9",
+                  "nl2 <= 0.0126624, is 0.005; row 7"));
 }
 
 }  // namespace

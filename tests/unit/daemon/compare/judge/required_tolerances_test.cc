@@ -178,5 +178,32 @@ TEST(RequiredTolerancesTest, WhatNoBoundCuresIsCounted) {
   EXPECT_EQ(Collect(predicate, {Row(2.0)}).first_hopeless_row(), -1);
 }
 
+// Where the golden tensor is zero, no bound would ask for anything.
+TEST(RequiredTolerancesTest, BesideZerosMaxAbsIsAskedFor) {
+  constexpr int kNl2 = static_cast<int>(compute::Metric::kNl2);
+  const auto predicate = Parsed("nl2 <= 0.5");
+  const auto row = [](double nl2, double max_abs) {
+    RowMetrics out = Row(max_abs, 1);
+    out[kNl2] = nl2;
+    return out;
+  };
+  const v1::Comparison comparison = Collect(
+      predicate, {row(kInfinity, 1e-10), row(0.75, 3), row(kInfinity, 5e-10)});
+  ASSERT_EQ(comparison.required_tolerances_size(), 2);
+  EXPECT_EQ(comparison.required_tolerances(0).metric(), "nl2");
+  EXPECT_EQ(comparison.required_tolerances(0).required(), 0.75);
+  EXPECT_EQ(comparison.required_tolerances(0).row(), 1);
+  EXPECT_EQ(comparison.required_tolerances(0).row_count(), 3);
+  EXPECT_EQ(comparison.required_tolerances(1).metric(), "max_abs");
+  EXPECT_TRUE(std::isnan(comparison.required_tolerances(1).bound()));
+  EXPECT_EQ(comparison.required_tolerances(1).required(), 5e-10);
+  EXPECT_EQ(comparison.required_tolerances(1).row(), 2);
+  EXPECT_EQ(comparison.hopeless_count(), 0);
+  // No other row asks for another bound than there is.
+  const v1::Comparison zeros = Collect(predicate, {row(kInfinity, 1e-10)});
+  ASSERT_EQ(zeros.required_tolerances_size(), 2);
+  EXPECT_EQ(zeros.required_tolerances(0).required(), 0.5);
+}
+
 }  // namespace
 }  // namespace msitd::compare
