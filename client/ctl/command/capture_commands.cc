@@ -135,7 +135,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
       {.name = "set",
        .summary = "Says what the clients of a run record, without a restart. "
                   "What is not selected is off; without a selection, all is.",
-       .examples = "msitctl capture set --run tp8-bf16 --ops 'layers.3.*' "
+       .examples = "msitctl capture set --run tp8-bf16 --ops '*.layers.3.*' "
                    "--io output --tokens 0-3,10\n"
                    "msitctl capture set --run nightly --level summary "
                    "--from-token 500\n"

@@ -66,7 +66,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "msitctl compare run golden-fp32 tp8-bf16 --rule '*.norm: max_abs "
            "<= 1e-3' --rows all -o csv\n"
            "msitctl compare run golden-fp32 tp8-bf16 --preset torch --rule "
-           "'lm_head: argmax_agreement == 1'\n"
+           "'*lm_head: argmax_agreement == 1'\n"
            "msitctl compare run golden-tp1 tp8 --target-layout "
            "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
            "msitctl compare run tp8 tp8-retry --ignore-placements\n"

@@ -245,6 +245,7 @@ Outcome Follow(Session& session, const CompareFlags& flags,
     NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
   }
   TellLayoutHints(comparison);
+  TellIdleRules(comparison);
   return OutcomeOf(comparison, flags.list.allow_partial);
 }
 
@@ -298,6 +299,7 @@ Outcome Print(Session& session, const CompareFlags& flags,
       PrintComparison(session, comparison, elapsed, verdicts, list),
       comparison));
   TellLayoutHints(comparison);
+  TellIdleRules(comparison);
   Outcome measured;
   if (!counts.empty()) measured = TellOfProblems(plugins, counts);
   const Outcome outcome = OutcomeOf(comparison, list.allow_partial);

@@ -117,9 +117,9 @@ std::string TolerancesText(const v1::Comparison& comparison) {
   std::string out;
   int count = 0;
   const char* const label = RequiredToleranceLabel(comparison);
-  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
-    if (!IsViolated(needed) || count++ >= kTolerancesShown) continue;
-    out += fmt::format("{:<18}{}\n", label, RequiredToleranceText(needed));
+  for (const std::string& needed : RequiredToleranceTexts(comparison)) {
+    if (count++ >= kTolerancesShown) continue;
+    out += fmt::format("{:<18}{}\n", label, needed);
   }
   if (count > kTolerancesShown) {
     out += fmt::format("{:<18}{} more bounds; msitctl compare get {} -o json\n",
@@ -174,6 +174,16 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
              "all\n",
              printed_count, count, Printable(comparison.name()),
              VerdictFlag(verdicts));
+}
+
+void TellIdleRules(const v1::Comparison& comparison) {
+  for (const std::string& rule : comparison.idle_rules()) {
+    fmt::print(stderr, "msitctl: note: {} met no op\n", Printable(rule));
+  }
+  if (comparison.idle_rules().empty()) return;
+  fmt::print(stderr,
+             "msitctl: note: a pattern is for whole names, such as root.head; "
+             "'*head' is for all that end so\n");
 }
 
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,

@@ -31,6 +31,9 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
                      const std::vector<v1::Verdict>& verdicts,
                      int64_t printed_count);
 
+// Says on stderr which rules have met no op.
+void TellIdleRules(const v1::Comparison& comparison);
+
 // Returns the lines over the rows of a table: runs, verdict, counts, first
 // divergence, who made it, and the tolerances that would pass. Printable; in
 // colour if `color`.

@@ -86,9 +86,13 @@ void TellLayoutHints(const v1::Comparison& comparison) {
                                        comparison.layout_hints().end());
   if (hints.empty()) return;
   const std::vector<std::string> flags = LayoutFlagsOf(hints);
+  const bool has_sums =
+      std::any_of(hints.begin(), hints.end(),
+                  [](const auto& hint) { return hint.ends_with("=sum'"); });
   const std::string what =
-      fmt::format("{} rows have shapes of a whole and of a piece of it",
-                  comparison.layout_hint_row_count());
+      fmt::format("{} rows {}", comparison.layout_hint_row_count(),
+                  has_sums ? "look like a whole beside pieces or terms of it"
+                           : "have shapes of a whole and of a piece of it");
   // The last ones complete the others.
   if (flags.size() > kFlagsShown) {
     fmt::print(
@@ -98,8 +102,9 @@ void TellLayoutHints(const v1::Comparison& comparison) {
     return;
   }
   fmt::print(stderr,
-             "msitctl: note: {}; if ranks hold pieces of one tensor, add\n",
-             what);
+             "msitctl: note: {}; if ranks hold {} of one tensor, add{}\n", what,
+             has_sums ? "parts" : "pieces",
+             has_sums ? ", in front of other layouts," : "");
   for (const std::string& flag : flags) {
     fmt::print(stderr, "  {}\n", Printable(flag));
   }

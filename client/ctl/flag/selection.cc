@@ -24,9 +24,10 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
   verb.add_option("--tokens", flags.tokens,
                   "Generated tokens, or steps of training: 0-3,10")
       ->type_name("LIST");
-  AddTexts(verb, "--ops", flags.ops,
-           "Patterns, such as 'layers.*.q_proj': * stands for any text, ? for "
-           "one byte; separated by commas, repeatable")
+  AddTexts(
+      verb, "--ops", flags.ops,
+      "Patterns, such as '*.layers.*.q_proj': * stands for any text, ? for "
+      "one byte; separated by commas, repeatable")
       ->type_name("LIST");
   AddTexts(verb, "--io", flags.ios,
            "input, output, weight, grad_input, grad_output, grad_weight, "

@@ -78,6 +78,7 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnFirstAbsent(absent_->first_token());
   waits_ = status.ok() && plan_.follow &&
            !(golden_mark_.sealed && target_mark_.sealed);
+  if (status.ok() && !waits_) observer_.OnIdleRules(idle_rules_.Texts());
   return status;
 }
 
@@ -185,6 +186,8 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
   row_numbers_.clear();
   for (const TensorPair& pair : group.pairs) {
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
+    if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
     std::string name;
     if (early != nullptr && MayComeEarly(pair)) {
       name = EarlyName(*pair.golden);
@@ -207,7 +210,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
       Judge(pair, row_, metrics);
     }
     JudgeCopies(pair, row_);
+    AddRemarks(pair, row_);
     if (row_.verdict() == v1::UNMATCHED) {
+      absent_->ExplainEnd(pair, group.rank, row_);
       absent_->Explain(pair, group.rank, row_);
     }
     if (row_.verdict() == v1::FAIL) required_tolerances_.AddFailure(row_count_);

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/compare/job/comparison_observer.h"
+#include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/required_tolerances.h"
 #include "daemon/compare/judge/row_metrics.h"
@@ -77,7 +78,10 @@ class ComparisonEngine {
   // All three must outlive the engine.
   ComparisonEngine(storage::ChunkStore& store, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
-      : store_(store), plan_(plan), observer_(observer) {}
+      : store_(store),
+        plan_(plan),
+        observer_(observer),
+        idle_rules_(plan.policy, plan.matching) {}
 
   // Compares what there is to compare. To be called again while waits(), once
   // HasNews().
@@ -154,6 +158,8 @@ class ComparisonEngine {
   // Fails the row if shards that should be copies are not, whatever the first
   // of them is worth, and whether or not there is a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
+  // Says what is odd about a row that passes.
+  static void AddRemarks(const TensorPair& pair, v1::ComparisonRow& row);
   // If what the index knows of the whole tensors proves that the predicate does
   // not hold, of a pair whose bytes are not all known: sets `proven_metrics_`.
   // `known` has the metrics as far as they were measured.
@@ -191,6 +197,7 @@ class ComparisonEngine {
   storage::ChunkStore& store_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
+  IdleRules idle_rules_;
   RequiredTolerances required_tolerances_;
   OriginFinder origins_;
   Findings findings_;

@@ -362,6 +362,21 @@ absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
   return reader.Measure(target, golden, request, reads);
 }
 
+void ComparisonEngine::AddRemarks(const TensorPair& pair,
+                                  v1::ComparisonRow& row) {
+  if (row.verdict() != v1::PASS) return;
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (tensor->assembly == nullptr || tensor->assembly->remark.empty()) {
+      continue;
+    }
+    std::string reason =
+        fmt::format("{} {}", tensor == pair.golden ? "golden" : "target",
+                    tensor->assembly->remark);
+    if (!row.reason().empty()) reason += "; " + row.reason();
+    row.set_reason(std::move(reason));
+  }
+}
+
 void ComparisonEngine::JudgeCopies(const TensorPair& pair,
                                    v1::ComparisonRow& row) {
   for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
@@ -372,6 +387,13 @@ void ComparisonEngine::JudgeCopies(const TensorPair& pair,
         fmt::format("{} {}: {}", tensor == pair.golden ? "golden" : "target",
                     AssemblyText(assembly), assembly.difference);
     if (!row.reason().empty()) reason += "; " + row.reason();
+    if (pair.golden != nullptr && pair.target != nullptr) {
+      const std::string hint = SumHint(*pair.golden, *pair.target);
+      if (!hint.empty()) {
+        reason += "; they add up to the other side: if they are terms, " + hint;
+        row.set_layout_hint(hint);
+      }
+    }
     row.set_bitwise_equal(false);
     Decide(v1::FAIL, std::move(reason), row);
   }

@@ -196,6 +196,10 @@ void ComparisonJob::OnFindings(const Findings& findings) {
   findings.Show(working_);
 }
 
+void ComparisonJob::OnIdleRules(const std::vector<std::string>& rules) {
+  working_.mutable_idle_rules()->Assign(rules.begin(), rules.end());
+}
+
 absl::Status ComparisonJob::OnRow(const v1::ComparisonRow& row,
                                   std::string bytes) {
   AccountRow(row, working_);

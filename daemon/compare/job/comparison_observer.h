@@ -50,6 +50,10 @@ class ComparisonObserver : public WorkObserver {
   // that has changed.
   virtual void OnFindings(const Findings& /*findings*/) {}
 
+  // What of the policy and the matching has met no op, as flags of msitctl;
+  // called once all rows are made.
+  virtual void OnIdleRules(const std::vector<std::string>& /*rules*/) {}
+
   // The next row, valid during the call; its number is set, and its metrics are
   // not. `bytes` is the whole row in wire format. An error ends the comparison.
   virtual absl::Status OnRow(const v1::ComparisonRow& row,

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "daemon/compare/judge/row_metrics.h"
+#include "msitd/v1/comparison_policy.pb.h"
 #include "protos/base/glob.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
@@ -33,6 +35,21 @@ absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
   auto regex = std::make_shared<const re2::RE2>(text, options);
   if (regex->ok()) return regex;
   return FieldInvalid(field, regex->error());
+}
+
+// As --rule takes it, behind the pattern.
+std::string ToleranceText(const PolicyRule& rule) {
+  if (rule.preset != Preset::kDefault) {
+    return "@" + absl::AsciiStrToLower(v1::Policy::Preset_Name(
+                     static_cast<v1::Policy::Preset>(rule.preset)));
+  }
+  std::vector<std::string> parts;
+  if (rule.rtol.has_value())
+    parts.push_back(fmt::format("rtol={}", *rule.rtol));
+  if (rule.atol.has_value())
+    parts.push_back(fmt::format("atol={}", *rule.atol));
+  if (!rule.predicate.empty()) parts.push_back(rule.predicate);
+  return fmt::format("{}", fmt::join(parts, " "));
 }
 
 absl::Status CheckTolerance(const PolicyRule& rule, const std::string& field) {
@@ -114,6 +131,7 @@ absl::StatusOr<Policy::Rule> Policy::MakeRule(const PolicyRule& rule,
     MSITD_ASSIGN_OR_RETURN(out.regex, Compile(rule.op_pattern, pattern_field));
   }
   MSITD_RETURN_IF_ERROR(CheckTolerance(rule, field));
+  out.tolerance = ToleranceText(rule);
   if (rule.preset != Preset::kDefault) return out;
   const bool has_tolerance = rule.rtol.has_value() || rule.atol.has_value();
   const bool by_tolerance = has_tolerance && rule.predicate.empty();
@@ -134,16 +152,23 @@ absl::StatusOr<Policy::Rule> Policy::MakeRule(const PolicyRule& rule,
   return out;
 }
 
+bool Policy::Matches(size_t rule, std::string_view op) const {
+  const Rule& of = rules_[rule];
+  if (of.regex == nullptr) return GlobMatch(of.op_pattern, op);
+  return re2::RE2::FullMatch(re2::StringPiece(op.data(), op.size()), *of.regex);
+}
+
+std::string Policy::RuleText(size_t rule) const {
+  const Rule& of = rules_[rule];
+  const std::string_view slash = of.regex == nullptr ? "" : "/";
+  return fmt::format("{}{}{}: {}", slash, of.op_pattern, slash, of.tolerance);
+}
+
 Verification Policy::VerificationFor(std::string_view op, DType target,
                                      DType golden) const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     const Rule& rule = rules_[i];
-    const bool matches =
-        rule.regex == nullptr
-            ? GlobMatch(rule.op_pattern, op)
-            : re2::RE2::FullMatch(re2::StringPiece(op.data(), op.size()),
-                                  *rule.regex);
-    if (!matches) continue;
+    if (!Matches(i, op)) continue;
     Verification out;
     if (rule.predicate.has_value()) {
       out.predicate = &*rule.predicate;

@@ -81,6 +81,12 @@ class Policy {
   Verification VerificationFor(std::string_view op, DType target,
                                DType golden) const;
 
+  // The rules, in their order: whether one is for an op, and the rule as the
+  // flag of msitctl takes it, such as `head: nl2 <= 1e-9`.
+  size_t rule_count() const { return rules_.size(); }
+  bool Matches(size_t rule, std::string_view op) const;
+  std::string RuleText(size_t rule) const;
+
   // Which tensors either run may have alone.
   const UnmatchedRules& unmatched_rules() const { return unmatched_rules_; }
 
@@ -96,6 +102,7 @@ class Policy {
     double rtol = 0;
     double atol = 0;
     uint32_t sets = 0;
+    std::string tolerance;  // As it was given.
   };
 
   static absl::StatusOr<Rule> MakeRule(const PolicyRule& rule,

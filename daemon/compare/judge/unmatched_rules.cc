@@ -65,6 +65,7 @@ absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
                                kUnmatchedRulesMax));
   }
   UnmatchedRules out;
+  out.texts_.assign(texts.begin(), texts.end());
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::string_view text = texts[i];
     std::span<const std::string_view> patterns(&text, 1);
@@ -85,7 +86,7 @@ absl::StatusOr<UnmatchedRules> UnmatchedRules::Create(
                                       "for all ops",
                                       kOpBytesMax));
       }
-      rule->text = text;
+      rule->text = i;
       out.rules_.push_back(*std::move(rule));
     }
   }
@@ -100,9 +101,15 @@ const std::string* UnmatchedRules::Find(std::string_view op, Io io,
         !GlobMatch(*rule.index_pattern, index)) {
       continue;
     }
-    if (GlobMatch(rule.op_pattern, op)) return &rule.text;
+    if (GlobMatch(rule.op_pattern, op)) return &texts_[rule.text];
   }
   return nullptr;
+}
+
+void UnmatchedRules::Mark(std::string_view op, std::vector<bool>& marks) const {
+  for (const Rule& rule : rules_) {
+    if (!marks[rule.text]) marks[rule.text] = GlobMatch(rule.op_pattern, op);
+  }
 }
 
 }  // namespace msitd::compare

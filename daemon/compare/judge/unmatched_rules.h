@@ -34,9 +34,15 @@ class UnmatchedRules {
   const std::string* Find(std::string_view op, Io io,
                           std::string_view index) const;
 
+  // The texts, in their order.
+  size_t text_count() const { return texts_.size(); }
+  const std::string& text(size_t number) const { return texts_[number]; }
+  // Marks those of which a rule is for tensors of an op; `marks` has as many.
+  void Mark(std::string_view op, std::vector<bool>& marks) const;
+
  private:
   struct Rule {
-    std::string text;  // As it was given.
+    size_t text = 0;  // Number of what was given.
     std::string op_pattern;
     std::optional<Io> io;
     std::optional<std::string> index_pattern;
@@ -44,6 +50,7 @@ class UnmatchedRules {
 
   static std::optional<Rule> Parse(std::string_view pattern);
 
+  std::vector<std::string> texts_;
   std::vector<Rule> rules_;
 };
 

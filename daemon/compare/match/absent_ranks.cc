@@ -67,6 +67,8 @@ AbsentSides::AbsentSides(const std::string& golden_run,
                          const std::string& target_run, RanksOfRuns ranks,
                          const TensorMatcher& matcher)
     : matcher_(&matcher),
+      golden_run_(golden_run),
+      target_run_(target_run),
       golden_(AbsentOf(golden_run, false, std::move(ranks.golden), matcher)),
       target_(AbsentOf(target_run, true, std::move(ranks.target), matcher)) {}
 
@@ -92,6 +94,21 @@ bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
                      [&lacking](const storage::RankRange& ranks) {
                        return lacking.HasAll(ranks);
                      });
+}
+
+void AbsentSides::ExplainEnd(const TensorPair& pair, int32_t place,
+                             v1::ComparisonRow& row) const {
+  const bool lacks_target = pair.target == nullptr;
+  if (!lacks_target && pair.golden != nullptr) return;
+  const std::optional<int64_t> last = matcher_->LastToken(lacks_target, place);
+  const LogicalTensor& tensor = lacks_target ? *pair.golden : *pair.target;
+  const int64_t offset = matcher_->token_offset();
+  // In tokens of the run that has ended.
+  const int64_t token = tensor.key.token + (lacks_target ? offset : -offset);
+  if (!last.has_value() || *last >= token) return;
+  row.set_reason(fmt::format("{}; run {} ends there with token {}",
+                             row.reason(),
+                             lacks_target ? target_run_ : golden_run_, *last));
 }
 
 void AbsentSides::Explain(const TensorPair& pair, int32_t place,

@@ -67,6 +67,11 @@ class AbsentSides {
   const AbsentRanks& golden() const { return golden_; }
   const AbsentRanks& target() const { return target_; }
 
+  // Says in the row of a tensor that one run has alone if the other has ended
+  // before.
+  void ExplainEnd(const TensorPair& pair, int32_t place,
+                  v1::ComparisonRow& row) const;
+
   // If all that is missing of a pair that is UNMATCHED at `place` may be on
   // ranks that are not there, and on these alone, says so in its row.
   void Explain(const TensorPair& pair, int32_t place, v1::ComparisonRow& row);
@@ -79,6 +84,8 @@ class AbsentSides {
   bool IsExplained(const TensorPair& pair, bool is_target, int32_t place) const;
 
   const TensorMatcher* matcher_;
+  std::string golden_run_;
+  std::string target_run_;
   AbsentRanks golden_;
   AbsentRanks target_;
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -133,10 +134,15 @@ class TensorMatcher {
   bool MayBeOn(const RankRanges& absent, bool is_target,
                const LogicalTensor& other, int32_t golden_place) const;
 
+  // The last token that a run has at a place of the golden run, in its own
+  // tokens; nothing if it has none there, or if not all tokens are asked for.
+  std::optional<int64_t> LastToken(bool is_target, int32_t golden_place) const;
+
   // Where in the golden run tensors of a rank may have their place, of those
   // places that are compared; none if the rank is not asked for.
   std::vector<int32_t> PlacesOfGoldenRank(int32_t rank) const;
   std::vector<int32_t> PlacesOfTargetRank(int32_t rank) const;
+  int64_t token_offset() const { return matching_.token_offset(); }
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
 

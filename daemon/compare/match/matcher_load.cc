@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -91,17 +92,28 @@ class ShardTable {
     shards.shards.push_back(std::move(shard));
   }
 
-  // Of a tensor that each rank has for itself: those that have it count.
-  void AddCopy(storage::TensorInfo copy) {
+  // Of a tensor that each rank of `mesh` has for itself: those that have it
+  // count.
+  void AddCopy(const Mesh& mesh, storage::TensorInfo copy) {
     std::string name = PairName(copy.key.op, copy.key) + '\0';
-    tensors_[std::move(name)].shards.push_back(std::move(copy));
+    Shards& shards = tensors_[std::move(name)];
+    shards.copied_by = &mesh;
+    shards.shards.push_back(std::move(copy));
   }
+
+  // Takes note of a rank that has a tensor of the place.
+  void See(int32_t rank) { ranks_seen_.insert(rank); }
 
   void Assemble(std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
       std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
       if (tensor.placed == nullptr && tensor.layout == nullptr) {
-        out.push_back(AssembleCopies(place_, std::move(tensor.shards)));
+        const auto rank_count = std::count_if(
+            ranks_seen_.begin(), ranks_seen_.end(), [&tensor](int32_t rank) {
+              return tensor.copied_by->IndexOf(rank).has_value();
+            });
+        out.push_back(AssembleCopies(place_, static_cast<size_t>(rank_count),
+                                     std::move(tensor.shards)));
       } else if (tensor.placed != nullptr) {
         out.push_back(AssemblePlaced(*tensor.placed, place_, ranks_,
                                      std::move(tensor.shards)));
@@ -119,6 +131,7 @@ class ShardTable {
   struct Shards {
     const Layout* layout = nullptr;
     std::shared_ptr<const PlacedMesh> placed;
+    const Mesh* copied_by = nullptr;  // For copies.
     std::vector<storage::TensorInfo> shards;
   };
 
@@ -131,6 +144,7 @@ class ShardTable {
   const int32_t place_;
   const RankCount ranks_;
   std::unordered_map<std::string, Shards> tensors_;
+  std::set<int32_t> ranks_seen_;
 };
 
 // One of `layout` and `placed` is null, or both.
@@ -246,6 +260,7 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
                               : PlaceOf(tensor.key.rank, layout, placed.get());
     if (place != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
+    if (side.has_copies) shards.See(tensor.key.rank);
     tensor.key.run.clear();
     if (tensor.parts.size() != 1) tensor.parts.clear();
     // A copy has just the memory that it needs, and `tensor` keeps its own.
@@ -254,7 +269,7 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     } else if (placed != nullptr) {
       shards.Add(std::move(placed), tensor);
     } else if (copied_by != nullptr) {
-      shards.AddCopy(tensor);
+      shards.AddCopy(*copied_by, tensor);
     } else {
       static_cast<storage::TensorInfo&>(out.emplace_back()) = tensor;
     }

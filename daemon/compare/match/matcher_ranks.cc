@@ -80,6 +80,20 @@ TensorMatcher::Compared TensorMatcher::ComparedOf(
   return {RankRanges(std::move(kept)), RankRanges(std::move(places))};
 }
 
+std::optional<int64_t> TensorMatcher::LastToken(bool is_target,
+                                                int32_t golden_place) const {
+  const auto place = places_.find(golden_place);
+  if (place == places_.end() || !selector_.tokens.empty()) return std::nullopt;
+  const Holders& holders =
+      is_target ? place->second.target : place->second.golden;
+  std::optional<int64_t> out;
+  for (const auto& [rank, last] : holders.last_tokens) {
+    out = std::max(out.value_or(last), last);
+  }
+  if (out.has_value() && is_target) *out += matching_.token_offset();
+  return out;
+}
+
 bool TensorMatcher::MayBeOn(const RankRanges& absent, bool is_target,
                             const LogicalTensor& other,
                             int32_t golden_place) const {

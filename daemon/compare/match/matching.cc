@@ -174,6 +174,23 @@ std::string Matching::GoldenOpOf(std::string_view op) const {
   return mapped != golden_by_target_.end() ? mapped->second : Rewritten(op);
 }
 
+std::string Matching::RewriteText(size_t number) const {
+  const Rewrite& rewrite = rewrites_[number];
+  return fmt::format("{}=>{}", rewrite.regex->pattern(), rewrite.replacement);
+}
+
+void Matching::MarkRewrites(std::string_view op,
+                            std::vector<bool>& marks) const {
+  std::string out(op);
+  for (size_t i = 0; i < rewrites_.size(); ++i) {
+    const Rewrite& rewrite = rewrites_[i];
+    const int count =
+        re2::RE2::GlobalReplace(&out, *rewrite.regex, rewrite.replacement);
+    marks[i] = marks[i] || count > 0;
+    if (out.size() > kOpBytesMax) out.resize(kOpBytesMax);
+  }
+}
+
 std::string Matching::Rewritten(std::string_view op) const {
   std::string out(op);
   for (const Rewrite& rewrite : rewrites_) {

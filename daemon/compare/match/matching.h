@@ -48,6 +48,12 @@ class Matching {
   // The target op that stands for a golden op; nothing if several may.
   std::optional<std::string> TargetOpOf(std::string_view op) const;
 
+  // The rewrites, in their order, as the flag of msitctl takes them.
+  size_t rewrite_count() const { return rewrites_.size(); }
+  std::string RewriteText(size_t number) const;
+  // Marks those that change a target op; `marks` has as many.
+  void MarkRewrites(std::string_view op, std::vector<bool>& marks) const;
+
   // An op without what fuzzy matching does not look at.
   static std::string LooseName(std::string_view op);
 

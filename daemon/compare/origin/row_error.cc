@@ -45,6 +45,8 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
   if (!fails && row.verdict() != v1::PASS) return kUnknown;
   // Copies that differ fail without a counterpart.
   if (!row.has_golden() || !row.has_target()) return kUnknown;
+  // A layout that is not right is nobody's fault.
+  if (fails && !row.layout_hint().empty()) return kUnknown;
   const std::optional<double> nl2 =
       metrics[static_cast<size_t>(compute::Metric::kNl2)];
   const std::optional<double> mismatches =

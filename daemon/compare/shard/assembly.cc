@@ -51,9 +51,12 @@ void Pick(int32_t rank, ShardJoiner& joiner) {
 
 void CompareCopies(ShardJoiner& joiner) {
   const TensorInfo& first = joiner.shards().front();
+  double sum = 0;
   for (const TensorInfo& shard : joiner.shards()) {
     joiner.Differ(CopyDifference(shard, first));
+    sum += shard.summary.sum;
   }
+  joiner.SetSumOfCopies(sum);
 }
 
 void Replicate(ShardJoiner& joiner) {
@@ -105,12 +108,17 @@ LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
   return std::move(joiner).Finish();
 }
 
-LogicalTensor AssembleCopies(int32_t place, std::vector<TensorInfo> copies) {
+LogicalTensor AssembleCopies(int32_t place, size_t rank_count,
+                             std::vector<TensorInfo> copies) {
   MSITD_CHECK(!copies.empty());
   Layout layout;
   layout.kind = v1::Layout::REPLICATED;
   ShardJoiner joiner(layout.Text(), place, std::move(copies));
   joiner.LeaveOpen();
+  if (joiner.ranks().size() < rank_count) {
+    joiner.Remark(fmt::format("copies on {} of {} ranks", joiner.ranks().size(),
+                              rank_count));
+  }
   CompareCopies(joiner);
   if (joiner.CheckOverlap()) Replicate(joiner);
   return std::move(joiner).Finish();

@@ -42,6 +42,10 @@ struct Assembly {
   // Empty if all are equal.
   std::string difference;
 
+  // What a row of it says that passes; empty for nothing.
+  std::string remark;
+  // Of copies that differ: the sum of the elements of all of them.
+  double sum_of_copies = 0;
   // Ranks that come later may add shards.
   bool is_open_ended = false;
 
@@ -68,8 +72,9 @@ struct LogicalTensor : storage::TensorInfo {
 LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
                        std::vector<storage::TensorInfo> shards);
 
-// The same for copies, of whatever ranks have one; so more may come.
-LogicalTensor AssembleCopies(int32_t place,
+// The same for copies, of whatever ranks have one; so more may come. So many
+// ranks have recorded something that is told of if it is not as many.
+LogicalTensor AssembleCopies(int32_t place, size_t rank_count,
                              std::vector<storage::TensorInfo> copies);
 
 // A placement with its ranks.

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace msitd::compare {
@@ -28,23 +30,51 @@ std::optional<Cut> CutOf(const std::vector<int64_t>& whole,
   return out;
 }
 
+// Up to the layout; empty for names at which shells would end the text.
+std::string PlaceOf(std::string_view flag, const TensorKey& key) {
+  if (key.op.find('\'') != std::string::npos ||
+      key.index.find('\'') != std::string::npos) {
+    return "";
+  }
+  return fmt::format("{} '{}@{}/{}=", flag, key.op, IoName(key.io), key.index);
+}
+
+// Sums of summaries are this near, for an element and for all, if only rounding
+// makes a difference.
+constexpr double kSumError = 1e-4;
+constexpr double kElementError = 1e-2;
+
+bool IsSum(const LogicalTensor& copies, const LogicalTensor& other) {
+  const Summary& summary = other.summary;
+  if (copies.assembly == nullptr || copies.assembly->difference.empty() ||
+      !other.knows_summary || summary.finite_count() != summary.count ||
+      summary.count == 0) {
+    return false;
+  }
+  const double error =
+      summary.l1 *
+      std::max(kSumError,
+               kElementError / std::sqrt(static_cast<double>(summary.count)));
+  const auto is_near = [&](double sum) {
+    return std::fabs(sum - summary.sum) <= error;
+  };
+  return is_near(copies.assembly->sum_of_copies) &&
+         !is_near(copies.assembly->shards.front().summary.sum);
+}
+
 std::string HintFor(std::string_view flag, const LogicalTensor& piece,
                     const LogicalTensor& whole, RankCount ranks) {
   if (piece.assembly != nullptr && piece.assembly->shards.size() > 1) return "";
   const std::optional<Cut> cut = CutOf(whole.shape, piece.shape);
   if (!cut.has_value() || ranks.count % cut->count != 0) return "";
-  const TensorKey& key = piece.key;
-  // Shells end the text there.
-  if (key.op.find('\'') != std::string::npos ||
-      key.index.find('\'') != std::string::npos) {
-    return "";
-  }
+  const std::string place = PlaceOf(flag, piece.key);
+  if (place.empty()) return "";
   const bool is_last = cut->dim + 1 == piece.shape.size();
-  return fmt::format(
-      "{} '{}@{}/{}=concat({}){}'", flag, key.op, IoName(key.io), key.index,
-      is_last ? std::string("-1") : std::to_string(cut->dim),
-      cut->count == ranks.count ? std::string()
-                                : fmt::format("/{}", cut->count));
+  return fmt::format("{}concat({}){}'", place,
+                     is_last ? std::string("-1") : std::to_string(cut->dim),
+                     cut->count == ranks.count
+                         ? std::string()
+                         : fmt::format("/{}", cut->count));
 }
 
 }  // namespace
@@ -54,6 +84,17 @@ std::string LayoutHint(const LogicalTensor& golden, const LogicalTensor& target,
   std::string out = HintFor("--target-layout", target, golden, ranks.target);
   if (!out.empty()) return out;
   return HintFor("--golden-layout", golden, target, ranks.golden);
+}
+
+std::string SumHint(const LogicalTensor& golden, const LogicalTensor& target) {
+  if (golden.shape != target.shape) return "";
+  std::string out;
+  if (IsSum(target, golden)) {
+    out = PlaceOf("--target-layout", target.key);
+  } else if (IsSum(golden, target)) {
+    out = PlaceOf("--golden-layout", golden.key);
+  }
+  return out.empty() ? out : out + "sum'";
 }
 
 }  // namespace msitd::compare

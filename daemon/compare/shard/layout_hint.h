@@ -22,4 +22,9 @@ struct RankCounts {
 std::string LayoutHint(const LogicalTensor& golden, const LogicalTensor& target,
                        const RankCounts& ranks);
 
+// For two tensors of equal shapes, of which one is made of copies that differ:
+// the same with `=sum`, if the elements of all copies add up to those of the
+// other tensor as far as their summaries tell, and those of the first do not.
+std::string SumHint(const LogicalTensor& golden, const LogicalTensor& target);
+
 }  // namespace msitd::compare

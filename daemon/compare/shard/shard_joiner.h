@@ -45,6 +45,9 @@ class ShardJoiner {
   // See Assembly::difference. The first that is said stays.
   void Differ(std::string difference);
 
+  // See Assembly::remark and Assembly::sum_of_copies.
+  void Remark(std::string remark) { out_.remark = std::move(remark); }
+  void SetSumOfCopies(double sum) { out_.sum_of_copies = sum; }
   // See Assembly::is_open_ended.
   void LeaveOpen() { out_.is_open_ended = true; }
 

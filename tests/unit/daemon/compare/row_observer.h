@@ -36,6 +36,9 @@ class RowObserver final : public ComparisonObserver {
   void OnFindings(const Findings& findings) override {
     findings.Show(comparison);
   }
+  void OnIdleRules(const std::vector<std::string>& rules) override {
+    comparison.mutable_idle_rules()->Assign(rules.begin(), rules.end());
+  }
   absl::Status OnRow(const v1::ComparisonRow& row, std::string bytes) override {
     AccountRow(row, comparison);
     EXPECT_EQ(row.metrics_size(), 0);

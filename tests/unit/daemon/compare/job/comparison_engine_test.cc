@@ -549,5 +549,32 @@ TEST_F(ComparisonEngineTest, FollowingKnowsOfTokensThatItDoesNotCompare) {
   EXPECT_EQ(observer.rows[0].token(), 0);
 }
 
+TEST_F(ComparisonEngineTest, RulesThatMeetNoOpAreNamed) {
+  for (RunRecorder* run : {&golden_, &target_}) {
+    run->Record(Floats("root.head", {1}));
+    run->Record(Floats("root.extra", {1}));
+  }
+  PolicySpec spec;
+  spec.rules = {{.op_pattern = "*.head", .predicate = "nl2 <= 1"},
+                {.op_pattern = "head", .predicate = "nl2 <= 1e-9"},
+                {.op_pattern = "root.head", .preset = Preset::kTorch},
+                {.op_pattern = "tail.*", .is_regex = true, .rtol = 0.5}};
+  spec.allow_unmatched = {"extra", "*.extra@output"};
+  plan_.policy = *Policy::Create(spec);
+  v1::Matching matching;
+  for (const char* regex : {"^root", "^model"}) {
+    v1::Matching::Rewrite& rewrite = *matching.add_rewrites();
+    rewrite.set_regex(regex);
+    rewrite.set_replacement("root");
+  }
+  plan_.matching = *Matching::Create(matching);
+  RowObserver observer;
+  ASSERT_TRUE(Run(observer).ok());
+  EXPECT_THAT(observer.comparison.idle_rules(),
+              ::testing::ElementsAre(
+                  "--rule 'head: nl2 <= 1e-9'", "--rule '/tail.*/: rtol=0.5'",
+                  "--rewrite '^model=>root'", "--allow-unmatched 'extra'"));
+}
+
 }  // namespace
 }  // namespace msitd::compare

@@ -166,6 +166,20 @@ TEST_F(PartialRowsTest, LargestWorldIsAFewRanges) {
   EXPECT_EQ(comparison_.for_want_of_ranks_count(), 1);
 }
 
+TEST_F(PartialRowsTest, RunThatEndedBeforeIsNamed) {
+  for (int64_t token = 0; token < 4; ++token) {
+    for (RunRecorder* run : {&golden_, &target_}) {
+      RecordedTensor tensor = Floats("op" + std::to_string(token), {1});
+      tensor.token = token;
+      if (run == &golden_ || token < 2) run->Record(tensor);
+    }
+  }
+  EXPECT_EQ(RowOf("op2").reason(),
+            "only in run g; run t ends there with token 1");
+  plan_.selector.tokens = {{2, 2}};
+  EXPECT_EQ(RowOf("op2").reason(), "only in run g");
+}
+
 TEST(RankRangesTest, AreASet) {
   const RankRanges ranks({{5, 6}, {0, 1}, {2, 2}, {6, 8}});
   EXPECT_EQ(ranks.ranges(), (std::vector<storage::RankRange>{{0, 2}, {5, 8}}));
@@ -176,6 +190,44 @@ TEST(RankRangesTest, AreASet) {
   std::vector<storage::RankRange> part;
   ranks.AddPartOf({1, 6}, part);
   EXPECT_EQ(part, (std::vector<storage::RankRange>{{1, 2}, {5, 6}}));
+}
+
+// Partial results that are taken for copies.
+TEST_F(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
+  SetWorlds(1, 2);
+  AddLayout(false, "*", v1::Layout::REPLICATED);
+  Record(golden_, "down", 0, {3, 5, -1});
+  Record(golden_, "norm", 0, {3, 5, -1});
+  for (const int32_t rank : {0, 1}) {
+    const auto part = static_cast<float>(rank);
+    Record(target_, "down", rank, {2 - part, 4 - part * 3, part * -1});
+    Record(target_, "norm", rank, {3, 5 + part, -1});
+  }
+  v1::ComparisonRow row = RowOf("down");
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(row.layout_hint(), "--target-layout 'down@output/0=sum'");
+  EXPECT_THAT(row.reason(), HasSubstr("they add up to the other side"));
+  EXPECT_EQ(row.origin(), v1::ORIGIN_UNSPECIFIED);
+  EXPECT_EQ(comparison_.layout_hint_row_count(), 1);
+  EXPECT_EQ(comparison_.layout_hints(0), row.layout_hint());
+  row = RowOf("norm");
+  EXPECT_EQ(row.layout_hint(), "");
+  EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
+}
+
+TEST_F(PartialRowsTest, CopyThatARankDoesNotHaveIsTold) {
+  SetWorlds(1, 2);
+  Record(golden_, "w", 0, {1, 2});
+  Record(golden_, "norm", 0, {3});
+  for (const int32_t rank : {0, 1}) {
+    Record(target_, "w", rank, {1.0F + static_cast<float>(rank)}, "0+2/1:S(0)");
+  }
+  Record(target_, "norm", 0, {3});
+  v1::ComparisonRow row = RowOf("norm");
+  EXPECT_EQ(row.verdict(), v1::PASS);
+  EXPECT_EQ(row.reason(), "target copies on 1 of 2 ranks");
+  Record(target_, "norm", 1, {3});
+  EXPECT_EQ(RowOf("norm").reason(), "");
 }
 
 }  // namespace

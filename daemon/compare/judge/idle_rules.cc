@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/idle_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace msitd::compare {
+namespace {
+
+bool HaveAllMet(const std::vector<bool>& rules) {
+  return std::find(rules.begin(), rules.end(), false) == rules.end();
+}
+
+}  // namespace
+
+IdleRules::IdleRules(const Policy& policy, const Matching& matching)
+    : policy_(policy),
+      matching_(matching),
+      rules_(policy.rule_count()),
+      rewrites_(matching.rewrite_count()),
+      unmatched_rules_(policy.unmatched_rules().text_count()),
+      is_over_(rules_.empty() && rewrites_.empty() &&
+               unmatched_rules_.empty()) {}
+
+void IdleRules::MeetUnmatchedRules(std::string_view op) {
+  policy_.unmatched_rules().Mark(op, unmatched_rules_);
+}
+
+void IdleRules::MeetGolden(std::string_view op) {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    if (!rules_[i]) rules_[i] = policy_.Matches(i, op);
+  }
+}
+
+void IdleRules::Meet(std::string_view op, bool is_golden) {
+  if (is_over_) return;
+  std::unordered_set<std::string>& names = is_golden ? golden_ : target_;
+  if (!names.emplace(op).second) return;
+  MeetUnmatchedRules(op);
+  if (is_golden) {
+    MeetGolden(op);
+  } else {
+    matching_.MarkRewrites(op, rewrites_);
+    MeetUnmatchedRules(matching_.GoldenOpOf(op));
+  }
+  const bool have_all_met = HaveAllMet(rules_) && HaveAllMet(rewrites_) &&
+                            HaveAllMet(unmatched_rules_);
+  if (!have_all_met && names.size() < kIdleNamesMax) return;
+  is_over_ = true;
+  golden_.clear();
+  target_.clear();
+}
+
+std::vector<std::string> IdleRules::Texts() const {
+  std::vector<std::string> out;
+  if (is_over_) return out;
+  const auto add = [&out](const std::vector<bool>& rules, auto text_of) {
+    for (size_t i = 0; i < rules.size() && out.size() < kIdleRulesMax; ++i) {
+      if (!rules[i]) out.push_back(text_of(i));
+    }
+  };
+  add(rules_, [this](size_t i) {
+    return fmt::format("--rule '{}'", policy_.RuleText(i));
+  });
+  add(rewrites_, [this](size_t i) {
+    return fmt::format("--rewrite '{}'", matching_.RewriteText(i));
+  });
+  add(unmatched_rules_, [this](size_t i) {
+    return fmt::format("--allow-unmatched '{}'",
+                       policy_.unmatched_rules().text(i));
+  });
+  return out;
+}
+
+}  // namespace msitd::compare

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "daemon/compare/judge/policy.h"
+#include "daemon/compare/match/matching.h"
+
+namespace msitd::compare {
+
+// Idle rules that are told of.
+inline constexpr size_t kIdleRulesMax = 64;
+
+// Names of ops of a run that are looked at while rules are idle; behind so many
+// no rule is called idle.
+inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
+
+// Which rules of a policy and rewrites of a matching have met no op: they were
+// written for other names, most likely. One that others go before has met what
+// it matches all the same.
+//
+// Thread-compatible. Looks at each name of an op once, and at none once every
+// rule has met one.
+class IdleRules {
+ public:
+  // Both must outlive it.
+  IdleRules(const Policy& policy, const Matching& matching);
+
+  // Takes the next op of either run.
+  void Meet(std::string_view op, bool is_golden);
+
+  // Those that have met none, as the flags of msitctl take them:
+  // `--rule 'head: nl2 <= 1e-9'`.
+  std::vector<std::string> Texts() const;
+
+ private:
+  void MeetGolden(std::string_view op);
+  void MeetUnmatchedRules(std::string_view op);
+
+  const Policy& policy_;
+  const Matching& matching_;
+  std::vector<bool> rules_;  // True for those that have met one.
+  std::vector<bool> rewrites_;
+  std::vector<bool> unmatched_rules_;
+  bool is_over_ = false;
+  std::unordered_set<std::string> golden_;
+  std::unordered_set<std::string> target_;
+};
+
+}  // namespace msitd::compare
