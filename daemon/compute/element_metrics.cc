@@ -15,37 +15,6 @@
 namespace msitd::compute {
 namespace {
 
-constexpr ElementMetricInfo kInfos[kElementMetricCount] = {
-    {"outlier_count", false, kToleranceSet},
-    {"atol_needed", false, kToleranceSet},
-    {"rtol_needed", false, kToleranceSet},
-    {"max_ulp", false, kUlpSet},
-    {"mean_ulp", false, kUlpSet},
-    {"within_1_permille", true, kShareSet},
-    {"within_5_permille", true, kShareSet},
-    {"abs_p50", false, kPercentileSet},
-    {"abs_p90", false, kPercentileSet},
-    {"abs_p95", false, kPercentileSet},
-    {"abs_p99", false, kPercentileSet},
-    {"pearson", true, kPearsonSet},
-    {"bitwise_mismatch_count", false, kBitSet},
-    {"argmax_agreement", true, kTopKSet},
-    {"top_k_overlap", true, kTopKSet},
-    {"msit_cosine", true, kMsitSet},
-    {"msit_max_rel", false, kMsitSet},
-    {"msit_mean_rel", false, kMsitSet},
-    {"msit_max_abs", false, kMsitSet},
-    {"msit_mean_abs", false, kMsitSet},
-    {"msit_euclid", false, kMsitSet},
-    {"msit_kl", false, kMsitSet},
-    {"msprobe_cosine", true, kMsprobeSet},
-    {"msprobe_euclid", false, kMsprobeSet},
-    {"msprobe_max_abs", false, kMsprobeSet},
-    {"msprobe_max_rel", false, kMsprobeSet},
-    {"msprobe_within_1_permille", true, kMsprobeSet},
-    {"msprobe_within_5_permille", true, kMsprobeSet},
-};
-
 // msit divides by norms no smaller than this.
 constexpr double kMsitNormMin = 1e-8;
 
@@ -68,10 +37,6 @@ void AddMsprobeOfEqual(DType dtype, const Summary& summary,
 }
 
 }  // namespace
-
-const ElementMetricInfo& InfoOf(ElementMetric metric) {
-  return kInfos[static_cast<int>(metric)];
-}
 
 struct ElementAccumulator::State {
   DType target;

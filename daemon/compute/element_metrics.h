@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
@@ -60,14 +59,6 @@ enum class ElementMetric : int {
   kMsprobeWithin5Permille,  // see kMsprobeCosine
 };
 inline constexpr int kElementMetricCount = 28;
-
-struct ElementMetricInfo {
-  std::string_view name;  // As predicates and reports spell it.
-  bool higher_is_better;
-  uint32_t set;
-};
-
-const ElementMetricInfo& InfoOf(ElementMetric metric);
 
 inline constexpr int kTopKMax = 64;
 

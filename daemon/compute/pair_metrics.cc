@@ -15,35 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr MetricInfo kInfos[kMetricCount] = {
-    {"cosine", true},
-    {"max_abs", false},
-    {"mean_abs", false},
-    {"max_rel", false},
-    {"mean_rel", false},
-    {"rmse", false},
-    {"nl2", false},
-    {"kl", false},
-    {"sqnr_db", true},
-    {"mismatch_count", false},
-    {"nan_mismatch_count", false},
-    {"inf_mismatch_count", false},
-    {"rel", false},
-    {"l2_distance", false},
-};
-
 }  // namespace
-
-const MetricInfo& InfoOf(Metric metric) {
-  return kInfos[static_cast<int>(metric)];
-}
-
-std::optional<Metric> ParseMetric(std::string_view name) {
-  for (int i = 0; i < kMetricCount; ++i) {
-    if (kInfos[i].name == name) return static_cast<Metric>(i);
-  }
-  return std::nullopt;
-}
 
 struct PairAccumulator::State {
   size_t components;

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 
 #include "protos/base/dtype.h"
 
@@ -34,14 +33,6 @@ enum class Metric : int {
   kL2Distance,        // |t - g|
 };
 inline constexpr int kMetricCount = 14;
-
-struct MetricInfo {
-  std::string_view name;  // As predicates and reports spell it.
-  bool higher_is_better;
-};
-
-const MetricInfo& InfoOf(Metric metric);
-std::optional<Metric> ParseMetric(std::string_view name);
 
 struct PairMetrics {
   // A metric that is not defined for the pair is absent.

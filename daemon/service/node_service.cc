@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/service/node_service.h"
 
-#include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compute/digest.h"
+#include "daemon/compute/metric_table.h"
 #include "daemon/ingest/buffer_pool.h"
 #include "daemon/query/tensor_reader.h"
 #include "daemon/service/call/reactor.h"
@@ -11,13 +11,35 @@
 namespace msitd::service {
 namespace {
 
+v1::Metric ToProto(const compute::MetricInfo& metric) {
+  v1::Metric out;
+  out.set_name(std::string(metric.name));
+  out.set_direction(metric.higher_is_better ? v1::Metric::HIGHER_IS_BETTER
+                                            : v1::Metric::LOWER_IS_BETTER);
+  out.set_unit(std::string(metric.unit));
+  switch (metric.family) {
+    case compute::MetricFamily::kFused:
+      out.set_family(v1::Metric::FUSED);
+      break;
+    case compute::MetricFamily::kDerived:
+      out.set_family(v1::Metric::DERIVED);
+      break;
+    case compute::MetricFamily::kElement:
+      out.set_family(v1::Metric::ELEMENT);
+      break;
+  }
+  out.set_in_default_columns(metric.in_default_columns);
+  return out;
+}
+
 void SetCapabilities(std::string_view version, v1::Capabilities& out) {
   out.set_version(std::string(version));
   out.set_chunk_version(chunk::kVersion);
   out.set_chunk_size_bytes_max(ingest::BufferPool::kBufferBytesMax);
   out.set_read_piece_bytes_max(query::TensorReader::kPieceBytesMax);
-  for (const std::string_view metric : compare::MetricNames()) {
-    out.add_metrics(std::string(metric));
+  for (const compute::MetricInfo& metric : compute::MetricTable()) {
+    out.add_metrics(std::string(metric.name));
+    *out.add_metric_table() = ToProto(metric);
   }
   out.set_simd_target(std::string(compute::SimdTargetName()));
 }

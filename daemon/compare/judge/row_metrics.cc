@@ -28,35 +28,20 @@ double Scale(const Summary& summary) {
 std::span<const std::string_view> MetricNames() {
   static const auto names = [] {
     std::array<std::string_view, kRowMetricCount> out;
-    for (int i = 0; i < compute::kMetricCount; ++i) {
-      out[i] = compute::InfoOf(static_cast<compute::Metric>(i)).name;
-    }
-    out[kScaledMaxAbs] = "scaled_max_abs";
-    out[kPsnrDb] = "psnr_db";
-    for (int i = 0; i < compute::kElementMetricCount; ++i) {
-      out[kFirstElementMetric + i] =
-          compute::InfoOf(static_cast<compute::ElementMetric>(i)).name;
-    }
+    const auto table = compute::MetricTable();
+    std::transform(table.begin(), table.end(), out.begin(),
+                   [](const compute::MetricInfo& info) { return info.name; });
     return out;
   }();
   return names;
 }
 
 bool HigherIsBetter(int metric) {
-  if (metric >= kFirstElementMetric) {
-    return compute::InfoOf(static_cast<compute::ElementMetric>(
-                               metric - kFirstElementMetric))
-        .higher_is_better;
-  }
-  if (metric >= compute::kMetricCount) return metric == kPsnrDb;
-  return compute::InfoOf(static_cast<compute::Metric>(metric)).higher_is_better;
+  return compute::MetricTable()[static_cast<size_t>(metric)].higher_is_better;
 }
 
 uint32_t SetOf(int metric) {
-  if (metric < kFirstElementMetric) return 0;
-  return compute::InfoOf(
-             static_cast<compute::ElementMetric>(metric - kFirstElementMetric))
-      .set;
+  return compute::MetricTable()[static_cast<size_t>(metric)].set;
 }
 
 RowMetrics ToRowMetrics(const compute::PairMetrics& pair,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "daemon/compute/element_metrics.h"
+#include "daemon/compute/metric_table.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/summary.h"
 
@@ -20,7 +21,8 @@ inline constexpr int kScaledMaxAbs = compute::kMetricCount;
 // `psnr_db`: 20 log10((max g - min g) / rmse).
 inline constexpr int kPsnrDb = kScaledMaxAbs + 1;
 // The element metrics, in their order.
-inline constexpr int kFirstElementMetric = kPsnrDb + 1;
+inline constexpr int kFirstElementMetric =
+    compute::kMetricCount + compute::kDerivedMetricCount;
 inline constexpr int kRowMetricCount =
     kFirstElementMetric + compute::kElementMetricCount;
 

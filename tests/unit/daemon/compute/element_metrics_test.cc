@@ -12,6 +12,7 @@
 #include "daemon/compute/digest.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
+#include "tests/unit/daemon/compute/metric_info.h"
 
 namespace msitd::compute {
 namespace {

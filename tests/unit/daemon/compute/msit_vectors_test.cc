@@ -8,6 +8,7 @@
 #include "daemon/compute/element_metrics.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
+#include "tests/unit/daemon/compute/metric_info.h"
 
 namespace msitd::compute {
 namespace {

@@ -11,6 +11,7 @@
 #include "daemon/compute/reference.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
+#include "tests/unit/daemon/compute/metric_info.h"
 
 namespace msitd::compute {
 namespace {
@@ -406,17 +407,6 @@ TEST(PairAccumulatorTest, CutsAtItsBlocksChangeNoBit) {
     EXPECT_EQ(moved.Finish().values[i], whole.values[i]);
   }
   EXPECT_EQ(moved.Finish().max_abs_index, whole.max_abs_index);
-}
-
-TEST(MetricInfoTest, NamesAreParsedBack) {
-  for (int i = 0; i < kMetricCount; ++i) {
-    const auto metric = static_cast<Metric>(i);
-    EXPECT_EQ(ParseMetric(InfoOf(metric).name), metric);
-  }
-  EXPECT_EQ(ParseMetric("cos"), std::nullopt);
-  EXPECT_TRUE(InfoOf(Metric::kCosine).higher_is_better);
-  EXPECT_TRUE(InfoOf(Metric::kSqnrDb).higher_is_better);
-  EXPECT_FALSE(InfoOf(Metric::kNl2).higher_is_better);
 }
 
 template <typename T>

@@ -31,6 +31,15 @@ TEST_P(NodeServiceTest, CapabilitiesAreComplete) {
   EXPECT_EQ(capabilities.chunk_size_bytes_max(), (512 << 10) + (4 << 20));
   EXPECT_GT(capabilities.read_piece_bytes_max(), 0);
   EXPECT_THAT(capabilities.metrics(), Contains("cosine"));
+  ASSERT_EQ(capabilities.metric_table_size(), capabilities.metrics_size());
+  for (int i = 0; i < capabilities.metrics_size(); ++i) {
+    EXPECT_EQ(capabilities.metric_table(i).name(), capabilities.metrics(i));
+    EXPECT_NE(capabilities.metric_table(i).family(),
+              v1::Metric::FAMILY_UNSPECIFIED);
+  }
+  EXPECT_EQ(capabilities.metric_table(0).direction(),
+            v1::Metric::HIGHER_IS_BETTER);
+  EXPECT_TRUE(capabilities.metric_table(0).in_default_columns());
   EXPECT_NE(capabilities.simd_target(), "");
 }
 
