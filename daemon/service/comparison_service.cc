@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "daemon/service/comparison_convert.h"
 #include "daemon/service/comparison_row_stream.h"
 #include "daemon/service/proto_convert.h"
+#include "protos/base/glob.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
@@ -27,6 +30,10 @@ constexpr size_t kPageBytes = size_t{2} << 20;
 // What is taken from the store at a time.
 constexpr size_t kComparisonsAtATime = 16;
 constexpr size_t kRowsAtATime = 1000;
+
+// What one request may select by.
+constexpr int kRowNumbersMax = 1000;
+constexpr int kOpPatternsMax = 64;
 
 // A page in search of its verdicts ends behind so many rows, or once it has
 // taken query::kPageTimeMax; it may be short then.
@@ -59,7 +66,31 @@ absl::StatusOr<int64_t> DecodePosition(std::string_view key,
   return position;
 }
 
-absl::Status CheckVerdicts(const v1::ListComparisonRowsRequest& request) {
+absl::Status CheckSelection(const v1::ListComparisonRowsRequest& request) {
+  if (request.rows_size() > kRowNumbersMax) {
+    return FieldInvalid(
+        "rows", fmt::format("{} of them, at most {}", request.rows_size(),
+                            kRowNumbersMax));
+  }
+  if (request.op_patterns_size() > kOpPatternsMax) {
+    return FieldInvalid(
+        "op_patterns", fmt::format("{} of them, at most {}",
+                                   request.op_patterns_size(), kOpPatternsMax));
+  }
+  for (int i = 0; i < request.rows_size(); ++i) {
+    if (request.rows(i) < 0) {
+      return FieldInvalid(fmt::format("rows[{}]", i),
+                          fmt::format("{} is negative", request.rows(i)));
+    }
+  }
+  for (int i = 0; i < request.op_patterns_size(); ++i) {
+    const size_t size = request.op_patterns(i).size();
+    if (size == 0 || size > kOpBytesMax) {
+      return FieldInvalid(
+          fmt::format("op_patterns[{}]", i),
+          fmt::format("{} bytes, needs 1 to {}", size, kOpBytesMax));
+    }
+  }
   for (int i = 0; i < request.verdicts_size(); ++i) {
     const int verdict = request.verdicts(i);
     if (verdict <= v1::VERDICT_UNSPECIFIED || verdict > v1::Verdict_MAX) {
@@ -71,10 +102,37 @@ absl::Status CheckVerdicts(const v1::ListComparisonRowsRequest& request) {
 }
 
 bool Selects(const v1::ListComparisonRowsRequest& request,
-             v1::Verdict verdict) {
+             const v1::ComparisonRow& row) {
   const auto& verdicts = request.verdicts();
-  return verdicts.empty() ||
-         std::find(verdicts.begin(), verdicts.end(), verdict) != verdicts.end();
+  const auto& patterns = request.op_patterns();
+  return (verdicts.empty() || std::find(verdicts.begin(), verdicts.end(),
+                                        row.verdict()) != verdicts.end()) &&
+         (patterns.empty() || std::any_of(patterns.begin(), patterns.end(),
+                                          [&row](const std::string& pattern) {
+                                            return GlobMatch(pattern, row.op());
+                                          }));
+}
+
+// Rows to read at once.
+struct RowRange {
+  int64_t first = 0;
+  size_t count = 0;  // 0: there are no more.
+};
+
+// Returns the next rows from `from` on that may be asked for: those that
+// follow each other of `numbers`, which ascend, or all if there are none.
+RowRange NextRows(const std::vector<int64_t>& numbers, int64_t from,
+                  size_t wanted) {
+  if (numbers.empty()) return {from, wanted};
+  auto number = std::lower_bound(numbers.begin(), numbers.end(), from);
+  if (number == numbers.end()) return {};
+  RowRange out{*number, 1};
+  for (++number; out.count < wanted && number != numbers.end() &&
+                 *number == out.first + static_cast<int64_t>(out.count);
+       ++number) {
+    ++out.count;
+  }
+  return out;
 }
 
 }  // namespace
@@ -119,33 +177,41 @@ absl::Status ComparisonServiceImpl::ListRows(
     v1::ListComparisonRowsResponse& response) {
   MSITD_ASSIGN_OR_RETURN(const uint64_t id,
                          ToComparisonId(request.comparison()));
-  MSITD_RETURN_IF_ERROR(CheckVerdicts(request));
+  MSITD_RETURN_IF_ERROR(CheckSelection(request));
   MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
   const std::string key = RowsKey(request);
   MSITD_ASSIGN_OR_RETURN(const int64_t begin,
                          DecodePosition(key, request.page_token()));
   const auto deadline = std::chrono::steady_clock::now() + query::kPageTimeMax;
+  const std::set<int64_t> numbers(request.rows().begin(), request.rows().end());
+  const std::vector<int64_t> ascending(numbers.begin(), numbers.end());
+  const bool takes_all =
+      request.verdicts().empty() && request.op_patterns().empty();
   int64_t next = begin;
+  int64_t scanned_count = 0;
   size_t bytes = 0;
   while (true) {
     MSITD_RETURN_IF_ERROR(call.Check());
-    const size_t wanted = request.verdicts().empty()
-                              ? page_size - response.rows_size() + 1
-                              : kRowsAtATime;
+    const size_t wanted =
+        takes_all ? page_size - response.rows_size() + 1 : kRowsAtATime;
+    const RowRange range = NextRows(ascending, next, wanted);
+    if (range.count == 0) return absl::OkStatus();
     MSITD_ASSIGN_OR_RETURN(std::vector<v1::ComparisonRow> rows,
-                           jobs_.Rows(id, next, wanted));
+                           jobs_.Rows(id, range.first, range.count));
     if (rows.empty()) return absl::OkStatus();
+    next = range.first;
     const bool is_late =
-        next > begin && std::chrono::steady_clock::now() >= deadline;
+        scanned_count > 0 && std::chrono::steady_clock::now() >= deadline;
     for (v1::ComparisonRow& row : rows) {
       if (response.rows_size() == page_size || bytes >= kPageBytes || is_late ||
-          next - begin >= kRowsScannedMax) {
+          scanned_count >= kRowsScannedMax) {
         response.set_next_page_token(
             query::EncodePageToken(key, std::to_string(next)));
         return absl::OkStatus();
       }
       ++next;
-      if (!Selects(request, row.verdict())) continue;
+      ++scanned_count;
+      if (!Selects(request, row)) continue;
       bytes += row.ByteSizeLong();
       *response.add_rows() = std::move(row);
     }

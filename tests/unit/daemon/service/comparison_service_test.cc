@@ -288,6 +288,18 @@ TEST_F(ComparisonServiceTest, RowsArePagedAndFilteredByVerdict) {
   EXPECT_THAT(pages(), ElementsAre("op1 op3 ", "op5 "));
   request.set_verdicts(0, v1::UNMATCHED);
   EXPECT_THAT(pages(), ElementsAre(""));
+  request.clear_verdicts();
+  for (const int64_t row : {4, 1, 0, 4, 1000}) request.add_rows(row);
+  EXPECT_THAT(pages(), ElementsAre("op0 op1 ", "op4 "));
+  request.add_verdicts(v1::FAIL);
+  EXPECT_THAT(pages(), ElementsAre("op1 "));
+  request.clear_verdicts();
+  request.clear_rows();
+  request.add_op_patterns("*3");
+  request.add_op_patterns("op5");
+  EXPECT_THAT(pages(), ElementsAre("op3 op5 "));
+  request.add_rows(5);
+  EXPECT_THAT(pages(), ElementsAre("op5 "));
 }
 
 TEST_F(ComparisonServiceTest, ComparisonsArePaged) {
@@ -455,6 +467,14 @@ TEST_F(ComparisonServiceTest, BadPagesAreRefused) {
   EXPECT_EQ(reason(), "PAGE_TOKEN_INVALID");
   request.clear_page_token();
   request.add_verdicts(v1::VERDICT_UNSPECIFIED);
+  EXPECT_EQ(reason(), "FIELD_INVALID");
+  request.clear_verdicts();
+  request.add_rows(-1);
+  EXPECT_EQ(reason(), "FIELD_INVALID");
+  for (int i = 0; i < 1000; ++i) request.add_rows(i);
+  EXPECT_EQ(reason(), "FIELD_INVALID");
+  request.clear_rows();
+  request.add_op_patterns("");
   EXPECT_EQ(reason(), "FIELD_INVALID");
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison last;
