@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +20,19 @@ bool IsLetter(char c) {
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 constexpr size_t kQuotedBytesMax = 32;
+
+// Bytes of `KiB` and the like.
+constexpr size_t kUnitBytes = 3;
+
+// Returns the power of 1024 that a unit at the end stands for; 0 without one.
+int PowerAtEnd(std::string_view text) {
+  int power = 1;
+  for (const std::string_view unit : {"KiB", "MiB", "GiB", "TiB"}) {
+    if (text.ends_with(unit)) return power;
+    ++power;
+  }
+  return 0;
+}
 
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
@@ -115,8 +129,11 @@ absl::StatusOr<Predicate::Operand> PredicateParser::ParseOperand() {
   if (token_ == Token::kNumber) {
     std::string_view digits = word_;
     if (digits.front() == '+') digits.remove_prefix(1);
+    const int power = PowerAtEnd(digits);
+    if (power > 0) digits.remove_suffix(kUnitBytes);
     const auto [end, error] = std::from_chars(
         digits.data(), digits.data() + digits.size(), operand.number);
+    operand.number = std::ldexp(operand.number, 10 * power);
     if (error != std::errc() || end != digits.data() + digits.size()) {
       return ErrorAt(operand.text_offset,
                      fmt::format("{} is out of the range of a double; write "
@@ -187,8 +204,8 @@ void PredicateParser::Advance() {
   take(Token::kUnknown, 1);
 }
 
-// [+-] (inf | digits [. digits] | . digits) [e [+-] digits], not followed by a
-// letter, digit or dot; 0 if there is none.
+// [+-] (inf | digits [. digits] | . digits) [e [+-] digits] [unit], not
+// followed by a letter, digit or dot; 0 if there is none.
 size_t PredicateParser::NumberLength() const {
   const std::string_view rest = text_.substr(position_);
   size_t at = 0;
@@ -214,6 +231,7 @@ size_t PredicateParser::NumberLength() const {
       if (!digits()) return 0;
     }
   }
+  if (PowerAtEnd(rest.substr(0, at + kUnitBytes)) > 0) at += kUnitBytes;
   const bool ends = at == rest.size() ||
                     (!IsLetter(rest[at]) && !IsDigit(rest[at]) && !is('.'));
   return ends ? at : 0;

@@ -96,6 +96,17 @@ TEST(PredicateTest, NumbersHaveSignsFractionsExponentsAndInfinity) {
   EXPECT_TRUE(Holds("nl2 < +1e+3", values));
 }
 
+TEST(PredicateTest, NumbersMayHaveUnitsOf1024) {
+  const Values values = {4096, 1.5 * 1024 * 1024, 1e-2, 0.0};
+  EXPECT_TRUE(Holds("cosine == 4KiB", values));
+  EXPECT_TRUE(Holds("max_abs == 1.5MiB", values));
+  EXPECT_TRUE(Holds("max_abs < 1GiB and max_abs < 1e0TiB", values));
+  for (const char* text : {"cosine < 4K", "cosine < 4KiBs", "cosine < KiB",
+                           "cosine < 4 KiB", "cosine < 4KiBKiB"}) {
+    EXPECT_FALSE(Predicate::Parse(text, kNames).ok()) << text;
+  }
+}
+
 TEST(PredicateTest, NumberMayStandLeftAndNamesOnBothSides) {
   const Values values = {0.5, 3.0, 2.0, 0.0};
   EXPECT_TRUE(Holds("0.4 < cosine", values));
