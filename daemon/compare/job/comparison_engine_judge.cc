@@ -182,8 +182,9 @@ void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
     Decide(v1::FAIL, ShapeDifference(target, golden, row.layout_hint()), row);
   } else if (IsComplex(target.dtype) != IsComplex(golden.dtype)) {
     Decide(v1::SKIPPED,
-           fmt::format("{} against {}: complex against real is not compared",
-                       DTypeName(target.dtype), DTypeName(golden.dtype)),
+           fmt::format(
+               "target {}, golden {}: complex against real is not compared",
+               DTypeName(target.dtype), DTypeName(golden.dtype)),
            row);
   } else if (HashesAgree(target, golden)) {
     PassEqual(pair, row, metrics);
@@ -338,9 +339,9 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
       is_sampled ? SampleStep(ElementCount(pair.golden->shape)) : 1);
   if (!where.empty()) reason += "; " + where;
   if (is_sampled) reason += "; " + SampleText(*pair.golden);
-  difference_ =
-      fmt::format("{:.0f} against {:.0f}", measurement->metrics.max_abs_target,
-                  measurement->metrics.max_abs_golden);
+  difference_ = fmt::format("target {:.0f}, golden {:.0f}",
+                            measurement->metrics.max_abs_target,
+                            measurement->metrics.max_abs_golden);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
 }

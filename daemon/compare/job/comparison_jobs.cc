@@ -97,6 +97,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_detach(request.detach());
   *comparison.mutable_watches() = request.watches();
   comparison.set_state(v1::Comparison::PENDING);
+  comparison.set_first_hopeless_row(-1);
   *comparison.mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
 

@@ -92,8 +92,9 @@ void AddSummary(const Summary& summary, v1::ComparedTensor& out) {
 std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden,
                             std::string_view layout_hint) {
-  std::string out = fmt::format("shape {} against {}", ShapeText(target.shape),
-                                ShapeText(golden.shape));
+  std::string out =
+      fmt::format("shape: target {}, golden {}", ShapeText(target.shape),
+                  ShapeText(golden.shape));
   for (const LogicalTensor* const tensor : {&target, &golden}) {
     if (tensor->assembly == nullptr) continue;
     const Assembly& assembly = *tensor->assembly;
@@ -142,7 +143,7 @@ std::string LargestDifference(const compute::PairMetrics& metrics,
     target_text = fmt::format("{}", metrics.max_abs_target);
     golden_text = fmt::format("{}", metrics.max_abs_golden);
   }
-  return fmt::format("largest difference at {}: {} against {}",
+  return fmt::format("largest difference at {}: target {}, golden {}",
                      PositionText(element, golden.shape), target_text,
                      golden_text);
 }

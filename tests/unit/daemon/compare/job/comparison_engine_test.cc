@@ -79,7 +79,7 @@ TEST_F(ComparisonEngineTest, FailingRowSaysWhatWhereAndBothSides) {
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_THAT(row.reason(), StartsWith("nl2 = 0.0524"));
   EXPECT_THAT(row.reason(), HasSubstr("needs <= 1e-4; largest difference at "
-                                      "[1,1]: 5.5 against 5"));
+                                      "[1,1]: target 5.5, golden 5"));
   EXPECT_EQ(row.op(), "layer");
   EXPECT_EQ(row.io(), v1::IO_OUTPUT);
   EXPECT_EQ(row.sequence(), 17);
@@ -100,7 +100,7 @@ TEST_F(ComparisonEngineTest, ShapesThatDifferFailWithoutBeingRead) {
   golden.shape = {3, 2};
   const v1::ComparisonRow row = RowOf(target, golden);
   EXPECT_EQ(row.verdict(), v1::FAIL);
-  EXPECT_EQ(row.reason(), "shape [2,3] against [3,2]");
+  EXPECT_EQ(row.reason(), "shape: target [2,3], golden [3,2]");
   EXPECT_EQ(row.metrics_size(), 0);
   EXPECT_EQ(store_.read_part_count(), 0u);
 }
@@ -108,7 +108,8 @@ TEST_F(ComparisonEngineTest, ShapesThatDifferFailWithoutBeingRead) {
 TEST_F(ComparisonEngineTest, ScalarAgainstVectorOfOneIsAShapeDifference) {
   RecordedTensor target = Floats("op", {1});
   target.shape = {};
-  EXPECT_EQ(RowOf(target, Floats("op", {1})).reason(), "shape [] against [1]");
+  EXPECT_EQ(RowOf(target, Floats("op", {1})).reason(),
+            "shape: target [], golden [1]");
 }
 
 TEST_F(ComparisonEngineTest, ComplexAgainstRealIsSkipped) {
@@ -117,7 +118,7 @@ TEST_F(ComparisonEngineTest, ComplexAgainstRealIsSkipped) {
   target.shape = {1};
   const v1::ComparisonRow row = RowOf(target, Floats("op", {1}));
   EXPECT_EQ(row.verdict(), v1::SKIPPED);
-  EXPECT_THAT(row.reason(), HasSubstr("complex64 against float32"));
+  EXPECT_THAT(row.reason(), HasSubstr("target complex64, golden float32"));
 }
 
 TEST_F(ComparisonEngineTest, ComplexPairIsLocatedByElement) {
@@ -128,7 +129,7 @@ TEST_F(ComparisonEngineTest, ComplexPairIsLocatedByElement) {
     tensor->shape = {2};
   }
   EXPECT_THAT(RowOf(target, golden).reason(),
-              HasSubstr("largest difference at [1]: 9 against 4"));
+              HasSubstr("largest difference at [1]: target 9, golden 4"));
 }
 
 TEST_F(ComparisonEngineTest, EmptyTensorsOfTwoTypesPass) {
@@ -168,7 +169,7 @@ TEST_F(ComparisonEngineTest, DifferenceBehindAPartBorderIsLocated) {
   const v1::ComparisonRow row = RowOf(target, golden);
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_EQ(MetricOf(row, "mismatch_count"), 1);
-  EXPECT_THAT(row.reason(), HasSubstr("at [2400000]: 3 against 1"));
+  EXPECT_THAT(row.reason(), HasSubstr("at [2400000]: target 3, golden 1"));
 }
 
 TEST_F(ComparisonEngineTest, CorruptPartSkipsItsRowOnly) {

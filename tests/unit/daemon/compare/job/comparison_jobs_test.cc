@@ -104,6 +104,7 @@ TEST_F(ComparisonJobsTest, ComparisonRunsToItsEnd) {
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(started->name(), "c-000001");
   EXPECT_EQ(started->state(), v1::Comparison::PENDING);
+  EXPECT_EQ(started->first_hopeless_row(), -1);
   EXPECT_GT(started->create_time().seconds(), 0);
 
   const v1::Comparison ended = AwaitEnd(*jobs_, 1);

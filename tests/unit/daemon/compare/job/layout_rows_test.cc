@@ -118,7 +118,7 @@ TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
   rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
-  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: 5.5 against 5"));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: target 5.5, golden 5"));
 }
 
 TEST_F(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
@@ -146,7 +146,7 @@ TEST_F(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_TRUE(rows[0].sampled());
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
-  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5]: 5.5 against 5"));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [5]: target 5.5, golden 5"));
 }
 
 TEST_F(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
@@ -220,7 +220,7 @@ TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
-  EXPECT_THAT(rows[0].reason(), HasSubstr("at [2]: 3.5 against 3"));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("at [2]: target 3.5, golden 3"));
 }
 
 TEST_F(LayoutRowsTest, BothMayBeShardedInOtherWays) {
@@ -419,9 +419,10 @@ TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_EQ(rows[0].verdict(), v1::FAIL);
-  EXPECT_EQ(rows[0].reason(),
-            "shape [4] against [2]; target is concat(0) of ranks 0-1, the "
-            "first with [2], which alone has the shape of the other side");
+  EXPECT_EQ(
+      rows[0].reason(),
+      "shape: target [4], golden [2]; target is concat(0) of ranks 0-1, the "
+      "first with [2], which alone has the shape of the other side");
 }
 
 TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
@@ -547,7 +548,7 @@ TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
   Add(true, "op", v1::Layout::SUM);
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
-  EXPECT_THAT(rows[0].reason(), HasSubstr("shape [2] against [1]"));
+  EXPECT_THAT(rows[0].reason(), HasSubstr("shape: target [2], golden [1]"));
   EXPECT_FALSE(rows[0].golden().has_nan_count());
   EXPECT_FALSE(comparison_.has_first_non_finite());
 }

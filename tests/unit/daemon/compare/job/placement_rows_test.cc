@@ -95,7 +95,7 @@ TEST_F(PlacementRowsTest, EitherSideMayBeShardedInItsOwnWay) {
   }
   const v1::ComparisonRow row = Row();
   EXPECT_EQ(row.verdict(), v1::FAIL);
-  EXPECT_THAT(row.reason(), HasSubstr("at [1,3]: 9 against 8"));
+  EXPECT_THAT(row.reason(), HasSubstr("at [1,3]: target 9, golden 8"));
 }
 
 TEST_F(PlacementRowsTest, EqualShardsOfEqualPlacementsAreNotRead) {
@@ -176,7 +176,7 @@ TEST_F(PlacementRowsTest, TwoDimensionsOfTheTensorMayBeSharded) {
   target_.Record(Shard({8.5F}, {1, 1}, 3, placement));
   const v1::ComparisonRow row = Row();
   EXPECT_EQ(row.verdict(), v1::FAIL);
-  EXPECT_THAT(row.reason(), HasSubstr("at [1,3]: 8.5 against 8"));
+  EXPECT_THAT(row.reason(), HasSubstr("at [1,3]: target 8.5, golden 8"));
   EXPECT_EQ(row.target().layout(), "concat(0) of concat(1)");
 }
 
@@ -437,9 +437,10 @@ TEST_F(PlacementRowsTest, ShapesThatDoNotFitAreSaid) {
   EXPECT_THAT(rows[1].reason(),
               HasSubstr("rank 0 has shape [1,2], rank 1 has [1,1]"));
   EXPECT_EQ(rows[2].verdict(), v1::FAIL);
-  EXPECT_THAT(rows[2].reason(),
-              HasSubstr("shape [1,4] against [2,2]; target is concat(1) of "
-                        "ranks 0-1, the first with [1,2]"));
+  EXPECT_THAT(
+      rows[2].reason(),
+      HasSubstr("shape: target [1,4], golden [2,2]; target is concat(1) of "
+                "ranks 0-1, the first with [1,2]"));
   EXPECT_EQ(rows[3].verdict(), v1::FAIL);
   EXPECT_THAT(rows[3].reason(),
               HasSubstr("rank 1 has shape [1,1], rank 3 has [1,2]"));

@@ -95,7 +95,7 @@ TEST_F(SampleRowsTest, SampleIsComparedWithThatOfTheOtherSidesBytes) {
     EXPECT_EQ(MetricOf(row, "max_abs"), 16);
     EXPECT_THAT(row.reason(), StartsWith("nl2 = "));
     EXPECT_THAT(row.reason(),
-                HasSubstr("largest difference at [21]: 38 against 22"));
+                HasSubstr("largest difference at [21]: target 38, golden 22"));
     EXPECT_THAT(row.reason(), HasSubstr("; sampled: 1000 of 3000 elements"));
     // The summary is that of the whole tensor.
     EXPECT_EQ(row.target().max(), values[7 * kStep + 1]);
@@ -269,7 +269,7 @@ TEST_F(SampleRowsTest, SmallTensorIsItsOwnSample) {
   const v1::ComparisonRow row =
       RowOf(Sampled(Floats("op", {1, 2, 5})), Floats("op", {1, 2, 3}));
   EXPECT_EQ(row.verdict(), v1::FAIL);
-  EXPECT_THAT(row.reason(), HasSubstr("at [2]: 5 against 3"));
+  EXPECT_THAT(row.reason(), HasSubstr("at [2]: target 5, golden 3"));
   EXPECT_THAT(row.reason(), HasSubstr("sampled: 3 of 3 elements"));
 }
 
@@ -292,7 +292,7 @@ TEST_F(SampleRowsTest, ShapesThatDifferFailAsAlways) {
   const v1::ComparisonRow row = RowOf(target, Floats("op", Values()));
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_FALSE(row.sampled());
-  EXPECT_THAT(row.reason(), StartsWith("shape "));
+  EXPECT_THAT(row.reason(), StartsWith("shape: "));
 }
 
 TEST_F(SampleRowsTest, HashesDecideWhereThePolicyAsksForEqualBytes) {

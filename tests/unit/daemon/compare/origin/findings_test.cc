@@ -245,7 +245,8 @@ TEST_F(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
   }
   const v1::Comparison comparison = Compare();
   EXPECT_EQ(comparison.input_difference().row().token(), 1);
-  EXPECT_EQ(comparison.input_difference().difference(), "403 against 186");
+  EXPECT_EQ(comparison.input_difference().difference(),
+            "target 403, golden 186");
   EXPECT_EQ(comparison.first_divergence().token(), 1);
   EXPECT_EQ(comparison.makers_size(), 0);
   EXPECT_FALSE(comparison.has_first_origin());
