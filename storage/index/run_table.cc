@@ -26,9 +26,10 @@ std::string IdKey(char tag, RunId id) {
 }
 
 absl::Status NotFound(std::string_view name) {
-  return WithReason(
-      MakeStatus(absl::StatusCode::kNotFound, "there is no run {}", name),
-      "RUN_NOT_FOUND");
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kNotFound,
+                                            "there is no run {}", name),
+                                 "RUN_NOT_FOUND"),
+                      "run", name);
 }
 
 absl::Status NotFound(RunId id) {
