@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +14,8 @@
 
 #include "client/ctl/help.h"
 #include "client/query/endpoint.h"
+#include "client/query/run_names.h"
+#include "client/text/nearest.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -50,6 +53,45 @@ std::string_view TlsFlag(const ConnectionOptions& connection) {
   return "--tls (MSITCTL_TLS)";
 }
 
+std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : SubcommandsOf(app)) {
+    if (sub->get_name() == name) return sub;
+  }
+  return nullptr;
+}
+
+// The flags that may stand behind a command: its own and those above it.
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* app = &command; app != nullptr;
+       app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        names.push_back("--" + name);
+      }
+    }
+  }
+  return names;
+}
+
+// Null if neither the command nor one above it has such a flag.
+const CLI::Option* FindFlag(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* app = &command; app != nullptr;
+       app = app->get_parent()) {
+    const CLI::Option* option = app->get_option_no_throw(name);
+    if (option != nullptr) return option;
+  }
+  return nullptr;
+}
+
+size_t PositionalsMax(const CLI::Option& option) {
+  return static_cast<size_t>(option.get_items_expected_max());
+}
+
 bool WantsColor(bool no_color, bool is_terminal) {
   // https://no-color.org is what other tools go by.
   const char* convention = std::getenv("NO_COLOR");
@@ -81,9 +123,10 @@ CommandLine::CommandLine() : app_("", "msitctl") {
 }
 
 void CommandLine::AddGlobalFlags() {
-  app_.add_option("--endpoint", globals_.endpoint,
-                  "HOST:PORT or unix:PATH; default unix:/run/msitd/msitd.sock "
-                  "if it is there, else 127.0.0.1:7741 [MSITCTL_ENDPOINT]")
+  app_.add_option(
+          "--endpoint", globals_.endpoint,
+          "HOST:PORT, unix:PATH or /PATH; default unix:/run/msitd/msitd.sock "
+          "if it is there, else 127.0.0.1:7741 [MSITCTL_ENDPOINT]")
       ->type_name("E")
       ->envname("MSITCTL_ENDPOINT");
   app_.add_flag("--tls", globals_.tls, "Connect with TLS [MSITCTL_TLS]")
@@ -171,7 +214,7 @@ absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   connection.endpoint =
       globals_.endpoint.empty() ? by_default : globals_.endpoint;
   MSITD_ASSIGN_OR_RETURN(connection.target, ParseEndpoint(connection.endpoint));
-  if (connection.tls && connection.endpoint.starts_with("unix:")) {
+  if (connection.tls && connection.target.starts_with("unix:")) {
     return MakeStatus(
         absl::StatusCode::kInvalidArgument,
         "{} is of no use with {}: a Unix socket is not encrypted; "
@@ -211,13 +254,51 @@ const CLI::App* CommandLine::ParsedCommand() const {
   return app;
 }
 
-std::string CommandLine::WhatIsWrong(const CLI::ParseError& error) const {
-  const CLI::App* command = ParsedCommand();
-  if (actions_.count(command) > 0) return error.what();
-  const std::vector<std::string> rest = app_.remaining(/*recurse=*/true);
-  return rest.empty() ? "a command is missing"
-                      : fmt::format("\"{}\" is no command of {}", rest.front(),
-                                    FullName(*command));
+CommandLine::Slip CommandLine::FindSlip(
+    const std::vector<std::string>& words) const {
+  const CLI::App* command = &app_;
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    const std::vector<const CLI::App*> below = SubcommandsOf(*command);
+    if (word.starts_with("-") && word.size() > 1) {
+      const std::string name = word.substr(0, word.find('='));
+      const CLI::Option* option = FindFlag(*command, name);
+      if (option == nullptr && name.starts_with("--")) {
+        return {command, fmt::format("{} is no flag of {}{}", Printable(name),
+                                     FullName(*command),
+                                     DidYouMean(name, FlagsOf(*command)))};
+      }
+      const bool takes_next = option != nullptr && name == word &&
+                              option->get_items_expected_max() > 0;
+      if (takes_next) ++i;
+    } else if (below.empty()) {
+      arguments.push_back(word);
+    } else {
+      const CLI::App* found = FindCommand(*command, word);
+      if (found == nullptr) {
+        std::vector<std::string> names;
+        for (const CLI::App* sub : below) names.push_back(sub->get_name());
+        return {command,
+                fmt::format("\"{}\" is no command of {}{}", Printable(word),
+                            FullName(*command), DidYouMean(word, names))};
+      }
+      command = found;
+    }
+  }
+  if (!SubcommandsOf(*command).empty())
+    return {command, "a command is missing"};
+  size_t taken = 0;
+  for (const CLI::Option* option : command->get_options()) {
+    if (option->get_positional()) taken += PositionalsMax(*option);
+  }
+  if (arguments.size() <= taken) return {command, ""};
+  arguments.erase(arguments.begin(),
+                  arguments.begin() + static_cast<std::ptrdiff_t>(taken));
+  return {
+      command,
+      fmt::format("unexpected argument{}: {}", arguments.size() == 1 ? "" : "s",
+                  Printable(fmt::format("{}", fmt::join(arguments, " "))))};
 }
 
 std::string CommandLine::EmptyOption() const {
@@ -244,6 +325,9 @@ Outcome CommandLine::RunVerb() {
   Output out(stdout);
   Session session(std::move(options), interrupts, out);
   Outcome outcome = actions_.at(ParsedCommand())(session);
+  if (!outcome.missing_run.empty()) {
+    outcome.error += RunLike(session, outcome.missing_run);
+  }
   Outcome written = out.Finish();
   const bool has_printed = outcome.exit_code == kExitOk ||
                            outcome.exit_code == kExitPolicyFailed ||
@@ -262,8 +346,10 @@ int CommandLine::Run(int argc, char** argv) {
     return app_.exit(done) == 0 && std::fflush(stdout) == 0 ? kExitOk
                                                             : kExitLocal;
   } catch (const CLI::ParseError& error) {
+    const Slip slip = FindSlip({argv + 1, argv + argc});
     return Report(UsageError(fmt::format(
-        "{}; see {} --help", WhatIsWrong(error), FullName(*ParsedCommand()))));
+        "{}; see {} --help", slip.what.empty() ? error.what() : slip.what,
+        FullName(*slip.command))));
   }
   return Report(RunVerb());
 }

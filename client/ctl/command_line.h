@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/ctl/session.h"
@@ -60,7 +61,12 @@ class CommandLine {
   void AddGlobalFlags();
   absl::StatusOr<SessionOptions> MakeSessionOptions() const;
   Outcome RunVerb();
-  std::string WhatIsWrong(const CLI::ParseError& error) const;
+  // What a parser of flags cannot say well, or at all: which word is wrong.
+  struct Slip {
+    const CLI::App* command;  // The last one that is meant.
+    std::string what;         // Empty if no word is wrong.
+  };
+  Slip FindSlip(const std::vector<std::string>& words) const;
   // The first option on the command line whose value is empty, as of a variable
   // of a script that is not set; empty if there is none.
   std::string EmptyOption() const;

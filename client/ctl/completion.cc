@@ -5,9 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/one_of.h"
 
 namespace msitd::ctl {
 namespace {
@@ -51,6 +54,47 @@ void ForEachCommand(
   }
 }
 
+// What a flag takes, and the path of its verb.
+struct FlagWords {
+  std::string path;
+  std::string flag;
+  std::vector<std::string> words;
+};
+
+std::vector<FlagWords> AllFlagWords(const CLI::App& root) {
+  std::vector<FlagWords> out;
+  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    for (const CLI::Option* option : app.get_options()) {
+      std::vector<std::string> words = WordsOf(*option);
+      if (words.empty() || option->get_lnames().empty()) continue;
+      out.push_back(
+          {path, "--" + option->get_lnames().front(), std::move(words)});
+    }
+  });
+  return out;
+}
+
+// The noun whose names the arguments of a verb are: `run` or `compare`; empty
+// for any other.
+std::string NounOfArguments(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_positional()) continue;
+    if (option->get_name(true) == "COMPARISON") return "compare";
+    if (TypeOf(*option) == "RUN") return "run";
+  }
+  return "";
+}
+
+// The paths of the verbs whose arguments are names of `noun`.
+std::string PathsOfArguments(const CLI::App& root, std::string_view noun,
+                             const char* separator) {
+  std::vector<std::string> paths;
+  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    if (NounOfArguments(app) == noun) paths.push_back(path);
+  });
+  return fmt::format("{}", fmt::join(paths, separator));
+}
+
 std::string JoinPaths(const CLI::App& root, const char* separator) {
   std::vector<std::string> paths;
   ForEachCommand(root, "", [&](const CLI::App&, const std::string& path) {
@@ -73,8 +117,13 @@ std::string BashCompletion(const CLI::App& root) {
     for (const Word& word : WordsAfter(app, root)) words += word.text + " ";
     cases += fmt::format("        \"{}\") words=\"{}\" ;;\n", path, words);
   });
+  std::string values;
+  for (const FlagWords& flag : AllFlagWords(root)) {
+    values += fmt::format("        \"{} {}\") words=\"{}\" ;;\n", flag.path,
+                          flag.flag, fmt::join(flag.words, " "));
+  }
   return fmt::format(
-      R"(# bash completion of msitctl
+      R"sh(# bash completion of msitctl
 _msitctl() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}"
     local before="${{COMP_WORDS[COMP_CWORD-1]}}"
@@ -86,14 +135,27 @@ _msitctl() {{
     done
     case "$path" in
 {}    esac
+    local ask="timeout 3 msitctl --connect-timeout 1s"
+    if [[ $current != -* ]]; then
+        case "$path" in
+            {}) words="$($ask run list -o name 2>/dev/null)" ;;
+            {}) words="$($ask compare list -o name 2>/dev/null)" ;;
+        esac
+    fi
     case "$before" in
         -o|--output) words="table json csv name" ;;
+        --run|--golden|--target) words="$($ask run list -o name 2>/dev/null)" ;;
     esac
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    case "$path $before" in
+{}    esac
+    local list=""
+    [[ $current == *,* ]] && list="${{current%,*}},"
+    COMPREPLY=($(compgen -P "$list" -W "$words" -- "${{current##*,}}"))
 }}
 complete -o default -F _msitctl msitctl
-)",
-      JoinPaths(root, "|"), cases);
+)sh",
+      JoinPaths(root, "|"), cases, PathsOfArguments(root, "run", "|"),
+      PathsOfArguments(root, "compare", "|"), values);
 }
 
 std::string ZshCompletion(const CLI::App& root) {
@@ -108,8 +170,13 @@ std::string ZshCompletion(const CLI::App& root) {
     }
     cases += "        ) ;;\n";
   });
+  std::string values;
+  for (const FlagWords& flag : AllFlagWords(root)) {
+    values += fmt::format("        (\"{} {}\") choices=({}) ;;\n", flag.path,
+                          flag.flag, fmt::join(flag.words, " "));
+  }
   return fmt::format(
-      R"(#compdef msitctl
+      R"sh(#compdef msitctl
 _msitctl() {{
     local command_path="" word
     local -a choices
@@ -120,14 +187,26 @@ _msitctl() {{
     done
     case "$command_path" in
 {}    esac
+    local ask="msitctl --connect-timeout 1s"
+    if [[ $words[CURRENT] != -* ]]; then
+        case "$command_path" in
+            ({}) choices=(${{(f)"$(${{=ask}} run list -o name 2>/dev/null)"}}) ;;
+            ({}) choices=(${{(f)"$(${{=ask}} compare list -o name 2>/dev/null)"}}) ;;
+        esac
+    fi
     case "$words[CURRENT-1]" in
         (-o|--output) choices=(table json csv name) ;;
+        (--run|--golden|--target)
+            choices=(${{(f)"$(${{=ask}} run list -o name 2>/dev/null)"}}) ;;
     esac
+    case "$command_path $words[CURRENT-1]" in
+{}    esac
     _describe 'msitctl' choices || _files
 }}
 compdef _msitctl msitctl
-)",
-      JoinPaths(root, "|"), cases);
+)sh",
+      JoinPaths(root, "|"), cases, PathsOfArguments(root, "run", "|"),
+      PathsOfArguments(root, "compare", "|"), values);
 }
 
 std::string FishCompletion(const CLI::App& root) {
@@ -142,7 +221,19 @@ std::string FishCompletion(const CLI::App& root) {
           is_flag ? word.text.substr(2) : word.text,
           Quoted(word.description, "\\'"));
     }
+    const std::string noun = NounOfArguments(app);
+    if (noun.empty()) return;
+    lines += fmt::format(
+        "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' -f -a "
+        "'(msitctl --connect-timeout 1s {} list -o name 2>/dev/null)'\n",
+        path, noun);
   });
+  for (const FlagWords& flag : AllFlagWords(root)) {
+    lines += fmt::format(
+        "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' -x -l {} -a "
+        "'{}'\n",
+        flag.path, flag.flag.substr(2), fmt::join(flag.words, " "));
+  }
   return fmt::format(
       R"(# fish completion of msitctl
 function __msitctl_path

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/one_of.h"
 
 namespace msitd::ctl {
 namespace {
@@ -107,9 +108,7 @@ std::string HelpFormatter::make_option(const CLI::Option* option,
   }
   std::string left = fmt::format("{}", fmt::join(names, ", "));
   if (option->get_type_size() != 0) {
-    // What follows the colon names the check of the value.
-    const std::string type = option->get_type_name();
-    left += " " + type.substr(0, type.find(":NONNEGATIVE"));
+    left += " " + TypeOf(*option);
   }
   return Entry(left, option->get_description());
 }

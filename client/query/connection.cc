@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "client/query/endpoint.h"
 #include "client/text/text.h"
 #include "protos/pem/pem.h"
 #include "protos/status/status.h"
@@ -64,6 +65,23 @@ Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
   if (fits.ok()) return {};
   return WrongFile(
       fmt::format("{} for {}", options.key_file, options.cert_file), fits);
+}
+
+// What gRPC says of a daemon that is not there, and what to do about it.
+std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
+  constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
+      {"No such file or directory", "there is no such socket"},
+      {"Connection refused", "no daemon is there"}};
+  for (const auto& [system, words] : kAbsent) {
+    if (by_grpc.find(system) == std::string_view::npos) continue;
+    const std::string command = StartCommand(endpoint);
+    return fmt::format(
+        "{}; {}, or say with --endpoint or MSITCTL_ENDPOINT where one is",
+        words,
+        command.empty() ? std::string("start one on that machine")
+                        : fmt::format("start one with: {}", command));
+  }
+  return std::string(by_grpc);
 }
 
 }  // namespace
@@ -137,16 +155,16 @@ Outcome Connection::OutcomeOf(const grpc::Status& status) const {
 
 Outcome Connection::Unreachable(std::string_view by_grpc) const {
   std::string why;
-  if (!options_.endpoint.starts_with("unix:")) {
+  if (!options_.target.starts_with("unix:")) {
     TlsAttempt attempt = attempt_;
     attempt.endpoint = options_.endpoint;
     why =
         WhyTlsFails(attempt, std::chrono::steady_clock::now() + kProbeTimeout);
   }
+  if (why.empty()) why = WhyInWords(by_grpc, options_.endpoint);
   return DaemonError(
       grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                   fmt::format("cannot reach {}: {}", options_.endpoint,
-                               why.empty() ? by_grpc : std::string_view(why))));
+                   fmt::format("cannot reach {}: {}", options_.endpoint, why)));
 }
 
 }  // namespace msitd::ctl

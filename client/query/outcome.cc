@@ -10,14 +10,14 @@
 namespace msitd::ctl {
 namespace {
 
-std::string ReasonOf(const grpc::Status& status) {
+google::rpc::ErrorInfo InfoOf(const grpc::Status& status) {
+  google::rpc::ErrorInfo info;
   google::rpc::Status details;
-  if (!details.ParseFromString(status.error_details())) return {};
+  if (!details.ParseFromString(status.error_details())) return info;
   for (const auto& any : details.details()) {
-    google::rpc::ErrorInfo info;
-    if (any.UnpackTo(&info)) return info.reason();
+    if (any.UnpackTo(&info)) break;
   }
-  return {};
+  return info;
 }
 
 }  // namespace
@@ -33,8 +33,14 @@ Outcome LocalError(std::string_view message) {
 Outcome Interrupted() { return {kExitInterrupted, "interrupted"}; }
 
 Outcome DaemonError(const grpc::Status& status) {
-  return DaemonError(status.error_code(), ReasonOf(status),
-                     status.error_message());
+  const google::rpc::ErrorInfo info = InfoOf(status);
+  Outcome outcome =
+      DaemonError(status.error_code(), info.reason(), status.error_message());
+  if (info.reason() == "RUN_NOT_FOUND") {
+    const auto run = info.metadata().find("run");
+    if (run != info.metadata().end()) outcome.missing_run = run->second;
+  }
+  return outcome;
 }
 
 Outcome DaemonError(grpc::StatusCode code, std::string_view reason,

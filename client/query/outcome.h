@@ -15,6 +15,8 @@ namespace msitd::ctl {
 struct [[nodiscard]] Outcome {
   int exit_code = kExitOk;
   std::string error;
+  // The name of a run that the daemon does not have, if that is the error.
+  std::string missing_run = {};
 
   bool ok() const { return exit_code == kExitOk; }
 };

@@ -57,15 +57,6 @@ std::string Pair(const v1::ComparisonRow& row,
   return golden == target ? golden : golden + "/" + target;
 }
 
-bool HigherIsBetter(const std::string& metric) {
-  constexpr std::string_view kHigher[] = {
-      "cosine",           "sqnr_db",           "psnr_db",
-      "pearson",          "within_1_permille", "within_5_permille",
-      "argmax_agreement", "top_k_overlap",     "msit_cosine"};
-  return std::find(std::begin(kHigher), std::end(kHigher), metric) !=
-         std::end(kHigher);
-}
-
 // `[[counts],below,above,nan]`, or null.
 std::string SideJson(const std::optional<v1::Histogram>& side) {
   if (!side.has_value()) return "null";
@@ -89,7 +80,7 @@ std::string HistogramJson(const RowHistogram& row) {
 
 class HtmlReport final : public ReportWriter {
  public:
-  HtmlReport(std::vector<std::string> metrics, const RowHistograms& histograms,
+  HtmlReport(std::vector<v1::Metric> metrics, const RowHistograms& histograms,
              ReportSink sink)
       : metrics_(std::move(metrics)),
         histograms_(histograms),
@@ -105,19 +96,23 @@ class HtmlReport final : public ReportWriter {
     const auto add = [](std::string text, std::string& list) {
       list += (list.empty() ? "" : ",") + text;
     };
-    for (const std::string& metric : metrics_) {
-      add(JsonText(metric), names);
-      add(fmt::format("{}", HigherIsBetter(metric)), higher);
+    std::string units;
+    for (const v1::Metric& metric : metrics_) {
+      add(JsonText(metric.name()), names);
+      add(fmt::format("{}", metric.direction() == v1::Metric::HIGHER_IS_BETTER),
+          higher);
+      add(JsonText(metric.unit()), units);
     }
     for (const std::string& metric : custom_) {
       add(JsonText(metric), names);
       add("false", higher);
+      add(JsonText(""), units);
       add(JsonText(metric), custom);
     }
     return sink_(
-        fmt::format("{{\"metrics\":[{}],\"higher\":[{}],\"custom\":[{}],"
-                    "\"comparison\":{},\"rows\":[",
-                    names, higher, custom, ComparisonJson(comparison)));
+        fmt::format("{{\"metrics\":[{}],\"higher\":[{}],\"units\":[{}],"
+                    "\"custom\":[{}],\"comparison\":{},\"rows\":[",
+                    names, higher, units, custom, ComparisonJson(comparison)));
   }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
@@ -137,8 +132,8 @@ class HtmlReport final : public ReportWriter {
                    : WordOf(v1::Origin_Name(row.origin()))),
         TextId(row.reason()));
     is_first_ = false;
-    for (const std::string& metric : metrics_) {
-      line += ',' + JsonNumber(MetricOf(row, metric));
+    for (const v1::Metric& metric : metrics_) {
+      line += ',' + JsonNumber(MetricOf(row, metric.name()));
     }
     std::string texts;
     for (const std::string& name : custom_) {
@@ -215,7 +210,7 @@ class HtmlReport final : public ReportWriter {
     return found->second;
   }
 
-  const std::vector<std::string> metrics_;
+  const std::vector<v1::Metric> metrics_;
   google::protobuf::RepeatedPtrField<std::string> custom_;
   const RowHistograms& histograms_;
   const ReportSink sink_;
@@ -226,7 +221,7 @@ class HtmlReport final : public ReportWriter {
 
 }  // namespace
 
-std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
+std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<v1::Metric> metrics,
                                              const RowHistograms& histograms,
                                              ReportSink sink) {
   return std::make_unique<HtmlReport>(std::move(metrics), histograms,

@@ -20,7 +20,8 @@ namespace {
 constexpr std::string_view kCsvHeading =
     "row,rank,token,op,call,io,index,verdict,reason,origin,golden_dtype,"
     "golden_shape,golden_min,golden_max,golden_mean,target_dtype,target_shape,"
-    "target_min,target_max,target_mean,bitwise_equal,predicate";
+    "target_min,target_max,target_mean,bitwise_equal,predicate,amplification,"
+    "for_want_of_ranks,layout_hint";
 
 std::string ShortestNumber(double value) { return fmt::format("{}", value); }
 
@@ -60,8 +61,10 @@ class CsvReport final : public ReportWriter {
         CsvCell(row.reason()), origin);
     line += SideCells(row.has_golden(), row.golden());
     line += SideCells(row.has_target(), row.target());
-    line +=
-        fmt::format(",{},{}", row.bitwise_equal(), CsvCell(row.predicate()));
+    line += fmt::format(
+        ",{},{},{},{},{}", row.bitwise_equal(), CsvCell(row.predicate()),
+        OptionalNumber(row.has_amplification(), row.amplification()),
+        row.for_want_of_ranks(), CsvCell(row.layout_hint()));
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       line += ',';

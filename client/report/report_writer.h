@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/node_service.pb.h"
 
 // Reports of a stored comparison, written row by row. docs/reports.md has what
 // each of them holds and where it differs from the tool it is named after.
@@ -51,7 +52,7 @@ std::unique_ptr<ReportWriter> MakeMsitReport(bool keeps_all, ReportSink sink);
 std::unique_ptr<ReportWriter> MakeMsprobeReport(
     MsprobeMode mode, std::vector<v1::Verdict> verdicts, ReportSink sink);
 // `histograms`, which are there when Finish is called, outlive the writer.
-std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<std::string> metrics,
+std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<v1::Metric> metrics,
                                              const RowHistograms& histograms,
                                              ReportSink sink);
 

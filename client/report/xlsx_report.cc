@@ -43,9 +43,10 @@ absl::Status FileError(std::string_view what, std::string_view why) {
 // True for a column that holds no numbers, whatever its cells look like.
 bool IsTextColumn(std::string_view heading) {
   constexpr std::array kTexts = {
-      "op",          "io",        "index",  "verdict",  "reason",
-      "origin",      "predicate", "Result", "token_id", "cmp_fail_reason",
-      "Err_message", "Data_name"};
+      "op",       "io",       "index",           "verdict",
+      "reason",   "origin",   "predicate",       "layout_hint",
+      "Result",   "token_id", "cmp_fail_reason", "Err_message",
+      "Data_name"};
   constexpr std::array kEnds = {"_dtype",   "_shape", "_path",
                                 "_op_type", " Name",  " Dtype",
                                 " Shape",   " MD5",   ":text"};

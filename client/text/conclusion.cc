@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/conclusion.h"
 
-#include <cstdint>
-
 namespace msitd::ctl {
 
 Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
@@ -14,6 +12,29 @@ Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial) {
   }
   if (comparison.partial() && !allows_partial) return Conclusion::kPartial;
   return comparison.pass_count() > 0 ? Conclusion::kPass : Conclusion::kFail;
+}
+
+int64_t RowCountOf(const v1::Comparison& comparison) {
+  return comparison.pass_count() + comparison.fail_count() +
+         comparison.unmatched_count() + comparison.skipped_count();
+}
+
+const char* WordOf(Conclusion conclusion) {
+  switch (conclusion) {
+    case Conclusion::kPass:
+      return "PASS";
+    case Conclusion::kPartial:
+      return "PARTIAL";
+    case Conclusion::kFail:
+      break;
+  }
+  return "FAIL";
+}
+
+const char* VerdictWord(const v1::Comparison& comparison, bool allows_partial) {
+  return comparison.state() == v1::Comparison::DONE
+             ? WordOf(ConclusionOf(comparison, allows_partial))
+             : "-";
 }
 
 }  // namespace msitd::ctl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
@@ -14,5 +16,14 @@ enum class Conclusion {
 
 // `allows_partial`: ranks that are lacking make no difference.
 Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
+
+// Rows with any verdict.
+int64_t RowCountOf(const v1::Comparison& comparison);
+
+// PASS, PARTIAL or FAIL.
+const char* WordOf(Conclusion conclusion);
+
+// The same of a comparison that is over; `-` for any other.
+const char* VerdictWord(const v1::Comparison& comparison, bool allows_partial);
 
 }  // namespace msitd::ctl

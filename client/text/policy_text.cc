@@ -51,7 +51,8 @@ absl::StatusOr<v1::Policy> ParseJson(std::string_view text) {
       std::string_view(status.message().data(), status.message().size()));
 }
 
-absl::StatusOr<v1::Policy> ParseLines(std::string_view text) {
+absl::StatusOr<v1::Policy> ParseLines(std::string_view text,
+                                      std::vector<int>& lines) {
   v1::Policy policy;
   int line_number = 0;
   for (size_t begin = 0; begin < text.size();) {
@@ -65,6 +66,7 @@ absl::StatusOr<v1::Policy> ParseLines(std::string_view text) {
       return Annotate(rule.status(), fmt::format("line {}", line_number));
     }
     *policy.add_rules() = *std::move(rule);
+    lines.push_back(line_number);
   }
   return policy;
 }
@@ -127,9 +129,15 @@ absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text) {
   return rule;
 }
 
-absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text) {
+absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
+                                       std::vector<int>* lines) {
+  std::vector<int> ignored;
+  std::vector<int>& out = lines == nullptr ? ignored : *lines;
   const std::string_view trimmed = Trim(text);
-  return trimmed.starts_with('{') ? ParseJson(trimmed) : ParseLines(text);
+  if (!trimmed.starts_with('{')) return ParseLines(text, out);
+  auto policy = ParseJson(trimmed);
+  if (policy.ok()) out.assign(static_cast<size_t>(policy->rules_size()), 0);
+  return policy;
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
@@ -151,10 +159,11 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path,
   return text;
 }
 
-absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path) {
+absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path,
+                                          std::vector<int>* lines) {
   MSITD_ASSIGN_OR_RETURN(const std::string text,
                          ReadTextFile(path, kPolicyBytesMax));
-  auto policy = ParsePolicy(text);
+  auto policy = ParsePolicy(text, lines);
   return policy.ok() ? policy : Annotate(policy.status(), path);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -32,7 +33,9 @@ absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 // Takes the proto JSON of msitd.v1.Policy if the first character that is not
 // blank is `{`; else a rule a line, empty lines and lines that begin with `#`
 // left out.
-absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text);
+// `lines`, if it is not null, gets the line of each rule, 0 for one of JSON.
+absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
+                                       std::vector<int>* lines = nullptr);
 
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
 // of ErrnoStatus; a file of more bytes is INVALID_ARGUMENT.
@@ -41,6 +44,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path,
 
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
 // of ErrnoStatus, an error of the content is INVALID_ARGUMENT with the line.
-absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path);
+absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path,
+                                          std::vector<int>* lines = nullptr);
 
 }  // namespace msitd::ctl

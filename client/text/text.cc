@@ -168,6 +168,13 @@ std::string Shorten(std::string_view printable, size_t width) {
   return out;
 }
 
+std::string ShortenEnd(std::string_view printable, size_t width) {
+  if (DisplayWidth(printable) <= width) return std::string(printable);
+  if (width == 0) return {};
+  std::string out(Head(printable, width - 1));
+  return out += kEllipsis;
+}
+
 std::string HumanSize(int64_t size_bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   auto value = static_cast<double>(size_bytes);

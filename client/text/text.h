@@ -24,6 +24,10 @@ size_t DisplayWidth(std::string_view printable);
 // of the middle, where an ellipsis stands: op names differ at both ends.
 std::string Shorten(std::string_view printable, size_t width);
 
+// Returns `printable` in at most `width` columns; what does not fit is cut off
+// at its end, where an ellipsis stands.
+std::string ShortenEnd(std::string_view printable, size_t width);
+
 // Returns "512 B", "1.5 MiB", "20 GiB".
 std::string HumanSize(int64_t size_bytes);
 

@@ -159,4 +159,49 @@ def test_exit_codes_tell_failure_from_error(daemon: Daemon) -> None:
     record_run(daemon, "a", [layers(1)])
     daemon.ctl("compare", "run", "a", "absent", expect=NOT_FOUND)
     daemon.ctl("compare", "run", "a", expect=USAGE)
-    daemon.ctl("compare", "run", "a", "a", "--tol", "nonsense >", expect=64 + 3)
+    daemon.ctl("compare", "run", "a", "a", "--tol", "nonsense >", expect=USAGE)
+
+
+def test_rows_are_found_by_number_op_and_metric(daemon: Daemon) -> None:
+    record_run(daemon, "golden", [layers(1, 2, 3, 4)])
+    record_run(daemon, "target", [layers(1, 2, 30, 5)])
+    daemon.ctl("compare", "run", "golden", "target", expect=FAILED)
+
+    def rows(*flags: str) -> list[int]:
+        out = daemon.ctl_json("compare", "rows", "c-000001", *flags)
+        return [int(row["row"]) for row in out["rows"]]
+
+    assert rows("--row", "3,1") == [1, 3]
+    assert rows("--ops", "layer.2,*3") == [2, 3]
+    assert rows("--sort-by", "max_abs", "--limit", "2") == [2, 3]
+    assert rows("--sort-by", "cosine", "--verdict", "fail") == [2, 3]
+    empty = daemon.ctl("compare", "rows", "c-000001", "--ops", "nope")
+    assert empty.stderr.endswith("0 of 4 rows of c-000001 match --ops 'nope'\n")
+
+
+def test_a_comparison_says_how_it_ended_wherever_it_is_shown(daemon: Daemon) -> None:
+    record_run(daemon, "golden", [layers(1, 2)])
+    record_run(daemon, "target", [layers(1, 3)])
+    daemon.ctl("compare", "run", "golden", "target", "--detach")
+    shown = daemon.ctl("compare", "get", "c-000001", "--wait", expect=FAILED).stdout
+    assert "\nverdict           FAIL\n" in shown
+    assert "\nfirst divergence  layer.1 output" in shown
+    assert daemon.ctl("compare", "get", "c-000001").stdout == shown
+    assert "  FAIL  " in daemon.ctl("compare", "list").stdout
+
+
+def test_a_mistake_in_a_tolerance_is_told_with_its_flag(daemon: Daemon) -> None:
+    record_run(daemon, "golden", [layers(1)])
+    run = ("compare", "run", "golden", "golden")
+    for tolerance, words in (
+        ("nl3 <= 1", "did you mean nl2?"),
+        ("torch", "write @torch for the preset"),
+        ("1e-3", "'nl2 <= 1e-3'"),
+        ("nl2 =< 5", "write 'nl2 <= 5'"),
+    ):
+        result = daemon.ctl(*run, "--tol", tolerance, expect=2)
+        assert result.stderr.startswith(f"msitctl: --tol '{tolerance}': ")
+        assert words in result.stderr
+        assert len(result.stderr) < 200
+    told = daemon.ctl(*run, "--tol", "nl2 >= 0").stderr
+    assert "nl2 is better the lower" in told

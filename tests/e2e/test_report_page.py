@@ -59,6 +59,7 @@ def page(rows: int) -> str:
     data = {
         "metrics": ["cosine", "max_abs", "nl2", "unused"],
         "higher": [True, False, False, False],
+        "units": ["", "value", "", ""],
         "comparison": {
             "name": "c-000001",
             "passes": False,

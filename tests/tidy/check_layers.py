@@ -222,7 +222,8 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *CTL_BASE, "client/ctl/plugin"), (*COMMON, *RPC, "cli11")
     ),
     "client/ctl": Module(
-        (*PROTOS, *CTL_BASE, "client/ctl/print"), (*COMMON, *RPC, "cli11")
+        (*PROTOS, *CTL_BASE, "client/ctl/print", "client/ctl/flag"),
+        (*COMMON, *RPC, "cli11"),
     ),
     # The command line names the commands; they work with the session it makes.
     "client/ctl/command": Module(

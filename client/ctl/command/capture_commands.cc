@@ -13,10 +13,12 @@
 
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/ctl/print/printer.h"
 #include "client/query/endpoint.h"
+#include "client/query/run_names.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -49,7 +51,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                          }));
                      return PrintOne(session, policy, "revision");
                    });
-  verb.add_option("--run", *run, "Name of the run")->required();
+  AddRunName(verb, *run);
 }
 
 struct SetFlags {
@@ -118,6 +120,12 @@ Outcome Set(Session& session, const SetFlags& flags) {
   if (flags.from_token.has_value()) {
     request.mutable_policy()->set_first_token(*flags.from_token);
   }
+  v1::GetRunRequest run_request;
+  run_request.set_run(flags.run);
+  v1::Run before;
+  const Outcome found = session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, run_request, &before);
+  });
   v1::CapturePolicy policy;
   MSITCTL_RETURN_IF_FAILED(
       session.UnaryToTheEnd([&](grpc::ClientContext& context) {
@@ -125,6 +133,10 @@ Outcome Set(Session& session, const SetFlags& flags) {
       }));
   MSITCTL_RETURN_IF_FAILED(PrintOne(session, policy, "revision"));
   MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  if (!found.missing_run.empty()) {
+    Note(fmt::format("there was no run {}, it is made now{}", flags.run,
+                     RunLikeAnother(session, flags.run)));
+  }
   return TellWhatSelectsNothing(session, flags.run, policy);
 }
 
@@ -144,14 +156,14 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                    "msitctl capture set --run nightly --level off",
        .rpcs = "CaptureService.SetCapturePolicy"},
       [flags](Session& session) { return Set(session, *flags); });
-  verb.add_option("--run", flags->run, "Name of the run; made if there is none")
-      ->required();
+  AddRunName(verb, flags->run, "Name of the run; made if there is none");
   AddSelectionFlags(verb, flags->selection);
   verb.add_option("--level", flags->level,
                   "How much of each tensor: full, with its bytes; sample, "
                   "with at most 1024 elements; summary or hash, both without; "
                   "off")
-      ->check(CLI::IsMember({"off", "hash", "summary", "sample", "full"}))
+      ->check(OneOf({"off", "hash", "summary", "sample", "full"}))
+      ->type_name("LEVEL")
       ->capture_default_str();
   verb.add_option(
           "--from-token", flags->from_token,
@@ -180,6 +192,7 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
 struct CoverageFlags {
   std::string run;
   std::string silent_after = "10s";
+  bool allow_partial = false;
 };
 
 // Why nothing more may come of a rank that has no stream; empty if that is as
@@ -225,11 +238,11 @@ Outcome Coverage(Session& session, const CoverageFlags& flags) {
   layout.response = v1::CaptureCoverage::descriptor();
   layout.field = "ranks";
   layout.columns =
-      "rank,streams?=stream_count,seen=seen_count,filtered=filtered_count,"
-      "asked=asked_count,stored=stored_count,repeated=repeated_count,"
-      "conflicts=conflict_count,dropped=dropped_count,"
-      "truncated=truncated_count,pending=pending_count,lost=lost_count,"
-      "degraded?=degraded_count,stream?=stream_state";
+      "rank,streams?=stream_count,seen=seen_count,filtered?=filtered_count,"
+      "asked?=asked_count,stored=stored_count,repeated?=repeated_count,"
+      "conflicts?=conflict_count,dropped?=dropped_count,"
+      "truncated?=truncated_count,pending?=pending_count,lost?=lost_count,"
+      "degraded?=degraded_count,stream=stream_state";
   layout.name = "rank";
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
@@ -241,12 +254,14 @@ Outcome Coverage(Session& session, const CoverageFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.captures().GetCaptureCoverage(&context, request, &coverage);
   }));
+  PartialNotice partial(session);
+  partial.See(flags.run, coverage);
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
   printer->Finish(coverage);
   MSITCTL_RETURN_IF_FAILED(session.out().Finish());
   TellOfSilentRanks(coverage, *silent_after);
   const v1::RankCoverage total = TotalOf(coverage);
-  if (total.stored_count() > 0) return {};
+  if (total.stored_count() > 0) return partial.End(flags.allow_partial);
   if (total.stream_count() == 0) {
     return {kExitPolicyFailed, "nothing is stored: no client has streamed"};
   }
@@ -267,7 +282,8 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl capture coverage tp8-bf16",
        .rpcs = "CaptureService.GetCaptureCoverage"},
       [flags](Session& session) { return Coverage(session, *flags); });
-  verb.add_option("RUN", flags->run, "Name of the run")->required();
+  AddRunName(verb, flags->run);
+  AddPartialFlag(verb, flags->allow_partial);
   verb.add_option("--silent-after", flags->silent_after,
                   "Names ranks that have had no stream for so long")
       ->capture_default_str()

@@ -8,21 +8,31 @@
 #include "client/ctl/command/compare_metric.h"
 #include "client/ctl/command/compare_report.h"
 #include "client/ctl/command/compare_run.h"
+#include "client/ctl/command/compare_wait.h"
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/confirm.h"
+#include "client/ctl/command/layout_hints.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
+#include "client/ctl/command/selection_note.h"
+#include "client/ctl/command/sorted_rows.h"
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
+#include "client/text/conclusion.h"
+#include "client/text/ranges.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
 
 constexpr char kListColumns[] =
-    "name,state,golden=golden_run,target=target_run,pass=pass_count,"
-    "fail=fail_count,unmatched=unmatched_count,skipped=skipped_count,"
-    "create_time?=create_time,end_time?=end_time";
+    "name,verdict=@verdict,state,golden=golden_run,target=target_run,"
+    "pass=pass_count,fail=fail_count,unmatched~=unmatched_count,"
+    "skipped~=skipped_count,partial?=partial,create_time?=create_time,"
+    "end_time?=end_time";
 
 void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_option("GOLDEN,--golden", flags.golden, "The run taken as right")
@@ -45,6 +55,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_option("--rows", flags.rows,
                   "fail: rows that fail or are unmatched; all; none; default "
                   "fail")
+      ->check(OneOf({"fail", "all", "none"}))
       ->type_name("WHICH");
   AddPartialFlag(verb, flags.list.allow_partial);
   AddListFlags(verb, flags.list,
@@ -99,6 +110,11 @@ void AddList(CommandLine& line, CLI::App& noun) {
         layout.field = "comparisons";
         layout.columns = kListColumns;
         layout.name = "name";
+        layout.computed["verdict"] =
+            [](const google::protobuf::Message& message) -> std::string {
+          return VerdictWord(static_cast<const v1::Comparison&>(message),
+                             /*allows_partial=*/false);
+        };
         return PrintPages<v1::ListComparisonsResponse>(
             session, std::move(layout), *flags, v1::ListComparisonsRequest(),
             [&session](auto... args) {
@@ -119,35 +135,156 @@ Outcome Get(Session& session, const std::string& name,
 
 struct GetFlags {
   std::string name;
+  bool wait = false;
   bool allow_partial = false;
 };
+
+Seconds LengthOf(const v1::Comparison& comparison) {
+  const auto seconds_of = [](const google::protobuf::Timestamp& time) {
+    return static_cast<double>(time.seconds()) +
+           static_cast<double>(time.nanos()) * 1e-9;
+  };
+  return Seconds(comparison.has_end_time()
+                     ? seconds_of(comparison.end_time()) -
+                           seconds_of(comparison.create_time())
+                     : 0);
+}
+
+// What the header of a comparison does not say.
+v1::Comparison RestOf(const v1::Comparison& comparison) {
+  v1::Comparison rest = comparison;
+  rest.clear_makers();
+  rest.clear_required_tolerances();
+  rest.clear_concurrent_divergences();
+  rest.clear_input_difference();
+  rest.clear_first_divergence();
+  rest.clear_first_origin();
+  rest.clear_first_unmatched();
+  rest.clear_first_non_finite();
+  rest.clear_first_skipped();
+  rest.clear_both_non_finite_count();
+  rest.clear_first_both_non_finite();
+  rest.clear_layout_hints();
+  return rest;
+}
+
+Outcome PrintOneComparison(Session& session, const v1::Comparison& comparison,
+                           bool allows_partial) {
+  if (!session.is_table()) return PrintOne(session, comparison, "name");
+  session.out().Write(VerdictHeader(comparison, LengthOf(comparison),
+                                    session.options().color, allows_partial));
+  session.out().Write("\n");
+  return PrintOne(session, RestOf(comparison), "name");
+}
+
+Outcome GetOne(Session& session, const GetFlags& flags) {
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(Get(session, flags.name, comparison));
+  if (flags.wait) {
+    const Interrupts::Hold hold(session.interrupts());
+    MSITCTL_RETURN_IF_FAILED(
+        WaitForComparison(session, IfWaitEnds::kLeave, comparison));
+  }
+  PartialNotice partial(session);
+  partial.See(comparison);
+  MSITCTL_RETURN_IF_FAILED(
+      PrintOneComparison(session, comparison, flags.allow_partial));
+  if (session.is_table()) {
+    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    TellLayoutHints(comparison);
+  }
+  return flags.wait ? OutcomeOf(comparison, flags.allow_partial)
+                    : partial.End(flags.allow_partial);
+}
 
 void AddGet(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<GetFlags>();
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "get",
-       .summary = "Prints one comparison: state, counts, first divergence.",
-       .examples = "msitctl compare get c-000001",
+       .summary = "Prints one comparison: verdict, counts, first divergence.",
+       .examples = "msitctl compare get c-000001\n"
+                   "msitctl compare get c-000001 --wait",
        .rpcs = "ComparisonService.GetComparison"},
-      [flags](Session& session) -> Outcome {
-        v1::Comparison comparison;
-        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
-        PartialNotice partial(session);
-        partial.See(comparison);
-        MSITCTL_RETURN_IF_FAILED(PrintOne(session, comparison, "name"));
-        return partial.End(flags->allow_partial);
-      });
+      [flags](Session& session) { return GetOne(session, *flags); });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();
+  verb.add_flag("--wait", flags->wait,
+                "Wait for its end, and exit as compare run does: 1 if it does "
+                "not pass");
   AddPartialFlag(verb, flags->allow_partial);
 }
 
 struct RowsFlags {
   std::string name;
   std::vector<std::string> verdicts;
+  std::string rows;
+  std::vector<std::string> ops;
+  std::string sort_by;
   ListFlags list;
 };
+
+// Rows that one request may ask for by their numbers.
+constexpr size_t kRowNumbersMax = 1000;
+
+Outcome ToRequest(const RowsFlags& flags,
+                  v1::ListComparisonRowsRequest& request) {
+  std::vector<v1::Verdict> verdicts;
+  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
+  request = RowsRequest(flags.name, verdicts);
+  if (!flags.rows.empty()) {
+    const auto ranges = ParseRanges(flags.rows, INT64_MAX - 1);
+    if (!ranges.ok()) {
+      return UsageError(fmt::format("--row: {}", Message(ranges.status())));
+    }
+    for (const Range& range : *ranges) {
+      const auto room =
+          static_cast<int64_t>(kRowNumbersMax) - request.rows_size();
+      if (range.last - range.first >= room) {
+        return UsageError(
+            fmt::format("--row: more than {} rows", kRowNumbersMax));
+      }
+      for (int64_t row = range.first; row <= range.last; ++row) {
+        request.add_rows(row);
+      }
+    }
+  }
+  for (const std::string& op : SplitLists(flags.ops)) {
+    request.add_op_patterns(op);
+  }
+  return {};
+}
+
+// The flags that select rows, as they would be typed.
+std::string TextOf(const RowsFlags& flags) {
+  std::vector<std::string> texts;
+  for (const std::string& list : flags.verdicts) {
+    texts.push_back(fmt::format("--verdict {}", list));
+  }
+  if (!flags.rows.empty()) texts.push_back(fmt::format("--row {}", flags.rows));
+  for (const std::string& ops : flags.ops) {
+    texts.push_back(FlagText("--ops", ops));
+  }
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+Outcome Rows(Session& session, const RowsFlags& flags) {
+  v1::ListComparisonRowsRequest request;
+  MSITCTL_RETURN_IF_FAILED(ToRequest(flags, request));
+  v1::Comparison comparison;
+  MSITCTL_RETURN_IF_FAILED(Get(session, flags.name, comparison));
+  PartialNotice partial(session);
+  partial.See(comparison);
+  const auto when_empty = [&] {
+    NoteNoRow(comparison.name(), RowCountOf(comparison), TextOf(flags));
+  };
+  MSITCTL_RETURN_IF_FAILED(
+      flags.sort_by.empty()
+          ? PrintRows(session, comparison, request, flags.list, when_empty)
+          : PrintSortedRows(session, comparison, request, flags.sort_by,
+                            flags.list, when_empty));
+  return partial.End(flags.list.allow_partial);
+}
 
 void AddRows(CommandLine& line, CLI::App& noun) {
   auto flags = std::make_shared<RowsFlags>();
@@ -156,28 +293,32 @@ void AddRows(CommandLine& line, CLI::App& noun) {
       {.name = "rows",
        .summary = "Prints the rows of a comparison in execution order.",
        .examples = "msitctl compare rows c-000001 --verdict fail,unmatched\n"
+                   "msitctl compare rows c-000001 --row 57\n"
+                   "msitctl compare rows c-000001 --ops '*.attention' "
+                   "--sort-by nl2 --limit 10\n"
                    "msitctl compare rows c-000001 -o csv\n"
                    "msitctl compare rows c-000001 --columns "
                    "op,verdict,metrics.sqnr_db",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities"},
-      [flags](Session& session) -> Outcome {
-        std::vector<v1::Verdict> verdicts;
-        MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags->verdicts));
-        v1::Comparison comparison;
-        MSITCTL_RETURN_IF_FAILED(Get(session, flags->name, comparison));
-        PartialNotice partial(session);
-        partial.See(comparison);
-        MSITCTL_RETURN_IF_FAILED(
-            PrintRows(session, comparison, verdicts, flags->list));
-        return partial.End(flags->list.allow_partial);
-      });
+      [flags](Session& session) { return Rows(session, *flags); });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")
       ->required();
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
+      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
       ->type_name("LIST");
+  verb.add_option("--row", flags->rows,
+                  "Numbers of rows, such as 57 or 3,10-12; at most 1000")
+      ->type_name("LIST");
+  AddTexts(verb, "--ops", flags->ops,
+           "Patterns of ops, such as '*.q_proj'; separated by commas, "
+           "repeatable")
+      ->type_name("LIST");
+  verb.add_option("--sort-by", flags->sort_by,
+                  "A metric: the worst rows first, at most 10000")
+      ->type_name("METRIC");
   AddPartialFlag(verb, flags->list.allow_partial);
   AddListFlags(verb, flags->list);
 }
@@ -206,18 +347,22 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                   "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
                   "default by the end of --out, else csv. msit and msprobe "
                   "are workbooks if --out ends with .xlsx")
+      ->check(OneOf({"csv", "jsonl", "xlsx", "html", "msit", "msprobe"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");
   verb.add_option("--mode", flags->mode,
                   "Of msprobe: all (from tensors), summary, md5; default all")
+      ->check(OneOf({"all", "summary", "md5"}))
       ->type_name("MODE");
   verb.add_option("--histograms", flags->histograms,
                   "Of html: rows that get histograms of both sides, those "
                   "that fail first; default 200, at most 10000, 0 for none")
+      ->check(WholeNumber(0, kHistogramRowsMax))
       ->type_name("N");
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
+      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
       ->type_name("LIST");
   AddPartialFlag(verb, flags->allow_partial);
 }
@@ -244,6 +389,7 @@ void AddMetric(CommandLine& line, CLI::App& noun) {
   AddPluginFlags(verb, "--name,--plugin-name", flags->plugins);
   AddTexts(verb, "--verdict", flags->verdicts,
            "pass, fail, unmatched, skipped; default all")
+      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
       ->type_name("LIST");
 }
 

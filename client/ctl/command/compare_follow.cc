@@ -182,7 +182,7 @@ Outcome RowLines::Create(Session& session,
   if (!has_columns) return {};
   MSITCTL_ASSIGN_OR_USAGE(
       out->printer_,
-      ListPrinter::Create(RowLayout(session, CustomMetricNames()),
+      ListPrinter::Create(RowLayout(session, v1::Comparison()),
                           session.print_options(flags.columns), session.out()));
   return {};
 }

@@ -108,11 +108,11 @@ Outcome MeasureComparison(Session& session, const MetricFlags& flags) {
   }
   std::vector<v1::Verdict> verdicts;
   MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
-  std::vector<std::string> taken;
+  std::vector<v1::Metric> taken;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
   std::vector<std::unique_ptr<Plugin>> plugins;
-  MSITCTL_RETURN_IF_FAILED(
-      StartPlugins(flags.plugins, taken, session.interrupts(), plugins));
+  MSITCTL_RETURN_IF_FAILED(StartPlugins(flags.plugins, NamesOf(taken),
+                                        session.interrupts(), plugins));
   v1::Comparison comparison;
   MSITCTL_RETURN_IF_FAILED(GetEnded(session, flags.comparison, comparison));
   std::vector<MetricCounts> counts;

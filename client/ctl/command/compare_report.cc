@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -64,16 +65,19 @@ absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
                     "--mode: \"{}\" is not all, summary or md5", word);
 }
 
+// Empty for a file whose end no format has.
 std::string FormatOf(const ReportFlags& flags) {
   if (!flags.format.empty()) return flags.format;
-  return flags.out.ends_with(".html")    ? "html"
-         : flags.out.ends_with(".jsonl") ? "jsonl"
-         : flags.out.ends_with(".xlsx")  ? "xlsx"
-                                         : "csv";
+  const std::string end = std::filesystem::path(flags.out).extension().string();
+  if (end.empty() || end == ".csv") return "csv";
+  for (const char* format : {"html", "jsonl", "xlsx"}) {
+    if (end.substr(1) == format) return format;
+  }
+  return "";
 }
 
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
-    const ReportFlags& flags, const std::vector<std::string>& metrics,
+    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
     const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
     bool guards_formulas, ReportSink sink) {
   const std::string format = FormatOf(flags);
@@ -82,11 +86,13 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
   if (guards_formulas && (format == "csv" || (is_compatible && !is_workbook))) {
     sink = GuardedSink(std::move(sink));
   }
-  if (format == "csv") return MakeCsvReport(metrics, std::move(sink));
+  if (format == "csv") {
+    return MakeCsvReport(NamesOf(metrics), std::move(sink));
+  }
   if (format == "xlsx") {
     return MakeXlsxReport(
         [&metrics](ReportSink lines) {
-          return MakeCsvReport(metrics, std::move(lines));
+          return MakeCsvReport(NamesOf(metrics), std::move(lines));
         },
         std::move(sink));
   }
@@ -158,9 +164,11 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
 }  // namespace
 
 Outcome WriteReport(Session& session, const ReportFlags& flags) {
-  if (flags.histograms < 0 || flags.histograms > kHistogramRowsMax) {
-    return UsageError(fmt::format("--histograms: {} is not in 0..{}",
-                                  flags.histograms, kHistogramRowsMax));
+  if (FormatOf(flags).empty()) {
+    return UsageError(
+        fmt::format("--out {}: no format ends so; it is .csv, .jsonl, .xlsx or "
+                    ".html, or give --format",
+                    flags.out));
   }
   // Held from before the file is there, so that it goes when an interrupt does.
   const Interrupts::Hold hold(session.interrupts());
@@ -176,7 +184,7 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   // Whatever the format: the report may go to stdout.
   PartialNotice partial(session, /*is_table=*/false);
   partial.See(comparison);
-  std::vector<std::string> metrics;
+  std::vector<v1::Metric> metrics;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
   BufferedSink sink(*file);
   // No other format has a place for them.

@@ -11,27 +11,24 @@
 
 #include "client/ctl/command/compare_follow.h"
 #include "client/ctl/command/compare_metric.h"
+#include "client/ctl/command/compare_wait.h"
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/layout_hints.h"
 #include "client/ctl/command/partial.h"
-#include "client/ctl/print/progress.h"
+#include "client/ctl/command/selection_note.h"
+#include "client/ctl/flag/field_flags.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
 
-// Short comparisons end at once, long ones are asked about twice a second.
-constexpr std::chrono::milliseconds kFirstPoll(5);
-constexpr std::chrono::milliseconds kSlowestPoll(500);
-// Polls in a row that may fail with UNAVAILABLE: the daemon restarts.
-constexpr int kLostPollsMax = 10;
-constexpr std::chrono::seconds kCancelTimeout(5);
 // Rows under the header of a table, unless told otherwise.
 constexpr int64_t kTableRows = 20;
 
 Outcome MakeRequest(const CompareFlags& flags,
-                    v1::CreateComparisonRequest& request) {
+                    v1::CreateComparisonRequest& request,
+                    std::vector<std::string>& rule_sources) {
   if (flags.golden.empty() || flags.target.empty()) {
     return UsageError("name two runs: compare run GOLDEN TARGET");
   }
@@ -53,158 +50,9 @@ Outcome MakeRequest(const CompareFlags& flags,
                                              : watch);
   }
   v1::Policy policy;
-  MSITCTL_RETURN_IF_FAILED(ToPolicy(flags.policy, policy));
+  MSITCTL_RETURN_IF_FAILED(ToPolicy(flags.policy, policy, rule_sources));
   if (policy.ByteSizeLong() > 0) *comparison.mutable_policy() = policy;
   return {};
-}
-
-std::string ProgressText(const v1::Comparison& comparison) {
-  const std::string waiting = WaitingText(comparison);
-  if (!waiting.empty()) return waiting;
-  const int64_t done = comparison.pass_count() + comparison.fail_count() +
-                       comparison.unmatched_count() +
-                       comparison.skipped_count();
-  const std::string total = comparison.total_count() == 0
-                                ? std::string()
-                                : fmt::format("/{}", comparison.total_count());
-  return fmt::format("{}: {}{} rows, {} fail, {} unmatched, {} read",
-                     comparison.name(), done, total, comparison.fail_count(),
-                     comparison.unmatched_count(),
-                     HumanSize(comparison.read_bytes()));
-}
-
-bool IsOver(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE ||
-         comparison.state() == v1::Comparison::CANCELLED ||
-         comparison.state() == v1::Comparison::FAILED;
-}
-
-// Cancels with a deadline of its own: whatever ended `outcome` has ended all
-// others.
-Outcome CancelAfter(Outcome outcome, Session& session,
-                    const std::string& name) {
-  v1::CancelComparisonRequest request;
-  request.set_comparison(name);
-  v1::Comparison ignored;
-  grpc::ClientContext context;
-  context.set_deadline(Session::Clock::now() + kCancelTimeout);
-  const grpc::Status status =
-      session.comparisons().CancelComparison(&context, request, &ignored);
-  outcome.error += status.ok()
-                       ? fmt::format("; {} is cancelled", Printable(name))
-                       : fmt::format("; {} may go on: {}", Printable(name),
-                                     DaemonError(status).error);
-  return outcome;
-}
-
-bool IsTimeout(const Outcome& outcome) {
-  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
-}
-
-Outcome OutOfTime(const std::string& name) {
-  return DaemonError(grpc::StatusCode::DEADLINE_EXCEEDED, "",
-                     fmt::format("{} is not over in time", name));
-}
-
-// Adds to what ended the wait for `comparison` what becomes of it.
-Outcome TellWhetherItGoesOn(Outcome outcome, const v1::Comparison& comparison) {
-  if (outcome.ok()) return outcome;
-  const std::string name = Printable(comparison.name());
-  if (outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
-    outcome.error += fmt::format("; {} does not go on", name);
-  } else if (IsOver(comparison)) {
-    outcome.error += fmt::format(
-        "; {0} is over, msitctl compare get {0} prints what came out", name);
-  } else if (comparison.follow() && !comparison.detach()) {
-    outcome.error += fmt::format(
-        "; {0} goes on for some 10 s as long as the daemon does, then ends "
-        "because nobody reads it; msitctl compare get {0} tells",
-        name);
-  } else {
-    outcome.error += fmt::format(
-        "; {0} goes on as long as the daemon does, msitctl compare get {0} "
-        "tells",
-        name);
-  }
-  return outcome;
-}
-
-// Waits until `comparison` is over, and keeps it up to date.
-Outcome Wait(Session& session, v1::Comparison& comparison) {
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
-  WaitingNotice notice;
-  const auto deadline = session.StreamDeadline();
-  v1::GetComparisonRequest request;
-  request.set_comparison(comparison.name());
-  int lost_count = 0;
-  for (auto delay = kFirstPoll; !IsOver(comparison);
-       delay = std::min(delay * 3 / 2, kSlowestPoll)) {
-    progress.Show(ProgressText(comparison));
-    if (!session.options().progress) notice.Show(comparison);
-    if (session.interrupts().WaitFor(delay)) {
-      progress.Clear();
-      return CancelAfter(Interrupted(), session, comparison.name());
-    }
-    v1::Comparison latest;
-    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-      return session.comparisons().GetComparison(&context, request, &latest);
-    });
-    if (outcome.ok()) comparison = std::move(latest);
-    const bool is_late =
-        session.options().connection.timeout.has_value() && IsTimeout(outcome);
-    if (is_late || Session::Clock::now() >= deadline) {
-      progress.Clear();
-      return CancelAfter(OutOfTime(comparison.name()), session,
-                         comparison.name());
-    }
-    const bool is_lost =
-        outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE);
-    lost_count = is_lost ? lost_count + 1 : 0;
-    const bool goes_on = outcome.ok() ||
-                         outcome.exit_code == kExitInterrupted ||
-                         (is_lost && lost_count < kLostPollsMax);
-    if (!goes_on) {
-      progress.Clear();
-      return TellWhetherItGoesOn(outcome, comparison);
-    }
-  }
-  return {};
-}
-
-Outcome OutcomeOfDone(const v1::Comparison& comparison, bool allows_partial) {
-  if (comparison.watched_count() > 0) return {kExitPolicyFailed, ""};
-  switch (ConclusionOf(comparison, allows_partial)) {
-    case Conclusion::kPass:
-      return {};
-    case Conclusion::kPartial:
-      return {kExitPartial, ""};
-    case Conclusion::kFail:
-      break;
-  }
-  return {kExitPolicyFailed, ""};
-}
-
-Outcome OutcomeOf(const v1::Comparison& comparison, bool allows_partial) {
-  switch (comparison.state()) {
-    case v1::Comparison::DONE:
-      return OutcomeOfDone(comparison, allows_partial);
-    case v1::Comparison::CANCELLED:
-      return DaemonError(
-          grpc::Status(grpc::StatusCode::CANCELLED,
-                       comparison.name() + (comparison.error().empty()
-                                                ? " was cancelled by another"
-                                                : ": " + comparison.error())));
-    default:
-      // Of a daemon that tells no code, something is wrong in it.
-      return DaemonError(
-          comparison.error_code() == 0
-              ? grpc::StatusCode::INTERNAL
-              : static_cast<grpc::StatusCode>(comparison.error_code()),
-          comparison.error_reason(),
-          fmt::format("{} failed: {}; it does not go on", comparison.name(),
-                      comparison.error()));
-  }
 }
 
 // Ends what was followed: a table and JSON have the header behind the rows.
@@ -259,9 +107,62 @@ Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
         "--plugin goes with neither --detach nor --follow; compare metric adds "
         "to a comparison that has ended");
   }
-  std::vector<std::string> taken;
+  std::vector<v1::Metric> taken;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
-  return StartPlugins(flags.plugins, taken, session.interrupts(), plugins);
+  return StartPlugins(flags.plugins, NamesOf(taken), session.interrupts(),
+                      plugins);
+}
+
+// What the fields of a request are on the command line.
+std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
+                                 std::vector<std::string> rule_sources) {
+  const auto all = [](std::string_view flag,
+                      const std::vector<std::string>& values) {
+    std::vector<std::string> out;
+    for (const std::string& value : values)
+      out.push_back(FlagText(flag, value));
+    return out;
+  };
+  return {{"policy.rules", std::move(rule_sources)},
+          {"policy.allow_unmatched",
+           all("--allow-unmatched", flags.policy.allow_unmatched)},
+          {"watches", all("--watch", flags.watches)},
+          {"matching.rewrites", all("--rewrite", flags.matching.rewrites)},
+          {"matching.golden_layouts",
+           all("--golden-layout", flags.matching.layouts.golden)},
+          {"matching.target_layouts",
+           all("--target-layout", flags.matching.layouts.target)}};
+}
+
+// Asks for the metrics only if a rule has a sign that may be the wrong one.
+Outcome TellOfDirections(Session& session, const v1::Policy& policy,
+                         const std::vector<std::string>& rule_sources) {
+  const bool may_be_wrong = std::any_of(
+      policy.rules().begin(), policy.rules().end(), [](const auto& rule) {
+        return rule.predicate().find('>') != std::string::npos;
+      });
+  if (!may_be_wrong) return {};
+  std::vector<v1::Metric> metrics;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  WarnOfDirections(policy, rule_sources, metrics);
+  return {};
+}
+
+// Before the comparison is made, which may take long.
+Outcome CheckColumns(Session& session, const CompareFlags& flags,
+                     const v1::Comparison& asked_for,
+                     const std::vector<std::unique_ptr<Plugin>>& plugins) {
+  if (flags.list.columns.empty()) return {};
+  v1::Comparison comparison = asked_for;
+  for (const auto& plugin : plugins) {
+    comparison.add_custom_metrics(plugin->metric());
+  }
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(RowLayout(session, comparison),
+                                   session.print_options(flags.list.columns),
+                                   session.out()));
+  return {};
 }
 
 // Makes the comparison. Its name may stay unknown though it was made.
@@ -298,6 +199,12 @@ Outcome Print(Session& session, const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
       PrintComparison(session, comparison, elapsed, verdicts, list),
       comparison));
+  if (comparison.state() == v1::Comparison::DONE &&
+      RowCountOf(comparison) == 0) {
+    for (const std::string& run : {flags.golden, flags.target}) {
+      NoteNoTensor(session, run, flags.selection, "");
+    }
+  }
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
   Outcome measured;
@@ -309,34 +216,38 @@ Outcome Print(Session& session, const CompareFlags& flags,
 }  // namespace
 
 Outcome RunComparison(Session& session, const CompareFlags& flags) {
-  if (flags.rows != "fail" && flags.rows != "all" && flags.rows != "none") {
-    return UsageError(
-        fmt::format("--rows \"{}\" is not fail, all or none", flags.rows));
-  }
   v1::CreateComparisonRequest request;
-  MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request));
+  std::vector<std::string> rule_sources;
+  MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));
   std::vector<std::unique_ptr<Plugin>> plugins;
   MSITCTL_RETURN_IF_FAILED(StartPluginsOf(session, flags, plugins));
+  MSITCTL_RETURN_IF_FAILED(
+      CheckColumns(session, flags, request.comparison(), plugins));
   std::vector<v1::Verdict> selected;
   if (flags.rows == "fail") selected = {v1::FAIL, v1::UNMATCHED};
   const auto* const verdicts = flags.rows == "none" ? nullptr : &selected;
-  std::unique_ptr<RowLines> lines;
-  if (flags.follow && !flags.detach) {
-    MSITCTL_RETURN_IF_FAILED(
-        RowLines::Create(session, verdicts, flags.list, lines));
-  }
   v1::Comparison comparison;
   if (flags.follow) {
     MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.golden));
     MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.target));
   }
+  std::unique_ptr<RowLines> lines;
+  if (flags.follow && !flags.detach) {
+    MSITCTL_RETURN_IF_FAILED(
+        RowLines::Create(session, verdicts, flags.list, lines));
+  }
+  MSITCTL_RETURN_IF_FAILED(
+      TellOfDirections(session, request.comparison().policy(), rule_sources));
   const auto start = std::chrono::steady_clock::now();
   {
     const Interrupts::Hold hold(session.interrupts());
-    MSITCTL_RETURN_IF_FAILED(Create(session, request, comparison));
+    MSITCTL_RETURN_IF_FAILED(
+        ErrorOfFlag(Create(session, request, comparison),
+                    FieldsOf(flags, std::move(rule_sources))));
     if (flags.detach) return PrintOne(session, comparison, "name");
     if (!flags.follow) {
-      MSITCTL_RETURN_IF_FAILED(Wait(session, comparison));
+      MSITCTL_RETURN_IF_FAILED(
+          WaitForComparison(session, IfWaitEnds::kCancel, comparison));
     }
   }
   if (flags.follow) {

@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <utility>
 
 #include "client/ctl/command/partial.h"
 #include "client/text/maker_text.h"
+#include "client/text/policy_text.h"
 #include "client/text/ranges.h"
 #include "client/text/text.h"
 #include "client/text/tolerance_text.h"
@@ -17,54 +19,38 @@
 namespace msitd::ctl {
 namespace {
 
+// Before the metrics, and behind them.
 constexpr char kColumns[] =
-    "row,token,rank,op,call?=call,io/index,dtype=golden.dtype|target.dtype,"
-    "shape=golden.shape|target.shape,verdict,cosine?=metrics.cosine,"
-    "max_abs?=metrics.max_abs,mean_abs?=metrics.mean_abs,"
-    "max_rel?=metrics.max_rel,mean_rel?=metrics.mean_rel,rmse?=metrics.rmse,"
-    "nl2?=metrics.nl2,kl?=metrics.kl";
+    "row,token~=token,rank~=rank,op,call?=call,io/index,"
+    "dtype?=golden.dtype|target.dtype,shape?=golden.shape|target.shape,"
+    "verdict~=verdict";
+constexpr char kLastColumn[] = ",reason$=reason";
 
 std::string Colored(std::string_view text, const char* color, bool is_on) {
   return is_on ? fmt::format("\x1b[{}m{}\x1b[0m", color, text)
                : std::string(text);
 }
 
-struct Style {
-  const char* word;
-  const char* color;
-};
-
-Style VerdictStyle(Conclusion conclusion) {
+const char* ColorOf(Conclusion conclusion) {
   switch (conclusion) {
     case Conclusion::kPass:
-      return {"PASS", "1;32"};
+      return "1;32";
     case Conclusion::kPartial:
-      return {"PARTIAL", "1;33"};
+      return "1;33";
     case Conclusion::kFail:
       break;
   }
-  return {"FAIL", "1;31"};
+  return "1;31";
 }
 
 // Bounds under the header of a table; all of them are in the comparison.
 constexpr int kTolerancesShown = 8;
 
-v1::ListComparisonRowsRequest RowsRequest(
-    const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
-  v1::ListComparisonRowsRequest request;
-  request.set_comparison(comparison);
-  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
-  return request;
-}
-
 // Rows that `verdicts` selects.
 int64_t RowCount(const v1::Comparison& comparison,
                  const std::vector<v1::Verdict>& verdicts) {
   const bool all = verdicts.empty();
-  int64_t count = all ? comparison.pass_count() + comparison.skipped_count() +
-                            comparison.fail_count() +
-                            comparison.unmatched_count()
-                      : 0;
+  int64_t count = all ? RowCountOf(comparison) : 0;
   for (const v1::Verdict verdict : verdicts) {
     if (verdict == v1::PASS) count += comparison.pass_count();
     if (verdict == v1::FAIL) count += comparison.fail_count();
@@ -95,7 +81,8 @@ Outcome PrintTable(Session& session, const v1::Comparison& comparison,
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
   session.out().Write("\n");
-  MSITCTL_RETURN_IF_FAILED(PrintRows(session, comparison, *verdicts, flags));
+  MSITCTL_RETURN_IF_FAILED(PrintRows(
+      session, comparison, RowsRequest(comparison.name(), *verdicts), flags));
   if (flags.limit == 0) return {};
   MSITCTL_RETURN_IF_FAILED(session.out().Finish());
   NoteRowsLeftOut(comparison, *verdicts, flags.limit);
@@ -135,7 +122,11 @@ std::string TolerancesText(const v1::Comparison& comparison) {
 // What a verdict is about, if not about everything: ` (3 of 108 sampled)`.
 std::string RemarkText(const v1::Comparison& comparison,
                        Conclusion conclusion) {
-  const int64_t row_count = RowCount(comparison, {});
+  if (comparison.state() != v1::Comparison::DONE) {
+    return fmt::format(" ({})",
+                       WordOf(v1::Comparison::State_Name(comparison.state())));
+  }
+  const int64_t row_count = RowCountOf(comparison);
   if (row_count == comparison.skipped_count()) return " (nothing was compared)";
   if (conclusion == Conclusion::kFail) return "";
   std::vector<std::string> remarks;
@@ -155,13 +146,39 @@ std::string RemarkText(const v1::Comparison& comparison,
   return fmt::format(" ({})", fmt::join(remarks, ", "));
 }
 
+// The columns of a table for the metrics that it has anyway, and for those that
+// the policy asks for, which only some rows may have.
+std::string MetricColumns(const std::vector<v1::Metric>& metrics,
+                          const v1::Policy& policy) {
+  std::string out;
+  // A daemon that tells names only may have any of them.
+  const bool is_told =
+      std::any_of(metrics.begin(), metrics.end(),
+                  [](const auto& metric) { return metric.family() != 0; });
+  for (const v1::Metric& metric : metrics) {
+    const bool may_be_asked_for =
+        metric.family() == v1::Metric::ELEMENT && policy.metric_sets_size() > 0;
+    if (is_told && !metric.in_default_columns() && !may_be_asked_for) continue;
+    out += fmt::format(",{0}{1}=metrics.{0}", metric.name(),
+                       metric.in_default_columns() ? "?" : "+");
+  }
+  return out;
+}
+
 }  // namespace
+
+v1::ListComparisonRowsRequest RowsRequest(
+    const std::string& comparison, const std::vector<v1::Verdict>& verdicts) {
+  v1::ListComparisonRowsRequest request;
+  request.set_comparison(comparison);
+  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
+  return request;
+}
 
 std::string VerdictMember(const v1::Comparison& comparison,
                           bool allows_partial) {
-  return fmt::format(
-      "\"verdict\":\"{}\"",
-      VerdictStyle(ConclusionOf(comparison, allows_partial)).word);
+  return fmt::format("\"verdict\":\"{}\"",
+                     WordOf(ConclusionOf(comparison, allows_partial)));
 }
 
 void NoteRowsLeftOut(const v1::Comparison& comparison,
@@ -189,14 +206,14 @@ void TellIdleRules(const v1::Comparison& comparison) {
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                           bool color, bool allows_partial) {
   const Conclusion conclusion = ConclusionOf(comparison, allows_partial);
-  const Style style = VerdictStyle(conclusion);
   const int64_t row_count = RowCount(comparison, {});
   std::string out = fmt::format("comparison        {}: golden {}, target {}\n",
                                 Printable(comparison.name()),
                                 Printable(comparison.golden_run()),
                                 Printable(comparison.target_run()));
   out += fmt::format("verdict           {}{}\n",
-                     Colored(style.word, style.color, color),
+                     Colored(VerdictWord(comparison, allows_partial),
+                             ColorOf(conclusion), color),
                      RemarkText(comparison, conclusion));
   if (comparison.has_input_difference()) {
     out += InputDifferenceText(comparison.input_difference()) + "\n";
@@ -240,52 +257,67 @@ absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
       verdicts.push_back(v1::SKIPPED);
     } else {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "\"{}\" is not pass, fail, unmatched or skipped", word);
+                        "--verdict: \"{}\" is not pass, fail, unmatched or "
+                        "skipped",
+                        word);
     }
   }
   return verdicts;
 }
 
-Outcome GetMetrics(Session& session, std::vector<std::string>& metrics) {
+std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
+  std::vector<std::string> names;
+  for (const v1::Metric& metric : metrics) names.push_back(metric.name());
+  return names;
+}
+
+Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics) {
   v1::Capabilities capabilities;
   MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
     return session.node().GetCapabilities(
         &context, v1::GetCapabilitiesRequest(), &capabilities);
   }));
-  metrics.assign(capabilities.metrics().begin(), capabilities.metrics().end());
+  metrics.assign(capabilities.metric_table().begin(),
+                 capabilities.metric_table().end());
+  if (!metrics.empty()) return {};
+  for (const std::string& name : capabilities.metrics()) {
+    metrics.emplace_back().set_name(name);
+  }
   return {};
 }
 
-ListLayout RowLayout(Session& session, const CustomMetricNames& custom) {
+ListLayout RowLayout(Session& session, const v1::Comparison& comparison) {
   ListLayout layout;
   layout.response = v1::ListComparisonRowsResponse::descriptor();
   layout.field = "rows";
   layout.columns = kColumns;
+  layout.name = "golden.name,target.name";
+  // Without an answer the metrics stay together in one column.
+  std::vector<v1::Metric> metrics;
+  if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
+    layout.columns += MetricColumns(metrics, comparison.policy());
+    layout.keys["metrics"] = NamesOf(metrics);
+  }
   std::vector<std::string>& custom_columns = layout.keys["custom_metrics"];
-  for (const std::string& name : custom) {
+  for (const std::string& name : comparison.custom_metrics()) {
     layout.columns += fmt::format(",{0}=custom_metrics.{0}", name);
     custom_columns.push_back(name);
     custom_columns.push_back(name + ":text");
   }
-  layout.columns += ",reason";
-  layout.name = "golden.name,target.name";
-  if (session.options().format != Format::kCsv) return layout;
-  // Without an answer the metrics stay together in one column.
-  std::vector<std::string> metrics;
-  if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
-    layout.keys["metrics"] = std::move(metrics);
-  }
+  layout.columns += kLastColumn;
   return layout;
 }
 
 Outcome PrintRows(Session& session, const v1::Comparison& comparison,
-                  const std::vector<v1::Verdict>& verdicts,
-                  const ListFlags& flags) {
+                  const v1::ListComparisonRowsRequest& request,
+                  const ListFlags& flags,
+                  const std::function<void()>& when_empty) {
   return PrintPages<v1::ListComparisonRowsResponse>(
-      session, RowLayout(session, comparison.custom_metrics()), flags,
-      RowsRequest(comparison.name(), verdicts), [&session](auto... args) {
+      session, RowLayout(session, comparison), flags, request,
+      [&session](auto... args) {
         return session.comparisons().ListComparisonRows(args...);
-      });
+      },
+      when_empty);
 }
 
 Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
@@ -303,7 +335,7 @@ Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
     case Format::kJson:
       break;
   }
-  ListLayout layout = RowLayout(session, comparison.custom_metrics());
+  ListLayout layout = RowLayout(session, comparison);
   layout.response = v1::StreamComparisonRowsResponse::descriptor();
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(

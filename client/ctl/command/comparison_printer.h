@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <google/protobuf/repeated_field.h>
-
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,10 +12,9 @@
 #include "client/ctl/session.h"
 #include "client/text/conclusion.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/node_service.pb.h"
 
 namespace msitd::ctl {
-
-using CustomMetricNames = google::protobuf::RepeatedPtrField<std::string>;
 
 // How long a user waited for a comparison.
 using Seconds = std::chrono::duration<double>;
@@ -24,6 +22,10 @@ using Seconds = std::chrono::duration<double>;
 // `"verdict":"PASS"`, PARTIAL or FAIL: a member of the JSON of a comparison.
 std::string VerdictMember(const v1::Comparison& comparison,
                           bool allows_partial);
+
+// Asks for the rows with these verdicts; none stands for all.
+v1::ListComparisonRowsRequest RowsRequest(
+    const std::string& comparison, const std::vector<v1::Verdict>& verdicts);
 
 // Says on stderr that a limit has left out some of the rows with these
 // verdicts; does nothing if `printed_count` is their number.
@@ -44,18 +46,23 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
 absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
     const std::vector<std::string>& texts);
 
-// Asks the daemon which metrics it has itself.
-Outcome GetMetrics(Session& session, std::vector<std::string>& metrics);
+// Asks the daemon which metrics it has itself. Of one that does not tell more
+// than their names, that is all that is known.
+Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics);
 
-// How rows are shown that have these custom metrics. For CSV this asks the
-// daemon which metrics it has itself.
-ListLayout RowLayout(Session& session, const CustomMetricNames& custom);
+std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 
-// Prints rows of `comparison`, of which name and custom metrics count, by
-// themselves.
+// How rows of `comparison`, of which policy and custom metrics count, are
+// shown. Asks the daemon which metrics it has itself.
+ListLayout RowLayout(Session& session, const v1::Comparison& comparison);
+
+// Prints rows of `comparison`, of which name, policy and custom metrics count,
+// by themselves.
+// Calls `when_empty` behind no rows.
 Outcome PrintRows(Session& session, const v1::Comparison& comparison,
-                  const std::vector<v1::Verdict>& verdicts,
-                  const ListFlags& flags);
+                  const v1::ListComparisonRowsRequest& request,
+                  const ListFlags& flags,
+                  const std::function<void()>& when_empty = {});
 
 // Prints the end of a comparison in the format of the session: a table has the
 // header and then rows, JSON both as one StreamComparisonRowsResponse with a

@@ -20,7 +20,25 @@ Outcome PrintCapabilities(Session& session) {
     return session.node().GetCapabilities(
         &context, v1::GetCapabilitiesRequest(), &capabilities);
   }));
-  return PrintOne(session, capabilities, "");
+  if (!session.is_table()) return PrintOne(session, capabilities, "");
+  v1::Capabilities rest = capabilities;
+  rest.clear_metrics();
+  rest.clear_metric_table();
+  MSITCTL_RETURN_IF_FAILED(PrintOne(session, rest, ""));
+  session.out().Write("\n");
+  ListLayout layout;
+  layout.response = v1::Capabilities::descriptor();
+  layout.field = "metric_table";
+  layout.columns = "metric=name,direction,unit,family";
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(std::move(layout), session.print_options(),
+                                   session.out()));
+  for (const v1::Metric& metric : capabilities.metric_table()) {
+    printer->Add(metric);
+  }
+  printer->Finish(capabilities);
+  return {};
 }
 
 }  // namespace

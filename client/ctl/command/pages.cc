@@ -10,6 +10,10 @@
 
 namespace msitd::ctl {
 
+void AddRunName(CLI::App& verb, std::string& name, const std::string& help) {
+  verb.add_option("RUN,--run", name, help)->required()->type_name("RUN");
+}
+
 void AddListFlags(CLI::App& verb, ListFlags& flags,
                   const std::string& limit_help) {
   verb.add_option("--limit", flags.limit, limit_help)

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -22,16 +23,22 @@ struct ListFlags {
   bool allow_partial = false;  // See AddPartialFlag.
 };
 
+// Binds the name of a run, which may stand alone or behind --run. `name`
+// outlives `verb`.
+void AddRunName(CLI::App& verb, std::string& name,
+                const std::string& help = "Name of the run");
+
 // Binds --limit and --columns. `flags` outlives `verb`.
 void AddListFlags(
     CLI::App& verb, ListFlags& flags,
     const std::string& limit_help = "Most rows to print; default all");
 
-// Prints a list as its pages come, and says first if it is partial. See
-// ForEachRow.
+// Prints a list as its pages come, and says first if it is partial. Calls
+// `when_empty` behind a list without rows. See ForEachRow.
 template <typename Response, typename Request, typename Call>
 Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
-                   Request request, Call&& call) {
+                   Request request, Call&& call,
+                   const std::function<void()>& when_empty = {}) {
   const std::string field = layout.field;
   layout.response = Response::descriptor();
   std::unique_ptr<ListPrinter> printer;
@@ -46,10 +53,19 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
     }
   };
   Response response;
+  bool is_empty = true;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
       session, request, field, flags.limit, call,
-      [&printer](const auto& row) { printer->Add(row); }, response, see));
+      [&](const auto& row) {
+        is_empty = false;
+        printer->Add(row);
+      },
+      response, see));
   printer->Finish(response);
+  if (is_empty && when_empty) {
+    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    when_empty();
+  }
   return partial.End(flags.allow_partial);
 }
 

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "client/text/conclusion.h"
+
 namespace msitd::ctl {
 
 void AddPartialFlag(CLI::App& verb, bool& allows) {
@@ -15,11 +17,13 @@ void AddPartialFlag(CLI::App& verb, bool& allows) {
 }
 
 void PartialNotice::See(const v1::Comparison& comparison) {
+  is_partial_ = ConclusionOf(comparison, /*allows_partial=*/false) ==
+                Conclusion::kPartial;
   if (comparison.partial()) Tell(PartialLines(comparison));
 }
 
 void PartialNotice::Tell(const std::string& lines) {
-  if (std::exchange(is_partial_, true)) return;
+  if (std::exchange(has_told_, true)) return;
   if (is_table_) {
     session_.out().Write(lines);
     return;

@@ -31,8 +31,11 @@ class PartialNotice {
   template <typename Answer>
   void See(std::string_view run, const Answer& answer) {
     if (!answer.partial()) return;
+    is_partial_ = true;
     Tell(PartialText(run, answer.ranks_held(), answer.ranks_lacking()) + "\n");
   }
+  // Of a comparison that has failed, the verdict says more: it is told of, but
+  // the command does not end so.
   void See(const v1::Comparison& comparison);
 
   // What the command ends with that has printed what it was asked for.
@@ -43,6 +46,7 @@ class PartialNotice {
 
   Session& session_;
   const bool is_table_;
+  bool has_told_ = false;
   bool is_partial_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include "client/ctl/flag/whole_number.h"
 #include "client/query/endpoint.h"
 #include "client/text/text.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -20,8 +21,8 @@ namespace {
 
 constexpr char kColumns[] =
     "name,state,world_size,tensors=counters.tensor_count,"
-    "size=counters.size_bytes,dropped=counters.dropped_count,"
-    "conflicts=counters.conflict_count,"
+    "size=counters.size_bytes,dropped~=counters.dropped_count,"
+    "conflicts~=counters.conflict_count,"
     "create_time?=create_time,labels?=labels";
 
 Outcome GetRun(Session& session, const std::string& name, v1::Run& run) {
@@ -68,7 +69,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                      MSITCTL_RETURN_IF_FAILED(GetRun(session, *name, run));
                      return PrintOne(session, run, "name");
                    });
-  verb.add_option("RUN", *name, "Name of the run")->required();
+  AddRunName(verb, *name);
 }
 
 struct CreateFlags {
@@ -106,10 +107,10 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
                    "--label model=minilm --label commit=4f2c",
        .rpcs = "RunService.CreateRun"},
       [flags](Session& session) { return Create(session, *flags); });
-  verb.add_option("RUN", flags->name, "Name of the run")->required();
+  AddRunName(verb, flags->name);
   verb.add_option("--world-size", flags->world_size,
                   "Number of ranks; default: what the first producer says")
-      ->check(WholeNumber())
+      ->check(WholeNumber(0, kRankMax + 1))
       ->type_name("N");
   AddTexts(verb, "--label", flags->labels, "Something to keep; repeatable")
       ->type_name("KEY=VALUE");
@@ -133,7 +134,7 @@ void AddSeal(CommandLine& line, CLI::App& noun) {
             }));
         return PrintOne(session, run, "name");
       });
-  verb.add_option("RUN", *name, "Name of the run")->required();
+  AddRunName(verb, *name);
 }
 
 Outcome SetRetention(Session& session, const v1::SetRunRetentionRequest& set) {
@@ -160,7 +161,7 @@ void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
         request.mutable_retention()->set_pinned(pinned);
         return SetRetention(session, request);
       });
-  verb.add_option("RUN", *name, "Name of the run")->required();
+  AddRunName(verb, *name);
 }
 
 struct RetainFlags {
@@ -203,12 +204,13 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
                    "msitctl run retain nightly --tokens 64 --age 48h",
        .rpcs = "RunService.SetRunRetention"},
       [flags](Session& session) { return Retain(session, *flags); });
-  verb.add_option("RUN", flags->name, "Name of the run")->required();
+  AddRunName(verb, flags->name);
   verb.add_option("--bytes", flags->bytes,
                   "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(SizeValue())
       ->type_name("SIZE");
-  verb.add_option("--age", flags->age, "How long to keep bytes, such as 48h")
+  verb.add_option("--age", flags->age,
+                  "How long to keep bytes, such as 48h or 7d")
       ->type_name("DURATION");
   verb.add_option("--tokens", flags->tokens,
                   "Tokens to keep, from the highest down")
@@ -250,7 +252,7 @@ void AddDelete(CommandLine& line, CLI::App& noun) {
                    "msitctl run delete tp8-bf16 --yes",
        .rpcs = "RunService.DeleteRun, RunService.GetRun"},
       [name, yes](Session& session) { return Delete(session, *name, *yes); });
-  verb.add_option("RUN", *name, "Name of the run")->required();
+  AddRunName(verb, *name);
   verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
 }
 

@@ -5,32 +5,39 @@
 #include <string>
 
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/selection_note.h"
 #include "client/ctl/command/tensor_histogram.h"
 #include "client/ctl/command/tensor_read.h"
 #include "client/ctl/command_line.h"
+#include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
+#include "client/query/run_names.h"
 
 namespace msitd::ctl {
 namespace {
 
 constexpr char kListColumns[] =
-    "rank,device?=device,token,op,call?=call,io/index,dtype,shape,"
-    "size?=size_bytes,min=summary.min,max=summary.max,mean?=summary.mean,"
-    "l2_norm?=summary.l2_norm,nan_count=summary.nan_count";
+    "rank~=rank,device?=device,token~=token,op,call?=call,io/index,"
+    "dtype?=dtype,shape?=shape,size?=size_bytes,min=summary.min,"
+    "max=summary.max,mean?=summary.mean,l2_norm?=summary.l2_norm,"
+    "nan_count~=summary.nan_count";
 
 constexpr char kFindColumns[] =
-    "rank,device?=device,token,op,call?=call,io/index,dtype,shape,"
-    "count?=summary.count,nan_count=summary.nan_count,"
-    "+inf=summary.positive_infinity_count,-inf=summary.negative_infinity_count,"
+    "rank~=rank,device?=device,token~=token,op,call?=call,io/index,"
+    "dtype?=dtype,shape?=shape,count?=summary.count,"
+    "nan_count~=summary.nan_count,+inf~=summary.positive_infinity_count,"
+    "-inf~=summary.negative_infinity_count,"
     "zero_count?=summary.zero_count,min=summary.min,max=summary.max,"
     "mean?=summary.mean";
 
 constexpr char kStatsColumns[] =
-    "tensors=tensor_count,size?=size_bytes,count?=summary.count,"
-    "min=summary.min,max=summary.max,mean=summary.mean,"
+    "tensors?=tensor_count,size?=size_bytes,count?=summary.count,"
+    "min=summary.min,max=summary.max,mean?=summary.mean,"
     "l1_norm?=summary.l1_norm,l2_norm?=summary.l2_norm,"
-    "nan_count=summary.nan_count,+inf=summary.positive_infinity_count,"
-    "-inf=summary.negative_infinity_count,zero_count?=summary.zero_count";
+    "nan_count~=summary.nan_count,+inf~=summary.positive_infinity_count,"
+    "-inf~=summary.negative_infinity_count,zero_count?=summary.zero_count";
 
 struct QueryFlags {
   std::string run;
@@ -41,9 +48,7 @@ struct QueryFlags {
 };
 
 void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
-  verb.add_option("--run", flags.run, "Name of the run")
-      ->required()
-      ->type_name("RUN");
+  AddRunName(verb, flags.run);
   AddSelectionFlags(verb, flags.selection);
   AddPartialFlag(verb, flags.list.allow_partial);
 }
@@ -52,16 +57,22 @@ Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
   v1::ListTensorsRequest request;
   request.set_run(flags.run);
   request.set_where(flags.where);
+  const FieldFlags where{"predicate", {FlagText("--where", flags.where)}};
   MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
   ListLayout layout;
   layout.field = "tensors";
   layout.columns = columns;
   layout.name = "name";
-  return PrintPages<v1::ListTensorsResponse>(
-      session, std::move(layout), flags.list, std::move(request),
-      [&session](auto... args) {
-        return session.tensors().ListTensors(args...);
-      });
+  return ErrorOfFlag(
+      PrintPages<v1::ListTensorsResponse>(
+          session, std::move(layout), flags.list, std::move(request),
+          [&session](auto... args) {
+            return session.tensors().ListTensors(args...);
+          },
+          [&] {
+            NoteNoTensor(session, flags.run, flags.selection, flags.where);
+          }),
+      {&where, 1});
 }
 
 void AddName(CLI::App& verb, std::string& name) {
@@ -147,8 +158,16 @@ Outcome Stats(Session& session, const QueryFlags& flags) {
   }));
   PartialNotice partial(session);
   partial.See(flags.run, response);
-  for (const auto& group : response.groups()) printer->Add(group);
+  int64_t tensor_count = 0;
+  for (const auto& group : response.groups()) {
+    tensor_count += group.tensor_count();
+    printer->Add(group);
+  }
   printer->Finish(response);
+  if (tensor_count == 0) {
+    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    NoteNoTensor(session, flags.run, flags.selection, "");
+  }
   return partial.End(flags.list.allow_partial);
 }
 
@@ -167,6 +186,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
   verb.add_option("--by", flags->by,
                   "rank, token, op or device; default: all "
                   "together")
+      ->check(OneOf({"rank", "token", "op", "device"}))
       ->type_name("GROUP");
   verb.add_option("--columns", flags->list.columns,
                   "Columns of a table or CSV, separated by commas")
@@ -189,10 +209,10 @@ void AddGet(CommandLine& line, CLI::App& noun) {
         v1::GetTensorRequest request;
         request.set_name(*name);
         v1::Tensor tensor;
-        MSITCTL_RETURN_IF_FAILED(
-            session.Unary([&](grpc::ClientContext& context) {
+        MSITCTL_RETURN_IF_FAILED(ErrorOfTensor(
+            session, *name, session.Unary([&](grpc::ClientContext& context) {
               return session.tensors().GetTensor(&context, request, &tensor);
-            }));
+            })));
         return PrintOne(session, tensor, "name");
       });
   AddName(verb, *name);
@@ -209,7 +229,9 @@ void AddRead(CommandLine& line, CLI::App& noun) {
                                "msitctl tensor read {0} --sample --out s.npy",
                                kExampleName),
        .rpcs = "TensorService.ReadTensor, TensorService.GetTensor"},
-      [flags](Session& session) { return ReadTensor(session, *flags); });
+      [flags](Session& session) {
+        return ErrorOfTensor(session, flags->name, ReadTensor(session, *flags));
+      });
   AddName(verb, flags->name);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->required()
@@ -217,6 +239,7 @@ void AddRead(CommandLine& line, CLI::App& noun) {
   verb.add_option("--format", flags->format,
                   "raw: the bytes, row-major and little-endian; npy; default "
                   "npy if FILE ends in .npy, else raw")
+      ->check(OneOf({"raw", "npy"}))
       ->type_name("FORMAT");
   verb.add_flag("--sample", flags->sample,
                 "Only every step-th element, at most 1024, in one dimension: "
@@ -234,19 +257,25 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
                                "-1 --high 1 -o csv",
                                kExampleName),
        .rpcs = "TensorService.ComputeHistogram"},
-      [flags](Session& session) { return PrintHistogram(session, *flags); });
+      [flags](Session& session) {
+        return ErrorOfTensor(session, flags->name,
+                             PrintHistogram(session, *flags));
+      });
   AddName(verb, flags->name);
   verb.add_option("--bins", flags->bins,
                   "Bins of equal width, at most 1024; default 20 in a table, "
                   "else 64")
+      ->check(WholeNumber(1, kBinsMax))
       ->type_name("N");
   verb.add_option("--low", flags->low,
                   "Where the first bin begins; default: the smallest finite "
                   "element")
+      ->check(RealNumber())
       ->type_name("X");
   verb.add_option("--high", flags->high,
                   "Where the last bin ends; default: the largest finite "
                   "element")
+      ->check(RealNumber())
       ->type_name("X");
 }
 

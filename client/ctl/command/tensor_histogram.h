@@ -21,6 +21,9 @@ struct HistogramFlags {
 // As many lines as a small terminal has.
 inline constexpr int32_t kTableBins = 20;
 
+// More are refused by the daemon.
+inline constexpr int32_t kBinsMax = 1024;
+
 // Prints how the elements of one tensor spread: a table draws bars, CSV has a
 // line for each bin and for what is below, above and NaN, JSON the Histogram.
 Outcome PrintHistogram(Session& session, const HistogramFlags& flags);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -149,9 +150,17 @@ Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
 }
 
 Outcome ReadTensor(Session& session, const ReadFlags& flags) {
-  const std::string format = !flags.format.empty()         ? flags.format
-                             : flags.out.ends_with(".npy") ? "npy"
-                                                           : "raw";
+  const std::string end = std::filesystem::path(flags.out).extension().string();
+  if (flags.format.empty() && !end.empty() && end != ".npy" && end != ".raw" &&
+      end != ".bin") {
+    return UsageError(
+        fmt::format("--out {}: no format ends so; it is .npy, .raw or .bin, or "
+                    "give --format",
+                    flags.out));
+  }
+  const std::string format = !flags.format.empty() ? flags.format
+                             : end == ".npy"       ? "npy"
+                                                   : "raw";
   if (format != "raw" && format != "npy") {
     return UsageError(
         fmt::format("--format \"{}\" is not raw or npy", flags.format));

@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -172,6 +174,7 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
                 "case and separators");
   verb.add_option("--token-offset", flags.token_offset,
                   "Golden token T belongs to target token T + N")
+      ->check(WholeNumber(-kTokenMax, kTokenMax))
       ->type_name("N");
   AddTexts(verb, "--rank-map", flags.rank_map,
            "Ranks that belong to each other; no others are compared")

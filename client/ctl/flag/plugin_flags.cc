@@ -9,7 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
 #include "client/query/endpoint.h"
 #include "protos/base/report_column.h"
 #include "protos/status/status.h"
@@ -89,6 +91,7 @@ void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
       ->type_name("PROGRAM");
   verb.add_option("--plugin-arrays", flags.arrays,
                   "What plug-ins take: numpy or torch; default numpy")
+      ->check(OneOf({"numpy", "torch"}))
       ->type_name("KIND");
   verb.add_option("--plugin-timeout", flags.timeout,
                   "For one pair in a plug-in; then its interpreter is started "
@@ -97,7 +100,7 @@ void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
   verb.add_option("--plugin-size-max", flags.pair_bytes_max,
                   "Pairs with more bytes are not given to plug-ins; default "
                   "1GB (of 1024)")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(SizeValue())
       ->type_name("SIZE");
 }
 
@@ -109,10 +112,6 @@ Outcome StartPlugins(const PluginFlags& flags,
   InterpreterOptions options;
   options.python = flags.python;
   options.arrays = flags.arrays;
-  if (flags.arrays != "numpy" && flags.arrays != "torch") {
-    return UsageError(fmt::format(
-        "--plugin-arrays \"{}\" is not numpy or torch", flags.arrays));
-  }
   if (!flags.timeout.empty()) {
     const auto limit = ParseDuration(flags.timeout);
     if (!limit.ok()) {

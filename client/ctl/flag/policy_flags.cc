@@ -3,9 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
+#include "client/text/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -27,16 +35,44 @@ absl::StatusOr<v1::Policy::MetricSet> ParseMetricSet(std::string_view word) {
                     word);
 }
 
-Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy) {
+std::vector<std::string> PresetWords() {
+  std::vector<std::string> words;
+  for (int i = 1; i < v1::Policy::Preset_ARRAYSIZE; ++i) {
+    words.push_back(
+        WordOf(v1::Policy::Preset_Name(static_cast<v1::Policy::Preset>(i))));
+  }
+  return words;
+}
+
+// True if `predicate` compares `name` with a number that it is to exceed.
+bool AsksForMore(std::string_view predicate, std::string_view name) {
+  for (size_t at = predicate.find(name); at != std::string_view::npos;
+       at = predicate.find(name, at + 1)) {
+    const std::string_view before = predicate.substr(0, at);
+    std::string_view behind = predicate.substr(at + name.size());
+    const bool begins =
+        before.empty() || before.back() == ' ' || before.back() == '(';
+    if (!begins || before.ends_with("not ")) continue;
+    behind.remove_prefix(
+        std::min(behind.find_first_not_of(' '), behind.size()));
+    if (behind.starts_with('>')) return true;
+  }
+  return false;
+}
+
+Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy,
+                 std::vector<std::string>& sources) {
   for (const std::string& text : flags.rules) {
     const auto rule = ParseRule(text);
     if (!rule.ok()) {
       return UsageError(fmt::format("--rule: {}", Message(rule.status())));
     }
     *policy.add_rules() = *rule;
+    sources.push_back(FlagText("--rule", text));
   }
   if (!flags.policy_file.empty()) {
-    const auto file = ReadPolicyFile(flags.policy_file);
+    std::vector<int> lines;
+    const auto file = ReadPolicyFile(flags.policy_file, &lines);
     if (!file.ok()) {
       const std::string text =
           fmt::format("--policy: {}", Message(file.status()));
@@ -44,6 +80,13 @@ Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy) {
                                                     : LocalError(text);
     }
     policy.MergeFrom(*file);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      sources.push_back(
+          lines[i] == 0
+              ? fmt::format("--policy {}, rules[{}]", flags.policy_file, i)
+              : fmt::format("--policy {}, line {}", flags.policy_file,
+                            lines[i]));
+    }
   }
   if (!flags.tolerance.empty()) {
     const auto rule = ParseRule("*: " + flags.tolerance);
@@ -51,6 +94,7 @@ Outcome AddRules(const PolicyFlags& flags, v1::Policy& policy) {
       return UsageError(fmt::format("--tol: {}", Message(rule.status())));
     }
     *policy.add_rules() = *rule;
+    sources.push_back(FlagText("--tol", flags.tolerance));
   }
   if (policy.rules_size() > kPolicyRulesMax) {
     return UsageError(
@@ -76,14 +120,18 @@ void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
   verb.add_option("--preset", flags.preset,
                   "What decides where no rule matches: torch, polygraphy, "
                   "sglang, msit, msprobe, bitwise, fp8")
+      ->check(OneOf(PresetWords()))
       ->type_name("NAME");
   AddTexts(verb, "--metrics", flags.metrics,
            "Sets measured beside the usual: ulp, shares, percentiles, pearson, "
            "bits, top-k, msit, msprobe")
+      ->check(ListOf({"ulp", "shares", "percentiles", "pearson", "bits",
+                      "top-k", "msit", "msprobe"}))
       ->type_name("LIST");
   verb.add_option("--shapes", flags.shapes,
                   "Shapes that may be compared: exact, squeeze (but for "
                   "dimensions of 1), count (equally many elements)")
+      ->check(OneOf({"exact", "squeeze", "count"}))
       ->type_name("RULE");
   AddTexts(verb, "--allow-unmatched", flags.allow_unmatched,
            "Tensors that either run may have alone: ops, with @IO or "
@@ -93,11 +141,30 @@ void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags) {
   verb.add_option("--top-k", flags.top_k,
                   "Elements that top_k_overlap looks at; default 5")
       ->type_name("K")
-      ->check(CLI::Range(1, kTopKMax));
+      ->check(WholeNumber(1, kTopKMax));
 }
 
-Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy) {
-  MSITCTL_RETURN_IF_FAILED(AddRules(flags, policy));
+void WarnOfDirections(const v1::Policy& policy,
+                      const std::vector<std::string>& rule_sources,
+                      const std::vector<v1::Metric>& metrics) {
+  for (int i = 0; i < policy.rules_size(); ++i) {
+    for (const v1::Metric& metric : metrics) {
+      if (metric.direction() != v1::Metric::LOWER_IS_BETTER ||
+          !AsksForMore(policy.rules(i).predicate(), metric.name())) {
+        continue;
+      }
+      fmt::print(stderr,
+                 "msitctl: note: {}: {} is better the lower, and this asks for "
+                 "a large one\n",
+                 Printable(rule_sources[static_cast<size_t>(i)]),
+                 Printable(metric.name()));
+    }
+  }
+}
+
+Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy,
+                 std::vector<std::string>& rule_sources) {
+  MSITCTL_RETURN_IF_FAILED(AddRules(flags, policy, rule_sources));
   if (!flags.preset.empty()) {
     const auto preset = ParsePreset(flags.preset);
     if (!preset.ok()) {

@@ -7,6 +7,7 @@
 
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "msitd/v1/node_service.pb.h"
 
 namespace msitd::ctl {
 
@@ -24,7 +25,15 @@ struct PolicyFlags {
 
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);
 
-// Returns a policy that the daemon has yet to check.
-Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy);
+// Returns a policy that the daemon has yet to check, and for each of its rules
+// where it comes from: `--policy p.txt, line 3`.
+Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy,
+                 std::vector<std::string>& rule_sources);
+
+// Warns on stderr of rules that ask for a large value of a metric that is
+// better the lower: any run passes, or none.
+void WarnOfDirections(const v1::Policy& policy,
+                      const std::vector<std::string>& rule_sources,
+                      const std::vector<v1::Metric>& metrics);
 
 }  // namespace msitd::ctl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/flag/selection.h"
 
+#include "client/ctl/flag/field_flags.h"
+#include "client/ctl/flag/one_of.h"
 #include "client/text/ranges.h"
 #include "protos/base/limits.h"
 #include "protos/base/tensor_key.h"
@@ -32,6 +34,8 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
   AddTexts(verb, "--io", flags.ios,
            "input, output, weight, grad_input, grad_output, grad_weight, "
            "state; separated by commas, repeatable")
+      ->check(ListOf({"input", "output", "weight", "grad_input", "grad_output",
+                      "grad_weight", "state"}))
       ->type_name("LIST");
 }
 
@@ -50,6 +54,21 @@ absl::StatusOr<std::vector<std::string>> Parts(
 }
 
 }  // namespace
+
+std::string TextOf(const SelectionFlags& flags) {
+  std::string out;
+  const auto add = [&out](std::string_view flag, const std::string& value) {
+    if (value.empty()) return;
+    if (!out.empty()) out += ' ';
+    out += FlagText(flag, value);
+  };
+  add("--ranks", flags.ranks);
+  for (const std::string& devices : flags.devices) add("--devices", devices);
+  add("--tokens", flags.tokens);
+  for (const std::string& ops : flags.ops) add("--ops", ops);
+  for (const std::string& ios : flags.ios) add("--io", ios);
+  return out;
+}
 
 absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
   v1::TensorFilter filter;

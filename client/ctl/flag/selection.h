@@ -29,6 +29,9 @@ CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
                       std::vector<std::string>& texts,
                       const std::string& description);
 
+// The flags that were given, as they would be typed; empty without any.
+std::string TextOf(const SelectionFlags& flags);
+
 // INVALID_ARGUMENT names the flag that is wrong. Without flags the filter is
 // empty and takes all.
 absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags);

@@ -2,11 +2,19 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
+// Checks of numbers on the command line. Each says in few words what is wrong
+// and repeats what was typed; CLI11 puts the flag before it.
 namespace msitd::ctl {
 
-// Takes decimal numbers from 0 to the largest int64, and says what is wrong
-// with others in few words.
-CLI::Validator WholeNumber();
+// Takes decimal numbers from `min` to `max`.
+CLI::Validator WholeNumber(int64_t min = 0, int64_t max = INT64_MAX);
+
+// Takes what ParseSize takes, and turns it into a number of bytes.
+CLI::Validator SizeValue();
+
+// Takes finite numbers such as -1.5 or 1e-3.
+CLI::Validator RealNumber();
 
 }  // namespace msitd::ctl

@@ -2,8 +2,10 @@
 #include "client/ctl/print/column.h"
 
 #include <algorithm>
+#include <span>
 
 #include "client/ctl/print/field_text.h"
+#include "client/text/nearest.h"
 #include "client/text/ranges.h"
 #include "protos/status/status.h"
 
@@ -88,32 +90,52 @@ std::optional<std::string> ValueOfKey(const Message& message,
   return FieldText(*entry, value, style);
 }
 
-absl::Status NoSuchColumn(std::string_view name) {
+absl::Status NoSuchColumn(std::string_view name,
+                          std::span<const std::string> others = {}) {
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "no column \"{}\"; -o csv shows all of them", name);
+                    "no column \"{}\"{}; -o csv shows all of them", name,
+                    DidYouMean(name, others));
 }
 
-// The paths of `root` of which `name` is the end.
-std::vector<std::string> PathsEndingWith(const Descriptor& root,
-                                         const std::string& name) {
-  std::vector<std::string> found;
-  for (std::string& path : FieldPath::All(root)) {
-    if (path == name || path.ends_with("." + name)) {
-      found.push_back(std::move(path));
-    }
+// The names by which `paths` may be called: each itself and its last part.
+std::vector<std::string> NamesOf(const std::vector<Column>& known,
+                                 const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  for (const Column& column : known) names.push_back(column.header());
+  for (const std::string& path : paths) {
+    names.push_back(path);
+    names.push_back(path.substr(path.rfind('.') + 1));
   }
-  return found;
+  return names;
+}
+
+// True if `path` takes a key that its list does not have.
+bool HasUnknownKey(std::string_view path, const ColumnKeys& keys) {
+  for (const auto& [list, known] : keys) {
+    if (!path.starts_with(list + ".")) continue;
+    const std::string_view key = path.substr(list.size() + 1);
+    return std::find(known.begin(), known.end(), key) == known.end();
+  }
+  return false;
 }
 
 absl::StatusOr<Column> FindColumn(const Descriptor& root,
                                   const std::vector<Column>& known,
+                                  const ColumnKeys& keys,
                                   const std::string& name) {
   for (const Column& column : known) {
     if (column.header() == name) return column.Required();
   }
-  if (auto column = Column::Parse(root, name); column.ok()) return column;
-  const std::vector<std::string> paths = PathsEndingWith(root, name);
-  if (paths.empty()) return NoSuchColumn(name);
+  const std::vector<std::string> all = AllPaths(root, keys);
+  if (auto column = Column::Parse(root, name); column.ok()) {
+    if (HasUnknownKey(name, keys)) return NoSuchColumn(name, all);
+    return column;
+  }
+  std::vector<std::string> paths;
+  for (const std::string& path : all) {
+    if (path.ends_with("." + name)) paths.push_back(path);
+  }
+  if (paths.empty()) return NoSuchColumn(name, NamesOf(known, all));
   if (paths.size() > 1) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "column \"{}\" may be {} or {}", name, paths[0],
@@ -177,15 +199,19 @@ std::optional<std::string> FieldPath::Get(const Message& message,
 }
 
 absl::StatusOr<Column> Column::Parse(const Descriptor& root,
-                                     std::string_view text) {
+                                     std::string_view text,
+                                     const ComputedValues& computed) {
   Column column;
   const size_t equals = text.find('=');
   std::string_view rest =
       equals == std::string_view::npos ? text : text.substr(equals + 1);
   column.header_ = text.substr(0, equals);
-  if (equals != std::string_view::npos && column.header_.ends_with('?')) {
-    column.header_.pop_back();
-    column.is_optional_ = true;
+  if (equals != std::string_view::npos) column.TakeMark();
+  if (rest.starts_with('@')) {
+    const auto found = computed.find(std::string(rest.substr(1)));
+    if (found == computed.end()) return NoSuchColumn(rest);
+    column.computed_ = found->second;
+    return column;
   }
   column.is_pair_ = rest.find('|') != std::string_view::npos;
   const char separator = column.is_pair_ ? '|' : '/';
@@ -198,9 +224,29 @@ absl::StatusOr<Column> Column::Parse(const Descriptor& root,
   }
 }
 
+void Column::TakeMark() {
+  switch (header_.empty() ? '\0' : header_.back()) {
+    case '?':
+      need_ = ColumnNeed::kIfRoom;
+      break;
+    case '~':
+      need_ = ColumnNeed::kUnlessEqual;
+      break;
+    case '+':
+      need_ = ColumnNeed::kIfAny;
+      break;
+    case '$':
+      is_prose_ = true;
+      break;
+    default:
+      return;
+  }
+  header_.pop_back();
+}
+
 Column Column::Required() const {
   Column column = *this;
-  column.is_optional_ = false;
+  column.need_ = ColumnNeed::kAlways;
   return column;
 }
 
@@ -210,6 +256,7 @@ bool Column::is_number() const {
 
 std::optional<std::string> Column::Get(const Message& message,
                                        CellStyle style) const {
+  if (computed_) return computed_(message);
   if (paths_.size() == 1) return paths_[0].Get(message, style);
   std::vector<std::string> values;
   bool any = false;
@@ -236,18 +283,34 @@ std::optional<std::string> Column::Get(const Message& message,
   return out;
 }
 
-absl::StatusOr<std::vector<Column>> ParseColumns(const Descriptor& root,
-                                                 std::string_view known,
-                                                 std::string_view wanted) {
+std::vector<std::string> AllPaths(const Descriptor& root,
+                                  const ColumnKeys& keys) {
+  std::vector<std::string> out;
+  for (std::string& path : FieldPath::All(root)) {
+    const auto found = keys.find(path);
+    if (found == keys.end()) {
+      out.push_back(std::move(path));
+      continue;
+    }
+    for (const std::string& key : found->second) {
+      out.push_back(path + "." + key);
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<Column>> ParseColumns(
+    const Descriptor& root, std::string_view known, std::string_view wanted,
+    const ColumnKeys& keys, const ComputedValues& computed) {
   std::vector<Column> known_columns;
   for (const std::string& text : SplitLists({std::string(known)})) {
     MSITD_ASSIGN_OR_RETURN(known_columns.emplace_back(),
-                           Column::Parse(root, text));
+                           Column::Parse(root, text, computed));
   }
   std::vector<Column> columns;
   for (const std::string& name : SplitLists({std::string(wanted)})) {
     MSITD_ASSIGN_OR_RETURN(columns.emplace_back(),
-                           FindColumn(root, known_columns, name));
+                           FindColumn(root, known_columns, keys, name));
   }
   if (columns.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,

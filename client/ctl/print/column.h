@@ -4,6 +4,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,37 +50,68 @@ class FieldPath {
   std::optional<std::string> key_;
 };
 
-// One column: `[header[?]=]path`; a question mark says that a table which is
-// too wide for its terminal may do without. Several paths are joined by
+// When a table does without a column.
+enum class ColumnNeed {
+  kAlways,       // Never.
+  kIfRoom,       // If the terminal is too narrow.
+  kUnlessEqual,  // If it is, and the column says the same in all rows.
+  kIfAny,        // If no row has a value, wherever it goes.
+};
+
+// What a column shows that no field has, and its name.
+using ComputedValues =
+    std::map<std::string,
+             std::function<std::string(const google::protobuf::Message&)>>;
+
+// Keys of lists of keys and values, by the path of the list.
+using ColumnKeys = std::map<std::string, std::vector<std::string>>;
+
+// One column: `[header[MARK]=]path`. A `?` says that a table may do without it
+// kIfRoom, a `~` kUnlessEqual, a `+` kIfAny; a `$` that what does not fit is
+// cut off at its end. A path `@name` is a computed value. Several paths are
+// joined by
 // - `/`: the values that are there, with slashes in between: `io/index`;
 // - `|`: the two sides of a pair: one value if both are equal, else both with
 //   a slash in between, `-` for one that is absent.
 class Column {
  public:
   static absl::StatusOr<Column> Parse(const google::protobuf::Descriptor& root,
-                                      std::string_view text);
+                                      std::string_view text,
+                                      const ComputedValues& computed = {});
 
   // The same column, asked for by its name: no table does without.
   Column Required() const;
 
   const std::string& header() const { return header_; }
   bool is_number() const;
-  bool is_optional() const { return is_optional_; }
+  ColumnNeed need() const { return need_; }
+  bool is_prose() const { return is_prose_; }
   std::optional<std::string> Get(const google::protobuf::Message& message,
                                  CellStyle style) const;
 
  private:
+  // Takes a mark off the end of the header.
+  void TakeMark();
+
   std::string header_;
-  bool is_optional_ = false;
+  ColumnNeed need_ = ColumnNeed::kAlways;
+  bool is_prose_ = false;  // `$`.
+  std::function<std::string(const google::protobuf::Message&)> computed_;
   std::vector<FieldPath> paths_;
   bool is_pair_ = false;
 };
 
 // Parses the columns in `wanted`, separated by commas. A name may be the header
 // of a column in `known` (same form), a path, or the end of exactly one path:
-// `nan_count` for `summary.nan_count`.
+// `nan_count` for `summary.nan_count`. Of a list in `keys` there are these keys
+// and no others. INVALID_ARGUMENT names what may be meant.
 absl::StatusOr<std::vector<Column>> ParseColumns(
     const google::protobuf::Descriptor& root, std::string_view known,
-    std::string_view wanted);
+    std::string_view wanted, const ColumnKeys& keys = {},
+    const ComputedValues& computed = {});
+
+// All paths of `root`, lists with known keys taken apart.
+std::vector<std::string> AllPaths(const google::protobuf::Descriptor& root,
+                                  const ColumnKeys& keys);
 
 }  // namespace msitd::ctl

@@ -51,7 +51,13 @@ absl::StatusOr<FileSink> FileSink::Open(const std::string& path,
   const std::string partial = fmt::format("{}.partial.{}", target, getpid());
   UniqueFd fd(
       open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
-  if (!fd.valid()) return ErrnoStatus(errno, "create " + partial);
+  if (!fd.valid()) {
+    const int error = errno;
+    const std::string folder = std::filesystem::path(target).parent_path();
+    return error == ENOENT && !folder.empty()
+               ? ErrnoStatus(error, "folder " + folder)
+               : ErrnoStatus(error, "create " + path);
+  }
   return FileSink(target, partial, std::move(fd));
 }
 

@@ -22,21 +22,13 @@ std::string JoinColumns(const std::vector<std::string>& columns) {
   return fmt::format("{}", fmt::join(columns, ","));
 }
 
-// All values of `row`, lists with known keys taken apart.
-std::vector<std::string> AllColumns(const Descriptor& row,
-                                    const ListLayout& layout) {
-  std::vector<std::string> out;
-  for (std::string& path : FieldPath::All(row)) {
-    const auto keys = layout.keys.find(path);
-    if (keys == layout.keys.end()) {
-      out.push_back(std::move(path));
-      continue;
-    }
-    for (const std::string& key : keys->second) {
-      out.push_back(path + "." + key);
-    }
+// What CSV has of `row`.
+std::string AllColumns(const Descriptor& row, const ListLayout& layout) {
+  std::vector<std::string> out = AllPaths(row, layout.keys);
+  for (const auto& [name, value] : layout.computed) {
+    out.push_back(fmt::format("{0}=@{0}", name));
   }
-  return out;
+  return JoinColumns(out);
 }
 
 std::string CsvCell(const std::optional<std::string>& value,
@@ -109,6 +101,16 @@ std::string MemberJson(const Message& message, const FieldDescriptor& field) {
         "\"{}\":{}", field.name(),
         ToJson(only->GetReflection()->GetMessage(*only, &field), false));
   }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_map()) {
+    std::string elements;
+    const auto& reflection = *only->GetReflection();
+    for (int i = 0; i < reflection.FieldSize(*only, &field); ++i) {
+      if (i != 0) elements += ',';
+      elements +=
+          ToJson(reflection.GetRepeatedMessage(*only, &field, i), false);
+    }
+    return fmt::format("\"{}\":[{}]", field.name(), elements);
+  }
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string json;
@@ -119,7 +121,7 @@ std::string MemberJson(const Message& message, const FieldDescriptor& field) {
 }
 
 void NoteColumnsLeftOut(const Table& table) {
-  const std::vector<std::string> names = table.left_out();
+  const std::vector<std::string>& names = table.left_out();
   if (names.empty()) return;
   fmt::print(stderr, "msitctl: note: no room for {}; --columns picks others\n",
              fmt::join(names, ", "));
@@ -179,26 +181,29 @@ absl::Status ListPrinter::SetUpNames(const Descriptor& row) {
 absl::Status ListPrinter::SetUpColumns(const Descriptor& row) {
   const std::string by_default = options_.format == Format::kTable
                                      ? layout_.columns
-                                     : JoinColumns(AllColumns(row, layout_));
+                                     : AllColumns(row, layout_);
   const std::string& wanted =
       options_.columns.empty() ? by_default : options_.columns;
   const std::string known =
       options_.columns.empty() ? by_default : layout_.columns;
   if (options_.columns.empty()) {
     for (const std::string& text : SplitLists({by_default})) {
-      MSITD_ASSIGN_OR_RETURN(columns_.emplace_back(), Column::Parse(row, text));
+      MSITD_ASSIGN_OR_RETURN(columns_.emplace_back(),
+                             Column::Parse(row, text, layout_.computed));
     }
   } else {
-    MSITD_ASSIGN_OR_RETURN(columns_, ParseColumns(row, known, wanted));
+    MSITD_ASSIGN_OR_RETURN(
+        columns_,
+        ParseColumns(row, known, wanted, layout_.keys, layout_.computed));
   }
   if (options_.format == Format::kCsv) {
-    out_.Write(CsvHeading(columns_));
+    heading_is_due_ = true;
     return absl::OkStatus();
   }
   std::vector<Table::Heading> headings;
   for (const Column& column : columns_) {
-    headings.push_back(
-        {Printable(column.header()), column.is_number(), column.is_optional()});
+    headings.push_back({Printable(column.header()), column.is_number(),
+                        column.need(), column.is_prose()});
   }
   table_.emplace(std::move(headings), options_.table);
   return absl::OkStatus();
@@ -213,6 +218,7 @@ void ListPrinter::Add(const Message& row) {
       AddJson(row);
       break;
     case Format::kCsv:
+      WriteCsvHeading();
       out_.Write(CsvLine(columns_, row, options_));
       break;
     case Format::kName:
@@ -234,8 +240,13 @@ void ListPrinter::AddToTable(const Message& row) {
 }
 
 void ListPrinter::Flush() {
+  WriteCsvHeading();
   if (!std::exchange(has_waiting_rows_, false)) return;
   out_.Write(table_->Flush());
+}
+
+void ListPrinter::WriteCsvHeading() {
+  if (std::exchange(heading_is_due_, false)) out_.Write(CsvHeading(columns_));
 }
 
 void ListPrinter::AddJson(const Message& row) {
@@ -248,6 +259,7 @@ void ListPrinter::Finish(const Message& rest, std::string_view member) {
     out_.Write(table_->Flush());
     NoteColumnsLeftOut(*table_);
   }
+  if (options_.format == Format::kCsv) WriteCsvHeading();
   if (options_.format == Format::kJson) FinishJson(rest, member);
 }
 

@@ -51,8 +51,11 @@ struct ListLayout {
   // the row. Empty if rows have no names.
   std::string name;
 
-  // Keys of lists of keys and values: CSV has a column for each of them.
-  std::map<std::string, std::vector<std::string>> keys;
+  // CSV has a column for each of these keys, and there are no others.
+  ColumnKeys keys;
+
+  // Values that no field has: `columns` may have them, CSV has them last.
+  ComputedValues computed;
 };
 
 // Prints the rows of a list as they come; memory does not grow with their
@@ -65,7 +68,8 @@ class ListPrinter {
 
   void Add(const google::protobuf::Message& row);
 
-  // Writes the rows of a table that wait for others to settle the widths.
+  // Writes the heading of CSV, and the rows of a table that wait for others to
+  // settle the widths.
   void Flush();
 
   // Ends the list. `rest`, a message of type `layout.response`, has the other
@@ -79,6 +83,7 @@ class ListPrinter {
 
   absl::Status SetUpColumns(const google::protobuf::Descriptor& row);
   absl::Status SetUpNames(const google::protobuf::Descriptor& row);
+  void WriteCsvHeading();
   void AddJson(const google::protobuf::Message& row);
   void AddToTable(const google::protobuf::Message& row);
   void FinishJson(const google::protobuf::Message& rest,
@@ -91,6 +96,7 @@ class ListPrinter {
   std::vector<FieldPath> names_;
   std::optional<Table> table_;
   bool is_first_ = true;
+  bool heading_is_due_ = false;  // Of CSV: what fails before prints nothing.
   bool has_waiting_rows_ = false;
 };
 

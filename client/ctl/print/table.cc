@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -24,8 +25,11 @@ constexpr char kGreen[] = "\x1b[32m";
 constexpr char kYellow[] = "\x1b[33m";
 
 const char* ColorOf(std::string_view cell) {
-  constexpr std::array<std::pair<std::string_view, const char*>, 9> kColors = {
+  constexpr std::array<std::pair<std::string_view, const char*>, 12> kColors = {
       {{"pass", kGreen},
+       {"PASS", kGreen},
+       {"FAIL", kRed},
+       {"PARTIAL", kYellow},
        {"done", kGreen},
        {"ok", kGreen},
        {"fail", kRed},
@@ -38,6 +42,25 @@ const char* ColorOf(std::string_view cell) {
     if (word == cell) return color;
   }
   return nullptr;
+}
+
+bool SaysNothing(std::string_view cell) {
+  return cell.empty() || cell == "-" || cell == "0" || cell == "0 B";
+}
+
+bool IsWordByte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+         (c >= '0' && c <= '9') || c == '_';
+}
+
+bool HasWord(std::string_view text, std::string_view word) {
+  for (size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    const bool begins = at == 0 || !IsWordByte(text[at - 1]);
+    if (begins && (end == text.size() || !IsWordByte(text[end]))) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -59,17 +82,89 @@ size_t Table::TotalWidth() const {
   return total;
 }
 
-void Table::LeaveOut() {
+bool Table::HasAny(size_t column) const {
+  return std::any_of(rows_.begin(), rows_.end(), [column](const auto& row) {
+    return row[column] != "-" && !row[column].empty();
+  });
+}
+
+bool Table::IsEqual(size_t column) const {
+  return !rows_.empty() &&
+         std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) {
+           return row[column] == rows_.front()[column];
+         });
+}
+
+bool Table::IsNamed(size_t column) const {
+  for (size_t i = 0; i < headings_.size(); ++i) {
+    if (!headings_[i].is_prose) continue;
+    for (const auto& row : rows_) {
+      if (HasWord(row[i], headings_[column].name)) return true;
+    }
+  }
+  return false;
+}
+
+Table::Turn Table::TurnOf(size_t column) const {
+  const ColumnNeed need = headings_[column].need;
+  if (need == ColumnNeed::kAlways) return Turn::kNever;
+  if (IsNamed(column)) return Turn::kNamed;
+  if (IsEqual(column)) {
+    if (SaysNothing(rows_.front()[column])) return Turn::kVoid;
+    if (rows_.size() > 1) return Turn::kEqual;
+  }
+  return need == ColumnNeed::kUnlessEqual ? Turn::kNever : Turn::kOther;
+}
+
+size_t Table::TellingWidth(size_t column) const {
+  std::set<std::string_view> names;
+  for (const auto& row : rows_) names.insert(row[column]);
+  size_t width = kShortestText;
+  while (width < widths_[column]) {
+    std::set<std::string> shown;
+    for (const std::string_view name : names)
+      shown.insert(Shorten(name, width));
+    if (shown.size() == names.size()) break;
+    ++width;
+  }
+  return width;
+}
+
+void Table::LeaveOut(const std::vector<size_t>& least) {
   // What shortening of text can gain without harm.
   size_t gain = 0;
   for (size_t i = 0; i < widths_.size(); ++i) {
-    if (!headings_[i].is_number && widths_[i] > kReadableText) {
-      gain += widths_[i] - kReadableText;
+    if (IsShown(i) && widths_[i] > least[i]) gain += widths_[i] - least[i];
+  }
+  std::vector<Turn> turns;
+  for (size_t i = 0; i < widths_.size(); ++i) turns.push_back(TurnOf(i));
+  for (const Turn turn :
+       {Turn::kVoid, Turn::kEqual, Turn::kOther, Turn::kNamed}) {
+    for (size_t i = widths_.size(); i-- > 0;) {
+      if (TotalWidth() <= style_.width + gain) break;
+      if (!IsShown(i) || turns[i] != turn) continue;
+      if (widths_[i] > least[i]) gain -= widths_[i] - least[i];
+      widths_[i] = kLeftOut;
     }
   }
-  for (size_t i = widths_.size();
-       i-- > 0 && TotalWidth() > style_.width + gain;) {
-    if (headings_[i].is_optional) widths_[i] = kLeftOut;
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    if (IsShown(i) || headings_[i].need == ColumnNeed::kIfAny) continue;
+    left_out_.push_back(IsEqual(i) && rows_.size() > 1
+                            ? headings_[i].name + " (all " + rows_.front()[i] +
+                                  ")"
+                            : headings_[i].name);
+  }
+}
+
+void Table::Shrink(const std::vector<size_t>& least) {
+  for (size_t total = TotalWidth(); total > style_.width; --total) {
+    size_t widest = widths_.size();
+    for (size_t i = 0; i < widths_.size(); ++i) {
+      if (!IsShown(i) || widths_[i] <= least[i]) continue;
+      if (widest == widths_.size() || widths_[i] > widths_[widest]) widest = i;
+    }
+    if (widest == widths_.size()) return;
+    --widths_[widest];
   }
 }
 
@@ -79,30 +174,29 @@ void Table::SettleWidths() {
     for (const auto& row : rows_) {
       width = std::max(width, DisplayWidth(row[i]));
     }
-    widths_.push_back(width);
+    const bool is_void = headings_[i].need == ColumnNeed::kIfAny && !HasAny(i);
+    widths_.push_back(is_void ? kLeftOut : width);
   }
-  if (style_.width == 0) return;
-  LeaveOut();
-  for (size_t total = TotalWidth(); total > style_.width; --total) {
-    size_t widest = widths_.size();
-    for (size_t i = 0; i < widths_.size(); ++i) {
-      if (!IsShown(i) || headings_[i].is_number ||
-          widths_[i] <= kShortestText) {
-        continue;
-      }
-      if (widest == widths_.size() || widths_[i] > widths_[widest]) widest = i;
-    }
-    if (widest == widths_.size()) return;
-    --widths_[widest];
+  if (style_.width == 0 || TotalWidth() <= style_.width) return;
+  std::vector<size_t> readable = widths_;
+  std::vector<size_t> telling = widths_;
+  std::vector<size_t> shortest = widths_;
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    if (!IsShown(i) || headings_[i].is_number) continue;
+    shortest[i] = std::min(widths_[i], kShortestText);
+    telling[i] = std::min(
+        widths_[i], headings_[i].is_prose ? kShortestText : TellingWidth(i));
+    readable[i] = std::min(widths_[i], std::max(telling[i], kReadableText));
   }
+  LeaveOut(readable);
+  for (const auto& least : {readable, telling, shortest}) Shrink(least);
 }
 
-std::vector<std::string> Table::left_out() const {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < widths_.size(); ++i) {
-    if (!IsShown(i)) names.push_back(headings_[i].name);
-  }
-  return names;
+std::string Table::Fitted(const std::string& cell, size_t column) const {
+  if (style_.width == 0 || headings_[column].is_number) return cell;
+  const size_t width = std::max(widths_[column], kShortestText);
+  return headings_[column].is_prose ? ShortenEnd(cell, width)
+                                    : Shorten(cell, width);
 }
 
 std::string Table::Line(const std::vector<std::string>& cells,
@@ -111,10 +205,7 @@ std::string Table::Line(const std::vector<std::string>& cells,
   size_t blanks = 0;
   for (size_t i = 0; i < cells.size(); ++i) {
     if (!IsShown(i)) continue;
-    const std::string text =
-        style_.width != 0 && !headings_[i].is_number
-            ? Shorten(cells[i], std::max(widths_[i], kShortestText))
-            : cells[i];
+    const std::string text = Fitted(cells[i], i);
     const size_t width = DisplayWidth(text);
     const size_t pad = widths_[i] > width ? widths_[i] - width : 0;
     if (headings_[i].is_number) blanks += pad;

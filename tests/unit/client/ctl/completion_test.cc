@@ -52,6 +52,34 @@ TEST(CompletionTest, BashOffersNounsVerbsAndFlags) {
   EXPECT_EQ(Offered(script, "msitctl run list -o t"), " table \n");
 }
 
+TEST(CompletionTest, BashOffersWhatAFlagTakes) {
+  CommandLine line;
+  const std::string script = BashCompletion(line.app());
+  EXPECT_EQ(Offered(script, "msitctl compare run g t --preset po"),
+            " polygraphy \n");
+  EXPECT_EQ(Offered(script, "msitctl compare run g t --rows \"\""),
+            " fail all none \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor list --io grad_i"),
+            " grad_input \n");
+  EXPECT_EQ(Offered(script, "msitctl compare rows c --verdict fail,unm"),
+            " fail,unmatched \n");
+  EXPECT_EQ(Offered(script, "msitctl compare report c --format h"), " html \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor read n --format n"), " npy \n");
+}
+
+TEST(CompletionTest, BashOffersRunsAndComparisons) {
+  CommandLine line;
+  // The daemon answers by a function in place of the program.
+  const std::string script =
+      BashCompletion(line.app()) +
+      "timeout() { case \"$*\" in *\" run list\"*) echo golden; echo tp2 ;; "
+      "*\" compare list\"*) echo c-000001 ;; esac; }\n";
+  EXPECT_EQ(Offered(script, "msitctl run get \"\""), " golden tp2 \n");
+  EXPECT_EQ(Offered(script, "msitctl compare run golden t"), " tp2 \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor list --run g"), " golden \n");
+  EXPECT_EQ(Offered(script, "msitctl compare rows c"), " c-000001 \n");
+}
+
 TEST(CompletionTest, ZshAndFishHaveEveryVerb) {
   CommandLine line;
   const std::string zsh = ZshCompletion(line.app());

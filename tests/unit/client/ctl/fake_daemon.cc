@@ -23,11 +23,13 @@ using grpc::StatusCode;
 
 constexpr size_t kPieceBytes = 1000;
 
+// `run` is the one that is not there, if that is the error.
 Status Refuse(StatusCode code, const std::string& reason,
-              const std::string& message) {
+              const std::string& message, const std::string& run = "") {
   google::rpc::ErrorInfo info;
   info.set_reason(reason);
   info.set_domain("msitd");
+  if (!run.empty()) (*info.mutable_metadata())["run"] = run;
   google::rpc::Status details;
   details.set_code(code);
   details.set_message(message);
@@ -114,7 +116,7 @@ class FakeDaemon::Runs final : public v1::RunService::Service {
       return Status::OK;
     }
     return Refuse(StatusCode::NOT_FOUND, "RUN_NOT_FOUND",
-                  fmt::format("no run \"{}\"", name));
+                  fmt::format("no run \"{}\"", name), name);
   }
 
   FakeDaemon& daemon_;
@@ -221,6 +223,10 @@ class FakeDaemon::Comparisons final : public v1::ComparisonService::Service {
     if (request->comparison().golden_run() == "nope") {
       return Refuse(StatusCode::NOT_FOUND, "RUN_NOT_FOUND", "no run \"nope\"");
     }
+    if (!daemon_.data_.refusal.empty()) {
+      return Refuse(StatusCode::INVALID_ARGUMENT, "PREDICATE_INVALID",
+                    daemon_.data_.refusal);
+    }
     *comparison = daemon_.data_.comparison;
     comparison->set_state(v1::Comparison::PENDING);
     return Status::OK;
@@ -271,9 +277,13 @@ class FakeDaemon::Comparisons final : public v1::ComparisonService::Service {
     daemon_.Record("ListComparisonRows");
     std::vector<v1::ComparisonRow> rows;
     for (const v1::ComparisonRow& row : daemon_.data_.rows) {
-      const auto& wanted = request->verdicts();
-      if (wanted.empty() ||
-          std::count(wanted.begin(), wanted.end(), row.verdict()) > 0) {
+      const auto takes = [](const auto& wanted, const auto& value) {
+        return wanted.empty() ||
+               std::count(wanted.begin(), wanted.end(), value) > 0;
+      };
+      if (takes(request->verdicts(), row.verdict()) &&
+          takes(request->rows(), row.row()) &&
+          takes(request->op_patterns(), row.op())) {
         rows.push_back(row);
       }
     }
@@ -296,9 +306,23 @@ class FakeDaemon::Node final : public v1::NodeService::Service {
     daemon_.Record("GetCapabilities");
     capabilities->set_version("1.2.3");
     capabilities->set_read_piece_bytes_max(1 << 20);
-    for (const char* metric : {"cosine", "max_abs", "sqnr_db"}) {
-      capabilities->add_metrics(metric);
+    const auto add = [&](const char* name, v1::Metric::Family family,
+                         bool is_default) {
+      capabilities->add_metrics(name);
+      v1::Metric& metric = *capabilities->add_metric_table();
+      metric.set_name(name);
+      metric.set_family(family);
+      metric.set_direction(name == std::string_view("cosine")
+                               ? v1::Metric::HIGHER_IS_BETTER
+                               : v1::Metric::LOWER_IS_BETTER);
+      metric.set_in_default_columns(is_default);
+    };
+    for (const char* metric : {"cosine", "max_abs", "mean_abs", "max_rel",
+                               "mean_rel", "rmse", "nl2", "kl"}) {
+      add(metric, v1::Metric::FUSED, true);
     }
+    add("sqnr_db", v1::Metric::FUSED, false);
+    add("max_ulp", v1::Metric::ELEMENT, false);
     return Status::OK;
   }
   Status GetNodeStatus(ServerContext*, const v1::GetNodeStatusRequest*,

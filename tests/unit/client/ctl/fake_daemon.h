@@ -41,6 +41,8 @@ class FakeDaemon {
     int polls_while_running = 0;
     // These say that so many are before it, if that is not 0.
     int32_t waiting_behind_count = 0;
+    // CreateComparison answers INVALID_ARGUMENT with this, unless it is empty.
+    std::string refusal;
     // ListRuns answers nothing until its client goes away.
     bool list_runs_hangs = false;
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -105,7 +106,8 @@ TEST_F(CompareCommandsTest, AllPassIs0) {
   AddRow("tokens", v1::SKIPPED, "integers");
   const ChildResult result = Run({"compare", "run", "golden", "target"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, HasSubstr("verdict           PASS\n"));
+  EXPECT_THAT(result.out,
+              HasSubstr("verdict           PASS (1 of 2 not compared)\n"));
   EXPECT_THAT(result.out, HasSubstr("first divergence  none\n"));
   EXPECT_THAT(result.out, Not(HasSubstr("token")));
 }
@@ -156,7 +158,7 @@ TEST_F(CompareCommandsTest, CsvHasAColumnForEachMetricOfTheDaemon) {
   const ChildResult result = Run({"compare", "rows", "c-000001", "-o", "csv"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out.substr(0, result.out.find('\n')),
-              HasSubstr(",metrics.cosine,metrics.max_abs,metrics.sqnr_db"));
+              HasSubstr(",metrics.kl,metrics.sqnr_db,metrics.max_ulp"));
   EXPECT_THAT(result.out, HasSubstr(",0.12345678,,,"));
 }
 
@@ -349,14 +351,183 @@ TEST_F(CompareCommandsTest, ProgressIsOnATerminalOnlyAndGoneInTheEnd) {
 TEST_F(CompareCommandsTest, ListGetCancelDelete) {
   AddThreeRows();
   EXPECT_EQ(Run({"compare", "list", "-o", "name"}).out, "c-000001\n");
-  EXPECT_THAT(Run({"compare", "get", "c-000001"}).out,
-              HasSubstr("first_divergence.op"));
+  const ChildResult shown = Run({"compare", "get", "c-000001"});
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_THAT(shown.out, HasSubstr("verdict           FAIL\n"));
+  EXPECT_THAT(shown.out, HasSubstr("first divergence  layers.0 output/0"));
+  EXPECT_THAT(shown.out, HasSubstr("MiB in 42s\n"));
+  EXPECT_THAT(shown.out, HasSubstr("\ntotal_count "));
+  EXPECT_THAT(Run({"compare", "list"}).out,
+              HasSubstr("c-000001  FAIL     done"));
+  EXPECT_THAT(Run({"compare", "list", "-o", "csv"}).out,
+              HasSubstr(",verdict\n"));
   EXPECT_EQ(Run({"compare", "get", "c-9"}).exit_code, 69);
   EXPECT_EQ(Run({"compare", "delete", "c-000001"}).exit_code, 2);
   EXPECT_EQ(Run({"compare", "delete", "c-000001", "--yes", "-o", "json"}).out,
             "{}\n");
   EXPECT_THAT(Run({"compare", "cancel", "c-000001"}).out,
               HasSubstr("cancelled"));
+}
+
+TEST_F(CompareCommandsTest, GetWaitsAndExitsAsRunDoes) {
+  AddThreeRows();
+  daemon_.data().polls_while_running = 3;
+  const ChildResult running = Run({"compare", "get", "c-000001"});
+  EXPECT_EQ(running.exit_code, 0);
+  EXPECT_THAT(running.out, HasSubstr("verdict           - (running)\n"));
+  const ChildResult over = Run({"compare", "get", "c-000001", "--wait"});
+  EXPECT_EQ(over.exit_code, 1);
+  EXPECT_THAT(over.out, HasSubstr("verdict           FAIL\n"));
+}
+
+TEST_F(CompareCommandsTest, AnInterruptedWaitLeavesTheComparison) {
+  daemon_.data().polls_while_running = -1;
+  const ChildResult result =
+      Run({"compare", "get", "c-000001", "--wait", "--timeout", "300ms"});
+  EXPECT_EQ(result.exit_code, 68);
+  EXPECT_THAT(result.err, HasSubstr("c-000001 goes on"));
+  EXPECT_THAT(daemon_.calls(), Not(Contains("CancelComparison")));
+}
+
+TEST_F(CompareCommandsTest, RowsAreChosenByNumberAndOp) {
+  AddThreeRows();
+  const auto rows = [this](std::vector<std::string> flags) {
+    std::vector<std::string> all = {"compare", "rows", "c-000001", "--columns",
+                                    "row"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return Run(all).out;
+  };
+  EXPECT_EQ(rows({"--row", "2,0"}), "row\n  0\n  2\n");
+  EXPECT_EQ(rows({"--ops", "layers.0,head"}), "row\n  1\n  2\n");
+  EXPECT_EQ(Run({"compare", "rows", "c-000001", "--row", "0-1000"}).exit_code,
+            2);
+  const ChildResult none = Run({"compare", "rows", "c-000001", "--ops", "x"});
+  EXPECT_EQ(none.exit_code, 0);
+  EXPECT_EQ(none.err,
+            "msitctl: note: 0 of 3 rows of c-000001 match --ops 'x'\n");
+}
+
+TEST_F(CompareCommandsTest, RowsAreSortedByAMetricTheWorstFirst) {
+  const double nan = std::nan("");
+  for (const double cosine : {0.5, 0.25, nan, 1.0}) {
+    AddRow("x", v1::FAIL, "");
+    daemon_.data().rows.back().mutable_metrics(0)->set_value(cosine);
+    v1::MetricValue& nl2 = *daemon_.data().rows.back().add_metrics();
+    nl2.set_metric("nl2");
+    nl2.set_value(1 - cosine);
+  }
+  AddRow("x", v1::UNMATCHED, "");
+  const auto sorted = [this](std::vector<std::string> flags) {
+    std::vector<std::string> all = {"compare", "rows",     "c-000001",
+                                    "-o",      "csv",      "--columns",
+                                    "row",     "--sort-by"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return Run(all);
+  };
+  EXPECT_EQ(sorted({"cosine"}).out, "row\n2\n1\n0\n3\n4\n");
+  EXPECT_EQ(sorted({"metrics.nl2"}).out, "row\n2\n1\n0\n3\n4\n");
+  const ChildResult two = sorted({"cosine", "--limit", "2"});
+  EXPECT_EQ(two.out, "row\n2\n1\n");
+  EXPECT_EQ(two.err, "msitctl: note: 2 of 5 rows, the worst by cosine\n");
+  const ChildResult wrong = sorted({"cosin"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--sort-by: \"cosin\" is no metric; did you "
+                                   "mean cosine?"));
+}
+
+TEST_F(CompareCommandsTest, AToleranceThatIsNoneIsAnErrorOfItsFlag) {
+  const auto error_of = [this](const std::string& refusal,
+                               std::vector<std::string> flags) {
+    daemon_.data().refusal = refusal;
+    std::vector<std::string> all = {"compare", "run", "g", "t"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const ChildResult result = Run(all);
+    EXPECT_EQ(result.exit_code, 2);
+    return result.err;
+  };
+  EXPECT_EQ(error_of("policy.rules[0]: predicate, column 1: unknown name "
+                     "\"nl3\"; expected one of cosine, max_abs, nl2",
+                     {"--tol", "nl3 <= 1"}),
+            "msitctl: --tol 'nl3 <= 1': column 1: unknown name \"nl3\"; did "
+            "you mean nl2?\n");
+  EXPECT_THAT(error_of("policy.rules[1]: predicate, column 1: bad",
+                       {"--rule", "a: nl2 <= 1", "--rule", "b: torch"}),
+              HasSubstr("--rule 'b: torch': column 1: bad; write @torch for "
+                        "the preset"));
+  EXPECT_THAT(error_of("policy.rules[0]: predicate, column 5: bad",
+                       {"--tol", "rtol 1e-3"}),
+              HasSubstr("; write rtol=1e-3"));
+  EXPECT_THAT(
+      error_of("policy.rules[0]: predicate, column 5: bad", {"--tol", "1e-3"}),
+      HasSubstr("; a bound is 'nl2 <= 1e-3', a tolerance 'rtol=1e-3'"));
+  EXPECT_THAT(error_of("policy.rules[0]: predicate, column 5: bad",
+                       {"--tol", "nl2 =< 5"}),
+              HasSubstr("; write 'nl2 <= 5'"));
+  EXPECT_THAT(
+      error_of("watches[0]: predicate, column 1: bad", {"--watch", "frob"}),
+      HasSubstr("--watch 'frob': column 1: bad"));
+}
+
+TEST_F(CompareCommandsTest, APolicyFileIsNamedWithItsLine) {
+  daemon_.data().refusal = "policy.rules[1]: predicate, column 1: bad";
+  const ChildResult result =
+      Run({"compare", "run", "g", "t", "--policy", "-"},
+          {.input = "# rules\na: nl2 <= 1\n\nb: frob <= 1\n"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err, "msitctl: --policy -, line 4: column 1: bad\n");
+}
+
+TEST_F(CompareCommandsTest, ABoundTheWrongWayRoundIsTold) {
+  AddRow("embed", v1::PASS, "");
+  EXPECT_EQ(Run({"compare", "run", "g", "t", "--tol", "nl2 >= 0"}).err,
+            "msitctl: note: --tol 'nl2 >= 0': nl2 is better the lower, and "
+            "this asks for a large one\n");
+  for (const char* tolerance :
+       {"cosine > 0.9", "not nl2 > 5", "nl2 <= 1", "scaled_nl2 > 1"}) {
+    EXPECT_THAT(Run({"compare", "run", "g", "t", "--tol", tolerance}).err,
+                IsEmpty());
+  }
+}
+
+TEST_F(CompareCommandsTest, ASelectionThatTakesNothingIsTold) {
+  for (const char* run : {"golden", "target"}) AddRun(run);
+  AddTensor("t").set_op("root.layers.0");
+  const ChildResult result =
+      Run({"compare", "run", "golden", "target", "--ops", "layers.*"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "msitctl: note: 0 of 12 tensors of run golden match --ops "
+            "'layers.*'; one of its ops is root.layers.0\n"
+            "msitctl: note: 0 of 12 tensors of run target match --ops "
+            "'layers.*'; one of its ops is root.layers.0\n");
+}
+
+TEST_F(CompareCommandsTest, AFailureWinsOverAbsentRanks) {
+  AddThreeRows();
+  v1::Comparison& comparison = daemon_.data().comparison;
+  comparison.set_partial(true);
+  comparison.mutable_target_ranks()->set_partial(true);
+  for (const char* verb : {"get", "rows"}) {
+    EXPECT_EQ(Run({"compare", verb, "c-000001"}).exit_code, 0) << verb;
+  }
+  comparison.set_fail_count(0);
+  comparison.set_for_want_of_ranks_count(1);
+  for (const char* verb : {"get", "rows"}) {
+    EXPECT_EQ(Run({"compare", verb, "c-000001"}).exit_code, 4) << verb;
+  }
+}
+
+TEST_F(CompareCommandsTest, AReportIsOfAKnownKind) {
+  AddThreeRows();
+  const ChildResult result =
+      Run({"compare", "report", "c-000001", "--out", "/nonexistent/r.pdf"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--out /nonexistent/r.pdf: no format ends "
+                                    "so; it is .csv,"));
+  const ChildResult folder =
+      Run({"compare", "report", "c-000001", "--out", "/nonexistent/r.csv"});
+  EXPECT_EQ(folder.exit_code, 3);
+  EXPECT_THAT(folder.err, HasSubstr("folder /nonexistent: No such file"));
 }
 
 TEST_F(CompareCommandsTest, OnANarrowTerminalMetricsMakeRoom) {
@@ -368,6 +539,49 @@ TEST_F(CompareCommandsTest, OnANarrowTerminalMetricsMakeRoom) {
   EXPECT_THAT(result.out, HasSubstr("verdict"));
   EXPECT_THAT(result.out, HasSubstr("reason"));
   EXPECT_THAT(result.out, Not(HasSubstr("rmse")));
+}
+
+TEST_F(CompareCommandsTest, MetricsThatWereAskedForHaveColumns) {
+  AddThreeRows();
+  v1::MetricValue& ulp = *daemon_.data().rows[1].add_metrics();
+  ulp.set_metric("max_ulp");
+  ulp.set_value(3);
+  EXPECT_THAT(Run({"compare", "rows", "c-000001"}).out,
+              Not(HasSubstr("max_ulp")));
+  daemon_.data().comparison.mutable_policy()->add_metric_sets(v1::Policy::ULP);
+  EXPECT_THAT(Run({"compare", "rows", "c-000001"}).out, HasSubstr("max_ulp"));
+  EXPECT_EQ(Run({"compare", "rows", "c-000001", "--verdict", "fail",
+                 "--columns", "row,max_ulp,sqnr_db"})
+                .out,
+            "row  max_ulp  sqnr_db\n  1        3        -\n");
+}
+
+TEST_F(CompareCommandsTest, AMetricThatIsNotThereIsNoColumn) {
+  AddThreeRows();
+  const ChildResult result =
+      Run({"compare", "rows", "c-000001", "--columns", "metrics.nl3"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("no column \"metrics.nl3\"; did you mean "
+                                    "metrics.nl2?"));
+  EXPECT_EQ(Run({"compare", "run", "g", "t", "--columns", "frob"}).exit_code,
+            2);
+  EXPECT_THAT(daemon_.calls(), Not(Contains("CreateComparison")));
+}
+
+TEST_F(CompareCommandsTest, WithoutADaemonCsvHasNoHeading) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{
+           {"tensor", "list", "--run", "r"},
+           {"capture", "coverage", "r"},
+           {"compare", "run", "g", "t", "--follow"}}) {
+    std::vector<std::string> all = arguments;
+    for (const char* more : {"-o", "csv", "--endpoint", "unix:/none/sock"}) {
+      all.emplace_back(more);
+    }
+    const ChildResult result = Run(all);
+    EXPECT_EQ(result.exit_code, 78);
+    EXPECT_THAT(result.out, IsEmpty());
+  }
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ TEST_F(RunCommandsTest, ALimitStopsTheList) {
 TEST_F(RunCommandsTest, GetSaysWhatIsNotThere) {
   const ChildResult result = Run({"run", "get", "x"});
   EXPECT_EQ(result.exit_code, 69);
-  EXPECT_EQ(result.err, "msitctl: NOT_FOUND (RUN_NOT_FOUND): no run \"x\"\n");
+  EXPECT_EQ(
+      result.err,
+      "msitctl: NOT_FOUND (RUN_NOT_FOUND): no run \"x\"; there are no runs\n");
   EXPECT_THAT(result.out, IsEmpty());
 }
 

@@ -195,6 +195,39 @@ TEST_F(TensorCommandsTest, AFileThatCannotBeWrittenIs3) {
   EXPECT_EQ(Run({"tensor", "read", "t", "--out", "/dev/full"}).exit_code, 3);
 }
 
+TEST_F(TensorCommandsTest, AFileIsOfAKnownKind) {
+  AddBytes(400);
+  const ChildResult result =
+      Run({"tensor", "read", "t", "--out", folder_ / "x.npz"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("x.npz: no format ends so; it is .npy,"));
+  EXPECT_EQ(Run({"tensor", "read", "t", "--out", folder_ / "x.npz", "--format",
+                 "raw"})
+                .exit_code,
+            0);
+}
+
+TEST_F(TensorCommandsTest, TheRunOfATensorMayBeWhatIsNotThere) {
+  AddRun("golden");
+  const ChildResult result = Run(
+      {"tensor", "get",
+       "runs/goldenn/ranks/0/devices/cpu:0/tokens/0/ops/o/calls/0/output/0"});
+  EXPECT_EQ(result.exit_code, 69);
+  EXPECT_EQ(result.err,
+            "msitctl: NOT_FOUND (RUN_NOT_FOUND): no run "
+            "\"goldenn\"; did you mean golden?\n");
+}
+
+TEST_F(TensorCommandsTest, AnEmptyListSaysSo) {
+  AddRun("golden");
+  const ChildResult result =
+      Run({"tensor", "find", "golden", "--ops", "x", "--where", "max > 1"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err,
+            "msitctl: note: 0 of 12 tensors of run golden match "
+            "--ops 'x' --where 'max > 1'\n");
+}
+
 TEST_F(TensorCommandsTest, ATensorThatIsNotThereIs69AndLeavesNoFile) {
   const ChildResult result =
       Run({"tensor", "read", "nope", "--out", folder_ / "x"});

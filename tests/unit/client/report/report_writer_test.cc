@@ -99,14 +99,40 @@ TEST(HtmlReportTest, ThePageHasOnePlaceForItsData) {
   EXPECT_EQ(page.find("%DATA%", place + 1), std::string_view::npos);
 }
 
+v1::Metric MetricNamed(const std::string& name) {
+  v1::Metric metric;
+  metric.set_name(name);
+  return metric;
+}
+
+TEST(HtmlReportTest, TheDaemonSaysWhichMetricsAreBetterTheHigher) {
+  std::string out;
+  const RowHistograms histograms(0);
+  v1::Metric closeness = MetricNamed("closeness");
+  closeness.set_direction(v1::Metric::HIGHER_IS_BETTER);
+  v1::Metric gain = MetricNamed("gain");
+  gain.set_direction(v1::Metric::HIGHER_IS_BETTER);
+  gain.set_unit("dB");
+  const auto writer =
+      MakeHtmlReport({closeness, gain, MetricNamed("nl2")}, histograms,
+                     [&out](std::string_view bytes) {
+                       out += bytes;
+                       return absl::OkStatus();
+                     });
+  ASSERT_TRUE(writer->Begin(v1::Comparison()).ok());
+  EXPECT_THAT(out, HasSubstr("{\"metrics\":[\"closeness\",\"gain\",\"nl2\"],"
+                             "\"higher\":[true,true,false],"
+                             "\"units\":[\"\",\"dB\",\"\"],"));
+}
+
 TEST(HtmlReportTest, NoTextEndsTheData) {
   std::string out;
   const RowHistograms histograms(0);
-  const auto writer =
-      MakeHtmlReport({"nl2"}, histograms, [&out](std::string_view bytes) {
-        out += bytes;
-        return absl::OkStatus();
-      });
+  const auto writer = MakeHtmlReport({MetricNamed("nl2")}, histograms,
+                                     [&out](std::string_view bytes) {
+                                       out += bytes;
+                                       return absl::OkStatus();
+                                     });
   v1::Comparison comparison;
   comparison.set_golden_run("</script>");
   ASSERT_TRUE(writer->Begin(comparison).ok());

@@ -73,6 +73,13 @@ std::vector<std::string> LinesOf(const Maker& make,
   return lines;
 }
 
+v1::Metric Cosine() {
+  v1::Metric metric;
+  metric.set_name("cosine");
+  metric.set_direction(v1::Metric::HIGHER_IS_BETTER);
+  return metric;
+}
+
 std::unique_ptr<ReportWriter> MakeCsv(ReportSink sink) {
   return MakeCsvReport({"cosine"}, std::move(sink));
 }
@@ -127,13 +134,14 @@ TEST(ReportCustomMetricsTest, ThePageHasValuesAndTexts) {
   const RowHistograms histograms(0);
   const auto lines = LinesOf(
       [&](ReportSink sink) {
-        return MakeHtmlReport({"cosine"}, histograms, std::move(sink));
+        return MakeHtmlReport({Cosine()}, histograms, std::move(sink));
       },
       ComparisonWith({"a"}), {RowWith("a", 0.5, "</script>")});
   std::string page;
   for (const std::string& line : lines) page += line;
-  EXPECT_THAT(page, HasSubstr("{\"metrics\":[\"cosine\",\"a\"],\"higher\":"
-                              "[true,false],\"custom\":[\"a\"]"));
+  EXPECT_THAT(
+      page, HasSubstr("{\"metrics\":[\"cosine\",\"a\"],\"higher\":"
+                      "[true,false],\"units\":[\"\",\"\"],\"custom\":[\"a\"]"));
   EXPECT_THAT(page, HasSubstr(",null,0.5,"));
   EXPECT_THAT(page, HasSubstr("\"\\u003c/script>\""));
 }

@@ -12,6 +12,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using enum ColumnNeed;
 
 TEST(TableTest, TextIsLeftAndNumbersAreRight) {
   Table table({{"name"}, {"count", true}, {"note"}}, {});
@@ -52,7 +54,7 @@ TEST(TableTest, OnATerminalTheWidestTextIsShortenedToFit) {
 }
 
 TEST(TableTest, OptionalColumnsGoFromTheRightIfThereIsNoRoom) {
-  Table table({{"op"}, {"a", true, true}, {"b", true, true}, {"reason"}},
+  Table table({{"op"}, {"a", true, kIfRoom}, {"b", true, kIfRoom}, {"reason"}},
               {.width = 24});
   table.Add({"op", "1234567", "7654321", "why"});
   EXPECT_EQ(table.Flush(),
@@ -62,16 +64,70 @@ TEST(TableTest, OptionalColumnsGoFromTheRightIfThereIsNoRoom) {
 }
 
 TEST(TableTest, ReadableTextComesBeforeOptionalColumns) {
-  Table table({{"op"}, {"a", true, true}}, {.width = 26});
+  Table table({{"op"}, {"a", true, kIfRoom}}, {.width = 26});
   table.Add({std::string(40, 'x'), "1234567"});
   table.Flush();
   EXPECT_THAT(table.left_out(), ElementsAre("a"));
 }
 
 TEST(TableTest, NothingGoesIfThereIsRoom) {
-  Table table({{"op"}, {"a", true, true}}, {.width = 80});
+  Table table({{"op"}, {"a", true, kIfRoom}}, {.width = 80});
   table.Add({"op", "1"});
   EXPECT_EQ(table.Flush(), "op  a\nop  1\n");
+  EXPECT_THAT(table.left_out(), IsEmpty());
+}
+
+TEST(TableTest, WhatSaysNothingGoesFirstThenWhatIsEqual) {
+  Table table({{"rank", true, kUnlessEqual},
+               {"lost", true, kIfRoom},
+               {"token", true, kUnlessEqual},
+               {"mean", true, kIfRoom}},
+              {.width = 12});
+  table.Add({"3", "0", "1", "0.5"});
+  table.Add({"3", "0", "2", "0.7"});
+  EXPECT_EQ(table.Flush(), "token  mean\n    1   0.5\n    2   0.7\n");
+  EXPECT_THAT(table.left_out(), ElementsAre("rank (all 3)", "lost (all 0)"));
+}
+
+TEST(TableTest, WhatDiffersStaysIfItIsOnlyToGoWhereItIsEqual) {
+  Table table({{"token", true, kUnlessEqual}, {"n", true, kIfRoom}},
+              {.width = 6});
+  table.Add({"1", "5"});
+  table.Add({"2", "6"});
+  EXPECT_EQ(table.Flush(), "token\n    1\n    2\n");
+}
+
+TEST(TableTest, TheMetricThatFailedStays) {
+  Table table({{"cosine", true, kIfRoom},
+               {"nl2", true, kIfRoom},
+               {"kl", true, kIfRoom},
+               {"reason", false, kAlways, true}},
+              {.width = 34});
+  table.Add({"0.99", "0.302", "0.1", "nl2 = 0.302, needs <= 5e-2; largest"});
+  EXPECT_EQ(table.Flush(),
+            "  nl2  reason\n"
+            "0.302  nl2 = 0.302, needs <= 5e-2\u2026\n");
+  EXPECT_THAT(table.left_out(), ElementsAre("cosine", "kl"));
+}
+
+TEST(TableTest, NamesThatDifferStayDifferent) {
+  Table table({{"op"}, {"a", true, kIfRoom}, {"b", true, kIfRoom}},
+              {.width = 44});
+  const std::string head = "root.encoder.layers.";
+  const std::string tail = ".self_attention.norm2";
+  table.Add({head + "1" + tail, "123456", "234567"});
+  table.Add({head + "2" + tail, "345678", "456789"});
+  const std::string text = table.Flush();
+  EXPECT_THAT(text, HasSubstr("root.encoder.layers.1"));
+  EXPECT_THAT(text, HasSubstr("root.encoder.layers.2"));
+  EXPECT_THAT(table.left_out(), ElementsAre("a", "b"));
+}
+
+TEST(TableTest, AColumnThatNoRowHasIsNotThereWhereverItGoes) {
+  Table table({{"op"}, {"ulp", true, kIfAny}, {"bits", true, kIfAny}}, {});
+  table.Add({"a", "-", "-"});
+  table.Add({"b", "3", "-"});
+  EXPECT_EQ(table.Flush(), "op  ulp\na     -\nb     3\n");
   EXPECT_THAT(table.left_out(), IsEmpty());
 }
 

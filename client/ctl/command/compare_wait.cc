@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/compare_wait.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "client/ctl/command/compare_follow.h"
+#include "client/ctl/print/progress.h"
+#include "client/text/conclusion.h"
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Short comparisons end at once, long ones are asked about twice a second.
+constexpr std::chrono::milliseconds kFirstPoll(5);
+constexpr std::chrono::milliseconds kSlowestPoll(500);
+// Polls in a row that may fail with UNAVAILABLE: the daemon restarts.
+constexpr int kLostPollsMax = 10;
+constexpr std::chrono::seconds kCancelTimeout(5);
+
+std::string ProgressText(const v1::Comparison& comparison) {
+  const std::string waiting = WaitingText(comparison);
+  if (!waiting.empty()) return waiting;
+  const int64_t done = comparison.pass_count() + comparison.fail_count() +
+                       comparison.unmatched_count() +
+                       comparison.skipped_count();
+  const std::string total = comparison.total_count() == 0
+                                ? std::string()
+                                : fmt::format("/{}", comparison.total_count());
+  return fmt::format("{}: {}{} rows, {} fail, {} unmatched, {} read",
+                     comparison.name(), done, total, comparison.fail_count(),
+                     comparison.unmatched_count(),
+                     HumanSize(comparison.read_bytes()));
+}
+
+Outcome OutcomeOfDone(const v1::Comparison& comparison, bool allows_partial) {
+  if (comparison.watched_count() > 0) return {kExitPolicyFailed, ""};
+  switch (ConclusionOf(comparison, allows_partial)) {
+    case Conclusion::kPass:
+      return {};
+    case Conclusion::kPartial:
+      return {kExitPartial, ""};
+    case Conclusion::kFail:
+      break;
+  }
+  return {kExitPolicyFailed, ""};
+}
+
+}  // namespace
+
+bool IsOver(const v1::Comparison& comparison) {
+  return comparison.state() == v1::Comparison::DONE ||
+         comparison.state() == v1::Comparison::CANCELLED ||
+         comparison.state() == v1::Comparison::FAILED;
+}
+
+Outcome CancelAfter(Outcome outcome, Session& session,
+                    const std::string& name) {
+  v1::CancelComparisonRequest request;
+  request.set_comparison(name);
+  v1::Comparison ignored;
+  grpc::ClientContext context;
+  context.set_deadline(Session::Clock::now() + kCancelTimeout);
+  const grpc::Status status =
+      session.comparisons().CancelComparison(&context, request, &ignored);
+  outcome.error += status.ok()
+                       ? fmt::format("; {} is cancelled", Printable(name))
+                       : fmt::format("; {} may go on: {}", Printable(name),
+                                     DaemonError(status).error);
+  return outcome;
+}
+
+bool IsTimeout(const Outcome& outcome) {
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+Outcome OutOfTime(const std::string& name) {
+  return DaemonError(grpc::StatusCode::DEADLINE_EXCEEDED, "",
+                     fmt::format("{} is not over in time", name));
+}
+
+Outcome TellWhetherItGoesOn(Outcome outcome, const v1::Comparison& comparison) {
+  if (outcome.ok()) return outcome;
+  const std::string name = Printable(comparison.name());
+  if (outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
+    outcome.error += fmt::format("; {} does not go on", name);
+  } else if (IsOver(comparison)) {
+    outcome.error += fmt::format(
+        "; {0} is over, msitctl compare get {0} prints what came out", name);
+  } else if (comparison.follow() && !comparison.detach()) {
+    outcome.error += fmt::format(
+        "; {0} goes on for some 10 s as long as the daemon does, then ends "
+        "because nobody reads it; msitctl compare get {0} tells",
+        name);
+  } else {
+    outcome.error += fmt::format(
+        "; {0} goes on as long as the daemon does, msitctl compare get {0} "
+        "tells",
+        name);
+  }
+  return outcome;
+}
+
+Outcome WaitForComparison(Session& session, IfWaitEnds if_wait_ends,
+                          v1::Comparison& comparison) {
+  const auto end = [&](Outcome outcome) {
+    return if_wait_ends == IfWaitEnds::kCancel
+               ? CancelAfter(std::move(outcome), session, comparison.name())
+               : TellWhetherItGoesOn(std::move(outcome), comparison);
+  };
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  WaitingNotice notice;
+  const auto deadline = session.StreamDeadline();
+  v1::GetComparisonRequest request;
+  request.set_comparison(comparison.name());
+  int lost_count = 0;
+  for (auto delay = kFirstPoll; !IsOver(comparison);
+       delay = std::min(delay * 3 / 2, kSlowestPoll)) {
+    progress.Show(ProgressText(comparison));
+    if (!session.options().progress) notice.Show(comparison);
+    if (session.interrupts().WaitFor(delay)) {
+      progress.Clear();
+      return end(Interrupted());
+    }
+    v1::Comparison latest;
+    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+      return session.comparisons().GetComparison(&context, request, &latest);
+    });
+    if (outcome.ok()) comparison = std::move(latest);
+    const bool is_late =
+        session.options().connection.timeout.has_value() && IsTimeout(outcome);
+    if (is_late || Session::Clock::now() >= deadline) {
+      progress.Clear();
+      return end(OutOfTime(comparison.name()));
+    }
+    const bool is_lost =
+        outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE);
+    lost_count = is_lost ? lost_count + 1 : 0;
+    const bool goes_on = outcome.ok() ||
+                         outcome.exit_code == kExitInterrupted ||
+                         (is_lost && lost_count < kLostPollsMax);
+    if (!goes_on) {
+      progress.Clear();
+      return TellWhetherItGoesOn(outcome, comparison);
+    }
+  }
+  return {};
+}
+
+Outcome OutcomeOf(const v1::Comparison& comparison, bool allows_partial) {
+  switch (comparison.state()) {
+    case v1::Comparison::DONE:
+      return OutcomeOfDone(comparison, allows_partial);
+    case v1::Comparison::CANCELLED:
+      return DaemonError(
+          grpc::Status(grpc::StatusCode::CANCELLED,
+                       comparison.name() + (comparison.error().empty()
+                                                ? " was cancelled by another"
+                                                : ": " + comparison.error())));
+    default:
+      // Of a daemon that tells no code, something is wrong in it.
+      return DaemonError(
+          comparison.error_code() == 0
+              ? grpc::StatusCode::INTERNAL
+              : static_cast<grpc::StatusCode>(comparison.error_code()),
+          comparison.error_reason(),
+          fmt::format("{} failed: {}; it does not go on", comparison.name(),
+                      comparison.error()));
+  }
+}
+
+}  // namespace msitd::ctl

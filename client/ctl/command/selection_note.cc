@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/selection_note.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// An op of the run; empty if there is no answer.
+std::string OpOf(Session& session, const std::string& run) {
+  v1::ListTensorsRequest request;
+  request.set_run(run);
+  request.set_page_size(1);
+  v1::ListTensorsResponse page;
+  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+    return session.tensors().ListTensors(&context, request, &page);
+  });
+  return outcome.ok() && page.tensors_size() > 0 ? page.tensors(0).op() : "";
+}
+
+}  // namespace
+
+void NoteNoTensor(Session& session, const std::string& run,
+                  const SelectionFlags& selection, const std::string& where) {
+  v1::GetRunRequest request;
+  request.set_run(run);
+  v1::Run info;
+  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, request, &info);
+  });
+  if (!outcome.ok()) return;
+  const int64_t count = info.counters().tensor_count();
+  if (count == 0) {
+    fmt::print(stderr, "msitctl: note: run {} has no tensors{}\n",
+               Printable(run), info.state() == v1::Run::ACTIVE ? " yet" : "");
+    return;
+  }
+  std::string flags = TextOf(selection);
+  if (!where.empty()) {
+    flags += fmt::format("{}--where '{}'", flags.empty() ? "" : " ", where);
+  }
+  if (flags.empty()) return;
+  const std::string op = selection.ops.empty() ? "" : OpOf(session, run);
+  fmt::print(
+      stderr, "msitctl: note: 0 of {} tensors of run {} match {}{}\n", count,
+      Printable(run), Printable(flags),
+      op.empty() ? "" : fmt::format("; one of its ops is {}", Printable(op)));
+}
+
+void NoteNoRow(const std::string& comparison, int64_t row_count,
+               const std::string& flags) {
+  if (flags.empty() && row_count > 0) return;
+  fmt::print(stderr, "msitctl: note: 0 of {} rows of {}{}\n", row_count,
+             Printable(comparison),
+             flags.empty() ? "" : " match " + Printable(flags));
+}
+
+}  // namespace msitd::ctl

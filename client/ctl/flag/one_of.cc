@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/flag/one_of.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "client/text/nearest.h"
+#include "client/text/ranges.h"
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// An option keeps the descriptions of its checks behind its type.
+constexpr std::string_view kBegin = ":{";
+
+std::string Check(const std::string& word,
+                  const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), word) != words.end()) return "";
+  const std::vector<std::string> all_but_last(words.begin(), words.end() - 1);
+  return fmt::format("\"{}\" is not {} or {}{}", Printable(word),
+                     fmt::join(all_but_last, ", "), words.back(),
+                     DidYouMean(word, words));
+}
+
+}  // namespace
+
+CLI::Validator OneOf(std::vector<std::string> words) {
+  const std::string shown = fmt::format("{{{}}}", fmt::join(words, "|"));
+  return CLI::Validator(
+      [words = std::move(words)](const std::string& text) {
+        return Check(text, words);
+      },
+      shown);
+}
+
+CLI::Validator ListOf(std::vector<std::string> words) {
+  const std::string shown = fmt::format("{{{}}}", fmt::join(words, "|"));
+  return CLI::Validator(
+      [words = std::move(words)](const std::string& text) {
+        for (const std::string& word : SplitLists({text})) {
+          const std::string problem = Check(word, words);
+          if (!problem.empty()) return problem;
+        }
+        return std::string();
+      },
+      shown);
+}
+
+std::vector<std::string> WordsOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t begin = type.find(kBegin);
+  if (begin == std::string::npos) return {};
+  const size_t first = begin + kBegin.size();
+  return CLI::detail::split(type.substr(first, type.find('}') - first), '|');
+}
+
+std::string TypeOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find(kBegin));
+}
+
+}  // namespace msitd::ctl
