@@ -63,6 +63,7 @@ int32_t DTypeOf(nb::dlpack::dtype type) {
   enum Code { kInt, kUint, kFloat, kBfloat = 4, kComplex, kBool };
   constexpr int kFloat8E4m3fn = 10;
   constexpr int kFloat8E5m2 = 12;
+  constexpr int kFloat8E8m0fnu = 14;
   const int bits = type.bits;
   const int log2_bytes = bits == 8 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : 3;
   const bool is_word = bits == 8 || bits == 16 || bits == 32 || bits == 64;
@@ -79,7 +80,8 @@ int32_t DTypeOf(nb::dlpack::dtype type) {
     case kBfloat:
       return bits == 16 ? MSIT_DTYPE_BFLOAT16 : 0;
     case kComplex:
-      return bits == 64    ? MSIT_DTYPE_COMPLEX64
+      return bits == 32    ? MSIT_DTYPE_COMPLEX32
+             : bits == 64  ? MSIT_DTYPE_COMPLEX64
              : bits == 128 ? MSIT_DTYPE_COMPLEX128
                            : 0;
     case kBool:
@@ -88,6 +90,8 @@ int32_t DTypeOf(nb::dlpack::dtype type) {
       return MSIT_DTYPE_FLOAT8_E4M3FN;
     case kFloat8E5m2:
       return MSIT_DTYPE_FLOAT8_E5M2;
+    case kFloat8E8m0fnu:
+      return MSIT_DTYPE_FLOAT8_E8M0FNU;
     default:
       return MSIT_DTYPE_UNSPECIFIED;
   }

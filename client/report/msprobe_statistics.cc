@@ -76,9 +76,9 @@ MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side) {
   const auto dtype = static_cast<DType>(side.dtype());
   MsprobeStatistics out = {};
   if (!HasSummary(side)) return out;
-  const bool is_float8 =
-      dtype == DType::kFloat8E4m3fn || dtype == DType::kFloat8E5m2;
-  if (is_float8 || ElementCount(side.shape()) == 0) {
+  const bool is_small_float =
+      IsFloatingPoint(dtype) && ElementBytes(dtype) == 1;
+  if (is_small_float || ElementCount(side.shape()) == 0) {
     out.fill(kNone);
   } else if (IsComplex(dtype)) {
     out = OfComplex(side);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "daemon/compute/coded_float.h"
+
 namespace msitd::compute {
 namespace {
 
@@ -47,6 +49,13 @@ void Cast(const std::byte* bytes, size_t count, double* out) {
   ForEach<T>(bytes, count, out, [](T x) { return static_cast<double>(x); });
 }
 
+void LookUp(const CodedValues& values, const std::byte* bytes, size_t count,
+            double* out) {
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = double{values[static_cast<size_t>(bytes[i])]};
+  }
+}
+
 }  // namespace
 
 void ToDouble(DType component, const std::byte* bytes, size_t count,
@@ -55,6 +64,9 @@ void ToDouble(DType component, const std::byte* bytes, size_t count,
     case DType::kBool:
       return ForEach<uint8_t>(bytes, count, out,
                               [](uint8_t x) { return x != 0 ? 1.0 : 0.0; });
+    case DType::kInt1:
+    case DType::kInt2:
+    case DType::kInt4:
     case DType::kInt8:
       return Cast<int8_t>(bytes, count, out);
     case DType::kInt16:
@@ -63,6 +75,9 @@ void ToDouble(DType component, const std::byte* bytes, size_t count,
       return Cast<int32_t>(bytes, count, out);
     case DType::kInt64:
       return Cast<int64_t>(bytes, count, out);
+    case DType::kUint1:
+    case DType::kUint2:
+    case DType::kUint4:
     case DType::kUint8:
       return Cast<uint8_t>(bytes, count, out);
     case DType::kUint16:
@@ -88,6 +103,19 @@ void ToDouble(DType component, const std::byte* bytes, size_t count,
       return ForEach<uint8_t>(bytes, count, out, [](uint8_t x) {
         return FromHalf(static_cast<uint16_t>(x << 8));
       });
+    case DType::kFloat4E2m1fn:
+      return LookUp(kFloat4E2m1fnValues, bytes, count, out);
+    case DType::kFloat4E1m2:
+      return LookUp(kFloat4E1m2Values, bytes, count, out);
+    case DType::kFloat6E2m3fn:
+      return LookUp(kFloat6E2m3fnValues, bytes, count, out);
+    case DType::kFloat6E3m2fn:
+      return LookUp(kFloat6E3m2fnValues, bytes, count, out);
+    case DType::kHifloat8:
+      return LookUp(kHifloat8Values, bytes, count, out);
+    case DType::kFloat8E8m0fnu:
+      return LookUp(kFloat8E8m0fnuValues, bytes, count, out);
+    case DType::kComplex32:
     case DType::kComplex64:
     case DType::kComplex128:
     case DType::kUnspecified:

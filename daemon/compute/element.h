@@ -11,6 +11,7 @@ namespace msitd::compute {
 
 // The dtype whose elements the kernels see: the component of a complex one.
 constexpr DType ComponentOf(DType dtype) {
+  if (dtype == DType::kComplex32) return DType::kFloat16;
   if (dtype == DType::kComplex64) return DType::kFloat32;
   if (dtype == DType::kComplex128) return DType::kFloat64;
   return dtype;

@@ -125,7 +125,7 @@ ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
       out.Set(M::kRtolNeeded, HUGE_VAL);
     }
   }
-  if (asked(kUlpSet) && any_finite && IsFloatingPoint(ComponentOf(dtype))) {
+  if (asked(kUlpSet) && any_finite && InfoOf(ComponentOf(dtype)).is_ordered) {
     zero({M::kMaxUlp, M::kMeanUlp});
   }
   if (asked(kShareSet) && summary.count > 0) {

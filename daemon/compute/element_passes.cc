@@ -433,7 +433,7 @@ std::vector<std::unique_ptr<ElementPass>> MakePasses(
   if (asked(kToleranceSet)) {
     out.push_back(std::make_unique<TolerancePass>(request, IsComplex(golden)));
   }
-  if (asked(kUlpSet) && target == golden && IsFloatingPoint(component)) {
+  if (asked(kUlpSet) && target == golden && InfoOf(component).is_ordered) {
     out.push_back(MakeUlpPass(component));
   }
   if (asked(kShareSet)) out.push_back(std::make_unique<SharePass>());

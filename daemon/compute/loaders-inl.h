@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "daemon/compute/coded_float.h"
 #include "hwy/highway.h"
 #include "protos/base/dtype.h"
 
@@ -144,6 +145,19 @@ struct LoadBool {
   }
 };
 
+// `kValues` has the value of each byte.
+template <const CodedValues& kValues>
+struct LoadCodedFloat {
+  using Arithmetic = float;
+  static constexpr size_t kBytes = 1;
+  template <class D>
+  static HWY_INLINE hn::Vec<D> Load(D d, const std::byte* bytes) {
+    const hn::RebindToSigned<D> di;
+    return hn::GatherIndex(d, kValues.data(),
+                           hn::PromoteTo(di, LoadAs<uint8_t>(d, bytes)));
+  }
+};
+
 struct LoadFloat64 {
   using Arithmetic = double;
   static constexpr size_t kBytes = 8;
@@ -220,6 +234,9 @@ HWY_INLINE void WithLoader(DType component, const Visit& visit) {
   switch (component) {
     case DType::kBool:
       return visit(LoadBool());
+    case DType::kInt1:
+    case DType::kInt2:
+    case DType::kInt4:
     case DType::kInt8:
       return visit(LoadSmallInteger<int8_t>());
     case DType::kInt16:
@@ -228,6 +245,9 @@ HWY_INLINE void WithLoader(DType component, const Visit& visit) {
       return visit(LoadInt32());
     case DType::kInt64:
       return visit(LoadInt64());
+    case DType::kUint1:
+    case DType::kUint2:
+    case DType::kUint4:
     case DType::kUint8:
       return visit(LoadSmallInteger<uint8_t>());
     case DType::kUint16:
@@ -248,6 +268,19 @@ HWY_INLINE void WithLoader(DType component, const Visit& visit) {
       return visit(LoadFloat8E4m3fn());
     case DType::kFloat8E5m2:
       return visit(LoadFloat8E5m2());
+    case DType::kFloat4E2m1fn:
+      return visit(LoadCodedFloat<kFloat4E2m1fnValues>());
+    case DType::kFloat4E1m2:
+      return visit(LoadCodedFloat<kFloat4E1m2Values>());
+    case DType::kFloat6E2m3fn:
+      return visit(LoadCodedFloat<kFloat6E2m3fnValues>());
+    case DType::kFloat6E3m2fn:
+      return visit(LoadCodedFloat<kFloat6E3m2fnValues>());
+    case DType::kHifloat8:
+      return visit(LoadCodedFloat<kHifloat8Values>());
+    case DType::kFloat8E8m0fnu:
+      return visit(LoadCodedFloat<kFloat8E8m0fnuValues>());
+    case DType::kComplex32:
     case DType::kComplex64:
     case DType::kComplex128:
     case DType::kUnspecified:

@@ -48,6 +48,51 @@ double FromBits(uint32_t bits, int exponent_bits, int mantissa_bits,
   return negative ? -magnitude : magnitude;
 }
 
+// The same without special patterns, for any bias.
+double FromSmallBits(uint8_t bits, int exponent_bits, int mantissa_bits,
+                     int bias) {
+  const int exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1);
+  const double fraction =
+      std::ldexp(bits & ((1 << mantissa_bits) - 1), -mantissa_bits);
+  const double magnitude = std::ldexp(exponent == 0 ? fraction : 1 + fraction,
+                                      (exponent == 0 ? 1 : exponent) - bias);
+  return (bits >> (exponent_bits + mantissa_bits) & 1) != 0 ? -magnitude
+                                                            : magnitude;
+}
+
+// Bit after bit, from the top, as the paper on HiFloat8 draws it.
+double FromHifloat8(uint8_t bits) {
+  if (bits == 0x80) return std::numeric_limits<double>::quiet_NaN();
+  const double sign = (bits & 0x80) != 0 ? -1 : 1;
+  if ((bits & 0x7f) == 0x6f) {
+    return sign * std::numeric_limits<double>::infinity();
+  }
+  int left = 7;
+  const auto take = [&](int count) {
+    left -= count;
+    return bits >> left & ((1 << count) - 1);
+  };
+  int exponent_bits = take(2);
+  if (exponent_bits != 0) {
+    ++exponent_bits;
+  } else if (take(1) == 1) {
+    exponent_bits = 1;
+  } else if (take(1) == 0) {
+    const int mantissa = take(3);
+    return mantissa == 0 ? 0 : sign * std::ldexp(1, mantissa - 23);
+  }
+  int exponent = 0;
+  if (exponent_bits > 0) {
+    const bool is_negative = take(1) == 1;
+    const int rest = exponent_bits == 1 ? 0 : take(exponent_bits - 1);
+    exponent = (1 << (exponent_bits - 1)) + rest;
+    if (is_negative) exponent = -exponent;
+  }
+  const int mantissa_bits = left;
+  return sign * std::ldexp(1 + std::ldexp(take(mantissa_bits), -mantissa_bits),
+                           exponent);
+}
+
 template <typename T>
 using VirtualLanes = std::array<T, kVirtualLanes>;
 
@@ -320,6 +365,9 @@ double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
   switch (component) {
     case DType::kBool:
       return Read<uint8_t>(bytes, index) == 0 ? 0 : 1;
+    case DType::kInt1:
+    case DType::kInt2:
+    case DType::kInt4:
     case DType::kInt8:
       return Read<int8_t>(bytes, index);
     case DType::kInt16:
@@ -328,6 +376,9 @@ double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
       return Read<int32_t>(bytes, index);
     case DType::kInt64:
       return static_cast<double>(Read<int64_t>(bytes, index));
+    case DType::kUint1:
+    case DType::kUint2:
+    case DType::kUint4:
     case DType::kUint8:
       return Read<uint8_t>(bytes, index);
     case DType::kUint16:
@@ -348,6 +399,22 @@ double ReferenceElement(DType component, const std::byte* bytes, size_t index) {
       return FromBits(Read<uint8_t>(bytes, index), 4, 3, false);
     case DType::kFloat8E5m2:
       return FromBits(Read<uint8_t>(bytes, index), 5, 2, true);
+    case DType::kFloat4E2m1fn:
+      return FromSmallBits(Read<uint8_t>(bytes, index), 2, 1, 1);
+    case DType::kFloat4E1m2:
+      return FromSmallBits(Read<uint8_t>(bytes, index), 1, 2, 1);
+    case DType::kFloat6E2m3fn:
+      return FromSmallBits(Read<uint8_t>(bytes, index), 2, 3, 1);
+    case DType::kFloat6E3m2fn:
+      return FromSmallBits(Read<uint8_t>(bytes, index), 3, 2, 3);
+    case DType::kHifloat8:
+      return FromHifloat8(Read<uint8_t>(bytes, index));
+    case DType::kFloat8E8m0fnu: {
+      const auto bits = Read<uint8_t>(bytes, index);
+      return bits == 255 ? std::numeric_limits<double>::quiet_NaN()
+                         : std::ldexp(1, bits - 127);
+    }
+    case DType::kComplex32:
     case DType::kComplex64:
     case DType::kComplex128:
     case DType::kUnspecified:

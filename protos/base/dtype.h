@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -28,55 +30,113 @@ enum class DType : uint8_t {
   kFloat8E5m2 = 15,
   kComplex64 = 16,
   kComplex128 = 17,
+  kInt1 = 18,
+  kUint1 = 19,
+  kInt2 = 20,
+  kUint2 = 21,
+  kInt4 = 22,
+  kUint4 = 23,
+  kFloat4E2m1fn = 24,
+  kFloat4E1m2 = 25,
+  kFloat6E2m3fn = 26,
+  kFloat6E3m2fn = 27,
+  kHifloat8 = 28,
+  kFloat8E8m0fnu = 29,
+  kComplex32 = 30,
 };
 
-inline constexpr int kDTypeCount = 18;
+inline constexpr int kDTypeCount = 31;
 
-// Returns the size of one element in bytes, or 0 if `dtype` is none of the
-// above.
-constexpr uint32_t ElementBytes(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kInt8:
-    case DType::kUint8:
-    case DType::kFloat8E4m3fn:
-    case DType::kFloat8E5m2:
-      return 1;
-    case DType::kInt16:
-    case DType::kUint16:
-    case DType::kFloat16:
-    case DType::kBfloat16:
-      return 2;
-    case DType::kInt32:
-    case DType::kUint32:
-    case DType::kFloat32:
-      return 4;
-    case DType::kInt64:
-    case DType::kUint64:
-    case DType::kFloat64:
-    case DType::kComplex64:
-      return 8;
-    case DType::kComplex128:
-      return 16;
-    case DType::kUnspecified:
-      break;
-  }
-  return 0;
+enum class DTypeKind : uint8_t {
+  kNone,
+  kBool,
+  kInteger,
+  kFloat,
+  kComplex,
+};
+
+// What is to be known of an element type. Whatever depends on one asks here;
+// only the loaders of daemon/compute know more.
+struct DTypeInfo {
+  // As torch calls it, or would.
+  std::string_view name;
+  // As CANN does, behind `DT_`; empty if it has none.
+  std::string_view cann_name;
+  // What NumPy keeps the elements as: a kind of its type strings and a number
+  // of bytes, such as `f4`. Of a type that NumPy lacks, the bits.
+  std::string_view numpy;
+  DTypeKind kind = DTypeKind::kNone;
+  // Of an element that mean something; of a complex one, those of both parts.
+  uint8_t bits = 0;
+  // That an element takes in a tensor. One of fewer than 8 bits has a byte to
+  // itself, in its lower bits; an integer is extended to the whole byte.
+  uint8_t bytes = 0;
+  // Significant binary digits of a float near 1, the one that is not stored
+  // included; of a complex one, those of a part. 0 for all else.
+  uint8_t digits = 0;
+  // True if the bytes of two floats, taken as sign and magnitude, are ordered
+  // as their values are: then neighbours can be counted.
+  bool is_ordered = false;
+};
+
+// In the order of the numbers.
+inline constexpr std::array<DTypeInfo, kDTypeCount> kDTypes = {{
+    {"unspecified", "", "", DTypeKind::kNone},
+    {"bool", "BOOL", "b1", DTypeKind::kBool, 8, 1},
+    {"int8", "INT8", "i1", DTypeKind::kInteger, 8, 1},
+    {"int16", "INT16", "i2", DTypeKind::kInteger, 16, 2},
+    {"int32", "INT32", "i4", DTypeKind::kInteger, 32, 4},
+    {"int64", "INT64", "i8", DTypeKind::kInteger, 64, 8},
+    {"uint8", "UINT8", "u1", DTypeKind::kInteger, 8, 1},
+    {"uint16", "UINT16", "u2", DTypeKind::kInteger, 16, 2},
+    {"uint32", "UINT32", "u4", DTypeKind::kInteger, 32, 4},
+    {"uint64", "UINT64", "u8", DTypeKind::kInteger, 64, 8},
+    {"float16", "FLOAT16", "f2", DTypeKind::kFloat, 16, 2, 11, true},
+    {"bfloat16", "BF16", "u2", DTypeKind::kFloat, 16, 2, 8, true},
+    {"float32", "FLOAT", "f4", DTypeKind::kFloat, 32, 4, 24, true},
+    {"float64", "DOUBLE", "f8", DTypeKind::kFloat, 64, 8, 53, true},
+    {"float8_e4m3fn", "FLOAT8_E4M3FN", "u1", DTypeKind::kFloat, 8, 1, 4, true},
+    {"float8_e5m2", "FLOAT8_E5M2", "u1", DTypeKind::kFloat, 8, 1, 3, true},
+    {"complex64", "COMPLEX64", "c8", DTypeKind::kComplex, 64, 8, 24},
+    {"complex128", "COMPLEX128", "c16", DTypeKind::kComplex, 128, 16, 53},
+    {"int1", "", "i1", DTypeKind::kInteger, 1, 1},
+    {"uint1", "UINT1", "u1", DTypeKind::kInteger, 1, 1},
+    {"int2", "INT2", "i1", DTypeKind::kInteger, 2, 1},
+    {"uint2", "UINT2", "u1", DTypeKind::kInteger, 2, 1},
+    {"int4", "INT4", "i1", DTypeKind::kInteger, 4, 1},
+    {"uint4", "", "u1", DTypeKind::kInteger, 4, 1},
+    {"float4_e2m1fn", "FLOAT4_E2M1", "u1", DTypeKind::kFloat, 4, 1, 2},
+    {"float4_e1m2", "FLOAT4_E1M2", "u1", DTypeKind::kFloat, 4, 1, 3},
+    {"float6_e2m3fn", "FLOAT6_E2M3", "u1", DTypeKind::kFloat, 6, 1, 4},
+    {"float6_e3m2fn", "FLOAT6_E3M2", "u1", DTypeKind::kFloat, 6, 1, 3},
+    {"hifloat8", "HIFLOAT8", "u1", DTypeKind::kFloat, 8, 1, 4},
+    {"float8_e8m0fnu", "FLOAT8_E8M0", "u1", DTypeKind::kFloat, 8, 1, 1},
+    {"complex32", "COMPLEX32", "u4", DTypeKind::kComplex, 32, 4, 11},
+}};
+
+// The row of `dtype`; that of kUnspecified for a number that names none.
+constexpr const DTypeInfo& InfoOf(DType dtype) {
+  const auto number = static_cast<size_t>(dtype);
+  return kDTypes[number < kDTypes.size() ? number : 0];
 }
+
+// Returns how many bytes an element takes in a tensor, or 0 if `dtype` is none
+// of the above.
+constexpr uint32_t ElementBytes(DType dtype) { return InfoOf(dtype).bytes; }
 
 // True for a number that names an element type.
 constexpr bool IsValid(DType dtype) { return ElementBytes(dtype) != 0; }
 
 constexpr bool IsFloatingPoint(DType dtype) {
-  return dtype >= DType::kFloat16 && dtype <= DType::kFloat8E5m2;
+  return InfoOf(dtype).kind == DTypeKind::kFloat;
 }
 
 constexpr bool IsComplex(DType dtype) {
-  return dtype == DType::kComplex64 || dtype == DType::kComplex128;
+  return InfoOf(dtype).kind == DTypeKind::kComplex;
 }
 
 // Returns the name that torch uses, e.g. "bfloat16"; "unspecified" otherwise.
-std::string_view DTypeName(DType dtype);
+constexpr std::string_view DTypeName(DType dtype) { return InfoOf(dtype).name; }
 
 // The inverse of DTypeName; nothing for an unknown name.
 std::optional<DType> ParseDType(std::string_view name);

@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import io
 import os
+import re
 import socket
 import struct
 import sys
@@ -116,6 +117,27 @@ def parts_of(result: Any) -> tuple[float | None, str]:
         raise TypeError(f"the value is of type {type(value).__name__}") from None
 
 
+def hifloat8(code: int) -> float:
+    """The value of one byte (arXiv:2409.16626)."""
+    if code == 0x80:
+        return float("nan")
+    sign, rest = (-1.0 if code >= 128 else 1.0), code & 127
+    if rest == 0x6F:
+        return sign * float("inf")
+    if rest < 8:
+        return sign * 2.0 ** (rest - 23) if rest else 0.0
+    width = (rest >> 5) + 1 if rest >= 32 else int(rest >= 16)
+    mantissa_bits = 5 - width if width > 1 else 3
+    exponent = 0
+    if width:
+        stored = rest >> mantissa_bits & (1 << width) - 1
+        leading = 1 << width - 1
+        exponent = leading | stored & leading - 1
+        exponent = -exponent if stored & leading else exponent
+    mantissa = rest & (1 << mantissa_bits) - 1
+    return sign * (1 + mantissa / (1 << mantissa_bits)) * 2.0**exponent
+
+
 class Arrays:
     """Makes flat arrays from the bytes of tensors."""
 
@@ -128,13 +150,30 @@ class Arrays:
             import torch
 
             self.torch = torch
+        self.coded = {
+            "float8_e4m3fn": self.signed(4, 3, 7),
+            "float4_e2m1fn": self.signed(2, 1, 1),
+            "float4_e1m2": self.signed(1, 2, 1),
+            "float6_e2m3fn": self.signed(2, 3, 1),
+            "float6_e3m2fn": self.signed(3, 2, 3),
+            "float8_e8m0fnu": (2.0 ** (numpy.arange(256) - 127)).astype(numpy.float32),
+            "hifloat8": numpy.array(
+                [hifloat8(code) for code in range(256)], numpy.float32
+            ),
+        }
+        self.coded["float8_e4m3fn"][[0x7F, 0xFF]] = numpy.nan
+        self.coded["float8_e8m0fnu"][0xFF] = numpy.nan
+
+    def signed(self, exponent_bits: int, mantissa_bits: int, bias: int) -> Any:
+        """Values of all bytes: sign, exponent and mantissa in the lower bits."""
+        numpy = self.numpy
         codes = numpy.arange(256)
-        exponent, mantissa = (codes >> 3) & 15, codes & 7
-        e4m3 = numpy.where(
-            exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0 ** (exponent - 10.0)
-        )
-        e4m3[(codes & 127) == 127] = numpy.nan
-        self.e4m3 = numpy.where(codes < 128, e4m3, -e4m3).astype(numpy.float32)
+        mantissa = codes & (1 << mantissa_bits) - 1
+        exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
+        digits = mantissa + numpy.where(exponent == 0, 0, 1 << mantissa_bits)
+        power = numpy.maximum(exponent, 1) - float(bias + mantissa_bits)
+        sign = 1 - 2 * (codes >> exponent_bits + mantissa_bits & 1)
+        return (sign * digits * 2.0**power).astype(numpy.float32)
 
     def given(self, array: Any) -> Any:
         return array if self.torch is None else self.torch.from_numpy(array)
@@ -147,14 +186,19 @@ class Arrays:
         numpy = self.numpy
         if dtype in ("float32", "float64", "complex64", "complex128"):
             return self.given(data.view(dtype))
+        if dtype == "complex32":
+            parts = data.view(numpy.float16).astype(numpy.float32)
+            return self.given(parts.view(numpy.complex64))
+        # Integers of fewer than 8 bits have a byte each.
+        dtype = re.sub(r"int[124]$", "int8", dtype)
         if dtype == "bool":
             out = (data != 0).astype(numpy.float32)
         elif dtype == "bfloat16":
             wide = data.view(numpy.uint16).astype(numpy.uint32)
             wide <<= 16
             out = wide.view(numpy.float32)
-        elif dtype == "float8_e4m3fn":
-            out = self.e4m3[data]
+        elif dtype in self.coded:
+            out = self.coded[dtype][data]
         elif dtype == "float8_e5m2":
             wide = data.astype(numpy.uint16)
             wide <<= 8

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "protos/base/check.h"
 
 namespace msitd::ctl {
@@ -12,52 +14,20 @@ constexpr size_t kAlignment = 64;
 // Magic, version and the two bytes of the length.
 constexpr size_t kPrefixBytes = 10;
 
-const char* DescriptorOf(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return "|b1";
-    case DType::kInt8:
-      return "|i1";
-    case DType::kInt16:
-      return "<i2";
-    case DType::kInt32:
-      return "<i4";
-    case DType::kInt64:
-      return "<i8";
-    case DType::kUint8:
-    case DType::kFloat8E4m3fn:
-    case DType::kFloat8E5m2:
-      return "|u1";
-    case DType::kUint16:
-    case DType::kBfloat16:
-      return "<u2";
-    case DType::kUint32:
-      return "<u4";
-    case DType::kUint64:
-      return "<u8";
-    case DType::kFloat16:
-      return "<f2";
-    case DType::kFloat32:
-      return "<f4";
-    case DType::kFloat64:
-      return "<f8";
-    case DType::kComplex64:
-      return "<c8";
-    case DType::kComplex128:
-      return "<c16";
-    case DType::kUnspecified:
-      break;
-  }
-  MSITD_CHECK(false);
-  return "";
+// The type string of NumPy: a byte has no order.
+std::string DescriptorOf(DType dtype) {
+  const std::string_view type = InfoOf(dtype).numpy;
+  MSITD_CHECK(!type.empty());
+  return fmt::format("{}{}", type.ends_with('1') ? '|' : '<', type);
 }
 
+// The unsigned integer that takes the place of a type without a name in NumPy.
 std::string StoredAs(DType dtype) {
-  if (dtype == DType::kBfloat16) return "uint16";
-  if (dtype == DType::kFloat8E4m3fn || dtype == DType::kFloat8E5m2) {
-    return "uint8";
-  }
-  return {};
+  const DTypeInfo& info = InfoOf(dtype);
+  const bool has_number =
+      info.kind == DTypeKind::kFloat || info.kind == DTypeKind::kComplex;
+  if (!has_number || !info.numpy.starts_with('u')) return {};
+  return fmt::format("uint{}", 8 * info.bytes);
 }
 
 }  // namespace

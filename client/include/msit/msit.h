@@ -81,7 +81,21 @@ typedef enum msit_dtype {
   MSIT_DTYPE_FLOAT8_E4M3FN = 14,
   MSIT_DTYPE_FLOAT8_E5M2 = 15,
   MSIT_DTYPE_COMPLEX64 = 16,
-  MSIT_DTYPE_COMPLEX128 = 17
+  MSIT_DTYPE_COMPLEX128 = 17,
+  // Elements of fewer than 8 bits have a byte each: see msitd.v1.DType.
+  MSIT_DTYPE_INT1 = 18,
+  MSIT_DTYPE_UINT1 = 19,
+  MSIT_DTYPE_INT2 = 20,
+  MSIT_DTYPE_UINT2 = 21,
+  MSIT_DTYPE_INT4 = 22,
+  MSIT_DTYPE_UINT4 = 23,
+  MSIT_DTYPE_FLOAT4_E2M1FN = 24,
+  MSIT_DTYPE_FLOAT4_E1M2 = 25,
+  MSIT_DTYPE_FLOAT6_E2M3FN = 26,
+  MSIT_DTYPE_FLOAT6_E3M2FN = 27,
+  MSIT_DTYPE_HIFLOAT8 = 28,
+  MSIT_DTYPE_FLOAT8_E8M0FNU = 29,
+  MSIT_DTYPE_COMPLEX32 = 30
 } msit_dtype;
 
 // Which side of an op a tensor is. The numbers are those of the chunk format.

@@ -14,37 +14,30 @@
 namespace msitd::compare {
 namespace {
 
-// From strict to loose. A complex type counts as its components' type.
+// From strict to loose. A complex type counts as its components' type. The
+// small floats go by how many digits they have.
 enum class Looseness {
   kExact,
   kFloat64,
   kFloat32,
   kFloat16,
   kBfloat16,
-  kFloat8E4m3fn,
-  kFloat8E5m2,
+  kFourDigits,   // float8_e4m3fn.
+  kThreeDigits,  // float8_e5m2.
+  kTwoDigits,    // float4_e2m1fn.
 };
-constexpr int kLoosenessCount = 7;
+constexpr int kLoosenessCount = 8;
 
 Looseness LoosenessOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kComplex128:
-      return Looseness::kFloat64;
-    case DType::kFloat32:
-    case DType::kComplex64:
-      return Looseness::kFloat32;
-    case DType::kFloat16:
-      return Looseness::kFloat16;
-    case DType::kBfloat16:
-      return Looseness::kBfloat16;
-    case DType::kFloat8E4m3fn:
-      return Looseness::kFloat8E4m3fn;
-    case DType::kFloat8E5m2:
-      return Looseness::kFloat8E5m2;
-    default:
-      return Looseness::kExact;
-  }
+  const int digits = InfoOf(dtype).digits;
+  // Scales are powers of two, and one of them that differs is twice as large.
+  if (digits < 2) return Looseness::kExact;
+  if (digits == 2) return Looseness::kTwoDigits;
+  if (digits == 3) return Looseness::kThreeDigits;
+  if (digits == 4) return Looseness::kFourDigits;
+  if (digits <= 8) return Looseness::kBfloat16;
+  if (digits <= 11) return Looseness::kFloat16;
+  return digits <= 24 ? Looseness::kFloat32 : Looseness::kFloat64;
 }
 
 predicate::Predicate Trusted(const std::string& text) {
@@ -68,13 +61,13 @@ PresetTolerance Elementwise(double rtol, double atol, bool either) {
   return {&predicate, compute::kToleranceSet, rtol, atol, either};
 }
 
-// The table of torch.testing; it has no 8-bit floats, for which this takes the
-// distance of neighbouring values.
+// The table of torch.testing; it has no smaller floats than those of 16
+// bits, for which this takes the distance of neighbouring values.
 PresetTolerance TorchTolerance(Looseness target, Looseness golden) {
   constexpr std::array<double, kLoosenessCount> kRtol = {
-      0, 1e-7, 1.3e-6, 1e-3, 1.6e-2, 0.125, 0.25};
-  constexpr std::array<double, kLoosenessCount> kAtol = {0,    1e-7, 1e-5, 1e-5,
-                                                         1e-5, 1e-5, 1e-5};
+      0, 1e-7, 1.3e-6, 1e-3, 1.6e-2, 0.125, 0.25, 0.5};
+  constexpr std::array<double, kLoosenessCount> kAtol = {
+      0, 1e-7, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5};
   const auto t = static_cast<size_t>(target);
   const auto g = static_cast<size_t>(golden);
   return Elementwise(std::max(kRtol[t], kRtol[g]), std::max(kAtol[t], kAtol[g]),
@@ -114,6 +107,17 @@ PresetTolerance BitwiseTolerance() {
   return OfPredicate(predicate, 0);
 }
 
+const predicate::Predicate& DefaultOf(Looseness looseness) {
+  // In the order of Looseness.
+  static const std::array<predicate::Predicate, kLoosenessCount> predicates = {
+      Trusted("mismatch_count == 0"), Bounded("1e-7", "1e-7"),
+      Bounded("1e-4", "1e-4"),        Bounded("1e-2", "2e-2"),
+      Bounded("5e-2", "1e-1"),        Bounded("1.25e-1", "2.5e-1"),
+      Bounded("2.5e-1", "5e-1"),      Bounded("5e-1", "1"),
+  };
+  return predicates[static_cast<size_t>(looseness)];
+}
+
 }  // namespace
 
 uint32_t SetsOf(const predicate::Predicate& predicate) {
@@ -123,15 +127,7 @@ uint32_t SetsOf(const predicate::Predicate& predicate) {
 }
 
 const predicate::Predicate& DefaultPredicate(DType target, DType golden) {
-  // In the order of Looseness.
-  static const std::array<predicate::Predicate, kLoosenessCount> predicates = {
-      Trusted("mismatch_count == 0"), Bounded("1e-7", "1e-7"),
-      Bounded("1e-4", "1e-4"),        Bounded("1e-2", "2e-2"),
-      Bounded("5e-2", "1e-1"),        Bounded("1.25e-1", "2.5e-1"),
-      Bounded("2.5e-1", "5e-1"),
-  };
-  const Looseness looser = std::max(LoosenessOf(target), LoosenessOf(golden));
-  return predicates[static_cast<size_t>(looser)];
+  return DefaultOf(std::max(LoosenessOf(target), LoosenessOf(golden)));
 }
 
 PresetTolerance ToleranceOf(Preset preset, DType target, DType golden) {
@@ -151,15 +147,10 @@ PresetTolerance ToleranceOf(Preset preset, DType target, DType golden) {
     case Preset::kBitwise:
       return BitwiseTolerance();
     case Preset::kFp8: {
-      const bool exact =
-          std::max(target_looseness, golden_looseness) == Looseness::kExact;
-      return {exact ? &DefaultPredicate(target, golden)
-                    : &DefaultPredicate(
-                          std::max(golden_looseness, target_looseness) ==
-                                  Looseness::kFloat8E5m2
-                              ? DType::kFloat8E5m2
-                              : DType::kFloat8E4m3fn,
-                          DType::kFloat8E4m3fn)};
+      const Looseness looser = std::max(golden_looseness, target_looseness);
+      return {looser == Looseness::kExact
+                  ? &DefaultOf(looser)
+                  : &DefaultOf(std::max(looser, Looseness::kFourDigits))};
     }
     case Preset::kDefault:
       break;

@@ -108,6 +108,7 @@ class ConcatStream final : public TensorStream {
 };
 
 DType SumDType(DType shard) {
+  if (shard == DType::kComplex32) return DType::kComplex64;
   if (IsComplex(shard)) return shard;
   const bool is_wide = shard == DType::kFloat64 || !IsFloatingPoint(shard);
   return is_wide ? DType::kFloat64 : DType::kFloat32;

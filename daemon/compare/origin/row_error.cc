@@ -71,29 +71,15 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
 }
 
 double RoundingErrorOf(v1::DType type) {
+  const auto dtype = static_cast<DType>(type);
+  // Integers of 8 bits are quantised values.
+  const bool is_quantised = dtype == DType::kInt8 || dtype == DType::kUint8;
+  const int digits = is_quantised ? 4 : InfoOf(dtype).digits;
+  if (digits == 0) return 0;
   // Half a unit in the last place, times what a few steps of an op make of it:
   // sums of many products in the wide types, which are rounded once in the
   // narrow ones.
-  switch (type) {
-    case v1::D_TYPE_FLOAT64:
-    case v1::D_TYPE_COMPLEX128:
-      return std::ldexp(1, -53 + 5);
-    case v1::D_TYPE_FLOAT32:
-    case v1::D_TYPE_COMPLEX64:
-      return std::ldexp(1, -24 + 5);
-    case v1::D_TYPE_FLOAT16:
-      return std::ldexp(1, -11 + 2);
-    case v1::D_TYPE_BFLOAT16:
-      return std::ldexp(1, -8 + 2);
-    case v1::D_TYPE_FLOAT8_E4M3FN:
-    case v1::D_TYPE_INT8:
-    case v1::D_TYPE_UINT8:
-      return std::ldexp(1, -4 + 2);
-    case v1::D_TYPE_FLOAT8_E5M2:
-      return std::ldexp(1, -3 + 2);
-    default:
-      return 0;
-  }
+  return std::ldexp(1, -digits + (digits >= 24 ? 5 : 2));
 }
 
 }  // namespace msitd::compare

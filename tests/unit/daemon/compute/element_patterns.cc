@@ -50,8 +50,42 @@ uint64_t NearestBits(DType component, double value, int bits) {
   return sign | (low + (up ? 1 : 0));
 }
 
+// True if Encode finds a value among the 256 that there are.
+bool IsCoded(DType component) {
+  const DTypeInfo& info = InfoOf(component);
+  return info.kind == DTypeKind::kFloat && !info.is_ordered;
+}
+
+uint64_t NearestCode(DType component, double value) {
+  uint64_t best = 0;
+  double best_distance = kInfinity;
+  for (uint64_t code = 0; code < 256; ++code) {
+    const auto byte = static_cast<std::byte>(code);
+    const double decoded = ReferenceElement(component, &byte, 0);
+    if (std::isnan(value) && std::isnan(decoded)) return code;
+    const double distance = decoded == value ? 0 : std::fabs(decoded - value);
+    if (distance < best_distance) {
+      best = code;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
 double Largest(DType component) {
   switch (component) {
+    case DType::kHifloat8:
+      return 32768;
+    case DType::kFloat8E8m0fnu:
+      return 0x1p127;
+    case DType::kFloat6E3m2fn:
+      return 28;
+    case DType::kFloat6E2m3fn:
+      return 7.5;
+    case DType::kFloat4E2m1fn:
+      return 6;
+    case DType::kFloat4E1m2:
+      return 1.75;
     case DType::kFloat64:
       return std::numeric_limits<double>::max();
     case DType::kFloat32:
@@ -70,6 +104,18 @@ double Largest(DType component) {
 
 double Smallest(DType component) {
   switch (component) {
+    case DType::kHifloat8:
+      return 0x1p-22;
+    case DType::kFloat8E8m0fnu:
+      return 0x1p-127;
+    case DType::kFloat6E3m2fn:
+      return 0.0625;
+    case DType::kFloat6E2m3fn:
+      return 0.125;
+    case DType::kFloat4E2m1fn:
+      return 0.5;
+    case DType::kFloat4E1m2:
+      return 0.25;
     case DType::kFloat64:
       return std::numeric_limits<double>::denorm_min();
     case DType::kFloat32:
@@ -166,6 +212,9 @@ uint64_t Encode(DType component, double value) {
   switch (component) {
     case DType::kBool:
       return value >= 0.5 ? 1 : 0;
+    case DType::kInt1:
+    case DType::kInt2:
+    case DType::kInt4:
     case DType::kInt8:
       return Clamped<int8_t>(value);
     case DType::kInt16:
@@ -174,6 +223,9 @@ uint64_t Encode(DType component, double value) {
       return Clamped<int32_t>(value);
     case DType::kInt64:
       return Clamped<int64_t>(value);
+    case DType::kUint1:
+    case DType::kUint2:
+    case DType::kUint4:
     case DType::kUint8:
       return Clamped<uint8_t>(value);
     case DType::kUint16:
@@ -187,6 +239,7 @@ uint64_t Encode(DType component, double value) {
     case DType::kFloat64:
       return std::bit_cast<uint64_t>(value);
     default:
+      if (IsCoded(component)) return NearestCode(component, value);
       return NearestBits(component, value,
                          8 * static_cast<int>(ElementBytes(component)));
   }

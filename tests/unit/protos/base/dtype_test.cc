@@ -18,12 +18,36 @@ TEST(DTypeTest, NumbersNamesAndSizesAreFrozen) {
     uint32_t bytes;
   };
   constexpr Row kRows[] = {
-      {1, "bool", 1},       {2, "int8", 1},           {3, "int16", 2},
-      {4, "int32", 4},      {5, "int64", 8},          {6, "uint8", 1},
-      {7, "uint16", 2},     {8, "uint32", 4},         {9, "uint64", 8},
-      {10, "float16", 2},   {11, "bfloat16", 2},      {12, "float32", 4},
-      {13, "float64", 8},   {14, "float8_e4m3fn", 1}, {15, "float8_e5m2", 1},
-      {16, "complex64", 8}, {17, "complex128", 16},
+      {1, "bool", 1},
+      {2, "int8", 1},
+      {3, "int16", 2},
+      {4, "int32", 4},
+      {5, "int64", 8},
+      {6, "uint8", 1},
+      {7, "uint16", 2},
+      {8, "uint32", 4},
+      {9, "uint64", 8},
+      {10, "float16", 2},
+      {11, "bfloat16", 2},
+      {12, "float32", 4},
+      {13, "float64", 8},
+      {14, "float8_e4m3fn", 1},
+      {15, "float8_e5m2", 1},
+      {16, "complex64", 8},
+      {17, "complex128", 16},
+      {18, "int1", 1},
+      {19, "uint1", 1},
+      {20, "int2", 1},
+      {21, "uint2", 1},
+      {22, "int4", 1},
+      {23, "uint4", 1},
+      {24, "float4_e2m1fn", 1},
+      {25, "float4_e1m2", 1},
+      {26, "float6_e2m3fn", 1},
+      {27, "float6_e3m2fn", 1},
+      {28, "hifloat8", 1},
+      {29, "float8_e8m0fnu", 1},
+      {30, "complex32", 4},
   };
   ASSERT_EQ(std::size(kRows) + 1, static_cast<size_t>(kDTypeCount));
   for (const Row& row : kRows) {
@@ -51,6 +75,23 @@ TEST(DTypeTest, ParseRefusesWhatIsNoName) {
   }
 }
 
+TEST(DTypeTest, RowsAgreeWithThemselves) {
+  std::set<std::string_view> names;
+  for (size_t number = 1; number < kDTypes.size(); ++number) {
+    const DTypeInfo& info = kDTypes[number];
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    EXPECT_EQ(info.bytes, (info.bits + 7) / 8) << info.name;
+    const bool has_digits =
+        info.kind == DTypeKind::kFloat || info.kind == DTypeKind::kComplex;
+    EXPECT_EQ(info.digits != 0, has_digits) << info.name;
+    EXPECT_EQ(std::stoul(std::string(info.numpy.substr(1))), info.bytes)
+        << info.name;
+    if (info.is_ordered) {
+      EXPECT_EQ(info.kind, DTypeKind::kFloat) << info.name;
+    }
+  }
+}
+
 TEST(DTypeTest, ClassesDoNotOverlap) {
   std::set<std::string_view> floating;
   std::set<std::string_view> complex;
@@ -59,10 +100,13 @@ TEST(DTypeTest, ClassesDoNotOverlap) {
     if (IsFloatingPoint(dtype)) floating.insert(DTypeName(dtype));
     if (IsComplex(dtype)) complex.insert(DTypeName(dtype));
   }
-  EXPECT_EQ(floating, (std::set<std::string_view>{
-                          "float16", "bfloat16", "float32", "float64",
-                          "float8_e4m3fn", "float8_e5m2"}));
-  EXPECT_EQ(complex, (std::set<std::string_view>{"complex64", "complex128"}));
+  EXPECT_EQ(floating,
+            (std::set<std::string_view>{
+                "float16", "bfloat16", "float32", "float64", "float8_e4m3fn",
+                "float8_e5m2", "float4_e2m1fn", "float4_e1m2", "float6_e2m3fn",
+                "float6_e3m2fn", "hifloat8", "float8_e8m0fnu"}));
+  EXPECT_EQ(complex, (std::set<std::string_view>{"complex32", "complex64",
+                                                 "complex128"}));
 }
 
 }  // namespace

@@ -34,6 +34,9 @@ TEST(NpyTest, TypesThatNumpyLacksAreStoredAsIntegers) {
   EXPECT_EQ(bf16.stored_as, "uint16");
   EXPECT_EQ(MakeNpyHeader(DType::kFloat8E5m2, {1}).stored_as, "uint8");
   EXPECT_EQ(MakeNpyHeader(DType::kComplex64, {1}).stored_as, "");
+  EXPECT_EQ(MakeNpyHeader(DType::kComplex32, {1}).stored_as, "uint32");
+  EXPECT_EQ(MakeNpyHeader(DType::kHifloat8, {1}).stored_as, "uint8");
+  EXPECT_EQ(MakeNpyHeader(DType::kUint4, {1}).stored_as, "");
 }
 
 TEST(NpyTest, EveryTypeHasADescriptorOfItsSize) {
