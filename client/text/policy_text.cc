@@ -9,24 +9,17 @@
 #include <cstdio>
 #include <memory>
 
+#include "client/text/trim.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\n";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
-
 // Takes `rtol=1e-3` and the like off the front of `text`.
 absl::Status TakeTolerances(std::string_view& text, v1::Policy::Rule& rule) {
   while (text.starts_with("rtol=") || text.starts_with("atol=")) {
     const bool is_rtol = text.front() == 'r';
-    const size_t end = std::min(text.find_first_of(kBlank), text.size());
+    const size_t end = std::min(text.find_first_of(kBlanks), text.size());
     const std::string_view number = text.substr(5, end - 5);
     double value = 0;
     const auto [stop, error] =

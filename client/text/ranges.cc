@@ -5,17 +5,12 @@
 #include <charconv>
 #include <set>
 
+#include "client/text/trim.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 absl::StatusOr<int64_t> ParseNumber(std::string_view text,
                                     std::string_view part, int64_t max) {

@@ -11,6 +11,7 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/index/index_key.h"
 #include "storage/index/index_value.h"
 
 namespace msitd::storage {
@@ -26,11 +27,9 @@ constexpr char kRunsTag = 't';
 constexpr size_t kDocumentKeyBytes = 9;
 constexpr size_t kOfRunKeyBytes = 17;
 constexpr size_t kRunIdBytes = 8;
-constexpr std::string_view kNextIdKey = "next_comparison_id";
+constexpr std::string_view kNextComparisonKey = "next_comparison_id";
 
 std::string DocumentKey(uint64_t id) { return kDocumentTag + BigEndianKey(id); }
-
-std::string OfRunPrefix(uint64_t run) { return kOfRunTag + BigEndianKey(run); }
 
 std::string RunsKey(uint64_t id) { return kRunsTag + BigEndianKey(id); }
 
@@ -42,7 +41,7 @@ absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document,
                                                  std::span<const RunId> runs) {
   const MutexLock lock(mu_);
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
-                         db_.Get(Table::kMeta, kNextIdKey));
+                         db_.Get(Table::kMeta, kNextComparisonKey));
   uint64_t id = 1;
   if (next.has_value()) {
     if (next->size() != 8) return IndexCorrupt("default");
@@ -50,13 +49,13 @@ absl::StatusOr<uint64_t> ComparisonTable::Create(std::string_view document,
   }
   rocksdb::WriteBatch batch;
   db_.Put(batch, Table::kComparison, DocumentKey(id), document);
-  db_.Put(batch, Table::kMeta, kNextIdKey, BigEndianKey(id + 1));
+  db_.Put(batch, Table::kMeta, kNextComparisonKey, BigEndianKey(id + 1));
   std::string run_ids;
   for (const RunId run : runs) {
     const auto number = static_cast<uint64_t>(run);
     run_ids += BigEndianKey(number);
-    db_.Put(batch, Table::kComparison, OfRunPrefix(number) + BigEndianKey(id),
-            "");
+    db_.Put(batch, Table::kComparison,
+            RunPrefix(kOfRunTag, number) + BigEndianKey(id), "");
   }
   if (!runs.empty()) db_.Put(batch, Table::kComparison, RunsKey(id), run_ids);
   MSITD_RETURN_IF_ERROR(db_.WriteDurable(batch));
@@ -116,9 +115,10 @@ absl::Status ComparisonTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
   if (runs.has_value()) {
     if (runs->size() % kRunIdBytes != 0) return IndexCorrupt("comparison");
     for (size_t i = 0; i < runs->size(); i += kRunIdBytes) {
-      db_.Delete(batch, Table::kComparison,
-                 OfRunPrefix(GetBigEndian(runs->data() + i, kRunIdBytes)) +
-                     BigEndianKey(id));
+      db_.Delete(
+          batch, Table::kComparison,
+          RunPrefix(kOfRunTag, GetBigEndian(runs->data() + i, kRunIdBytes)) +
+              BigEndianKey(id));
     }
     db_.Delete(batch, Table::kComparison, RunsKey(id));
   }
@@ -131,7 +131,7 @@ absl::Status ComparisonTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
 }
 
 absl::StatusOr<std::optional<uint64_t>> ComparisonTable::FirstOf(RunId run) {
-  const std::string prefix = OfRunPrefix(static_cast<uint64_t>(run));
+  const std::string prefix = RunPrefix(kOfRunTag, static_cast<uint64_t>(run));
   const auto it = db_.Iterate(Table::kComparison, rocksdb::ReadOptions());
   it->Seek(prefix);
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read comparisons"));
@@ -157,7 +157,7 @@ absl::Status ComparisonTable::Leave(RunId run, uint64_t id) {
     }
     rocksdb::WriteBatch batch;
     db_.Delete(batch, Table::kComparison,
-               OfRunPrefix(number) + BigEndianKey(id));
+               RunPrefix(kOfRunTag, number) + BigEndianKey(id));
     if (others.empty()) {
       MSITD_RETURN_IF_ERROR(AppendRemovalTo(batch, id));
     } else {

@@ -10,18 +10,15 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/index/index_key.h"
 #include "storage/index/index_value.h"
 
 namespace msitd::storage {
 namespace {
 
 // Others of Table::kRun begin with other letters.
-constexpr char kTag = 's';
+constexpr char kCoverageTag = 's';
 constexpr char kRepeatsTag = 't';
-
-std::string RunPrefix(char tag, uint64_t run) {
-  return tag + BigEndianKey(run);
-}
 
 // The rank in a key that begins with a RunPrefix.
 int32_t RankOf(std::string_view key) {
@@ -31,8 +28,9 @@ int32_t RankOf(std::string_view key) {
 }  // namespace
 
 absl::StatusOr<StreamCoverage> CoverageTable::Get(const StreamKey& stream) {
-  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> value,
-                         db_.Get(Table::kRun, kTag + EncodeStreamKey(stream)));
+  MSITD_ASSIGN_OR_RETURN(
+      const std::optional<std::string> value,
+      db_.Get(Table::kRun, kCoverageTag + EncodeStreamKey(stream)));
   StreamCoverage coverage;
   if (value.has_value() && !DecodeCoverage(*value, coverage)) {
     return IndexCorrupt("run");
@@ -52,7 +50,8 @@ absl::StatusOr<StreamRepeats> CoverageTable::Repeats(const StreamKey& stream) {
 }
 
 absl::StatusOr<std::vector<RankCoverage>> CoverageTable::Ranks(RunId run) {
-  const std::string prefix = RunPrefix(kTag, static_cast<uint64_t>(run));
+  const std::string prefix =
+      RunPrefix(kCoverageTag, static_cast<uint64_t>(run));
   std::map<int32_t, RankCoverage> ranks;
   const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
   for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix);
@@ -97,7 +96,7 @@ absl::Status CoverageTable::AddRepeats(RunId run,
 void CoverageTable::AppendTo(rocksdb::WriteBatch& batch,
                              const StreamKey& stream,
                              const StreamCoverage& coverage) const {
-  db_.Put(batch, Table::kRun, kTag + EncodeStreamKey(stream),
+  db_.Put(batch, Table::kRun, kCoverageTag + EncodeStreamKey(stream),
           EncodeCoverage(coverage));
 }
 
@@ -111,7 +110,7 @@ void CoverageTable::AppendTo(rocksdb::WriteBatch& batch,
 void CoverageTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
                                     RunId run) const {
   const auto id = static_cast<uint64_t>(run);
-  for (const char tag : {kTag, kRepeatsTag}) {
+  for (const char tag : {kCoverageTag, kRepeatsTag}) {
     db_.DeleteRange(batch, Table::kRun, RunPrefix(tag, id),
                     RunPrefix(tag, id + 1));
   }

@@ -9,14 +9,13 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
+#include "storage/index/index_key.h"
 
 namespace msitd::storage {
 namespace {
 
 constexpr char kExpiryTag = 'x';
 constexpr size_t kExpiryKeyBytes = 17;
-
-std::string RunPrefix(uint64_t run) { return kExpiryTag + BigEndianKey(run); }
 
 }  // namespace
 
@@ -77,14 +76,15 @@ std::vector<SegmentId> ExpiryTable::Drained() {
 void ExpiryTable::AppendTo(rocksdb::WriteBatch& batch, SegmentId segment,
                            RunId run, const ExpiryMark& mark) const {
   db_.Put(batch, Table::kSegment,
-          RunPrefix(static_cast<uint64_t>(run)) +
+          RunPrefix(kExpiryTag, static_cast<uint64_t>(run)) +
               BigEndianKey(static_cast<uint64_t>(segment)),
           EncodeExpiryMark(mark));
 }
 
 void ExpiryTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const {
   const auto id = static_cast<uint64_t>(run);
-  db_.DeleteRange(batch, Table::kSegment, RunPrefix(id), RunPrefix(id + 1));
+  db_.DeleteRange(batch, Table::kSegment, RunPrefix(kExpiryTag, id),
+                  RunPrefix(kExpiryTag, id + 1));
 }
 
 void ExpiryTable::Accept(SegmentId segment, RunId run, const ExpiryMark& mark) {

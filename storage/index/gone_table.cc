@@ -15,17 +15,17 @@ namespace msitd::storage {
 namespace {
 
 // Others of Table::kRun begin with other letters.
-constexpr char kTag = 'g';
+constexpr char kGoneTag = 'g';
 constexpr size_t kKeyBytes = 9;
 
 std::string KeyOf(RunId run) {
-  return kTag + BigEndianKey(static_cast<uint64_t>(run));
+  return kGoneTag + BigEndianKey(static_cast<uint64_t>(run));
 }
 
 }  // namespace
 
 absl::Status GoneTable::Load() {
-  const std::string begin(1, kTag);
+  const std::string begin(1, kGoneTag);
   const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
   for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
        it->Next()) {

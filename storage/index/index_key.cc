@@ -57,6 +57,10 @@ std::optional<IndexKey> DecodeIndexKey(std::string_view bytes) {
   return key;
 }
 
+std::string RunPrefix(char tag, uint64_t run) {
+  return tag + BigEndianKey(run);
+}
+
 std::string TensorRunPrefix(uint64_t run) {
   return BigEndianKey(run).substr(8 - kRunPrefixBytes);
 }

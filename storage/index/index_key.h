@@ -57,4 +57,8 @@ inline std::string_view DevicePrefix(const EncodedKey& key) {
 // With what the keys of all tensors of a run begin.
 std::string TensorRunPrefix(uint64_t run);
 
+// The same in the tables that keep several kinds of keys, each with a letter of
+// its own in front.
+std::string RunPrefix(char tag, uint64_t run);
+
 }  // namespace msitd::storage

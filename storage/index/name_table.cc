@@ -12,7 +12,7 @@
 namespace msitd::storage {
 namespace {
 
-constexpr std::string_view kNextIdKey = "next_name_id";
+constexpr std::string_view kNextNameKey = "next_name_id";
 constexpr char kNumberKeyTag = 'i';
 constexpr size_t kNumberKeyBytes = 5;
 // What an entry of the maps takes besides the name, roughly.
@@ -44,7 +44,7 @@ bool IsNumberKey(std::string_view key, uint32_t& id) {
 
 absl::Status NameTable::Load() {
   MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> next,
-                         db_.Get(Table::kMeta, kNextIdKey));
+                         db_.Get(Table::kMeta, kNextNameKey));
   if (!next.has_value()) return absl::OkStatus();
   if (next->size() != 4) return IndexCorrupt("default");
   next_id_ = static_cast<uint32_t>(GetBigEndian(next->data(), 4));
@@ -176,7 +176,7 @@ void NewNames::AppendTo(rocksdb::WriteBatch& batch) const {
     db.Put(batch, Table::kName, ByName(name), Fixed32(id));
     db.Put(batch, Table::kName, NumberKey(id), name);
   }
-  db.Put(batch, Table::kMeta, kNextIdKey, Fixed32(next_id_));
+  db.Put(batch, Table::kMeta, kNextNameKey, Fixed32(next_id_));
 }
 
 void NewNames::Accept() {

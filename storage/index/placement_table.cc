@@ -14,15 +14,14 @@ namespace msitd::storage {
 namespace {
 
 // Others of Table::kRun begin with other letters.
-constexpr char kTag = 'p';
+constexpr char kPlacementTag = 'p';
 constexpr size_t kNameBytes = 4;
-
-std::string RunPrefix(uint64_t run) { return kTag + BigEndianKey(run); }
 
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> PlacementTable::List(RunId run) {
-  const std::string prefix = RunPrefix(static_cast<uint64_t>(run));
+  const std::string prefix =
+      RunPrefix(kPlacementTag, static_cast<uint64_t>(run));
   std::vector<std::string> out;
   const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
   for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix);
@@ -45,18 +44,18 @@ absl::StatusOr<std::vector<std::string>> PlacementTable::List(RunId run) {
 }
 
 std::string_view PlacementTable::KeyBegin() {
-  return std::string_view(&kTag, 1);
+  return std::string_view(&kPlacementTag, 1);
 }
 
 bool PlacementTable::IsKey(std::string_view key, uint32_t& name) {
-  if (key.size() != 1 + 8 + kNameBytes || key[0] != kTag) return false;
+  if (key.size() != 1 + 8 + kNameBytes || key[0] != kPlacementTag) return false;
   name = static_cast<uint32_t>(GetBigEndian(key.data() + 1 + 8, kNameBytes));
   return true;
 }
 
 void PlacementTable::AppendTo(rocksdb::WriteBatch& batch, RunId run,
                               uint32_t name) const {
-  std::string key = RunPrefix(static_cast<uint64_t>(run));
+  std::string key = RunPrefix(kPlacementTag, static_cast<uint64_t>(run));
   key += BigEndianKey(name).substr(8 - kNameBytes);
   db_.Put(batch, Table::kRun, key, "");
 }
@@ -64,7 +63,8 @@ void PlacementTable::AppendTo(rocksdb::WriteBatch& batch, RunId run,
 void PlacementTable::AppendRemovalTo(rocksdb::WriteBatch& batch,
                                      RunId run) const {
   const auto id = static_cast<uint64_t>(run);
-  db_.DeleteRange(batch, Table::kRun, RunPrefix(id), RunPrefix(id + 1));
+  db_.DeleteRange(batch, Table::kRun, RunPrefix(kPlacementTag, id),
+                  RunPrefix(kPlacementTag, id + 1));
 }
 
 }  // namespace msitd::storage

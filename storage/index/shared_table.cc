@@ -8,20 +8,20 @@
 #include "protos/base/byte_codec.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
+#include "storage/index/index_key.h"
 
 namespace msitd::storage {
 namespace {
 
 static_assert(kPartBytes < uint64_t{1} << 32);
 
+constexpr char kSharedTag = 's';
 constexpr int kLengthBytes = 4;
 constexpr std::string_view kUnfreedKey = "f";
 constexpr std::string_view kLookedAtKey = "n";
 
-std::string RunPrefix(uint64_t run) { return 's' + BigEndianKey(run); }
-
 std::string KeyOf(const SharedBytes& bytes) {
-  std::string key = RunPrefix(static_cast<uint64_t>(bytes.run)) +
+  std::string key = RunPrefix(kSharedTag, static_cast<uint64_t>(bytes.run)) +
                     BigEndianKey(bytes.hash.high) +
                     BigEndianKey(bytes.hash.low);
   char length[kLengthBytes];
@@ -67,7 +67,8 @@ void SharedTable::AppendTo(rocksdb::WriteBatch& batch, const SharedBytes& bytes,
 
 void SharedTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const {
   const auto id = static_cast<uint64_t>(run);
-  db_.DeleteRange(batch, Table::kSegment, RunPrefix(id), RunPrefix(id + 1));
+  db_.DeleteRange(batch, Table::kSegment, RunPrefix(kSharedTag, id),
+                  RunPrefix(kSharedTag, id + 1));
 }
 
 void SharedTable::AppendUnfreedTo(rocksdb::WriteBatch& batch,

@@ -21,7 +21,7 @@ namespace msitd::ctl {
 namespace {
 
 // Streams in a row that may end with UNAVAILABLE and without a row.
-constexpr int kFruitlessStreamsMax = 10;
+constexpr int kFruitlessRowStreamsMax = 10;
 constexpr std::chrono::milliseconds kRetryDelay(200);
 // How often a run is looked for that is not there.
 constexpr std::chrono::milliseconds kRunPoll(200);
@@ -47,7 +47,7 @@ class Follower {
       if (status.ok()) return {};
       fruitless_count = next_row_ > row_before ? 0 : fruitless_count + 1;
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-          fruitless_count == kFruitlessStreamsMax ||
+          fruitless_count == kFruitlessRowStreamsMax ||
           session_.interrupts().WaitFor(kRetryDelay)) {
         return session_.OutcomeOf(status);
       }

@@ -23,7 +23,7 @@ namespace {
 
 // Streams in a row that bring no byte before the reading is given up: with the
 // delays, about 6 seconds, in which a daemon restarts.
-constexpr int kFruitlessStreamsMax = 6;
+constexpr int kFruitlessReadsMax = 6;
 constexpr std::chrono::milliseconds kFirstDelay(100);
 
 // What is read of one tensor.
@@ -49,7 +49,7 @@ class Reading {
       if (status.ok()) return {};
       fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-          fruitless_count == kFruitlessStreamsMax ||
+          fruitless_count == kFruitlessReadsMax ||
           session_.interrupts().WaitFor(kFirstDelay * (1 << fruitless_count))) {
         return session_.OutcomeOf(status);
       }
