@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/query/interrupts.h"
 
+#include <grpcpp/client_context.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/client_context.h>
-
 #include <chrono>
 #include <set>
 #include <thread>
@@ -10,6 +8,10 @@
 #include "absl/base/thread_annotations.h"
 #include "protos/base/unique_fd.h"
 #include "protos/status/mutex.h"
+
+namespace grpc {
+class ClientContext;
+}  // namespace grpc
 
 namespace msitd::ctl {
 

@@ -1,0 +1,94 @@
+"""Which headers may make heavy ones of others part of who includes them.
+
+A header that a hundred sources include must not cost each of them seconds. RULES
+names the heavy headers and, for each, the folders whose headers may reach it,
+directly or through others of ours. Sources include what they need.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of heavy headers."""
+
+    what: str
+    includes: str  # A pattern of what stands between the quotes.
+    folders: tuple[str, ...] = ()  # Theirs and of folders in them may reach it.
+
+
+# A stub and what it needs are 170,000 lines, messages 130,000, gRPC 100,000.
+SERVICES = (
+    "client/ctl/command",
+    "client/ctl/command_line.h",
+    "client/ctl/session.h",
+    "client/query/connection.h",
+    "client/query/paging.h",
+    "client/report/row_histograms.h",
+    "daemon/remote",
+    "daemon/server",
+    "daemon/service",
+)
+RULES = (
+    Rule("stubs of services", r".*\.grpc\.pb\.h$", SERVICES),
+    Rule(
+        "calls of gRPC",
+        r"grpcpp/(?!support/status(_code_enum)?\.h$).*",
+        (*SERVICES, "client/grpc"),
+    ),
+    Rule(
+        "messages",
+        r".*(?<!\.grpc)\.pb\.h$|google/protobuf/.*",
+        (*SERVICES, "client/ctl", "client/report", "client/text", "daemon/compare"),
+    ),
+    Rule("the command line's parser", r"CLI/.*", ("client/ctl",)),
+    Rule("logging", r"spdlog/.*", ("daemon", "storage/logger.h")),
+    Rule("Highway", r"hwy/.*", ("daemon/compute",)),
+    Rule(
+        "what sources alone need",
+        r"(rocksdb|nlohmann|toml\+\+|re2|openssl|absl/container)/.*"
+        r"|filesystem|fstream|iostream|random|ranges|regex|sstream",
+    ),
+)
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
+
+
+def check(texts: Mapping[str, str]) -> list[str]:
+    """Returns what headers reach that they may not; texts are by their names."""
+    includes = {file: _INCLUDE.findall(text) for file, text in texts.items()}
+    findings = []
+    for rule in RULES:
+        heavy = re.compile(rule.includes)
+        for file in sorted(includes):
+            if _is_header(file) and not _may(file, rule):
+                way = _way(file, heavy, includes)
+                if way:
+                    findings.append(f"{' > '.join(way)}: {rule.what}")
+    return findings
+
+
+def _is_header(file: str) -> bool:
+    return file.endswith((".h", ".hpp")) and not file.startswith("tests/")
+
+
+def _may(file: str, rule: Rule) -> bool:
+    return any(file == f or file.startswith(f + "/") for f in rule.folders)
+
+
+def _way(
+    file: str, heavy: re.Pattern[str], includes: Mapping[str, list[str]]
+) -> list[str]:
+    """Returns how a header comes to include a heavy one; nothing if it does not."""
+    ways = [[file]]
+    seen = {file}
+    for way in ways:
+        for include in includes.get(way[-1], ()):
+            if heavy.fullmatch(include):
+                return [*way, include]
+            if include in includes and include not in seen:
+                seen.add(include)
+                ways.append([*way, include])
+    return []
