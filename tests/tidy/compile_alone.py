@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Compiles each source alone, and thereby finds includes that it forgot.
+
+usage: compile_alone.py BUILD
+
+BUILD was configured with MSITD_BATCHES=OFF: in a batch one source brings the
+headers of another. Only the syntax is checked, which takes a third of the time.
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+LINES_SHOWN_MAX = 20
+
+
+def command(entry: dict[str, Any]) -> list[str]:
+    """Returns how to check the syntax of what an entry of BUILD compiles."""
+    words = shlex.split(entry["command"])
+    if Path(words[0]).name == "ccache":
+        words = words[1:]
+    return [*words, "-fsyntax-only", "-w"]
+
+
+def is_ours(entry: dict[str, Any], build: Path) -> bool:
+    """Says whether people wrote this source."""
+    file = Path(entry["file"])
+    return not file.is_relative_to(build) and file.suffix in (".cc", ".c")
+
+
+def failures(build: Path) -> tuple[int, list[str]]:
+    """Returns how many sources there are, and what the compiler says."""
+    build = build.resolve()
+    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+
+    def check(entry: dict[str, Any]) -> str:
+        done = subprocess.run(
+            command(entry),
+            cwd=entry["directory"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            return ""
+        return "\n".join(done.stderr.splitlines()[:LINES_SHOWN_MAX])
+
+    ours = [e for e in entries if is_ours(e, build)]
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        return len(ours), [what for what in pool.map(check, ours) if what]
+
+
+def main() -> int:
+    """Prints what does not compile alone."""
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    count, findings = failures(Path(sys.argv[1]))
+    for what in findings:
+        print(what)
+    print(f"{count - len(findings)} of {count} sources compile alone")
+    return 1 if findings or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

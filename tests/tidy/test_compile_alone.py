@@ -1,0 +1,49 @@
+"""A source that forgot an include is found, as is a build without sources."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKER = Path(__file__).with_name("compile_alone.py")
+
+GOOD = "#include <string>\nstd::string F();\n"
+# Compiles after GOOD only.
+FORGETFUL = "std::string G();\n"
+
+
+def check(folder: Path, sources: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    build = folder / "build"
+    build.mkdir()
+    entries = []
+    for name, text in sources.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        entries.append(
+            {
+                "directory": str(build),
+                "file": str(folder / name),
+                "command": f"c++ -std=c++20 -o {name}.o -c {folder / name}",
+            }
+        )
+    text = json.dumps(entries)
+    (build / "compile_commands.json").write_text(text, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, CHECKER, build], capture_output=True, text=True, check=False
+    )
+
+
+def test_what_compiles_alone_passes(tmp_path: Path) -> None:
+    done = check(tmp_path, {"good.cc": GOOD})
+    assert done.returncode == 0, done.stdout
+    assert "1 of 1 sources" in done.stdout
+
+
+def test_a_forgotten_include_is_found(tmp_path: Path) -> None:
+    done = check(tmp_path, {"good.cc": GOOD, "forgetful.cc": FORGETFUL})
+    assert done.returncode == 1
+    assert "forgetful.cc:1" in done.stdout
+    assert "1 of 2 sources" in done.stdout
+
+
+def test_a_build_without_sources_is_no_success(tmp_path: Path) -> None:
+    assert check(tmp_path, {}).returncode == 1
