@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/query/connection.h"
 #include "client/query/paging.h"
 #include "client/text/nearest.h"
 

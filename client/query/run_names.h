@@ -3,10 +3,11 @@
 
 #include <string>
 
-#include "client/query/connection.h"
 #include "client/query/outcome.h"
 
 namespace msitd::ctl {
+
+class Connection;
 
 // Returns which run may be meant by a name that no run has: `; did you mean
 // golden?`. Empty if none is near, or the daemon does not answer.
