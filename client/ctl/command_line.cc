@@ -53,10 +53,6 @@ std::string_view TlsFlag(const ConnectionOptions& connection) {
   return "--tls (MSITCTL_TLS)";
 }
 
-std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
   for (const CLI::App* sub : SubcommandsOf(app)) {
     if (sub->get_name() == name) return sub;
@@ -100,6 +96,10 @@ bool WantsColor(bool no_color, bool is_terminal) {
 }
 
 }  // namespace
+
+std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
 
 CommandLine::CommandLine() : app_("", "msitctl") {
   app_.description(

@@ -78,6 +78,10 @@ class CommandLine {
   std::map<const CLI::App*, Action> actions_;
 };
 
+// The nouns of the root, the verbs of a noun, in the order in which they were
+// added.
+std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
+
 // The nouns, each in its own file.
 void AddRunCommands(CommandLine& line);
 void AddTensorCommands(CommandLine& line);

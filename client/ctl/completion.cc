@@ -21,10 +21,6 @@ struct Word {
   std::string description;
 };
 
-std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
 // What may follow the command `app`: its commands, else its own flags and the
 // global ones.
 std::vector<Word> WordsAfter(const CLI::App& app, const CLI::App& root) {
