@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/shm/ingest_server.h"
 #include "protos/shm/ring_abi.h"
 #include "protos/shm/session_socket.h"
