@@ -156,7 +156,9 @@ class Arrays:
             "float4_e1m2": self.signed(1, 2, 1),
             "float6_e2m3fn": self.signed(2, 3, 1),
             "float6_e3m2fn": self.signed(3, 2, 3),
-            "float8_e8m0fnu": (2.0 ** (numpy.arange(256) - 127)).astype(numpy.float32),
+            "float8_e8m0fnu": numpy.ldexp(
+                numpy.float32(1), numpy.minimum(numpy.arange(256), 254) - 127
+            ),
             "hifloat8": numpy.array(
                 [hifloat8(code) for code in range(256)], numpy.float32
             ),

@@ -60,13 +60,13 @@ std::vector<std::byte> OneTensor() {
   return maker.Finish();
 }
 
-std::vector<std::byte> EveryDType() {
-  Maker maker("every dtype");
+// Adds three elements of each of these types; returns the last record.
+RecordSpec AddDTypes(Maker& maker, int first, int last) {
   RecordSpec record;
   record.device = "npu:1";
   record.io = Io::kInput;
-  constexpr int64_t kThree[] = {3};
-  for (int i = 1; i < kDTypeCount; ++i) {
+  static constexpr int64_t kThree[] = {3};
+  for (int i = first; i <= last; ++i) {
     record.sequence = static_cast<uint64_t>(i);
     record.dtype = static_cast<DType>(i);
     record.dims = kThree;
@@ -80,6 +80,13 @@ std::vector<std::byte> EveryDType() {
     }
     maker.Add(record, payload);
   }
+  return record;
+}
+
+// Those of the first version, and shapes.
+std::vector<std::byte> EveryDType() {
+  Maker maker("every dtype");
+  RecordSpec record = AddDTypes(maker, 1, 17);
   const double pi = 3.25;
   record.op = "scalar";
   record.index = "alpha";
@@ -92,6 +99,12 @@ std::vector<std::byte> EveryDType() {
   record.dims = kEmpty;
   record.tensor_bytes = 0;
   maker.Add(record, {});
+  return maker.Finish();
+}
+
+std::vector<std::byte> SmallDTypes() {
+  Maker maker("small dtypes");
+  AddDTypes(maker, 18, kDTypeCount - 1);
   return maker.Finish();
 }
 
@@ -218,6 +231,7 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
   const std::vector<std::byte> one_tensor = OneTensor();
   return {{"one_tensor.chunk", one_tensor},
           {"every_dtype.chunk", EveryDType()},
+          {"small_dtypes.chunk", SmallDTypes()},
           {"last_part.chunk", LastPart()},
           {"placed.chunk", Placed()},
           {"frame.chunk", Frame(one_tensor)},

@@ -158,7 +158,7 @@ std::vector<Row> NumberRows() {
       {"IoUnknown", "UNKNOWN_IO", [](Spoiled& s) { s.record.io = 8; }},
       {"DTypeZero", "UNKNOWN_DTYPE", [](Spoiled& s) { s.record.dtype = 0; }},
       {"DTypeUnknown", "UNKNOWN_DTYPE",
-       [](Spoiled& s) { s.record.dtype = 18; }},
+       [](Spoiled& s) { s.record.dtype = kDTypeCount; }},
       {"RecordFlags", "CHUNK_MALFORMED",
        [](Spoiled& s) { s.record.flags = 1; }},
       {"RecordReserved1", "CHUNK_MALFORMED",
