@@ -35,6 +35,9 @@ DTYPES = [
     "float8_e5m2",
     "complex64",
     "complex128",
+    *("int1", "uint1", "int2", "uint2", "int4", "uint4"),
+    *("float4_e2m1fn", "float4_e1m2", "float6_e2m3fn", "float6_e3m2fn"),
+    *("hifloat8", "float8_e8m0fnu", "complex32"),
 ]
 IOS = [
     "unspecified",

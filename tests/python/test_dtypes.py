@@ -13,12 +13,16 @@ NUMPY_DTYPES = [
     *(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]),
     *(["float16", "float32", "float64", "complex64", "complex128"]),
 ]
-ML_DTYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
+ML_DTYPES = [
+    *(["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"]),
+    *(["float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"]),
+    *(["uint2", "uint4"]),
+]
 TORCH_DTYPES = [
     "bool",
     *(["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]),
     *(["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"]),
-    *(["complex64", "complex128"]),
+    *(["complex32", "complex64", "complex128"]),
 ]
 
 
@@ -45,6 +49,14 @@ def test_ml_dtypes(recorded, dtype):
     record = recorded(data[:, ::2])
     assert (record.dtype, record.shape) == (dtype, (3, 2))
     assert record.data == data[:, ::2].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["int2", "int4"])
+def test_small_integers_have_their_sign_in_the_whole_byte(recorded, dtype):
+    data = np.arange(-2, 2).astype(getattr(ml_dtypes, dtype))
+    record = recorded(data)
+    assert (record.dtype, record.shape) == (dtype, (4,))
+    assert record.data == np.arange(-2, 2).astype(np.int8).tobytes()
 
 
 @pytest.mark.parametrize("dtype", TORCH_DTYPES)
@@ -192,7 +204,6 @@ def test_dlpack(recorded, dtype):
         np.zeros(2, dtype=[("a", "f4")]),
         torch.zeros(2, device="meta"),
         torch.zeros(2, 2).to_sparse(),
-        torch.zeros(2, dtype=torch.complex32),
         torch.quantize_per_tensor(torch.zeros(2), 1.0, 0, torch.qint8),
     ],
     ids=repr,

@@ -82,7 +82,8 @@ typedef enum msit_dtype {
   MSIT_DTYPE_FLOAT8_E5M2 = 15,
   MSIT_DTYPE_COMPLEX64 = 16,
   MSIT_DTYPE_COMPLEX128 = 17,
-  // Elements of fewer than 8 bits have a byte each: see msitd.v1.DType.
+  // Elements of fewer than 8 bits have a byte each, in its lower bits; the sign
+  // of an integer is extended to the whole byte.
   MSIT_DTYPE_INT1 = 18,
   MSIT_DTYPE_UINT1 = 19,
   MSIT_DTYPE_INT2 = 20,

@@ -114,8 +114,11 @@ def _record_numpy(
         raise ValueError(f"{dtype} is not as long as {name}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
+    # ml_dtypes leaves the upper bits 0; here they extend the sign.
+    if name in ("int2", "int4"):
+        array = array.astype(numpy.int8)
     # Types that others have registered with numpy are in no buffer.
-    if array.dtype.isbuiltin == 2:
+    elif array.dtype.isbuiltin == 2:
         array = array.view(f"u{array.dtype.itemsize}")
     return native.record_buffer(array, number, place)
 
