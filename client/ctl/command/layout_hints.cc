@@ -18,8 +18,7 @@ namespace {
 constexpr size_t kFlagsShown = 8;
 
 // `--target-layout 'op@output/0=concat(-1)'` in two: what comes before `@`,
-// with
-// `*` for numbers that stand alone, and the rest.
+// with `*` for numbers that stand alone, and the rest.
 struct Hint {
   std::string pattern;
   std::string rest;
