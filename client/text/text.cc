@@ -214,25 +214,6 @@ std::string CsvField(std::string_view text) {
   return out;
 }
 
-std::vector<std::string> CsvFields(std::string_view line) {
-  std::vector<std::string> out(1);
-  bool is_quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (is_quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
-      out.back() += c;
-      ++i;
-    } else if (c == '"') {
-      is_quoted = !is_quoted;
-    } else if (c == ',' && !is_quoted) {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
-  }
-  return out;
-}
-
 std::string GuardFormula(std::string text) {
   constexpr std::string_view kStarts = "=+-@\t\r";
   if (text.empty() || kStarts.find(text.front()) == std::string_view::npos) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 // Text of others on a terminal.
 namespace msitd::ctl {
@@ -36,9 +35,6 @@ std::string HumanDuration(double seconds);
 
 // Returns `text` as one field of a CSV line, quoted if RFC 4180 asks for it.
 std::string CsvField(std::string_view text);
-
-// The fields of one line that CsvField made, without its line break.
-std::vector<std::string> CsvFields(std::string_view line);
 
 // Puts an apostrophe before text that a spreadsheet would take for a formula:
 // that begins with `=`, `+`, `-`, `@`, a tab or a carriage return and is no

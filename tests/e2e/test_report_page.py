@@ -76,7 +76,7 @@ def page(rows: int) -> str:
         "texts": texts,
         "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
-    text = (ROOT / "client/report/report_page.html").read_text()
+    text = (ROOT / "client/report/page/report_page.html").read_text()
     return text.replace("%DATA%", json.dumps(data).replace("<", "\\u003c"))
 
 

@@ -26,7 +26,7 @@ SERVICES = (
     "client/ctl/session.h",
     "client/query/connection.h",
     "client/query/paging.h",
-    "client/report/row_histograms.h",
+    "client/report/page/row_histograms.h",
     "daemon/remote",
     "daemon/server",
     "daemon/service",

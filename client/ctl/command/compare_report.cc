@@ -13,9 +13,10 @@
 #include "client/ctl/command/partial.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
+#include "client/report/page/html_report.h"
 #include "client/report/report_writer.h"
-#include "client/report/xlsx_report.h"
-#include "client/text/text.h"
+#include "client/report/schema/schemas.h"
+#include "client/report/table/sinks.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -44,19 +45,6 @@ class BufferedSink {
   std::string buffer_;
 };
 
-// Guards every cell of the records of CSV that come one by one.
-ReportSink GuardedSink(ReportSink sink) {
-  return [sink = std::move(sink)](std::string_view record) {
-    if (record.ends_with('\n')) record.remove_suffix(1);
-    std::string line;
-    for (std::string& cell : CsvFields(record)) {
-      line += CsvField(GuardFormula(std::move(cell))) + ',';
-    }
-    line.back() = '\n';
-    return sink(line);
-  };
-}
-
 absl::StatusOr<MsprobeMode> ParseMode(std::string_view word) {
   if (word == "all") return MsprobeMode::kAll;
   if (word == "summary") return MsprobeMode::kSummary;
@@ -76,49 +64,54 @@ std::string FormatOf(const ReportFlags& flags) {
   return "";
 }
 
-absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
-    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
-    const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
-    bool guards_formulas, ReportSink sink) {
+// The tables of other tools are CSV unless the name of the file says something
+// else.
+std::unique_ptr<TableSink> MakeSink(const ReportFlags& flags,
+                                    bool guards_formulas, ReportSink sink) {
   const std::string format = FormatOf(flags);
-  const bool is_workbook = flags.out.ends_with(".xlsx");
-  const bool is_compatible = format == "msit" || format == "msprobe";
-  if (guards_formulas && (format == "csv" || (is_compatible && !is_workbook))) {
-    sink = GuardedSink(std::move(sink));
+  const bool is_msitd = format == "csv" || format == "xlsx";
+  const auto is_named = [&flags](std::string_view end) {
+    return flags.out.ends_with(end);
+  };
+  if (format == "xlsx" || (!is_msitd && is_named(".xlsx"))) {
+    return MakeXlsxSink(std::move(sink));
   }
-  if (format == "csv") {
-    return MakeCsvReport(NamesOf(metrics), std::move(sink));
+  if (!is_msitd && is_named(".jsonl")) {
+    return MakeJsonLinesSink(std::move(sink));
   }
-  if (format == "xlsx") {
-    return MakeXlsxReport(
-        [&metrics](ReportSink lines) {
-          return MakeCsvReport(NamesOf(metrics), std::move(lines));
-        },
-        std::move(sink));
+  return MakeCsvSink(std::move(sink), guards_formulas);
+}
+
+absl::StatusOr<std::unique_ptr<TableSchema>> MakeSchema(
+    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
+    const std::vector<v1::Verdict>& verdicts) {
+  const std::string format = FormatOf(flags);
+  if (format == "csv" || format == "xlsx") {
+    return MakeMsitdSchema(NamesOf(metrics));
   }
-  if (format == "jsonl") return MakeJsonLinesReport(std::move(sink));
-  if (format == "html") {
-    return MakeHtmlReport(metrics, histograms, std::move(sink));
-  }
-  if (format == "msit") {
-    const auto make = [is_workbook](ReportSink lines) {
-      return MakeMsitReport(is_workbook, std::move(lines));
-    };
-    return is_workbook ? MakeXlsxReport(make, std::move(sink))
-                       : make(std::move(sink));
-  }
+  if (format == "msit") return MakeMsitSchema(flags.out.ends_with(".xlsx"));
   if (format == "msprobe") {
     MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
-    const auto make = [mode, &verdicts](ReportSink lines) {
-      return MakeMsprobeReport(mode, verdicts, std::move(lines));
-    };
-    return is_workbook ? MakeXlsxReport(make, std::move(sink))
-                       : make(std::move(sink));
+    return MakeMsprobeSchema(mode, verdicts);
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
                     "--format: \"{}\" is not csv, jsonl, xlsx, html, msit or "
                     "msprobe",
                     format);
+}
+
+absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
+    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
+    const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
+    bool guards_formulas, ReportSink sink) {
+  const std::string format = FormatOf(flags);
+  if (format == "jsonl") return MakeMessageReport(std::move(sink));
+  if (format == "html") {
+    return MakeHtmlReport(metrics, histograms, std::move(sink));
+  }
+  MSITD_ASSIGN_OR_RETURN(auto schema, MakeSchema(flags, metrics, verdicts));
+  return MakeTableReport(std::move(schema),
+                         MakeSink(flags, guards_formulas, std::move(sink)));
 }
 
 Outcome OutcomeOfReport(const absl::Status& status) {

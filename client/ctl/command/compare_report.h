@@ -7,7 +7,7 @@
 
 #include "client/ctl/session.h"
 #include "client/query/outcome.h"
-#include "client/report/row_histograms.h"
+#include "client/report/page/row_histograms.h"
 
 namespace msitd::ctl {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "client/ctl/command/comparison_printer.h"
-#include "client/report/report_writer.h"
+#include "client/report/schema/row_fields.h"
 #include "client/text/nearest.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"

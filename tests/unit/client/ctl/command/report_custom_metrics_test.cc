@@ -12,8 +12,11 @@
 
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/print/column.h"
+#include "client/report/page/html_report.h"
+#include "client/report/page/row_histograms.h"
 #include "client/report/report_writer.h"
-#include "client/report/row_histograms.h"
+#include "client/report/schema/schemas.h"
+#include "client/report/table/sinks.h"
 #include "protos/base/report_column.h"
 
 namespace msitd::ctl {
@@ -81,13 +84,15 @@ v1::Metric Cosine() {
 }
 
 std::unique_ptr<ReportWriter> MakeCsv(ReportSink sink) {
-  return MakeCsvReport({"cosine"}, std::move(sink));
+  return MakeTableReport(MakeMsitdSchema({"cosine"}),
+                         MakeCsvSink(std::move(sink)));
 }
 std::unique_ptr<ReportWriter> MakeMsit(ReportSink sink) {
-  return MakeMsitReport(true, std::move(sink));
+  return MakeTableReport(MakeMsitSchema(true), MakeCsvSink(std::move(sink)));
 }
 std::unique_ptr<ReportWriter> MakeMsprobe(ReportSink sink) {
-  return MakeMsprobeReport(MsprobeMode::kMd5, {}, std::move(sink));
+  return MakeTableReport(MakeMsprobeSchema(MsprobeMode::kMd5, {}),
+                         MakeCsvSink(std::move(sink)));
 }
 
 TEST(ReportCustomMetricsTest, CsvHasValueAndTextOfEachBehindTheOthers) {
@@ -159,13 +164,17 @@ std::vector<std::string> NamesIn(const std::string& heading) {
 TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
   const auto msprobe = [](MsprobeMode mode) {
     return [mode](ReportSink sink) {
-      return MakeMsprobeReport(mode, {}, std::move(sink));
+      return MakeTableReport(MakeMsprobeSchema(mode, {}),
+                             MakeCsvSink(std::move(sink)));
     };
   };
-  const Maker all[] = {
-      [](ReportSink sink) { return MakeCsvReport({}, std::move(sink)); },
-      MakeMsit, msprobe(MsprobeMode::kAll), msprobe(MsprobeMode::kSummary),
-      msprobe(MsprobeMode::kMd5)};
+  const Maker all[] = {[](ReportSink sink) {
+                         return MakeTableReport(MakeMsitdSchema({}),
+                                                MakeCsvSink(std::move(sink)));
+                       },
+                       MakeMsit, msprobe(MsprobeMode::kAll),
+                       msprobe(MsprobeMode::kSummary),
+                       msprobe(MsprobeMode::kMd5)};
   for (const Maker& make : all) {
     const auto names = NamesIn(LinesOf(make, ComparisonWith({}), {})[0]);
     EXPECT_GE(names.size(), 2U);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/report/xlsx_report.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -9,27 +7,27 @@
 #include <xlsxwriter.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "client/report/table/sinks.h"
 #include "client/text/text.h"
 #include "protos/base/unique_fd.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
+
+// What the button of a filter takes of a heading, in characters.
+constexpr size_t kFilterWidth = 3;
 
 constexpr size_t kCopyBytes = size_t{256} << 10;
 
@@ -38,32 +36,6 @@ constexpr uint64_t kMarginBytes = uint64_t{1} << 20;
 
 absl::Status FileError(std::string_view what, std::string_view why) {
   return MakeStatus(absl::StatusCode::kInternal, "xlsx: {}: {}", what, why);
-}
-
-// True for a column that holds no numbers, whatever its cells look like.
-bool IsTextColumn(std::string_view heading) {
-  constexpr std::array kTexts = {
-      "op",       "io",       "index",           "verdict",
-      "reason",   "origin",   "predicate",       "layout_hint",
-      "Result",   "token_id", "cmp_fail_reason", "Err_message",
-      "Data_name"};
-  constexpr std::array kEnds = {"_dtype",   "_shape", "_path",
-                                "_op_type", " Name",  " Dtype",
-                                " Shape",   " MD5",   ":text"};
-  return std::find(kTexts.begin(), kTexts.end(), heading) != kTexts.end() ||
-         std::any_of(kEnds.begin(), kEnds.end(), [heading](const char* end) {
-           return heading.ends_with(end);
-         });
-}
-
-std::optional<double> FiniteNumber(std::string_view text) {
-  double out = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, out);
-  if (error != std::errc() || stop != end || !std::isfinite(out)) {
-    return std::nullopt;
-  }
-  return out;
 }
 
 // XML has no such characters, which UTF-8 has: U+FFFE and U+FFFF.
@@ -136,8 +108,8 @@ class Workbook {
     return absl::OkStatus();
   }
 
-  absl::Status AddSheet(const std::vector<std::string>& heading) {
-    MSITD_RETURN_IF_ERROR(CheckSheet());
+  absl::Status AddSheet(const std::vector<std::string>& headings) {
+    MSITD_RETURN_IF_ERROR(EndSheet());
     if (sheet_count_ == kSheetsMax) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
                         "more rows than {} sheets hold; write csv or jsonl",
@@ -151,9 +123,12 @@ class Workbook {
     sheets_.push_back(sheet_);
     worksheet_freeze_panes(sheet_, 1, 0);
     row_ = 0;
-    for (size_t i = 0; i < heading.size(); ++i) {
+    widths_.clear();
+    for (size_t i = 0; i < headings.size(); ++i) {
       MSITD_RETURN_IF_ERROR(Check(worksheet_write_string(
-          sheet_, 0, static_cast<lxw_col_t>(i), heading[i].c_str(), bold_)));
+          sheet_, 0, static_cast<lxw_col_t>(i), headings[i].c_str(), bold_)));
+      widths_.push_back(std::clamp(headings[i].size() + kFilterWidth,
+                                   kColumnWidthMin, kColumnWidthMax));
     }
     ++row_;
     return absl::OkStatus();
@@ -170,6 +145,10 @@ class Workbook {
     EscapeEscapes(text);
     Cut(text);
     ReplaceNonCharacters(text);
+    size_t& width = widths_[column];
+    if (width < kColumnWidthMax && text.size() > width) {
+      width = std::clamp(DisplayWidth(text), width, kColumnWidthMax);
+    }
     return Check(worksheet_write_string(
         sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
   }
@@ -181,7 +160,7 @@ class Workbook {
 
   // Puts the workbook together and gives all of it to `sink`.
   absl::Status Finish(const ReportSink& sink) {
-    MSITD_RETURN_IF_ERROR(CheckSheet());
+    MSITD_RETURN_IF_ERROR(EndSheet());
     MSITD_RETURN_IF_ERROR(CheckRoom());
     MSITD_RETURN_IF_ERROR(Check(workbook_close(std::exchange(book_, nullptr))));
     std::string buffer(kCopyBytes, '\0');
@@ -204,6 +183,21 @@ class Workbook {
   static absl::Status Check(lxw_error error) {
     if (error == LXW_NO_ERROR) return absl::OkStatus();
     return FileError("write", lxw_strerror(error));
+  }
+
+  // Gives the sheet what depends on its rows; does nothing if there is none.
+  absl::Status EndSheet() {
+    if (sheet_ == nullptr) return absl::OkStatus();
+    for (size_t i = 0; i < widths_.size(); ++i) {
+      const auto column = static_cast<lxw_col_t>(i);
+      MSITD_RETURN_IF_ERROR(Check(worksheet_set_column(
+          sheet_, column, column, static_cast<double>(widths_[i]), nullptr)));
+    }
+    if (!widths_.empty()) {
+      MSITD_RETURN_IF_ERROR(Check(worksheet_autofilter(
+          sheet_, 0, 0, row_ - 1, static_cast<lxw_col_t>(widths_.size() - 1))));
+    }
+    return CheckSheet();
   }
 
   // The library does not look at what becomes of the rows that it puts aside.
@@ -251,88 +245,61 @@ class Workbook {
   lxw_worksheet* sheet_ = nullptr;
   int sheet_count_ = 0;
   lxw_row_t row_ = 0;
+  std::vector<size_t> widths_;  // Of the columns of the sheet, in characters.
 };
 
-class XlsxReport final : public ReportWriter {
+class XlsxSink final : public TableSink {
  public:
-  XlsxReport(const TableMaker& make_table, ReportSink sink,
-             uint32_t sheet_rows_max)
-      : sink_(std::move(sink)),
-        sheet_rows_max_(sheet_rows_max),
-        table_(make_table(
-            [this](std::string_view line) { return AddLine(line); })) {}
+  XlsxSink(ReportSink sink, uint32_t sheet_rows_max)
+      : sink_(std::move(sink)), sheet_rows_max_(sheet_rows_max) {}
 
-  absl::Status Begin(const v1::Comparison& comparison) override {
+  absl::Status Begin(const std::vector<std::string>& headings) override {
     MSITD_RETURN_IF_ERROR(workbook_.Open());
-    custom_.insert(comparison.custom_metrics().begin(),
-                   comparison.custom_metrics().end());
-    return table_->Begin(comparison);
+    headings_ = headings;
+    return workbook_.AddSheet(headings_);
   }
 
-  absl::Status Add(const v1::ComparisonRow& row) override {
-    return table_->Add(row);
-  }
-
-  absl::StatusOr<std::string> Finish() override {
-    MSITD_ASSIGN_OR_RETURN(std::string note, table_->Finish());
-    MSITD_RETURN_IF_ERROR(workbook_.Finish(sink_));
-    return note;
-  }
-
- private:
-  absl::Status AddLine(std::string_view line) {
-    if (line.ends_with('\n')) line.remove_suffix(1);
-    std::vector<std::string> cells = CsvFields(line);
-    if (heading_.empty()) {
-      heading_ = std::move(cells);
-      for (const std::string& cell : heading_) {
-        is_text_.push_back(!custom_.contains(cell) && IsTextColumn(cell));
-      }
-      return workbook_.AddSheet(heading_);
-    }
+  absl::Status Add(const Cells& cells) override {
     if (workbook_.row_count() == sheet_rows_max_) {
-      MSITD_RETURN_IF_ERROR(workbook_.AddSheet(heading_));
+      MSITD_RETURN_IF_ERROR(workbook_.AddSheet(headings_));
     }
     for (size_t i = 0; i < cells.size(); ++i) {
-      if (cells[i].empty()) continue;
-      MSITD_RETURN_IF_ERROR(AddCell(i, std::move(cells[i])));
+      MSITD_RETURN_IF_ERROR(AddCell(i, cells[i]));
     }
     workbook_.EndRow();
     return absl::OkStatus();
   }
 
-  absl::Status AddCell(size_t column, std::string text) {
-    if (column >= is_text_.size() || is_text_[column]) {
-      return workbook_.AddText(column, std::move(text));
+  absl::Status Finish() override { return workbook_.Finish(sink_); }
+
+ private:
+  absl::Status AddCell(size_t column, const Cell& cell) {
+    if (const auto* integer = std::get_if<int64_t>(&cell)) {
+      return workbook_.AddNumber(column, static_cast<double>(*integer));
     }
-    if (const auto number = FiniteNumber(text)) {
-      return workbook_.AddNumber(column, *number);
+    if (const auto* truth = std::get_if<Truth>(&cell)) {
+      return workbook_.AddTruth(column, truth->value);
     }
-    // As CSV has them, and as Python does.
-    const bool is_true = text == "true" || text == "True";
-    if (is_true || text == "false" || text == "False") {
-      return workbook_.AddTruth(column, is_true);
+    const auto* real = std::get_if<Real>(&cell);
+    if (real != nullptr && std::isfinite(real->value)) {
+      return workbook_.AddNumber(column, real->value);
     }
+    std::string text = TextOf(cell);
+    if (text.empty()) return absl::OkStatus();
     return workbook_.AddText(column, std::move(text));
   }
 
   const ReportSink sink_;
   const uint32_t sheet_rows_max_;
-  const std::unique_ptr<ReportWriter> table_;
   Workbook workbook_;
-  std::vector<std::string> heading_;
-  std::vector<bool> is_text_;
-  // Own metrics, which have values whatever they are called.
-  std::set<std::string> custom_;
+  std::vector<std::string> headings_;
 };
 
 }  // namespace
 
-std::unique_ptr<ReportWriter> MakeXlsxReport(const TableMaker& make_table,
-                                             ReportSink sink,
-                                             uint32_t sheet_rows_max) {
-  return std::make_unique<XlsxReport>(make_table, std::move(sink),
-                                      sheet_rows_max);
+std::unique_ptr<TableSink> MakeXlsxSink(ReportSink sink,
+                                        uint32_t sheet_rows_max) {
+  return std::make_unique<XlsxSink>(std::move(sink), sheet_rows_max);
 }
 
 }  // namespace msitd::ctl

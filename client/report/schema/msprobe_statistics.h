@@ -5,18 +5,19 @@
 #include <optional>
 #include <string>
 
+#include "client/report/table/cell.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // Maximum, minimum, mean and norm as msprobe records and compares them.
 namespace msitd::ctl {
 
-// One cell, as text and as what the text means.
+// One cell, and what it means.
 struct MsprobeStatistic {
   enum class Kind { kNumber, kNan, kInfinity, kAbsent, kOther };
 
   Kind kind = Kind::kAbsent;
   double number = 0;  // Of kNumber and kInfinity.
-  std::string text = "N/A";
+  Cell cell = "N/A";
 };
 
 // Max, Min, Mean and Norm, in this order.
@@ -29,8 +30,8 @@ using MsprobeStatistics = std::array<MsprobeStatistic, 4>;
 MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side);
 
 struct StatisticsDifference {
-  std::string difference;
-  std::string relative;
+  Cell difference;
+  Cell relative;
 };
 
 StatisticsDifference DifferenceOf(const MsprobeStatistic& target,

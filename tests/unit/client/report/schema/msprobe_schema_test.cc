@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/report/msprobe_statistics.h"
-#include "client/report/msprobe_verdict.h"
 #include "client/report/report_writer.h"
+#include "client/report/schema/msprobe_statistics.h"
+#include "client/report/schema/msprobe_verdict.h"
+#include "client/report/schema/schemas.h"
+#include "client/report/table/sinks.h"
 
 namespace msitd::ctl {
 namespace {
@@ -22,7 +24,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
 
 // The maximum of a float64 tensor, of which it is exact.
-MsprobeStatistic Cell(double value) {
+MsprobeStatistic Max(double value) {
   v1::ComparedTensor side;
   side.set_dtype(v1::D_TYPE_FLOAT64);
   side.add_shape(3);
@@ -34,8 +36,8 @@ MsprobeStatistic Cell(double value) {
 // Numbers of msprobe's own tests.
 TEST(MsprobeStatisticsTest, DifferencesAreThoseOfMsprobe) {
   const auto texts = [](double target, double golden) {
-    const StatisticsDifference d = DifferenceOf(Cell(target), Cell(golden));
-    return std::pair(d.difference, d.relative);
+    const StatisticsDifference d = DifferenceOf(Max(target), Max(golden));
+    return std::pair(TextOf(d.difference), TextOf(d.relative));
   };
   using Texts = std::pair<std::string, std::string>;
   EXPECT_EQ(texts(10, 5), Texts("5.0", "100.0%"));
@@ -55,27 +57,27 @@ TEST(MsprobeStatisticsTest, DifferencesAreThoseOfMsprobe) {
 
 TEST(MsprobeStatisticsTest, WhatIsNotKnownDiffersFromNothing) {
   const MsprobeStatistic absent;
-  EXPECT_EQ(DifferenceOf(Cell(1), absent).relative, "N/A");
-  EXPECT_EQ(DifferenceOf(absent, absent).difference, "N/A");
+  EXPECT_EQ(TextOf(DifferenceOf(Max(1), absent).relative), "N/A");
+  EXPECT_EQ(TextOf(DifferenceOf(absent, absent).difference), "N/A");
   // `None` is a text there.
   v1::ComparedTensor side;
   side.set_dtype(v1::D_TYPE_FLOAT64);
   side.add_shape(3);
   side.set_nan_count(0);
   const MsprobeStatistic none = StatisticsOf(side)[2];
-  EXPECT_EQ(none.text, "None");
-  EXPECT_EQ(DifferenceOf(none, none).difference, "0");
-  EXPECT_EQ(DifferenceOf(Cell(1), none).difference, "Diff");
+  EXPECT_EQ(TextOf(none.cell), "None");
+  EXPECT_EQ(TextOf(DifferenceOf(none, none).difference), "0");
+  EXPECT_EQ(TextOf(DifferenceOf(Max(1), none).difference), "Diff");
 }
 
 std::string ReportOf(const v1::ComparisonRow& row, MsprobeMode mode,
                      std::string* note = nullptr) {
   std::string out;
-  const auto writer =
-      MakeMsprobeReport(mode, {}, [&out](std::string_view bytes) {
+  const auto writer = MakeTableReport(
+      MakeMsprobeSchema(mode, {}), MakeCsvSink([&out](std::string_view bytes) {
         out += bytes;
         return absl::OkStatus();
-      });
+      }));
   EXPECT_TRUE(writer->Begin(v1::Comparison()).ok());
   EXPECT_TRUE(writer->Add(row).ok());
   const auto finished = writer->Finish();
@@ -105,7 +107,7 @@ void AddMetric(v1::ComparisonRow& row, const char* name, double value) {
 }
 
 // A sum of which samples were read: it has metrics, but no statistics.
-TEST(MsprobeReportTest, ASumOfSamplesHasItsCosineAndNoStatistics) {
+TEST(MsprobeSchemaTest, ASumOfSamplesHasItsCosineAndNoStatistics) {
   v1::ComparisonRow row = RowOfShapes({2}, {2});
   row.set_sampled(true);
   AddMetric(row, "msprobe_cosine", 0.25);
@@ -115,7 +117,7 @@ TEST(MsprobeReportTest, ASumOfSamplesHasItsCosineAndNoStatistics) {
               HasSubstr(",N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,"));
 }
 
-TEST(MsprobeReportTest, CellsHave12DecimalsWhateverTheirSize) {
+TEST(MsprobeSchemaTest, CellsHave12DecimalsWhateverTheirSize) {
   v1::ComparisonRow row = RowOfShapes({2}, {2});
   AddMetric(row, "msprobe_max_abs", 123456788.123);
   AddMetric(row, "msprobe_max_rel", 2.0 / 3e4);
@@ -125,7 +127,7 @@ TEST(MsprobeReportTest, CellsHave12DecimalsWhateverTheirSize) {
 }
 
 // Whatever was not measured is said to be that, and nothing else.
-TEST(MsprobeReportTest, RowsWithoutMetricsSayWhy) {
+TEST(MsprobeSchemaTest, RowsWithoutMetricsSayWhy) {
   std::string note;
   EXPECT_THAT(ReportOf(RowOfShapes({2}, {3}), MsprobeMode::kAll, &note),
               HasSubstr(",shape unmatched,"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/report/msprobe_verdict.h"
+#include "client/report/schema/msprobe_verdict.h"
 
 #include <fmt/format.h>
 

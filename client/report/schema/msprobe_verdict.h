@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/report/msprobe_statistics.h"
-#include "client/report/report_writer.h"
+#include "client/report/schema/msprobe_statistics.h"
+#include "client/report/schema/schemas.h"
 
 // The columns of msprobe's report that follow from several rows.
 namespace msitd::ctl {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/report/page/html_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,9 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "client/report/report_page.h"
-#include "client/report/report_writer.h"
-#include "client/report/row_histograms.h"
+#include "client/report/page/report_page.h"
+#include "client/report/page/row_histograms.h"
+#include "client/report/schema/row_fields.h"
 #include "client/text/conclusion.h"
 #include "client/text/maker_text.h"
 #include "client/text/partial_text.h"
@@ -127,10 +129,7 @@ class HtmlReport final : public ReportWriter {
                           DTypeName(static_cast<DType>(side.dtype())));
                     })),
         TextId(Pair(row, PythonShape)), static_cast<int>(row.verdict()) - 1,
-        TextId(row.origin() == v1::ORIGIN_UNSPECIFIED
-                   ? std::string()
-                   : WordOf(v1::Origin_Name(row.origin()))),
-        TextId(row.reason()));
+        TextId(OriginText(row)), TextId(row.reason()));
     is_first_ = false;
     for (const v1::Metric& metric : metrics_) {
       line += ',' + JsonNumber(MetricOf(row, metric.name()));

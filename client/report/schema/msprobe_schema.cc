@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "client/report/msprobe_statistics.h"
-#include "client/report/msprobe_verdict.h"
-#include "client/report/report_writer.h"
+#include "client/report/schema/msprobe_statistics.h"
+#include "client/report/schema/msprobe_verdict.h"
+#include "client/report/schema/row_fields.h"
+#include "client/report/schema/schemas.h"
 #include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/shape.h"
@@ -19,37 +21,68 @@
 namespace msitd::ctl {
 namespace {
 
-constexpr std::string_view kBasic =
-    "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor "
-    "Shape,NPU Requires_grad,Bench Requires_grad";
-constexpr std::string_view kStats =
-    ",NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench "
-    "l2norm";
-constexpr std::string_view kTail =
-    ",Requires_grad Consistent,Result,Err_message";
+using Headings = std::vector<std::string>;
+
 constexpr std::string_view kAbsent = "N/A";
 constexpr std::string_view kUnsupported = "unsupported";
 constexpr std::string_view kShapeUnmatched = "shape unmatched";
 
-std::string_view MetricColumns(MsprobeMode mode) {
+// Of the metrics of MsprobeMode::kAll.
+constexpr size_t kMetricColumns = 6;
+
+Headings MetricHeadings(MsprobeMode mode) {
   switch (mode) {
     case MsprobeMode::kAll:
-      return ",Cosine,EucDist,MaxAbsErr,MaxRelativeErr,One Thousandth Err "
-             "Ratio,Five Thousandths Err Ratio";
+      return {"Cosine",
+              "EucDist",
+              "MaxAbsErr",
+              "MaxRelativeErr",
+              "One Thousandth Err Ratio",
+              "Five Thousandths Err Ratio"};
     case MsprobeMode::kSummary:
-      return ",Max diff,Min diff,Mean diff,L2norm diff,MaxRelativeErr,"
-             "MinRelativeErr,MeanRelativeErr,NormRelativeErr";
+      return {"Max diff",        "Min diff",       "Mean diff",
+              "L2norm diff",     "MaxRelativeErr", "MinRelativeErr",
+              "MeanRelativeErr", "NormRelativeErr"};
     case MsprobeMode::kMd5:
       break;
   }
-  return ",NPU MD5,BENCH MD5";
+  return {"NPU MD5", "BENCH MD5"};
 }
 
-// A float infinity has a blank in front there, for spreadsheets.
-std::string Number(double value) {
-  if (std::isnan(value)) return "Nan";
-  if (std::isinf(value)) return value < 0 ? " -inf" : " inf";
-  return PythonFloat(value);
+Headings HeadingsOf(MsprobeMode mode, const v1::Comparison& comparison) {
+  Headings out = {"NPU Name",          "Bench Name",
+                  "NPU Dtype",         "Bench Dtype",
+                  "NPU Tensor Shape",  "Bench Tensor Shape",
+                  "NPU Requires_grad", "Bench Requires_grad"};
+  const auto add = [&out](const Headings& more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  add(MetricHeadings(mode));
+  if (mode != MsprobeMode::kMd5) {
+    add({"NPU max", "NPU min", "NPU mean", "NPU l2norm", "Bench max",
+         "Bench min", "Bench mean", "Bench l2norm"});
+  }
+  add({"Requires_grad Consistent", "Result", "Err_message"});
+  if (mode == MsprobeMode::kAll) add({"Data_name"});
+  AddCustomHeadings(comparison, out);
+  return out;
+}
+
+Cell Text(std::string_view text) { return std::string(text); }
+
+Cell Number(std::optional<double> value) {
+  return Real{value.value_or(std::nan("")), RealStyle::kMsprobe};
+}
+
+std::optional<double> Rounded(std::optional<double> value) {
+  if (value.has_value()) value = RoundDecimals(*value, 12);
+  return value;
+}
+
+Cell Decimals(std::optional<double> value) { return Number(Rounded(value)); }
+
+Cells Repeated(std::string_view text) {
+  return Cells(kMetricColumns, Text(text));
 }
 
 // What a name of a leaf consists of, in msprobe's grammar.
@@ -140,8 +173,9 @@ std::string PythonText(std::string_view text) {
 struct WaitingRow {
   int part = 0;
   bool is_written = true;
-  std::string head;  // The cells before Result.
-  std::string tail;  // Those behind Err_message.
+  Cells names;  // Of both sides: name, dtype and shape.
+  Cells metrics;
+  Cells tail;  // Those behind Err_message.
 };
 
 struct Entry {
@@ -149,28 +183,24 @@ struct Entry {
   std::vector<std::pair<WaitingRow, MsprobeRow>> rows;
 };
 
-class MsprobeReport final : public ReportWriter {
+class MsprobeSchema final : public TableSchema {
  public:
-  MsprobeReport(MsprobeMode mode, std::vector<v1::Verdict> verdicts,
-                ReportSink sink)
-      : mode_(mode), verdicts_(std::move(verdicts)), sink_(std::move(sink)) {}
+  MsprobeSchema(MsprobeMode mode, std::vector<v1::Verdict> verdicts)
+      : mode_(mode), verdicts_(std::move(verdicts)) {}
 
-  absl::Status Begin(const v1::Comparison& comparison) override {
+  std::vector<std::string> Begin(const v1::Comparison& comparison) override {
     comparison_ = comparison;
-    return sink_(fmt::format("{}{}{}{}{}{}\n", kBasic, MetricColumns(mode_),
-                             mode_ == MsprobeMode::kMd5 ? "" : kStats, kTail,
-                             mode_ == MsprobeMode::kAll ? ",Data_name" : "",
-                             CustomHeadings(comparison)));
+    return HeadingsOf(mode_, comparison);
   }
 
-  absl::Status Add(const v1::ComparisonRow& row) override {
+  absl::Status Add(const v1::ComparisonRow& row, TableSink& table) override {
     if (!row.has_target()) {
       left_out_ += IsWritten(row) ? 1 : 0;
       return absl::OkStatus();
     }
     const std::pair<int64_t, int32_t> group = {row.token(), row.rank()};
     if (group != group_ || row_count_ == kGroupRowsMax) {
-      MSITD_RETURN_IF_ERROR(WriteEntries());
+      MSITD_RETURN_IF_ERROR(WriteEntries(table));
       group_ = group;
     }
     const LeafName name = NameOf(row, row.target());
@@ -183,8 +213,8 @@ class MsprobeReport final : public ReportWriter {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Finish() override {
-    MSITD_RETURN_IF_ERROR(WriteEntries());
+  absl::StatusOr<std::string> Finish(TableSink& table) override {
+    MSITD_RETURN_IF_ERROR(WriteEntries(table));
     std::vector<std::string> notes;
     if (left_out_ > 0) {
       notes.push_back(fmt::format(
@@ -217,7 +247,7 @@ class MsprobeReport final : public ReportWriter {
   }
 
   // In the order in which the calls ended, as dump.json has them.
-  absl::Status WriteEntries() {
+  absl::Status WriteEntries(TableSink& table) {
     std::vector<Entry*> entries;
     for (auto& [name, entry] : entries_) entries.push_back(&entry);
     std::sort(entries.begin(), entries.end(),
@@ -225,29 +255,50 @@ class MsprobeReport final : public ReportWriter {
                 return a->last_place < b->last_place;
               });
     for (Entry* const entry : entries) {
-      MSITD_RETURN_IF_ERROR(WriteEntry(*entry));
+      MSITD_RETURN_IF_ERROR(WriteEntry(*entry, table));
     }
     entries_.clear();
     row_count_ = 0;
     return absl::OkStatus();
   }
 
-  absl::Status WriteEntry(Entry& entry) {
+  absl::Status WriteEntry(Entry& entry, TableSink& table) {
     std::stable_sort(entry.rows.begin(), entry.rows.end(),
                      [](const auto& a, const auto& b) {
                        return a.first.part < b.first.part;
                      });
     std::vector<MsprobeRow> rows;
     for (auto& [waiting, row] : entry.rows) rows.push_back(std::move(row));
-    const std::vector<MsprobeVerdict> verdicts = JudgeEntry(rows, mode_);
+    std::vector<MsprobeVerdict> verdicts = JudgeEntry(rows, mode_);
     for (size_t i = 0; i < rows.size(); ++i) {
-      const WaitingRow& waiting = entry.rows[i].first;
+      WaitingRow& waiting = entry.rows[i].first;
       if (!waiting.is_written) continue;
-      MSITD_RETURN_IF_ERROR(sink_(fmt::format(
-          "{},{},{},{}{}\n", waiting.head, kAbsent, verdicts[i].result,
-          CsvCell(verdicts[i].messages), waiting.tail)));
+      MSITD_RETURN_IF_ERROR(
+          table.Add(CellsOf(waiting, rows[i], std::move(verdicts[i]))));
     }
     return absl::OkStatus();
+  }
+
+  Cells CellsOf(WaitingRow& waiting, const MsprobeRow& row,
+                MsprobeVerdict verdict) const {
+    Cells cells = std::move(waiting.names);
+    const auto add = [&cells](Cells& more) {
+      std::move(more.begin(), more.end(), std::back_inserter(cells));
+    };
+    cells.insert(cells.end(), 2, Text(kAbsent));
+    add(waiting.metrics);
+    if (mode_ != MsprobeMode::kMd5) {
+      for (const MsprobeStatistics* side : {&row.target, &row.golden}) {
+        for (const MsprobeStatistic& statistic : *side) {
+          cells.push_back(statistic.cell);
+        }
+      }
+    }
+    cells.push_back(Text(kAbsent));
+    cells.emplace_back(std::move(verdict.result));
+    cells.emplace_back(std::move(verdict.messages));
+    add(waiting.tail);
+    return cells;
   }
 
   absl::StatusOr<std::pair<WaitingRow, MsprobeRow>> MakeRow(
@@ -267,45 +318,28 @@ class MsprobeReport final : public ReportWriter {
     waiting.part = name.part;
     waiting.is_written = IsWritten(row);
     if (waiting.is_written && !judged.is_matched) ++unmatched_;
-    const auto golden = [&](std::string cell) {
-      return judged.is_matched ? CsvCell(cell) : std::string(kAbsent);
+    MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
+    const auto golden = [&judged](std::string text) {
+      return judged.is_matched ? Cell(std::move(text)) : Text(kAbsent);
     };
-    waiting.head = fmt::format(
-        "{},{},{},{},{},{},{},{}", CsvCell(name.leaf),
-        golden(NameOf(row, row.golden()).leaf), TorchDType(row.target()),
-        golden(TorchDType(row.golden())), CsvCell(PythonShape(row.target())),
-        golden(PythonShape(row.golden())), kAbsent, kAbsent);
-    MSITD_ASSIGN_OR_RETURN(const std::string metrics, MetricCells(row, judged));
-    waiting.head += metrics;
-    if (mode_ != MsprobeMode::kMd5) {
-      waiting.head += StatisticsCells(judged.target);
-      waiting.head += StatisticsCells(judged.golden);
-    }
+    waiting.names = {name.leaf,
+                     golden(NameOf(row, row.golden()).leaf),
+                     TorchDType(row.target()),
+                     golden(TorchDType(row.golden())),
+                     PythonShape(row.target()),
+                     golden(PythonShape(row.golden()))};
     if (mode_ == MsprobeMode::kAll) {
-      waiting.tail =
-          ',' +
-          CsvCell(fmt::format(
-              "[{}, {}]", PythonText(row.target().name()),
-              PythonText(judged.is_matched ? row.golden().name() : kAbsent)));
+      waiting.tail.emplace_back(fmt::format(
+          "[{}, {}]", PythonText(row.target().name()),
+          PythonText(judged.is_matched ? row.golden().name() : kAbsent)));
     }
-    waiting.tail += CustomCells(comparison_, row, Number);
+    AddCustomCells(comparison_, row, RealStyle::kMsprobe, waiting.tail);
     return std::pair(std::move(waiting), std::move(judged));
   }
 
-  static std::string StatisticsCells(const MsprobeStatistics& side) {
-    std::string out;
-    for (const MsprobeStatistic& statistic : side) {
-      const bool is_infinite =
-          statistic.kind == MsprobeStatistic::Kind::kInfinity;
-      out += is_infinite ? ", " : ",";
-      out += statistic.text;
-    }
-    return out;
-  }
-
   // Those that are judged go into `judged`.
-  absl::StatusOr<std::string> MetricCells(const v1::ComparisonRow& row,
-                                          MsprobeRow& judged) {
+  absl::StatusOr<Cells> MetricCells(const v1::ComparisonRow& row,
+                                    MsprobeRow& judged) {
     switch (mode_) {
       case MsprobeMode::kAll:
         return TensorCells(row, judged);
@@ -315,21 +349,13 @@ class MsprobeReport final : public ReportWriter {
         break;
     }
     const auto hash = [](const std::string& text) {
-      return text.empty() ? std::string(kAbsent) : text;
+      return text.empty() ? Text(kAbsent) : Cell(text);
     };
-    return fmt::format(",{},{}", hash(judged.target_hash),
-                       hash(judged.golden_hash));
+    return Cells{hash(judged.target_hash), hash(judged.golden_hash)};
   }
 
-  static std::string Repeated(std::string_view cell) {
-    constexpr int kColumns = 6;
-    std::string out;
-    for (int i = 0; i < kColumns; ++i) out += fmt::format(",{}", cell);
-    return out;
-  }
-
-  absl::StatusOr<std::string> TensorCells(const v1::ComparisonRow& row,
-                                          MsprobeRow& judged) {
+  absl::StatusOr<Cells> TensorCells(const v1::ComparisonRow& row,
+                                    MsprobeRow& judged) {
     const uint64_t elements = ElementCount(row.target().shape());
     if (!judged.is_matched || elements == 0) return Repeated(kUnsupported);
     if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
@@ -342,8 +368,9 @@ class MsprobeReport final : public ReportWriter {
     const auto relative = MetricOf(row, "msprobe_max_rel");
     // A scalar has neither if it is NaN.
     if (elements == 1 && HasSomeMetric(row)) {
-      return fmt::format(",{0},{0},{1},{2},{0},{0}", kUnsupported,
-                         Decimals(absolute), Decimals(relative));
+      const Cell none = Text(kUnsupported);
+      return Cells{none, none, Decimals(absolute), Decimals(relative),
+                   none, none};
     }
     if (!absolute.has_value()) {
       if (PositionsDiffer(row)) return Repeated(kAbsent);
@@ -354,27 +381,16 @@ class MsprobeReport final : public ReportWriter {
     }
     judged.within_1_permille =
         Rounded(MetricOf(row, "msprobe_within_1_permille"));
-    const auto cosine = MetricOf(row, "msprobe_cosine");
-    if (cosine.has_value()) {
-      judged.cosine = *Rounded(cosine);
-      if (*judged.cosine > 0.9999)
-        judged.cosine = RoundDecimals(*judged.cosine, 6);
+    judged.cosine = Rounded(MetricOf(row, "msprobe_cosine"));
+    if (judged.cosine > 0.9999) {
+      judged.cosine = RoundDecimals(*judged.cosine, 6);
     }
-    return fmt::format(
-        ",{},{},{},{},{},{}", Number(judged.cosine.value_or(std::nan(""))),
-        Number(MetricOf(row, "msprobe_euclid").value_or(std::nan(""))),
-        Decimals(absolute), Decimals(relative),
-        Decimals(judged.within_1_permille),
-        Decimals(MetricOf(row, "msprobe_within_5_permille")));
-  }
-
-  static std::optional<double> Rounded(std::optional<double> value) {
-    if (value.has_value()) value = RoundDecimals(*value, 12);
-    return value;
-  }
-
-  static std::string Decimals(std::optional<double> value) {
-    return Number(Rounded(value).value_or(std::nan("")));
+    return Cells{Number(judged.cosine),
+                 Number(MetricOf(row, "msprobe_euclid")),
+                 Decimals(absolute),
+                 Decimals(relative),
+                 Decimals(judged.within_1_permille),
+                 Decimals(MetricOf(row, "msprobe_within_5_permille"))};
   }
 
   // True if the comparison was asked for these metrics, which a NaN can lack.
@@ -388,22 +404,21 @@ class MsprobeReport final : public ReportWriter {
            MetricOf(row, "inf_mismatch_count").value_or(0) > 0;
   }
 
-  static std::string SummaryCells(MsprobeRow& judged) {
-    std::string differences;
-    std::string ratios;
+  static Cells SummaryCells(MsprobeRow& judged) {
+    Cells differences;
+    Cells ratios;
     for (size_t i = 0; i < judged.target.size(); ++i) {
-      const StatisticsDifference d =
-          DifferenceOf(judged.target[i], judged.golden[i]);
-      differences += ',' + d.difference;
-      ratios += ',' + d.relative;
-      judged.norm_relative = d.relative;
+      StatisticsDifference d = DifferenceOf(judged.target[i], judged.golden[i]);
+      judged.norm_relative = TextOf(d.relative);
+      differences.push_back(std::move(d.difference));
+      ratios.push_back(std::move(d.relative));
     }
-    return differences + ratios;
+    std::move(ratios.begin(), ratios.end(), std::back_inserter(differences));
+    return differences;
   }
 
   const MsprobeMode mode_;
   const std::vector<v1::Verdict> verdicts_;
-  const ReportSink sink_;
   v1::Comparison comparison_;
   // Of one rank and token.
   std::pair<int64_t, int32_t> group_;
@@ -416,10 +431,9 @@ class MsprobeReport final : public ReportWriter {
 
 }  // namespace
 
-std::unique_ptr<ReportWriter> MakeMsprobeReport(
-    MsprobeMode mode, std::vector<v1::Verdict> verdicts, ReportSink sink) {
-  return std::make_unique<MsprobeReport>(mode, std::move(verdicts),
-                                         std::move(sink));
+std::unique_ptr<TableSchema> MakeMsprobeSchema(
+    MsprobeMode mode, std::vector<v1::Verdict> verdicts) {
+  return std::make_unique<MsprobeSchema>(mode, std::move(verdicts));
 }
 
 }  // namespace msitd::ctl

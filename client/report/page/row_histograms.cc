@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/report/row_histograms.h"
+#include "client/report/page/row_histograms.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/report/msprobe_statistics.h"
+#include "client/report/schema/msprobe_statistics.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdlib>
 
-#include "client/report/report_writer.h"
+#include "client/report/schema/row_fields.h"
 #include "protos/base/dtype.h"
 #include "protos/base/rounding.h"
 #include "protos/base/shape.h"
@@ -18,18 +18,18 @@ using Kind = MsprobeStatistic::Kind;
 
 const MsprobeStatistic kNone = {Kind::kOther, 0, "None"};
 
-MsprobeStatistic Truth(bool value) {
-  return {Kind::kOther, 0, value ? "True" : "False"};
+MsprobeStatistic OfTruth(bool value) {
+  return {Kind::kOther, 0, Truth{value, /*is_python=*/true}};
 }
 
-MsprobeStatistic Real(double value) {
-  if (std::isnan(value)) return {Kind::kNan, value, "Nan"};
-  return {std::isinf(value) ? Kind::kInfinity : Kind::kNumber, value,
-          PythonFloat(value)};
+MsprobeStatistic OfReal(double value) {
+  Kind kind = std::isinf(value) ? Kind::kInfinity : Kind::kNumber;
+  if (std::isnan(value)) kind = Kind::kNan;
+  return {kind, value, Real{value, RealStyle::kMsprobe}};
 }
 
-MsprobeStatistic Integer(double value) {
-  return {Kind::kNumber, value, fmt::format("{:.0f}", value)};
+MsprobeStatistic OfInteger(double value) {
+  return {Kind::kNumber, value, Real{value, RealStyle::kWhole}};
 }
 
 bool HasSummary(const v1::ComparedTensor& side) { return side.has_nan_count(); }
@@ -44,7 +44,7 @@ double NormOf(double norm) {
 MsprobeStatistics OfFloats(const v1::ComparedTensor& side, DType dtype) {
   const bool has_nan = side.nan_count() > 0;
   const auto real = [has_nan](double value) {
-    return Real(has_nan ? std::nan("") : value);
+    return OfReal(has_nan ? std::nan("") : value);
   };
   MsprobeStatistics out = {real(side.max()), real(side.min()), kNone, kNone};
   if (side.shape().empty()) {
@@ -62,9 +62,9 @@ MsprobeStatistics OfFloats(const v1::ComparedTensor& side, DType dtype) {
 MsprobeStatistics OfComplex(const v1::ComparedTensor& side) {
   MsprobeStatistics out = {};
   if (side.nan_count() > 0) {
-    out.fill(Real(std::nan("")));
+    out.fill(OfReal(std::nan("")));
   } else if (side.infinity_count() > 0) {
-    out[0] = out[2] = Real(HUGE_VAL);
+    out[0] = out[2] = OfReal(HUGE_VAL);
   }
   out[3] = kNone;
   return out;
@@ -85,11 +85,11 @@ MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side) {
   } else if (IsFloatingPoint(dtype)) {
     out = OfFloats(side, dtype);
   } else if (dtype == DType::kBool) {
-    out = {Truth(side.max() > 0), Truth(side.min() > 0), kNone, kNone};
+    out = {OfTruth(side.max() > 0), OfTruth(side.min() > 0), kNone, kNone};
   } else if (side.shape().empty()) {
-    out.fill(Integer(side.max()));
+    out.fill(OfInteger(side.max()));
   } else {
-    out = {Integer(side.max()), Integer(side.min()), kNone, kNone};
+    out = {OfInteger(side.max()), OfInteger(side.min()), kNone, kNone};
   }
   return out;
 }
@@ -100,8 +100,9 @@ StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
     return target.kind == kind || golden.kind == kind;
   };
   // Equal texts are equal there, NaN included, and +0 is not -0.
-  if (target.text == golden.text && target.kind != Kind::kAbsent) {
-    return {"0", "0"};
+  if (target.kind != Kind::kAbsent &&
+      TextOf(target.cell) == TextOf(golden.cell)) {
+    return {int64_t{0}, int64_t{0}};
   }
   if (either(Kind::kAbsent)) return {"N/A", "N/A"};
   if (either(Kind::kOther)) return {"Diff", "Diff"};
@@ -113,9 +114,9 @@ StatisticsDifference DifferenceOf(const MsprobeStatistic& target,
     return {text, text};
   }
   const double difference = target.number - golden.number;
-  if (golden.number == 0) return {PythonFloat(difference), "inf"};
-  return {PythonFloat(difference),
-          PythonFloat(std::fabs(difference / golden.number * 100)) + "%"};
+  const Real cell = {difference, RealStyle::kPython};
+  if (golden.number == 0) return {cell, "inf"};
+  return {cell, PythonFloat(std::fabs(difference / golden.number * 100)) + "%"};
 }
 
 std::optional<double> FractionOf(const std::string& relative) {
