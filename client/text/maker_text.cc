@@ -82,33 +82,41 @@ std::string InputDifferenceText(const v1::InputDifference& difference) {
       row.token(), difference.difference(), PlaceText(row)));
 }
 
-std::vector<std::pair<std::string_view, std::string>> FindingTexts(
-    const v1::Comparison& comparison) {
-  std::vector<std::pair<std::string_view, std::string>> out;
-  out.emplace_back("first divergence", FirstDivergenceText(comparison));
+std::vector<Finding> FindingTexts(const v1::Comparison& comparison) {
+  std::vector<Finding> out;
+  const auto add = [&out](std::string_view label,
+                          const v1::ComparisonRow& row) {
+    out.push_back({label, RowText(row), row.row()});
+  };
+  out.push_back({"first divergence", FirstDivergenceText(comparison)});
+  if (comparison.has_first_divergence()) {
+    out.back().row = comparison.first_divergence().row();
+  }
   for (const v1::ComparisonRow& row : comparison.concurrent_divergences()) {
-    out.emplace_back("concurrent", RowText(row));
+    add("concurrent", row);
   }
   if (comparison.has_first_unmatched()) {
-    out.emplace_back("first unmatched", RowText(comparison.first_unmatched()));
+    add("first unmatched", comparison.first_unmatched());
   }
   for (const v1::Maker& maker : comparison.makers()) {
-    out.emplace_back(&maker == &comparison.makers(0) ? "made by" : "and by",
-                     MakerText(maker, comparison.may_diverge_before()));
+    out.push_back({&maker == &comparison.makers(0) ? "made by" : "and by",
+                   MakerText(maker, comparison.may_diverge_before()),
+                   maker.row().row()});
   }
   if (comparison.has_first_skipped()) {
-    out.emplace_back("first skipped", RowText(comparison.first_skipped()));
+    add("first skipped", comparison.first_skipped());
   }
   if (comparison.has_first_non_finite()) {
-    out.emplace_back("first NaN or Inf",
-                     RowText(comparison.first_non_finite()));
+    add("first NaN or Inf", comparison.first_non_finite());
   }
   if (comparison.both_non_finite_count() > 0) {
-    out.emplace_back(
-        "NaN/Inf in both",
-        fmt::format("{} row{}, first {}", comparison.both_non_finite_count(),
-                    comparison.both_non_finite_count() == 1 ? "" : "s",
-                    RowText(comparison.first_both_non_finite())));
+    const v1::ComparisonRow& first = comparison.first_both_non_finite();
+    out.push_back(
+        {"NaN/Inf in both",
+         fmt::format("{} row{}, first {}", comparison.both_non_finite_count(),
+                     comparison.both_non_finite_count() == 1 ? "" : "s",
+                     RowText(first)),
+         first.row()});
   }
   return out;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "msitd/v1/comparison_service.pb.h"
@@ -21,10 +21,16 @@ std::string MakerText(const v1::Maker& maker, bool may_diverge_before);
 // Returns `inputs of the model differ from token 3: 403 against 186; ...`.
 std::string InputDifferenceText(const v1::InputDifference& difference);
 
-// Returns the rows and makers that a comparison has found, each with a label:
-// `first divergence` in any case, and what there is of the others.
-std::vector<std::pair<std::string_view, std::string>> FindingTexts(
-    const v1::Comparison& comparison);
+// A row or a maker that a comparison has found.
+struct Finding {
+  std::string_view label;  // Lives as long as the process.
+  std::string text;
+  int64_t row = -1;  // -1 if it is in no row.
+};
+
+// Returns what a comparison has found: `first divergence` in any case, and what
+// there is of the others.
+std::vector<Finding> FindingTexts(const v1::Comparison& comparison);
 
 // Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.
 std::string RowCountsText(const v1::Comparison& comparison);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/text/policy_text.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
@@ -62,6 +63,20 @@ absl::StatusOr<v1::Policy> ParseLines(std::string_view text,
     lines.push_back(line_number);
   }
   return policy;
+}
+
+std::string RuleLine(const v1::Policy::Rule& rule) {
+  std::string out =
+      "rule " + (rule.op_regex().empty() ? rule.op_pattern()
+                                         : "/" + rule.op_regex() + "/");
+  out += ':';
+  if (rule.preset() != v1::Policy::PRESET_UNSPECIFIED) {
+    return out + " @" + WordOf(v1::Policy::Preset_Name(rule.preset()));
+  }
+  if (rule.has_rtol()) out += fmt::format(" rtol={}", rule.rtol());
+  if (rule.has_atol()) out += fmt::format(" atol={}", rule.atol());
+  if (!rule.predicate().empty()) out += " " + rule.predicate();
+  return out;
 }
 
 struct FileCloser {
@@ -131,6 +146,31 @@ absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
   auto policy = ParseJson(trimmed);
   if (policy.ok()) out.assign(static_cast<size_t>(policy->rules_size()), 0);
   return policy;
+}
+
+std::vector<std::string> PolicyLines(const v1::Policy& policy) {
+  std::vector<std::string> out;
+  for (const v1::Policy::Rule& rule : policy.rules()) {
+    out.push_back(RuleLine(rule));
+  }
+  out.push_back(policy.preset() == v1::Policy::PRESET_UNSPECIFIED
+                    ? std::string("default tolerances")
+                    : "preset " +
+                          WordOf(v1::Policy::Preset_Name(policy.preset())));
+  if (policy.shape_rule() != v1::Policy::SHAPE_RULE_UNSPECIFIED) {
+    out.push_back("shapes " +
+                  WordOf(v1::Policy::ShapeRule_Name(policy.shape_rule())));
+  }
+  for (const int set : policy.metric_sets()) {
+    // `MSIT_METRICS` is `msit`.
+    std::string_view name =
+        v1::Policy::MetricSet_Name(static_cast<v1::Policy::MetricSet>(set));
+    out.push_back("metrics " + WordOf(name.substr(0, name.find("_METRICS"))));
+  }
+  for (const std::string& pattern : policy.allow_unmatched()) {
+    out.push_back("allow-unmatched " + pattern);
+  }
+  return out;
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,

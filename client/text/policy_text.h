@@ -37,6 +37,10 @@ absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
                                        std::vector<int>* lines = nullptr);
 
+// Returns what decides in a policy, a line each, in the words that its flags
+// take: `preset torch`, `rule head*: nl2 <= 1e-9`.
+std::vector<std::string> PolicyLines(const v1::Policy& policy);
+
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
 // of ErrnoStatus; a file of more bytes is INVALID_ARGUMENT.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,

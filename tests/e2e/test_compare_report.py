@@ -110,6 +110,23 @@ def test_msit_sees_the_real_parts_of_complex_elements(daemon: Daemon) -> None:
     assert row["golden_max_value"] == "" and row["cmp_fail_reason"] == ""
 
 
+def test_tables_of_other_tools_are_json_lines_on_request(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    compare(daemon, {"a": ([0.5, INF], [0.5, 1.0])}, "--preset", "msit")
+    for format_, cells in (
+        ("msit", {"token_id": "0", "data_id": 0, "golden_min_value": 0.5}),
+        ("msprobe", {"Bench min": 0.5, "Bench max": " inf", "Bench mean": " inf"}),
+    ):
+        out = tmp_path / f"{format_}.jsonl"
+        flags = ("--format", format_, "--mode", "summary", "--out", str(out))
+        daemon.ctl("compare", "report", "c-000001", *flags)
+        (row,) = [json.loads(line) for line in out.read_text().splitlines()]
+        assert {name: row[name] for name in cells} == cells
+        (line,) = report(daemon, *flags[:4])
+        assert list(row) == list(line)
+
+
 def test_compatible_reports_need_their_metrics(daemon: Daemon) -> None:
     compare(daemon, {"a": ([1.0, 2.0], [1.0, 3.0])})
     for format_ in ("msit", "msprobe"):
@@ -224,5 +241,5 @@ def test_html_report_needs_nothing_else(daemon: Daemon, tmp_path: Path) -> None:
     assert data["texts"][data["rows"][0][3]] == odd
     assert [row[9] for row in data["rows"]] == [1, 1]
     nl2 = data["metrics"].index("nl2")
-    assert data["rows"][0][12 + nl2] == 1 / np.sqrt(5)
+    assert data["rows"][0][16 + nl2] == 1 / np.sqrt(5)
     assert data["comparison"]["passes"] is False

@@ -1,6 +1,7 @@
 """The HTML report in a browser: what is on the page, and what clicks do.
 
-Needs chromium on the PATH; without one these tests are skipped.
+Needs chromium or chromium-headless-shell on the PATH; without one these tests
+are skipped.
 """
 
 import html
@@ -15,8 +16,9 @@ from wire import write
 
 from daemon import ROOT, Daemon
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 OPENS_WITHIN_S = 2.0
+PHONE_WIDTH = 400
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
@@ -52,27 +54,41 @@ HISTOGRAMS = {
 }
 
 
+PASS, FAIL, SKIPPED = 0, 1, 3
+
+
+def made_up_row(i: int) -> list[object]:
+    """Every tenth row fails, every hundredth is skipped; row 7 has a NaN."""
+    verdict = FAIL if i % 10 == 3 else SKIPPED if i % 100 == 50 else PASS
+    # A small value, so that only the verdict can make it red.
+    share = {PASS: 1e-3 * (i % 97), FAIL: 2.0, SKIPPED: None}[verdict]
+    return [
+        *(i, 0, i // 100, 7 + i % 100, 0, 1, 2, 3, 4, verdict, 0),
+        *({PASS: 0, FAIL: 5, SKIPPED: 6}[verdict], 0, int(i == 7)),
+        *(None if share is None else 2, share),
+        *(0.999, "inf" if i == 7 else i * 1e-6, 1e-7 * (i % 97), None),
+    ]
+
+
 def page(rows: int) -> str:
     """Returns the page with made-up rows."""
     texts = ["", "output", "0", "float32", "[8]", "nl2 = 1, needs <= 1e-4"]
+    texts += ["no bytes of 50"]
     texts += [f"layers.{i}" for i in range(100)]
     data = {
         "metrics": ["cosine", "max_abs", "nl2", "unused"],
         "higher": [True, False, False, False],
         "units": ["", "value", "", ""],
+        "custom": [],
+        "bounds": [["nl2", 1e-4]],
         "comparison": {
             "name": "c-000001",
             "passes": False,
-            "facts": [["golden", "<b>g</b>"], ["target", "t"]],
+            "partial": False,
+            "facts": [["first divergence", "<b>g</b>", 13], ["rows", "t", -1]],
+            "setup": [["policy", "preset torch", -1]],
         },
-        "rows": [
-            [
-                *(i, 0, i // 100, 6 + i % 100, 0, 1, 2, 3, 4, 1 if i % 10 == 3 else 0),
-                *(0, 5 if i % 10 == 3 else 0),
-                *(0.999, "inf" if i == 7 else i * 1e-6, 1e-7 * (i % 97), None),
-            ]
-            for i in range(rows)
-        ],
+        "rows": [made_up_row(i) for i in range(rows)],
         "texts": texts,
         "histograms": {"limit": 200, "rows": HISTOGRAMS},
     }
@@ -81,12 +97,12 @@ def page(rows: int) -> str:
 
 
 def run(
-    tmp_path: Path, text: str, script: str, scheme: str = "light"
+    tmp_path: Path, text: str, script: str, scheme: str = "light", width: int = 1280
 ) -> dict[str, object]:
     """Opens a page; `script` leaves its findings in `found`."""
     file = tmp_path / "page.html"
     script = (
-        "const found={};onerror=m=>{found.error=m;};"
+        "const found={inner:innerWidth};onerror=m=>{found.error=m;};"
         "try{" + script + "}catch(e){found.error=String(e);}"
         "document.title='FOUND'+JSON.stringify(found)+'END';"
     )
@@ -94,6 +110,7 @@ def run(
     result = subprocess.run(
         [
             *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"),
+            f"--window-size={width},900",
             f"--blink-settings=preferredColorScheme={int(scheme == 'light')}",
             *(f"--user-data-dir={tmp_path}/profile", "--dump-dom", file.as_uri()),
         ],
@@ -133,31 +150,130 @@ def test_the_page_shows_and_filters_and_sorts(tmp_path: Path) -> None:
         type('layers.7 token:3');found.one=$('count').textContent;
         type('needs');found.reason=$('count').textContent;
         $('reset').click();
-        const heat=$('heat'),box=heat.getBoundingClientRect();
-        heat.onclick({clientX:box.left+1,clientY:box.top+1});
+        click('row');
+        const box=$('heat').getBoundingClientRect(),b=heat.box;
+        $('heat').onclick({clientX:box.left+b.left+2,clientY:box.top+b.top+2});
         found.picked=$('count').textContent;
         $('reset').click();
         $('metric').value='1';$('metric').onchange();
-        const pixels=heat.getContext('2d').getImageData(0,0,heat.width,heat.height);
+        const c=$('heat'),
+          pixels=c.getContext('2d').getImageData(0,0,c.width,c.height);
         found.colors=new Set(new Uint32Array(pixels.data.buffer)).size;
         found.points=points.length;
         """,
     )
     assert found["verdict"] == "FAIL"
-    assert found["facts"] == ["<b>g</b>", "t"]
+    assert found["facts"] == ["<b>g</b>", "t", "10 skipped: no bytes of 50"]
     columns = found["columns"]
     assert isinstance(columns, list)
     assert "nl2" in columns and "unused" not in columns
+    # In view without scrolling.
+    assert columns.index("reason") < columns.index("nl2")
     assert found["all"] == "1000 of 1000 rows"
     assert isinstance(found["shown"], int) and found["shown"] < 100
     assert found["worst"] == ["inf", "0.000999"]
-    assert found["fails"] == "100 of 1000 rows"
+    # What fails, and what is skipped.
+    assert found["fails"] == "110 of 1000 rows"
     # layers.7 and layers.70 to layers.79.
     assert found["one"] == "11 of 1000 rows"
     assert found["reason"] == "100 of 1000 rows"
     assert found["picked"] == "1 of 1000 rows"
     assert isinstance(found["colors"], int) and found["colors"] > 20
-    assert found["points"] == 1000
+    # All that was compared.
+    assert found["points"] == 990
+
+
+def test_what_fails_is_red_whatever_its_value(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        const level_of=(i,m)=>level(R[i],m,scale(m));
+        // By the bound, by cosine, by max_abs, by nl2.
+        for(const m of [-1,0,1,2])found[m]=[3,13,93].map(i=>level_of(i,m)>1);
+        found.pass=[-1,0,1,2].map(m=>level_of(96,m)<=1);
+        found.skipped=Number.isNaN(level_of(50,-1));
+        found.odd=[odd(R[7],-1),odd(R[7],1),odd(R[8],1)];
+        const hue=c=>+/hsl\\((\\d+)/.exec(c)[1];
+        found.red=hue(color(level_of(3,2),2,''));
+        found.green=hue(color(level_of(97,-1),-1,''));
+        found.near=hue(color(level_of(96,-1),-1,''));
+        $('metric').value='-1';$('metric').onchange();
+        found.legend=$('hlegend').textContent+$('dlegend').textContent;
+        found.title=$('dheading').textContent;
+        """,
+    )
+    for metric in ("-1", "0", "1", "2"):
+        assert found[metric] == [True, True, True], metric
+    assert found["pass"] == [True] * 4 and found["skipped"] is True
+    assert found["odd"] == [True, True, False]
+    assert found["red"] == 354
+    green, near = found["green"], found["near"]
+    assert isinstance(green, int) and isinstance(near, int) and near < green
+    for word in ("fails, whatever the value", "not compared", "NaN or Inf", "bound"):
+        assert word in str(found["legend"])
+    assert found["title"] == "error, in multiples of its bound, against depth"
+
+
+def test_the_first_divergence_leads_to_its_row(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        const press=(key,to)=>(to||document.body).dispatchEvent(
+          new KeyboardEvent('keydown',{key,bubbles:true}));
+        const title=()=>$('dtitle').textContent.split(':')[0];
+        $('find').value='layers.1';$('find').oninput();
+        // Off the screen, and sorted.
+        document.querySelector('[data-column="max_abs"]').click();
+        const go=document.querySelector('#facts .go');
+        go.focus();found.tag=go.tagName;go.click();
+        found.title=title();found.reason=$('dreason').textContent;
+        found.held=view[+document.activeElement.dataset.i][0];
+        const row=document.activeElement.getBoundingClientRect(),
+          box=$('scroll').getBoundingClientRect();
+        found.inside=row.top>=box.top&&row.bottom<=box.bottom;
+        $('reset').click();document.querySelector('[data-column="row"]').click();
+        press('n');found.next=title();press('p');press('p');found.before=title();
+        press('Escape');found.closed=$('detail').hidden;
+        document.querySelector('.why').click();found.why=$('count').textContent;
+        press('ArrowDown',$('heat'));press('ArrowDown',$('heat'));
+        found.tip=$('tip').textContent;
+        press('Enter',$('heat'));found.place=$('count').textContent;
+        """,
+    )
+    assert found["tag"] == "BUTTON" and found["title"] == "row 13"
+    assert found["reason"] == "nl2 = 1, needs <= 1e-4"
+    assert found["held"] == 13 and found["inside"] is True
+    assert (found["next"], found["before"]) == ("row 23", "row 3")
+    assert found["closed"] is True and found["why"] == "10 of 1000 rows"
+    assert str(found["tip"]).startswith("row 1: layers.1, token 0, rank 0: pass")
+    assert found["place"] == "1 of 1000 rows"
+
+
+def test_a_telephone_shows_all_of_it(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        page(1000),
+        """
+        const right=s=>document.querySelector(s).getBoundingClientRect().right;
+        found.wide=document.documentElement.scrollWidth;
+        found.heat=right('#heat');found.depth=right('#depth');
+        const tr=document.querySelector('#body tr.v1'),
+          small=tr.querySelector('small');
+        found.reason=small.textContent;
+        found.seen=small.getBoundingClientRect().left+40<innerWidth;
+        found.height=tr.getBoundingClientRect().height;
+        tr.click();found.detail=right('#detail');
+        """,
+        width=PHONE_WIDTH,
+    )
+    assert found["inner"] == PHONE_WIDTH
+    for name in ("wide", "heat", "depth", "detail"):
+        assert float(str(found[name])) <= PHONE_WIDTH, name
+    assert found["reason"] == "nl2 = 1, needs <= 1e-4" and found["seen"] is True
+    # What the table counts with.
+    assert found["height"] == 45
 
 
 DETAIL = """
@@ -185,6 +301,7 @@ def test_the_detail_of_a_row_draws_both_sides(tmp_path: Path) -> None:
         found.hidden=$('detail').hidden;
         row(3).click();
         found.title=$('dtitle').textContent;
+        found.reason=$('dreason').textContent;
         found.facts=[...document.querySelectorAll('#dfacts dd')]
           .map(d=>d.textContent);
         found.both=chart();
@@ -202,7 +319,8 @@ def test_the_detail_of_a_row_draws_both_sides(tmp_path: Path) -> None:
     assert found["title"] == "row 3: layers.3 output/0"
     facts = found["facts"]
     assert isinstance(facts, list)
-    assert "nl2 = 1, needs <= 1e-4" in facts and "0.999" in facts
+    assert found["reason"] == "nl2 = 1, needs <= 1e-4"
+    assert "nl2, 2x of its bound" in facts and "0.999" in facts
     both = found["both"]
     assert isinstance(both, dict)
     assert both["hidden"] is False and both["note"] == ""
@@ -295,7 +413,7 @@ def test_both_colour_schemes_can_be_read(tmp_path: Path) -> None:
     """
     for scheme in ("light", "dark"):
         found = run(tmp_path, page(100), DETAIL + script, scheme)
-        ratios = {k: float(str(v)) for k, v in found.items()}
+        ratios = {k: float(str(v)) for k, v in found.items() if k != "inner"}
         assert (ratios.pop("page") > 0.5) == (scheme == "light")
         # What WCAG 2 asks of text, and of what is drawn.
         for name in ("text", "dim", "fail"):

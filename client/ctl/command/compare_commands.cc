@@ -338,7 +338,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
            "msitctl compare report c-000001 --format msprobe --mode summary",
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
-               "NodeService.GetCapabilities, "
+               "NodeService.GetCapabilities, RunService.GetRun, "
                "TensorService.ComputeHistogram"},
       [flags](Session& session) { return WriteReport(session, *flags); });
   verb.add_option("COMPARISON", flags->name, "Name of the comparison")

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "client/ctl/command/comparison_printer.h"
@@ -14,6 +15,7 @@
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
 #include "client/report/page/html_report.h"
+#include "client/report/page/row_histograms.h"
 #include "client/report/report_writer.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
@@ -101,17 +103,33 @@ absl::StatusOr<std::unique_ptr<TableSchema>> MakeSchema(
 }
 
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
-    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
+    const ReportFlags& flags, const PageFacts& facts,
     const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
     bool guards_formulas, ReportSink sink) {
   const std::string format = FormatOf(flags);
   if (format == "jsonl") return MakeMessageReport(std::move(sink));
   if (format == "html") {
-    return MakeHtmlReport(metrics, histograms, std::move(sink));
+    return MakeHtmlReport(facts, histograms, std::move(sink));
   }
-  MSITD_ASSIGN_OR_RETURN(auto schema, MakeSchema(flags, metrics, verdicts));
+  MSITD_ASSIGN_OR_RETURN(auto schema,
+                         MakeSchema(flags, facts.metrics, verdicts));
   return MakeTableReport(std::move(schema),
                          MakeSink(flags, guards_formulas, std::move(sink)));
+}
+
+// Leaves `run` empty if it is gone: its rows are still there.
+Outcome GetRunIfThere(Session& session, const std::string& name,
+                      std::optional<v1::Run>& run) {
+  v1::GetRunRequest request;
+  request.set_run(name);
+  v1::Run found;
+  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
+    return session.runs().GetRun(&context, request, &found);
+  });
+  if (outcome.ok()) run = std::move(found);
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)
+             ? Outcome()
+             : outcome;
 }
 
 Outcome OutcomeOfReport(const absl::Status& status) {
@@ -177,20 +195,25 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   // Whatever the format: the report may go to stdout.
   PartialNotice partial(session, /*is_table=*/false);
   partial.See(comparison);
-  std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  PageFacts facts;
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, facts.metrics));
+  if (FormatOf(flags) == "html") {
+    MSITCTL_RETURN_IF_FAILED(
+        GetRunIfThere(session, comparison.golden_run(), facts.golden));
+    MSITCTL_RETURN_IF_FAILED(
+        GetRunIfThere(session, comparison.target_run(), facts.target));
+  }
   BufferedSink sink(*file);
   // No other format has a place for them.
   RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
   std::vector<v1::Verdict> verdicts;
   MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
-  MSITCTL_ASSIGN_OR_USAGE(writer,
-                          MakeWriter(flags, metrics, verdicts, histograms,
-                                     session.options().guards_formulas,
-                                     [&sink](std::string_view bytes) {
-                                       return sink.Write(bytes);
-                                     }));
+  MSITCTL_ASSIGN_OR_USAGE(writer, MakeWriter(flags, facts, verdicts, histograms,
+                                             session.options().guards_formulas,
+                                             [&sink](std::string_view bytes) {
+                                               return sink.Write(bytes);
+                                             }));
   MSITCTL_RETURN_IF_FAILED(
       WriteRows(session, flags, verdicts, comparison, histograms, *writer));
   absl::Status status = sink.Flush();

@@ -224,7 +224,7 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                        comparison.golden_conflict_count());
   out += ConflictsText("target", comparison.target_run(),
                        comparison.target_conflict_count());
-  for (const auto& [label, text] : FindingTexts(comparison)) {
+  for (const auto& [label, text, row] : FindingTexts(comparison)) {
     out += fmt::format("{:<18}{}\n", label, text);
   }
   out += TolerancesText(comparison);

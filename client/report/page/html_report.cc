@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/report/page/html_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
+#include "client/report/page/bound_share.h"
+#include "client/report/page/page_header.h"
 #include "client/report/page/report_page.h"
 #include "client/report/page/row_histograms.h"
 #include "client/report/schema/row_fields.h"
 #include "client/text/conclusion.h"
-#include "client/text/maker_text.h"
-#include "client/text/partial_text.h"
-#include "client/text/policy_text.h"
-#include "client/text/text.h"
-#include "client/text/tolerance_text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -24,31 +22,27 @@
 namespace msitd::ctl {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::string_view kPlaceholder = "%DATA%";
 
-// JSON of a string that may stand in a page: no `<`, so that no tag ends it.
-// What is not UTF-8 cannot come from a proto.
-std::string JsonText(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || c == '<') {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
+// What a row says of NaN and infinities: the sum of these.
+constexpr int kTargetNonFinite = 1;
+constexpr int kGoldenNonFinite = 2;
+
+// JSON that may stand in a page: no `<`, so that no tag ends it.
+std::string PageText(const Json& json) {
+  return absl::StrReplaceAll(
+      json.dump(-1, ' ', false, Json::error_handler_t::replace),
+      {{"<", "\\u003c"}});
 }
 
-std::string JsonNumber(std::optional<double> value) {
-  if (!value.has_value()) return "null";
-  if (std::isnan(*value)) return "\"nan\"";
-  if (std::isinf(*value)) return *value < 0 ? "\"-inf\"" : "\"inf\"";
-  return fmt::format("{}", *value);
+// JSON has no NaN and no infinities.
+Json NumberJson(std::optional<double> value) {
+  if (!value.has_value()) return nullptr;
+  if (std::isnan(*value)) return "nan";
+  if (std::isinf(*value)) return *value < 0 ? "-inf" : "inf";
+  return *value;
 }
 
 // Both sides of a property, or one if they agree.
@@ -59,106 +53,138 @@ std::string Pair(const v1::ComparisonRow& row,
   return golden == target ? golden : golden + "/" + target;
 }
 
-// `[[counts],below,above,nan]`, or null.
-std::string SideJson(const std::optional<v1::Histogram>& side) {
-  if (!side.has_value()) return "null";
-  return fmt::format("[[{}],{},{},{}]", fmt::join(side->counts(), ","),
-                     side->below_count(), side->above_count(),
-                     side->nan_count());
+std::string DTypeText(const v1::ComparedTensor& side) {
+  return std::string(DTypeName(static_cast<DType>(side.dtype())));
 }
 
-// `"row":{...}`; both sides have the same bins.
-std::string HistogramJson(const RowHistogram& row) {
+int NonFinite(const v1::ComparisonRow& row) {
+  const auto has = [](const v1::ComparedTensor& side) {
+    return side.nan_count() > 0 || side.infinity_count() > 0;
+  };
+  return (has(row.target()) ? kTargetNonFinite : 0) +
+         (has(row.golden()) ? kGoldenNonFinite : 0);
+}
+
+// `[[counts],below,above,nan]`, or null.
+Json SideJson(const std::optional<v1::Histogram>& side) {
+  if (!side.has_value()) return nullptr;
+  Json counts = Json::array();
+  for (const int64_t count : side->counts()) counts.push_back(count);
+  return Json::array({std::move(counts), side->below_count(),
+                      side->above_count(), side->nan_count()});
+}
+
+// Both sides have the same bins.
+Json HistogramJson(const RowHistogram& row) {
   const v1::Histogram& bins = row.golden.has_value()
                                   ? *row.golden
                                   : row.target.value_or(v1::Histogram());
-  return fmt::format(
-      "\"{}\":{{\"low\":{},\"high\":{},\"bins\":{},\"golden\":{},\"target\":{},"
-      "\"note\":{}}}",
-      row.row, JsonNumber(bins.low()), JsonNumber(bins.high()),
-      bins.counts_size(), SideJson(row.golden), SideJson(row.target),
-      JsonText(row.note));
+  return {{"low", NumberJson(bins.low())},  {"high", NumberJson(bins.high())},
+          {"bins", bins.counts_size()},     {"golden", SideJson(row.golden)},
+          {"target", SideJson(row.target)}, {"note", row.note}};
+}
+
+// `[label, text, row]` of each; -1 for no row.
+Json FactsJson(const std::vector<PageFact>& facts) {
+  Json out = Json::array();
+  for (const PageFact& fact : facts) {
+    out.push_back(Json::array({fact.label, fact.text, fact.row}));
+  }
+  return out;
+}
+
+// `[metric, bound]` of each bound that stands in a predicate, once.
+Json BoundsJson(const v1::Comparison& comparison) {
+  Json out = Json::array();
+  for (const v1::RequiredTolerance& needed : comparison.required_tolerances()) {
+    if (std::isnan(needed.bound())) continue;
+    Json bound = Json::array({needed.metric(), NumberJson(needed.bound())});
+    if (std::find(out.begin(), out.end(), bound) == out.end()) {
+      out.push_back(std::move(bound));
+    }
+  }
+  return out;
 }
 
 class HtmlReport final : public ReportWriter {
  public:
-  HtmlReport(std::vector<v1::Metric> metrics, const RowHistograms& histograms,
-             ReportSink sink)
-      : metrics_(std::move(metrics)),
+  HtmlReport(PageFacts facts, const RowHistograms& histograms, ReportSink sink)
+      : facts_(std::move(facts)),
         histograms_(histograms),
         sink_(std::move(sink)) {}
 
   absl::Status Begin(const v1::Comparison& comparison) override {
     custom_ = comparison.custom_metrics();
+    bounds_.emplace(comparison, facts_.metrics);
     const std::string_view page = ReportPage();
     MSITD_RETURN_IF_ERROR(sink_(page.substr(0, page.find(kPlaceholder))));
-    std::string names;
-    std::string higher;
-    std::string custom;
-    const auto add = [](std::string text, std::string& list) {
-      list += (list.empty() ? "" : ",") + text;
-    };
-    std::string units;
-    for (const v1::Metric& metric : metrics_) {
-      add(JsonText(metric.name()), names);
-      add(fmt::format("{}", metric.direction() == v1::Metric::HIGHER_IS_BETTER),
-          higher);
-      add(JsonText(metric.unit()), units);
+    Json names = Json::array();
+    Json higher = Json::array();
+    Json units = Json::array();
+    for (const v1::Metric& metric : facts_.metrics) {
+      metric_ids_.emplace(metric.name(), names.size());
+      names.push_back(metric.name());
+      higher.push_back(metric.direction() == v1::Metric::HIGHER_IS_BETTER);
+      units.push_back(metric.unit());
     }
     for (const std::string& metric : custom_) {
-      add(JsonText(metric), names);
-      add("false", higher);
-      add(JsonText(""), units);
-      add(JsonText(metric), custom);
+      names.push_back(metric);
+      higher.push_back(false);
+      units.push_back("");
     }
-    return sink_(
-        fmt::format("{{\"metrics\":[{}],\"higher\":[{}],\"units\":[{}],"
-                    "\"custom\":[{}],\"comparison\":{},\"rows\":[",
-                    names, higher, units, custom, ComparisonJson(comparison)));
+    const Json head = {{"metrics", std::move(names)},
+                       {"higher", std::move(higher)},
+                       {"units", std::move(units)},
+                       {"custom", custom_},
+                       {"bounds", BoundsJson(comparison)},
+                       {"comparison", ComparisonJson(comparison)}};
+    std::string text = PageText(head);
+    // The rows go on in the same object.
+    text.pop_back();
+    return sink_(text + ",\"rows\":[");
   }
 
   absl::Status Add(const v1::ComparisonRow& row) override {
+    const auto decided = bounds_->Decided(row);
+    const auto decider = decided.has_value() ? metric_ids_.find(decided->metric)
+                                             : metric_ids_.end();
     // Verdicts are numbered from 1.
-    std::string line = fmt::format(
-        "{}[{},{},{},{},{},{},{},{},{},{},{},{}", is_first_ ? "" : ",\n",
-        row.row(), row.rank(), row.token(), TextId(row.op()), row.call(),
-        TextId(IoName(static_cast<Io>(row.io()))), TextId(row.index()),
-        TextId(Pair(row,
-                    [](const v1::ComparedTensor& side) {
-                      return std::string(
-                          DTypeName(static_cast<DType>(side.dtype())));
-                    })),
-        TextId(Pair(row, PythonShape)), static_cast<int>(row.verdict()) - 1,
-        TextId(OriginText(row)), TextId(row.reason()));
-    is_first_ = false;
-    for (const v1::Metric& metric : metrics_) {
-      line += ',' + JsonNumber(MetricOf(row, metric.name()));
+    Json line = Json::array(
+        {row.row(), row.rank(), row.token(), TextId(row.op()), row.call(),
+         TextId(IoName(static_cast<Io>(row.io()))), TextId(row.index()),
+         TextId(Pair(row, DTypeText)), TextId(Pair(row, PythonShape)),
+         static_cast<int>(row.verdict()) - 1, TextId(OriginText(row)),
+         TextId(row.reason()), TextId(row.predicate()), NonFinite(row),
+         decider == metric_ids_.end() ? Json() : Json(decider->second),
+         decided.has_value() ? NumberJson(decided->share) : Json()});
+    for (const v1::Metric& metric : facts_.metrics) {
+      line.push_back(NumberJson(MetricOf(row, metric.name())));
     }
-    std::string texts;
+    Json texts = Json::array();
     for (const std::string& name : custom_) {
       const v1::CustomMetric* metric = CustomMetricOf(row, name);
       const bool has_value = metric != nullptr && metric->has_value();
-      line += ',' + (has_value ? JsonNumber(metric->value()) : "null");
-      texts += fmt::format(
-          ",{}", TextId(metric == nullptr ? std::string() : metric->text()));
+      line.push_back(has_value ? NumberJson(metric->value()) : Json());
+      texts.push_back(
+          TextId(metric == nullptr ? std::string_view() : metric->text()));
     }
-    line += texts;
-    return sink_(line + ']');
+    line.insert(line.end(), texts.begin(), texts.end());
+    return AddItem(PageText(line));
   }
 
   absl::StatusOr<std::string> Finish() override {
     MSITD_RETURN_IF_ERROR(sink_("],\"texts\":["));
-    bool first = true;
+    is_first_ = true;
     for (const std::string& text : texts_) {
-      MSITD_RETURN_IF_ERROR(sink_((first ? "" : ",") + JsonText(text)));
-      first = false;
+      MSITD_RETURN_IF_ERROR(AddItem(PageText(text)));
     }
-    MSITD_RETURN_IF_ERROR(sink_(fmt::format(
-        "],\"histograms\":{{\"limit\":{},\"rows\":{{", histograms_.row_max())));
-    const char* comma = "";
+    MSITD_RETURN_IF_ERROR(
+        sink_("],\"histograms\":{\"limit\":" + PageText(histograms_.row_max()) +
+              ",\"rows\":{"));
+    is_first_ = true;
     for (const RowHistogram& row : histograms_.rows()) {
-      MSITD_RETURN_IF_ERROR(sink_(comma + HistogramJson(row)));
-      comma = ",\n";
+      MSITD_RETURN_IF_ERROR(AddItem(PageText(std::to_string(row.row)) + ':' +
+                                    PageText(HistogramJson(row))));
     }
     const std::string_view page = ReportPage();
     MSITD_RETURN_IF_ERROR(sink_("}}}"));
@@ -168,38 +194,20 @@ class HtmlReport final : public ReportWriter {
   }
 
  private:
-  static std::string ComparisonJson(const v1::Comparison& comparison) {
-    std::string facts;
-    const auto fact = [&facts](std::string_view name, std::string_view text) {
-      facts += fmt::format("{}[{},{}]", facts.empty() ? "" : ",",
-                           JsonText(name), JsonText(text));
-    };
-    if (comparison.partial()) fact("partial", PartialLines(comparison));
-    fact("golden", comparison.golden_run());
-    fact("target", comparison.target_run());
-    fact("state", WordOf(v1::Comparison::State_Name(comparison.state())));
-    if (comparison.has_input_difference()) {
-      fact("inputs", InputDifferenceText(comparison.input_difference()));
-    }
-    fact("rows", RowCountsText(comparison));
-    for (const auto& [label, text] : FindingTexts(comparison)) {
-      fact(label, text);
-    }
-    for (const std::string& metric : comparison.custom_metrics()) {
-      fact("custom metric", metric);
-    }
-    for (const std::string& needed : RequiredToleranceTexts(comparison)) {
-      fact(RequiredToleranceLabel(comparison), needed);
-    }
-    if (comparison.hopeless_count() > 0) {
-      fact("no bound helps", HopelessText(comparison));
-    }
+  Json ComparisonJson(const v1::Comparison& comparison) const {
     const Conclusion conclusion =
         ConclusionOf(comparison, /*allows_partial=*/false);
-    return fmt::format(
-        "{{\"name\":{},\"passes\":{},\"partial\":{},\"facts\":[{}]}}",
-        JsonText(comparison.name()), conclusion == Conclusion::kPass,
-        conclusion == Conclusion::kPartial, facts);
+    return {{"name", comparison.name()},
+            {"passes", conclusion == Conclusion::kPass},
+            {"partial", conclusion == Conclusion::kPartial},
+            {"facts", FactsJson(FindingFacts(comparison))},
+            {"setup", FactsJson(SetupFacts(comparison, facts_))}};
+  }
+
+  // An item of a list or an object, on a line of its own.
+  absl::Status AddItem(std::string text) {
+    if (!std::exchange(is_first_, false)) text.insert(0, ",\n");
+    return sink_(text);
   }
 
   // Most texts are there many times.
@@ -209,10 +217,12 @@ class HtmlReport final : public ReportWriter {
     return found->second;
   }
 
-  const std::vector<v1::Metric> metrics_;
+  const PageFacts facts_;
   google::protobuf::RepeatedPtrField<std::string> custom_;
   const RowHistograms& histograms_;
   const ReportSink sink_;
+  std::optional<Bounds> bounds_;  // Once it has begun.
+  std::unordered_map<std::string, size_t> metric_ids_;
   bool is_first_ = true;
   std::vector<std::string> texts_;
   std::unordered_map<std::string, size_t> ids_;
@@ -220,10 +230,10 @@ class HtmlReport final : public ReportWriter {
 
 }  // namespace
 
-std::unique_ptr<ReportWriter> MakeHtmlReport(std::vector<v1::Metric> metrics,
+std::unique_ptr<ReportWriter> MakeHtmlReport(PageFacts facts,
                                              const RowHistograms& histograms,
                                              ReportSink sink) {
-  return std::make_unique<HtmlReport>(std::move(metrics), histograms,
+  return std::make_unique<HtmlReport>(std::move(facts), histograms,
                                       std::move(sink));
 }
 

@@ -144,7 +144,7 @@ TEST_F(RowHistogramsTest, FailingRowsComeFirst) {
   const std::string page = Report({"--histograms", "3"});
   EXPECT_THAT(Asked(), ElementsAre("g1", "t1", "g3", "t3", "g0", "t0"));
   EXPECT_THAT(page, StartsWith("\"histograms\":{\"limit\":3,\"rows\":{\"0\":"));
-  EXPECT_THAT(page, HasSubstr("\"1\":{\"low\":-1,\"high\":1,\"bins\":1,"
+  EXPECT_THAT(page, HasSubstr("\"1\":{\"low\":-1.0,\"high\":1.0,\"bins\":1,"
                               "\"golden\":[[2],0,0,0],\"target\":[[2],0,0,0],"
                               "\"note\":\"\"}"));
   EXPECT_THAT(page, Not(HasSubstr("\"2\":")));

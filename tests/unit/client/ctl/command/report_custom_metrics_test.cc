@@ -76,13 +76,6 @@ std::vector<std::string> LinesOf(const Maker& make,
   return lines;
 }
 
-v1::Metric Cosine() {
-  v1::Metric metric;
-  metric.set_name("cosine");
-  metric.set_direction(v1::Metric::HIGHER_IS_BETTER);
-  return metric;
-}
-
 std::unique_ptr<ReportWriter> MakeCsv(ReportSink sink) {
   return MakeTableReport(MakeMsitdSchema({"cosine"}),
                          MakeCsvSink(std::move(sink)));
@@ -139,14 +132,17 @@ TEST(ReportCustomMetricsTest, ThePageHasValuesAndTexts) {
   const RowHistograms histograms(0);
   const auto lines = LinesOf(
       [&](ReportSink sink) {
-        return MakeHtmlReport({Cosine()}, histograms, std::move(sink));
+        PageFacts facts;
+        facts.metrics.emplace_back().set_name("cosine");
+        facts.metrics.back().set_direction(v1::Metric::HIGHER_IS_BETTER);
+        return MakeHtmlReport(facts, histograms, std::move(sink));
       },
       ComparisonWith({"a"}), {RowWith("a", 0.5, "</script>")});
   std::string page;
   for (const std::string& line : lines) page += line;
-  EXPECT_THAT(
-      page, HasSubstr("{\"metrics\":[\"cosine\",\"a\"],\"higher\":"
-                      "[true,false],\"units\":[\"\",\"\"],\"custom\":[\"a\"]"));
+  EXPECT_THAT(page, HasSubstr("{\"metrics\":[\"cosine\",\"a\"],\"higher\":"
+                              "[true,false],\"units\":[\"\",\"\"],"
+                              "\"custom\":[\"a\"]"));
   EXPECT_THAT(page, HasSubstr(",null,0.5,"));
   EXPECT_THAT(page, HasSubstr("\"\\u003c/script>\""));
 }
