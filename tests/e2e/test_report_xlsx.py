@@ -54,6 +54,10 @@ def test_workbook_holds_what_the_csv_does(daemon: Daemon, tmp_path: Path) -> Non
     lines = list(csv.DictReader(io.StringIO(text)))
     sheet = sheet_of(daemon, tmp_path / "report.xlsx")
     assert sheet.freeze_panes == "A2"
+    # Filters over the whole table, and columns that show their texts.
+    assert sheet.auto_filter.ref == sheet.dimensions
+    widths = sheet.column_dimensions
+    assert len('<a & "b", é>') <= widths["D"].width < widths["I"].width <= 61
     rows = table(sheet)
     assert [row["op"] for row in rows] == list(PAIRS)
     assert len(rows) == len(lines)
