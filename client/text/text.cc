@@ -2,6 +2,7 @@
 #include "client/text/text.h"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,83 +10,47 @@
 #include <iterator>
 #include <system_error>
 
-#include "protos/base/utf8.h"
-
 namespace msitd::ctl {
 namespace {
 
 constexpr std::string_view kEllipsis = "\u2026";
 
 struct CodePoint {
-  char32_t value = 0;
+  utf8proc_int32_t value = 0;
   size_t size_bytes = 0;  // 0 for a byte that begins no character.
 };
 
-struct Interval {
-  char32_t first;
-  char32_t last;
-};
-
-// Takes no column.
-constexpr Interval kCombining[] = {
-    {0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd},   {0x0610, 0x061a},
-    {0x064b, 0x065f}, {0x0e31, 0x0e31}, {0x0e34, 0x0e3a},   {0x0e47, 0x0e4e},
-    {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x20d0, 0x20ff},   {0x302a, 0x302d},
-    {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0x1f3fb, 0x1f3ff},
-};
-
-// Takes two columns.
-constexpr Interval kWide[] = {
-    {0x1100, 0x115f},   {0x2e80, 0x3029},   {0x302e, 0x303e},
-    {0x3041, 0x33ff},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},
-    {0xa000, 0xa4cf},   {0xac00, 0xd7a3},   {0xf900, 0xfaff},
-    {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},
-    {0x1f300, 0x1f3fa}, {0x1f400, 0x1f64f}, {0x1f680, 0x1f6ff},
-    {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
-};
+CodePoint DecodeAt(std::string_view text, size_t at) {
+  CodePoint out;
+  const auto* const bytes =
+      reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
+  const utf8proc_ssize_t size = utf8proc_iterate(
+      bytes, static_cast<utf8proc_ssize_t>(text.size() - at), &out.value);
+  out.size_bytes = size > 0 ? static_cast<size_t>(size) : 0;
+  return out;
+}
 
 // Invisible, or changes the order in which its neighbours are shown.
-constexpr Interval kHidden[] = {
-    {0x00, 0x1f},     {0x7f, 0x9f},     {0x00ad, 0x00ad},   {0x061c, 0x061c},
-    {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},   {0x2060, 0x206f},
-    {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f},
-};
-
-template <size_t n>
-bool IsIn(const Interval (&table)[n], char32_t value) {
-  return std::any_of(std::begin(table), std::end(table),
-                     [value](const Interval& interval) {
-                       return interval.first <= value && value <= interval.last;
-                     });
-}
-
-CodePoint DecodeAt(std::string_view text, size_t at) {
-  const auto lead = static_cast<unsigned char>(text[at]);
-  size_t size = 1;
-  char32_t value = lead;
-  if (lead >= 0xf0) {
-    size = 4;
-    value = lead & 0x07;
-  } else if (lead >= 0xe0) {
-    size = 3;
-    value = lead & 0x0f;
-  } else if (lead >= 0x80) {
-    size = 2;
-    value = lead & 0x1f;
+bool IsHidden(utf8proc_int32_t value) {
+  switch (utf8proc_category(value)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+    // Nobody knows what a terminal makes of what is no character yet.
+    case UTF8PROC_CATEGORY_CN:
+      return true;
+    default:
+      return false;
   }
-  if (at + size > text.size() || !IsValidUtf8(text.substr(at, size))) return {};
-  for (size_t i = 1; i < size; ++i) {
-    value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3f);
-  }
-  return {value, size};
 }
 
-size_t WidthOf(char32_t value) {
-  if (IsIn(kCombining, value)) return 0;
-  return IsIn(kWide, value) ? 2 : 1;
+size_t WidthOf(utf8proc_int32_t value) {
+  // No character is less than none.
+  return static_cast<size_t>(std::max(utf8proc_charwidth(value), 0));
 }
 
-std::string Escape(char32_t value) {
+std::string Escape(utf8proc_int32_t value) {
   switch (value) {
     case '\n':
       return "\\n";
@@ -138,7 +103,7 @@ std::string Printable(std::string_view text) {
       ++at;
       continue;
     }
-    if (IsIn(kHidden, point.value)) {
+    if (IsHidden(point.value)) {
       out += Escape(point.value);
     } else {
       out += text.substr(at, point.size_bytes);

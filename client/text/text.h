@@ -11,8 +11,9 @@ namespace msitd::ctl {
 
 // Returns `text` in which nothing can move the cursor, ring the bell, reorder
 // what is shown or end the line: control characters, invisible and
-// bidirectional format characters and bytes that are not UTF-8 are replaced by
-// escapes such as `\n`, `\x1b` and `\u{202e}`.
+// bidirectional format characters, code points without a character and bytes
+// that are not UTF-8 are replaced by escapes such as `\n`, `\x1b` and
+// `\u{202e}`.
 std::string Printable(std::string_view text);
 
 // Returns how many terminal columns `printable`, a result of Printable, takes:

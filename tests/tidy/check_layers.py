@@ -211,7 +211,7 @@ MODULES: dict[str, Module] = {
         )
     ),
     "client/python": Module(("client/include",), ("nanobind", "python")),
-    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs")),
+    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc")),
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
@@ -272,6 +272,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "openssl": re.compile(r"openssl/"),
     "re2": re.compile(r"re2/"),
     "cli11": re.compile(r"CLI/"),
+    "utf8proc": re.compile(r"utf8proc\.h$"),
     "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),
     "json": re.compile(r"nlohmann/"),

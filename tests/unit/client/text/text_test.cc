@@ -15,6 +15,9 @@ TEST(TextTest, WhatMovesTheCursorIsEscaped) {
 TEST(TextTest, WhatReordersOrHidesTextIsEscaped) {
   EXPECT_EQ(Printable("a\u202eb"), "a\\u{202e}b");
   EXPECT_EQ(Printable("a\u200bb"), "a\\u{200b}b");
+  EXPECT_EQ(Printable("a\u2028b"), "a\\u{2028}b");
+  // No character yet.
+  EXPECT_EQ(Printable("a\U000e0002b"), "a\\u{e0002}b");
 }
 
 TEST(TextTest, BytesThatAreNotUtf8AreEscapedOneByOne) {
@@ -30,6 +33,9 @@ TEST(TextTest, WidthCountsColumnsNotBytes) {
   EXPECT_EQ(DisplayWidth("abc"), 3u);
   EXPECT_EQ(DisplayWidth("注意"), 4u);
   EXPECT_EQ(DisplayWidth("e\u0301"), 1u);
+  EXPECT_EQ(DisplayWidth("\u26a1\U0001f680"), 4u);
+  // Devanagari: a consonant with a vowel sign above it.
+  EXPECT_EQ(DisplayWidth("\u0915\u0947"), 1u);
 }
 
 TEST(TextTest, ShorteningKeepsBothEnds) {
