@@ -94,9 +94,9 @@ bool WasLeftOut(const RankCoverage& rank, const capture::Policies& policies) {
   return !policies.empty() && !capture::RecordsAllAtFirst(policies, rank.rank);
 }
 
-absl::StatusOr<Ranks> FindLeftOut(ChunkStore& store, const RunInfo& run) {
+absl::StatusOr<Ranks> FindLeftOut(RunReader& reader, const RunInfo& run) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
-                         store.GetCoverage(run.spec.name));
+                         reader.ListCoverage());
   capture::Policies policies;
   if (!capture::Decode(run.capture_policy, policies)) policies.clear();
   Ranks out;
@@ -120,30 +120,30 @@ std::vector<RankRange> ToRanges(std::span<const int32_t> ranks) {
   return out;
 }
 
-absl::StatusOr<RunRanks> FindRunRanks(ChunkStore& store, const RunInfo& run,
+absl::StatusOr<RunRanks> FindRunRanks(RunReader& run,
+                                      std::span<const int32_t> selected) {
+  MSITD_ASSIGN_OR_RETURN(const RunInfo info, run.GetInfo());
+  return FindRunRanks(run, info, selected);
+}
+
+absl::StatusOr<RunRanks> FindRunRanks(RunReader& run, const RunInfo& info,
                                       std::span<const int32_t> selected) {
   RunRanks out;
-  MSITD_ASSIGN_OR_RETURN(out.held, store.ListRanks(run.spec.name));
-  RankSet lacking = Lacking(run, out.held);
+  MSITD_ASSIGN_OR_RETURN(out.held, run.ListRanks());
+  RankSet lacking = Lacking(info, out.held);
   if (!selected.empty()) {
     Ranks wanted(selected.begin(), selected.end());
     std::sort(wanted.begin(), wanted.end());
     out.held = Intersection(out.held, wanted);
     lacking.Keep(wanted);
   }
-  out.lacking = RangesOf(lacking, run.spec.world_size);
+  out.lacking = RangesOf(lacking, info.spec.world_size);
   if (out.lacking.empty()) return out;
-  MSITD_ASSIGN_OR_RETURN(const Ranks left_out, FindLeftOut(store, run));
+  MSITD_ASSIGN_OR_RETURN(const Ranks left_out, FindLeftOut(run, info));
   out.held = Union(out.held, lacking.PartOf(left_out));
   lacking.Remove(left_out);
-  out.lacking = RangesOf(lacking, run.spec.world_size);
+  out.lacking = RangesOf(lacking, info.spec.world_size);
   return out;
-}
-
-absl::StatusOr<RunRanks> FindRunRanks(ChunkStore& store, std::string_view run,
-                                      std::span<const int32_t> selected) {
-  MSITD_ASSIGN_OR_RETURN(const RunInfo info, store.GetRun(run));
-  return FindRunRanks(store, info, selected);
 }
 
 }  // namespace msitd::storage

@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "storage/chunk_store.h"
-#include "storage/types.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
 
 namespace msitd::storage {
 
@@ -35,16 +34,16 @@ struct RunRanks {
   std::vector<RankRange> lacking;
 };
 
-// Looks which ranks of `run` have come. Only those of `selected` count, unless
+// Looks which ranks of a run have come. Only those of `selected` count, unless
 // it is empty. Takes time in proportion to the ranks that are there, were told
 // of or are named, whatever the world size.
 //
-// Errors: those of the store.
-absl::StatusOr<RunRanks> FindRunRanks(ChunkStore& store, const RunInfo& run,
+// Errors: those of the reader.
+absl::StatusOr<RunRanks> FindRunRanks(RunReader& run,
                                       std::span<const int32_t> selected);
 
-// The same of the run of that name.
-absl::StatusOr<RunRanks> FindRunRanks(ChunkStore& store, std::string_view run,
+// The same of a run that was looked at before: `info` says what of it.
+absl::StatusOr<RunRanks> FindRunRanks(RunReader& run, const RunInfo& info,
                                       std::span<const int32_t> selected);
 
 }  // namespace msitd::storage

@@ -19,9 +19,12 @@ using Code = absl::StatusCode;
 
 }  // namespace
 
-IngestPipeline::IngestPipeline(storage::ChunkStore& store,
+IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
                                const IngestOptions& options)
-    : store_(store), options_(options), registry_(options.streams_max) {
+    : runs_(runs),
+      log_(log),
+      options_(options),
+      registry_(options.streams_max) {
   for (int i = 0; i < options.digest_threads; ++i) {
     digest_threads_.emplace_back([this] { DigestLoop(); });
   }
@@ -78,7 +81,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
       kTokenMax);
   MSITD_CHECK(capture::Add(policy, policies));
   auto encoded = std::make_shared<const std::string>(capture::Encode(policies));
-  MSITD_RETURN_IF_ERROR(store_.SetCapturePolicy(run, *encoded).status());
+  MSITD_RETURN_IF_ERROR(runs_.SetCapturePolicy(run, *encoded).status());
   MutexLock lock(mu_);
   for (const StreamHandle& stream : registry_.StreamsOf(run)) {
     stream->new_policy = encoded;
@@ -238,7 +241,7 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::SealRun(std::string_view run) {
   const RunHold hold(*this, run);
   EndStreamsOf(run, "was sealed", /*discards=*/false);
   ForgetActivity(run);
-  return store_.SealRun(run);
+  return runs_.SealRun(run);
 }
 
 absl::Status IngestPipeline::DeleteRun(std::string_view run) {
@@ -250,7 +253,7 @@ absl::Status IngestPipeline::DeleteHeldRun(std::string_view run,
                                            std::string_view what) {
   EndStreamsOf(run, what, /*discards=*/true);
   ForgetActivity(run);
-  return store_.DeleteRun(run);
+  return runs_.DeleteRun(run);
 }
 
 void IngestPipeline::ForgetActivity(std::string_view run) {

@@ -24,7 +24,8 @@
 #include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/chunk_log.h"
+#include "storage/face/runs.h"
 
 namespace msitd::ingest {
 
@@ -76,7 +77,8 @@ struct IngestStats {
 class IngestPipeline final : public ChunkSink {
  public:
   // `store` outlives the pipeline.
-  IngestPipeline(storage::ChunkStore& store, const IngestOptions& options);
+  IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
+                 const IngestOptions& options);
 
   // Ends all streams as Drain does, and waits however long it takes.
   ~IngestPipeline() override;
@@ -214,7 +216,8 @@ class IngestPipeline final : public ChunkSink {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Conclude(Round& round);
 
-  storage::ChunkStore& store_;
+  storage::Runs& runs_;
+  storage::ChunkLog& log_;
   const IngestOptions options_;
 
   Mutex mu_;

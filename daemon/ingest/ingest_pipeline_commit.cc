@@ -125,7 +125,7 @@ bool IngestPipeline::AwaitRound(bool& probe) {
 }
 
 void IngestPipeline::ProbeStorage() {
-  const absl::Status status = store_.Probe();
+  const absl::Status status = log_.Probe();
   const StorageState state = StateOf(status);
   {
     MutexLock lock(mu_);
@@ -176,7 +176,7 @@ void IngestPipeline::Append(std::span<Item* const> items,
   std::vector<chunk::Chunk> chunks;
   chunks.reserve(items.size());
   for (Item* item : items) chunks.push_back(std::move(item->pending->chunk));
-  const absl::Status status = store_.Append(chunks);
+  const absl::Status status = log_.Append(chunks);
   for (absl::Status* result : results) *result = status;
   // They may be appended once more, run by run.
   for (size_t i = 0; i < items.size(); ++i) {
@@ -218,7 +218,7 @@ void IngestPipeline::PassOnReports(std::vector<Report> reports) {
   uint64_t dropped_count = 0;
   for (const Report& report : reports) {
     const StreamSpec& spec = report.stream->spec;
-    const absl::StatusOr<uint64_t> added = store_.ReportCoverage(
+    const absl::StatusOr<uint64_t> added = log_.ReportCoverage(
         spec.run, spec.rank, spec.stream_id, report.coverage);
     // Where the disk failed, the next report has what this one had.
     if (added.ok()) dropped_count += *added;

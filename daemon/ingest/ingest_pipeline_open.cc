@@ -153,11 +153,11 @@ absl::StatusOr<IngestPipeline::Opened> IngestPipeline::OpenHeld(
   // while the run is held.
   MSITD_ASSIGN_OR_RETURN(
       const uint64_t committed,
-      store_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
+      log_.CommittedChunkCount(spec.run, spec.rank, spec.stream_id));
   if (spec.if_exists == IfExists::kFail && committed == 0) {
     MSITD_ASSIGN_OR_RETURN(
         const bool is_recorded,
-        store_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
+        log_.HasChunksOfOthers(spec.run, spec.rank, spec.stream_id));
     if (is_recorded) return RankRecorded(spec);
   }
   auto stream = std::make_shared<IngestStream>(std::move(spec), peer);
@@ -187,13 +187,13 @@ absl::Status IngestPipeline::AwaitPredecessor(const StreamSpec& spec) {
 
 absl::StatusOr<storage::RunInfo> IngestPipeline::CreateOrGetRun(
     std::string_view name, int32_t world_size, std::string_view job) {
-  absl::StatusOr<storage::RunInfo> found = store_.GetRun(name);
+  absl::StatusOr<storage::RunInfo> found = runs_.GetRun(name);
   if (found.status().code() == Code::kNotFound) {
     found =
-        store_.CreateRun({std::string(name), world_size, {}, std::string(job)});
+        runs_.CreateRun({std::string(name), world_size, {}, std::string(job)});
     // RunService may have made it in between.
     if (found.status().code() == Code::kAlreadyExists) {
-      found = store_.GetRun(name);
+      found = runs_.GetRun(name);
     }
   }
   return found;
@@ -212,10 +212,10 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
         "RUN_EXISTS");
   }
   if (IsUntouched(run)) {
-    MSITD_ASSIGN_OR_RETURN(run, store_.SetJob(spec.run, spec.job));
+    MSITD_ASSIGN_OR_RETURN(run, runs_.SetJob(spec.run, spec.job));
   }
   if (run.spec.world_size == 0) {
-    return store_.SetWorldSize(spec.run, spec.world_size);
+    return runs_.SetWorldSize(spec.run, spec.world_size);
   }
   return run;
 }
@@ -237,14 +237,14 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
   }
   MSITD_ASSIGN_OR_RETURN(
       const bool is_recorded,
-      store_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id));
+      log_.HasChunksOfOthers(run.spec.name, spec.rank, spec.stream_id));
   return !is_recorded;
 }
 
 absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
   // Of this launch, the newest that there is.
   std::optional<storage::RunInfo> own;
-  const absl::StatusOr<storage::RunInfo> base = store_.GetRun(spec.run);
+  const absl::StatusOr<storage::RunInfo> base = runs_.GetRun(spec.run);
   if (!base.ok() && base.status().code() != Code::kNotFound) {
     return base.status();
   }
@@ -255,7 +255,7 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
   std::string after = prefix;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RunInfo> runs,
-                           store_.ListRuns(after, kRunsAtOnce));
+                           runs_.ListRuns(after, kRunsAtOnce));
     for (const storage::RunInfo& run : runs) {
       if (!run.spec.name.starts_with(prefix)) break;
       const uint32_t number = NumberBehind(prefix, run.spec.name);
@@ -285,7 +285,7 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
 }
 
 absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {
-  const absl::StatusOr<storage::RunInfo> run = store_.GetRun(spec.run);
+  const absl::StatusOr<storage::RunInfo> run = runs_.GetRun(spec.run);
   if (run.status().code() == Code::kNotFound) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(run.status());
   MSITD_ASSIGN_OR_RETURN(const bool is_own, IsOwnRun(spec, *run));

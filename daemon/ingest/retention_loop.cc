@@ -8,7 +8,7 @@
 
 namespace msitd::ingest {
 
-RetentionLoop::RetentionLoop(storage::ChunkStore& store, const Options& options)
+RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
   thread_ = std::thread([this] { Loop(); });
 }

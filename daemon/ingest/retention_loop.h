@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/upkeep.h"
 
 namespace msitd::ingest {
 
@@ -31,7 +31,7 @@ class RetentionLoop {
   static constexpr int kRestFactor = 2;
 
   // Begins at once. `store` outlives it.
-  RetentionLoop(storage::ChunkStore& store, const Options& options);
+  RetentionLoop(storage::Upkeep& store, const Options& options);
   ~RetentionLoop();
   RetentionLoop(const RetentionLoop&) = delete;
   RetentionLoop& operator=(const RetentionLoop&) = delete;
@@ -53,7 +53,7 @@ class RetentionLoop {
   absl::StatusOr<bool> Retain();
   void SetError(const std::string& error);
 
-  storage::ChunkStore& store_;
+  storage::Upkeep& store_;
   const Options options_;
 
   // Given back by sharing and not logged yet. Only its thread touches it.

@@ -208,16 +208,14 @@ class SpareScan {
 };
 
 // Of the tokens below `middle`, and of the others at the same time.
-absl::Status AddHalves(storage::ChunkStore& store, std::string_view run,
-                       const TensorSelector& selector, int64_t middle,
-                       GroupBy group_by, storage::StopCheck stop,
-                       GroupTable& groups) {
+absl::Status AddHalves(storage::RunReader& run, const TensorSelector& selector,
+                       int64_t middle, GroupBy group_by,
+                       storage::StopCheck stop, GroupTable& groups) {
   // Both begin before either is read, so that they see the same tensors.
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> lower,
-                         store.Scan(run, Within(selector, 0, middle - 1), ""));
-  MSITD_ASSIGN_OR_RETURN(
-      std::unique_ptr<storage::TensorScan> upper,
-      store.Scan(run, Within(selector, middle, kTokenMax), ""));
+                         run.Scan(Within(selector, 0, middle - 1), ""));
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<storage::TensorScan> upper,
+                         run.Scan(Within(selector, middle, kTokenMax), ""));
   SpareScan spare(std::move(upper), group_by, stop);
   int question_count = 0;
   const auto stop_or_share = [&] {
@@ -232,9 +230,9 @@ absl::Status AddHalves(storage::ChunkStore& store, std::string_view run,
 }  // namespace
 
 absl::StatusOr<std::vector<Group>> SummarizeTensors(
-    storage::ChunkStore& store, std::string_view run,
-    const TensorSelector& selector, GroupBy group_by, storage::StopCheck stop) {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store.GetRun(run));
+    storage::RunReader& run, const TensorSelector& selector, GroupBy group_by,
+    storage::StopCheck stop) {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
   GroupTable groups;
   if (group_by == GroupBy::kNone) {
     MSITD_RETURN_IF_ERROR(groups.Add({}, [] { return std::string(); }));
@@ -243,10 +241,10 @@ absl::StatusOr<std::vector<Group>> SummarizeTensors(
       MiddleToken(selector, info.counters.token_end);
   if (middle.has_value()) {
     MSITD_RETURN_IF_ERROR(
-        AddHalves(store, run, selector, *middle, group_by, stop, groups));
+        AddHalves(run, selector, *middle, group_by, stop, groups));
   } else {
     MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                           store.Scan(run, selector, ""));
+                           run.Scan(selector, ""));
     MSITD_RETURN_IF_ERROR(AddSelected(*scan, group_by, stop, groups));
   }
   return groups.Take(group_by);

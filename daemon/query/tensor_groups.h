@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "protos/base/summary.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 // Reductions of sets of tensors, from what the index knows of each.
 namespace msitd::query {
@@ -36,11 +36,10 @@ struct Group {
 // two threads, and equal runs give equal bits whether or not it was. `stop`
 // must be thread-safe.
 //
-// Blocks on reads of the store. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
-// more than kGroupsMax groups; those of ChunkStore::GetRun and Scan.
+// Blocks on the reader. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
+// more than kGroupsMax groups; those of RunReader::GetInfo and Scan.
 absl::StatusOr<std::vector<Group>> SummarizeTensors(
-    storage::ChunkStore& store, std::string_view run,
-    const storage::TensorSelector& selector, GroupBy group_by,
-    storage::StopCheck stop);
+    storage::RunReader& run, const storage::TensorSelector& selector,
+    GroupBy group_by, storage::StopCheck stop);
 
 }  // namespace msitd::query

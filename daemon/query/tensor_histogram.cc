@@ -40,7 +40,7 @@ absl::Status ForEachPiece(
 }
 
 // The finite elements' extremes, from the summary if that has them.
-absl::StatusOr<FiniteRange> FiniteRangeOf(storage::ChunkStore& store,
+absl::StatusOr<FiniteRange> FiniteRangeOf(storage::RunReaders& readers,
                                           const TensorKey& key,
                                           const Summary& summary,
                                           storage::StopCheck stop) {
@@ -51,7 +51,7 @@ absl::StatusOr<FiniteRange> FiniteRangeOf(storage::ChunkStore& store,
     return FiniteRange{summary.min, summary.max};
   }
   MSITD_ASSIGN_OR_RETURN(TensorReader reader,
-                         TensorReader::Open(store, key, {}));
+                         TensorReader::Open(readers, key, {}));
   const TensorInfo& tensor = reader.tensor();
   MSITD_RETURN_IF_ERROR(CheckSize(tensor));
   MSITD_RETURN_IF_ERROR(
@@ -76,18 +76,17 @@ FiniteRange LimitsOf(const HistogramSpec& spec, const FiniteRange& elements) {
 
 }  // namespace
 
-absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
-                                                    const TensorKey& key,
-                                                    const HistogramSpec& spec,
-                                                    storage::StopCheck stop) {
+absl::StatusOr<compute::Histogram> ComputeHistogram(
+    storage::RunReaders& readers, const TensorKey& key,
+    const HistogramSpec& spec, storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(TensorReader reader,
-                         TensorReader::Open(store, key, {}));
+                         TensorReader::Open(readers, key, {}));
   const TensorInfo& tensor = reader.tensor();
   MSITD_RETURN_IF_ERROR(CheckSize(tensor));
   FiniteRange elements;
   if (!spec.low.has_value() || !spec.high.has_value()) {
     MSITD_ASSIGN_OR_RETURN(elements,
-                           FiniteRangeOf(store, key, tensor.summary, stop));
+                           FiniteRangeOf(readers, key, tensor.summary, stop));
   }
   const FiniteRange limits = LimitsOf(spec, elements);
   compute::HistogramCounter counter(tensor.dtype, spec.bin_count, limits.low,

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/compute/histogram.h"
 #include "protos/base/tensor_key.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::query {
 
@@ -24,9 +24,8 @@ struct HistogramSpec {
 //
 // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION (TENSOR_EXPIRED);
 // DATA_LOSS (FRAME_CORRUPT); that of `stop`.
-absl::StatusOr<compute::Histogram> ComputeHistogram(storage::ChunkStore& store,
-                                                    const TensorKey& key,
-                                                    const HistogramSpec& spec,
-                                                    storage::StopCheck stop);
+absl::StatusOr<compute::Histogram> ComputeHistogram(
+    storage::RunReaders& readers, const TensorKey& key,
+    const HistogramSpec& spec, storage::StopCheck stop);
 
 }  // namespace msitd::query

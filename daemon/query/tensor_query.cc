@@ -11,14 +11,12 @@ namespace msitd::query {
 using Clock = std::chrono::steady_clock;
 
 absl::StatusOr<TensorPage> ListTensors(
-    storage::ChunkStore& store, std::string_view run,
-    const storage::TensorSelector& selector, std::string_view position,
-    size_t page_size,
+    storage::RunReader& run, const storage::TensorSelector& selector,
+    std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
     storage::StopCheck stop) {
-  MSITD_RETURN_IF_ERROR(store.GetRun(run).status());
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                         store.Scan(run, selector, position));
+                         run.Scan(selector, position));
   const auto deadline = Clock::now() + kPageTimeMax;
   bool is_over = false;
   const auto stop_or_end = [&]() -> absl::Status {

@@ -10,9 +10,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
-// Questions that the index answers alone. Pure functions of a store; safe from
+// Questions that the index answers alone. Pure functions of a run; safe from
 // any thread; they block on its reads.
 namespace msitd::query {
 
@@ -33,11 +33,10 @@ struct TensorPage {
 // empty, because it reached kPageScanMax or kPageTimeMax; it has looked at
 // something even then, so that page after page leads to the end.
 //
-// Errors: those of ChunkStore::GetRun and Scan; that of `stop`.
+// Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(
-    storage::ChunkStore& store, std::string_view run,
-    const storage::TensorSelector& selector, std::string_view position,
-    size_t page_size,
+    storage::RunReader& run, const storage::TensorSelector& selector,
+    std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
     storage::StopCheck stop);
 

@@ -7,6 +7,7 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/resource_name.h"
 #include "protos/base/sample.h"
 #include "protos/status/status.h"
 
@@ -30,11 +31,23 @@ uint64_t SampleBytes(const storage::TensorInfo& tensor) {
 
 }  // namespace
 
-absl::StatusOr<TensorReader> TensorReader::Open(storage::ChunkStore& store,
+absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunOf(
+    storage::RunReaders& readers, const TensorKey& key) {
+  auto run = readers.OpenRun(key.run);
+  if (!absl::IsNotFound(run.status())) return run;
+  return WithReason(
+      MakeStatus(Code::kNotFound, "there is no tensor {}, or not all of it",
+                 FormatTensorName(key)),
+      "TENSOR_NOT_FOUND");
+}
+
+absl::StatusOr<TensorReader> TensorReader::Open(storage::RunReaders& readers,
                                                 const TensorKey& key,
                                                 const ByteRange& range,
                                                 ReadWhat what) {
-  MSITD_ASSIGN_OR_RETURN(storage::TensorInfo tensor, store.GetTensor(key));
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<storage::RunReader> run,
+                         OpenRunOf(readers, key));
+  MSITD_ASSIGN_OR_RETURN(storage::TensorInfo tensor, run->GetTensor(key));
   const bool is_sample = what == ReadWhat::kSample;
   const auto size = static_cast<int64_t>(is_sample ? SampleBytes(tensor)
                                                    : tensor.tensor_bytes);
@@ -60,13 +73,13 @@ absl::StatusOr<TensorReader> TensorReader::Open(storage::ChunkStore& store,
   }
   const int64_t rest = size - range.offset;
   const int64_t count = range.limit == 0 ? rest : std::min(range.limit, rest);
-  return TensorReader(store, std::move(tensor), what,
+  return TensorReader(std::move(run), std::move(tensor), what,
                       static_cast<uint64_t>(range.offset),
                       static_cast<uint64_t>(range.offset + count));
 }
 
 absl::Status TensorReader::LoadPart(uint64_t part_index) {
-  const auto read = store_->ReadPart(tensor_.parts[part_index], buffer_);
+  const auto read = run_->ReadPart(tensor_.parts[part_index], buffer_);
   if (!read.ok()) {
     return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
                                                      : read.status();
@@ -88,7 +101,7 @@ absl::Status TensorReader::LoadSample(storage::StopCheck stop) {
   sample_.clear();
   for (size_t i = 0; i < tensor_.parts.size(); ++i) {
     if (i > 0) MSITD_RETURN_IF_ERROR(stop());
-    const auto read = store_->ReadSample(tensor_, i, buffer_);
+    const auto read = run_->ReadSample(tensor_, i, buffer_);
     if (!read.ok()) {
       return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
                                                        : read.status();

@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::query {
 
@@ -19,12 +20,17 @@ struct ByteRange {
   int64_t limit = 0;  // 0: to the end.
 };
 
+// Opens the run of a tensor that is asked for. NOT_FOUND with TENSOR_NOT_FOUND
+// where there is no such run.
+absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunOf(
+    storage::RunReaders& readers, const TensorKey& key);
+
 enum class ReadWhat { kTensor, kSample };
 
 // Reads a range of one tensor, or of its sample, piece by piece, each part
 // checked against its hash before any of it is given out. Holds one part in
 // memory.
-// Thread-compatible; the store outlives it.
+// Thread-compatible; the readers outlive it.
 class TensorReader {
  public:
   // A piece is no longer: fits into a message with room to spare.
@@ -33,7 +39,7 @@ class TensorReader {
   // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION
   // (TENSOR_EXPIRED); OUT_OF_RANGE (OFFSET_OUT_OF_RANGE); INVALID_ARGUMENT
   // (FIELD_INVALID) for a negative limit.
-  static absl::StatusOr<TensorReader> Open(storage::ChunkStore& store,
+  static absl::StatusOr<TensorReader> Open(storage::RunReaders& readers,
                                            const TensorKey& key,
                                            const ByteRange& range,
                                            ReadWhat what = ReadWhat::kTensor);
@@ -55,9 +61,10 @@ class TensorReader {
   absl::StatusOr<bool> Next(storage::StopCheck stop, Piece& out);
 
  private:
-  TensorReader(storage::ChunkStore& store, storage::TensorInfo tensor,
-               ReadWhat what, uint64_t begin, uint64_t end)
-      : store_(&store),
+  TensorReader(std::unique_ptr<storage::RunReader> run,
+               storage::TensorInfo tensor, ReadWhat what, uint64_t begin,
+               uint64_t end)
+      : run_(std::move(run)),
         tensor_(std::move(tensor)),
         what_(what),
         next_(begin),
@@ -67,7 +74,7 @@ class TensorReader {
   // Puts the whole sample where the only part is.
   absl::Status LoadSample(storage::StopCheck stop);
 
-  storage::ChunkStore* store_;
+  std::unique_ptr<storage::RunReader> run_;
   storage::TensorInfo tensor_;
   ReadWhat what_;
   uint64_t next_;

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "absl/status/status.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::query {
 

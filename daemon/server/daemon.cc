@@ -60,9 +60,9 @@ absl::Status WriteEndpoints(const config::DaemonConfig& config,
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(
     const config::DaemonConfig& config, storage::Env& env) {
   auto out = std::unique_ptr<Daemon>(new Daemon(config));
-  MSITD_ASSIGN_OR_RETURN(
-      out->store_, storage::ChunkStore::Open(ToStoreOptions(config), env));
-  const storage::StoreStats stats = out->store_->Stats();
+  MSITD_ASSIGN_OR_RETURN(out->store_,
+                         storage::Store::Open(ToStoreOptions(config), env));
+  const storage::StoreStats stats = out->store_->upkeep().Stats();
   log::Get("server")->info(
       "store open data_dir={} runs={} segments={} recovered_frames={} "
       "torn_frames={}",
@@ -88,7 +88,7 @@ void Daemon::GiveMemoryBack(bool drops_buffers) {
 
 void Daemon::Heartbeat() {
   (void)node_->pipeline().Stats();
-  (void)store_->Stats();
+  (void)store_->upkeep().Stats();
 }
 
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/config/daemon_config.h"
 #include "daemon/server/node_server.h"
-#include "storage/chunk_store.h"
 #include "storage/env/env.h"
+#include "storage/store.h"
 
 namespace msitd::server {
 
@@ -43,7 +43,7 @@ class Daemon {
   explicit Daemon(const config::DaemonConfig& config) : config_(config) {}
 
   const config::DaemonConfig config_;
-  std::unique_ptr<storage::ChunkStore> store_;
+  std::unique_ptr<storage::Store> store_;
   std::unique_ptr<NodeServer> node_;
 };
 

@@ -60,7 +60,7 @@ ingest::RetentionLoop::Options ToRetentionOptions(
 }  // namespace
 
 NodeServer::NodeServer(const config::DaemonConfig& config,
-                       storage::ChunkStore& store,
+                       storage::Store& store,
                        std::unique_ptr<compare::ComparisonJobs> comparisons)
     // Each stream has one opening, and one copy, to wait for.
     : ingest_tasks_(kIngestTaskThreads,
@@ -76,16 +76,17 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
                        static_cast<size_t>(config.query_queue_max),
                        kReductionAnswerBytesMax),
       buffers_(static_cast<uint64_t>(config.ingest_buffer_bytes)),
-      pipeline_(store, ToIngestOptions(config)),
-      retention_(store, ToRetentionOptions(config)),
+      pipeline_(store.runs(), store.log(), ToIngestOptions(config)),
+      retention_(store.upkeep(), ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
       comparison_service_(*comparisons_, pools(), first_reads_),
-      capture_service_(store, pipeline_, pools(), first_reads_),
+      capture_service_(store.readers(), pipeline_, pools(), first_reads_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
-      run_service_(store, pipeline_, control_tasks_, first_reads_),
-      tensor_service_(store, pools(), first_reads_),
+      run_service_(store.runs(), store.readers(), pipeline_, control_tasks_,
+                   first_reads_),
+      tensor_service_(store.readers(), pools(), first_reads_),
       node_service_(
-          std::string(config::Version()), store, pipeline_,
+          std::string(config::Version()), store.upkeep(), pipeline_,
           [this] { return comparisons_->live_count(); },
           [this] { return retention_.error(); }, control_tasks_, first_reads_) {
   comparisons_->WatchStreams(
@@ -93,11 +94,12 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
 }
 
 absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
-    const config::DaemonConfig& config, storage::ChunkStore& store) {
+    const config::DaemonConfig& config, storage::Store& store) {
   compare::ComparisonJobs::Options options;
   options.active_max = static_cast<int>(config.comparison_threads);
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<compare::ComparisonJobs> comparisons,
-                         compare::ComparisonJobs::Create(store, options));
+                         compare::ComparisonJobs::Create(
+                             store.readers(), store.comparisons(), options));
   auto out = std::unique_ptr<NodeServer>(
       new NodeServer(config, store, std::move(comparisons)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));

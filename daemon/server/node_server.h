@@ -23,7 +23,7 @@
 #include "daemon/service/run_service.h"
 #include "daemon/service/tensor_service.h"
 #include "daemon/shm/ingest_server.h"
-#include "storage/chunk_store.h"
+#include "storage/store.h"
 
 namespace msitd::server {
 
@@ -36,7 +36,7 @@ class NodeServer {
   //
   // Errors: those of GrpcServer::Start, IngestServer::Start and the store.
   static absl::StatusOr<std::unique_ptr<NodeServer>> Start(
-      const config::DaemonConfig& config, storage::ChunkStore& store);
+      const config::DaemonConfig& config, storage::Store& store);
 
   // Stops, however long it takes, if nobody has.
   ~NodeServer();
@@ -60,7 +60,7 @@ class NodeServer {
   ingest::IngestPipeline& pipeline() { return pipeline_; }
 
  private:
-  NodeServer(const config::DaemonConfig& config, storage::ChunkStore& store,
+  NodeServer(const config::DaemonConfig& config, storage::Store& store,
              std::unique_ptr<compare::ComparisonJobs> comparisons);
 
   service::CallPools pools() {

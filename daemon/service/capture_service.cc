@@ -185,8 +185,8 @@ capture::Policy Everything() {
 
 absl::Status CaptureServiceImpl::Get(const v1::GetCapturePolicyRequest& request,
                                      v1::CapturePolicy& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                         store_.GetRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const auto reader, readers_.OpenRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, reader->GetInfo());
   capture::Policies policies = {Everything()};
   if (!run.capture_policy.empty() &&
       !capture::Decode(run.capture_policy, policies)) {
@@ -214,18 +214,18 @@ absl::Status CaptureServiceImpl::Set(const v1::SetCapturePolicyRequest& request,
 absl::Status CaptureServiceImpl::Coverage(
     const Call& call, const v1::GetCaptureCoverageRequest& request,
     v1::CaptureCoverage& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                         store_.GetRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const auto reader, readers_.OpenRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, reader->GetInfo());
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks come,
-                         storage::FindRunRanks(store_, run, {}));
+                         storage::FindRunRanks(*reader, run, {}));
   compare::ToMessage(come, response);
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RankCoverage> told,
-                         store_.GetCoverage(request.run()));
+                         reader->ListCoverage());
   const auto is_gone = [&call] { return call.Check(); };
   const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> stored,
-      query::SummarizeTensors(store_, request.run(), {}, query::GroupBy::kRank,
+      query::SummarizeTensors(*reader, {}, query::GroupBy::kRank,
                               [&limit] { return limit.Check(); }));
   std::map<int32_t, Rank> ranks;
   for (const storage::RankCoverage& rank : told) ranks[rank.rank].told = rank;

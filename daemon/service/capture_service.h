@@ -6,18 +6,19 @@
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::service {
 
-// CaptureService over a store and the pipeline. All of them outlive it.
+// CaptureService over the runs of a store and the pipeline. All of them outlive
+// it.
 class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
  public:
-  CaptureServiceImpl(storage::ChunkStore& store,
+  CaptureServiceImpl(storage::RunReaders& readers,
                      ingest::IngestPipeline& pipeline, CallPools pools,
                      FirstReads& reads)
       : BoundedService(reads),
-        store_(store),
+        readers_(readers),
         pipeline_(pipeline),
         pools_(pools) {
     Bound("GetCapturePolicy", &CaptureServiceImpl::GetCapturePolicy);
@@ -47,7 +48,7 @@ class CaptureServiceImpl final : public BoundedService<v1::CaptureService> {
                         const v1::GetCaptureCoverageRequest& request,
                         v1::CaptureCoverage& response);
 
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
   ingest::IngestPipeline& pipeline_;
   const CallPools pools_;
 };

@@ -9,7 +9,7 @@
 #include "daemon/service/call/bounded_service.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/node_service.grpc.pb.h"
-#include "storage/chunk_store.h"
+#include "storage/face/upkeep.h"
 
 namespace msitd::service {
 
@@ -19,7 +19,7 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
   // `active_comparisons` gives the number of comparisons that run or wait,
   // `retention_error` why no room can be made; both may be called from any
   // thread.
-  NodeServiceImpl(std::string version, storage::ChunkStore& store,
+  NodeServiceImpl(std::string version, storage::Upkeep& store,
                   ingest::IngestPipeline& pipeline,
                   std::function<int64_t()> active_comparisons,
                   std::function<std::string()> retention_error, TaskPool& pool,
@@ -50,7 +50,7 @@ class NodeServiceImpl final : public BoundedService<v1::NodeService> {
   const std::string version_;
   const std::chrono::steady_clock::time_point start_ =
       std::chrono::steady_clock::now();
-  storage::ChunkStore& store_;
+  storage::Upkeep& store_;
   ingest::IngestPipeline& pipeline_;
   const std::function<int64_t()> active_comparisons_;
   const std::function<std::string()> retention_error_;

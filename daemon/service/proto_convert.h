@@ -11,7 +11,7 @@
 #include "msitd/v1/run_service.pb.h"
 #include "msitd/v1/tensor_service.pb.h"
 #include "protos/base/summary.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
 
 // Domain structs to messages and back, and the checks of request fields that
 // several services share.

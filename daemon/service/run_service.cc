@@ -84,11 +84,17 @@ absl::Status Apply(const v1::Retention& changes,
   return absl::OkStatus();
 }
 
-absl::Status Answer(storage::ChunkStore& store,
+absl::StatusOr<storage::RunRanks> FindRanks(storage::RunReaders& readers,
+                                            const storage::RunInfo& run) {
+  MSITD_ASSIGN_OR_RETURN(const auto reader, readers.OpenRun(run.spec.name));
+  return storage::FindRunRanks(*reader, run, {});
+}
+
+absl::Status Answer(storage::RunReaders& readers,
                     absl::StatusOr<storage::RunInfo> run, v1::Run& response) {
   if (!run.ok()) return run.status();
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
-                         storage::FindRunRanks(store, *run, {}));
+                         FindRanks(readers, *run));
   ToProto(*run, response);
   compare::ToMessage(ranks, response);
   return absl::OkStatus();
@@ -105,14 +111,14 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
   size_t bytes = 0;
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const std::vector<storage::RunInfo> runs,
-                           store_.ListRuns(after, kRunsAtOnce));
+                           runs_.ListRuns(after, kRunsAtOnce));
     if (runs.empty()) return absl::OkStatus();
     for (const storage::RunInfo& run : runs) {
       if (response.runs_size() == page_size || bytes >= kPageBytesMax) {
         response.set_next_page_token(query::EncodePageToken(kListKey, after));
         return absl::OkStatus();
       }
-      const auto ranks = storage::FindRunRanks(store_, run, {});
+      const auto ranks = FindRanks(readers_, run);
       // Deleted meanwhile.
       if (absl::IsNotFound(ranks.status())) continue;
       MSITD_RETURN_IF_ERROR(ranks.status());
@@ -128,17 +134,17 @@ absl::Status RunServiceImpl::List(const v1::ListRunsRequest& request,
 absl::Status RunServiceImpl::Create(const v1::CreateRunRequest& request,
                                     v1::Run& response) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunSpec spec, ToSpec(request.run()));
-  return Answer(store_, store_.CreateRun(spec), response);
+  return Answer(readers_, runs_.CreateRun(spec), response);
 }
 
 absl::Status RunServiceImpl::SetRetention(
     const v1::SetRunRetentionRequest& request, v1::Run& response) {
   const MutexLock lock(retention_mu_);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                         store_.GetRun(request.run()));
+                         runs_.GetRun(request.run()));
   storage::RunRetention retention = run.retention;
   MSITD_RETURN_IF_ERROR(Apply(request.retention(), retention));
-  return Answer(store_, store_.SetRetention(request.run(), retention),
+  return Answer(readers_, runs_.SetRetention(request.run(), retention),
                 response);
 }
 
@@ -146,7 +152,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::GetRun(
     grpc::CallbackServerContext* context, const v1::GetRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(store_, store_.GetRun(request->run()), *response);
+    return Answer(readers_, runs_.GetRun(request->run()), *response);
   });
 }
 
@@ -170,7 +176,7 @@ grpc::ServerUnaryReactor* RunServiceImpl::SealRun(
     grpc::CallbackServerContext* context, const v1::SealRunRequest* request,
     v1::Run* response) {
   return UnaryCall::Start(pool_, *context, [=, this](const Call&) {
-    return Answer(store_, pipeline_.SealRun(request->run()), *response);
+    return Answer(readers_, pipeline_.SealRun(request->run()), *response);
   });
 }
 

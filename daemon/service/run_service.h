@@ -6,16 +6,22 @@
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/runs.h"
 
 namespace msitd::service {
 
-// RunService over a store and the pipeline. All of them outlive it.
+// RunService over the runs of a store and the pipeline. All of them outlive it.
 class RunServiceImpl final : public BoundedService<v1::RunService> {
  public:
-  RunServiceImpl(storage::ChunkStore& store, ingest::IngestPipeline& pipeline,
-                 TaskPool& pool, FirstReads& reads)
-      : BoundedService(reads), store_(store), pipeline_(pipeline), pool_(pool) {
+  RunServiceImpl(storage::Runs& runs, storage::RunReaders& readers,
+                 ingest::IngestPipeline& pipeline, TaskPool& pool,
+                 FirstReads& reads)
+      : BoundedService(reads),
+        runs_(runs),
+        readers_(readers),
+        pipeline_(pipeline),
+        pool_(pool) {
     Bound("GetRun", &RunServiceImpl::GetRun);
     Bound("ListRuns", &RunServiceImpl::ListRuns);
     Bound("CreateRun", &RunServiceImpl::CreateRun);
@@ -50,7 +56,8 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
   absl::Status SetRetention(const v1::SetRunRetentionRequest& request,
                             v1::Run& response);
 
-  storage::ChunkStore& store_;
+  storage::Runs& runs_;
+  storage::RunReaders& readers_;
   ingest::IngestPipeline& pipeline_;
   TaskPool& pool_;
   // Held from reading what a run asks for to replacing it.

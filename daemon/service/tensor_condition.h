@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/predicate/predicate.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
 
 namespace msitd::service {
 

@@ -96,8 +96,9 @@ absl::StatusOr<query::HistogramSpec> ToHistogramSpec(
 // the first message, on the pool.
 class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
  public:
-  PieceSource(storage::ChunkStore& store, const v1::ReadTensorRequest& request)
-      : store_(store), request_(request) {}
+  PieceSource(storage::RunReaders& readers,
+              const v1::ReadTensorRequest& request)
+      : readers_(readers), request_(request) {}
 
   absl::StatusOr<StreamStep> Next(const Call& call,
                                   v1::ReadTensorResponse& message) override {
@@ -106,7 +107,7 @@ class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
       MSITD_ASSIGN_OR_RETURN(
           reader_,
           query::TensorReader::Open(
-              store_, key, {request_.offset_bytes(), request_.limit_bytes()},
+              readers_, key, {request_.offset_bytes(), request_.limit_bytes()},
               request_.sample() ? query::ReadWhat::kSample
                                 : query::ReadWhat::kTensor));
     }
@@ -121,7 +122,7 @@ class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
   }
 
  private:
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
   const v1::ReadTensorRequest request_;
   std::optional<query::TensorReader> reader_;
 };
@@ -131,8 +132,8 @@ class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
 absl::Status TensorServiceImpl::Get(const v1::GetTensorRequest& request,
                                     v1::Tensor& response) {
   MSITD_ASSIGN_OR_RETURN(const TensorKey key, ToKey(request.name()));
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor,
-                         store_.GetTensor(key));
+  MSITD_ASSIGN_OR_RETURN(const auto run, query::OpenRunOf(readers_, key));
+  MSITD_ASSIGN_OR_RETURN(const storage::TensorInfo tensor, run->GetTensor(key));
   ToProto(tensor, response);
   return absl::OkStatus();
 }
@@ -149,19 +150,18 @@ absl::Status TensorServiceImpl::List(const Call& call,
   MSITD_ASSIGN_OR_RETURN(
       const std::string position,
       query::DecodePageToken(request_key, request.page_token()));
+  MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));
   // First: a rank that comes meanwhile is not in the answer.
-  MSITD_ASSIGN_OR_RETURN(
-      const storage::RunRanks ranks,
-      storage::FindRunRanks(store_, request.run(), selector.ranks));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
+                         storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);
-  MSITD_ASSIGN_OR_RETURN(
-      const query::TensorPage page,
-      query::ListTensors(
-          store_, request.run(), selector, position, page_size,
-          [&](const storage::TensorInfo& tensor) {
-            return condition.Holds(tensor);
-          },
-          [&call] { return call.Check(); }));
+  MSITD_ASSIGN_OR_RETURN(const query::TensorPage page,
+                         query::ListTensors(
+                             *run, selector, position, page_size,
+                             [&](const storage::TensorInfo& tensor) {
+                               return condition.Holds(tensor);
+                             },
+                             [&call] { return call.Check(); }));
   for (const storage::TensorInfo& tensor : page.tensors) {
     ToProto(tensor, *response.add_tensors());
   }
@@ -179,15 +179,15 @@ absl::Status TensorServiceImpl::Summarize(
                          ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
-  MSITD_ASSIGN_OR_RETURN(
-      const storage::RunRanks ranks,
-      storage::FindRunRanks(store_, request.run(), selector.ranks));
+  MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
+                         storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);
   const auto is_gone = [&call] { return call.Check(); };
   const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> groups,
-      query::SummarizeTensors(store_, request.run(), selector, group_by,
+      query::SummarizeTensors(*run, selector, group_by,
                               [&limit] { return limit.Check(); }));
   for (const query::Group& group : groups) {
     v1::SummarizeTensorsResponse::Group& out = *response.add_groups();
@@ -208,7 +208,7 @@ absl::Status TensorServiceImpl::Histogram(
   const auto is_gone = [&call] { return call.Check(); };
   const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(const compute::Histogram histogram,
-                         query::ComputeHistogram(store_, key, spec, [&limit] {
+                         query::ComputeHistogram(readers_, key, spec, [&limit] {
                            return limit.Check();
                          }));
   response.set_low(histogram.low);
@@ -243,7 +243,7 @@ grpc::ServerWriteReactor<v1::ReadTensorResponse>* TensorServiceImpl::ReadTensor(
     const v1::ReadTensorRequest* request) {
   return StreamCall<v1::ReadTensorResponse>::Start(
       pools_.queries, *context,
-      std::make_unique<PieceSource>(store_, *request));
+      std::make_unique<PieceSource>(readers_, *request));
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(

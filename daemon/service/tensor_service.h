@@ -5,16 +5,16 @@
 #include "daemon/service/call/reactor.h"
 #include "daemon/service/call/task_pool.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::service {
 
-// TensorService over a store. Both outlive it.
+// TensorService over the runs of a store. All outlive it.
 class TensorServiceImpl final : public BoundedService<v1::TensorService> {
  public:
-  TensorServiceImpl(storage::ChunkStore& store, CallPools pools,
+  TensorServiceImpl(storage::RunReaders& readers, CallPools pools,
                     FirstReads& reads)
-      : BoundedService(reads), store_(store), pools_(pools) {
+      : BoundedService(reads), readers_(readers), pools_(pools) {
     Bound("GetTensor", &TensorServiceImpl::GetTensor);
     Bound("ListTensors", &TensorServiceImpl::ListTensors);
     Bound("ReadTensor", &TensorServiceImpl::ReadTensor);
@@ -52,7 +52,7 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
                          const v1::ComputeHistogramRequest& request,
                          v1::Histogram& response);
 
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
   const CallPools pools_;
 };
 

@@ -12,8 +12,8 @@
 
 #include "protos/base/byte_codec.h"
 #include "protos/status/status.h"
-#include "storage/index/index_key.h"
-#include "storage/index/log_position.h"
+#include "storage/index/db/index_key.h"
+#include "storage/index/db/log_position.h"
 
 namespace msitd::storage {
 namespace {
@@ -68,6 +68,7 @@ absl::Status ChunkIndex::Load() {
     is_name_sweep_due_ = sweep.has_value();
   }
   MSITD_RETURN_IF_ERROR(expiry_.Load());
+  MSITD_RETURN_IF_ERROR(shared_.Load());
   for (const RunBrief& run : runs_.Briefs()) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
     MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> ranks,
@@ -207,7 +208,9 @@ absl::Status ChunkIndex::Share(const Sharing& sharing) {
     shared_.AppendUnfreedTo(batch, sharing.unfreed);
   }
   shared_.AppendLookedAtTo(batch, sharing.looked_at_end);
-  return db_->WriteDurable(batch);
+  MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
+  for (const auto& [bytes, place] : sharing.places) shared_.Accept(bytes.run);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<uint64_t> ChunkIndex::ReportCoverage(
@@ -261,6 +264,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
   MSITD_RETURN_IF_ERROR(db_->WriteDurable(batch));
   gone_.Accept(gone);
   expiry_.AcceptRemoval(run);
+  shared_.AcceptRemoval(run);
   is_name_sweep_due_ = true;
   ++gone_count_;
   return dead;

@@ -14,21 +14,21 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/status/mutex.h"
-#include "storage/index/comparison_table.h"
-#include "storage/index/coverage_table.h"
-#include "storage/index/expiry_table.h"
+#include "storage/face/types.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
 #include "storage/index/frame_indexer.h"
-#include "storage/index/gone_table.h"
-#include "storage/index/index_db.h"
-#include "storage/index/index_value.h"
-#include "storage/index/name_table.h"
-#include "storage/index/placement_table.h"
-#include "storage/index/run_table.h"
-#include "storage/index/segment_table.h"
-#include "storage/index/shared_table.h"
-#include "storage/index/stream_table.h"
-#include "storage/index/tensor_finder.h"
-#include "storage/types.h"
+#include "storage/index/name/name_table.h"
+#include "storage/index/name/placement_table.h"
+#include "storage/index/scan/tensor_finder.h"
+#include "storage/index/table/comparison_table.h"
+#include "storage/index/table/coverage_table.h"
+#include "storage/index/table/expiry_table.h"
+#include "storage/index/table/gone_table.h"
+#include "storage/index/table/run_table.h"
+#include "storage/index/table/segment_table.h"
+#include "storage/index/table/shared_table.h"
+#include "storage/index/table/stream_table.h"
 
 namespace msitd::storage {
 
@@ -52,7 +52,7 @@ class ChunkIndex {
   // one writes. Does nothing where that was said before.
   absl::Status RaiseVersion();
 
-  // See ChunkStore.
+  // See Runs.
   absl::StatusOr<RunInfo> CreateRun(const RunSpec& spec, int64_t now_ns);
   absl::StatusOr<RunInfo> SealRun(std::string_view name, int64_t now_ns);
   absl::StatusOr<RunInfo> SetWorldSize(std::string_view name,
@@ -74,7 +74,7 @@ class ChunkIndex {
   // on its way into the index.
   absl::StatusOr<std::vector<SegmentId>> EmptyRun(RunId run);
 
-  // See ChunkStore. NOT_FOUND with RUN_NOT_FOUND if one of them is not there.
+  // See Comparisons. NOT_FOUND with RUN_NOT_FOUND if one of them is not there.
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
                                             std::span<const std::string> runs);
 

@@ -16,8 +16,8 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
-#include "storage/index/index_key.h"
-#include "storage/index/log_position.h"
+#include "storage/index/db/index_key.h"
+#include "storage/index/db/log_position.h"
 
 namespace msitd::storage {
 namespace {

@@ -9,16 +9,16 @@
 
 #include "absl/status/statusor.h"
 #include "protos/chunk/chunk.h"
-#include "storage/index/coverage_table.h"
-#include "storage/index/index_db.h"
-#include "storage/index/index_value.h"
-#include "storage/index/last_keys.h"
-#include "storage/index/name_table.h"
-#include "storage/index/placement_table.h"
-#include "storage/index/run_table.h"
-#include "storage/index/segment_table.h"
-#include "storage/index/stream_table.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
+#include "storage/index/db/last_keys.h"
+#include "storage/index/name/name_table.h"
+#include "storage/index/name/placement_table.h"
+#include "storage/index/table/coverage_table.h"
+#include "storage/index/table/run_table.h"
+#include "storage/index/table/segment_table.h"
+#include "storage/index/table/stream_table.h"
 
 namespace msitd::storage {
 

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "storage/index/chunk_index.h"
-#include "storage/index/index_key.h"
-#include "storage/index/index_value.h"
+#include "storage/index/db/index_key.h"
+#include "storage/index/db/index_value.h"
 
 // What an inspection reads of the index besides the faces that the store
 // uses.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "protos/status/status.h"
-#include "storage/index/index_key.h"
+#include "storage/index/db/index_key.h"
 
 namespace msitd::storage {
 

@@ -5,9 +5,9 @@
 
 #include "absl/status/statusor.h"
 #include "protos/chunk/chunk.h"
+#include "storage/face/types.h"
 #include "storage/index/chunk_index.h"
-#include "storage/index/index_value.h"
-#include "storage/types.h"
+#include "storage/index/db/index_value.h"
 
 namespace msitd::storage {
 

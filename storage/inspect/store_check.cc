@@ -191,18 +191,18 @@ bool StoreCheck::HasGone(StoreView& later, const Place& place) {
 absl::StatusOr<bool> StoreCheck::AreShared(StoreView& later,
                                            const Place& place) {
   if (place.bytes == 0) return false;
-  PartLocation part{place.segment, place.offset, place.bytes, place.hash,
-                    place.run};
+  PartInfo part{.place = {ToNumber(place.segment), place.offset},
+                .bytes = place.bytes,
+                .hash = place.hash};
   StoreView* view = &later;
   std::optional<StoreView> again;
   for (int i = 0; i < StoreView::kLiveAttemptsMax; ++i) {
     MSITD_ASSIGN_OR_RETURN(
         const auto found,
-        FindShared(*view, {part.segment, part.run, part.offset, part.bytes,
-                           part.hash}));
+        FindShared(*view, {SegmentId{part.place.file}, place.run,
+                           part.place.offset, part.bytes, part.hash}));
     if (!found.has_value()) return false;
-    part.segment = SegmentId{found->segment_id};
-    part.offset = found->offset;
+    part.place = {found->segment_id, found->offset};
     SegmentReader reader(view->env(), view->segment_directory(),
                          /*direct=*/false);
     if (reader.Read(part, payload_).ok()) return true;

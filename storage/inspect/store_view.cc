@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "protos/status/status.h"
-#include "storage/chunk_store_impl.h"
-#include "storage/index/live_copy.h"
+#include "storage/index/db/live_copy.h"
+#include "storage/store_impl.h"
 
 namespace msitd::storage {
 

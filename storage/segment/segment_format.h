@@ -11,7 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "protos/base/limits.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
+#include "storage/segment/segment_id.h"
 
 // Bytes of a segment file, version 1 (docs/format/segment.md): one page with
 // a SegmentHeader, then frames, back to back. A frame is a chunk with its
@@ -58,7 +59,6 @@ std::string SegmentFileName(SegmentId id);
 // The inverse; nothing for names of other files.
 std::optional<SegmentId> ParseSegmentFileName(std::string_view name);
 
-constexpr uint64_t ToNumber(SegmentId id) { return static_cast<uint64_t>(id); }
 constexpr uint64_t ToNumber(RunId id) { return static_cast<uint64_t>(id); }
 
 }  // namespace msitd::storage

@@ -89,41 +89,41 @@ absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(
   return std::span<const std::byte>(buffer.span()).subspan(skip, bytes);
 }
 
-bool SegmentReader::ReadOn(const PartLocation& place,
-                           std::span<std::byte> out) {
+bool SegmentReader::ReadOn(const PartPlace& place, std::span<std::byte> out) {
   const uint64_t begin = place.offset / kChunkAlignment * kChunkAlignment;
   auto memory = std::make_shared<AlignedBuffer>(ReadAround::kWindowBytes);
   const absl::StatusOr<uint64_t> read =
-      ReadPages(place.segment, begin, memory->span());
+      ReadPages(SegmentId{place.file}, begin, memory->span());
   const uint64_t skip = place.offset - begin;
   if (!read.ok() || *read < skip + out.size()) return false;
   std::memcpy(out.data(), memory->data() + skip, out.size());
-  around_.Add({ToNumber(place.segment), begin, *read, std::move(memory)});
+  around_.Add({place.file, begin, *read, std::move(memory)});
   return true;
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadChecked(
-    const PartLocation& place, uint64_t bytes, AlignedBuffer& buffer,
+    const PartInfo& part, uint64_t bytes, AlignedBuffer& buffer,
     absl::FunctionRef<bool(std::span<const std::byte>)> is_right) {
+  const SegmentId segment{part.place.file};
+  const uint64_t offset = part.place.offset;
   if (bytes > 0 && bytes <= ReadAround::kPieceBytesMax) {
     if (buffer.size() < bytes) buffer = AlignedBuffer(bytes);
     const std::span<std::byte> out = buffer.span().first(bytes);
     bool is_next = false;
-    if ((around_.Find(place.segment, place.offset, out, is_next) ||
-         (is_next && ReadOn(place, out))) &&
+    if ((around_.Find(segment, offset, out, is_next) ||
+         (is_next && ReadOn(part.place, out))) &&
         is_right(out)) {
       return out;
     }
   }
-  MSITD_ASSIGN_OR_RETURN(
-      const auto out,
-      ReadUnchecked(place.segment, place.offset, bytes, buffer));
+  MSITD_ASSIGN_OR_RETURN(const auto out,
+                         ReadUnchecked(segment, offset, bytes, buffer));
   if (out.empty() || is_right(out)) return out;
-  return Corrupt(place.segment, place.offset, bytes, "do not match their hash");
+  return Corrupt(segment, offset, bytes, "do not match their hash");
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
-    const PartLocation& part, AlignedBuffer& buffer) {
+    const PartInfo& part, AlignedBuffer& buffer) {
   return ReadChecked(part, part.bytes, buffer,
                      [&part](std::span<const std::byte> bytes) {
                        return chunk::HashBytes(bytes) == part.hash;
@@ -131,7 +131,7 @@ absl::StatusOr<std::span<const std::byte>> SegmentReader::Read(
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadSample(
-    const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer) {
+    const PartInfo& part, uint64_t bytes, AlignedBuffer& buffer) {
   return ReadChecked(part, bytes, buffer,
                      [&part](std::span<const std::byte> sample) {
                        return chunk::HashSample(sample) == part.sample_hash;

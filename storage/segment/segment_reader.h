@@ -15,6 +15,7 @@
 #include "protos/base/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/env/env.h"
+#include "storage/face/types.h"
 #include "storage/segment/read_around.h"
 #include "storage/segment/segment_format.h"
 
@@ -32,13 +33,15 @@ class SegmentReader {
   SegmentReader(Env& env, std::string directory, bool direct)
       : env_(env), directory_(std::move(directory)), direct_(direct) {}
 
-  // See ChunkStore::ReadPart.
-  absl::StatusOr<std::span<const std::byte>> Read(const PartLocation& part,
+  // See RunReader::ReadPart. `part.place` is of the log: the number of a
+  // segment and an offset in its file.
+  absl::StatusOr<std::span<const std::byte>> Read(const PartInfo& part,
                                                   AlignedBuffer& buffer);
 
   // Reads the sample of a part, of `bytes`, in the same way.
-  absl::StatusOr<std::span<const std::byte>> ReadSample(
-      const PartLocation& part, uint64_t bytes, AlignedBuffer& buffer);
+  absl::StatusOr<std::span<const std::byte>> ReadSample(const PartInfo& part,
+                                                        uint64_t bytes,
+                                                        AlignedBuffer& buffer);
 
   // The same for any bytes of a segment, which are not checked.
   absl::StatusOr<std::span<const std::byte>> ReadUnchecked(
@@ -65,10 +68,10 @@ class SegmentReader {
   // Returns bytes that are checked by `is_right`, from memory if they are
   // there.
   absl::StatusOr<std::span<const std::byte>> ReadChecked(
-      const PartLocation& place, uint64_t bytes, AlignedBuffer& buffer,
+      const PartInfo& part, uint64_t bytes, AlignedBuffer& buffer,
       absl::FunctionRef<bool(std::span<const std::byte>)> is_right);
   // Reads a piece with what follows it; false if that cannot be done.
-  bool ReadOn(const PartLocation& place, std::span<std::byte> out);
+  bool ReadOn(const PartPlace& place, std::span<std::byte> out);
 
   Env& env_;
   const std::string directory_;

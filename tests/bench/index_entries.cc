@@ -11,8 +11,8 @@
 
 #include "benchmark/benchmark.h"
 #include "protos/base/limits.h"
-#include "storage/index/index_key.h"
-#include "storage/index/index_value.h"
+#include "storage/index/db/index_key.h"
+#include "storage/index/db/index_value.h"
 #include "tests/bench/bench_daemon.h"
 
 namespace msitd::bench {

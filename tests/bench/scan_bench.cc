@@ -9,8 +9,9 @@
 
 #include "benchmark/benchmark.h"
 #include "protos/base/check.h"
-#include "storage/chunk_store.h"
 #include "storage/env/env.h"
+#include "storage/store.h"
+#include "tests/support/named_runs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
@@ -18,6 +19,7 @@ namespace msitd::storage {
 namespace {
 
 using ::msitd::testing::MakeTensor;
+using ::msitd::testing::NamedRuns;
 using ::msitd::testing::TempDir;
 using ::msitd::testing::TestChunks;
 using ::msitd::testing::TestTensor;
@@ -40,19 +42,19 @@ TestChunks Chunk(uint64_t sequence, int token, int first_op) {
 }
 
 // The store of all benchmarks; made once.
-ChunkStore& Store() {
+Store& FilledStore() {
   static const TempDir& dir = *new TempDir;
-  static ChunkStore& store = *[] {
+  static Store& store = *[] {
     StoreOptions options;
     options.directory = dir / "store";
-    auto opened = ChunkStore::Open(options, Env::Posix());
+    auto opened = Store::Open(options, Env::Posix());
     MSITD_CHECK(opened.ok());
-    MSITD_CHECK((*opened)->CreateRun({"r", 0, {}}).ok());
+    MSITD_CHECK((*opened)->runs().CreateRun({"r", 0, {}}).ok());
     uint64_t chunk_sequence = 0;
     for (int token = 0; token < kTokens; ++token) {
       for (int op = 0; op < kOps; op += kOpsPerChunk) {
         TestChunks chunks = Chunk(chunk_sequence++, token, op);
-        MSITD_CHECK((*opened)->Append(chunks.span()).ok());
+        MSITD_CHECK((*opened)->log().Append(chunks.span()).ok());
       }
     }
     return opened->release();
@@ -61,11 +63,11 @@ ChunkStore& Store() {
 }
 
 void Scan(benchmark::State& state, const std::string& pattern, int64_t count) {
-  ChunkStore& store = Store();
+  NamedRuns runs(FilledStore().readers());
   TensorSelector selector;
   selector.op_patterns = {pattern};
   for (auto _ : state) {
-    auto scan = store.Scan("r", selector, "");
+    auto scan = runs.Scan("r", selector, "");
     MSITD_CHECK(scan.ok());
     TensorInfo tensor;
     int64_t found = 0;

@@ -14,9 +14,9 @@
 
 #include "benchmark/benchmark.h"
 #include "protos/base/check.h"
-#include "storage/chunk_store.h"
 #include "storage/env/env.h"
-#include "storage/index/index_key.h"
+#include "storage/index/db/index_key.h"
+#include "storage/store.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
@@ -53,12 +53,12 @@ void AppendRecords(benchmark::State& state) {
   const TempDir dir;
   StoreOptions options;
   options.directory = dir / "store";
-  auto store = ChunkStore::Open(options, Env::Posix());
+  auto store = Store::Open(options, Env::Posix());
   MSITD_CHECK(store.ok());
-  MSITD_CHECK((*store)->CreateRun({"r", 0, {}}).ok());
+  MSITD_CHECK((*store)->runs().CreateRun({"r", 0, {}}).ok());
   TestChunks chunks = MakeChunks();
   for (auto _ : state) {
-    MSITD_CHECK((*store)->Append(chunks.span()).ok());
+    MSITD_CHECK((*store)->log().Append(chunks.span()).ok());
     for (chunk::Chunk& chunk : chunks.span()) {
       chunk.header().chunk_sequence += kChunksPerAppend;
       for (auto& record : chunk.records()) record.token += kChunksPerAppend;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "storage/env/ballast.h"
-#include "storage/index/index_db.h"
-#include "storage/index/index_file_system.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_file_system.h"
 #include "tests/support/fault_env.h"
 #include "tests/support/temp_dir.h"
 

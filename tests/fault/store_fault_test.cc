@@ -7,14 +7,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "protos/status/status.h"
-#include "storage/chunk_store.h"
+#include "storage/store.h"
 #include "tests/support/fault_env.h"
+#include "tests/support/named_runs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
@@ -26,6 +28,7 @@ namespace {
 
 using ::msitd::testing::FaultEnv;
 using ::msitd::testing::MakeTensor;
+using ::msitd::testing::NamedRuns;
 using ::msitd::testing::TempDir;
 using ::msitd::testing::TestChunks;
 using ::msitd::testing::TestTensor;
@@ -67,9 +70,10 @@ class Workload {
 
   // Opens the store and works on it; ends early once the store is of no use.
   void Run(Env& env) {
-    auto store = ChunkStore::Open(options_, env);
+    auto store = Store::Open(options_, env);
     if (!store.ok()) return;
-    if (const auto run = (*store)->CreateRun({kRun, 0, {}}); !run.ok()) return;
+    if (const auto run = (*store)->runs().CreateRun({kRun, 0, {}}); !run.ok())
+      return;
     for (int round = 0; round < kRoundCount; ++round) {
       for (int attempt = 0; attempt < 3; ++attempt) {
         if (Send(**store, round)) break;
@@ -88,22 +92,22 @@ class Workload {
 
  private:
   // What fails is left to the next round, or to nobody.
-  static void Retain(ChunkStore& store) {
+  static void Retain(Store& store) {
     const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
     for (int step = 0; step < 8; ++step) {
-      const auto done = store.Retain(policy);
+      const auto done = store.upkeep().Retain(policy);
       if (done.ok() && done->is_done) break;
     }
   }
 
-  static void Share(ChunkStore& store) {
+  static void Share(Store& store) {
     for (int step = 0; step < 8; ++step) {
-      const auto done = store.Share();
+      const auto done = store.upkeep().Share();
       if (done.ok() && done->is_done) break;
     }
   }
 
-  bool Send(ChunkStore& store, int round) {
+  bool Send(Store& store, int round) {
     TestChunks chunks;
     std::vector<TestTensor> sent;
     for (int stream = 0; stream < kStreamCount; ++stream) {
@@ -113,10 +117,10 @@ class Workload {
     }
     // Failing to delete leaves no more than a file behind.
     if (round == 2) {
-      store.CreateRun({"short-lived", 0, {}}).status().IgnoreError();
-      store.DeleteRun("short-lived").IgnoreError();
+      store.runs().CreateRun({"short-lived", 0, {}}).status().IgnoreError();
+      store.runs().DeleteRun("short-lived").IgnoreError();
     }
-    if (!store.Append(chunks.span()).ok()) return false;
+    if (!store.log().Append(chunks.span()).ok()) return false;
     for (int stream = 0; stream < kStreamCount; ++stream) ++chunks_[stream];
     acknowledged_.insert(acknowledged_.end(), sent.begin(), sent.end());
     return true;
@@ -130,9 +134,10 @@ class Workload {
 };
 
 // What the store holds is what was sent, and all that was acknowledged.
-void Judge(ChunkStore& store, const Workload& work) {
+void Judge(Store& store, const Workload& work) {
   std::map<int64_t, std::vector<std::byte>> found;
-  auto scan = store.Scan(kRun, {}, "");
+  NamedRuns read(store.readers());
+  auto scan = read.Scan(kRun, {}, "");
   if (!scan.ok()) {
     // The run was not even acknowledged.
     ASSERT_TRUE(work.acknowledged().empty()) << scan.status();
@@ -153,7 +158,7 @@ void Judge(ChunkStore& store, const Workload& work) {
         MakeTensor(kRun, info.key.token, "op", info.tensor_bytes, seed);
     EXPECT_EQ(info.key, expected.key);
     EXPECT_EQ(info.hash, chunk::HashBytes(expected.bytes));
-    const auto bytes = store.ReadPart(info.parts.at(0), buffer);
+    const auto bytes = read.ReadPart(kRun, info.parts.at(0), buffer);
     if (!info.has_bytes) {
       EXPECT_EQ(Reason(bytes.status()), "TENSOR_EXPIRED") << bytes.status();
       expired_bytes += info.tensor_bytes;
@@ -173,7 +178,7 @@ void Judge(ChunkStore& store, const Workload& work) {
     EXPECT_TRUE(found[tensor.key.token] == tensor.bytes) << tensor.key.token;
   }
   for (int stream = 0; stream < kStreamCount; ++stream) {
-    const auto count = store.CommittedChunkCount(kRun, 0, 1 + stream);
+    const auto count = store.log().CommittedChunkCount(kRun, 0, 1 + stream);
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
     // The chunks that count are all there: nobody will send them again.
@@ -185,7 +190,7 @@ void Judge(ChunkStore& store, const Workload& work) {
       }
     }
   }
-  const auto counters = store.GetRun(kRun)->counters;
+  const auto counters = store.runs().GetRun(kRun)->counters;
   EXPECT_EQ(counters.expired_bytes, expired_bytes);
   EXPECT_EQ(counters.tensor_count, found.size());
   EXPECT_EQ(counters.duplicate_count, 0u);
@@ -210,28 +215,28 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
 }
 
 // Retention goes on where it was, and the room really comes back.
-void ExpectRetained(ChunkStore& store) {
+void ExpectRetained(Store& store) {
   const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
   bool is_done = false;
   for (int step = 0; step < 20 && !is_done; ++step) {
-    const auto done = store.Retain(policy);
+    const auto done = store.upkeep().Retain(policy);
     ASSERT_TRUE(done.ok()) << done.status();
     is_done = done->is_done;
   }
   EXPECT_TRUE(is_done);
-  const RunCounters counters = store.GetRun(kRun)->counters;
+  const RunCounters counters = store.runs().GetRun(kRun)->counters;
   EXPECT_LE(counters.kept_bytes(), kKeptBytesMax);
   // Beside the payload, up to a page for each tensor and each head, and the
   // headers of segments.
-  EXPECT_LE(store.Stats().segment_bytes,
+  EXPECT_LE(store.upkeep().Stats().segment_bytes,
             counters.kept_bytes() + 5 * 4096 * 2 * kRoundCount);
 }
 
 // Equal bytes end up in one place, whatever failed on the way.
-void ExpectShared(ChunkStore& store, const Workload& work) {
+void ExpectShared(Store& store, const Workload& work) {
   bool is_done = false;
   for (int step = 0; step < 20 && !is_done; ++step) {
-    const auto done = store.Share();
+    const auto done = store.upkeep().Share();
     ASSERT_TRUE(done.ok()) << done.status();
     is_done = done->is_done;
   }
@@ -243,9 +248,10 @@ void ExpectShared(ChunkStore& store, const Workload& work) {
   // Beside the payload a head and the rest of a page for each chunk, the
   // headers of segments, and what a failed Append could not take back.
   constexpr uint64_t kLeftoverBytes = 2 * 60'000;
-  EXPECT_LE(store.Stats().segment_bytes + (chunk_count - 1) * kWeightsBytes,
-            store.GetRun(kRun)->counters.payload_bytes +
-                chunk_count * 3 * 4096 + kLeftoverBytes);
+  EXPECT_LE(
+      store.upkeep().Stats().segment_bytes + (chunk_count - 1) * kWeightsBytes,
+      store.runs().GetRun(kRun)->counters.payload_bytes +
+          chunk_count * 3 * 4096 + kLeftoverBytes);
 }
 
 class StoreFaultTest : public ::testing::TestWithParam<Scenario> {};
@@ -282,7 +288,7 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     }
     // What is found once is found for good.
     for (int i = 0; i < 2; ++i) {
-      auto store = ChunkStore::Open(options, env);
+      auto store = Store::Open(options, env);
       ASSERT_TRUE(store.ok()) << store.status();
       Judge(**store, work);
       // Whatever was left half done is done now.
@@ -343,28 +349,34 @@ class StoreFaultCaseTest : public ::testing::Test {
  protected:
   StoreFaultCaseTest() { options_.directory = dir_ / "store"; }
 
-  void Open() {
+  void Close() {
+    read_.reset();
     store_.reset();
-    auto store = ChunkStore::Open(options_, env_);
+  }
+  void Open() {
+    Close();
+    auto store = Store::Open(options_, env_);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
+    read_.emplace(store_->readers());
   }
 
   TempDir dir_ = TempDir::InMemory();
   StoreOptions options_;
   FaultEnv env_{Env::Posix()};
-  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<Store> store_;
+  std::optional<NamedRuns> read_;  // Of the store that is open.
 };
 
 TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
   const auto fail_append = [this](absl::Status status) {
     env_.FailAt(1, std::move(status), /*forever=*/true);
     TestChunks chunks(1, 1, RecordsOf(0, 1));
-    const absl::Status failure = store_->Append(chunks.span());
+    const absl::Status failure = store_->log().Append(chunks.span());
     env_.StopFailing();
     return failure;
   };
@@ -374,12 +386,12 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
   status = fail_append(absl::UnavailableError("broken"));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Reason(status), "STORAGE_FAILED");
-  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), 1u);
-  EXPECT_FALSE(store_->GetTensor(RecordsOf(0, 1)[0].key).ok());
+  EXPECT_EQ(*store_->log().CommittedChunkCount(kRun, 0, 1), 1u);
+  EXPECT_FALSE(read_->GetTensor(RecordsOf(0, 1)[0].key).ok());
 
   TestChunks again(1, 1, RecordsOf(0, 1));
-  ASSERT_TRUE(store_->Append(again.span()).ok());
-  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 1)[0].key).ok());
+  ASSERT_TRUE(store_->log().Append(again.span()).ok());
+  EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 1)[0].key).ok());
   EXPECT_TRUE(
       std::filesystem::exists(options_.directory + "/segments/00000002.seg") ||
       std::filesystem::exists(options_.directory + "/segments/00000003.seg"));
@@ -388,7 +400,7 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
 // So many that the index is prepared while they are written.
 TEST_F(StoreFaultCaseTest, ManyRecordsAreSeenAtOnceOrNotAtAll) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   constexpr int kChunkCount = 3;
   constexpr int kChunkRecordCount = 100;
   const auto add_chunks = [](TestChunks& chunks) {
@@ -406,25 +418,25 @@ TEST_F(StoreFaultCaseTest, ManyRecordsAreSeenAtOnceOrNotAtAll) {
     TestChunks chunks;
     add_chunks(chunks);
     env_.FailAt(number, absl::UnavailableError("broken"), /*forever=*/true);
-    const absl::Status status = store_->Append(chunks.span());
+    const absl::Status status = store_->log().Append(chunks.span());
     env_.StopFailing();
     if (status.ok()) break;
     EXPECT_EQ(Reason(status), "STORAGE_FAILED");
-    EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), 0u);
-    EXPECT_EQ(store_->GetRun(kRun)->counters.tensor_count, 0u);
+    EXPECT_EQ(*store_->log().CommittedChunkCount(kRun, 0, 1), 0u);
+    EXPECT_EQ(store_->runs().GetRun(kRun)->counters.tensor_count, 0u);
   }
   EXPECT_GE(number, 3u);
   for (int i = 0; i < 2; ++i) {
-    const RunCounters counters = store_->GetRun(kRun)->counters;
+    const RunCounters counters = store_->runs().GetRun(kRun)->counters;
     EXPECT_EQ(counters.tensor_count, kChunkCount * kChunkRecordCount);
     EXPECT_EQ(counters.duplicate_count, 0u);
-    EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), kChunkCount);
+    EXPECT_EQ(*store_->log().CommittedChunkCount(kRun, 0, 1), kChunkCount);
     AlignedBuffer buffer;
     for (int chunk = 0; chunk < kChunkCount; ++chunk) {
       const TestTensor expected = MakeTensor(kRun, chunk, "op.99", 64, 1);
-      const auto info = store_->GetTensor(expected.key);
+      const auto info = read_->GetTensor(expected.key);
       ASSERT_TRUE(info.ok()) << info.status();
-      const auto bytes = store_->ReadPart(info->parts.at(0), buffer);
+      const auto bytes = read_->ReadPart(kRun, info->parts.at(0), buffer);
       ASSERT_TRUE(bytes.ok()) << bytes.status();
       EXPECT_TRUE(std::ranges::equal(*bytes, expected.bytes));
     }
@@ -435,82 +447,82 @@ TEST_F(StoreFaultCaseTest, ManyRecordsAreSeenAtOnceOrNotAtAll) {
 
 TEST_F(StoreFaultCaseTest, ProbeTellsWhetherAppendWouldSucceed) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
-  EXPECT_TRUE(store_->Probe().ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
+  EXPECT_TRUE(store_->log().Probe().ok());
   env_.FailAt(1, absl::ResourceExhaustedError("full"), /*forever=*/true);
   TestChunks chunks(1, 0, RecordsOf(0, 0));
-  EXPECT_EQ(Reason(store_->Append(chunks.span())), "DISK_FULL");
-  EXPECT_EQ(Reason(store_->Probe()), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->log().Append(chunks.span())), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->log().Probe()), "DISK_FULL");
   env_.FailAt(1, absl::UnavailableError("broken"), /*forever=*/true);
-  EXPECT_EQ(Reason(store_->Probe()), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(store_->log().Probe()), "STORAGE_FAILED");
   // Each operation of a probe may fail, and none leaves anything behind.
   int failures = 0;
   for (uint64_t number = 1;; ++number) {
     env_.FailAt(number, absl::UnavailableError("broken"), /*forever=*/true);
-    if (store_->Probe().ok()) break;
+    if (store_->log().Probe().ok()) break;
     ++failures;
   }
   EXPECT_GE(failures, 3);
   env_.StopFailing();
   TestChunks again(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(again.span()).ok());
+  ASSERT_TRUE(store_->log().Append(again.span()).ok());
   Open();
-  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 0)[0].key).ok());
   // The one in use, and that of the first Append, which could not be removed.
-  EXPECT_EQ(store_->Stats().segment_count, 2u);
+  EXPECT_EQ(store_->upkeep().Stats().segment_count, 2u);
 }
 
 TEST_F(StoreFaultCaseTest, FailedSyncIsNeverTriedAgain) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
   // Room for the chunk is there already, so its operations are a write and the
   // sync.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("input/output error"), false);
-  EXPECT_EQ(Reason(store_->Append(second.span())), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(store_->log().Append(second.span())), "STORAGE_FAILED");
   env_.StopFailing();
   TestChunks again(1, 1, RecordsOf(0, 1));
-  ASSERT_TRUE(store_->Append(again.span()).ok());
+  ASSERT_TRUE(store_->log().Append(again.span()).ok());
   // The segment whose sync failed ends where it was acknowledged.
-  TensorInfo info = *store_->GetTensor(RecordsOf(0, 1)[0].key);
-  EXPECT_EQ(info.parts.at(0).segment, SegmentId{2});
+  TensorInfo info = *read_->GetTensor(RecordsOf(0, 1)[0].key);
+  EXPECT_EQ(info.parts.at(0).place.file, 2u);
   env_.CutPower(FaultEnv::PowerLoss::kLoseAll, 1);
   Open();
   for (int chunk = 0; chunk < 2; ++chunk) {
-    EXPECT_TRUE(store_->GetTensor(RecordsOf(0, chunk)[0].key).ok());
+    EXPECT_TRUE(read_->GetTensor(RecordsOf(0, chunk)[0].key).ok());
   }
 }
 
 TEST_F(StoreFaultCaseTest, SegmentThatCouldNotBeRemovedGoesAtTheNextOpen) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks chunks(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
   env_.FailAt(1, absl::UnavailableError("busy"), /*forever=*/true);
-  ASSERT_TRUE(store_->DeleteRun(kRun).ok());
+  ASSERT_TRUE(store_->runs().DeleteRun(kRun).ok());
   const std::string path = options_.directory + "/segments/00000001.seg";
   EXPECT_TRUE(std::filesystem::exists(path));
   env_.StopFailing();
   Open();
   EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(store_->Stats().segment_count, 0u);
-  EXPECT_EQ(Reason(store_->GetRun(kRun).status()), "RUN_NOT_FOUND");
+  EXPECT_EQ(store_->upkeep().Stats().segment_count, 0u);
+  EXPECT_EQ(Reason(store_->runs().GetRun(kRun).status()), "RUN_NOT_FOUND");
 }
 
 TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks chunks(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(chunks.span()).ok());
-  store_.reset();
+  ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
+  Close();
   const std::string path = options_.directory + "/segments/00000001.seg";
   const auto size = std::filesystem::file_size(path);
   int failures = 0;
   for (uint64_t number = 1;; ++number) {
     env_.FailAt(number, absl::UnavailableError("bad sector"), false);
-    const auto store = ChunkStore::Open(options_, env_);
+    const auto store = Store::Open(options_, env_);
     EXPECT_EQ(std::filesystem::file_size(path), size);
     if (store.ok()) break;
     EXPECT_EQ(store.status().code(), absl::StatusCode::kUnavailable);
@@ -523,28 +535,28 @@ TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
 // page cache, and tells its producer that it is safe.
 TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
   // The write succeeds; the sync, and all that would take it back, does not.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("killed"), /*forever=*/true);
-  EXPECT_FALSE(store_->Append(second.span()).ok());
+  EXPECT_FALSE(store_->log().Append(second.span()).ok());
   env_.StopFailing();
   Open();
-  EXPECT_EQ(store_->Stats().recovered_frame_count, 2u);
-  const uint64_t count = *store_->CommittedChunkCount(kRun, 0, 1);
+  EXPECT_EQ(store_->upkeep().Stats().recovered_frame_count, 2u);
+  const uint64_t count = *store_->log().CommittedChunkCount(kRun, 0, 1);
   EXPECT_EQ(count, 2u);
-  store_.reset();
+  Close();
   env_.CutPower(FaultEnv::PowerLoss::kLoseAll, 1);
   Open();
-  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), count);
+  EXPECT_EQ(*store_->log().CommittedChunkCount(kRun, 0, 1), count);
   AlignedBuffer buffer;
   for (int chunk = 0; chunk < static_cast<int>(count); ++chunk) {
     for (const TestTensor& tensor : RecordsOf(0, chunk)) {
-      const auto info = store_->GetTensor(tensor.key);
+      const auto info = read_->GetTensor(tensor.key);
       ASSERT_TRUE(info.ok()) << info.status();
-      const auto bytes = store_->ReadPart(info->parts.at(0), buffer);
+      const auto bytes = read_->ReadPart(kRun, info->parts.at(0), buffer);
       ASSERT_TRUE(bytes.ok()) << bytes.status();
       EXPECT_TRUE(std::ranges::equal(*bytes, tensor.bytes));
     }
@@ -554,32 +566,37 @@ TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
 // Near its end the disk is for what cannot wait.
 TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   Open();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
-  ASSERT_TRUE(store_->CreateRun({"other", 0, {}}).ok());
-  const auto comparison = store_->CreateComparison("running", {});
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"other", 0, {}}).ok());
+  const auto comparison = store_->comparisons().CreateComparison("running", {});
   ASSERT_TRUE(comparison.ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
 
   env_.LimitFreeBytes(1 << 20);
   TestChunks second(1, 1, RecordsOf(0, 1));
-  EXPECT_EQ(Reason(store_->Append(second.span())), "DISK_FULL");
-  EXPECT_EQ(Reason(store_->Probe()), "DISK_FULL");
-  EXPECT_EQ(Reason(store_->CreateRun({"more", 0, {}}).status()), "DISK_FULL");
-  EXPECT_EQ(Reason(store_->CreateComparison("more", {}).status()), "DISK_FULL");
-  const std::vector<std::string> rows = {"row"};
-  EXPECT_EQ(Reason(store_->PutComparisonRows(*comparison, 0, rows)),
+  EXPECT_EQ(Reason(store_->log().Append(second.span())), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->log().Probe()), "DISK_FULL");
+  EXPECT_EQ(Reason(store_->runs().CreateRun({"more", 0, {}}).status()),
             "DISK_FULL");
-  EXPECT_TRUE(store_->PutComparison(*comparison, "ended early").ok());
-  EXPECT_TRUE(store_->ReportCoverage(kRun, 0, 1, {.dropped_count = 2}).ok());
-  EXPECT_TRUE(store_->SealRun(kRun).ok());
-  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
-  EXPECT_TRUE(store_->DeleteRun("other").ok());
-  EXPECT_TRUE(store_->DeleteComparison(*comparison).ok());
+  EXPECT_EQ(Reason(store_->comparisons().CreateComparison("more", {}).status()),
+            "DISK_FULL");
+  const std::vector<std::string> rows = {"row"};
+  EXPECT_EQ(
+      Reason(store_->comparisons().PutComparisonRows(*comparison, 0, rows)),
+      "DISK_FULL");
+  EXPECT_TRUE(
+      store_->comparisons().PutComparison(*comparison, "ended early").ok());
+  EXPECT_TRUE(
+      store_->log().ReportCoverage(kRun, 0, 1, {.dropped_count = 2}).ok());
+  EXPECT_TRUE(store_->runs().SealRun(kRun).ok());
+  EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  EXPECT_TRUE(store_->runs().DeleteRun("other").ok());
+  EXPECT_TRUE(store_->comparisons().DeleteComparison(*comparison).ok());
 
   env_.LimitFreeBytes(UINT64_MAX);
-  EXPECT_TRUE(store_->Probe().ok());
-  EXPECT_TRUE(store_->CreateRun({"more", 0, {}}).ok());
+  EXPECT_TRUE(store_->log().Probe().ok());
+  EXPECT_TRUE(store_->runs().CreateRun({"more", 0, {}}).ok());
 }
 
 // One error that RocksDB holds for fatal, such as too many open files, must not
@@ -587,11 +604,11 @@ TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
 TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   Open();
   env_.CountIndex();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
   const TestTensor known = RecordsOf(0, 0)[0];
-  auto before = store_->Scan(kRun, {}, "");
+  auto before = read_->Scan(kRun, {}, "");
   ASSERT_TRUE(before.ok());
   // Readers that go on all the time: they see what was acknowledged, or are
   // told to come back, and never that it is not there.
@@ -599,10 +616,10 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   std::atomic<int> found_count = 0;
   const auto read = [&] {
     while (!ends) {
-      const absl::Status got = store_->GetTensor(known.key).status();
+      const absl::Status got = read_->GetTensor(known.key).status();
       EXPECT_TRUE(got.ok() || absl::IsUnavailable(got)) << got;
       TensorInfo info;
-      auto scan = store_->Scan(kRun, {}, "");
+      auto scan = read_->Scan(kRun, {}, "");
       const absl::StatusOr<bool> next =
           scan.ok() ? (*scan)->Next(info) : scan.status();
       EXPECT_TRUE(next.value_or(true)) << "nothing was found";
@@ -613,23 +630,23 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   };
   // And the figures, which the opening changes as well.
   const auto count = [&] {
-    while (!ends) EXPECT_EQ(store_->Stats().run_count, 1u);
+    while (!ends) EXPECT_EQ(store_->upkeep().Stats().run_count, 1u);
   };
   std::thread readers[] = {std::thread(read), std::thread(read),
                            std::thread(count)};
 
   env_.FailAt(1, absl::UnavailableError("too many open files"), true);
-  EXPECT_FALSE(store_->CreateRun({"more", 0, {}}).ok());
+  EXPECT_FALSE(store_->runs().CreateRun({"more", 0, {}}).ok());
   TestChunks second(1, 1, RecordsOf(0, 1));
-  EXPECT_EQ(Reason(store_->Append(second.span())), "STORAGE_FAILED");
+  EXPECT_EQ(Reason(store_->log().Append(second.span())), "STORAGE_FAILED");
   for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(Reason(store_->Probe()), "STORAGE_FAILED");
+    EXPECT_EQ(Reason(store_->log().Probe()), "STORAGE_FAILED");
   }
   env_.StopFailing();
   // It goes on without a restart.
   absl::Status status;
   for (int i = 0; i < 6; ++i) {
-    status = store_->Probe();
+    status = store_->log().Probe();
     if (status.ok()) break;
   }
   EXPECT_TRUE(status.ok()) << status;
@@ -639,14 +656,14 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   for (std::thread& reader : readers) reader.join();
 
   TestChunks again(1, 1, RecordsOf(0, 1));
-  EXPECT_TRUE(store_->Append(again.span()).ok());
-  EXPECT_EQ(*store_->CommittedChunkCount(kRun, 0, 1), 2u);
-  EXPECT_TRUE(store_->CreateRun({"more", 0, {}}).ok());
-  EXPECT_EQ(store_->GetRun(kRun)->counters.tensor_count, 4u);
-  EXPECT_EQ(store_->GetRun(kRun)->counters.duplicate_count, 0u);
+  EXPECT_TRUE(store_->log().Append(again.span()).ok());
+  EXPECT_EQ(*store_->log().CommittedChunkCount(kRun, 0, 1), 2u);
+  EXPECT_TRUE(store_->runs().CreateRun({"more", 0, {}}).ok());
+  EXPECT_EQ(store_->runs().GetRun(kRun)->counters.tensor_count, 4u);
+  EXPECT_EQ(store_->runs().GetRun(kRun)->counters.duplicate_count, 0u);
   for (int chunk = 0; chunk < 2; ++chunk) {
     for (const TestTensor& tensor : RecordsOf(0, chunk)) {
-      EXPECT_TRUE(store_->GetTensor(tensor.key).ok());
+      EXPECT_TRUE(read_->GetTensor(tensor.key).ok());
     }
   }
   // What began before is told so.
@@ -660,31 +677,32 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
 TEST_F(StoreFaultCaseTest, IndexThatIsAwayIsNotMadeAnewAndComesBack) {
   Open();
   env_.CountIndex();
-  ASSERT_TRUE(store_->CreateRun({kRun, 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
-  ASSERT_TRUE(store_->Append(first.span()).ok());
+  ASSERT_TRUE(store_->log().Append(first.span()).ok());
   const std::string index = options_.directory + "/index";
   env_.FailAt(1, absl::UnavailableError("too many open files"), true);
-  EXPECT_FALSE(store_->CreateRun({"more", 0, {}}).ok());
-  for (int i = 0; i < 6; ++i) EXPECT_FALSE(store_->Probe().ok());
+  EXPECT_FALSE(store_->runs().CreateRun({"more", 0, {}}).ok());
+  for (int i = 0; i < 6; ++i) EXPECT_FALSE(store_->log().Probe().ok());
   std::filesystem::rename(index, dir_ / "away");
   env_.StopFailing();
   for (int i = 0; i < 6; ++i) {
-    EXPECT_FALSE(store_->Probe().ok());
-    store_->Retain(RetentionPolicy()).status().IgnoreError();
-    store_->Share().status().IgnoreError();
+    EXPECT_FALSE(store_->log().Probe().ok());
+    store_->upkeep().Retain(RetentionPolicy()).status().IgnoreError();
+    store_->upkeep().Share().status().IgnoreError();
     EXPECT_FALSE(std::filesystem::exists(index + "/CURRENT"));
   }
   std::filesystem::remove_all(index);
   std::filesystem::rename(dir_ / "away", index);
   absl::Status status;
   for (int i = 0; i < 6; ++i) {
-    status = store_->Probe();
+    status = store_->log().Probe();
     if (status.ok()) break;
   }
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(store_->GetTensor(RecordsOf(0, 0)[0].key).ok());
-  const absl::Status retained = store_->Retain(RetentionPolicy()).status();
+  EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 0)[0].key).ok());
+  const absl::Status retained =
+      store_->upkeep().Retain(RetentionPolicy()).status();
   EXPECT_TRUE(retained.ok()) << retained;
   EXPECT_TRUE(store_->Close().ok());
 }

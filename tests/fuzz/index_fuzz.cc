@@ -2,8 +2,8 @@
 // Keys and values of the index. What can be decoded is encoded to the same
 // again.
 #include "protos/base/check.h"
-#include "storage/index/index_key.h"
-#include "storage/index/index_value.h"
+#include "storage/index/db/index_key.h"
+#include "storage/index/db/index_value.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace msitd::storage {

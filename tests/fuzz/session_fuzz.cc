@@ -14,7 +14,7 @@
 #include "protos/shm/ring_abi.h"
 #include "protos/shm/session_socket.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::shm {
@@ -30,7 +30,7 @@ class Server {
  public:
   Server()
       : pipeline_(std::make_unique<ingest::IngestPipeline>(
-            store_, ingest::IngestOptions{})) {
+            store_, store_, ingest::IngestOptions{})) {
     IngestServerOptions options;
     options.socket_path = path();
     options.arena_bytes_max = kArenaBytesMin;
@@ -55,7 +55,7 @@ class Server {
 
  private:
   testing::TempDir directory_ = testing::TempDir::InMemory();
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   std::unique_ptr<ingest::IngestPipeline> pipeline_;
   std::unique_ptr<IngestServer> server_;
   // Filled by the one thread of the server, read when that has ended.

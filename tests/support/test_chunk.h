@@ -44,7 +44,7 @@ class TestChunks {
   void Add(uint64_t stream_id, uint64_t chunk_sequence,
            const std::vector<TestTensor>& records);
 
-  // What ChunkStore::Append takes.
+  // What ChunkLog::Append takes.
   std::span<chunk::Chunk> span() { return chunks_; }
 
  private:

@@ -11,16 +11,22 @@ from dataclasses import dataclass
 
 PROTOS = ("protos/base", "protos/status", "protos/chunk")
 
-# What the rest of the program sees of the storage layer.
-STORAGE_FACE = (
-    "storage/chunk_store.h",
-    "storage/run_ranks.h",
-    "storage/types.h",
-    "storage/env/env.h",
-)
+# What the rest of the program sees of the storage layer: its faces, and what
+# stands on them. Only who opens a store, and hands its faces out, sees STORE.
+STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
+STORE = ("storage/store.h", "storage/env/env.h")
 
-# What the modules of the storage layer share.
-STORAGE_SHARED = ("storage/types.h", "storage/logger.h")
+# How the index names segments, of which it knows no more.
+SEGMENT_ID = "storage/segment/segment_id.h"
+
+# The rooms of the index, from the bottom up.
+INDEX = (
+    "storage/index/db",
+    "storage/index/name",
+    "storage/index/table",
+    "storage/index/scan",
+    "storage/index",
+)
 
 # Logging, for all of the daemon.
 LOG = "daemon/log"
@@ -68,20 +74,62 @@ MODULES: dict[str, Module] = {
     "protos/shm": Module(
         ("protos/base", "protos/status", "protos/chunk/chunk_draft.h"), COMMON
     ),
-    "storage": Module(
-        (*PROTOS, "protos/capture", "storage/env", "storage/segment", "storage/index"),
-        COMMON,
-    ),
+    "storage/face": Module(PROTOS, COMMON),
     "storage/env": Module(PROTOS, COMMON),
     "storage/segment": Module(
-        (*PROTOS, "storage/env", *STORAGE_SHARED), (*COMMON, "xxhash")
+        (*PROTOS, "storage/face", "storage/env"), (*COMMON, "xxhash")
     ),
-    "storage/index": Module(
-        (*PROTOS, *STORAGE_FACE, "storage/env", "storage/segment", *STORAGE_SHARED),
+    "storage/index/db": Module(
+        (*PROTOS, "storage/face", "storage/env"), (*COMMON, "rocksdb")
+    ),
+    "storage/index/name": Module(
+        (*PROTOS, "storage/face", "storage/index/db"), (*COMMON, "rocksdb")
+    ),
+    "storage/index/table": Module(
+        (*PROTOS, "storage/face", SEGMENT_ID, "storage/index/db"),
         (*COMMON, "rocksdb"),
     ),
+    "storage/index/scan": Module(
+        (*PROTOS, "storage/face", SEGMENT_ID, *INDEX[:3]), (*COMMON, "rocksdb")
+    ),
+    "storage/index": Module(
+        (*PROTOS, "storage/face", SEGMENT_ID, *INDEX[:4]), (*COMMON, "rocksdb")
+    ),
+    "storage/read": Module(
+        (*PROTOS, "storage/face", "storage/segment", "storage/index"), COMMON
+    ),
+    "storage/upkeep": Module(
+        (
+            *PROTOS,
+            "storage/face",
+            "storage/env",
+            "storage/segment",
+            *INDEX,
+        ),
+        COMMON,
+    ),
+    "storage": Module(
+        (
+            *PROTOS,
+            "protos/capture",
+            "storage/face",
+            "storage/env",
+            "storage/segment",
+            *INDEX,
+            "storage/read",
+            "storage/upkeep",
+        ),
+        COMMON,
+    ),
     "storage/inspect": Module(
-        (*PROTOS, "storage", "storage/env", "storage/segment", "storage/index"),
+        (
+            *PROTOS,
+            "storage",
+            "storage/face",
+            "storage/env",
+            "storage/segment",
+            *INDEX,
+        ),
         (*COMMON, "rocksdb", "cli11", "json"),
     ),
     "daemon/log": Module(PROTOS, COMMON),
@@ -122,7 +170,13 @@ MODULES: dict[str, Module] = {
         COMPARE_LIBRARIES,
     ),
     "daemon/compare/origin": Module(
-        (*PROTOS, "daemon/compare/match", "daemon/compare/judge"), COMPARE_LIBRARIES
+        (
+            *PROTOS,
+            *STORAGE_FACE,
+            "daemon/compare/match",
+            "daemon/compare/judge",
+        ),
+        COMPARE_LIBRARIES,
     ),
     "daemon/compare/job": Module(
         (
@@ -170,6 +224,7 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             "protos/pem",
             *STORAGE_FACE,
+            *STORE,
             LOG,
             "daemon/config",
             "daemon/ingest",

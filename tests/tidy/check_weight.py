@@ -44,7 +44,7 @@ RULES = (
         (*SERVICES, "client/ctl", "client/report", "client/text", "daemon/compare"),
     ),
     Rule("the command line's parser", r"CLI/.*", ("client/ctl",)),
-    Rule("logging", r"spdlog/.*", ("daemon", "storage/logger.h")),
+    Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),
     Rule("Highway", r"hwy/.*", ("daemon/compute",)),
     Rule(
         "what sources alone need",

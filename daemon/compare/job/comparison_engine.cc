@@ -35,36 +35,41 @@ std::span<const std::string_view> WatchNames() {
   return names;
 }
 
+absl::Status ComparisonEngine::OpenRuns() {
+  if (golden_ != nullptr) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(target_, readers_.OpenRun(plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(golden_, readers_.OpenRun(plan_.golden_run));
+  return absl::OkStatus();
+}
+
 absl::Status ComparisonEngine::Run() {
+  MSITD_RETURN_IF_ERROR(OpenRuns());
   if (!std::exchange(is_counted_, true)) {
     MSITD_ASSIGN_OR_RETURN(const uint64_t total, CountGolden());
     observer_.OnTotal(total);
   }
   // Asked before the matcher looks at the runs, so that nothing that it does
   // not see comes behind.
-  MSITD_ASSIGN_OR_RETURN(golden_mark_,
-                         MarkAgain(plan_.golden_run, golden_mark_));
-  MSITD_ASSIGN_OR_RETURN(target_mark_,
-                         MarkAgain(plan_.target_run, target_mark_));
+  MSITD_ASSIGN_OR_RETURN(golden_mark_, Mark(*golden_));
+  MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(*target_));
   observer_.OnConflicts(golden_mark_.conflict_count,
                         target_mark_.conflict_count);
   if (plan_.follow) {
     observer_.OnSilentRanks(golden_mark_.outlook.silent,
                             target_mark_.outlook.silent);
   }
-  MSITD_ASSIGN_OR_RETURN(
-      RanksOfRuns ranks,
-      RanksOfRuns::Find(store_, plan_.golden_run, plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(RanksOfRuns ranks,
+                         RanksOfRuns::Find(*golden_, *target_));
   MSITD_ASSIGN_OR_RETURN(
       const TensorMatcher matcher,
-      TensorMatcher::Create(store_, plan_.golden_run, plan_.target_run,
-                            plan_.selector, plan_.matching, plan_.follow));
+      TensorMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
+                            plan_.follow));
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
                   matcher);
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
-  measurer_.emplace(store_, observer_,
-                    [this](const TensorPair& pair, const PartsAhead& ahead,
+  measurer_.emplace(*target_, *golden_, observer_,
+                    [this](const TensorPair& pair, const PairAhead& ahead,
                            PairReader& reader, WorkObserver& reads) {
                       return ReadMetrics(pair, ahead, reader, reads);
                     });
@@ -72,8 +77,8 @@ absl::Status ComparisonEngine::Run() {
   measurer_.reset();
   // Of a run that went meanwhile, what was left could not be read.
   if (status.ok()) {
-    status = MarkAgain(plan_.golden_run, golden_mark_).status();
-    status.Update(MarkAgain(plan_.target_run, target_mark_).status());
+    status = Mark(*golden_).status();
+    status.Update(Mark(*target_).status());
   }
   observer_.OnFirstAbsent(absent_->first_token());
   waits_ = status.ok() && plan_.follow &&
@@ -138,12 +143,11 @@ void ComparisonEngine::AddToMeasurer(const TensorGroup& group) {
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
   if (SelectsAll(plan_.selector)) {
-    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run,
-                           store_.GetRun(plan_.golden_run));
+    MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
     return run.counters.tensor_count;
   }
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                         store_.Scan(plan_.golden_run, plan_.selector, ""));
+                         golden_->Scan(plan_.selector, ""));
   storage::TensorInfo tensor;
   const auto stop = [this] {
     return observer_.IsCancelled() ? absl::CancelledError("cancelled")

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -28,8 +29,8 @@
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/shard/layout_hint.h"
 #include "msitd/v1/comparison_service.pb.h"
-#include "storage/chunk_store.h"
-#include "storage/types.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -69,16 +70,17 @@ std::span<const std::string_view> WatchNames();
 //
 // Made for one comparison and used by one thread at a time, beside which a
 // second one measures pairs ahead. However large the runs are, it holds four
-// parts, what is read ahead (PairMeasurer::kWindowsMax times
-// storage::kBatchBytesMax), and the tensors of one rank and token
-// (kGroupTensorsMax) and of those behind it (GroupLoader); and between two
-// calls of Run only what it has compared.
+// parts, what is read ahead (two batches of storage::kBatchBytesMax at most for
+// each of PairMeasurer::kWindowsMax windows), and the tensors of one rank and
+// token (kGroupTensorsMax) and of those behind it (GroupLoader); and between
+// two calls of Run only what it has compared.
 class ComparisonEngine {
  public:
-  // All three must outlive the engine.
-  ComparisonEngine(storage::ChunkStore& store, const ComparisonPlan& plan,
+  // All three must outlive the engine, which opens both runs when it runs
+  // first.
+  ComparisonEngine(storage::RunReaders& readers, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
-      : store_(store),
+      : readers_(readers),
         plan_(plan),
         observer_(observer),
         idle_rules_(plan.policy, plan.matching) {}
@@ -109,7 +111,6 @@ class ComparisonEngine {
 
   // What of a run changes when there is something new to compare.
   struct RunMark {
-    storage::RunId id{};
     bool sealed = false;
     uint64_t tensor_count = 0;
     uint64_t payload_bytes = 0;
@@ -126,10 +127,8 @@ class ComparisonEngine {
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
 
-  absl::StatusOr<RunMark> Mark(const std::string& run) const;
-  // NOT_FOUND if it is another run than the one that `before` is of, if any.
-  absl::StatusOr<RunMark> MarkAgain(const std::string& run,
-                                    const RunMark& before) const;
+  absl::Status OpenRuns();
+  absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Compares the groups that may be, and that `done_` has not.
   absl::Status CompareReady(const TensorMatcher& matcher);
@@ -175,7 +174,7 @@ class ComparisonEngine {
   bool MustMeasure(const TensorPair& pair) const;
   // Called on either thread of `measurer_`.
   absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
-                                              const PartsAhead& ahead,
+                                              const PairAhead& ahead,
                                               PairReader& reader,
                                               WorkObserver& reads) const;
   // Judges two tensors with equal bytes.
@@ -194,9 +193,12 @@ class ComparisonEngine {
   // Puts the ranks that fail first in order, if there are several.
   absl::Status OrderRanks(const TensorMatcher& matcher);
 
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
   const ComparisonPlan& plan_;
   ComparisonObserver& observer_;
+  // From the first Run on.
+  std::unique_ptr<storage::RunReader> golden_;
+  std::unique_ptr<storage::RunReader> target_;
   IdleRules idle_rules_;
   RequiredTolerances required_tolerances_;
   OriginFinder origins_;

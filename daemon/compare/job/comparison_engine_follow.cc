@@ -13,24 +13,15 @@
 namespace msitd::compare {
 
 absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
-    const std::string& run) const {
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, store_.GetRun(run));
-  RunMark mark{info.id, info.sealed, info.counters.tensor_count,
+    storage::RunReader& run) const {
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
+  RunMark mark{info.sealed, info.counters.tensor_count,
                info.counters.payload_bytes, info.counters.conflict_count};
   if (plan_.follow && !info.sealed && plan_.activity) {
-    mark.outlook =
-        OutlookOf(plan_.activity(run), info.spec.world_size, plan_.silence);
+    mark.outlook = OutlookOf(plan_.activity(run.name()), info.spec.world_size,
+                             plan_.silence);
   }
   return mark;
-}
-
-absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::MarkAgain(
-    const std::string& run, const RunMark& before) const {
-  MSITD_ASSIGN_OR_RETURN(const RunMark mark, Mark(run));
-  if (before.id == storage::RunId{} || mark.id == before.id) return mark;
-  return WithReason(MakeStatus(absl::StatusCode::kNotFound,
-                               "there is no run {} any more", run),
-                    "RUN_NOT_FOUND");
 }
 
 TensorMatcher::Closed ComparisonEngine::RunMark::Closed() const {
@@ -50,8 +41,9 @@ TensorMatcher::Closed ComparisonEngine::RunMark::Stalled() const {
 }
 
 bool ComparisonEngine::HasNews() const {
-  const auto golden = Mark(plan_.golden_run);
-  const auto target = Mark(plan_.target_run);
+  if (golden_ == nullptr) return true;
+  const auto golden = Mark(*golden_);
+  const auto target = Mark(*target_);
   return !golden.ok() || !target.ok() || *golden != golden_mark_ ||
          *target != target_mark_;
 }

@@ -117,17 +117,18 @@ std::string WhySamplesDoNotDecide(const TensorPair& pair) {
 }
 
 absl::StatusOr<PairMeasurement> MeasureAhead(
-    const TensorPair& pair, const PartsAhead& ahead,
+    const TensorPair& pair, storage::RunReader& target_run,
+    storage::RunReader& golden_run, const PairAhead& ahead,
     const compute::ElementRequest& request, PairReader& reader,
     WorkObserver& reads) {
   if (pair.target->assembly == nullptr && pair.golden->assembly == nullptr) {
     return PairReader::MeasureAhead(*pair.target, *pair.golden, ahead, request,
                                     reads);
   }
-  const TensorSource target = SourceAhead(*pair.target, "target", ahead);
+  const TensorSource target =
+      SourceAhead(*pair.target, "target", target_run, ahead.target);
   const TensorSource golden =
-      SourceAhead(*pair.golden, "golden",
-                  {ahead.batch, ahead.first + target.shards.size()});
+      SourceAhead(*pair.golden, "golden", golden_run, ahead.golden);
   return reader.Measure(target, golden, request, reads);
 }
 
@@ -347,18 +348,17 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
 }
 
 absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
-    const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
+    const TensorPair& pair, const PairAhead& ahead, PairReader& reader,
     WorkObserver& reads) const {
   const compute::ElementRequest request = MeasuredVerificationOf(pair).request;
-  if (ahead.batch != nullptr && !IsSampled(pair)) {
-    return MeasureAhead(pair, ahead, request, reader, reads);
+  if (ahead.has_parts() && !IsSampled(pair)) {
+    return MeasureAhead(pair, *target_, *golden_, ahead, request, reader,
+                        reads);
   }
-  MSITD_ASSIGN_OR_RETURN(
-      TensorSource target,
-      StoredSource(*pair.target, plan_.target_run, "target", store_));
-  MSITD_ASSIGN_OR_RETURN(
-      TensorSource golden,
-      StoredSource(*pair.golden, plan_.golden_run, "golden", store_));
+  MSITD_ASSIGN_OR_RETURN(TensorSource target,
+                         StoredSource(*pair.target, "target", *target_));
+  MSITD_ASSIGN_OR_RETURN(TensorSource golden,
+                         StoredSource(*pair.golden, "golden", *golden_));
   target.is_sampled = golden.is_sampled = IsSampled(pair);
   return reader.Measure(target, golden, request, reads);
 }

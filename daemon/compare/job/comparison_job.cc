@@ -18,9 +18,11 @@ int64_t RowCount(const v1::Comparison& comparison) {
          comparison.unmatched_count() + comparison.skipped_count();
 }
 
-ComparisonJob::ComparisonJob(storage::ChunkStore& store, uint64_t id,
+ComparisonJob::ComparisonJob(storage::RunReaders& readers,
+                             storage::Comparisons& store, uint64_t id,
                              v1::Comparison comparison, ComparisonPlan plan)
-    : store_(store),
+    : readers_(readers),
+      store_(store),
       id_(id),
       plan_(std::move(plan)),
       working_(comparison),
@@ -30,7 +32,7 @@ bool ComparisonJob::Run() {
   absl::Status status;
   if (!engine_.has_value()) {
     ComparisonObserver& self = *this;
-    engine_.emplace(store_, plan_, self);
+    engine_.emplace(readers_, plan_, self);
     working_.set_state(v1::Comparison::RUNNING);
     status = StoreDocument();
     if (status.ok()) Show(false);

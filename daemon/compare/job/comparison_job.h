@@ -15,7 +15,8 @@
 #include "daemon/compare/job/comparison_observer.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/comparisons.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::compare {
 
@@ -61,8 +62,8 @@ class ComparisonJob final : private ComparisonObserver {
   // Why a comparison is to stop.
   enum class StopCause : int { kNone, kUser, kShutdown, kForsaken };
 
-  ComparisonJob(storage::ChunkStore& store, uint64_t id,
-                v1::Comparison comparison, ComparisonPlan plan);
+  ComparisonJob(storage::RunReaders& readers, storage::Comparisons& store,
+                uint64_t id, v1::Comparison comparison, ComparisonPlan plan);
 
   uint64_t id() const { return id_; }
 
@@ -140,7 +141,8 @@ class ComparisonJob final : private ComparisonObserver {
   void Show(bool ended);
   void Wake();
 
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
+  storage::Comparisons& store_;
   const uint64_t id_;
   const ComparisonPlan plan_;
 

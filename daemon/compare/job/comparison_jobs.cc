@@ -48,9 +48,11 @@ absl::Status NotEnded(uint64_t id) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
-    storage::ChunkStore& store, const Options& options) {
+    storage::RunReaders& readers, storage::Comparisons& store,
+    const Options& options) {
   MSITD_CHECK(options.active_max > 0 && options.waiting_max >= 0);
-  std::unique_ptr<ComparisonJobs> jobs(new ComparisonJobs(store, options));
+  std::unique_ptr<ComparisonJobs> jobs(
+      new ComparisonJobs(readers, store, options));
   MSITD_RETURN_IF_ERROR(jobs->FailUnfinished());
   for (int i = 0; i < options.active_max; ++i) {
     jobs->threads_.emplace_back([&jobs = *jobs] { jobs.Work(); });
@@ -83,7 +85,7 @@ absl::Status ComparisonJobs::FailUnfinished() {
 absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
     const v1::Comparison& request, ComparisonPlan plan) {
   for (const std::string& run : {plan.golden_run, plan.target_run}) {
-    MSITD_RETURN_IF_ERROR(store_.GetRun(run).status());
+    MSITD_RETURN_IF_ERROR(readers_.OpenRun(run).status());
   }
   v1::Comparison comparison;
   comparison.set_golden_run(plan.golden_run);
@@ -111,7 +113,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   Job job;
   if (id.ok()) {
     comparison.set_name(FormatComparisonName(*id));
-    job = std::make_shared<ComparisonJob>(store_, *id, comparison,
+    job = std::make_shared<ComparisonJob>(readers_, store_, *id, comparison,
                                           std::move(plan));
   }
   {

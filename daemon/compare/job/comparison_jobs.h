@@ -20,7 +20,8 @@
 #include "daemon/compare/match/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/comparisons.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::compare {
 
@@ -63,7 +64,8 @@ class ComparisonJobs {
   //
   // Errors: those of the store.
   static absl::StatusOr<std::unique_ptr<ComparisonJobs>> Create(
-      storage::ChunkStore& store, const Options& options);
+      storage::RunReaders& readers, storage::Comparisons& store,
+      const Options& options);
 
   // Has comparisons that follow runs look at how their ranks stream. Called
   // once, before Start; `source` outlives the jobs, or Stop.
@@ -138,8 +140,9 @@ class ComparisonJobs {
  private:
   using Job = std::shared_ptr<ComparisonJob>;
 
-  ComparisonJobs(storage::ChunkStore& store, const Options& options)
-      : store_(store), options_(options) {}
+  ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,
+                 const Options& options)
+      : readers_(readers), store_(store), options_(options) {}
 
   absl::Status FailUnfinished();
   void Work();
@@ -160,7 +163,8 @@ class ComparisonJobs {
   absl::Status Reserve(bool follows);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
 
-  storage::ChunkStore& store_;
+  storage::RunReaders& readers_;
+  storage::Comparisons& store_;
   const Options options_;
 
   // Held over changes of comparisons that have ended and over removals, so that

@@ -163,7 +163,7 @@ struct Stretch {
 
 // Returns the stored rows from that of `added.front()` to that of the last one,
 // with the metrics.
-absl::StatusOr<Stretch> Rewrite(storage::ChunkStore& store, uint64_t id,
+absl::StatusOr<Stretch> Rewrite(storage::Comparisons& store, uint64_t id,
                                 std::span<const AddedMetrics* const> added) {
   Stretch out;
   out.first_row = added.front()->row();
@@ -202,7 +202,7 @@ absl::Status CheckRowMetrics(const RowMetricsList& rows) {
   return absl::OkStatus();
 }
 
-absl::Status StoreRowMetrics(storage::ChunkStore& store, uint64_t id,
+absl::Status StoreRowMetrics(storage::Comparisons& store, uint64_t id,
                              const RowMetricsList& rows,
                              v1::Comparison& comparison) {
   if (rows.empty()) return absl::OkStatus();

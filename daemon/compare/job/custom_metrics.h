@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "msitd/v1/comparison_service.pb.h"
-#include "storage/chunk_store.h"
+#include "storage/face/comparisons.h"
 
 // Metrics that others add to the rows of a comparison that has ended.
 namespace msitd::compare {
@@ -38,7 +38,7 @@ absl::Status CheckRowMetrics(const RowMetricsList& rows);
 // a row that is not there, or more metrics than there may be; DATA_LOSS for a
 // row that cannot be read. Those of the store, which may then hold some of the
 // metrics.
-absl::Status StoreRowMetrics(storage::ChunkStore& store, uint64_t id,
+absl::Status StoreRowMetrics(storage::Comparisons& store, uint64_t id,
                              const RowMetricsList& rows,
                              v1::Comparison& comparison);
 

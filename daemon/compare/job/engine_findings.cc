@@ -37,12 +37,10 @@ std::string DifferenceOf(const v1::ComparisonRow& row,
 
 // Grows with the time at which the daemon got a tensor; the largest if it is
 // not known.
-uint64_t ReceivedOf(const LogicalTensor& tensor) {
-  if (tensor.parts.size() != 1) return std::numeric_limits<uint64_t>::max();
-  // No segment is so long.
-  constexpr int kOffsetBits = 40;
-  return (static_cast<uint64_t>(tensor.parts[0].segment) << kOffsetBits) +
-         tensor.parts[0].offset;
+storage::PartPlace ReceivedOf(const LogicalTensor& tensor) {
+  constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+  return tensor.parts.size() == 1 ? tensor.parts[0].place
+                                  : storage::PartPlace{kMax, kMax};
 }
 
 }  // namespace

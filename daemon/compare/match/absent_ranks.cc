@@ -52,14 +52,11 @@ std::optional<int64_t> AbsentRanks::first_token() const {
   return first;
 }
 
-absl::StatusOr<RanksOfRuns> RanksOfRuns::Find(storage::ChunkStore& store,
-                                              const std::string& golden_run,
-                                              const std::string& target_run) {
+absl::StatusOr<RanksOfRuns> RanksOfRuns::Find(storage::RunReader& golden,
+                                              storage::RunReader& target) {
   RanksOfRuns out;
-  MSITD_ASSIGN_OR_RETURN(out.golden,
-                         storage::FindRunRanks(store, golden_run, {}));
-  MSITD_ASSIGN_OR_RETURN(out.target,
-                         storage::FindRunRanks(store, target_run, {}));
+  MSITD_ASSIGN_OR_RETURN(out.golden, storage::FindRunRanks(golden, {}));
+  MSITD_ASSIGN_OR_RETURN(out.target, storage::FindRunRanks(target, {}));
   return out;
 }
 

@@ -51,10 +51,9 @@ struct RanksOfRuns {
   storage::RunRanks golden;
   storage::RunRanks target;
 
-  // Errors: those of the store.
-  static absl::StatusOr<RanksOfRuns> Find(storage::ChunkStore& store,
-                                          const std::string& golden_run,
-                                          const std::string& target_run);
+  // Errors: those of the readers.
+  static absl::StatusOr<RanksOfRuns> Find(storage::RunReader& golden,
+                                          storage::RunReader& target);
 };
 
 // What is not there of both runs of a comparison. Thread-compatible.

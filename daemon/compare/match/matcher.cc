@@ -65,14 +65,12 @@ void SortByExecution(std::vector<LogicalTensor>& tensors) {
 }  // namespace
 
 absl::StatusOr<TensorMatcher> TensorMatcher::Create(
-    storage::ChunkStore& store, std::string golden_run, std::string target_run,
+    storage::RunReader& golden_run, storage::RunReader& target_run,
     storage::TensorSelector selector, Matching matching, bool looks_ahead) {
-  TensorMatcher out(store, std::move(golden_run), std::move(target_run),
-                    std::move(selector), std::move(matching), looks_ahead);
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden,
-                         store.GetRun(out.golden_run_));
-  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target,
-                         store.GetRun(out.target_run_));
+  TensorMatcher out(golden_run, target_run, std::move(selector),
+                    std::move(matching), looks_ahead);
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target, target_run.GetInfo());
   const auto ranks_of = [](const storage::RunInfo& run) {
     return RankCount{run.spec.world_size, run.spec.world_size > 0};
   };
@@ -86,18 +84,18 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
 }
 
 absl::StatusOr<MeshSet> TensorMatcher::FindMeshes(
-    const std::string& run, const LayoutRules& layouts,
+    storage::RunReader& run, const LayoutRules& layouts,
     size_t& placement_count) const {
   placement_count = 0;
   if (matching_.ignore_placements() || layouts.takes_all()) return MeshSet();
   MSITD_ASSIGN_OR_RETURN(const std::vector<std::string> placements,
-                         store_->ListPlacements(run));
+                         run.ListPlacements());
   placement_count = placements.size();
   if (!placements.empty() && !selector_.devices.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "run {} has tensors whose shards are on several devices: "
                       "leave the filter by device out, or ignore placements",
-                      run);
+                      run.name());
   }
   return MeshSet(placements);
 }
@@ -107,10 +105,10 @@ absl::StatusOr<bool> TensorMatcher::FindGroups() {
                                   size_t& target_count) -> absl::Status {
     MSITD_ASSIGN_OR_RETURN(
         golden_meshes_,
-        FindMeshes(golden_run_, matching_.golden_layouts(), golden_count));
+        FindMeshes(*golden_, matching_.golden_layouts(), golden_count));
     MSITD_ASSIGN_OR_RETURN(
         target_meshes_,
-        FindMeshes(target_run_, matching_.target_layouts(), target_count));
+        FindMeshes(*target_, matching_.target_layouts(), target_count));
     return absl::OkStatus();
   };
   size_t golden_count = 0;
@@ -173,7 +171,7 @@ absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
     }
     if (last < kTokenMax) tokens.push_back({last + 1, kTokenMax});
   }
-  return store_->ListCoordinates(side.run, side.selector);
+  return side.run.ListCoordinates(side.selector);
 }
 
 absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
@@ -245,7 +243,7 @@ bool TensorMatcher::HasCopies() const {
 }
 
 TensorMatcher::Side TensorMatcher::GoldenSide() const {
-  Side side{golden_run_,    selector_,     matching_.golden_layouts(),
+  Side side{*golden_,       selector_,     matching_.golden_layouts(),
             golden_meshes_, golden_ranks_, HasCopies()};
   // Shards of other ranks belong to what is asked for.
   if (!side.layouts.empty() || !side.meshes.empty()) {
@@ -255,7 +253,7 @@ TensorMatcher::Side TensorMatcher::GoldenSide() const {
 }
 
 TensorMatcher::Side TensorMatcher::TargetSide() const {
-  Side side{target_run_,    selector_,     matching_.target_layouts(),
+  Side side{*target_,       selector_,     matching_.target_layouts(),
             target_meshes_, target_ranks_, HasCopies()};
   storage::TensorSelector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.

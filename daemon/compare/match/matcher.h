@@ -16,8 +16,8 @@
 #include "daemon/compare/match/rank_ranges.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
-#include "storage/chunk_store.h"
-#include "storage/types.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -28,6 +28,10 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 // not compared. Bounds the memory of a comparison: some 500 bytes for each
 // tensor of the group at hand and of the next ones (GroupLoader), in both runs.
 inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
+
+// Parts of tensors of several that a group remembers: those of 512 GiB. Others
+// are looked up when they are read.
+inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
 
 // One tensor with its counterpart, or either alone: one of the two is null at
 // most.
@@ -52,7 +56,7 @@ struct TensorGroup {
   // and which a copy would leave behind.
   std::vector<TensorPair> pairs;
   // `key.run` is left empty, to save memory, and so are `parts` of more than
-  // one.
+  // one behind the first kGroupPartsMax of a run.
   std::vector<LogicalTensor> golden;
   std::vector<LogicalTensor> target;
 };
@@ -81,16 +85,15 @@ struct TensorGroup {
 // Ranks and tokens of the selector are those of the golden run; its op patterns
 // match golden names.
 //
-// Thread-compatible; the store must outlive it. What appears in a run after
+// Thread-compatible; both readers must outlive it. What appears in a run after
 // Create at a new rank and token, or on a new mesh, is not seen.
 class TensorMatcher {
  public:
   // `looks_ahead` has IsComplete know of tokens behind those of the selector.
   // Errors: RESOURCE_EXHAUSTED above kGroupsMax; INVALID_ARGUMENT for a filter
   // by device where shards lie on meshes; those of the store.
-  static absl::StatusOr<TensorMatcher> Create(storage::ChunkStore& store,
-                                              std::string golden_run,
-                                              std::string target_run,
+  static absl::StatusOr<TensorMatcher> Create(storage::RunReader& golden,
+                                              storage::RunReader& target,
                                               storage::TensorSelector selector,
                                               Matching matching,
                                               bool looks_ahead = false);
@@ -175,7 +178,7 @@ class TensorMatcher {
   };
   // One run, with what is asked of it.
   struct Side {
-    const std::string& run;
+    storage::RunReader& run;
     storage::TensorSelector selector;
     const LayoutRules& layouts;
     const MeshSet& meshes;
@@ -184,18 +187,17 @@ class TensorMatcher {
     bool has_copies;
   };
 
-  TensorMatcher(storage::ChunkStore& store, std::string golden_run,
-                std::string target_run, storage::TensorSelector selector,
-                Matching matching, bool looks_ahead)
-      : store_(&store),
-        golden_run_(std::move(golden_run)),
-        target_run_(std::move(target_run)),
+  TensorMatcher(storage::RunReader& golden, storage::RunReader& target,
+                storage::TensorSelector selector, Matching matching,
+                bool looks_ahead)
+      : golden_(&golden),
+        target_(&target),
         selector_(std::move(selector)),
         matching_(std::move(matching)),
         looks_ahead_(looks_ahead) {}
 
   // Finds out on which meshes shards of a run lie.
-  absl::StatusOr<MeshSet> FindMeshes(const std::string& run,
+  absl::StatusOr<MeshSet> FindMeshes(storage::RunReader& run,
                                      const LayoutRules& layouts,
                                      size_t& placement_count) const;
   // Looks where both runs have tensors. Returns false if a placement has come
@@ -247,9 +249,8 @@ class TensorMatcher {
     return is_target ? target_ranks_ : golden_ranks_;
   }
 
-  storage::ChunkStore* store_;
-  std::string golden_run_;
-  std::string target_run_;
+  storage::RunReader* golden_;
+  storage::RunReader* target_;
   storage::TensorSelector selector_;
   Matching matching_;
   bool looks_ahead_;

@@ -213,7 +213,7 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(
                          LoadSide(TargetSide(), target_key, place.target,
                                   is_cancelled, group.target));
   if (!golden_fits || !target_fits) {
-    group.too_large_run = golden_fits ? target_run_ : golden_run_;
+    group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
     group.target.clear();
     return group;
@@ -235,11 +235,12 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   side.selector.devices.assign(holders.devices.begin(), holders.devices.end());
   side.selector.tokens = {{key.token, key.token}};
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
-                         store_->Scan(side.run, std::move(side.selector), ""));
+                         side.run.Scan(std::move(side.selector), ""));
   ShardTable shards(key.rank, side.ranks);
   LayoutFinder layouts(side.layouts);
   PlacementFinder placements(side.meshes);
   size_t count = 0;
+  size_t part_count = 0;  // Of tensors of several.
   storage::TensorInfo tensor;
   const auto stop = [is_cancelled] {
     return is_cancelled() ? absl::CancelledError("cancelled")
@@ -262,7 +263,10 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
     if (count++ == kGroupTensorsMax) return false;
     if (side.has_copies) shards.See(tensor.key.rank);
     tensor.key.run.clear();
-    if (tensor.parts.size() != 1) tensor.parts.clear();
+    if (tensor.parts.size() > 1) {
+      part_count += tensor.parts.size();
+      if (part_count > kGroupPartsMax) tensor.parts.clear();
+    }
     // A copy has just the memory that it needs, and `tensor` keeps its own.
     if (layout != nullptr) {
       shards.Add(*layout, tensor);

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "daemon/compare/measure/shard_reader.h"
 #include "daemon/compare/shard/shard_grid.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 

@@ -9,7 +9,7 @@
 #include "daemon/compare/measure/shard_reader.h"
 #include "daemon/compare/shard/shard_grid.h"
 #include "daemon/compare/work_observer.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
 
 // The sample (protos/base/sample.h) of a tensor that is put together from
 // shards: its elements, each where it lies in a shard.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kNotAhead = static_cast<size_t>(-1);
 
-// Two parts fit into a batch, wherever they lie.
+// What is read ahead of a side fits into a batch, wherever it lies.
 static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
@@ -25,7 +25,7 @@ uint64_t BytesOf(const TensorPair& pair) {
 
 // Adds the places of all bytes of a tensor; false if they are not known.
 bool AddParts(const LogicalTensor& tensor,
-              std::vector<storage::PartLocation>& out) {
+              std::vector<storage::PartInfo>& out) {
   uint64_t bytes = 0;
   for (const storage::TensorInfo& shard : ShardsOf(tensor)) {
     if (shard.parts.size() != 1 || !shard.has_bytes) return false;
@@ -53,13 +53,27 @@ class PairMeasurer::AheadObserver final : public WorkObserver {
   PairMeasurer& measurer_;
 };
 
-PairMeasurer::PairMeasurer(storage::ChunkStore& store, WorkObserver& observer,
+bool PairMeasurer::WindowSide::IsShort() const {
+  return batch != nullptr && batch->size() < parts.size();
+}
+
+void PairMeasurer::WindowSide::ShedLast() {
+  if (first_parts.back() != kNotAhead) parts.resize(first_parts.back());
+  first_parts.back() = kNotAhead;
+}
+
+PartsAhead PairMeasurer::WindowSide::Ahead(size_t pair) const {
+  if (first_parts[pair] == kNotAhead) return {};
+  return {batch.get(), first_parts[pair]};
+}
+
+PairMeasurer::PairMeasurer(storage::RunReader& target,
+                           storage::RunReader& golden, WorkObserver& observer,
                            Measure measure)
-    : store_(store),
+    : target_(target),
+      golden_(golden),
       observer_(observer),
-      measure_(std::move(measure)),
-      reader_(store),
-      ahead_reader_(store) {}
+      measure_(std::move(measure)) {}
 
 void PairMeasurer::Stop() {
   std::thread ahead;
@@ -114,7 +128,8 @@ PairMeasurer::Result PairMeasurer::TakeNext() {
   if (!window.is_measured[window.taken]) return std::nullopt;
   Result out = std::move(window.results[window.taken++]);
   if (window.taken == window.pairs.size()) {
-    window.batch.reset();
+    window.target.batch.reset();
+    window.golden.batch.reset();
     spares_.push_back(std::move(windows_.front()));
     windows_.pop_front();
   }
@@ -202,31 +217,35 @@ std::unique_ptr<PairMeasurer::Window> PairMeasurer::FillWindow() {
 }
 
 std::vector<const TensorPair*> PairMeasurer::BeginToRead(Window& window) {
-  window.first_parts.clear();
-  window.parts.clear();
+  WindowSide& target = window.target;
+  WindowSide& golden = window.golden;
+  for (WindowSide* const side : {&target, &golden}) {
+    side->parts.clear();
+    side->first_parts.clear();
+  }
   window.claimed = window.taken = 0;
   for (const TensorPair* const pair : window.pairs) {
-    const size_t first = window.parts.size();
-    const bool is_known = AddParts(*pair->target, window.parts) &&
-                          AddParts(*pair->golden, window.parts);
-    if (!is_known) window.parts.resize(first);
-    window.first_parts.push_back(is_known ? first : kNotAhead);
+    target.first_parts.push_back(target.parts.size());
+    golden.first_parts.push_back(golden.parts.size());
+    const bool is_known = AddParts(*pair->target, target.parts) &&
+                          AddParts(*pair->golden, golden.parts);
+    if (is_known) continue;
+    target.ShedLast();
+    golden.ShedLast();
+  }
+  if (!target.parts.empty()) {
+    target.batch = target_.ReadParts(target.parts, target.buffer);
+    golden.batch = golden_.ReadParts(golden.parts, golden.buffer);
   }
   std::vector<const TensorPair*> left_over;
-  if (!window.parts.empty()) {
-    window.batch = store_.ReadParts(window.parts, window.buffer);
-    size_t needed = window.parts.size();
-    while (needed > window.batch->size()) {
-      size_t& first = window.first_parts.back();
-      if (first != kNotAhead) needed = first;
-      if (window.pairs.size() == 1) {
-        first = kNotAhead;
-        continue;
-      }
-      left_over.push_back(window.pairs.back());
-      window.pairs.pop_back();
-      window.first_parts.pop_back();
-    }
+  while (target.IsShort() || golden.IsShort()) {
+    target.ShedLast();
+    golden.ShedLast();
+    if (window.pairs.size() == 1) break;
+    left_over.push_back(window.pairs.back());
+    window.pairs.pop_back();
+    target.first_parts.pop_back();
+    golden.first_parts.pop_back();
   }
   window.results.clear();
   window.results.resize(window.pairs.size());
@@ -238,10 +257,7 @@ void PairMeasurer::MeasureClaim(const Claim& claim, PairReader& reader,
                                 WorkObserver& observer) {
   Window& window = *claim.window;
   for (size_t i = claim.begin; i < claim.end; ++i) {
-    PartsAhead ahead;
-    if (window.first_parts[i] != kNotAhead) {
-      ahead = {window.batch.get(), window.first_parts[i]};
-    }
+    const PairAhead ahead = {window.target.Ahead(i), window.golden.Ahead(i)};
     window.results[i] = measure_(*window.pairs[i], ahead, reader, observer);
   }
   const MutexLock lock(mu_);

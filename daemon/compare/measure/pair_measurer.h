@@ -18,24 +18,25 @@
 #include "daemon/compare/measure/pair_reader.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/status/mutex.h"
-#include "storage/chunk_store.h"
+#include "storage/face/run_reader.h"
 
 namespace msitd::compare {
 
 // Measures pairs on the calling thread and, ahead of it, on one more, while the
 // store reads the bytes of those behind them. The results come in order.
 //
-// Pairs are taken window by window: what the store knows the places of is read
-// by one batch for the window. Each thread claims a few pairs of it at a time.
+// Pairs are taken window by window: those whose parts are known are read by one
+// batch of each run for the window. Each thread claims a few pairs of it at a
+// time.
 //
 // The second thread begins with the first pair that another one follows. It
 // never calls the observer: what it read is reported by the calling thread.
 //
-// Thread-compatible, but for Add. Borrows the store and the observer.
+// Thread-compatible, but for Add. Borrows the runs and the observer.
 class PairMeasurer {
  public:
   // Windows whose bytes are in memory, or whose results wait to be taken; each
-  // holds a batch of the store.
+  // holds a batch of either run.
   static constexpr size_t kWindowsMax = 3;
   // Bytes of both sides of a window's pairs, and of those that are claimed at a
   // time; one pair alone may have more. A batch has room for what lies between
@@ -46,14 +47,13 @@ class PairMeasurer {
   static constexpr size_t kClaimPairsMax = 64;
 
   // Called on either thread, each with a reader and an observer of its own.
-  // `ahead` has the parts of the shards of the target, then of the golden side,
-  // if it has any.
+  // `ahead` has the parts of the shards of both sides, if it has any.
   using Measure = std::function<absl::StatusOr<PairMeasurement>(
-      const TensorPair& pair, const PartsAhead& ahead, PairReader& reader,
+      const TensorPair& pair, const PairAhead& ahead, PairReader& reader,
       WorkObserver& observer)>;
 
-  PairMeasurer(storage::ChunkStore& store, WorkObserver& observer,
-               Measure measure);
+  PairMeasurer(storage::RunReader& target, storage::RunReader& golden,
+               WorkObserver& observer, Measure measure);
   ~PairMeasurer() { Stop(); }
   PairMeasurer(const PairMeasurer&) = delete;
   PairMeasurer& operator=(const PairMeasurer&) = delete;
@@ -77,13 +77,24 @@ class PairMeasurer {
 
   using Result = std::optional<absl::StatusOr<PairMeasurement>>;
 
-  struct Window {
-    std::vector<const TensorPair*> pairs;
-    // Of each pair: of its first part in the batch, kNotAhead if it has none.
+  // What is read ahead of one run for a window.
+  struct WindowSide {
+    std::vector<storage::PartInfo> parts;
+    // Of each pair: its first part in the batch, kNotAhead if it has none.
     std::vector<size_t> first_parts;
-    std::vector<storage::PartLocation> parts;
     AlignedBuffer buffer;
     std::unique_ptr<storage::PartBatch> batch;
+
+    // The batch does not have all of them.
+    bool IsShort() const;
+    // Leaves the parts of the last pair out.
+    void ShedLast();
+    PartsAhead Ahead(size_t pair) const;
+  };
+  struct Window {
+    std::vector<const TensorPair*> pairs;
+    WindowSide target;
+    WindowSide golden;
     // Each is written by who claimed the pair, and read once it is measured.
     std::vector<Result> results;
     std::vector<bool> is_measured;
@@ -113,7 +124,8 @@ class PairMeasurer {
   Result TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WorkAhead();
 
-  storage::ChunkStore& store_;
+  storage::RunReader& target_;
+  storage::RunReader& golden_;
   WorkObserver& observer_;
   const Measure measure_;
   PairReader reader_;

@@ -38,12 +38,10 @@ absl::StatusOr<std::span<const std::byte>> ReadAhead(
 absl::StatusOr<PairMeasurement> PairReader::Measure(
     const TensorSource& target, const TensorSource& golden,
     const compute::ElementRequest& request, WorkObserver& observer) {
-  MSITD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TensorStream> targets,
-      TensorStream::Open(target, store_, observer, target_buffers_));
-  MSITD_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TensorStream> goldens,
-      TensorStream::Open(golden, store_, observer, golden_buffers_));
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorStream> targets,
+                         TensorStream::Open(target, observer, target_buffers_));
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<TensorStream> goldens,
+                         TensorStream::Open(golden, observer, golden_buffers_));
   uint64_t elements = targets->element_count();
   if (elements != goldens->element_count()) {
     return NotEquallyMany(elements, targets->dtype(), goldens->element_count(),
@@ -84,14 +82,15 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
 
 absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
     const storage::TensorInfo& target, const storage::TensorInfo& golden,
-    const PartsAhead& ahead, const compute::ElementRequest& request,
+    const PairAhead& ahead, const compute::ElementRequest& request,
     WorkObserver& observer) {
   if (observer.IsCancelled()) return absl::CancelledError("cancelled");
-  MSITD_ASSIGN_OR_RETURN(const auto target_bytes,
-                         ReadAhead(target, "target tensor", ahead, observer));
-  MSITD_ASSIGN_OR_RETURN(const auto golden_bytes,
-                         ReadAhead(golden, "golden tensor",
-                                   {ahead.batch, ahead.first + 1}, observer));
+  MSITD_ASSIGN_OR_RETURN(
+      const auto target_bytes,
+      ReadAhead(target, "target tensor", ahead.target, observer));
+  MSITD_ASSIGN_OR_RETURN(
+      const auto golden_bytes,
+      ReadAhead(golden, "golden tensor", ahead.golden, observer));
   const uint64_t targets = target_bytes.size() / ElementBytes(target.dtype);
   const uint64_t goldens = golden_bytes.size() / ElementBytes(golden.dtype);
   if (targets != goldens) {

@@ -9,7 +9,6 @@
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/summary.h"
-#include "storage/chunk_store.h"
 
 namespace msitd::compare {
 
@@ -26,11 +25,9 @@ struct PairMeasurement {
 // Measures pairs of tensors from their bytes, part by part: what is in memory
 // does not depend on how large the tensors are.
 //
-// Thread-compatible; the store must outlive it.
+// Thread-compatible.
 class PairReader {
  public:
-  explicit PairReader(storage::ChunkStore& store) : store_(store) {}
-
   // Returns the metrics of two tensors with equally many elements, both complex
   // or neither, and the element metrics that are asked for.
   //
@@ -40,15 +37,14 @@ class PairReader {
       const TensorSource& target, const TensorSource& golden,
       const compute::ElementRequest& request, WorkObserver& observer);
 
-  // The same for two tensors that are recorded as they are, of one part each:
-  // `ahead` has that of the target, and behind it that of the golden one.
+  // The same for two tensors that are recorded as they are, of one part each,
+  // which `ahead` has.
   static absl::StatusOr<PairMeasurement> MeasureAhead(
       const storage::TensorInfo& target, const storage::TensorInfo& golden,
-      const PartsAhead& ahead, const compute::ElementRequest& request,
+      const PairAhead& ahead, const compute::ElementRequest& request,
       WorkObserver& observer);
 
  private:
-  storage::ChunkStore& store_;
   StreamBuffers target_buffers_;
   StreamBuffers golden_buffers_;
 };

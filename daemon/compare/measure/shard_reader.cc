@@ -18,7 +18,7 @@ bool HasAllParts(const storage::TensorInfo& tensor) {
   const uint32_t element_bytes = ElementBytes(tensor.dtype);
   bool whole = tensor.parts.size() == chunk::PartCount(tensor.tensor_bytes);
   uint64_t rest = tensor.tensor_bytes;
-  for (const storage::PartLocation& part : tensor.parts) {
+  for (const storage::PartInfo& part : tensor.parts) {
     whole = whole && part.bytes == std::min(rest, kPartBytes);
     rest -= std::min(rest, part.bytes);
   }
@@ -47,10 +47,10 @@ absl::Status ShardReader::CheckParts() const {
 
 absl::StatusOr<std::span<const std::byte>> ShardReader::ReadPart(size_t index) {
   MSITD_CHECK(index < tensor_.parts.size());
-  const storage::PartLocation& part = tensor_.parts[index];
+  const storage::PartInfo& part = tensor_.parts[index];
   const auto bytes = ahead_part_.batch != nullptr
                          ? ahead_part_.batch->Read(ahead_part_.first + index)
-                         : store_.ReadPart(part, part_);
+                         : run_.ReadPart(part, part_);
   if (!bytes.ok()) {
     return Annotate(bytes.status(), label_);
   }
@@ -67,9 +67,9 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
     size_t index) {
   MSITD_CHECK(index < tensor_.parts.size());
   if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
-  const auto sample = store_.ReadSample(tensor_, index, part_);
+  const auto sample = run_.ReadSample(tensor_, index, part_);
   if (!sample.ok()) return Annotate(sample.status(), label_);
-  const storage::PartLocation& part = tensor_.parts[index];
+  const storage::PartInfo& part = tensor_.parts[index];
   const bool reads_all = part.has_bytes && !sample->empty();
   observer_.OnRead(reads_all ? part.bytes : sample->size());
   return *sample;

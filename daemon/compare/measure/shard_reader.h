@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/base/aligned_buffer.h"
-#include "storage/chunk_store.h"
-#include "storage/types.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -22,6 +22,14 @@ namespace msitd::compare {
 struct PartsAhead {
   storage::PartBatch* batch = nullptr;
   size_t first = 0;
+};
+
+// Both sides of a pair; neither or both are there.
+struct PairAhead {
+  PartsAhead target;
+  PartsAhead golden;
+
+  bool has_parts() const { return target.batch != nullptr; }
 };
 
 // The index is on disk like everything else: true if what it says of the parts
@@ -41,11 +49,11 @@ class ShardReader {
   // `label` names the tensor in errors. `window` keeps what was read ahead by
   // Read.
   ShardReader(std::string label, const storage::TensorInfo& tensor,
-              storage::ChunkStore& store, WorkObserver& observer,
+              storage::RunReader& run, WorkObserver& observer,
               AlignedBuffer& part, std::span<std::byte> window)
       : label_(std::move(label)),
         tensor_(tensor),
-        store_(store),
+        run_(run),
         observer_(observer),
         part_(part),
         window_(window) {}
@@ -59,13 +67,13 @@ class ShardReader {
 
   // Returns part `index`, in the buffer.
   //
-  // Errors: DATA_LOSS and those of ChunkStore::ReadPart, which name the tensor.
+  // Errors: DATA_LOSS and those of RunReader::ReadPart, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadPart(size_t index);
 
   // Returns what of the sample lies in part `index`, in the buffer.
   //
   // Errors: CANCELLED once the observer says so; those of
-  // ChunkStore::ReadSample, which name the tensor.
+  // RunReader::ReadSample, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadSample(size_t index);
 
   // Fills `out` with the next bytes; there are so many.
@@ -77,7 +85,7 @@ class ShardReader {
  private:
   const std::string label_;
   const storage::TensorInfo& tensor_;
-  storage::ChunkStore& store_;
+  storage::RunReader& run_;
   WorkObserver& observer_;
   AlignedBuffer& part_;
   PartsAhead ahead_part_;

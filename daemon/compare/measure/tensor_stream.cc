@@ -254,8 +254,8 @@ std::string LabelOf(const TensorSource& source,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
-    const TensorSource& source, storage::ChunkStore& store,
-    WorkObserver& observer, StreamBuffers& buffers) {
+    const TensorSource& source, WorkObserver& observer,
+    StreamBuffers& buffers) {
   const std::vector<storage::TensorInfo>& shards = source.shards;
   const ShardGrid& grid = source.grid;
   const size_t per_term = grid.shards_per_term();
@@ -290,8 +290,8 @@ absl::StatusOr<std::unique_ptr<TensorStream>> TensorStream::Open(
         needs_windows
             ? windows.subspan((i % window_count) * window_bytes, window_bytes)
             : windows;
-    readers.emplace_back(LabelOf(source, shards[i]), shards[i], store, observer,
-                         buffers.part, window);
+    readers.emplace_back(LabelOf(source, shards[i]), shards[i], *source.run,
+                         observer, buffers.part, window);
     if (source.ahead.batch != nullptr) {
       readers.back().TakeAhead({source.ahead.batch, source.ahead.first + i});
     }

@@ -17,8 +17,8 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/summary.h"
-#include "storage/chunk_store.h"
-#include "storage/types.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -31,7 +31,8 @@ inline constexpr size_t kInterleavedShardsMax = 256;
 
 // One side of a pair.
 struct TensorSource {
-  std::string_view side;  // "golden", "target".
+  std::string_view side;              // "golden", "target".
+  storage::RunReader* run = nullptr;  // Of the shards; never null.
   ShardGrid grid;
   // The stream is of the sampled elements, which HasJoinedSample says are
   // there.
@@ -59,8 +60,8 @@ class TensorStream {
   // Errors: DATA_LOSS for shards whose parts do not make them up;
   // RESOURCE_EXHAUSTED above kInterleavedShardsMax.
   static absl::StatusOr<std::unique_ptr<TensorStream>> Open(
-      const TensorSource& source, storage::ChunkStore& store,
-      WorkObserver& observer, StreamBuffers& buffers);
+      const TensorSource& source, WorkObserver& observer,
+      StreamBuffers& buffers);
 
   virtual ~TensorStream() = default;
   TensorStream(const TensorStream&) = delete;

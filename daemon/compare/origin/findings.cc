@@ -138,7 +138,7 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
                                        bool of_makers) const {
   struct Entry {
     RankOrder::Moment at;
-    uint64_t received = 0;
+    storage::PartPlace received = {};
     bool is_known = true;
     std::map<int32_t, int32_t> behind;
   };

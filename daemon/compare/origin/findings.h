@@ -10,6 +10,7 @@
 
 #include "daemon/compare/origin/rank_order.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 
@@ -53,7 +54,7 @@ class Findings {
     v1::Maker maker;
     int32_t position = 0;
     int32_t failed = 0;
-    uint64_t received = 0;
+    storage::PartPlace received = {};
   };
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
 

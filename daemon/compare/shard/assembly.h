@@ -11,8 +11,8 @@
 #include "daemon/compare/shard/mesh.h"
 #include "daemon/compare/shard/shard_grid.h"
 #include "protos/base/placement.h"
+#include "storage/face/types.h"
 #include "storage/run_ranks.h"
-#include "storage/types.h"
 
 // Tensors that are put together from the shards of several ranks.
 namespace msitd::compare {

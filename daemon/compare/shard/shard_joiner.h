@@ -10,7 +10,7 @@
 
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/shard_grid.h"
-#include "storage/types.h"
+#include "storage/face/types.h"
 
 namespace msitd::compare {
 

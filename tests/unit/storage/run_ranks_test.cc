@@ -9,13 +9,13 @@
 
 #include "protos/capture/capture_policy.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/test_chunk.h"
 
 namespace msitd::storage {
 namespace {
 
-using ::msitd::testing::FakeChunkStore;
+using ::msitd::testing::FakeStore;
 using ::msitd::testing::MakeTensor;
 using ::msitd::testing::TestChunks;
 using ::msitd::testing::TestTensor;
@@ -46,12 +46,14 @@ class RunRanksTest : public ::testing::Test {
   }
 
   RunRanks Find(const std::vector<int32_t>& selected = {}) {
-    const auto ranks = FindRunRanks(store_, "r", selected);
+    const auto run = store_.OpenRun("r");
+    EXPECT_TRUE(run.ok()) << run.status();
+    const auto ranks = FindRunRanks(**run, selected);
     EXPECT_TRUE(ranks.ok()) << ranks.status();
     return ranks.ok() ? *ranks : RunRanks();
   }
 
-  FakeChunkStore store_;
+  FakeStore store_;
 };
 
 TEST_F(RunRanksTest, RanksOfTheWorldThatHaveNothingAreLacking) {
@@ -140,9 +142,12 @@ TEST_F(RunRanksTest, LargestWorldIsAFewRanges) {
                           RankRange{101, kWorldSize - 1}));
 }
 
-TEST_F(RunRanksTest, RunThatIsNotThereIsAnError) {
-  EXPECT_EQ(Reason(FindRunRanks(store_, "nobody", {}).status()),
-            "RUN_NOT_FOUND");
+TEST_F(RunRanksTest, RunThatIsNoLongerThereIsAnError) {
+  Make(1, {0});
+  const auto run = store_.OpenRun("r");
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(store_.DeleteRun("r").ok());
+  EXPECT_EQ(Reason(FindRunRanks(**run, {}).status()), "RUN_NOT_FOUND");
 }
 
 }  // namespace

@@ -6,19 +6,22 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "protos/status/status.h"
-#include "storage/chunk_store.h"
 #include "storage/env/env.h"
+#include "storage/store.h"
+#include "tests/support/named_runs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
 namespace msitd::storage {
 
 using msitd::testing::MakeTensor;
+using msitd::testing::NamedRuns;
 using msitd::testing::TempDir;
 using msitd::testing::TestChunks;
 using msitd::testing::TestTensor;
@@ -33,10 +36,11 @@ class StoreTest : public ::testing::Test {
   }
 
   absl::Status TryOpen(Env& env = Env::Posix()) {
-    store_.reset();
-    auto store = ChunkStore::Open(options_, env);
+    Drop();
+    auto store = Store::Open(options_, env);
     if (!store.ok()) return store.status();
     store_ = *std::move(store);
+    read_.emplace(store_->readers());
     return absl::OkStatus();
   }
 
@@ -44,14 +48,17 @@ class StoreTest : public ::testing::Test {
 
   void OpenWithRun(const std::string& run) {
     Open();
-    ASSERT_TRUE(store_->CreateRun({run, 0, {}}).ok());
+    ASSERT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
   }
 
   // Ends the store as a crash of the process does.
-  void Drop() { store_.reset(); }
+  void Drop() {
+    read_.reset();
+    store_.reset();
+  }
 
   absl::Status Append(TestChunks chunks) {
-    return store_->Append(chunks.span());
+    return store_->log().Append(chunks.span());
   }
 
   // One chunk with these records, the next of its stream.
@@ -60,11 +67,12 @@ class StoreTest : public ::testing::Test {
   }
 
   absl::StatusOr<std::vector<std::byte>> Read(const TensorKey& key) {
-    MSITD_ASSIGN_OR_RETURN(const TensorInfo info, store_->GetTensor(key));
+    MSITD_ASSIGN_OR_RETURN(const TensorInfo info, read_->GetTensor(key));
     std::vector<std::byte> bytes;
     AlignedBuffer buffer;
-    for (const PartLocation& part : info.parts) {
-      MSITD_ASSIGN_OR_RETURN(const auto span, store_->ReadPart(part, buffer));
+    for (const PartInfo& part : info.parts) {
+      MSITD_ASSIGN_OR_RETURN(const auto span,
+                             read_->ReadPart(key.run, part, buffer));
       bytes.insert(bytes.end(), span.begin(), span.end());
     }
     return bytes;
@@ -73,7 +81,7 @@ class StoreTest : public ::testing::Test {
   // The tensor is there, with the dtype, the shape and the bytes it was sent
   // with.
   void ExpectStored(const TestTensor& tensor) {
-    const auto info = store_->GetTensor(tensor.key);
+    const auto info = read_->GetTensor(tensor.key);
     ASSERT_TRUE(info.ok()) << info.status();
     EXPECT_EQ(info->key, tensor.key);
     EXPECT_EQ(info->dtype, tensor.dtype);
@@ -87,7 +95,7 @@ class StoreTest : public ::testing::Test {
   }
 
   void ExpectAbsent(const TensorKey& key) {
-    const auto info = store_->GetTensor(key);
+    const auto info = read_->GetTensor(key);
     EXPECT_EQ(info.status().code(), absl::StatusCode::kNotFound);
     EXPECT_EQ(Reason(info.status()), "TENSOR_NOT_FOUND");
   }
@@ -95,7 +103,7 @@ class StoreTest : public ::testing::Test {
   std::vector<TensorKey> ScanKeys(std::string_view run,
                                   const TensorSelector& selector = {}) {
     std::vector<TensorKey> keys;
-    auto scan = store_->Scan(run, selector, "");
+    auto scan = read_->Scan(run, selector, "");
     EXPECT_TRUE(scan.ok()) << scan.status();
     if (!scan.ok()) return keys;
     TensorInfo info;
@@ -123,7 +131,8 @@ class StoreTest : public ::testing::Test {
   TempDir dir_;
   StoreOptions options_;
   uint64_t next_chunk_ = 0;
-  std::unique_ptr<ChunkStore> store_;
+  std::unique_ptr<Store> store_;
+  std::optional<NamedRuns> read_;  // Of the store that is open.
 };
 
 }  // namespace msitd::storage

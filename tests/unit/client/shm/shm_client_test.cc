@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "protos/status/status.h"
+#include "tests/support/named_runs.h"
 #include "tests/unit/client/shm/shm_client_fixture.h"
 #include "tests/unit/daemon/shm/server_fixture.h"
 
@@ -26,17 +27,18 @@ class ShmClientTest : public shm::ServerTest {
   // The bytes of a stored tensor of one part.
   std::vector<std::byte> Stored(const std::string& op, const std::string& run,
                                 int32_t rank = 0) {
-    const auto info = store_.GetTensor({.run = run,
-                                        .rank = rank,
-                                        .device = "cpu:0",
-                                        .token = 0,
-                                        .op = op,
-                                        .call = 0,
-                                        .io = Io::kOutput,
-                                        .index = "0"});
+    testing::NamedRuns runs(store_);
+    const auto info = runs.GetTensor({.run = run,
+                                      .rank = rank,
+                                      .device = "cpu:0",
+                                      .token = 0,
+                                      .op = op,
+                                      .call = 0,
+                                      .io = Io::kOutput,
+                                      .index = "0"});
     if (!info.ok() || info->parts.size() != 1) return {};
     AlignedBuffer buffer;
-    const auto bytes = store_.ReadPart(info->parts[0], buffer);
+    const auto bytes = runs.ReadPart(run, info->parts[0], buffer);
     if (!bytes.ok()) return {};
     return {bytes->begin(), bytes->end()};
   }

@@ -33,13 +33,14 @@ RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values) {
   return out;
 }
 
-RunRecorder::RunRecorder(storage::ChunkStore& store, std::string run)
+RunRecorder::RunRecorder(storage::Store& store, std::string run)
     : store_(store),
       run_(std::move(run)),
       stream_id_(std::hash<std::string>()(run_) | 1),
       buffer_(chunk::ChunkBuilder::kBufferBytes) {
-  EXPECT_TRUE(
-      store_.CreateRun({.name = run_, .world_size = 0, .labels = {}}).ok());
+  EXPECT_TRUE(store_.runs()
+                  .CreateRun({.name = run_, .world_size = 0, .labels = {}})
+                  .ok());
 }
 
 void RunRecorder::Record(const RecordedTensor& tensor) {
@@ -79,7 +80,7 @@ void RunRecorder::Record(const RecordedTensor& tensor) {
       record.summary = digest.summary;
       record.hash = digest.hash;
     }
-    const absl::Status status = store_.Append({&*chunk, 1});
+    const absl::Status status = store_.log().Append({&*chunk, 1});
     ASSERT_TRUE(status.ok()) << status;
     offset += bytes;
   } while (offset < tensor.bytes.size());

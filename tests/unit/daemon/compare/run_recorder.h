@@ -12,7 +12,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_format.h"
-#include "storage/chunk_store.h"
+#include "storage/store.h"
 
 namespace msitd::compare {
 
@@ -51,14 +51,14 @@ RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values);
 class RunRecorder {
  public:
   // Makes the run. The store must outlive the recorder.
-  RunRecorder(storage::ChunkStore& store, std::string run);
+  RunRecorder(storage::Store& store, std::string run);
 
   void Record(const RecordedTensor& tensor);
 
   TensorKey KeyOf(const RecordedTensor& tensor) const;
 
  private:
-  storage::ChunkStore& store_;
+  storage::Store& store_;
   const std::string run_;
   const uint64_t stream_id_;
   AlignedBuffer buffer_;

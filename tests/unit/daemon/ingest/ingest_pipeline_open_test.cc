@@ -7,7 +7,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "protos/base/stream_id.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/producer.h"
 #include "tests/unit/daemon/ingest/recording_peer.h"
 
@@ -15,7 +15,7 @@ namespace msitd::ingest {
 namespace {
 
 using testing::Aligned;
-using testing::FakeChunkStore;
+using testing::FakeStore;
 using testing::Producer;
 
 // Which run a stream comes to.
@@ -26,7 +26,8 @@ class IngestPipelineOpenTest : public ::testing::Test {
   // What only the memory of a daemon knows is gone.
   void Restart() {
     pipeline_.reset();
-    pipeline_ = std::make_unique<IngestPipeline>(store_, IngestOptions{});
+    pipeline_ =
+        std::make_unique<IngestPipeline>(store_, store_, IngestOptions{});
   }
 
   struct Rank {
@@ -78,7 +79,7 @@ class IngestPipelineOpenTest : public ::testing::Test {
 
   std::atomic<int> leases_ = 0;
   uint32_t stream_count_ = 0;
-  FakeChunkStore store_;
+  FakeStore store_;
   std::deque<RecordingPeer> peers_;
   std::unique_ptr<IngestPipeline> pipeline_;
 };

@@ -15,7 +15,8 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
+#include "tests/support/named_runs.h"
 #include "tests/support/producer.h"
 #include "tests/unit/daemon/ingest/recording_peer.h"
 
@@ -24,7 +25,7 @@ namespace {
 
 using testing::Aligned;
 using ::testing::ElementsAre;
-using testing::FakeChunkStore;
+using testing::FakeStore;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using testing::Producer;
@@ -42,7 +43,7 @@ class IngestPipelineTest : public ::testing::Test {
 
   void Restart(const IngestOptions& options) {
     pipeline_.reset();
-    pipeline_ = std::make_unique<IngestPipeline>(store_, options);
+    pipeline_ = std::make_unique<IngestPipeline>(store_, store_, options);
   }
 
   static StreamSpec SpecOf(const Producer& producer, int32_t world_size = 8) {
@@ -90,7 +91,7 @@ class IngestPipelineTest : public ::testing::Test {
   }
 
   std::atomic<int> leases_ = 0;
-  FakeChunkStore store_;
+  FakeStore store_;
   std::deque<RecordingPeer> peers_;
   std::unique_ptr<IngestPipeline> pipeline_;
 };
@@ -119,7 +120,8 @@ TEST_F(IngestPipelineTest, StampsSummaryAndHashOfEachRecord) {
   const testing::ProducedTensor tensor{.op = "a", .values = {1, -3, 0.5}};
   Offer(stream, producer.Chunk(0, {tensor}));
   peer.AwaitCommit(1);
-  const auto info = store_.GetTensor(producer.KeyOf(tensor));
+  const auto info =
+      testing::NamedRuns(store_).GetTensor(producer.KeyOf(tensor));
   ASSERT_TRUE(info.ok());
   EXPECT_EQ(info->summary.count, 3u);
   EXPECT_EQ(info->summary.min, -3);
@@ -580,7 +582,7 @@ TEST_F(IngestPipelineTest, CoverageCountsOnceHoweverOftenItIsTold) {
     pipeline_->Finish(stream, absl::OkStatus());
     EXPECT_TRUE(peer.AwaitEnd().ok());
   }
-  const auto ranks = store_.GetCoverage("run");
+  const auto ranks = testing::NamedRuns(store_).ListCoverage("run");
   ASSERT_TRUE(ranks.ok());
   EXPECT_THAT(*ranks, ElementsAre(storage::RankCoverage{2, 1, second}));
   EXPECT_EQ(store_.GetRun("run")->counters.dropped_count, 4u);

@@ -5,15 +5,15 @@
 
 #include <thread>
 
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 
 namespace msitd::ingest {
 namespace {
 
-using testing::FakeChunkStore;
+using testing::FakeStore;
 
 TEST(RetentionLoopTest, GoesOnUntilNothingIsLeftThenWaits) {
-  FakeChunkStore store;
+  FakeStore store;
   storage::RetentionStep more;
   more.is_done = false;
   store.ScriptRetention({more, more, storage::RetentionStep()});
@@ -27,7 +27,7 @@ TEST(RetentionLoopTest, GoesOnUntilNothingIsLeftThenWaits) {
 }
 
 TEST(RetentionLoopTest, TriesAgainAfterAnErrorAndTellsIt) {
-  FakeChunkStore store;
+  FakeStore store;
   std::vector<absl::StatusOr<storage::RetentionStep>> errors(
       3, absl::UnavailableError("punch hole: input/output error"));
   store.ScriptRetention(errors);
@@ -44,7 +44,7 @@ TEST(RetentionLoopTest, TriesAgainAfterAnErrorAndTellsIt) {
 }
 
 TEST(RetentionLoopTest, SharesStepByStepAndGivesUpBytesBeforeEachStep) {
-  FakeChunkStore store;
+  FakeStore store;
   store.ScriptSharing({storage::ShareStep{4096, false},
                        storage::ShareStep{4096, false}, storage::ShareStep()});
   RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
@@ -55,7 +55,7 @@ TEST(RetentionLoopTest, SharesStepByStepAndGivesUpBytesBeforeEachStep) {
 }
 
 TEST(RetentionLoopTest, TellsThatSharingFailsAndTriesAgain) {
-  FakeChunkStore store;
+  FakeStore store;
   store.ScriptSharing({absl::UnavailableError("punch hole: broken")});
   {
     RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
@@ -69,7 +69,7 @@ TEST(RetentionLoopTest, TellsThatSharingFailsAndTriesAgain) {
 }
 
 TEST(RetentionLoopTest, SharesAlthoughTidyingFails) {
-  FakeChunkStore store;
+  FakeStore store;
   store.ScriptTidying({absl::UnavailableError("broken")});
   store.ScriptSharing({storage::ShareStep{4096, true}});
   RetentionLoop loop(store, {{}, true, std::chrono::hours(1)});
@@ -79,7 +79,7 @@ TEST(RetentionLoopTest, SharesAlthoughTidyingFails) {
 }
 
 TEST(RetentionLoopTest, TidiesStepByStepAndTellsThatItFails) {
-  FakeChunkStore store;
+  FakeStore store;
   store.ScriptTidying({false, false, absl::UnavailableError("broken")});
   {
     RetentionLoop loop(store, {{}, false, std::chrono::hours(1)});
@@ -93,7 +93,7 @@ TEST(RetentionLoopTest, TidiesStepByStepAndTellsThatItFails) {
 }
 
 TEST(RetentionLoopTest, SharesNothingIfItIsNotTo) {
-  FakeChunkStore store;
+  FakeStore store;
   RetentionLoop loop(store, {{}, false, std::chrono::milliseconds(1)});
   store.AwaitRetain(3);
   loop.Stop();

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/test_chunk.h"
 
 namespace msitd::query {
 namespace {
 
-using ::msitd::testing::FakeChunkStore;
+using ::msitd::testing::FakeStore;
 using ::msitd::testing::MakeTensor;
 using ::msitd::testing::TestChunks;
 using ::msitd::testing::TestTensor;
@@ -33,7 +33,7 @@ absl::Status GoOn() { return absl::OkStatus(); }
 // Appends chunks of run `r`; their records are of one rank.
 class Appender {
  public:
-  Appender(FakeChunkStore& store, int32_t rank) : store_(store), rank_(rank) {}
+  Appender(FakeStore& store, int32_t rank) : store_(store), rank_(rank) {}
   ~Appender() { Flush(); }
 
   void Add(int64_t token, const std::string& op, uint64_t bytes,
@@ -53,13 +53,13 @@ class Appender {
     records_.clear();
   }
 
-  FakeChunkStore& store_;
+  FakeStore& store_;
   const int32_t rank_;
   uint64_t chunk_count_ = 0;
   std::vector<TestTensor> records_;
 };
 
-void MakeRun(FakeChunkStore& store) {
+void MakeRun(FakeStore& store) {
   ASSERT_TRUE(store.CreateRun({"r", 0, {}}).ok());
   uint32_t seed = 0;
   for (int rank = 0; rank < kRankCount; ++rank) {
@@ -74,10 +74,10 @@ void MakeRun(FakeChunkStore& store) {
 
 // By one scan, in the order of keys. Sums of bytes are exact in any order.
 std::map<std::string, Group> GroupsOfOneScan(
-    FakeChunkStore& store, const storage::TensorSelector& selector,
+    storage::RunReader& run, const storage::TensorSelector& selector,
     std::string (*key_of)(const TensorKey&)) {
   std::map<std::string, Group> out;
-  auto scan = store.Scan("r", selector, "");
+  auto scan = run.Scan(selector, "");
   EXPECT_TRUE(scan.ok());
   storage::TensorInfo tensor;
   while (*(*scan)->Next(tensor)) {
@@ -103,8 +103,9 @@ void ExpectEqual(const std::vector<Group>& groups,
 }
 
 TEST(TensorGroupsTest, TwoHalvesGiveTheGroupsOfOneScan) {
-  FakeChunkStore store;
+  FakeStore store;
   MakeRun(store);
+  const auto run = *store.OpenRun("r");
   struct Case {
     GroupBy group_by;
     std::string (*key_of)(const TensorKey&);
@@ -124,23 +125,23 @@ TEST(TensorGroupsTest, TwoHalvesGiveTheGroupsOfOneScan) {
   selectors[4].op_patterns = {"op1*"};
   for (const storage::TensorSelector& selector : selectors) {
     for (const Case& one : cases) {
-      const auto groups =
-          SummarizeTensors(store, "r", selector, one.group_by, GoOn);
+      const auto groups = SummarizeTensors(*run, selector, one.group_by, GoOn);
       ASSERT_TRUE(groups.ok()) << groups.status();
-      ExpectEqual(*groups, GroupsOfOneScan(store, selector, one.key_of));
+      ExpectEqual(*groups, GroupsOfOneScan(*run, selector, one.key_of));
     }
   }
 }
 
 TEST(TensorGroupsTest, GroupsComeByNumberOrByFirstAppearance) {
-  FakeChunkStore store;
+  FakeStore store;
   MakeRun(store);
+  const auto run = *store.OpenRun("r");
   const auto keys_of = [&](GroupBy group_by) {
     std::vector<std::string> out;
     storage::TensorSelector selector;
     selector.tokens = {{8, 11}};
     selector.op_patterns = {"op8", "op1?"};
-    const auto groups = SummarizeTensors(store, "r", selector, group_by, GoOn);
+    const auto groups = SummarizeTensors(*run, selector, group_by, GoOn);
     EXPECT_TRUE(groups.ok()) << groups.status();
     for (const Group& group : *groups) out.push_back(group.key);
     return out;
@@ -155,30 +156,33 @@ TEST(TensorGroupsTest, GroupsComeByNumberOrByFirstAppearance) {
 }
 
 TEST(TensorGroupsTest, NothingSelectedIsOneEmptyGroupOrNone) {
-  FakeChunkStore store;
+  FakeStore store;
   MakeRun(store);
+  const auto run = *store.OpenRun("r");
   storage::TensorSelector selector;
   selector.op_patterns = {"none"};
-  auto groups = SummarizeTensors(store, "r", selector, GroupBy::kNone, GoOn);
+  auto groups = SummarizeTensors(*run, selector, GroupBy::kNone, GoOn);
   ASSERT_TRUE(groups.ok());
   ASSERT_EQ(groups->size(), 1);
   EXPECT_EQ(groups->front().tensor_count, 0);
-  groups = SummarizeTensors(store, "r", selector, GroupBy::kOp, GoOn);
+  groups = SummarizeTensors(*run, selector, GroupBy::kOp, GoOn);
   ASSERT_TRUE(groups.ok());
   EXPECT_TRUE(groups->empty());
+  ASSERT_TRUE(store.DeleteRun("r").ok());
   EXPECT_TRUE(absl::IsNotFound(
-      SummarizeTensors(store, "gone", {}, GroupBy::kNone, GoOn).status()));
+      SummarizeTensors(*run, {}, GroupBy::kNone, GoOn).status()));
 }
 
 TEST(TensorGroupsTest, EitherHalfIsStopped) {
-  FakeChunkStore store;
+  FakeStore store;
   MakeRun(store);
+  const auto run = *store.OpenRun("r");
   std::atomic<int> asked = 0;
   const auto count = [&asked] {
     ++asked;
     return absl::OkStatus();
   };
-  ASSERT_TRUE(SummarizeTensors(store, "r", {}, GroupBy::kOp, count).ok());
+  ASSERT_TRUE(SummarizeTensors(*run, {}, GroupBy::kOp, count).ok());
   const int all = asked;
   ASSERT_GT(all, 20);
   for (int last = 0; last < all; ++last) {
@@ -187,14 +191,15 @@ TEST(TensorGroupsTest, EitherHalfIsStopped) {
       return asked++ < last ? absl::OkStatus() : absl::CancelledError("stop");
     };
     EXPECT_TRUE(absl::IsCancelled(
-        SummarizeTensors(store, "r", {}, GroupBy::kOp, stop).status()))
+        SummarizeTensors(*run, {}, GroupBy::kOp, stop).status()))
         << last;
   }
 }
 
 TEST(TensorGroupsTest, TooManyGroupsOverBothHalvesAreRefused) {
-  FakeChunkStore store;
+  FakeStore store;
   ASSERT_TRUE(store.CreateRun({"r", 0, {}}).ok());
+  const auto run = *store.OpenRun("r");
   {
     Appender appender(store, 0);
     for (size_t token = 0; token <= kGroupsMax; ++token) {
@@ -202,13 +207,12 @@ TEST(TensorGroupsTest, TooManyGroupsOverBothHalvesAreRefused) {
     }
   }
   const absl::Status refused =
-      SummarizeTensors(store, "r", {}, GroupBy::kToken, GoOn).status();
+      SummarizeTensors(*run, {}, GroupBy::kToken, GoOn).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(Reason(refused), "FIELD_INVALID");
   storage::TensorSelector selector;
   selector.tokens = {{1, kGroupsMax}};
-  EXPECT_TRUE(
-      SummarizeTensors(store, "r", selector, GroupBy::kToken, GoOn).ok());
+  EXPECT_TRUE(SummarizeTensors(*run, selector, GroupBy::kToken, GoOn).ok());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "protos/base/limits.h"
 #include "protos/base/sample.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::query {
@@ -44,7 +44,7 @@ class TensorReaderTest : public ::testing::Test {
     }
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   compare::RunRecorder recorder_{store_, "r"};
   compare::RecordedTensor tensor_;
   int questions_ = 0;

@@ -400,7 +400,8 @@ TEST_F(FakeIngestServiceTest, ManyFastStreamsShareLittleMemory) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(store_->Stats().committed_bytes, kStreams * kParts * kPartBytes);
+  EXPECT_EQ(store_->upkeep().Stats().committed_bytes,
+            kStreams * kParts * kPartBytes);
 }
 
 TEST_F(FakeIngestServiceTest, StopCommitsWhatWasReceived) {

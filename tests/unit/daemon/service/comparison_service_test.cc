@@ -14,7 +14,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::service {
@@ -40,7 +40,7 @@ class ComparisonServiceTest : public ::testing::Test {
     compare::ComparisonJobs::Options options;
     options.active_max = 1;
     options.waiting_max = 1;
-    jobs_ = *compare::ComparisonJobs::Create(store_, options);
+    jobs_ = *compare::ComparisonJobs::Create(store_, store_, options);
     service_ = std::make_unique<ComparisonServiceImpl>(
         *jobs_, CallPools{pool_, pool_, pool_}, first_reads_);
     grpc::ServerBuilder builder;
@@ -109,7 +109,7 @@ class ComparisonServiceTest : public ::testing::Test {
     return last;
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   compare::RunRecorder golden_{store_, "g"};
   compare::RunRecorder target_{store_, "t"};
   TaskPool pool_{2, 64};

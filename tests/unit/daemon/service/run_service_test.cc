@@ -156,7 +156,7 @@ TEST_P(RunServiceTest, PageOfRunsThatClaimTheLargestWorldIsShort) {
   constexpr int32_t kWorldSize = 1 << 20;
   for (int i = 0; i < kRuns; ++i) {
     const std::string name = "run-" + std::to_string(i);
-    ASSERT_TRUE(store_->CreateRun({name, kWorldSize, {}}).ok());
+    ASSERT_TRUE(store_->runs().CreateRun({name, kWorldSize, {}}).ok());
   }
   v1::ListRunsRequest request;
   request.set_page_size(kRuns);

@@ -85,13 +85,13 @@ grpc::Status ChunkStream::Finish() {
 
 void ServiceFixture::Start() {
   if (kind_ == StoreKind::kFake && store_ == nullptr) {
-    auto fake = std::make_unique<testing::FakeChunkStore>();
+    auto fake = std::make_unique<testing::FakeStore>();
     fake_ = fake.get();
     store_ = std::move(fake);
   } else if (store_ == nullptr) {
     storage::StoreOptions options;
     options.directory = directory_ / "data";
-    auto store = storage::ChunkStore::Open(options, storage::Env::Posix());
+    auto store = storage::Store::Open(options, storage::Env::Posix());
     ASSERT_TRUE(store.ok()) << Message(store.status());
     store_ = *std::move(store);
   }
@@ -150,10 +150,6 @@ void ServiceFixture::Ingest(
   const grpc::Status status = stream->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(stream->committed(), static_cast<int64_t>(chunks.size()));
-}
-
-std::string StoreName(const ::testing::TestParamInfo<StoreKind>& info) {
-  return info.param == StoreKind::kFake ? "Fake" : "Real";
 }
 
 }  // namespace msitd::service

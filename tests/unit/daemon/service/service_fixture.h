@@ -15,7 +15,8 @@
 #include "msitd/v1/node_service.grpc.pb.h"
 #include "msitd/v1/run_service.grpc.pb.h"
 #include "msitd/v1/tensor_service.grpc.pb.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/producer.h"
 #include "tests/support/temp_dir.h"
 
@@ -66,7 +67,8 @@ class ChunkStream {
   int64_t committed_ = -1;
 };
 
-enum class StoreKind { kFake, kReal };
+using testing::StoreKind;
+using testing::StoreName;
 
 // A node in this process, reached through a Unix socket in a directory of its
 // own.
@@ -92,8 +94,8 @@ class ServiceFixture : public ::testing::Test {
   const StoreKind kind_;
   testing::TempDir directory_;
   config::DaemonConfig config_;
-  testing::FakeChunkStore* fake_ = nullptr;
-  std::unique_ptr<storage::ChunkStore> store_;
+  testing::FakeStore* fake_ = nullptr;
+  std::unique_ptr<storage::Store> store_;
   std::unique_ptr<server::NodeServer> node_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::IngestService::Stub> ingest_;
@@ -109,8 +111,6 @@ class EitherStoreFixture : public ServiceFixture,
  protected:
   EitherStoreFixture() : ServiceFixture(GetParam()) {}
 };
-
-std::string StoreName(const ::testing::TestParamInfo<StoreKind>& info);
 
 // Calls a unary method of a stub and returns its status.
 template <typename Stub, typename Request, typename Response>

@@ -195,8 +195,8 @@ TEST_F(FakeTensorHistogramTest, AStopEndsTheWork) {
   query::HistogramSpec spec;
   spec.bin_count = 1;
   int asked = 0;
-  const auto outcome =
-      query::ComputeHistogram(*store_, producer.KeyOf(tensor), spec, [&asked] {
+  const auto outcome = query::ComputeHistogram(
+      store_->readers(), producer.KeyOf(tensor), spec, [&asked] {
         // Behind the pass that looks for the finite extremes.
         return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone");
       });

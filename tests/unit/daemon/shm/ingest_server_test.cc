@@ -11,6 +11,7 @@
 #include <random>
 
 #include "protos/chunk/chunk_format.h"
+#include "tests/support/named_runs.h"
 #include "tests/support/producer.h"
 #include "tests/unit/daemon/shm/raw_producer.h"
 #include "tests/unit/daemon/shm/server_fixture.h"
@@ -206,7 +207,7 @@ TEST_F(IngestServerTest, CoverageIsKept) {
   ASSERT_TRUE(producer.Send(report));
   ASSERT_TRUE(producer.Send(SessionFinish{}));
   ASSERT_TRUE(producer.AwaitEnd().has_value());
-  const auto ranks = store_.GetCoverage("run");
+  const auto ranks = testing::NamedRuns(store_).ListCoverage("run");
   ASSERT_TRUE(ranks.ok());
   EXPECT_EQ(*ranks,
             (std::vector{storage::RankCoverage{1, 1, report.coverage}}));

@@ -12,7 +12,7 @@
 #include "daemon/ingest/ingest_pipeline.h"
 #include "daemon/shm/ingest_server.h"
 #include "protos/status/mutex.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::shm {
@@ -26,7 +26,7 @@ class ServerTest : public ::testing::Test {
 
   void Start() {
     pipeline_ = std::make_unique<ingest::IngestPipeline>(
-        store_, ingest::IngestOptions{});
+        store_, store_, ingest::IngestOptions{});
     auto server = IngestServer::Start(options_, *pipeline_,
                                       [this](absl::AnyInvocable<void()> task) {
                                         MutexLock lock(mu_);
@@ -59,7 +59,7 @@ class ServerTest : public ::testing::Test {
   }
 
   testing::TempDir directory_;
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   IngestServerOptions options_;
   std::unique_ptr<ingest::IngestPipeline> pipeline_;
   std::unique_ptr<IngestServer> server_;

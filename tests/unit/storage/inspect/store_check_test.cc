@@ -66,7 +66,7 @@ class StoreCheckTest : public StoreTest {
                     .ok());
     TestChunks chunks(kStream, next_chunk_++, {MakeTensor("r", 1, "c", 64, 3)});
     chunks.Add(kStream, next_chunk_++, {MakeTensor("r", 1, "d", 9000, 4)});
-    ASSERT_TRUE(store_->Append(chunks.span()).ok());
+    ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
     ASSERT_TRUE(Append({MakeTensor("r", 2, "e", 0)}).ok());
   }
 
@@ -158,7 +158,7 @@ TEST_F(StoreCheckTest, RotInTheLastAppendOfAClosedStoreIsNoTornTail) {
   OpenWithRun("r");
   TestChunks chunks(1, 0, {MakeTensor("r", 0, "a", 64)});
   chunks.Add(1, 1, {MakeTensor("r", 0, "b", 64)});
-  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
   ASSERT_TRUE(store_->Close().ok());
   Drop();
   Flip(1, 4096);
@@ -189,10 +189,10 @@ TEST_F(StoreCheckTest, BytesThatWereGivenUpAreNoProblem) {
   Fill();
   // The first frame of the first segment.
   for (int i = 0; i < 3; ++i) {
-    const auto step = store_->Retain({.run = {.bytes_max = 9100}});
+    const auto step = store_->upkeep().Retain({.run = {.bytes_max = 9100}});
     ASSERT_TRUE(step.ok()) << step.status();
   }
-  EXPECT_EQ(store_->GetRun("r")->counters.expired_bytes, 8192u);
+  EXPECT_EQ(store_->runs().GetRun("r")->counters.expired_bytes, 8192u);
   ASSERT_TRUE(store_->Close().ok());
   Drop();
   EXPECT_THAT(Check(), IsEmpty());
@@ -203,7 +203,7 @@ TEST_F(StoreCheckTest, BytesThatWereGivenUpAreNoProblem) {
 TEST_F(StoreCheckTest, EntriesOutliveTheSegmentWhoseBytesWereGivenUp) {
   Fill();
   for (int i = 0; i < 8; ++i) {
-    const auto step = store_->Retain({.run = {.bytes_max = 1}});
+    const auto step = store_->upkeep().Retain({.run = {.bytes_max = 1}});
     ASSERT_TRUE(step.ok()) << step.status();
   }
   ASSERT_TRUE(store_->Close().ok());
@@ -244,7 +244,7 @@ TEST_F(StoreCheckTest, DumpHasThePlacementsOfShards) {
 
 TEST_F(StoreCheckTest, RunsAreListedWithTheirCounters) {
   Fill();
-  ASSERT_TRUE(store_->SealRun("r").ok());
+  ASSERT_TRUE(store_->runs().SealRun("r").ok());
   ASSERT_TRUE(store_->Close().ok());
   Drop();
   const Output output = Inspect("runs");
@@ -279,7 +279,7 @@ TEST_F(StoreCheckTest, LiveStoreIsReadBesideItsDaemon) {
 TEST_F(StoreCheckTest, LiveStoreThatIsDamagedIsFoundSo) {
   Fill();
   Flip(1, 8192 + 100);
-  ASSERT_TRUE(store_->Retain({.run = {.bytes_max = 1 << 20}}).ok());
+  ASSERT_TRUE(store_->upkeep().Retain({.run = {.bytes_max = 1 << 20}}).ok());
   const Output live = Inspect("verify");
   // The index is not on disk yet, so the record counts as one that was never
   // acknowledged; once it is, it is a problem.
@@ -303,7 +303,7 @@ TEST_F(StoreCheckTest, ProducerThatLiesIsToldFromBitRot) {
     if (stream == 5) chunk.header().flags |= chunk::kSharedMemoryFlag;
     if (stream == 6) chunk.header().flags |= chunk::kOwnMemoryFlag;
   }
-  ASSERT_TRUE(store_->Append(chunks.span()).ok());
+  ASSERT_TRUE(store_->log().Append(chunks.span()).ok());
   ASSERT_TRUE(store_->Close().ok());
   Drop();
   // Two frames of stream 5, one of each other. A frame has two pages.
@@ -330,7 +330,7 @@ TEST_F(StoreCheckTest, ProducerThatLiesIsToldFromBitRot) {
 
 TEST_F(StoreCheckTest, BytesThatGoMeanwhileAreNobodysMismatch) {
   OpenWithRun("r");
-  ASSERT_TRUE(store_->CreateRun({"gone", 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"gone", 0, {}}).ok());
   ASSERT_TRUE(Append({MakeTensor("r", 0, "op", 4096, 1)}).ok());
   ASSERT_TRUE(
       Append(TestChunks(2, 0, {MakeTensor("gone", 0, "op", 4096, 2)})).ok());
@@ -341,7 +341,7 @@ TEST_F(StoreCheckTest, BytesThatGoMeanwhileAreNobodysMismatch) {
   Open();
   auto view = StoreView::Open(options_.directory, Env::Posix());
   ASSERT_TRUE(view.ok()) << view.status();
-  ASSERT_TRUE(store_->DeleteRun("gone").ok());
+  ASSERT_TRUE(store_->runs().DeleteRun("gone").ok());
   const auto report = CheckStore(*view, [](const StoreProblem& /*problem*/) {});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->problem_count, 1u);
@@ -352,21 +352,21 @@ TEST_F(StoreCheckTest, BytesThatGoMeanwhileAreNobodysMismatch) {
 TEST_F(StoreCheckTest, LiveStoreMayChangeMeanwhile) {
   options_.segment_bytes_max = 64 << 10;
   OpenWithRun("r");
-  ASSERT_TRUE(store_->CreateRun({"kept", 0, {}}).ok());
+  ASSERT_TRUE(store_->runs().CreateRun({"kept", 0, {}}).ok());
   std::atomic<bool> is_done = false;
   std::thread daemon([&] {
     for (int i = 0; !is_done; ++i) {
       const std::string run = "passing-" + std::to_string(i / 20);
       if (i % 20 == 0) {
-        EXPECT_TRUE(store_->CreateRun({run, 0, {}}).ok());
+        EXPECT_TRUE(store_->runs().CreateRun({run, 0, {}}).ok());
       }
       EXPECT_TRUE(
           Append(TestChunks(2, i % 20, {MakeTensor(run, i, "op", 9000, i)}))
               .ok());
       EXPECT_TRUE(Append({MakeTensor("kept", i, "op", 9000, i)}).ok());
-      EXPECT_TRUE(store_->Retain({.run = {.bytes_max = 90'000}}).ok());
+      EXPECT_TRUE(store_->upkeep().Retain({.run = {.bytes_max = 90'000}}).ok());
       if (i % 20 == 19) {
-        EXPECT_TRUE(store_->DeleteRun(run).ok());
+        EXPECT_TRUE(store_->runs().DeleteRun(run).ok());
       }
     }
   });

@@ -40,10 +40,11 @@ class SegmentReaderTest : public ::testing::Test {
     }
   }
 
-  static PartLocation Part(int number, uint64_t offset, uint64_t bytes) {
+  static PartInfo Part(int number, uint64_t offset, uint64_t bytes) {
     const std::vector<std::byte> content(bytes, std::byte(number));
-    return {SegmentId(static_cast<uint64_t>(number)), offset, bytes,
-            chunk::HashBytes(content)};
+    return {.place = {static_cast<uint64_t>(number), offset},
+            .bytes = bytes,
+            .hash = chunk::HashBytes(content)};
   }
 
   TempDir dir_ = TempDir::InMemory();
@@ -69,11 +70,11 @@ TEST_F(SegmentReaderTest, PartsAnywhereInTheFileAreRead) {
 
 TEST_F(SegmentReaderTest, BytesThatAreNotThoseOfTheHashAreDataLoss) {
   AlignedBuffer buffer;
-  PartLocation part = Part(1, 64, 100);
+  PartInfo part = Part(1, 64, 100);
   part.hash = Part(2, 64, 100).hash;
-  for (const PartLocation& bad :
+  for (const PartInfo& bad :
        {part, Part(1, kFileBytes - 10, 20), Part(1, 1 << 20, 20),
-        PartLocation{SegmentId{1}, 0, kPartBytes + 1, {}, RunId{1}}}) {
+        PartInfo{.place = {1, 0}, .bytes = kPartBytes + 1, .hash = {}}}) {
     const auto read = reader_.Read(bad, buffer);
     EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(Reason(read.status()), "FRAME_CORRUPT");
@@ -136,8 +137,9 @@ class ReadAroundTest : public SegmentReaderTest {
     for (uint64_t i = 0; i < kPieceBytes; ++i) {
       expected[i] = ByteAt(offset + i, seed);
     }
-    const auto read = reader_.Read({SegmentId{kFile}, offset, kPieceBytes,
-                                    chunk::HashBytes(expected), RunId{1}},
+    const auto read = reader_.Read({.place = {kFile, offset},
+                                    .bytes = kPieceBytes,
+                                    .hash = chunk::HashBytes(expected)},
                                    buffer_);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_TRUE(std::ranges::equal(*read, expected)) << offset;
@@ -190,7 +192,7 @@ TEST_F(ReadAroundTest, AForgottenSegmentIsNotRemembered) {
   reader_.Forget(SegmentId{kFile});
   ASSERT_TRUE(env_.Remove(dir_ / SegmentFileName(SegmentId{kFile})).ok());
   const auto read = reader_.Read(
-      {SegmentId{kFile}, 2048, kPieceBytes, {}, RunId{1}}, buffer_);
+      {.place = {kFile, 2048}, .bytes = kPieceBytes, .hash = {}}, buffer_);
   EXPECT_EQ(Reason(read.status()), "TENSOR_EXPIRED");
 }
 

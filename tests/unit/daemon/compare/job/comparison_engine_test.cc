@@ -12,7 +12,7 @@
 
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -41,7 +41,7 @@ class ComparisonEngineTest : public ::testing::Test {
     return observer.rows.empty() ? v1::ComparisonRow() : observer.rows.front();
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   ComparisonPlan plan_{"g", "t", {}, {}};
@@ -159,6 +159,8 @@ TEST_F(ComparisonEngineTest, TypesOfDifferentSizeCompareAcrossPartBorders) {
   EXPECT_EQ(MetricOf(row, "mismatch_count"), 0);
   EXPECT_FALSE(row.bitwise_equal());
   EXPECT_EQ(store_.read_part_count(), 8u);
+  // The scan that found them knew where they are.
+  EXPECT_EQ(store_.get_tensor_count(), 0u);
 }
 
 TEST_F(ComparisonEngineTest, DifferenceBehindAPartBorderIsLocated) {
@@ -373,7 +375,7 @@ TEST_F(ComparisonEngineTest, ShapesAgreeAsThePolicySays) {
         std::tuple(Preset::kSglang, true, false),
         std::tuple(Preset::kMsit, true, true)}) {
     plan_.policy = WithPreset(preset);
-    testing::FakeChunkStore store;
+    testing::FakeStore store;
     RunRecorder golden_run(store, "g");
     RunRecorder target_run(store, "t");
     target.shape = {4};

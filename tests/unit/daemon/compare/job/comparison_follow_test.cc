@@ -8,7 +8,7 @@
 
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/match/stream_watch.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -23,7 +23,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr std::chrono::milliseconds kNow{0};
 
 // A comparison that follows its runs, of which the golden one is complete.
-class ComparisonFollowTest : public ::testing::Test {
+class ComparisonFollowTest : public testing::EitherStoreTest {
  protected:
   ComparisonFollowTest() {
     plan_.follow = true;
@@ -43,7 +43,7 @@ class ComparisonFollowTest : public ::testing::Test {
     for (int64_t token = 0; token < token_count; ++token) {
       for (const char* op : {"a", "b", "c"}) Record(golden_, op, 1, token);
     }
-    ASSERT_TRUE(store_.SealRun("g").ok());
+    ASSERT_TRUE(store_.runs().SealRun("g").ok());
   }
 
   void Stream(State state, std::chrono::milliseconds quiet_time) {
@@ -65,16 +65,17 @@ class ComparisonFollowTest : public ::testing::Test {
     return out;
   }
 
-  testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   RunActivity activity_;
   ComparisonPlan plan_{"g", "t", {}, {}};
   RowObserver observer_;
-  ComparisonEngine engine_{store_, plan_, observer_};
+  ComparisonEngine engine_{store_.readers(), plan_, observer_};
 };
 
-TEST_F(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
+MSITD_ON_BOTH_STORES(ComparisonFollowTest);
+
+TEST_P(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
   RecordGolden(2);
   Record(target_, "a", 1);
   Record(target_, "b", kNan);
@@ -87,14 +88,14 @@ TEST_F(ComparisonFollowTest, TokenThatARankDiesInIsReported) {
   Stream(State::kBroken, kSilence);
   EXPECT_TRUE(engine_.HasNews());
   EXPECT_THAT(NewRows(), IsEmpty());
-  ASSERT_TRUE(store_.SealRun("t").ok());
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
   EXPECT_THAT(NewRows(), ElementsAre("0c UNMATCHED", "1a UNMATCHED",
                                      "1b UNMATCHED", "1c UNMATCHED"));
   EXPECT_EQ(observer_.comparison.fail_count(), 1);
   EXPECT_EQ(observer_.comparison.unmatched_count(), 4);
 }
 
-TEST_F(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
+TEST_P(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
   RecordGolden(2);
   Record(target_, "a", 1);
   Stream(State::kOpen, kSilence);
@@ -109,13 +110,13 @@ TEST_F(ComparisonFollowTest, RankThatComesBackHasEachRowOnce) {
   EXPECT_THAT(NewRows(), ElementsAre("1a PASS"));
   Record(target_, "b", 1, 1);
   EXPECT_THAT(NewRows(), ElementsAre("1b PASS"));
-  ASSERT_TRUE(store_.SealRun("t").ok());
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
   EXPECT_THAT(NewRows(), ElementsAre("1c UNMATCHED"));
   EXPECT_FALSE(engine_.waits());
 }
 
 // However long a rank was silent, what it records then is compared.
-TEST_F(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
+TEST_P(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
   plan_.activity = [this](std::string_view) { return activity_; };
   for (RunRecorder* run : {&golden_, &target_}) Record(*run, "a", 1);
   Stream(State::kFinished, kSilence);
@@ -131,13 +132,14 @@ TEST_F(ComparisonFollowTest, RankThatComesBackLateIsCompared) {
   EXPECT_THAT(NewRows(), ElementsAre("0b FAIL"));
   Record(golden_, "c", 1);
   Record(target_, "c", 1);
-  for (const char* run : {"g", "t"}) ASSERT_TRUE(store_.SealRun(run).ok());
+  for (const char* run : {"g", "t"})
+    ASSERT_TRUE(store_.runs().SealRun(run).ok());
   EXPECT_THAT(NewRows(), ElementsAre("0c PASS"));
   EXPECT_EQ(observer_.comparison.fail_count(), 1);
 }
 
 // Of a tensor that every rank computes for itself, those that have come count.
-TEST_F(ComparisonFollowTest, CopiesWaitForAllRanks) {
+TEST_P(ComparisonFollowTest, CopiesWaitForAllRanks) {
   const auto record = [](RunRecorder& run, const std::string& op, float value,
                          int32_t rank, const std::string& placement) {
     RecordedTensor tensor = Floats(op, {value});
@@ -145,34 +147,34 @@ TEST_F(ComparisonFollowTest, CopiesWaitForAllRanks) {
     tensor.placement = placement;
     run.Record(tensor);
   };
-  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   RecordedTensor whole = Floats("w", {1, 2});
   golden_.Record(whole);
   Record(golden_, "norm", 1);
-  ASSERT_TRUE(store_.SealRun("g").ok());
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
   record(target_, "w", 1, 0, "0+2/1:S(0)");
   record(target_, "norm", 1, 0, "");
   record(target_, "w", 2, 1, "0+2/1:S(0)");
   activity_.ranks = {{0, State::kFinished, kNow}, {1, State::kFinished, kNow}};
   EXPECT_THAT(NewRows(), ElementsAre("0w PASS"));
   record(target_, "norm", 99, 1, "");
-  ASSERT_TRUE(store_.SealRun("t").ok());
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
   EXPECT_THAT(NewRows(), ElementsAre("0norm FAIL"));
 }
 
-TEST_F(ComparisonFollowTest, GoldenRunWithoutStreamsIsComparedBeforeItsSeal) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
+TEST_P(ComparisonFollowTest, GoldenRunWithoutStreamsIsComparedBeforeItsSeal) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
   for (const char* op : {"a", "b"}) Record(golden_, op, 1);
   Record(target_, "a", 1);
-  ASSERT_TRUE(store_.SealRun("t").ok());
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
   EXPECT_THAT(NewRows(), IsEmpty());
   RunActivity long_ago;
   long_ago.known_time = kSilence;
   plan_.activity = [long_ago](std::string_view) { return long_ago; };
   EXPECT_TRUE(engine_.HasNews());
   EXPECT_THAT(NewRows(), ElementsAre("0a PASS"));
-  ASSERT_TRUE(store_.SealRun("g").ok());
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
   EXPECT_THAT(NewRows(), ElementsAre("0b UNMATCHED"));
 }
 

@@ -13,7 +13,7 @@
 #include "daemon/compare/job/comparison_name.h"
 #include "daemon/compare/match/group_loader.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -29,7 +29,7 @@ class ComparisonJobsTest : public ::testing::Test {
 
   void Open(const ComparisonJobs::Options& options) {
     jobs_.reset();
-    auto jobs = ComparisonJobs::Create(store_, options);
+    auto jobs = ComparisonJobs::Create(store_, store_, options);
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     jobs_ = *std::move(jobs);
   }
@@ -87,7 +87,7 @@ class ComparisonJobsTest : public ::testing::Test {
     });
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   std::unique_ptr<ComparisonJobs> jobs_;

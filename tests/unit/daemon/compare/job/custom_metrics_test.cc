@@ -12,7 +12,7 @@
 
 #include "daemon/compare/job/comparison_jobs.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -54,7 +54,7 @@ class CustomMetricsTest : public ::testing::Test {
 
   void Open() {
     jobs_.reset();
-    jobs_ = *ComparisonJobs::Create(store_, {});
+    jobs_ = *ComparisonJobs::Create(store_, store_, {});
   }
 
   void Compare() {
@@ -74,7 +74,7 @@ class CustomMetricsTest : public ::testing::Test {
 
   v1::ComparisonRow Row(int64_t row) { return jobs_->Rows(1, row, 1)->at(0); }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   std::unique_ptr<ComparisonJobs> jobs_;

@@ -11,7 +11,8 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
+#include "tests/support/named_runs.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -23,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-class LayoutRowsTest : public ::testing::Test {
+class LayoutRowsTest : public testing::EitherStoreTest {
  protected:
   static RecordedTensor Shard(const std::vector<float>& values,
                               std::vector<int64_t> shape, int32_t rank,
@@ -47,7 +48,8 @@ class LayoutRowsTest : public ::testing::Test {
   std::vector<v1::ComparisonRow> Rows() {
     plan_.matching = *Matching::Create(matching_);
     RowObserver observer;
-    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
     EXPECT_TRUE(status.ok()) << status;
     read_bytes_ = observer.read_bytes;
     comparison_ = observer.comparison;
@@ -61,9 +63,9 @@ class LayoutRowsTest : public ::testing::Test {
     target_.Record(Shard({3, 4, 7, 8}, {2, 2}, 1));
   }
 
-  testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
+  testing::NamedRuns runs_{store_.readers()};
   v1::Matching matching_;
   ComparisonPlan plan_{"g", "t", {}, {}};
   uint64_t read_bytes_ = 0;
@@ -71,7 +73,9 @@ class LayoutRowsTest : public ::testing::Test {
   int hint_count_ = 0;
 };
 
-TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
+MSITD_ON_BOTH_STORES(LayoutRowsTest);
+
+TEST_P(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
   RecordColumns();
   Add(false, "op", v1::Layout::CONCAT, -1);
   const auto rows = Rows();
@@ -87,7 +91,7 @@ TEST_F(LayoutRowsTest, ShardsAreComparedWithTheWhole) {
 }
 
 // Two query heads, one key and one value head for each of two ranks.
-TEST_F(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
+TEST_P(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
   golden_.Record(Shard({0, 1, 2, 3, 10, 11, 20, 21, 4, 5, 6, 7, 12, 13, 22, 23},
                        {2, 8}, 0));
   target_.Record(Shard({0, 1, 10, 20, 4, 5, 12, 22}, {2, 4}, 0));
@@ -102,7 +106,7 @@ TEST_F(LayoutRowsTest, FusedProjectionsAreJoinedSectionBySection) {
   EXPECT_THAT(rows[0].target().shape(), ElementsAre(2, 8));
 }
 
-TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
+TEST_P(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
   golden_.Record(Shard({0, 1, 2, 3, 4, 5}, {6, 1}, 0));
   target_.Record(Shard({0, 1, 3, 4}, {4, 1}, 0));
   target_.Record(Shard({2, 5.5F}, {2, 1}, 1));
@@ -121,7 +125,7 @@ TEST_F(LayoutRowsTest, SectionsOfTheFirstDimensionMayBeOfAnyLength) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("at [5,0]: target 5.5, golden 5"));
 }
 
-TEST_F(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
+TEST_P(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
   golden_.Record(Shard({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 12}, 0));
   target_.Record(Shard({0, 1, 10, 11}, {1, 4}, 0));
   target_.Record(Shard({2, 3, 8, 9}, {1, 4}, 1));
@@ -133,7 +137,7 @@ TEST_F(LayoutRowsTest, ZigzagSequencesAreUnfolded) {
   EXPECT_EQ(rows[0].target().layout(), "zigzag(1)");
 }
 
-TEST_F(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
+TEST_P(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
   const auto sampled = [](RecordedTensor tensor) {
     tensor.chunk_flags = chunk::kSampleFlag;
     return tensor;
@@ -149,7 +153,7 @@ TEST_F(LayoutRowsTest, SamplesOfSectionsAreThoseOfTheWhole) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("at [5]: target 5.5, golden 5"));
 }
 
-TEST_F(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
+TEST_P(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1, 2}, {2}, rank));
     target_.Record(Shard({1, 2}, {2}, rank));
@@ -161,9 +165,9 @@ TEST_F(LayoutRowsTest, EqualShardsOfOtherSectionsAreRead) {
   EXPECT_EQ(rows[0].verdict(), v1::FAIL) << "1 2 1 2 against 1 1 2 2";
 }
 
-TEST_F(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+TEST_P(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 4).ok());
   const auto hint_of = [this](std::vector<int64_t> golden,
                               std::vector<int64_t> target) {
     const std::string op = "op" + std::to_string(hint_count_++);
@@ -196,9 +200,9 @@ TEST_F(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
   EXPECT_EQ(hint_of({8}, {2, 4}), "");
 }
 
-TEST_F(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+TEST_P(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   RecordColumns();
   auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(2));
@@ -212,7 +216,7 @@ TEST_F(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
   EXPECT_EQ(rows[0].layout_hint(), "");
 }
 
-TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
+TEST_P(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
   golden_.Record(Shard({1, 2}, {2}, 0));
   golden_.Record(Shard({3}, {1}, 1));
   target_.Record(Shard({1, 2, 3.5F}, {3}, 0));
@@ -223,7 +227,7 @@ TEST_F(LayoutRowsTest, TheGoldenRunMayBeTheShardedOne) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("at [2]: target 3.5, golden 3"));
 }
 
-TEST_F(LayoutRowsTest, BothMayBeShardedInOtherWays) {
+TEST_P(LayoutRowsTest, BothMayBeShardedInOtherWays) {
   golden_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0));
   golden_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1));
   for (int rank = 0; rank < 4; ++rank) {
@@ -238,7 +242,7 @@ TEST_F(LayoutRowsTest, BothMayBeShardedInOtherWays) {
   EXPECT_GT(read_bytes_, 0u);
 }
 
-TEST_F(LayoutRowsTest, EqualShardsOfEqualLayoutsAreNotRead) {
+TEST_P(LayoutRowsTest, EqualShardsOfEqualLayoutsAreNotRead) {
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1, 2}, {1, 2}, rank));
     target_.Record(Shard({1, 2}, {1, 2}, rank));
@@ -251,7 +255,7 @@ TEST_F(LayoutRowsTest, EqualShardsOfEqualLayoutsAreNotRead) {
   EXPECT_EQ(read_bytes_, 0u);
 }
 
-TEST_F(LayoutRowsTest, PartialSumsAreAdded) {
+TEST_P(LayoutRowsTest, PartialSumsAreAdded) {
   golden_.Record(Shard({3, 5}, {2}, 0));
   target_.Record(Shard({1, 2}, {2}, 0));
   target_.Record(Shard({2, 3}, {2}, 1));
@@ -262,7 +266,7 @@ TEST_F(LayoutRowsTest, PartialSumsAreAdded) {
   EXPECT_EQ(rows[0].target().max(), 5);
 }
 
-TEST_F(LayoutRowsTest, EqualPartialSumsAreReadForTheirSummary) {
+TEST_P(LayoutRowsTest, EqualPartialSumsAreReadForTheirSummary) {
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1, -2}, {2}, rank));
     target_.Record(Shard({1, -2}, {2}, rank));
@@ -275,7 +279,7 @@ TEST_F(LayoutRowsTest, EqualPartialSumsAreReadForTheirSummary) {
   EXPECT_EQ(rows[0].golden().min(), -4);
 }
 
-TEST_F(LayoutRowsTest, AReplicaThatDiffersFailsEvenIfTheFirstIsRight) {
+TEST_P(LayoutRowsTest, AReplicaThatDiffersFailsEvenIfTheFirstIsRight) {
   golden_.Record(Shard({1, 2}, {2}, 0));
   for (const int rank : {0, 1, 2}) {
     target_.Record(Shard({1, rank == 1 ? 3.F : 2.F}, {2}, rank));
@@ -290,7 +294,7 @@ TEST_F(LayoutRowsTest, AReplicaThatDiffersFailsEvenIfTheFirstIsRight) {
   EXPECT_THAT(rows[0].target().ranks(), ElementsAre(0, 1, 2));
 }
 
-TEST_F(LayoutRowsTest, EqualReplicasAreOneTensor) {
+TEST_P(LayoutRowsTest, EqualReplicasAreOneTensor) {
   golden_.Record(Shard({1, 2}, {2}, 0));
   for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
   Add(false, "*", v1::Layout::REPLICATED);
@@ -300,7 +304,7 @@ TEST_F(LayoutRowsTest, EqualReplicasAreOneTensor) {
   EXPECT_EQ(rows[0].verdict(), v1::PASS);
 }
 
-TEST_F(LayoutRowsTest, PickTakesOneRankOfEachGroup) {
+TEST_P(LayoutRowsTest, PickTakesOneRankOfEachGroup) {
   for (const int place : {0, 1}) {
     golden_.Record(Shard({static_cast<float>(place)}, {1}, place));
   }
@@ -320,7 +324,7 @@ TEST_F(LayoutRowsTest, PickTakesOneRankOfEachGroup) {
   }
 }
 
-TEST_F(LayoutRowsTest, TheFilterSelectsGroups) {
+TEST_P(LayoutRowsTest, TheFilterSelectsGroups) {
   for (int rank = 0; rank < 4; ++rank) {
     golden_.Record(Shard({1}, {1}, rank));
     target_.Record(Shard({1}, {1}, rank));
@@ -333,7 +337,7 @@ TEST_F(LayoutRowsTest, TheFilterSelectsGroups) {
   EXPECT_THAT(rows[0].golden().ranks(), ElementsAre(2, 3));
 }
 
-TEST_F(LayoutRowsTest, MissingShardsAreNamedAndTheRestIsCompared) {
+TEST_P(LayoutRowsTest, MissingShardsAreNamedAndTheRestIsCompared) {
   golden_.Record(Shard({1, 2, 3}, {3}, 0));
   target_.Record(Shard({1}, {1}, 0));
   target_.Record(Shard({3}, {1}, 2));
@@ -351,16 +355,16 @@ TEST_F(LayoutRowsTest, MissingShardsAreNamedAndTheRestIsCompared) {
   EXPECT_EQ(rows[1].verdict(), v1::PASS) << rows[1].reason();
 }
 
-TEST_F(LayoutRowsTest, ARankThatTheWorldSizeSaysIsMissingEvenIfItSentNothing) {
+TEST_P(LayoutRowsTest, ARankThatTheWorldSizeSaysIsMissingEvenIfItSentNothing) {
   RecordColumns();
-  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 4).ok());
   Add(false, "op", v1::Layout::CONCAT, 1);
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
   EXPECT_THAT(rows[0].reason(), HasSubstr("ranks 2-3 have no such tensor"));
 }
 
-TEST_F(LayoutRowsTest, PickOfARankWithoutTheTensorIsUnmatched) {
+TEST_P(LayoutRowsTest, PickOfARankWithoutTheTensorIsUnmatched) {
   RecordColumns();
   Add(false, "op", v1::Layout::PICK).set_rank(7);
   const auto rows = Rows();
@@ -370,7 +374,7 @@ TEST_F(LayoutRowsTest, PickOfARankWithoutTheTensorIsUnmatched) {
               HasSubstr("rank 7 has no such tensor, ranks 0-1 have"));
 }
 
-TEST_F(LayoutRowsTest, OverlappingShardsAreNamed) {
+TEST_P(LayoutRowsTest, OverlappingShardsAreNamed) {
   RecordColumns();
   RecordedTensor second = Shard({3, 4, 7, 8}, {2, 2}, 1);
   second.device = "cpu:1";
@@ -384,7 +388,7 @@ TEST_F(LayoutRowsTest, OverlappingShardsAreNamed) {
                         "cpu:1"));
 }
 
-TEST_F(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
+TEST_P(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
   const auto record = [this](std::string op, RecordedTensor a,
                              RecordedTensor b) {
     golden_.Record(Shard({1}, {1}, 0, op));
@@ -412,7 +416,7 @@ TEST_F(LayoutRowsTest, ShardsThatDoNotGoTogetherAreSkippedWithTheReason) {
   EXPECT_EQ(comparison_.makers_size(), 0);
 }
 
-TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
+TEST_P(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
   golden_.Record(Shard({1, 2}, {2}, 0));
   for (const int rank : {0, 1}) target_.Record(Shard({1, 2}, {2}, rank));
   Add(false, "op", v1::Layout::CONCAT);
@@ -425,10 +429,11 @@ TEST_F(LayoutRowsTest, AWrongLayoutShowsInTheShapes) {
       "first with [2], which alone has the shape of the other side");
 }
 
-TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
+TEST_P(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
+  if (either_.fake() == nullptr) GTEST_SKIP() << "made bad by the fake alone";
   RecordColumns();
   RecordedTensor corrupt = Shard({3, 4, 7, 8}, {2, 2}, 1);
-  store_.Corrupt(target_.KeyOf(corrupt), 0);
+  either_.fake()->Corrupt(target_.KeyOf(corrupt), 0);
   Add(false, "op", v1::Layout::CONCAT, 1);
   const auto rows = Rows();
   ASSERT_THAT(rows, SizeIs(1));
@@ -436,7 +441,7 @@ TEST_F(LayoutRowsTest, ACorruptShardSkipsItsRowAndIsNamed) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("target tensor, rank 1: "));
 }
 
-TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
+TEST_P(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
   const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
     RecordedTensor tensor = Shard({1}, {1}, rank);
     tensor.token = token;
@@ -445,7 +450,8 @@ TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
   Add(false, "*", v1::Layout::REPLICATED);
   const Matching matching = *Matching::Create(matching_);
   const auto is_complete = [&](bool target_sealed) {
-    const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, matching);
+    const auto matcher = TensorMatcher::Create(**runs_.Open("g"),
+                                               **runs_.Open("t"), {}, matching);
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     return matcher->IsComplete(0, {false}, {target_sealed});
   };
@@ -454,7 +460,7 @@ TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
     record(target_, 0, token);
   }
   EXPECT_TRUE(is_complete(false));
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   EXPECT_FALSE(is_complete(false)) << "rank 1 has nothing yet";
   record(target_, 1, 0);
   EXPECT_FALSE(is_complete(false));
@@ -463,7 +469,7 @@ TEST_F(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
   EXPECT_TRUE(is_complete(false));
 }
 
-TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
+TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   const auto record = [](RunRecorder& run, int32_t rank, int64_t token) {
     RecordedTensor tensor = Shard({1}, {1}, rank);
     tensor.token = token;
@@ -476,13 +482,13 @@ TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
       record(target_, rank, token);
     }
   }
-  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 4).ok());
   Add(false, "a", v1::Layout::SUM).set_group_size(2);
   v1::Layout& pick = Add(false, "*", v1::Layout::PICK);
   pick.set_group_size(2);
   pick.set_rank(1);
-  const auto matcher =
-      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  const auto matcher = TensorMatcher::Create(
+      **runs_.Open("g"), **runs_.Open("t"), {}, *Matching::Create(matching_));
   ASSERT_TRUE(matcher.ok()) << matcher.status();
   std::vector<std::pair<int, bool>> complete;
   for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
@@ -494,12 +500,12 @@ TEST_F(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
                                     Pair(2, false), Pair(3, false)))
       << "ranks 0 and 1 are added up, ranks 2 and 3 of golden have no group";
   matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
-  const auto picked =
-      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  const auto picked = TensorMatcher::Create(
+      **runs_.Open("g"), **runs_.Open("t"), {}, *Matching::Create(matching_));
   EXPECT_TRUE(picked->IsComplete(0, {true}, {false})) << "rank 0 is not picked";
 }
 
-TEST_F(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
+TEST_P(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
   for (const bool golden_is_sharded : {false, true}) {
     SCOPED_TRACE(golden_is_sharded);
     RunRecorder& whole = golden_is_sharded ? target_ : golden_;
@@ -528,7 +534,7 @@ TEST_F(LayoutRowsTest, ShardsHaveTheirWholeOnAnyDevice) {
   }
 }
 
-TEST_F(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
+TEST_P(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
   constexpr int64_t kHuge = int64_t{1} << 62;
   golden_.Record(Shard({}, {0, 1}, 0));
   for (const int32_t rank : {0, 1}) {
@@ -541,7 +547,7 @@ TEST_F(LayoutRowsTest, NoLengthOfShardsWithoutElementsIsTooMuch) {
   EXPECT_THAT(rows[0].reason(), HasSubstr("dimension 1 is longer"));
 }
 
-TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
+TEST_P(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const int32_t rank : {0, 1}) golden_.Record(Shard({kNan}, {1}, rank));
   target_.Record(Shard({kNan, kNan}, {2}, 0));
@@ -553,7 +559,7 @@ TEST_F(LayoutRowsTest, ASumThatWasNotReadDoesNotSayWhoTurnsNonFinite) {
   EXPECT_FALSE(comparison_.has_first_non_finite());
 }
 
-TEST_F(LayoutRowsTest, ShardsAmissDoNotSayWhoTurnsNonFinite) {
+TEST_P(LayoutRowsTest, ShardsAmissDoNotSayWhoTurnsNonFinite) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   golden_.Record(Shard({1}, {1}, 0));
   golden_.Record(Shard({kNan}, {1}, 2));
@@ -566,7 +572,7 @@ TEST_F(LayoutRowsTest, ShardsAmissDoNotSayWhoTurnsNonFinite) {
   EXPECT_FALSE(comparison_.has_first_non_finite());
 }
 
-TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
+TEST_P(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
   RecordColumns();
   golden_.Record(Shard({1}, {1}, 0, "plain"));
   target_.Record(Shard({1}, {1}, 0, "plain"));
@@ -580,7 +586,7 @@ TEST_F(LayoutRowsTest, OpsWithoutALayoutAreComparedRankByRank) {
 }
 
 // Copies that differ prove a failure, with or without a counterpart.
-TEST_F(LayoutRowsTest, CopiesWithoutACounterpartFailIfTheyDiffer) {
+TEST_P(LayoutRowsTest, CopiesWithoutACounterpartFailIfTheyDiffer) {
   Add(true, "*", v1::Layout::REPLICATED);
   Add(false, "*", v1::Layout::REPLICATED);
   for (const int32_t rank : {0, 1}) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class PartialRowsTest : public ::testing::Test {
+class PartialRowsTest : public testing::EitherStoreTest {
  protected:
   static void Record(RunRecorder& run, const std::string& op, int32_t rank,
                      std::vector<float> values = {1},
@@ -31,8 +31,8 @@ class PartialRowsTest : public ::testing::Test {
   }
 
   void SetWorlds(int32_t golden, int32_t target) {
-    ASSERT_TRUE(store_.SetWorldSize("g", golden).ok());
-    ASSERT_TRUE(store_.SetWorldSize("t", target).ok());
+    ASSERT_TRUE(store_.runs().SetWorldSize("g", golden).ok());
+    ASSERT_TRUE(store_.runs().SetWorldSize("t", target).ok());
   }
 
   void AddLayout(bool is_golden, std::string pattern, v1::Layout::Kind kind) {
@@ -45,7 +45,8 @@ class PartialRowsTest : public ::testing::Test {
   v1::ComparisonRow RowOf(const std::string& op) {
     plan_.matching = *Matching::Create(matching_);
     RowObserver observer;
-    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
     EXPECT_TRUE(status.ok()) << status;
     comparison_ = observer.comparison;
     for (const v1::ComparisonRow& row : observer.rows) {
@@ -55,7 +56,6 @@ class PartialRowsTest : public ::testing::Test {
     return v1::ComparisonRow();
   }
 
-  testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   v1::Matching matching_;
@@ -63,7 +63,9 @@ class PartialRowsTest : public ::testing::Test {
   v1::Comparison comparison_;
 };
 
-TEST_F(PartialRowsTest, ShardThatARankWhichIsThereLacksIsMissing) {
+MSITD_ON_BOTH_STORES(PartialRowsTest);
+
+TEST_P(PartialRowsTest, ShardThatARankWhichIsThereLacksIsMissing) {
   SetWorlds(1, 4);
   AddLayout(false, "w", v1::Layout::CONCAT);
   Record(golden_, "w", 0, {1, 2, 3, 4});
@@ -80,7 +82,7 @@ TEST_F(PartialRowsTest, ShardThatARankWhichIsThereLacksIsMissing) {
   EXPECT_THAT(row.reason(), HasSubstr("; run t lacks rank 3"));
 }
 
-TEST_F(PartialRowsTest, TensorThatNoAbsentRankWouldHaveIsMissing) {
+TEST_P(PartialRowsTest, TensorThatNoAbsentRankWouldHaveIsMissing) {
   SetWorlds(2, 2);
   AddLayout(false, "w", v1::Layout::CONCAT);
   for (const int32_t rank : {0, 1}) Record(golden_, "y", rank);
@@ -103,7 +105,7 @@ TEST_F(PartialRowsTest, TensorThatNoAbsentRankWouldHaveIsMissing) {
   EXPECT_TRUE(RowOf("y").for_want_of_ranks());
 }
 
-TEST_F(PartialRowsTest, CopiesThatDifferProveAFailure) {
+TEST_P(PartialRowsTest, CopiesThatDifferProveAFailure) {
   SetWorlds(2, 3);
   AddLayout(true, "*", v1::Layout::REPLICATED);
   AddLayout(false, "*", v1::Layout::REPLICATED);
@@ -116,7 +118,7 @@ TEST_F(PartialRowsTest, CopiesThatDifferProveAFailure) {
   EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
 }
 
-TEST_F(PartialRowsTest, CopiesOfAPlacementProveAFailureToo) {
+TEST_P(PartialRowsTest, CopiesOfAPlacementProveAFailureToo) {
   SetWorlds(1, 4);
   Record(golden_, "op", 0, {1, 2});
   for (const int32_t rank : {0, 1}) {
@@ -128,7 +130,7 @@ TEST_F(PartialRowsTest, CopiesOfAPlacementProveAFailureToo) {
   EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
 }
 
-TEST_F(PartialRowsTest, ShardsThatOverlapAreNoWant) {
+TEST_P(PartialRowsTest, ShardsThatOverlapAreNoWant) {
   SetWorlds(1, 2);
   AddLayout(false, "w", v1::Layout::CONCAT);
   Record(golden_, "w", 0, {1, 2});
@@ -140,7 +142,7 @@ TEST_F(PartialRowsTest, ShardsThatOverlapAreNoWant) {
   EXPECT_FALSE(row.for_want_of_ranks());
 }
 
-TEST_F(PartialRowsTest, PlacedShardsOfAbsentRanksProveNothing) {
+TEST_P(PartialRowsTest, PlacedShardsOfAbsentRanksProveNothing) {
   SetWorlds(1, 2);
   Record(golden_, "w", 0, {1, 2});
   Record(golden_, "v", 0, {1, 2});
@@ -153,7 +155,7 @@ TEST_F(PartialRowsTest, PlacedShardsOfAbsentRanksProveNothing) {
   EXPECT_FALSE(RowOf("v").for_want_of_ranks());
 }
 
-TEST_F(PartialRowsTest, LargestWorldIsAFewRanges) {
+TEST_P(PartialRowsTest, LargestWorldIsAFewRanges) {
   SetWorlds(1 << 20, 1 << 20);
   Record(golden_, "op", 0);
   Record(golden_, "op", 7);
@@ -166,7 +168,7 @@ TEST_F(PartialRowsTest, LargestWorldIsAFewRanges) {
   EXPECT_EQ(comparison_.for_want_of_ranks_count(), 1);
 }
 
-TEST_F(PartialRowsTest, RunThatEndedBeforeIsNamed) {
+TEST_P(PartialRowsTest, RunThatEndedBeforeIsNamed) {
   for (int64_t token = 0; token < 4; ++token) {
     for (RunRecorder* run : {&golden_, &target_}) {
       RecordedTensor tensor = Floats("op" + std::to_string(token), {1});
@@ -193,7 +195,7 @@ TEST(RankRangesTest, AreASet) {
 }
 
 // Partial results that are taken for copies.
-TEST_F(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
+TEST_P(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   SetWorlds(1, 2);
   AddLayout(false, "*", v1::Layout::REPLICATED);
   Record(golden_, "down", 0, {3, 5, -1});
@@ -215,7 +217,7 @@ TEST_F(PartialRowsTest, TermsThatAreTakenForCopiesSuggestASum) {
   EXPECT_THAT(row.reason(), HasSubstr("rank 1 has other bytes than rank 0"));
 }
 
-TEST_F(PartialRowsTest, CopyThatARankDoesNotHaveIsTold) {
+TEST_P(PartialRowsTest, CopyThatARankDoesNotHaveIsTold) {
   SetWorlds(1, 2);
   Record(golden_, "w", 0, {1, 2});
   Record(golden_, "norm", 0, {3});

@@ -9,7 +9,7 @@
 
 #include "daemon/compare/job/comparison_engine.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class PlacementRowsTest : public ::testing::Test {
+class PlacementRowsTest : public testing::EitherStoreTest {
  protected:
   static RecordedTensor Shard(const std::vector<float>& values,
                               std::vector<int64_t> shape, int32_t rank,
@@ -36,7 +36,8 @@ class PlacementRowsTest : public ::testing::Test {
   absl::Status Run() {
     plan_.matching = *Matching::Create(matching_);
     RowObserver observer;
-    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
     rows_ = std::move(observer.rows);
     read_bytes_ = observer.read_bytes;
     return status;
@@ -60,7 +61,6 @@ class PlacementRowsTest : public ::testing::Test {
     run.Record(Shard({1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}, 0, ""));
   }
 
-  testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   v1::Matching matching_;
@@ -69,7 +69,9 @@ class PlacementRowsTest : public ::testing::Test {
   uint64_t read_bytes_ = 0;
 };
 
-TEST_F(PlacementRowsTest, ShardsAreComparedWithTheWhole) {
+MSITD_ON_BOTH_STORES(PlacementRowsTest);
+
+TEST_P(PlacementRowsTest, ShardsAreComparedWithTheWhole) {
   RecordWhole(golden_);
   target_.Record(Shard({1, 2, 5, 6}, {2, 2}, 0, "0+2/1:S(1)"));
   target_.Record(Shard({3, 4, 7, 8}, {2, 2}, 1, "0+2/1:S(1)"));
@@ -83,7 +85,7 @@ TEST_F(PlacementRowsTest, ShardsAreComparedWithTheWhole) {
   EXPECT_EQ(row.golden().layout(), "");
 }
 
-TEST_F(PlacementRowsTest, EitherSideMayBeShardedInItsOwnWay) {
+TEST_P(PlacementRowsTest, EitherSideMayBeShardedInItsOwnWay) {
   golden_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0, "0+2/1:S(0)"));
   golden_.Record(Shard({5, 6, 7, 8}, {1, 4}, 1, "0+2/1:S(0)"));
   for (int rank = 0; rank < 3; ++rank) {
@@ -98,7 +100,7 @@ TEST_F(PlacementRowsTest, EitherSideMayBeShardedInItsOwnWay) {
   EXPECT_THAT(row.reason(), HasSubstr("at [1,3]: target 9, golden 8"));
 }
 
-TEST_F(PlacementRowsTest, EqualShardsOfEqualPlacementsAreNotRead) {
+TEST_P(PlacementRowsTest, EqualShardsOfEqualPlacementsAreNotRead) {
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1, 2}, {1, 2}, rank, "0+2/1:S(1)"));
     target_.Record(Shard({1, 2}, {1, 2}, rank, "0+2/1:S(1)"));
@@ -107,7 +109,7 @@ TEST_F(PlacementRowsTest, EqualShardsOfEqualPlacementsAreNotRead) {
   EXPECT_EQ(read_bytes_, 0u);
 }
 
-TEST_F(PlacementRowsTest, PartialSumsAreAdded) {
+TEST_P(PlacementRowsTest, PartialSumsAreAdded) {
   golden_.Record(Shard({3, 5}, {2}, 0, ""));
   target_.Record(Shard({1, 2}, {2}, 0, "0+2/1:P(sum)"));
   target_.Record(Shard({2, 3}, {2}, 1, "0+2/1:P(sum)"));
@@ -117,7 +119,7 @@ TEST_F(PlacementRowsTest, PartialSumsAreAdded) {
   EXPECT_EQ(row.target().max(), 5);
 }
 
-TEST_F(PlacementRowsTest, OtherReductionsAreSkippedByName) {
+TEST_P(PlacementRowsTest, OtherReductionsAreSkippedByName) {
   golden_.Record(Shard({3, 5}, {2}, 0, ""));
   for (const int rank : {0, 1}) {
     target_.Record(Shard({3, 5}, {2}, rank, "0+2/1:P(max)"));
@@ -128,7 +130,7 @@ TEST_F(PlacementRowsTest, OtherReductionsAreSkippedByName) {
                                       "0+2/1:P(max): P(max) is not put"));
 }
 
-TEST_F(PlacementRowsTest, ReplicasMustBeCopies) {
+TEST_P(PlacementRowsTest, ReplicasMustBeCopies) {
   golden_.Record(Shard({1, 2}, {2}, 0, "", "same"));
   golden_.Record(Shard({1, 2}, {2}, 0, "", "other"));
   for (const int rank : {0, 1}) {
@@ -146,7 +148,7 @@ TEST_F(PlacementRowsTest, ReplicasMustBeCopies) {
 }
 
 // Ranks 0 and 1 have the first half, ranks 2 and 3 the second one.
-TEST_F(PlacementRowsTest, CopiesOfShardsAreChecked) {
+TEST_P(PlacementRowsTest, CopiesOfShardsAreChecked) {
   RecordWhole(golden_);
   for (const int rank : {0, 1}) {
     target_.Record(Shard({1, 2, 3, 4}, {1, 4}, rank, "0+2x2/2x1:S(0),R"));
@@ -167,7 +169,7 @@ TEST_F(PlacementRowsTest, CopiesOfShardsAreChecked) {
                         "rank 1"));
 }
 
-TEST_F(PlacementRowsTest, TwoDimensionsOfTheTensorMayBeSharded) {
+TEST_P(PlacementRowsTest, TwoDimensionsOfTheTensorMayBeSharded) {
   RecordWhole(golden_);
   const std::string placement = "0+2x2/2x1:S(0),S(1)";
   target_.Record(Shard({1, 2, 3}, {1, 3}, 0, placement));
@@ -180,7 +182,7 @@ TEST_F(PlacementRowsTest, TwoDimensionsOfTheTensorMayBeSharded) {
   EXPECT_EQ(row.target().layout(), "concat(0) of concat(1)");
 }
 
-TEST_F(PlacementRowsTest, OneDimensionMayBeShardedTwice) {
+TEST_P(PlacementRowsTest, OneDimensionMayBeShardedTwice) {
   RecordWhole(golden_);
   // The second dimension of the mesh cuts first.
   const std::string placement = "0+2x2/1x2:S(1),S(1)";
@@ -191,7 +193,7 @@ TEST_F(PlacementRowsTest, OneDimensionMayBeShardedTwice) {
   EXPECT_EQ(Row().verdict(), v1::PASS) << rows_[0].reason();
 }
 
-TEST_F(PlacementRowsTest, SumsMayBeSharded) {
+TEST_P(PlacementRowsTest, SumsMayBeSharded) {
   RecordWhole(golden_);
   const std::string placement = "0+2x2/2x1:P(sum),S(1)";
   for (const int rank : {0, 1, 2, 3}) {
@@ -205,7 +207,7 @@ TEST_F(PlacementRowsTest, SumsMayBeSharded) {
   EXPECT_EQ(rows_[0].target().layout(), "sum of concat(1)");
 }
 
-TEST_F(PlacementRowsTest, MeshesSideBySideAreComparedByNumber) {
+TEST_P(PlacementRowsTest, MeshesSideBySideAreComparedByNumber) {
   for (int rank = 0; rank < 2; ++rank) {
     const auto base = static_cast<float>(10 * rank);
     golden_.Record(Shard({base + 1, base + 2}, {2}, rank, ""));
@@ -227,7 +229,7 @@ TEST_F(PlacementRowsTest, MeshesSideBySideAreComparedByNumber) {
   EXPECT_EQ(Row().rank(), 1);
 }
 
-TEST_F(PlacementRowsTest, TensorsWithoutAPlacementStandForThemselves) {
+TEST_P(PlacementRowsTest, TensorsWithoutAPlacementStandForThemselves) {
   RecordWhole(golden_);
   golden_.Record(Shard({1}, {1}, 1, "", "own"));
   target_.Record(Shard({1, 2, 3, 4}, {1, 4}, 0, "0+2/1:S(0)"));
@@ -240,9 +242,9 @@ TEST_F(PlacementRowsTest, TensorsWithoutAPlacementStandForThemselves) {
   EXPECT_EQ(rows[1].rank(), 1);
 }
 
-TEST_F(PlacementRowsTest, PlainTensorsBesideShardsAreCopies) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 1).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+TEST_P(PlacementRowsTest, PlainTensorsBesideShardsAreCopies) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   RecordWhole(golden_);
   for (const char* const op : {"same", "other", "first", "last"}) {
     golden_.Record(Shard({1}, {1}, 0, "", op));
@@ -274,9 +276,9 @@ TEST_F(PlacementRowsTest, PlainTensorsBesideShardsAreCopies) {
             "--target-layout 'piece@output/0=concat(-1)'");
 }
 
-TEST_F(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 2).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+TEST_P(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 2).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   for (RunRecorder* const run : {&golden_, &target_}) {
     for (const int rank : {0, 1}) {
       run->Record(Shard({1, 2}, {1, 2}, rank, "0+2/1:S(0)"));
@@ -291,9 +293,9 @@ TEST_F(PlacementRowsTest, PlainTensorsAreComparedByRankWhereRanksAreAsMany) {
 }
 
 // Two pairs of ranks with the same shards, and other data.
-TEST_F(PlacementRowsTest, PlainTensorsAreCopiesInTheSmallestMesh) {
-  ASSERT_TRUE(store_.SetWorldSize("g", 2).ok());
-  ASSERT_TRUE(store_.SetWorldSize("t", 4).ok());
+TEST_P(PlacementRowsTest, PlainTensorsAreCopiesInTheSmallestMesh) {
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 2).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 4).ok());
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1 + static_cast<float>(rank)}, {1}, rank, "", "own"));
   }
@@ -313,7 +315,7 @@ TEST_F(PlacementRowsTest, PlainTensorsAreCopiesInTheSmallestMesh) {
   EXPECT_EQ(own_count, 2u);
 }
 
-TEST_F(PlacementRowsTest, ALayoutMayLeaveOutWhatIsPlaced) {
+TEST_P(PlacementRowsTest, ALayoutMayLeaveOutWhatIsPlaced) {
   RecordWhole(golden_);
   golden_.Record(Shard({1}, {1}, 0, "", "plain"));
   for (const int rank : {0, 1}) {
@@ -334,7 +336,7 @@ TEST_F(PlacementRowsTest, ALayoutMayLeaveOutWhatIsPlaced) {
   EXPECT_EQ(rows[1].target().layout(), "replicated");
 }
 
-TEST_F(PlacementRowsTest, LayoutsGoBeforePlacements) {
+TEST_P(PlacementRowsTest, LayoutsGoBeforePlacements) {
   golden_.Record(Shard({3, 5}, {2}, 0, ""));
   target_.Record(Shard({1, 2}, {2}, 0, "0+2/1:S(0)"));
   target_.Record(Shard({2, 3}, {2}, 1, "0+2/1:S(0)"));
@@ -345,7 +347,7 @@ TEST_F(PlacementRowsTest, LayoutsGoBeforePlacements) {
   EXPECT_EQ(rows_[0].target().layout(), "sum");
 }
 
-TEST_F(PlacementRowsTest, PlacementsCanBeIgnored) {
+TEST_P(PlacementRowsTest, PlacementsCanBeIgnored) {
   for (const int rank : {0, 1}) {
     golden_.Record(Shard({1, 2}, {2}, rank, ""));
     target_.Record(Shard({1, 2}, {2}, rank, "0+2/1:S(0)"));
@@ -359,7 +361,7 @@ TEST_F(PlacementRowsTest, PlacementsCanBeIgnored) {
   }
 }
 
-TEST_F(PlacementRowsTest, MissingShardsAreNamed) {
+TEST_P(PlacementRowsTest, MissingShardsAreNamed) {
   RecordWhole(golden_);
   target_.Record(Shard({1, 2}, {2, 1}, 0, "0+4/1:S(1)"));
   target_.Record(Shard({1, 2}, {2, 1}, 2, "0+4/1:S(1)"));
@@ -368,9 +370,9 @@ TEST_F(PlacementRowsTest, MissingShardsAreNamed) {
               HasSubstr("target concat(1) of ranks 0,2: ranks 1,3 have no"));
 }
 
-TEST_F(PlacementRowsTest, RanksThatTheRunDoesNotHaveAreSaid) {
+TEST_P(PlacementRowsTest, RanksThatTheRunDoesNotHaveAreSaid) {
   RecordWhole(golden_);
-  ASSERT_TRUE(store_.SetWorldSize("t", 2).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
   for (const int rank : {0, 1}) {
     target_.Record(Shard({1, 2}, {2, 1}, rank, "0+4/1:S(1)"));
   }
@@ -379,7 +381,7 @@ TEST_F(PlacementRowsTest, RanksThatTheRunDoesNotHaveAreSaid) {
               HasSubstr("placement 0+4/1:S(1) goes to rank 3, the run has 2"));
 }
 
-TEST_F(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
+TEST_P(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
   golden_.Record(Shard({1}, {1}, 0, ""));
   golden_.Record(Shard({1}, {1}, 5, ""));
   target_.Record(Shard({1}, {1}, 5, "0+2/1:S(0)"));
@@ -391,7 +393,7 @@ TEST_F(PlacementRowsTest, ARankOutsideItsMeshIsSaidAtItsOwnPlace) {
                                           "own placement 0+2/1:S(0)"));
 }
 
-TEST_F(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
+TEST_P(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
   golden_.Record(Shard({1, 2}, {2}, 1, ""));
   // Ranks 2 and 3 have place 1, which is the rank of the one outside.
   target_.Record(Shard({1}, {1}, 2, "2+2/1:S(0)"));
@@ -404,7 +406,7 @@ TEST_F(PlacementRowsTest, ARankOutsideItsMeshLeavesThoseInItAlone) {
   EXPECT_THAT(rows[1].reason(), HasSubstr("rank 1 is not in the mesh"));
 }
 
-TEST_F(PlacementRowsTest, ShardsThatDisagreeFail) {
+TEST_P(PlacementRowsTest, ShardsThatDisagreeFail) {
   RecordWhole(golden_);
   target_.Record(Shard({1, 2}, {2, 1}, 0, "0+2/1:S(1)"));
   target_.Record(Shard({1, 2}, {2, 1}, 1, "0+2/1:S(0)"));
@@ -414,7 +416,7 @@ TEST_F(PlacementRowsTest, ShardsThatDisagreeFail) {
                         "0+2/1:S(0)"));
 }
 
-TEST_F(PlacementRowsTest, ShapesThatDoNotFitAreSaid) {
+TEST_P(PlacementRowsTest, ShapesThatDoNotFitAreSaid) {
   for (const std::string op : {"dim", "rest", "whole", "grid"}) {
     golden_.Record(Shard({1, 2, 3, 4}, {2, 2}, 0, "", op));
   }
@@ -446,14 +448,14 @@ TEST_F(PlacementRowsTest, ShapesThatDoNotFitAreSaid) {
               HasSubstr("rank 1 has shape [1,1], rank 3 has [1,2]"));
 }
 
-TEST_F(PlacementRowsTest, AHugeMeshCostsNoMoreThanItsShards) {
+TEST_P(PlacementRowsTest, AHugeMeshCostsNoMoreThanItsShards) {
   RecordWhole(golden_);
   target_.Record(Shard({1}, {1}, 0, "0+1048576/1:S(0)"));
   EXPECT_EQ(Row().verdict(), v1::UNMATCHED);
   EXPECT_THAT(rows_[0].reason(), HasSubstr("ranks 1-1025 have no such tensor"));
 }
 
-TEST_F(PlacementRowsTest, AFilterByDeviceIsRefused) {
+TEST_P(PlacementRowsTest, AFilterByDeviceIsRefused) {
   RecordWhole(golden_);
   target_.Record(Shard({1}, {1}, 0, "0+1/1:R"));
   plan_.selector.devices = {"cuda:0"};
@@ -464,7 +466,7 @@ TEST_F(PlacementRowsTest, AFilterByDeviceIsRefused) {
 }
 
 // The tokens of a mesh are compared once all its ranks are done with them.
-TEST_F(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
+TEST_P(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
   const auto record = [this](int32_t rank, int64_t token) {
     RecordedTensor whole = Shard({1, 2}, {2}, 0, "");
     whole.token = token;
@@ -477,7 +479,7 @@ TEST_F(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
   plan_.follow = true;
   plan_.matching = *Matching::Create(matching_);
   RowObserver observer;
-  ComparisonEngine engine(store_, plan_, observer);
+  ComparisonEngine engine(store_.readers(), plan_, observer);
   ASSERT_TRUE(engine.Run().ok());
   EXPECT_THAT(observer.rows, SizeIs(0)) << "rank 1 has sent nothing";
   record(1, 0);
@@ -485,8 +487,8 @@ TEST_F(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
   ASSERT_TRUE(engine.Run().ok());
   EXPECT_THAT(observer.rows, SizeIs(1)) << "token 1 may not be whole";
   record(1, 2);
-  ASSERT_TRUE(store_.SealRun("g").ok());
-  ASSERT_TRUE(store_.SealRun("t").ok());
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
   ASSERT_TRUE(engine.Run().ok());
   EXPECT_FALSE(engine.waits());
   ASSERT_THAT(observer.rows, SizeIs(3));

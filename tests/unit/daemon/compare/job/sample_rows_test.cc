@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -58,7 +58,7 @@ class SampleRowsTest : public ::testing::Test {
     return observer.rows.empty() ? v1::ComparisonRow() : observer.rows.front();
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   ComparisonPlan plan_{"g", "t", {}, {}};
@@ -247,6 +247,8 @@ TEST_F(SampleRowsTest, SampleOfSeveralPartsIsOfTheWholeTensor) {
   EXPECT_EQ(MetricOf(row, "max_abs"), 50);
   EXPECT_THAT(row.reason(), HasSubstr("at [2049000]: "));
   EXPECT_THAT(row.reason(), HasSubstr("sampled: 1024 of 2097157 elements"));
+  // The scan that found them knew where they are.
+  EXPECT_EQ(store_.get_tensor_count(), 0u);
 }
 
 TEST_F(SampleRowsTest, ComplexElementsAreSampledWhole) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "daemon/compare/job/comparison_jobs.h"
-#include "storage/chunk_store.h"
 #include "storage/env/env.h"
+#include "storage/store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -39,10 +39,11 @@ class StoredComparisonTest : public ::testing::Test {
     storage::StoreOptions options;
     options.directory = directory_ + "/data";
     options.segment_bytes_max = uint64_t{64} << 20;
-    auto store = storage::ChunkStore::Open(options, storage::Env::Posix());
+    auto store = storage::Store::Open(options, storage::Env::Posix());
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    auto jobs = ComparisonJobs::Create(*store_, {});
+    auto jobs =
+        ComparisonJobs::Create(store_->readers(), store_->comparisons(), {});
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     jobs_ = *std::move(jobs);
   }
@@ -88,7 +89,7 @@ class StoredComparisonTest : public ::testing::Test {
   }
 
   std::string directory_;
-  std::unique_ptr<storage::ChunkStore> store_;
+  std::unique_ptr<storage::Store> store_;
   std::unique_ptr<ComparisonJobs> jobs_;
   uint64_t last_id_ = 0;
 };

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
+#include "tests/support/named_runs.h"
 #include "tests/unit/daemon/compare/one_thread_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -31,8 +32,8 @@ class GroupLoaderTest : public ::testing::Test {
         target_.Record(tensor);
       }
     }
-    auto matcher = TensorMatcher::Create(store_, "g", "t", {},
-                                         *Matching::Create(v1::Matching()));
+    auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
+                                         {}, *Matching::Create(v1::Matching()));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     matcher_.emplace(*std::move(matcher));
     EXPECT_EQ(matcher_->group_count(), static_cast<size_t>(token_count));
@@ -45,9 +46,10 @@ class GroupLoaderTest : public ::testing::Test {
     return out;
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
+  testing::NamedRuns runs_{store_};
   std::optional<TensorMatcher> matcher_;
   OneThreadObserver observer_;
   std::atomic<int64_t> loaded_count_{0};

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
+#include "tests/support/named_runs.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -24,7 +25,8 @@ class TensorMatcherTest : public ::testing::Test {
  protected:
   // All pairs as `rank/token: golden = target`, in order.
   std::vector<std::string> Pairs(storage::TensorSelector selector = {}) {
-    auto matcher = TensorMatcher::Create(store_, "g", "t", std::move(selector),
+    auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
+                                         std::move(selector),
                                          *Matching::Create(matching_));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     std::vector<std::string> out;
@@ -57,9 +59,10 @@ class TensorMatcherTest : public ::testing::Test {
   }
 
   v1::Matching matching_;
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
+  testing::NamedRuns runs_{store_};
 };
 
 TEST_F(TensorMatcherTest, EveryPartOfTheNameCounts) {
@@ -203,8 +206,9 @@ TEST_F(TensorMatcherTest, SelectorNarrowsBothSides) {
 }
 
 TEST_F(TensorMatcherTest, RunThatIsGoneIsAnError) {
+  storage::RunReader& target = **runs_.Open("t");
   ASSERT_TRUE(store_.DeleteRun("t").ok());
-  const auto matcher = TensorMatcher::Create(store_, "g", "t", {}, {});
+  const auto matcher = TensorMatcher::Create(**runs_.Open("g"), target, {}, {});
   EXPECT_EQ(Reason(matcher.status()), "RUN_NOT_FOUND");
 }
 
@@ -327,8 +331,8 @@ TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
     }
   }
   std::sort(expected.begin(), expected.end());
-  auto matcher =
-      TensorMatcher::Create(store_, "g", "t", {}, *Matching::Create(matching_));
+  auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
+                                       *Matching::Create(matching_));
   ASSERT_TRUE(matcher.ok());
   const auto group = matcher->Load(0, [] { return false; });
   ASSERT_TRUE(group.ok());

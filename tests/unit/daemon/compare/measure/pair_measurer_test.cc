@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/one_thread_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -46,7 +46,9 @@ class PairMeasurerTest : public ::testing::Test {
     return out;
   }
 
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
+  RunRecorder run_{store_, "g"};
+  const std::unique_ptr<storage::RunReader> reader_ = *store_.OpenRun("g");
   OneThreadObserver observer_;
   std::vector<LogicalTensor> tensors_;
   std::vector<TensorPair> pairs_;
@@ -55,8 +57,8 @@ class PairMeasurerTest : public ::testing::Test {
 TEST_F(PairMeasurerTest, ResultsComeInOrderAndEveryPairIsMeasuredOnce) {
   std::mutex mu;
   std::multiset<uint64_t> measured;
-  PairMeasurer measurer(store_, observer_,
-                        [&](const TensorPair& pair, const PartsAhead&,
+  PairMeasurer measurer(*reader_, *reader_, observer_,
+                        [&](const TensorPair& pair, const PairAhead&,
                             PairReader&, WorkObserver& reads) {
                           reads.OnRead(10);
                           const std::lock_guard lock(mu);
@@ -84,8 +86,8 @@ TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
   std::condition_variable changed;
   int count = 0;
   // Each waits for the other.
-  PairMeasurer measurer(store_, observer_,
-                        [&](const TensorPair& pair, const PartsAhead&,
+  PairMeasurer measurer(*reader_, *reader_, observer_,
+                        [&](const TensorPair& pair, const PairAhead&,
                             PairReader&, WorkObserver&) {
                           std::unique_lock lock(mu);
                           ++count;
@@ -101,8 +103,8 @@ TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
 TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
   std::atomic<uint64_t> highest{0};
   PairMeasurer measurer(
-      store_, observer_,
-      [&](const TensorPair& pair, const PartsAhead&, PairReader&,
+      *reader_, *reader_, observer_,
+      [&](const TensorPair& pair, const PairAhead&, PairReader&,
           WorkObserver&) {
         uint64_t seen = highest.load();
         while (seen < pair.golden->sequence &&
@@ -122,10 +124,10 @@ TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
 
 TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
   const std::vector<const TensorPair*> pairs = Pairs(3000, 100);
-  PairMeasurer measurer(store_, observer_,
-                        [](const TensorPair& pair, const PartsAhead& ahead,
+  PairMeasurer measurer(*reader_, *reader_, observer_,
+                        [](const TensorPair& pair, const PairAhead& ahead,
                            PairReader&, WorkObserver&) {
-                          EXPECT_EQ(ahead.batch, nullptr);
+                          EXPECT_FALSE(ahead.has_parts());
                           return MeasurementOf(pair);
                         });
   std::thread adder([&] {
@@ -143,26 +145,25 @@ TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
 
 TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
   // Whatever a batch has room for, and whether or not the place is known.
-  RunRecorder run(store_, "g");
   const std::vector<const TensorPair*> pairs = Pairs(500);
   for (size_t i = 0; i < pairs.size(); ++i) {
     RecordedTensor tensor = Floats("op." + std::to_string(i), {float(i)});
-    run.Record(tensor);
+    run_.Record(tensor);
     static_cast<storage::TensorInfo&>(tensors_[i]) =
-        *store_.GetTensor(run.KeyOf(tensor));
+        *reader_->GetTensor(run_.KeyOf(tensor));
     tensors_[i].sequence = i;
     if (i % 7 == 3) tensors_[i].parts.clear();
   }
-  for (const size_t limit : {storage::kBatchPartsMax, size_t{9}, size_t{1}}) {
+  for (const size_t limit : {storage::kBatchPartsMax, size_t{9}, size_t{0}}) {
     store_.LimitBatches(limit);
     std::atomic<int> ahead_count{0};
     PairMeasurer measurer(
-        store_, observer_,
-        [&](const TensorPair& pair, const PartsAhead& ahead, PairReader&,
+        *reader_, *reader_, observer_,
+        [&](const TensorPair& pair, const PairAhead& ahead, PairReader&,
             WorkObserver&) {
-          if (ahead.batch != nullptr) {
-            for (size_t part : {ahead.first, ahead.first + 1}) {
-              const auto bytes = ahead.batch->Read(part);
+          if (ahead.has_parts()) {
+            for (const PartsAhead& side : {ahead.target, ahead.golden}) {
+              const auto bytes = side.batch->Read(side.first);
               float value = -1;
               EXPECT_TRUE(bytes.ok() && bytes->size() == sizeof(value));
               if (bytes.ok()) std::memcpy(&value, bytes->data(), sizeof(value));
@@ -180,14 +181,14 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
       EXPECT_EQ(result->metrics.max_abs_index, i);
     }
     // A pair for which a batch has no room is read without one.
-    EXPECT_EQ(ahead_count, limit == 1 ? 0 : 429);
+    EXPECT_EQ(ahead_count, limit == 0 ? 0 : 429);
   }
 }
 
 TEST_F(PairMeasurerTest, AnErrorBelongsToItsPair) {
   PairMeasurer measurer(
-      store_, observer_,
-      [](const TensorPair& pair, const PartsAhead&, PairReader&,
+      *reader_, *reader_, observer_,
+      [](const TensorPair& pair, const PairAhead&, PairReader&,
          WorkObserver&) -> absl::StatusOr<PairMeasurement> {
         if (pair.golden->sequence % 3 == 1) return absl::DataLossError("bad");
         return MeasurementOf(pair);
@@ -204,8 +205,8 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
   std::atomic<bool> was_stopped{false};
   const std::thread::id here = std::this_thread::get_id();
   {
-    PairMeasurer measurer(store_, observer_,
-                          [&](const TensorPair& pair, const PartsAhead&,
+    PairMeasurer measurer(*reader_, *reader_, observer_,
+                          [&](const TensorPair& pair, const PairAhead&,
                               PairReader&, WorkObserver& reads) {
                             if (std::this_thread::get_id() == here) {
                               return MeasurementOf(pair);
@@ -232,8 +233,8 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<int> ahead_count{0};
   std::atomic<bool> is_busy{false};
-  PairMeasurer measurer(store_, observer_,
-                        [&](const TensorPair& pair, const PartsAhead&,
+  PairMeasurer measurer(*reader_, *reader_, observer_,
+                        [&](const TensorPair& pair, const PairAhead&,
                             PairReader&, WorkObserver& reads) {
                           if (std::this_thread::get_id() == here) {
                             observer_.is_cancelled = true;

@@ -16,7 +16,8 @@
 #include "daemon/compute/digest.h"
 #include "protos/base/sample.h"
 #include "protos/status/status.h"
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/fake_store.h"
+#include "tests/support/named_runs.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
 namespace msitd::compare {
@@ -99,18 +100,18 @@ class TensorStreamTest : public ::testing::Test {
                         ShardGrid grid) {
     TensorSource source;
     source.side = "golden";
+    source.run = *runs_.Open("g");
     source.grid = std::move(grid);
     for (const RecordedTensor& shard : shards) {
-      source.shards.push_back(*store_.GetTensor(recorder_.KeyOf(shard)));
+      source.shards.push_back(*runs_.GetTensor(recorder_.KeyOf(shard)));
     }
     return source;
   }
 
   // All bytes of the stream; the size of every piece is checked.
   absl::StatusOr<std::string> Drain(const TensorSource& source) {
-    MSITD_ASSIGN_OR_RETURN(
-        const auto stream,
-        TensorStream::Open(source, store_, observer_, buffers_));
+    MSITD_ASSIGN_OR_RETURN(const auto stream,
+                           TensorStream::Open(source, observer_, buffers_));
     std::string out;
     uint64_t rest = stream->element_count();
     while (rest > 0) {
@@ -156,8 +157,9 @@ class TensorStreamTest : public ::testing::Test {
   }
 
   std::mt19937 random_{20};
-  testing::FakeChunkStore store_;
+  testing::FakeStore store_;
   RunRecorder recorder_{store_, "g"};
+  testing::NamedRuns runs_{store_};
   SilentObserver observer_;
   StreamBuffers buffers_;
   int recorded_ = 0;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/fake_chunk_store.h"
+#include "tests/support/either_store.h"
 #include "tests/unit/daemon/compare/row_observer.h"
 #include "tests/unit/daemon/compare/run_recorder.h"
 
@@ -27,7 +27,7 @@ struct Step {
 };
 
 // Runs of several ranks, each of which does its steps.
-class FindingsTest : public ::testing::Test {
+class FindingsTest : public testing::EitherStoreTest {
  protected:
   v1::Comparison Compare(const std::vector<std::vector<Step>>& ranks) {
     for (const bool is_target : {false, true}) {
@@ -44,7 +44,8 @@ class FindingsTest : public ::testing::Test {
 
   v1::Comparison Compare() {
     RowObserver observer;
-    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
     EXPECT_TRUE(status.ok()) << status;
     rows_ = observer.rows;
     return observer.comparison;
@@ -66,14 +67,15 @@ class FindingsTest : public ::testing::Test {
            std::to_string(maker.row().rank());
   }
 
-  testing::FakeChunkStore store_;
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   ComparisonPlan plan_{"g", "t", {}, {}};
   std::vector<v1::ComparisonRow> rows_;
 };
 
-TEST_F(FindingsTest, RankThatWasSentWhatIsWrongIsNotTheFirst) {
+MSITD_ON_BOTH_STORES(FindingsTest);
+
+TEST_P(FindingsTest, RankThatWasSentWhatIsWrongIsNotTheFirst) {
   // The stages of a pipeline name their layers alike, and the second has the
   // smaller sequences.
   const v1::Comparison comparison = Compare({
@@ -92,7 +94,7 @@ TEST_F(FindingsTest, RankThatWasSentWhatIsWrongIsNotTheFirst) {
   EXPECT_EQ(comparison.first_origin().op(), "l1");
 }
 
-TEST_F(FindingsTest, RankThatMadeItWinsOverThoseThatSumIt) {
+TEST_P(FindingsTest, RankThatMadeItWinsOverThoseThatSumIt) {
   const v1::Comparison comparison = Compare({
       {{">mlp", 1}, {">mlp.up", 1}, {"mlp.up", 2}, {"mlp", 5, 1}},
       {{"watch", 7},
@@ -109,7 +111,7 @@ TEST_F(FindingsTest, RankThatMadeItWinsOverThoseThatSumIt) {
   EXPECT_EQ(comparison.makers_size(), 1);
 }
 
-TEST_F(FindingsTest, PartOfAnotherRankWinsWithoutAnySharedBytes) {
+TEST_P(FindingsTest, PartOfAnotherRankWinsWithoutAnySharedBytes) {
   const v1::Comparison comparison = Compare({
       {{">moe", 1}, {"moe", 5, 1}},
       {{">moe", 11}, {">moe.expert", 11}, {"moe.expert", 3, 1}},
@@ -118,7 +120,7 @@ TEST_F(FindingsTest, PartOfAnotherRankWinsWithoutAnySharedBytes) {
   EXPECT_EQ(comparison.makers_size(), 1);
 }
 
-TEST_F(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
+TEST_P(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
   const v1::Comparison comparison = Compare({
       {{">a", 1}, {"a", 2}, {">b", 2}, {"b", 3, 1}},
       {{">a", 11}, {"a", 12, 1}, {">b", 12, 1}, {"b", 13, 1}},
@@ -131,7 +133,7 @@ TEST_F(FindingsTest, RanksThatAreConcurrentAreBothNamed) {
   EXPECT_EQ(comparison.makers(1).op(), "b");
 }
 
-TEST_F(FindingsTest, RanksThatDoTheSameShareAMaker) {
+TEST_P(FindingsTest, RanksThatDoTheSameShareAMaker) {
   const std::vector<Step> steps = {{">a", 1}, {"a", 2, 1}};
   const v1::Comparison comparison = Compare({steps, steps, steps});
   ASSERT_EQ(comparison.makers_size(), 1);
@@ -139,7 +141,7 @@ TEST_F(FindingsTest, RanksThatDoTheSameShareAMaker) {
   EXPECT_EQ(comparison.concurrent_divergences_size(), 2);
 }
 
-TEST_F(FindingsTest, CodeBetweenPartsIsNamedWithBoth) {
+TEST_P(FindingsTest, CodeBetweenPartsIsNamedWithBoth) {
   const v1::Comparison comparison = Compare({{{">m", 1},
                                               {">m.a", 1},
                                               {"m.a", 2},
@@ -159,7 +161,7 @@ TEST_F(FindingsTest, CodeBetweenPartsIsNamedWithBoth) {
   EXPECT_EQ(rows_[5].origin(), v1::INSIDE);
 }
 
-TEST_F(FindingsTest, ErrorThatGrowsIsDrift) {
+TEST_P(FindingsTest, ErrorThatGrowsIsDrift) {
   plan_.policy =
       *Policy::Create(std::vector<PolicyRule>{{"*", "max_abs <= 1e-6"}});
   const v1::Comparison comparison = Compare({{{">a", 1},
@@ -176,7 +178,7 @@ TEST_F(FindingsTest, ErrorThatGrowsIsDrift) {
   EXPECT_LT(rows_[5].amplification(), kAmplificationMax);
 }
 
-TEST_F(FindingsTest, CallsOfAnOpAreKeptApart) {
+TEST_P(FindingsTest, CallsOfAnOpAreKeptApart) {
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     for (const int call : {0, 1}) {
@@ -196,7 +198,7 @@ TEST_F(FindingsTest, CallsOfAnOpAreKeptApart) {
   EXPECT_EQ(rows_[7].origin(), v1::CREATED);
 }
 
-TEST_F(FindingsTest, WeightThatFailsIsTheMaker) {
+TEST_P(FindingsTest, WeightThatFailsIsTheMaker) {
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     RecordedTensor weight = Tensor({"a", 1, 1}, is_target);
@@ -212,7 +214,7 @@ TEST_F(FindingsTest, WeightThatFailsIsTheMaker) {
   EXPECT_EQ(rows_[2].origin(), v1::PASSED_ON);
 }
 
-TEST_F(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
+TEST_P(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     RecordedTensor shard = Tensor({"shard", 1}, is_target);
@@ -227,7 +229,7 @@ TEST_F(FindingsTest, RowsThatFailByTheirShapeAreNobodysFault) {
   EXPECT_EQ(MakerOf(comparison), "OP b 0");
 }
 
-TEST_F(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
+TEST_P(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
   for (const bool is_target : {false, true}) {
     RunRecorder& run = is_target ? target_ : golden_;
     for (const int64_t token : {0, 1}) {
@@ -252,7 +254,7 @@ TEST_F(FindingsTest, TokensThatTheModelIsGivenAreSaidAndNobodyMadeThem) {
   EXPECT_FALSE(comparison.has_first_origin());
 }
 
-TEST_F(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
+TEST_P(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
   for (const char* op : {"a", "a.drop", "b"}) golden_.Record(Floats(op, {1}));
   for (const char* op : {"a", "b", "c.drop", "d"}) {
     target_.Record(Floats(op, {1}));
@@ -270,7 +272,7 @@ TEST_F(FindingsTest, WhatMayBeAloneIsSkippedAndCounted) {
 }
 
 // A model inside a wrapper: what is inside has other names.
-TEST_F(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
+TEST_P(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   const std::vector<Step> plain = {
       {">root", 1}, {">root.a", 1}, {"root.a", 2}, {"root", 3}};
   const std::vector<Step> wrapped = {{">root", 1},     {">root.0", 1},
@@ -295,7 +297,7 @@ TEST_F(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   EXPECT_EQ(comparison.makers(0).op(), "root.a");
 }
 
-TEST_F(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
+TEST_P(FindingsTest, GoldenModelMayBeTheOneThatIsWrapped) {
   const std::vector<Step> plain = {
       {">m", 1}, {">m.a", 1}, {"m.a", 2, 1}, {"m", 3, 1}};
   const std::vector<Step> wrapped = {{">m", 1},    {">m.x", 1}, {">m.x.a", 1},

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace msitd::storage {
+
+// Comparisons: documents and their rows, opaque to the store. Ids ascend from
+// 1, rows from 0. Documents are durable on return; rows with the next document.
+// A comparison goes with the last of its runs that is deleted, in the
+// background.
+//
+// NOT_FOUND for a comparison that is not there; RESOURCE_EXHAUSTED (DISK_FULL)
+// for a new document or rows that have no room. Thread-safe.
+class Comparisons {
+ public:
+  virtual ~Comparisons() = default;
+
+  virtual absl::StatusOr<uint64_t> CreateComparison(
+      std::string_view document, std::span<const std::string> runs) = 0;
+  virtual absl::Status PutComparison(uint64_t id,
+                                     std::string_view document) = 0;
+  virtual absl::StatusOr<std::string> GetComparison(uint64_t id) = 0;
+  // Returns at most `limit` comparisons with ids above `after`.
+  virtual absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>>
+  ListComparisons(uint64_t after, size_t limit) = 0;
+  virtual absl::Status DeleteComparison(uint64_t id) = 0;
+
+  // FAILED_PRECONDITION for rows that would leave a gap.
+  virtual absl::Status PutComparisonRows(uint64_t id, uint64_t first_row,
+                                         std::span<const std::string> rows) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> GetComparisonRows(
+      uint64_t id, uint64_t first_row, size_t limit) = 0;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "protos/base/tensor_key.h"
+#include "storage/face/types.h"
+
+namespace msitd::storage {
+
+// Asked now and then by long work; an error ends the work and is its result.
+using StopCheck = absl::FunctionRef<absl::Status()>;
+
+// Iterates over whole tensors of one run in primary order (rank, device,
+// token, op, call, io, index; names in the order of their first appearance)
+// as the run was when the scan began. Tensors with a missing part are passed
+// over. Thread-compatible; the reader that made it must outlive it.
+//
+// UNAVAILABLE if what is read was opened anew since: whoever wants the rest
+// begins another one. NOT_FOUND with RUN_NOT_FOUND if the run was deleted since
+// and what the scan needs of it has gone.
+class TensorScan {
+ public:
+  virtual ~TensorScan() = default;
+
+  // Puts the next tensor into `out`; false at the end. `out.parts` is filled.
+  // `stop` is asked after every few hundred tensors looked at, and after every
+  // millisecond or two of matching names, whether or not any is found. Where it
+  // stopped, a later call goes on.
+  virtual absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) = 0;
+  absl::StatusOr<bool> Next(TensorInfo& out) {
+    return Next(out, [] { return absl::OkStatus(); });
+  }
+
+  // Opaque bytes that stand for "behind the last tensor looked at", which at
+  // first is where the scan began and after a tensor was found that tensor, to
+  // be given to a later Scan of the same run and selector.
+  virtual std::string position() const = 0;
+};
+
+// Memory that the parts of a batch take together, one part alone excepted:
+// further ones are left to the next batch. A part that is read alone takes as
+// much again.
+inline constexpr uint64_t kBatchBytesMax = uint64_t{12} << 20;
+// Parts of a batch.
+inline constexpr size_t kBatchPartsMax = 8192;
+
+// The bytes of parts that will be asked for, read while the caller does
+// something else: parts that lie near each other with one read.
+//
+// Made by RunReader::ReadParts. Thread-safe.
+class PartBatch {
+ public:
+  // Leaves out what is not being read yet, and waits for the rest.
+  virtual ~PartBatch() = default;
+
+  // How many parts it has of those that it was made of: the first ones, one at
+  // least if there is one.
+  virtual size_t size() const = 0;
+
+  // Returns the bytes of part `index`, which is below size(), once they are
+  // there; they stay until the batch goes. Checks them against the part's hash.
+  // Parts are best asked for in their order.
+  //
+  // Errors: those of RunReader::ReadPart.
+  virtual absl::StatusOr<std::span<const std::byte>> Read(size_t index) = 0;
+};
+
+// One run, to be read, wherever it lies.
+//
+// What an implementation promises:
+// - Threads: all calls are thread-safe. They may block, on a disk or on a peer;
+//   Scan and ReadParts return without having read what they are asked for.
+// - The run: it stands for the run that had the name when it was opened, and
+//   for no other that is given the name later. Tensors of a run are added and
+//   lose their bytes; they do not change otherwise. An answer holds all that
+//   was acknowledged before the call.
+// - Lifetime: it needs what opened it. Scans and batches that it made end
+//   before it. What it returns is the caller's, a span excepted.
+// - Parts: PartInfo goes back to a reader of the same run of the same store,
+//   whichever of them, now or later. Bytes are checked before they are handed
+//   out.
+// - Errors: NOT_FOUND with RUN_NOT_FOUND for a run that was deleted;
+//   UNAVAILABLE for what may be there later; those that are named below.
+class RunReader {
+ public:
+  virtual ~RunReader() = default;
+
+  // The name of the run.
+  virtual const std::string& name() const = 0;
+
+  // Returns the run as it is now.
+  virtual absl::StatusOr<RunInfo> GetInfo() = 0;
+
+  // Returns what was told of each rank, in their order.
+  virtual absl::StatusOr<std::vector<RankCoverage>> ListCoverage() = 0;
+
+  // Returns the ranks of which the run has tensors, ascending; one of which a
+  // part is missing counts. The cost grows with the number of ranks alone.
+  virtual absl::StatusOr<std::vector<int32_t>> ListRanks() = 0;
+
+  // Returns where the run has tensors that agree with the ranks, devices and
+  // tokens of the selector, in primary order. The cost does not grow with the
+  // number of ops.
+  virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
+      const TensorSelector& selector) = 0;
+
+  // Returns the placements of the tensors, each once. Costs nothing to speak of
+  // if there are none.
+  //
+  // Errors: RESOURCE_EXHAUSTED above kRunPlacementsMax.
+  virtual absl::StatusOr<std::vector<std::string>> ListPlacements() = 0;
+
+  // Begins a scan; `position` is empty or from an earlier scan.
+  //
+  // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID for another position.
+  virtual absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
+      TensorSelector selector, std::string_view position) = 0;
+
+  // Returns one whole tensor; `key.run` is not looked at. NOT_FOUND with
+  // TENSOR_NOT_FOUND.
+  virtual absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) = 0;
+
+  // Reads a part into `buffer`, which is made larger if need be, and returns
+  // its bytes there.
+  //
+  // Errors: DATA_LOSS with FRAME_CORRUPT; NOT_FOUND with TENSOR_EXPIRED if the
+  // bytes were given up.
+  virtual absl::StatusOr<std::span<const std::byte>> ReadPart(
+      const PartInfo& part, AlignedBuffer& buffer) = 0;
+
+  // Begins to read parts that ReadPart would be asked for one after the other,
+  // as many of the first of them as a batch takes. `parts` and the reader
+  // outlive the batch; so does `buffer`, which is made larger if need be and
+  // belongs to the batch until then.
+  virtual std::unique_ptr<PartBatch> ReadParts(std::span<const PartInfo> parts,
+                                               AlignedBuffer& buffer) = 0;
+
+  // Reads what of the sample of `tensor` (protos/base/sample.h) lies in part
+  // `part`, as ReadPart does: from the sample that is kept, or from the bytes.
+  // Reads nothing if none of it does.
+  virtual absl::StatusOr<std::span<const std::byte>> ReadSample(
+      const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
+};
+
+// Opens runs to be read. Thread-safe; outlives the readers.
+class RunReaders {
+ public:
+  virtual ~RunReaders() = default;
+
+  // NOT_FOUND with RUN_NOT_FOUND where there is none of that name.
+  virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
+      std::string_view name) = 0;
+};
+
+}  // namespace msitd::storage

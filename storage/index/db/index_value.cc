@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/db/index_value.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "protos/base/byte_codec.h"
+#include "protos/base/check.h"
+
+namespace msitd::storage {
+namespace {
+
+// The versions before it have no frames that are stamped with whose memory they
+// came from; the first of them has no bytes that are shared either.
+constexpr uint8_t kStoreVersion = 4;
+constexpr uint8_t kFirstStoreVersion = 2;
+constexpr uint8_t kTensorVersion = 1;
+// Without job.
+constexpr uint8_t kFirstRunVersion = 1;
+constexpr uint8_t kRunVersion = 2;
+constexpr uint8_t kCountersVersion = 1;
+constexpr uint8_t kPositionVersion = 1;
+constexpr uint8_t kStreamVersion = 1;
+constexpr uint8_t kGoneVersion = 1;
+constexpr uint8_t kClockVersion = 1;
+// Without degraded_count.
+constexpr uint8_t kFirstCoverageVersion = 1;
+constexpr uint8_t kCoverageVersion = 2;
+constexpr uint8_t kRepeatsVersion = 1;
+constexpr uint8_t kExpiryVersion = 1;
+constexpr uint8_t kPlaceVersion = 1;
+constexpr uint8_t kRangesVersion = 1;
+// Whole rows.
+constexpr uint8_t kFirstRowsVersion = 1;
+constexpr uint8_t kRowsVersion = 2;
+
+// Of the two numbers before a row.
+constexpr size_t kCountsBytesMax = 2 * kVarintBytesMax;
+
+constexpr uint8_t kHasBytesFlag = 1;
+constexpr uint8_t kHasSampleFlag = 2;
+constexpr uint8_t kPlacedFlag = 4;
+constexpr uint8_t kSealedFlag = 1;
+constexpr uint8_t kPinnedFlag = 2;
+
+// As many as fit the byte that counts them.
+constexpr size_t kEntryDimsMax = 255;
+// More than an entry of a tensor takes.
+constexpr size_t kEntryBytesMax = 256 + kEntryDimsMax * kVarintBytesMax;
+
+void PutSummary(FieldWriter& out, const Summary& summary) {
+  out.PutVarint(summary.count);
+  out.PutVarint(summary.nan_count);
+  out.PutVarint(summary.positive_infinity_count);
+  out.PutVarint(summary.negative_infinity_count);
+  out.PutVarint(summary.zero_count);
+  out.PutDouble(summary.min);
+  out.PutDouble(summary.max);
+  out.PutDouble(summary.sum);
+  out.PutDouble(summary.l1);
+  out.PutDouble(summary.sum_squares);
+  out.PutSigned(summary.sum_squares_exponent);
+}
+
+void GetSummary(ByteReader& in, Summary& summary) {
+  summary.count = in.GetVarint();
+  summary.nan_count = in.GetVarint();
+  summary.positive_infinity_count = in.GetVarint();
+  summary.negative_infinity_count = in.GetVarint();
+  summary.zero_count = in.GetVarint();
+  summary.min = in.GetDouble();
+  summary.max = in.GetDouble();
+  summary.sum = in.GetDouble();
+  summary.l1 = in.GetDouble();
+  summary.sum_squares = in.GetDouble();
+  summary.sum_squares_exponent = in.GetSigned();
+}
+
+// How many bytes both begin with.
+size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
+  constexpr size_t kStep = 64;
+  const size_t end = std::min(a.size(), b.size());
+  size_t shared = 0;
+  while (shared + kStep <= end &&
+         std::memcmp(a.data() + shared, b.data() + shared, kStep) == 0) {
+    shared += kStep;
+  }
+  while (shared < end && a[shared] == b[shared]) ++shared;
+  return shared;
+}
+
+}  // namespace
+
+void EncodeIndexValue(const IndexValue& value, std::string& out) {
+  MSITD_CHECK(value.dims.size() <= kEntryDimsMax);
+  char bytes[kEntryBytesMax];
+  FieldWriter writer(bytes);
+  writer.PutByte(kTensorVersion);
+  writer.PutByte(static_cast<uint8_t>(value.dtype));
+  writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
+                 (value.has_sample ? kHasSampleFlag : 0) |
+                 (value.placement != 0 ? kPlacedFlag : 0));
+  writer.PutByte(static_cast<uint8_t>(value.dims.size()));
+  for (const int64_t dim : value.dims) {
+    writer.PutVarint(static_cast<uint64_t>(dim));
+  }
+  writer.PutVarint(value.tensor_bytes);
+  writer.PutVarint(value.sequence);
+  writer.PutVarint(value.segment_id);
+  writer.PutVarint(value.offset);
+  writer.PutFixed64(value.hash.low);
+  writer.PutFixed64(value.hash.high);
+  if (value.has_sample) writer.PutFixed64(value.sample_hash);
+  PutSummary(writer, value.summary);
+  if (value.placement != 0) writer.PutVarint(value.placement);
+  out.assign(static_cast<const char*>(bytes), writer.end());
+}
+
+bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kTensorVersion) return false;
+  out.dtype = static_cast<DType>(reader.GetByte());
+  const uint8_t flags = reader.GetByte();
+  out.has_bytes = (flags & kHasBytesFlag) != 0;
+  out.has_sample = (flags & kHasSampleFlag) != 0;
+  out.dims.resize(reader.GetByte());
+  for (int64_t& dim : out.dims) {
+    dim = static_cast<int64_t>(reader.GetVarint());
+  }
+  out.tensor_bytes = reader.GetVarint();
+  out.sequence = reader.GetVarint();
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  out.hash.low = reader.GetFixed64();
+  out.hash.high = reader.GetFixed64();
+  out.sample_hash = out.has_sample ? reader.GetFixed64() : 0;
+  GetSummary(reader, out.summary);
+  const bool is_placed = (flags & kPlacedFlag) != 0;
+  const uint64_t placement = is_placed ? reader.GetVarint() : 0;
+  out.placement = static_cast<uint32_t>(placement);
+  return reader.done() && IsValid(out.dtype) &&
+         out.tensor_bytes <= kTensorBytesMax &&
+         !(out.has_bytes && out.has_sample) && out.placement == placement &&
+         (out.placement != 0) == is_placed;
+}
+
+std::string EncodeStoreId(uint64_t store_id) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kStoreVersion);
+  writer.PutFixed64(store_id);
+  return out;
+}
+
+bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest) {
+  ByteReader reader(bytes);
+  const uint8_t version = reader.GetByte();
+  if (version < kFirstStoreVersion || version > kStoreVersion) return false;
+  is_newest = version == kStoreVersion;
+  out = reader.GetFixed64();
+  return reader.done() && out != 0;
+}
+
+std::string EncodeRun(const RunInfo& run) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRunVersion);
+  writer.PutByte((run.sealed ? kSealedFlag : 0) |
+                 (run.retention.pinned ? kPinnedFlag : 0));
+  writer.PutVarint(static_cast<uint64_t>(run.id));
+  writer.PutVarint(static_cast<uint64_t>(run.spec.world_size));
+  writer.PutSigned(run.create_time_ns);
+  writer.PutSigned(run.seal_time_ns);
+  writer.PutVarint(run.retention.limits.bytes_max);
+  writer.PutSigned(run.retention.limits.age_max_ns);
+  writer.PutSigned(run.retention.limits.token_count);
+  writer.PutText(run.capture_policy);
+  writer.PutVarint(run.spec.labels.size());
+  for (const auto& [name, value] : run.spec.labels) {
+    writer.PutText(name);
+    writer.PutText(value);
+  }
+  writer.PutText(run.spec.job);
+  return out;
+}
+
+bool DecodeRun(std::string_view bytes, RunInfo& out) {
+  ByteReader reader(bytes);
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstRunVersion && version != kRunVersion) return false;
+  const uint8_t flags = reader.GetByte();
+  out.sealed = (flags & kSealedFlag) != 0;
+  out.retention.pinned = (flags & kPinnedFlag) != 0;
+  out.id = RunId{reader.GetVarint()};
+  out.spec.world_size = static_cast<int32_t>(reader.GetVarint());
+  out.create_time_ns = reader.GetSigned();
+  out.seal_time_ns = reader.GetSigned();
+  out.retention.limits.bytes_max = reader.GetVarint();
+  out.retention.limits.age_max_ns = reader.GetSigned();
+  out.retention.limits.token_count = reader.GetSigned();
+  out.capture_policy = reader.GetText();
+  out.spec.labels.clear();
+  for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
+    const std::string name(reader.GetText());
+    out.spec.labels[name] = std::string(reader.GetText());
+  }
+  out.spec.job = version == kRunVersion ? reader.GetText() : "";
+  return reader.done();
+}
+
+std::string EncodeCounters(const RunCounters& counters) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kCountersVersion);
+  writer.PutVarint(counters.tensor_count);
+  writer.PutVarint(counters.payload_bytes);
+  writer.PutVarint(counters.duplicate_count);
+  writer.PutVarint(counters.conflict_count);
+  writer.PutVarint(counters.headless_count);
+  writer.PutVarint(static_cast<uint64_t>(counters.token_end));
+  return out;
+}
+
+bool DecodeCounters(std::string_view bytes, RunCounters& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kCountersVersion) return false;
+  out.tensor_count = reader.GetVarint();
+  out.payload_bytes = reader.GetVarint();
+  out.duplicate_count = reader.GetVarint();
+  out.conflict_count = reader.GetVarint();
+  out.headless_count = reader.GetVarint();
+  out.token_end = static_cast<int64_t>(reader.GetVarint());
+  return reader.done();
+}
+
+std::string EncodePosition(const LogPosition& position) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kPositionVersion);
+  writer.PutVarint(position.segment_id);
+  writer.PutVarint(position.offset);
+  writer.PutVarint(position.next_frame_sequence);
+  return out;
+}
+
+bool DecodePosition(std::string_view bytes, LogPosition& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kPositionVersion) return false;
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  out.next_frame_sequence = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeExpiryMark(const ExpiryMark& mark) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kExpiryVersion);
+  writer.PutVarint(mark.end);
+  writer.PutVarint(mark.freed_end);
+  writer.PutVarint(mark.bytes);
+  return out;
+}
+
+bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kExpiryVersion) return false;
+  out.end = reader.GetVarint();
+  out.freed_end = reader.GetVarint();
+  out.bytes = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeBytePlace(const BytePlace& place) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kPlaceVersion);
+  writer.PutVarint(place.segment_id);
+  writer.PutVarint(place.offset);
+  return out;
+}
+
+bool DecodeBytePlace(std::string_view bytes, BytePlace& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kPlaceVersion) return false;
+  out.segment_id = reader.GetVarint();
+  out.offset = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeByteRanges(const std::vector<ByteRange>& ranges) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRangesVersion);
+  writer.PutVarint(ranges.size());
+  for (const ByteRange& range : ranges) {
+    writer.PutVarint(range.begin.segment_id);
+    writer.PutVarint(range.begin.offset);
+    writer.PutVarint(range.bytes);
+  }
+  return out;
+}
+
+bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out) {
+  out.clear();
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRangesVersion) return false;
+  for (uint64_t left = reader.GetVarint(); left > 0 && reader.ok(); --left) {
+    ByteRange& range = out.emplace_back();
+    range.begin.segment_id = reader.GetVarint();
+    range.begin.offset = reader.GetVarint();
+    range.bytes = reader.GetVarint();
+  }
+  return reader.done();
+}
+
+std::string EncodeRows(std::span<const std::string> rows) {
+  size_t bytes_max = 1;
+  for (const std::string& row : rows) bytes_max += row.size() + kCountsBytesMax;
+  std::string out;
+  out.reserve(bytes_max);
+  ByteWriter writer(out);
+  writer.PutByte(kRowsVersion);
+  std::string_view before;
+  for (const std::string_view row : rows) {
+    const size_t shared = SharedPrefixBytes(before, row);
+    writer.PutVarint(shared);
+    writer.PutText(row.substr(shared));
+    before = row;
+  }
+  return out;
+}
+
+bool DecodeRows(std::string_view bytes, std::vector<std::string>& out) {
+  out.clear();
+  ByteReader reader(bytes);
+  const uint8_t version = reader.GetByte();
+  if (version != kRowsVersion && version != kFirstRowsVersion) return false;
+  while (reader.ok() && !reader.done() && out.size() < kRowsMax) {
+    const std::string_view before =
+        out.empty() ? std::string_view() : out.back();
+    const uint64_t shared = version == kRowsVersion ? reader.GetVarint() : 0;
+    const std::string_view rest = reader.GetText();
+    if (shared > before.size()) return false;
+    std::string row;
+    row.reserve(shared + rest.size());
+    row.append(before.substr(0, shared)).append(rest);
+    out.push_back(std::move(row));
+  }
+  return reader.done();
+}
+
+std::string EncodeChunkCount(uint64_t count) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kStreamVersion);
+  writer.PutVarint(count);
+  return out;
+}
+
+bool DecodeChunkCount(std::string_view bytes, uint64_t& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kStreamVersion) return false;
+  out = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeClockMark(const ClockMark& mark) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kClockVersion);
+  writer.PutText(mark.boot_id);
+  writer.PutSigned(mark.wall_ns);
+  writer.PutSigned(mark.boot_ns);
+  writer.PutSigned(mark.steady_since_ns);
+  writer.PutSigned(mark.set_ns);
+  writer.PutSigned(mark.drift_ns);
+  return out;
+}
+
+bool DecodeClockMark(std::string_view bytes, ClockMark& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kClockVersion) return false;
+  out.boot_id = std::string(reader.GetText());
+  out.wall_ns = reader.GetSigned();
+  out.boot_ns = reader.GetSigned();
+  out.steady_since_ns = reader.GetSigned();
+  out.set_ns = reader.GetSigned();
+  out.drift_ns = reader.GetSigned();
+  return reader.done();
+}
+
+std::string EncodeGoneStage(uint8_t stage) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kGoneVersion);
+  writer.PutByte(stage);
+  return out;
+}
+
+bool DecodeGoneStage(std::string_view bytes, uint8_t& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kGoneVersion) return false;
+  out = reader.GetByte();
+  return reader.done();
+}
+
+std::string EncodeRepeats(const StreamRepeats& repeats) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kRepeatsVersion);
+  writer.PutVarint(repeats.repeated_count);
+  writer.PutVarint(repeats.conflict_count);
+  return out;
+}
+
+bool DecodeRepeats(std::string_view bytes, StreamRepeats& out) {
+  ByteReader reader(bytes);
+  if (reader.GetByte() != kRepeatsVersion) return false;
+  out.repeated_count = reader.GetVarint();
+  out.conflict_count = reader.GetVarint();
+  return reader.done();
+}
+
+std::string EncodeCoverage(const StreamCoverage& coverage) {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutByte(kCoverageVersion);
+  writer.PutVarint(coverage.seen_count);
+  writer.PutVarint(coverage.filtered_count);
+  writer.PutVarint(coverage.dropped_count);
+  writer.PutVarint(coverage.truncated_count);
+  writer.PutVarint(coverage.degraded_count);
+  return out;
+}
+
+bool DecodeCoverage(std::string_view bytes, StreamCoverage& out) {
+  ByteReader reader(bytes);
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstCoverageVersion && version != kCoverageVersion) {
+    return false;
+  }
+  out.seen_count = reader.GetVarint();
+  out.filtered_count = reader.GetVarint();
+  out.dropped_count = reader.GetVarint();
+  out.truncated_count = reader.GetVarint();
+  out.degraded_count = version == kCoverageVersion ? reader.GetVarint() : 0;
+  return reader.done() && IsSound(out);
+}
+
+}  // namespace msitd::storage

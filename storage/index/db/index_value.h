@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protos/base/dtype.h"
+#include "protos/base/limits.h"
+#include "protos/base/stream_coverage.h"
+#include "protos/base/summary.h"
+#include "storage/face/types.h"
+
+// Values of the index (docs/format/index.md). Each begins with the number of
+// its version; a decoder says false to one that it does not know.
+namespace msitd::storage {
+
+// What the primary index keeps of one part.
+struct IndexValue {
+  DType dtype = DType::kUnspecified;
+  // Of the two, one at most: `offset` is where the bytes begin, or the sample.
+  bool has_bytes = true;
+  bool has_sample = false;
+  std::vector<int64_t> dims;  // Of the whole tensor, as are the next two.
+  uint64_t tensor_bytes = 0;
+  uint64_t sequence = 0;
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // In the file.
+  ContentHash hash;
+  uint64_t sample_hash = 0;  // If there is a sample.
+  Summary summary;
+  uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
+
+  // True if parts with these values can belong to one tensor.
+  bool SameTensor(const IndexValue& other) const {
+    return dtype == other.dtype && tensor_bytes == other.tensor_bytes &&
+           dims == other.dims;
+  }
+};
+
+// Returns the bytes of part `part` of a tensor of `tensor_bytes` bytes.
+constexpr uint64_t PartBytes(uint64_t tensor_bytes, uint64_t part) {
+  const uint64_t rest = tensor_bytes - part * kPartBytes;
+  return rest < kPartBytes ? rest : kPartBytes;
+}
+
+// Replaces `out`.
+void EncodeIndexValue(const IndexValue& value, std::string& out);
+// Reuses the memory of `out`.
+bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
+
+// Which store the index is of. Its version is that of the keys and of the
+// frames as well.
+std::string EncodeStoreId(uint64_t store_id);
+// Knows the versions of older programs too; `is_newest` is false for theirs.
+bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest);
+
+// A run without its counters and its name, which is the key.
+std::string EncodeRun(const RunInfo& run);
+bool DecodeRun(std::string_view bytes, RunInfo& out);
+
+// The counters that come from frames; the others have values of their own.
+std::string EncodeCounters(const RunCounters& counters);
+bool DecodeCounters(std::string_view bytes, RunCounters& out);
+
+// Up to where the log is in the index. Written with the entries themselves,
+// so both survive a crash or neither does.
+struct LogPosition {
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // End of the last frame that is in the index.
+  uint64_t next_frame_sequence = 1;
+};
+
+std::string EncodePosition(const LogPosition& position);
+bool DecodePosition(std::string_view bytes, LogPosition& out);
+
+// Up to where the bytes of a run have been given up in one segment.
+struct ExpiryMark {
+  // Of all frames, those to come included.
+  static constexpr uint64_t kAll = uint64_t{1} << 62;
+
+  uint64_t end = 0;        // Offset in the file; kAll for the whole segment.
+  uint64_t freed_end = 0;  // Up to where their room has been given back.
+  uint64_t bytes = 0;      // Payload given up.
+};
+
+std::string EncodeExpiryMark(const ExpiryMark& mark);
+bool DecodeExpiryMark(std::string_view bytes, ExpiryMark& out);
+
+// Where bytes of a part lie.
+struct BytePlace {
+  uint64_t segment_id = 0;
+  uint64_t offset = 0;  // In the file.
+
+  // In the order of the log.
+  friend auto operator<=>(const BytePlace&, const BytePlace&) = default;
+};
+
+std::string EncodeBytePlace(const BytePlace& place);
+bool DecodeBytePlace(std::string_view bytes, BytePlace& out);
+
+// Bytes of a file.
+struct ByteRange {
+  BytePlace begin;
+  uint64_t bytes = 0;
+
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
+bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
+
+// Rows of a comparison that follow each other, opaque: at most kRowsMax. What a
+// row begins with as the one before it is not repeated.
+inline constexpr size_t kRowsMax = 64;
+std::string EncodeRows(std::span<const std::string> rows);
+bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
+
+// How many chunks of a stream are durable.
+std::string EncodeChunkCount(uint64_t count);
+bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
+
+// What was known of the clocks when it was written; see AgeClock.
+struct ClockMark {
+  std::string boot_id;
+  int64_t wall_ns = 0;
+  int64_t boot_ns = 0;
+  int64_t steady_since_ns = 0;
+  int64_t set_ns = 0;
+  int64_t drift_ns = 0;
+};
+
+std::string EncodeClockMark(const ClockMark& mark);
+bool DecodeClockMark(std::string_view bytes, ClockMark& out);
+
+// How far a deleted run has come.
+std::string EncodeGoneStage(uint8_t stage);
+bool DecodeGoneStage(std::string_view bytes, uint8_t& out);
+
+std::string EncodeRepeats(const StreamRepeats& repeats);
+bool DecodeRepeats(std::string_view bytes, StreamRepeats& out);
+
+std::string EncodeCoverage(const StreamCoverage& coverage);
+bool DecodeCoverage(std::string_view bytes, StreamCoverage& out);
+
+}  // namespace msitd::storage

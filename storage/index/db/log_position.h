@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
+
+namespace msitd::storage {
+
+// Puts the log position into `batch`, beside the entries that it covers.
+void AppendPositionTo(rocksdb::WriteBatch& batch, const IndexDb& db,
+                      const LogPosition& position);
+
+// The position of a store that has one; that of an empty log otherwise.
+absl::StatusOr<LogPosition> LoadPosition(IndexDb& db);
+
+}  // namespace msitd::storage

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/index_gate.h"
+
+#include <utility>
+
+#include "protos/base/check.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+
+// Made and destroyed while its index is in use, so that no iterator outlives
+// its database.
+class IndexGate::HeldScan final : public TensorScan {
+ public:
+  HeldScan(IndexGate& gate, std::unique_ptr<TensorScan> scan, RunId run)
+      : gate_(gate), run_(run), scan_(std::move(scan)) {}
+  ~HeldScan() override {
+    const Use use(gate_);
+    {
+      const MutexLock lock(gate_.mu_);
+      gate_.scans_.erase(this);
+    }
+    scan_.reset();
+  }
+
+  absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) override {
+    const Use use(gate_);
+    if (scan_ == nullptr) {
+      return absl::UnavailableError(
+          "the index was opened anew during the scan: begin it again");
+    }
+    const absl::StatusOr<bool> found = scan_->Next(out, stop);
+    if (!absl::IsDataLoss(found.status())) return found;
+    // The names that it looks for go with the runs.
+    MSITD_RETURN_IF_ERROR(use->runs().BriefById(run_).status());
+    return found;
+  }
+
+  std::string position() const override {
+    const Use use(gate_);
+    return scan_ == nullptr ? position_ : scan_->position();
+  }
+
+  // Behind the closed gate.
+  void Drop() {
+    if (scan_ == nullptr) return;
+    position_ = scan_->position();
+    scan_.reset();
+  }
+
+ private:
+  IndexGate& gate_;
+  const RunId run_;
+  // Changes behind the closed gate alone.
+  std::unique_ptr<TensorScan> scan_;
+  std::string position_;
+};
+
+IndexGate::~IndexGate() {
+  const MutexLock lock(mu_);
+  MSITD_CHECK(scans_.empty());
+}
+
+void IndexGate::Enter() {
+  const MutexLock lock(mu_);
+  const auto self = std::this_thread::get_id();
+  while (owner_ != std::thread::id() && owner_ != self) changed_.Wait(mu_);
+  ++use_count_;
+}
+
+void IndexGate::Leave() {
+  const MutexLock lock(mu_);
+  if (--use_count_ == 0 && owner_ != std::thread::id()) changed_.NotifyAll();
+}
+
+std::unique_ptr<TensorScan> IndexGate::Hold(std::unique_ptr<TensorScan> scan,
+                                            RunId run) {
+  auto held = std::make_unique<HeldScan>(*this, std::move(scan), run);
+  const MutexLock lock(mu_);
+  scans_.insert(held.get());
+  return held;
+}
+
+bool IndexGate::Close() {
+  const auto due = std::chrono::steady_clock::now() + kDrainMax;
+  const MutexLock lock(mu_);
+  owner_ = std::this_thread::get_id();
+  while (use_count_ > 0) {
+    if (!changed_.WaitUntil(mu_, due)) break;
+  }
+  return use_count_ == 0;
+}
+
+void IndexGate::End() {
+  std::set<HeldScan*> scans;
+  {
+    const MutexLock lock(mu_);
+    // None of them can end before the gate is open again.
+    scans = scans_;
+  }
+  for (HeldScan* scan : scans) scan->Drop();
+  index_->db().End();
+}
+
+absl::Status IndexGate::Reopen(
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<ChunkIndex>>()> open,
+    absl::FunctionRef<absl::Status()> finish) {
+  absl::Status status =
+      absl::UnavailableError("the index is in use and cannot be opened anew");
+  if (Close()) {
+    End();
+    absl::StatusOr<std::unique_ptr<ChunkIndex>> next = open();
+    status = next.status();
+    if (next.ok()) {
+      index_ = *std::move(next);
+      status = finish();
+      if (!status.ok()) index_->db().End();
+    }
+  }
+  {
+    const MutexLock lock(mu_);
+    owner_ = std::thread::id();
+  }
+  changed_.NotifyAll();
+  return status;
+}
+
+}  // namespace msitd::storage

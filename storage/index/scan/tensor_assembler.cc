@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/scan/tensor_assembler.h"
+
+#include <rocksdb/iterator.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::storage {
+
+void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
+                                 TensorInfo& out) {
+  const SegmentId segment{value.segment_id};
+  const RunId run{key.run};
+  const bool is_expired = expiry_.IsExpired(segment, run, value.offset);
+  out.has_bytes &= value.has_bytes && !is_expired;
+  out.has_sample &= (value.has_bytes || value.has_sample) && !is_expired;
+  out.parts.push_back({{value.segment_id, value.offset},
+                       PartBytes(value.tensor_bytes, key.part),
+                       value.hash,
+                       value.has_bytes,
+                       value.has_sample,
+                       value.sample_hash});
+}
+
+absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
+                                               const IndexKey& key,
+                                               TensorInfo& out) {
+  if (!DecodeIndexValue(it.value().ToStringView(), first_)) {
+    return IndexCorrupt("tensor");
+  }
+  if (key.part != 0) {
+    it.Next();
+    return false;
+  }
+  out.dtype = first_.dtype;
+  out.shape.assign(first_.dims.begin(), first_.dims.end());
+  out.tensor_bytes = first_.tensor_bytes;
+  out.sequence = first_.sequence;
+  out.summary = first_.summary;
+  out.hash = first_.hash;
+  out.has_bytes = true;
+  out.has_sample = true;
+  out.placement.clear();
+  if (first_.placement != 0) {
+    MSITD_ASSIGN_OR_RETURN(const std::string* const placement,
+                           placements_.Get(first_.placement));
+    out.placement = *placement;
+  }
+  out.parts.clear();
+  AppendPart(key, first_, out);
+  bool is_whole = true;
+  if (first_.tensor_bytes > kPartBytes) {
+    MSITD_ASSIGN_OR_RETURN(is_whole, AssembleParts(it, out));
+  } else {
+    it.Next();
+  }
+  out.has_sample &= !out.has_bytes;
+  return is_whole;
+}
+
+absl::StatusOr<bool> TensorAssembler::AssembleParts(rocksdb::Iterator& it,
+                                                    TensorInfo& out) {
+  std::array<char, kTensorPrefixBytes> prefix;
+  std::memcpy(prefix.data(), it.key().data(), prefix.size());
+  const rocksdb::Slice prefix_slice(prefix.data(), prefix.size());
+  hashes_.assign(1, first_.hash);
+  const uint64_t part_count = chunk::PartCount(first_.tensor_bytes);
+  it.Next();
+  for (uint64_t part = 1; part < part_count; ++part, it.Next()) {
+    if (!it.Valid() || !it.key().starts_with(prefix_slice)) return false;
+    const std::optional<IndexKey> key = DecodeIndexKey(it.key().ToStringView());
+    if (!key.has_value() ||
+        !DecodeIndexValue(it.value().ToStringView(), value_)) {
+      return IndexCorrupt("tensor");
+    }
+    if (key->part != part || !value_.SameTensor(first_)) return false;
+    out.summary = Merge(out.summary, value_.summary);
+    AppendPart(*key, value_, out);
+    hashes_.push_back(value_.hash);
+  }
+  out.hash = chunk::CombinePartHashes(hashes_);
+  return true;
+}
+
+absl::StatusOr<const std::string*> ScanNames::Get(uint32_t id) {
+  const auto it = names_.find(id);
+  if (it != names_.end()) return &it->second;
+  MSITD_ASSIGN_OR_RETURN(std::string name, table_.NameOf(id));
+  if (names_.size() >= kNamesMax) names_.clear();
+  return &(names_[id] = std::move(name));
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "protos/status/mutex.h"
+#include "storage/face/types.h"
+#include "storage/index/db/index_db.h"
+#include "storage/index/db/index_value.h"
+#include "storage/segment/segment_id.h"
+
+namespace msitd::storage {
+
+// Which bytes have been given up: one mark for each run in each segment, also
+// after the segment's file has gone. All of them are kept in memory.
+// Thread-safe. Changes are in two steps, as those of RunTable.
+class ExpiryTable {
+ public:
+  explicit ExpiryTable(IndexDb& db) : db_(db) {}
+
+  // Reads all marks. Called once, before anything else.
+  absl::Status Load();
+
+  // The mark of the run there; nothing given up if there is none.
+  ExpiryMark Mark(SegmentId segment, RunId run);
+
+  // True if the bytes at `offset` of a frame of `run` have been given up.
+  bool IsExpired(SegmentId segment, RunId run, uint64_t offset);
+
+  uint64_t ExpiredBytes(RunId run);
+
+  struct Place {
+    SegmentId segment{};
+    RunId run{};
+  };
+  // A place whose room has not all been given back; nothing if there is none.
+  std::optional<Place> Unfreed();
+  // Segments of which some run has given up everything.
+  std::vector<SegmentId> Drained();
+
+  void AppendTo(rocksdb::WriteBatch& batch, SegmentId segment, RunId run,
+                const ExpiryMark& mark) const;
+  void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
+  void Accept(SegmentId segment, RunId run, const ExpiryMark& mark);
+  void AcceptRemoval(RunId run);
+
+ private:
+  // Run and segment.
+  using Key = std::pair<uint64_t, uint64_t>;
+
+  IndexDb& db_;
+
+  // Spares every reader the lock while nothing has ever been given up. Set
+  // under mu_ by Accept; IsExpired pairs its acquire with that release.
+  std::atomic<bool> has_marks_ = false;
+
+  Mutex mu_;
+  std::map<Key, ExpiryMark> marks_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, uint64_t> expired_bytes_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/table/run_table.h"
+
+#include <rocksdb/iterator.h>
+#include <rocksdb/options.h>
+
+#include <optional>
+#include <utility>
+
+#include "protos/base/byte_codec.h"
+#include "protos/status/status.h"
+#include "storage/index/db/index_value.h"
+
+namespace msitd::storage {
+namespace {
+
+constexpr char kRunTag = 'r';
+constexpr char kCountersTag = 'c';
+
+std::string RunKey(std::string_view name) {
+  return std::string(1, kRunTag).append(name);
+}
+
+std::string IdKey(char tag, RunId id) {
+  return tag + BigEndianKey(static_cast<uint64_t>(id));
+}
+
+absl::Status NotFound(std::string_view name) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kNotFound,
+                                            "there is no run {}", name),
+                                 "RUN_NOT_FOUND"),
+                      "run", name);
+}
+
+absl::Status NotFound(RunId id) {
+  return NotFound(fmt::format("of id {}", static_cast<uint64_t>(id)));
+}
+
+// See RunTable::kTextBytesMax.
+uint64_t TextBytes(const RunInfo& run) {
+  uint64_t bytes = run.capture_policy.size();
+  for (const auto& [name, value] : run.spec.labels) {
+    bytes += name.size() + value.size() + RunTable::kLabelBytes;
+  }
+  return bytes;
+}
+
+RunBrief BriefOf(const RunInfo& run) {
+  return {run.id, run.sealed, run.retention, run.counters};
+}
+
+}  // namespace
+
+absl::Status RunTable::LoadCounters(RunInfo& run) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<std::string> counters,
+                         db_.Get(Table::kRun, IdKey(kCountersTag, run.id)));
+  if (counters.has_value() && !DecodeCounters(*counters, run.counters)) {
+    return IndexCorrupt("run");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunTable::Load() {
+  const std::string begin(1, kRunTag);
+  const auto it = db_.Iterate(Table::kRun, rocksdb::ReadOptions());
+  for (it->Seek(begin); it->Valid() && it->key().starts_with(begin);
+       it->Next()) {
+    RunInfo run;
+    if (!DecodeRun(it->value().ToStringView(), run)) {
+      return IndexCorrupt("run");
+    }
+    run.spec.name = it->key().ToStringView().substr(1);
+    MSITD_RETURN_IF_ERROR(LoadCounters(run));
+    const RunCounters counters = run.counters;
+    Accept(run);
+    AcceptCounters(run.id, counters);
+  }
+  return ToStatus(it->status(), "read runs");
+}
+
+absl::StatusOr<RunInfo> RunTable::Get(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return NotFound(name);
+  return it->second;
+}
+
+absl::StatusOr<RunInfo> RunTable::GetById(RunId id) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return NotFound(id);
+  return *it->second;
+}
+
+absl::StatusOr<RunBrief> RunTable::Brief(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return NotFound(name);
+  return BriefOf(it->second);
+}
+
+absl::StatusOr<RunBrief> RunTable::BriefById(RunId id) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return NotFound(id);
+  return BriefOf(*it->second);
+}
+
+std::vector<RunBrief> RunTable::Briefs() {
+  const MutexLock lock(mu_);
+  std::vector<RunBrief> out;
+  out.reserve(runs_.size());
+  for (const auto& [name, run] : runs_) out.push_back(BriefOf(run));
+  return out;
+}
+
+absl::Status RunTable::CheckRoomFor(const RunInfo& run) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(run.spec.name);
+  const uint64_t before = it == runs_.end() ? 0 : TextBytes(it->second);
+  const uint64_t after = TextBytes(run);
+  absl::Status status;
+  if (it == runs_.end() && runs_.size() >= kRunsMax) {
+    status =
+        MakeStatus(absl::StatusCode::kResourceExhausted,
+                   "the store holds {} runs, as many as it takes", kRunsMax);
+  } else if (after > before && text_bytes_ - before + after > kTextBytesMax) {
+    status = MakeStatus(
+        absl::StatusCode::kResourceExhausted,
+        "the labels and capture policies of all runs take {} bytes, with those "
+        "of {} {}: at most {} are kept",
+        text_bytes_, run.spec.name, text_bytes_ - before + after,
+        kTextBytesMax);
+  }
+  return status.ok() ? status : WithReason(status, "RUNS_EXHAUSTED");
+}
+
+std::vector<RunInfo> RunTable::List(std::string_view after, size_t limit) {
+  const MutexLock lock(mu_);
+  std::vector<RunInfo> out;
+  for (auto it = runs_.upper_bound(after);
+       it != runs_.end() && out.size() < limit; ++it) {
+    out.push_back(it->second);
+  }
+  return out;
+}
+
+size_t RunTable::size() {
+  const MutexLock lock(mu_);
+  return runs_.size();
+}
+
+void RunTable::AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const {
+  db_.Put(batch, Table::kRun, RunKey(run.spec.name), EncodeRun(run));
+}
+
+void RunTable::AppendHidingTo(rocksdb::WriteBatch& batch,
+                              std::string_view name) const {
+  db_.Delete(batch, Table::kRun, RunKey(name));
+}
+
+void RunTable::AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const {
+  db_.Delete(batch, Table::kRun, IdKey(kCountersTag, id));
+}
+
+void RunTable::AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
+                                const RunCounters& counters) const {
+  db_.Put(batch, Table::kRun, IdKey(kCountersTag, id),
+          EncodeCounters(counters));
+}
+
+void RunTable::Accept(const RunInfo& run) {
+  const MutexLock lock(mu_);
+  const auto [it, inserted] = runs_.try_emplace(run.spec.name);
+  const RunCounters counters = it->second.counters;
+  text_bytes_ -= TextBytes(it->second);
+  it->second = run;
+  it->second.counters = counters;
+  text_bytes_ += TextBytes(run);
+  if (inserted) by_id_[static_cast<uint64_t>(run.id)] = &it->second;
+}
+
+void RunTable::AcceptRemoval(std::string_view name) {
+  const MutexLock lock(mu_);
+  const auto it = runs_.find(name);
+  if (it == runs_.end()) return;
+  by_id_.erase(static_cast<uint64_t>(it->second.id));
+  text_bytes_ -= TextBytes(it->second);
+  runs_.erase(it);
+}
+
+void RunTable::AcceptCounters(RunId id, const RunCounters& counters) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return;
+  const RunCounters before = it->second->counters;
+  it->second->counters = counters;
+  it->second->counters.dropped_count = before.dropped_count;
+  it->second->counters.truncated_count = before.truncated_count;
+  it->second->counters.expired_bytes = before.expired_bytes;
+}
+
+void RunTable::AcceptLoss(RunId id, const StreamCoverage& loss) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it == by_id_.end()) return;
+  RunCounters& counters = it->second->counters;
+  const StreamCoverage total =
+      Sum(loss, {.dropped_count = counters.dropped_count,
+                 .truncated_count = counters.truncated_count});
+  counters.dropped_count = total.dropped_count;
+  counters.truncated_count = total.truncated_count;
+}
+
+void RunTable::AcceptExpired(RunId id, uint64_t expired_bytes) {
+  const MutexLock lock(mu_);
+  const auto it = by_id_.find(static_cast<uint64_t>(id));
+  if (it != by_id_.end()) it->second->counters.expired_bytes = expired_bytes;
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "protos/base/aligned_buffer.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
+#include "storage/index/index_gate.h"
+#include "storage/read/read_pool.h"
+#include "storage/segment/segment_reader.h"
+
+namespace msitd::storage {
+
+// Reads the bytes of parts, wherever in the log they are by now: a part that
+// shares its bytes has them elsewhere than where it came. Thread-safe.
+class PartReader {
+ public:
+  // Both outlive it.
+  PartReader(IndexGate& index, SegmentReader& segments)
+      : index_(index), segments_(segments) {}
+
+  // See RunReader for all three; `run` is the run of the parts.
+  absl::StatusOr<std::span<const std::byte>> Read(RunId run,
+                                                  const PartInfo& part,
+                                                  AlignedBuffer& buffer);
+  std::unique_ptr<PartBatch> ReadBatch(RunId run,
+                                       std::span<const PartInfo> parts,
+                                       AlignedBuffer& buffer);
+  absl::StatusOr<std::span<const std::byte>> ReadSample(
+      RunId run, const TensorInfo& tensor, size_t part, AlignedBuffer& buffer);
+
+ private:
+  class Batch;
+
+  // True if the bytes of a part, or its sample, have been given up.
+  bool IsExpired(RunId run, const PartInfo& part);
+  // Returns where the bytes of a part are now, as far as the index can tell.
+  PartPlace PlaceOf(RunId run, const PartInfo& part);
+  // The same of parts of which the bytes were not as they should be at `place`.
+  // `failure` says so, and is returned if they are nowhere else.
+  absl::StatusOr<PartPlace> NextPlace(RunId run, const PartInfo& part,
+                                      const PartPlace& place,
+                                      const absl::Status& failure);
+
+  IndexGate& index_;
+  SegmentReader& segments_;
+  ReadPool pool_;
+};
+
+}  // namespace msitd::storage

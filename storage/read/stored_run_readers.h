@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "storage/face/run_reader.h"
+#include "storage/face/types.h"
+#include "storage/index/index_gate.h"
+#include "storage/read/part_reader.h"
+#include "storage/segment/segment_reader.h"
+
+namespace msitd::storage {
+
+// Opens runs of a store: their tensors in its index, their bytes in its
+// segments. Thread-safe.
+class StoredRunReaders final : public RunReaders {
+ public:
+  // Both outlive it.
+  StoredRunReaders(IndexGate& index, SegmentReader& segments)
+      : index_(index), parts_(index, segments) {}
+
+  absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
+      std::string_view name) override;
+
+ private:
+  class Reader;
+
+  IndexGate& index_;
+  PartReader parts_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/store.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "protos/status/status.h"
+#include "storage/env/logger.h"
+#include "storage/store_impl.h"
+
+namespace msitd::storage {
+namespace {
+
+uint64_t RandomStoreId() {
+  std::random_device random;
+  uint64_t id = 0;
+  while (id == 0) id = uint64_t{random()} << 32 | random();
+  return id;
+}
+
+// A store without an index that has segments has lost its index: going on
+// would take every frame for one of a deleted run.
+absl::Status CheckNoSegments(Env& env, const std::string& directory) {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
+                         ListSegments(env, directory));
+  for (const SegmentFile& file : files) {
+    if (file.size_bytes == 0) continue;
+    return MakeStatus(absl::StatusCode::kDataLoss,
+                      "the store has segments, but its index is gone");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SegmentDirectory(const std::string& directory) {
+  return directory + "/segments";
+}
+
+std::string IndexDirectory(const std::string& directory) {
+  return directory + "/index";
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options,
+                                                   Env& env) {
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<Store>> {
+    const std::string segments = SegmentDirectory(options.directory);
+    MSITD_RETURN_IF_ERROR(env.CreateDirectory(options.directory));
+    MSITD_ASSIGN_OR_RETURN(
+        DirectoryLock lock,
+        DirectoryLock::Acquire(options.directory,
+                               DirectoryLock::Mode::kExclusive));
+    MSITD_RETURN_IF_ERROR(env.CreateDirectory(segments));
+    MSITD_RETURN_IF_ERROR(
+        env.CreateDirectory(IndexDirectory(options.directory)));
+    std::unique_ptr<Ballast> ballast = MakeBallast(options, env);
+    MSITD_ASSIGN_OR_RETURN(std::unique_ptr<ChunkIndex> index,
+                           OpenIndex(options, env, *ballast, /*creates=*/true));
+    if (index->store_id() == 0) {
+      MSITD_RETURN_IF_ERROR(CheckNoSegments(env, segments));
+      MSITD_RETURN_IF_ERROR(index->Initialise(RandomStoreId()));
+    }
+    MSITD_RETURN_IF_ERROR(index->RaiseVersion());
+    auto store = std::make_unique<StoreImpl>(
+        options, env, std::move(lock), std::move(ballast), std::move(index));
+    MSITD_RETURN_IF_ERROR(store->Recover());
+    return std::unique_ptr<Store>(std::move(store));
+  };
+  absl::StatusOr<std::unique_ptr<Store>> store = open();
+  if (!store.ok()) {
+    return Annotate(store.status(), "open store " + options.directory);
+  }
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
+    const StoreOptions& options, Env& env, Ballast& ballast, bool creates) {
+  return ChunkIndex::Open(
+      {.directory = IndexDirectory(options.directory),
+       .write_buffer_bytes = options.index_write_buffer_bytes,
+       .cache_bytes = options.index_cache_bytes,
+       .creates = creates,
+       .env = &env,
+       .ballast = &ballast});
+}
+
+StoreImpl::StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
+                     std::unique_ptr<Ballast> ballast,
+                     std::unique_ptr<ChunkIndex> index)
+    : options_(options),
+      env_(env),
+      lock_(std::move(lock)),
+      segment_directory_(SegmentDirectory(options.directory)),
+      ballast_(std::move(ballast)),
+      index_(std::move(index)),
+      reader_(env, segment_directory_, options.direct_io),
+      room_(env, *ballast_, segment_directory_),
+      appends_(index_),
+      runs_(index_, env, room_, appends_, [this] { TryEmptyGoneRuns(); }),
+      comparisons_(index_, room_),
+      readers_(index_, reader_),
+      retainer_(std::in_place, index_.get(), env, segment_directory_),
+      sharer_(std::in_place, index_.get(), env, reader_, segment_directory_),
+      age_clock_(std::in_place, index_.get(), env),
+      name_sweep_(std::in_place, index_.get().db(), index_.get().names()) {}
+
+StoreImpl::~StoreImpl() = default;
+
+std::string StoreImpl::PathOf(SegmentId id) const {
+  return segment_directory_ + "/" + SegmentFileName(id);
+}
+
+void StoreImpl::TryEmptyGoneRuns() {
+  if (!retain_mu_.TryLock()) return;
+  absl::StatusOr<bool> is_emptied = false;
+  if (append_mu_.TryLock()) {
+    do {
+      is_emptied = EmptyGoneRun();
+    } while (is_emptied.value_or(false));
+    append_mu_.Unlock();
+    RemoveDeadSegments();
+    room_.KeepBallast();
+  }
+  retain_mu_.Unlock();
+  if (!is_emptied.ok()) {
+    StorageLogger()->warn("the room of a deleted run stays for now: {}",
+                          Message(is_emptied.status()));
+  }
+}
+
+absl::StatusOr<bool> StoreImpl::EmptyGoneRun() {
+  const std::optional<GoneTable::Gone> gone = index_->gone().First();
+  if (!gone.has_value() || gone->stage != GoneTable::Stage::kHidden) {
+    return false;
+  }
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
+                         index_->EmptyRun(gone->run));
+  has_dead_segments_ |= !dead.empty();
+  if (writer_ != nullptr &&
+      std::find(dead.begin(), dead.end(), writer_->id()) != dead.end()) {
+    EndSegment();
+  }
+  return true;
+}
+
+void StoreImpl::RemoveDeadSegments() {
+  if (!has_dead_segments_) return;
+  if (const absl::Status status = TryRemoveDeadSegments(); !status.ok()) {
+    StorageLogger()->warn("segments of deleted runs stay for now: {}",
+                          Message(status));
+  }
+}
+
+absl::Status StoreImpl::TryRemoveDeadSegments() {
+  MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentId> dead,
+                         index_->segments().Dead());
+  if (dead.empty()) {
+    has_dead_segments_ = false;
+    return absl::OkStatus();
+  }
+  // Else a crash could take the log position back to before a segment that is
+  // no more, and its number would be given again.
+  MSITD_RETURN_IF_ERROR(index_->db().Flush());
+  for (const SegmentId segment : dead) {
+    reader_.Forget(segment);
+    const absl::Status status = env_.Remove(PathOf(segment));
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    MSITD_RETURN_IF_ERROR(index_->segments().Bury(segment));
+    const MutexLock lock(stats_mu_);
+    segment_sizes_.erase(ToNumber(segment));
+  }
+  has_dead_segments_ = false;
+  return absl::OkStatus();
+}
+
+StoreStats StoreImpl::Stats() {
+  const absl::StatusOr<uint64_t> free = env_.FreeBytes(segment_directory_);
+  const size_t run_count = index_->runs().size();
+  const uint64_t index_bytes = index_->db().DiskBytes();
+  const MutexLock lock(stats_mu_);
+  StoreStats stats = stats_;
+  stats.run_count = run_count;
+  stats.segment_count = segment_sizes_.size();
+  for (const auto& [id, bytes] : segment_sizes_) stats.segment_bytes += bytes;
+  stats.index_bytes = index_bytes;
+  stats.disk_free_bytes = free.value_or(0);
+  return stats;
+}
+
+absl::Status StoreImpl::Close() {
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return absl::OkStatus();
+  is_closed_ = true;
+  EndSegment();
+  absl::Status flushed = index_->db().Flush();
+  // Which flushes, if it succeeds.
+  if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
+  room_.KeepBallast();
+  return flushed;
+}
+
+}  // namespace msitd::storage

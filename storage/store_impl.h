@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "protos/status/mutex.h"
+#include "storage/append_gate.h"
+#include "storage/disk_room.h"
+#include "storage/env/ballast.h"
+#include "storage/env/directory_lock.h"
+#include "storage/env/env.h"
+#include "storage/index/chunk_index.h"
+#include "storage/index/index_gate.h"
+#include "storage/index/name/name_sweep.h"
+#include "storage/indexed_comparisons.h"
+#include "storage/indexed_runs.h"
+#include "storage/read/stored_run_readers.h"
+#include "storage/segment/segment_reader.h"
+#include "storage/segment/segment_scanner.h"
+#include "storage/segment/segment_set.h"
+#include "storage/segment/segment_writer.h"
+#include "storage/side_thread.h"
+#include "storage/store.h"
+#include "storage/upkeep/age_clock.h"
+#include "storage/upkeep/retainer.h"
+#include "storage/upkeep/sharer.h"
+
+namespace msitd::storage {
+
+// Where the files of a store lie below its directory.
+std::string SegmentDirectory(const std::string& directory);
+std::string IndexDirectory(const std::string& directory);
+
+// Opens the index of a store whose directories are there. `creates`: makes it
+// if it is not there.
+absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
+    const StoreOptions& options, Env& env, Ballast& ballast, bool creates);
+
+// A store over segments and RocksDB. It is its log, and its own upkeep: both
+// decide which segments there are. The other faces stand on the index alone.
+//
+// Frames go to one segment at a time; the index follows each sync.
+class StoreImpl final : public Store, private ChunkLog, private Upkeep {
+ public:
+  StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
+            std::unique_ptr<Ballast> ballast,
+            std::unique_ptr<ChunkIndex> index);
+  // Without Close before it, like a crash of the process.
+  ~StoreImpl() override;
+
+  // Brings the index up to the end of the log. Called once, before all else.
+  absl::Status Recover() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
+
+  Runs& runs() override { return runs_; }
+  ChunkLog& log() override { return *this; }
+  RunReaders& readers() override { return readers_; }
+  Comparisons& comparisons() override { return comparisons_; }
+  Upkeep& upkeep() override { return *this; }
+  absl::Status Close() override;
+
+ private:
+  absl::Status Append(std::span<chunk::Chunk> chunks) override;
+  absl::Status Probe() override;
+  absl::StatusOr<uint64_t> CommittedChunkCount(std::string_view run,
+                                               int32_t rank,
+                                               uint64_t stream_id) override;
+  absl::StatusOr<bool> HasChunksOfOthers(std::string_view run, int32_t rank,
+                                         uint64_t stream_id) override;
+  absl::StatusOr<uint64_t> ReportCoverage(
+      std::string_view run, int32_t rank, uint64_t stream_id,
+      const StreamCoverage& coverage) override;
+
+  absl::StatusOr<RetentionStep> Retain(const RetentionPolicy& policy) override;
+  absl::StatusOr<ShareStep> Share() override;
+  absl::StatusOr<bool> Tidy() override;
+  StoreStats Stats() override;
+
+  struct Admitted {
+    chunk::Chunk* chunk;
+    RunId run;
+  };
+  // Where an earlier segment ends, for the header of the next one.
+  struct SegmentEnd {
+    uint64_t segment_id = 0;
+    uint64_t end_bytes = 0;
+  };
+  // What Recover carries from frame to frame.
+  struct Replay;
+
+  // Chunks that are new and may be written; appends_ holds their runs.
+  absl::StatusOr<std::vector<Admitted>> Admit(std::span<chunk::Chunk> chunks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Writes chunks and puts them into the index.
+  absl::Status AppendAdmitted(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Stamps where the frames go.
+  absl::Status PlaceFrames(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Makes frames that were placed durable.
+  absl::Status WriteFrames(std::span<const Admitted> admitted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // The same, and prepares the index for them at the same time where that is
+  // possible and worth it.
+  absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
+      std::span<const Admitted> admitted, std::span<const IndexedFrame> frames)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Sees that the disk takes `bytes` of frames and what the index adds to them.
+  // RESOURCE_EXHAUSTED otherwise.
+  absl::Status EnsureRoom(uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Has the index leave the state that a failed write put it into.
+  absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Opens the index anew if it did not leave it, and brings it up to the end of
+  // the log.
+  absl::Status ReopenLostIndex() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
+  absl::Status BringUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Ends the segment in use, if there is one, at its last acknowledged byte.
+  void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // Makes the index durable, then removes the files of dead segments. What
+  // cannot be removed now is at the next step of Retain, or at the next Open.
+  void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+  absl::Status TryRemoveDeadSegments()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+  // Takes one deleted run out of the index; false if there is none.
+  absl::StatusOr<bool> EmptyGoneRun()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  // Does so for all of them if nobody else is at work; otherwise Retain does.
+  void TryEmptyGoneRuns() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
+
+  // One step; true once nothing is left to do now.
+  absl::StatusOr<bool> SweepNames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+
+  // How much more of the disk the store uses than it is to.
+  uint64_t ExcessBytes(const RetentionPolicy& policy);
+  Retainer::Room RoomFor(const RetentionPolicy& policy)
+      ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Ends the segment in use if it is long or old enough; true if it did.
+  bool SealForRetention() ABSL_LOCKS_EXCLUDED(append_mu_);
+  // Removes the files of segments that nobody keeps anything of.
+  absl::Status RemoveDrainedSegments()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
+
+  absl::Status ReplaySegment(const SegmentFile& file, Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
+                           Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  // The segment goes when the run is emptied that only was hidden so far.
+  absl::Status NoteGoneFrame(uint64_t segment, RunId run);
+  absl::Status CommitReplay(Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+  absl::Status FinishReplay(const std::vector<SegmentFile>& files,
+                            Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
+  // Cuts torn tails off and removes files that never held a frame.
+  void TidySegments(const std::vector<SegmentFile>& files, const Replay& replay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+
+  std::string PathOf(SegmentId id) const;
+
+  // Constant after construction.
+  const StoreOptions options_;
+  Env& env_;
+  const DirectoryLock lock_;
+  const std::string segment_directory_;
+
+  // Thread-safe by themselves. The index writes with the room of the ballast.
+  const std::unique_ptr<Ballast> ballast_;
+  IndexGate index_;
+  SegmentReader reader_;
+  DiskRoom room_;
+  AppendGate appends_;
+
+  IndexedRuns runs_;
+  IndexedComparisons comparisons_;
+  StoredRunReaders readers_;
+
+  // Held for a step of retention or sharing, and by what must not come between.
+  Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
+  // Of the present index.
+  std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<Sharer> sharer_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<AgeClock> age_clock_ ABSL_GUARDED_BY(retain_mu_);
+  std::optional<NameSweep> name_sweep_ ABSL_GUARDED_BY(retain_mu_);
+  // The pass under way.
+  struct SweepPass {
+    bool has_looked = false;
+    uint64_t gone_count = 0;
+    int64_t work_ns = 0;
+  };
+  std::optional<SweepPass> sweep_pass_ ABSL_GUARDED_BY(retain_mu_);
+  int64_t next_sweep_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
+  // Segments that are dead may have files; so it is until this is found out.
+  bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
+
+  Mutex append_mu_;
+  // Of the index that the store was opened with.
+  uint64_t store_id_ ABSL_GUARDED_BY(append_mu_) = 0;
+  std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
+  SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
+  // End of what is acknowledged in the segment in use.
+  uint64_t acknowledged_bytes_ ABSL_GUARDED_BY(append_mu_) = 0;
+  int64_t segment_begin_boot_ns_ ABSL_GUARDED_BY(append_mu_) = 0;
+  SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
+  uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
+  uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
+  // The disk has room enough to ask for some ahead.
+  bool asks_ahead_ ABSL_GUARDED_BY(append_mu_) = true;
+  // A write to the index failed, and may go on failing until told to resume.
+  bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
+  // How often in a row that was of no avail.
+  int failed_resume_count_ ABSL_GUARDED_BY(append_mu_) = 0;
+  bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
+
+  Mutex stats_mu_ ABSL_ACQUIRED_AFTER(append_mu_);
+  StoreStats stats_ ABSL_GUARDED_BY(stats_mu_);
+  std::map<uint64_t, uint64_t> segment_sizes_ ABSL_GUARDED_BY(stats_mu_);
+};
+
+}  // namespace msitd::storage

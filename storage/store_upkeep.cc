@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "protos/status/status.h"
+#include "storage/env/logger.h"
+#include "storage/store_impl.h"
+
+namespace msitd::storage {
+namespace {
+
+// A pass over all names is a pass over all entries: it takes no more than this
+// part of the time.
+constexpr int64_t kSweepRestFactor = 20;
+
+// What a step of Tidy may take of the disk meanwhile.
+constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
+
+}  // namespace
+
+absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
+  const MutexLock lock(retain_mu_);
+  room_.KeepBallast();
+  // What was left behind may be all the room that is needed. If it stays, what
+  // follows is needed the more.
+  absl::Status emptied;
+  {
+    const MutexLock append_lock(append_mu_);
+    emptied = EmptyGoneRun().status();
+    index_failed_ |= !emptied.ok();
+  }
+  RemoveDeadSegments();
+  MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
+  Retainer::Room room = RoomFor(policy);
+  if (room.sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  const AgeClock::Reading time =
+      age_clock_->Read(room_.EnsureFree(kProbeRoomBytes).ok());
+  room.now_ns = time.now_ns;
+  room.steady_since_ns = time.steady_since_ns;
+  room.clock_set_ns = time.set_ns;
+  absl::StatusOr<Retainer::Outcome> outcome = retainer_->Step(policy, room);
+  if (!outcome.ok()) {
+    const MutexLock append_lock(append_mu_);
+    index_failed_ = true;
+    return Annotate(outcome.status(), "retain");
+  }
+  {
+    const MutexLock stats_lock(stats_mu_);
+    stats_.expired_bytes += outcome->expired_bytes;
+    if (outcome->changed.has_value()) {
+      const auto [segment, bytes] = *outcome->changed;
+      segment_sizes_[ToNumber(segment)] = bytes;
+    }
+  }
+  MSITD_RETURN_IF_ERROR(RemoveDrainedSegments());
+  RetentionStep step;
+  step.expired_bytes = outcome->expired_bytes;
+  step.is_done = outcome->is_done;
+  if (outcome->wants_seal && SealForRetention()) step.is_done = false;
+  const std::optional<GoneTable::Gone> gone = index_->gone().First();
+  if (gone.has_value() && gone->stage == GoneTable::Stage::kHidden) {
+    step.is_done = false;
+  }
+  step.excess_bytes = ExcessBytes(policy);
+  const MutexLock stats_lock(stats_mu_);
+  stats_.excess_bytes = step.excess_bytes;
+  // A step that gave something up did not look at all runs.
+  if (outcome->is_done) {
+    stats_.retention_pause =
+        outcome->holds_back ? age_clock_->PauseReason() : "";
+  }
+  if (!emptied.ok()) return Annotate(emptied, "empty a deleted run");
+  return step;
+}
+
+absl::StatusOr<ShareStep> StoreImpl::Share() {
+  const MutexLock lock(retain_mu_);
+  const uint64_t sealed_end = RoomFor(RetentionPolicy()).sealed_end;
+  if (sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  const absl::StatusOr<Sharer::Outcome> outcome = sharer_->Step(sealed_end);
+  if (!outcome.ok()) {
+    const MutexLock append_lock(append_mu_);
+    index_failed_ = true;
+    return Annotate(outcome.status(), "share equal bytes");
+  }
+  const MutexLock stats_lock(stats_mu_);
+  stats_.shared_bytes += outcome->shared_bytes;
+  stats_.unequal_count += outcome->unequal_count;
+  for (const auto& [segment, bytes] : outcome->changed) {
+    segment_sizes_[ToNumber(segment)] = bytes;
+  }
+  return ShareStep{outcome->shared_bytes, outcome->is_done};
+}
+
+absl::StatusOr<bool> StoreImpl::Tidy() {
+  const MutexLock lock(retain_mu_);
+  if (RoomFor(RetentionPolicy()).sealed_end == 0) {
+    return absl::FailedPreconditionError("the store is closed");
+  }
+  // Compacting takes room before it gives some.
+  const uint64_t needed = std::min(index_->db().DiskBytes(), kTidyRoomBytesMax);
+  if (!room_.EnsureFree(kProbeRoomBytes + needed).ok()) return true;
+  absl::StatusOr<bool> is_done = index_->TidyGoneRuns();
+  if (is_done.value_or(false)) is_done = SweepNames();
+  if (is_done.ok()) return is_done;
+  const MutexLock append_lock(append_mu_);
+  index_failed_ = true;
+  return Annotate(is_done.status(), "tidy the index");
+}
+
+absl::StatusOr<bool> StoreImpl::SweepNames() {
+  const int64_t begin_ns = env_.BootNs();
+  if (!sweep_pass_.has_value()) {
+    if (!index_->IsNameSweepDue() || begin_ns < next_sweep_boot_ns_) {
+      return true;
+    }
+    const MutexLock lock(append_mu_);
+    sweep_pass_.emplace().gone_count = index_->gone_count();
+    name_sweep_->Begin();
+  }
+  SweepPass& pass = *sweep_pass_;
+  bool is_done = false;
+  if (!pass.has_looked) {
+    MSITD_ASSIGN_OR_RETURN(pass.has_looked, name_sweep_->Look());
+  } else {
+    const MutexLock lock(append_mu_);
+    MSITD_ASSIGN_OR_RETURN(is_done, name_sweep_->Remove());
+  }
+  const int64_t end_ns = env_.BootNs();
+  pass.work_ns += end_ns - begin_ns;
+  if (!is_done) return false;
+  next_sweep_boot_ns_ = end_ns + kSweepRestFactor * pass.work_ns;
+  const uint64_t gone_count = pass.gone_count;
+  sweep_pass_.reset();
+  if (!name_sweep_->is_whole()) return true;
+  MSITD_RETURN_IF_ERROR(index_->ForgetNameSweep(gone_count));
+  return true;
+}
+
+uint64_t StoreImpl::ExcessBytes(const RetentionPolicy& policy) {
+  uint64_t excess = 0;
+  if (policy.disk_bytes_max != 0) {
+    uint64_t used = 0;
+    const uint64_t index_bytes = index_->db().DiskBytes();
+    const MutexLock lock(stats_mu_);
+    for (const auto& [segment, bytes] : segment_sizes_) used += bytes;
+    used += index_bytes;
+    excess = used - std::min(used, policy.disk_bytes_max);
+  }
+  if (policy.disk_free_min != 0) {
+    const uint64_t free =
+        env_.FreeBytes(segment_directory_).value_or(policy.disk_free_min);
+    const uint64_t missing =
+        policy.disk_free_min - std::min(free, policy.disk_free_min);
+    excess = std::max(excess, missing);
+  }
+  return excess;
+}
+
+Retainer::Room StoreImpl::RoomFor(const RetentionPolicy& policy) {
+  Retainer::Room room;
+  room.excess_bytes = ExcessBytes(policy);
+  const MutexLock lock(append_mu_);
+  if (is_closed_) return room;
+  if (writer_ == nullptr) {
+    room.sealed_end = next_segment_id_;
+  } else {
+    room.sealed_end = ToNumber(writer_->id());
+    room.open_end_bytes = acknowledged_bytes_;
+  }
+  return room;
+}
+
+bool StoreImpl::SealForRetention() {
+  const MutexLock lock(append_mu_);
+  if (writer_ == nullptr || acknowledged_bytes_ <= kSegmentHeaderBytes) {
+    return false;
+  }
+  if (acknowledged_bytes_ < kSealBytesMin &&
+      env_.BootNs() - segment_begin_boot_ns_ < kSealAgeMinNs) {
+    return false;
+  }
+  EndSegment();
+  return true;
+}
+
+absl::Status StoreImpl::RemoveDrainedSegments() {
+  const std::vector<uint64_t> drained(retainer_->drained().begin(),
+                                      retainer_->drained().end());
+  for (const uint64_t number : drained) {
+    const SegmentId segment{number};
+    reader_.Forget(segment);
+    const absl::Status status = env_.Remove(PathOf(segment));
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+    retainer_->Forget(number);
+    const MutexLock lock(stats_mu_);
+    segment_sizes_.erase(number);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "storage/env/env.h"
+#include "storage/face/types.h"
+#include "storage/index/chunk_index.h"
+#include "storage/segment/segment_scanner.h"
+
+namespace msitd::storage {
+
+// Gives up bytes of tensors, run by run in the order in which they came
+// (docs/decisions/0007-bytes-go-in-the-order-of-the-log.md): marks them in the
+// index, durably, then gives their room back to the file system.
+//
+// Single-sequence. Touches only segments that take no more frames and whose
+// entries the index has on disk, so that no recovery ever looks for what has
+// gone.
+class Retainer {
+ public:
+  Retainer(ChunkIndex& index, Env& env, std::string segment_directory)
+      : index_(index),
+        env_(env),
+        segment_directory_(std::move(segment_directory)) {}
+
+  // How the store stands.
+  struct Room {
+    uint64_t excess_bytes = 0;    // On disk, more than the node is to use.
+    uint64_t sealed_end = 0;      // Segments below take no more frames.
+    uint64_t open_end_bytes = 0;  // Acknowledged in the one after them.
+    int64_t now_ns = 0;
+    // See AgeClock::Reading.
+    int64_t steady_since_ns = 0;
+    int64_t clock_set_ns = 0;
+  };
+
+  struct Outcome {
+    uint64_t expired_bytes = 0;
+    bool is_done = true;
+    // What is due lies in the segment in use.
+    bool wants_seal = false;
+    // Something is only kept because ages are not counted from before some
+    // time.
+    bool holds_back = false;
+    // Bytes that a segment takes on disk now.
+    std::optional<std::pair<SegmentId, uint64_t>> changed;
+  };
+
+  // Looks at no more than kHeadsPerStep frames, and gives up bytes of one run
+  // in one segment, at most kFramesPerStep frames.
+  //
+  // Errors: those of the file system and of the index. The next call goes on.
+  absl::StatusOr<Outcome> Step(const RetentionPolicy& policy, const Room& room);
+
+  // Segments whose files hold nothing that anybody keeps. They are named again
+  // until Forget.
+  const std::set<uint64_t>& drained() const { return drained_; }
+  void Forget(uint64_t segment) { drained_.erase(segment); }
+
+ private:
+  static constexpr int kHeadsPerStep = 4096;
+  static constexpr int kFramesPerStep = 256;
+
+  struct Frame {
+    uint64_t offset = 0;
+    uint64_t end = 0;
+    uint64_t record_bytes = 0;
+    uint64_t payload_span = 0;  // On disk.
+    int64_t receive_time_ns = 0;
+    int64_t token_end = 0;
+  };
+  // Where the bytes that a run keeps begin.
+  struct Front {
+    uint64_t segment = 0;
+    uint64_t offset = 0;         // No kept frame before it.
+    std::optional<Frame> frame;  // The first one; nothing: look further.
+  };
+  // Whether frames of one run are due.
+  struct Dues {
+    RetentionLimits limits;
+    uint64_t excess_bytes = 0;
+    uint64_t kept_bytes = 0;
+    int64_t token_end = 0;
+    int64_t now_ns = 0;
+    int64_t steady_since_ns = 0;
+    int64_t clock_set_ns = 0;
+
+    // From when the age of the frame counts.
+    int64_t AgeBegin(const Frame& frame) const {
+      return frame.receive_time_ns > now_ns
+                 ? clock_set_ns
+                 : std::max(frame.receive_time_ns, steady_since_ns);
+    }
+    bool IsDue(const Frame& frame) const;
+    bool IsHeldBack(const Frame& frame) const;
+    void Take(const Frame& frame);
+  };
+  struct Choice {
+    RunId run{};
+    Front* front = nullptr;
+    Dues dues;
+  };
+
+  static Frame Describe(const FoundFrame& found);
+  absl::StatusOr<std::optional<Choice>> Choose(const RetentionPolicy& policy,
+                                               const Room& room,
+                                               Outcome& outcome);
+  // Finds the first kept frame of the run, as far as kHeadsPerStep goes.
+  absl::Status Look(RunId run, const Room& room, Front& front);
+  absl::Status LookInSegment(RunId run, const Room& room, uint64_t end,
+                             Front& front);
+  absl::Status Expire(const Choice& choice, const Room& room, Outcome& outcome);
+  // Gives back the room of what is marked.
+  absl::Status Free(SegmentId segment, RunId run, Outcome& outcome);
+  absl::Status EnterDrained(SegmentId segment);
+  absl::Status EnsureIndexed(uint64_t segment, const Room& room);
+
+  SegmentScanner Scanner(File& file, uint64_t segment, uint64_t begin,
+                         uint64_t end) const;
+  std::string PathOf(uint64_t segment) const;
+
+  ChunkIndex& index_;
+  Env& env_;
+  const std::string segment_directory_;
+
+  std::unordered_map<uint64_t, Front> fronts_;
+  std::set<uint64_t> drained_;
+  bool knows_drained_ = false;
+  uint64_t indexed_end_ = 0;  // Segments below are in the index, on disk.
+  int heads_left_ = 0;
+};
+
+}  // namespace msitd::storage
