@@ -12,6 +12,7 @@
 
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
+#include "protos/base/check.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -69,9 +70,10 @@ absl::Status ComparisonEngine::Run() {
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
   ranks_ = {matcher.golden_ranks(), matcher.target_ranks()};
   measurer_.emplace(*target_, *golden_, observer_,
-                    [this](const TensorPair& pair, const PairAhead& ahead,
+                    [this](const PairTask& task, const PairAhead& ahead,
                            PairReader& reader, WorkObserver& reads) {
-                      return ReadMetrics(pair, ahead, reader, reads);
+                      return MeasurePair(task, ahead, *target_, *golden_,
+                                         reader, reads);
                     });
   absl::Status status = CompareReady(matcher);
   measurer_.reset();
@@ -104,9 +106,12 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
       partial_.emplace(matcher.token(i), matcher.rank(i));
     }
   }
-  GroupLoader loader(
-      matcher, ready, observer_,
-      [this](const TensorGroup& group) { AddToMeasurer(group); });
+  {
+    const MutexLock lock(plans_mu_);
+    plans_.clear();
+  }
+  GroupLoader loader(matcher, ready, observer_,
+                     [this](const TensorGroup& group) { Plan(group); });
   for (const size_t i : ready) {
     if (findings_.WantsOrder() && matcher.token(i) > findings_.token()) {
       MSITD_RETURN_IF_ERROR(OrderRanks(matcher));
@@ -127,18 +132,37 @@ absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
 absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
   if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
   MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
-  absl::Status status = CompareGroup(group);
+  absl::Status status = CompareGroup(group, TakePlans());
   // The pairs go with the group.
   if (!status.ok()) measurer_->Stop();
   return status;
 }
 
-void ComparisonEngine::AddToMeasurer(const TensorGroup& group) {
-  std::vector<const TensorPair*> to_measure;
+void ComparisonEngine::Plan(const TensorGroup& group) {
+  const bool is_partial = partial_.contains({group.token, group.rank});
+  Plans plans;
+  plans.reserve(group.pairs.size());
+  std::vector<PairTask> tasks;
   for (const TensorPair& pair : group.pairs) {
-    if (MustMeasure(pair)) to_measure.push_back(&pair);
+    const bool is_later = is_partial && !MayComeEarly(pair);
+    const PairPlan& plan =
+        plans.emplace_back(is_later ? PairPlan() : PlanOf(pair, plan_.policy));
+    if (!plan.is_measured()) continue;
+    tasks.push_back({&pair, plan.verification.request, plan.is_sampled()});
   }
-  measurer_->Add(to_measure);
+  {
+    const MutexLock lock(plans_mu_);
+    plans_.push_back(std::move(plans));
+  }
+  measurer_->Add(tasks);
+}
+
+ComparisonEngine::Plans ComparisonEngine::TakePlans() {
+  const MutexLock lock(plans_mu_);
+  MSITD_CHECK(!plans_.empty());
+  Plans out = std::move(plans_.front());
+  plans_.pop_front();
+  return out;
 }
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
@@ -159,7 +183,8 @@ absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
   }
 }
 
-absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
+absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group,
+                                            const Plans& plans) {
   if (!group.too_large_run.empty()) {
     v1::ComparisonRow row;
     row.set_token(group.token);
@@ -172,14 +197,15 @@ absl::Status ComparisonEngine::CompareGroup(const TensorGroup& group) {
     return EmitRow(RowMetrics(), nullptr, row);
   }
   origins_.StartGroup(group.pairs);
-  const absl::Status status = ComparePairs(group);
+  const absl::Status status = ComparePairs(group, plans);
   if (required_tolerances_.changed()) {
     observer_.OnRequiredTolerances(required_tolerances_);
   }
   return status;
 }
 
-absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
+absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
+                                            const Plans& plans) {
   const GroupKey key{group.token, group.rank};
   const bool is_partial = partial_.contains(key);
   const auto found = early_.find(key);
@@ -188,30 +214,32 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group) {
                                                      ? &found->second
                                                      : nullptr;
   row_numbers_.clear();
-  for (const TensorPair& pair : group.pairs) {
+  for (size_t i = 0; i < group.pairs.size(); ++i) {
+    const TensorPair& pair = group.pairs[i];
+    const PairPlan& plan = plans[i];
     if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
     if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
     if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
-    std::string name;
-    if (early != nullptr && MayComeEarly(pair)) {
-      name = EarlyName(*pair.golden);
-      if (const auto row = early->find(name); row != early->end()) {
-        MSITD_RETURN_IF_ERROR(PassOver(pair, row->second));
-        continue;
-      }
-    }
-    if (is_partial && name.empty()) {
+    if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
       row_numbers_.push_back(-1);
       continue;
     }
+    std::string name;
+    if (early != nullptr && MayComeEarly(pair)) {
+      name = EarlyName(*pair.golden);
+      if (const auto row = early->find(name); row != early->end()) {
+        MSITD_RETURN_IF_ERROR(PassOver(pair, plan, row->second));
+        continue;
+      }
+    }
     DescribePair(pair, plan_.golden_run, plan_.target_run, row_);
     RowMetrics metrics;
     proven_metrics_.reset();
-    if (MustMeasure(pair)) {
-      MSITD_RETURN_IF_ERROR(Measure(pair, row_, metrics));
+    if (plan.is_measured()) {
+      MSITD_RETURN_IF_ERROR(Measure(pair, plan, row_, metrics));
     } else {
-      Judge(pair, row_, metrics);
+      Judge(pair, plan, row_, metrics);
     }
     JudgeCopies(pair, row_);
     AddRemarks(pair, row_);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "daemon/compare/job/comparison_observer.h"
+#include "daemon/compare/job/pair_plan.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/policy.h"
 #include "daemon/compare/judge/required_tolerances.h"
@@ -24,11 +27,11 @@
 #include "daemon/compare/match/matcher.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
-#include "daemon/compare/measure/pair_reader.h"
 #include "daemon/compare/origin/findings.h"
 #include "daemon/compare/origin/origin.h"
 #include "daemon/compare/shard/layout_hint.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 
@@ -100,6 +103,8 @@ class ComparisonEngine {
   bool HasNews() const;
 
  private:
+  using Plans = std::vector<PairPlan>;  // By pair of a group.
+
   // A token and rank of the golden run.
   using GroupKey = std::pair<int64_t, int32_t>;
 
@@ -137,14 +142,17 @@ class ComparisonEngine {
   Readiness ReadinessOf(const TensorMatcher& matcher, size_t index);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
-  // Has the pairs of a group measured that must be, in their order.
-  void AddToMeasurer(const TensorGroup& group);
+  // Plans the pairs of a group and has those measured that must be, in their
+  // order. Called on the thread that loaded it.
+  void Plan(const TensorGroup& group);
+  // Of the first group that Plan was called with and this was not.
+  Plans TakePlans();
   absl::Status CompareNext(GroupLoader& loader);
-  // The measurer has the pairs of the group.
-  absl::Status CompareGroup(const TensorGroup& group);
-  absl::Status ComparePairs(const TensorGroup& group);
+  absl::Status CompareGroup(const TensorGroup& group, const Plans& plans);
+  absl::Status ComparePairs(const TensorGroup& group, const Plans& plans);
   // Takes a pair that has its row already.
-  absl::Status PassOver(const TensorPair& pair, const EarlyRow& row);
+  absl::Status PassOver(const TensorPair& pair, const PairPlan& plan,
+                        const EarlyRow& row);
   static bool MayComeEarly(const TensorPair& pair);
   // Tells the golden tensors of a group apart.
   static std::string EarlyName(const LogicalTensor& golden);
@@ -152,8 +160,12 @@ class ComparisonEngine {
   void JudgeAlone(const LogicalTensor& tensor, bool is_golden,
                   v1::ComparisonRow& row) const;
   // Judges a pair that is not measured.
-  void Judge(const TensorPair& pair, v1::ComparisonRow& row,
-             RowMetrics& metrics);
+  void Judge(const TensorPair& pair, const PairPlan& plan,
+             v1::ComparisonRow& row, RowMetrics& metrics);
+  // Judges a pair of which the bytes are not kept.
+  void JudgeBySummaries(const TensorPair& pair,
+                        const Verification& verification,
+                        v1::ComparisonRow& row);
   // Fails the row if shards that should be copies are not, whatever the first
   // of them is worth, and whether or not there is a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);
@@ -165,25 +177,9 @@ class ComparisonEngine {
   void ProveBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         const RowMetrics& known);
-  // Of two tensors with equal bytes.
-  RowMetrics EqualMetrics(const TensorPair& pair) const;
   // CANCELLED is the only error; everything else becomes a verdict.
-  absl::Status Measure(const TensorPair& pair, v1::ComparisonRow& row,
-                       RowMetrics& metrics);
-  // True if nothing but the elements of a pair, or samples of them, decides.
-  bool MustMeasure(const TensorPair& pair) const;
-  // Called on either thread of `measurer_`.
-  absl::StatusOr<PairMeasurement> ReadMetrics(const TensorPair& pair,
-                                              const PairAhead& ahead,
-                                              PairReader& reader,
-                                              WorkObserver& reads) const;
-  // Judges two tensors with equal bytes.
-  void PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
-                 RowMetrics& metrics) const;
-  // What the policy asks of a pair.
-  Verification VerificationOf(const TensorPair& pair) const;
-  // The same of what is measured of a pair.
-  Verification MeasuredVerificationOf(const TensorPair& pair) const;
+  absl::Status Measure(const TensorPair& pair, const PairPlan& plan,
+                       v1::ComparisonRow& row, RowMetrics& metrics);
   // Numbers the row and hands it on. `group` is null if the row is of no pair.
   absl::Status EmitRow(const RowMetrics& metrics, const TensorGroup* group,
                        v1::ComparisonRow& row);
@@ -220,7 +216,8 @@ class ComparisonEngine {
   // Of groups of which nothing came for long: rows that were made all the same,
   // by the golden tensor, and their verdicts.
   std::map<GroupKey, std::map<std::string, EarlyRow>> early_;
-  // Groups at hand of which only pairs are compared.
+  // Groups at hand of which only pairs are compared. Does not change while
+  // groups are loaded.
   std::set<GroupKey> partial_;
   // Those that were, and of which nothing more has come: what they lack is
   // missing once the runs are sealed. As long as what is closed is so.
@@ -234,6 +231,9 @@ class ComparisonEngine {
   v1::ComparisonRow metrics_row_;
   RowMetrics last_metrics_;
   std::string last_metrics_bytes_;
+  Mutex plans_mu_;
+  // Of the groups that are loaded and not yet compared.
+  std::deque<Plans> plans_ ABSL_GUARDED_BY(plans_mu_);
   // During Run. Behind all that its threads look at.
   std::optional<PairMeasurer> measurer_;
 };

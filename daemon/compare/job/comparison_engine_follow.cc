@@ -84,9 +84,10 @@ bool ComparisonEngine::MayComeEarly(const TensorPair& pair) {
 }
 
 absl::Status ComparisonEngine::PassOver(const TensorPair& pair,
+                                        const PairPlan& plan,
                                         const EarlyRow& row) {
   RowMetrics metrics;
-  if (MustMeasure(pair)) {
+  if (plan.is_measured()) {
     const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
     if (absl::IsCancelled(measurement.status())) return measurement.status();
     if (measurement.ok()) {

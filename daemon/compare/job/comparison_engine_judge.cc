@@ -11,8 +11,7 @@
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/judge/summary_bounds.h"
-#include "daemon/compare/measure/joined_sample.h"
-#include "daemon/compare/measure/pair_source.h"
+#include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/base/sample.h"
 #include "protos/base/shape.h"
@@ -35,18 +34,6 @@ std::string ToleranceNeeded(const compute::ElementRequest& request,
   return fmt::format(
       " (rtol {:g}, atol {:g}); passes with atol {:.6g} or rtol {:.6g}",
       request.rtol, request.atol, atol, rtol);
-}
-
-std::vector<int64_t> Squeezed(std::vector<int64_t> shape) {
-  std::erase(shape, 1);
-  return shape;
-}
-
-bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
-                 ShapeRule rule) {
-  if (a == b) return true;
-  if (rule == ShapeRule::kCount) return ElementCount(a) == ElementCount(b);
-  return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
 }
 
 v1::Verdict VerdictOf(Assembly::Problem problem) {
@@ -72,64 +59,10 @@ bool IsWhole(const LogicalTensor& tensor, std::string_view side,
   return false;
 }
 
-// Of all shards, if it is made of some.
-bool HasBytesOrSamples(const LogicalTensor& tensor) {
-  if (tensor.has_bytes || tensor.assembly == nullptr) {
-    return tensor.has_bytes || tensor.has_sample;
-  }
-  const std::vector<storage::TensorInfo>& shards = tensor.assembly->shards;
-  return std::all_of(shards.begin(), shards.end(),
-                     [](const storage::TensorInfo& shard) {
-                       return shard.has_bytes || shard.has_sample;
-                     });
-}
-
-// True if what is kept of a tensor that has all its shards has its sample.
-bool HasSample(const LogicalTensor& tensor) {
-  if (tensor.has_bytes || tensor.assembly == nullptr) {
-    return tensor.has_bytes || tensor.has_sample;
-  }
-  return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
-}
-
-// Of a pair that is measured: there are samples only of a side.
-bool IsSampled(const TensorPair& pair) {
-  return !pair.golden->has_bytes || !pair.target->has_bytes;
-}
-
 // `sampled: 1000 of 65536 elements`.
 std::string SampleText(const LogicalTensor& golden) {
   const uint64_t count = ElementCount(golden.shape);
   return fmt::format("sampled: {} of {} elements", SampleCount(count), count);
-}
-
-// Of sides that all have bytes or samples of what they are made of.
-std::string WhySamplesDoNotDecide(const TensorPair& pair) {
-  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
-    if (HasSample(*tensor)) continue;
-    return fmt::format(
-        "; the samples of its shards do not have the sample of the {} tensor, "
-        "every element of which has a number divisible by {}",
-        tensor == pair.golden ? "golden" : "target",
-        SampleStep(ElementCount(tensor->shape)));
-  }
-  return "; a sample does not prove that bytes are equal";
-}
-
-absl::StatusOr<PairMeasurement> MeasureAhead(
-    const TensorPair& pair, storage::RunReader& target_run,
-    storage::RunReader& golden_run, const PairAhead& ahead,
-    const compute::ElementRequest& request, PairReader& reader,
-    WorkObserver& reads) {
-  if (pair.target->assembly == nullptr && pair.golden->assembly == nullptr) {
-    return PairReader::MeasureAhead(*pair.target, *pair.golden, ahead, request,
-                                    reads);
-  }
-  const TensorSource target =
-      SourceAhead(*pair.target, "target", target_run, ahead.target);
-  const TensorSource golden =
-      SourceAhead(*pair.golden, "golden", golden_run, ahead.golden);
-  return reader.Measure(target, golden, request, reads);
 }
 
 // Where both are known, the larger one.
@@ -143,79 +76,78 @@ RowMetrics Largest(const RowMetrics& a, const RowMetrics& b) {
 
 constexpr char kBySummaries[] = "; so the summaries of the whole tensors say";
 
-std::string_view SideWithoutBytes(const TensorPair& pair) {
-  if (pair.golden->has_bytes) return "target";
-  return pair.target->has_bytes ? "golden" : "golden and target";
+// Of two tensors with equal bytes.
+RowMetrics EqualMetrics(const TensorPair& pair,
+                        const compute::ElementRequest& request) {
+  const Summary& summary = pair.golden->summary;
+  RowMetrics out = ToRowMetrics(
+      compute::MetricsOfEqual(summary.count, summary.finite_count()), summary);
+  AddElementMetrics(
+      compute::ElementMetricsOfEqual(pair.golden->dtype, summary, request),
+      out);
+  return out;
 }
 
 }  // namespace
 
-bool ComparisonEngine::MustMeasure(const TensorPair& pair) const {
-  if (pair.golden == nullptr || pair.target == nullptr) return false;
-  const LogicalTensor& golden = *pair.golden;
-  const LogicalTensor& target = *pair.target;
-  const bool is_undecided =
-      !HashesAgree(target, golden) && HasBytesOrSamples(golden) &&
-      HasBytesOrSamples(target) &&
-      (golden.tensor_bytes != 0 || target.tensor_bytes != 0) &&
-      IsComplex(target.dtype) == IsComplex(golden.dtype) &&
-      HasAllShards(target) && HasAllShards(golden) &&
-      ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule());
-  if (!is_undecided || !IsSampled(pair)) return is_undecided;
-  return !VerificationOf(pair).hash_decides && HasSample(golden) &&
-         HasSample(target);
-}
-
-void ComparisonEngine::Judge(const TensorPair& pair, v1::ComparisonRow& row,
-                             RowMetrics& metrics) {
-  if (pair.golden == nullptr || pair.target == nullptr) {
+void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
+                             v1::ComparisonRow& row, RowMetrics& metrics) {
+  using Way = PairPlan::Way;
+  if (plan.way == Way::kAlone) {
     const bool is_golden = pair.golden != nullptr;
     JudgeAlone(is_golden ? *pair.golden : *pair.target, is_golden, row);
     return;
   }
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
-  if (!IsWhole(target, "target", row) || !IsWhole(golden, "golden", row)) {
+  switch (plan.way) {
+    case Way::kShardsAmiss:
+      if (IsWhole(target, "target", row)) IsWhole(golden, "golden", row);
+      break;
+    case Way::kShapes:
+      row.set_layout_hint(LayoutHint(golden, target, ranks_));
+      Decide(v1::FAIL, ShapeDifference(target, golden, row.layout_hint()), row);
+      break;
+    case Way::kKinds:
+      Decide(v1::SKIPPED,
+             fmt::format(
+                 "target {}, golden {}: complex against real is not compared",
+                 DTypeName(target.dtype), DTypeName(golden.dtype)),
+             row);
+      break;
+    case Way::kEqualHashes:
+      // Equal bytes pass whatever the predicate asks: it may name a metric that
+      // such a pair does not have, as the cosine of zeros.
+      row.set_bitwise_equal(true);
+      metrics = EqualMetrics(pair, plan.verification.request);
+      Decide(v1::PASS, "", row);
+      break;
+    case Way::kNoElements:
+      Decide(v1::PASS, "no elements", row);
+      break;
+    case Way::kOtherHashes:
+      Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
+      break;
+    default:
+      MSITD_CHECK(plan.way == Way::kSummaries);
+      JudgeBySummaries(pair, plan.verification, row);
+  }
+}
+
+void ComparisonEngine::JudgeBySummaries(const TensorPair& pair,
+                                        const Verification& verification,
+                                        v1::ComparisonRow& row) {
+  ProveBySummaries(pair, verification,
+                   EqualMetrics(pair, verification.request));
+  if (!proven_metrics_.has_value()) {
+    Decide(v1::SKIPPED, WhyUndecided(pair), row);
     return;
   }
-  if (!ShapesAgree(target.shape, golden.shape, plan_.policy.shape_rule())) {
-    row.set_layout_hint(LayoutHint(golden, target, ranks_));
-    Decide(v1::FAIL, ShapeDifference(target, golden, row.layout_hint()), row);
-  } else if (IsComplex(target.dtype) != IsComplex(golden.dtype)) {
-    Decide(v1::SKIPPED,
-           fmt::format(
-               "target {}, golden {}: complex against real is not compared",
-               DTypeName(target.dtype), DTypeName(golden.dtype)),
-           row);
-  } else if (HashesAgree(target, golden)) {
-    PassEqual(pair, row, metrics);
-  } else if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
-    Decide(v1::PASS, "no elements", row);
-  } else {
-    if (HasHash(golden) && HasHash(target) &&
-        VerificationOf(pair).hash_decides) {
-      Decide(v1::FAIL, "the hashes differ; the bytes are not kept", row);
-      return;
-    }
-    const Verification verification = VerificationOf(pair);
-    ProveBySummaries(pair, verification, EqualMetrics(pair));
-    if (proven_metrics_.has_value()) {
-      const predicate::Predicate& predicate = *verification.predicate;
-      required_tolerances_.Add(verification, *proven_metrics_, row_count_);
-      row.set_predicate(predicate.text());
-      Decide(v1::FAIL, predicate.FirstFailure(*proven_metrics_) + kBySummaries,
-             row);
-      return;
-    }
-    Decide(v1::SKIPPED,
-           fmt::format("the bytes of the {} tensor are not kept, and "
-                       "the hashes do not decide{}",
-                       SideWithoutBytes(pair),
-                       HasBytesOrSamples(golden) && HasBytesOrSamples(target)
-                           ? WhySamplesDoNotDecide(pair)
-                           : ""),
-           row);
-  }
+  const predicate::Predicate& predicate = *verification.predicate;
+  required_tolerances_.Add(verification, *proven_metrics_, row_count_);
+  row.set_predicate(predicate.text());
+  Decide(v1::FAIL, predicate.FirstFailure(*proven_metrics_) + kBySummaries,
+         row);
 }
 
 void ComparisonEngine::JudgeAlone(const LogicalTensor& tensor, bool is_golden,
@@ -238,24 +170,6 @@ void ComparisonEngine::JudgeAlone(const LogicalTensor& tensor, bool is_golden,
   Decide(rule != nullptr ? v1::SKIPPED : v1::UNMATCHED, std::move(reason), row);
 }
 
-Verification ComparisonEngine::VerificationOf(const TensorPair& pair) const {
-  Verification out = plan_.policy.VerificationFor(
-      pair.golden->key.op, pair.target->dtype, pair.golden->dtype);
-  const std::vector<int64_t>& shape = pair.golden->shape;
-  out.request.row_elements = shape.empty() ? 1 : shape.back();
-  return out;
-}
-
-Verification ComparisonEngine::MeasuredVerificationOf(
-    const TensorPair& pair) const {
-  Verification out = VerificationOf(pair);
-  if (!IsSampled(pair)) return out;
-  // Most rows of the tensor are not whole any more.
-  const uint64_t count = ElementCount(pair.golden->shape);
-  if (SampleStep(count) != 1) out.request.row_elements = SampleCount(count);
-  return out;
-}
-
 void ComparisonEngine::ProveBySummaries(const TensorPair& pair,
                                         const Verification& verification,
                                         const RowMetrics& known) {
@@ -266,31 +180,12 @@ void ComparisonEngine::ProveBySummaries(const TensorPair& pair,
   proven_metrics_ = Largest(known, least);
 }
 
-RowMetrics ComparisonEngine::EqualMetrics(const TensorPair& pair) const {
-  const Summary& summary = pair.golden->summary;
-  RowMetrics out = ToRowMetrics(
-      compute::MetricsOfEqual(summary.count, summary.finite_count()), summary);
-  AddElementMetrics(
-      compute::ElementMetricsOfEqual(pair.golden->dtype, summary,
-                                     VerificationOf(pair).request),
-      out);
-  return out;
-}
-
-void ComparisonEngine::PassEqual(const TensorPair& pair, v1::ComparisonRow& row,
-                                 RowMetrics& metrics) const {
-  // Equal bytes pass whatever the predicate asks: it may name a metric that
-  // such a pair does not have, as the cosine of zeros.
-  row.set_bitwise_equal(true);
-  metrics = EqualMetrics(pair);
-  Decide(v1::PASS, "", row);
-}
-
 absl::Status ComparisonEngine::Measure(const TensorPair& pair,
+                                       const PairPlan& plan,
                                        v1::ComparisonRow& row,
                                        RowMetrics& metrics) {
-  const bool is_sampled = IsSampled(pair);
-  const Verification verification = MeasuredVerificationOf(pair);
+  const bool is_sampled = plan.is_sampled();
+  const Verification& verification = plan.verification;
   const absl::StatusOr<PairMeasurement> measurement = measurer_->Next();
   if (absl::IsCancelled(measurement.status())) return measurement.status();
   if (!measurement.ok()) {
@@ -345,22 +240,6 @@ absl::Status ComparisonEngine::Measure(const TensorPair& pair,
                             measurement->metrics.max_abs_golden);
   Decide(v1::FAIL, std::move(reason), row);
   return absl::OkStatus();
-}
-
-absl::StatusOr<PairMeasurement> ComparisonEngine::ReadMetrics(
-    const TensorPair& pair, const PairAhead& ahead, PairReader& reader,
-    WorkObserver& reads) const {
-  const compute::ElementRequest request = MeasuredVerificationOf(pair).request;
-  if (ahead.has_parts() && !IsSampled(pair)) {
-    return MeasureAhead(pair, *target_, *golden_, ahead, request, reader,
-                        reads);
-  }
-  MSITD_ASSIGN_OR_RETURN(TensorSource target,
-                         StoredSource(*pair.target, "target", *target_));
-  MSITD_ASSIGN_OR_RETURN(TensorSource golden,
-                         StoredSource(*pair.golden, "golden", *golden_));
-  target.is_sampled = golden.is_sampled = IsSampled(pair);
-  return reader.Measure(target, golden, request, reads);
 }
 
 void ComparisonEngine::AddRemarks(const TensorPair& pair,

@@ -19,8 +19,8 @@ static_assert(2 * (kPartBytes + 2 * kChunkAlignment) <=
               storage::kBatchBytesMax);
 static_assert(PairMeasurer::kWindowBytesMax >= 2 * kPartBytes);
 
-uint64_t BytesOf(const TensorPair& pair) {
-  return pair.target->tensor_bytes + pair.golden->tensor_bytes;
+uint64_t BytesOf(const PairTask& task) {
+  return task.pair->target->tensor_bytes + task.pair->golden->tensor_bytes;
 }
 
 // Adds the places of all bytes of a tensor; false if they are not known.
@@ -89,12 +89,12 @@ void PairMeasurer::Stop() {
   windows_.clear();
 }
 
-void PairMeasurer::Add(std::span<const TensorPair* const> pairs) {
+void PairMeasurer::Add(std::span<const PairTask> tasks) {
   const MutexLock lock(mu_);
   if (is_stopping_.load(std::memory_order_relaxed)) return;
-  for (const TensorPair* const pair : pairs) {
-    waiting_.push_back(pair);
-    waiting_bytes_ += BytesOf(*pair);
+  for (const PairTask& task : tasks) {
+    waiting_.push_back(task);
+    waiting_bytes_ += BytesOf(task);
   }
   if (waiting_.size() > 1 && !ahead_.joinable()) {
     ahead_ = StartSpareThread([this] { WorkAhead(); });
@@ -127,7 +127,7 @@ PairMeasurer::Result PairMeasurer::TakeNext() {
   Window& window = *windows_.front();
   if (!window.is_measured[window.taken]) return std::nullopt;
   Result out = std::move(window.results[window.taken++]);
-  if (window.taken == window.pairs.size()) {
+  if (window.taken == window.tasks.size()) {
     window.target.batch.reset();
     window.golden.batch.reset();
     spares_.push_back(std::move(windows_.front()));
@@ -139,7 +139,7 @@ PairMeasurer::Result PairMeasurer::TakeNext() {
 bool PairMeasurer::HasWork() const {
   return MayPlan() ||
          std::any_of(windows_.begin(), windows_.end(), [](const auto& window) {
-           return window->claimed < window->pairs.size();
+           return window->claimed < window->tasks.size();
          });
 }
 
@@ -156,8 +156,8 @@ PairMeasurer::Claim PairMeasurer::ClaimPairs() {
   for (const std::unique_ptr<Window>& window : windows_) {
     Claim claim = {window.get(), window->claimed, window->claimed};
     uint64_t bytes = 0;
-    while (claim.end < window->pairs.size()) {
-      bytes += BytesOf(*window->pairs[claim.end]);
+    while (claim.end < window->tasks.size()) {
+      bytes += BytesOf(window->tasks[claim.end]);
       const size_t count = claim.end - claim.begin;
       if (count == kClaimPairsMax || (count > 0 && bytes > kClaimBytesMax)) {
         break;
@@ -183,11 +183,11 @@ void PairMeasurer::Work(PairReader& reader, WorkObserver& observer) {
   }
   if (claim.window != nullptr) MeasureClaim(claim, reader, observer);
   if (window == nullptr) return;
-  const std::vector<const TensorPair*> left_over = BeginToRead(*window);
+  const std::vector<PairTask> left_over = BeginToRead(*window);
   const MutexLock lock(mu_);
-  for (const TensorPair* const pair : left_over) {
-    waiting_.push_front(pair);
-    waiting_bytes_ += BytesOf(*pair);
+  for (const PairTask& task : left_over) {
+    waiting_.push_front(task);
+    waiting_bytes_ += BytesOf(task);
   }
   windows_.push_back(std::move(window));
   is_planning_ = false;
@@ -203,20 +203,20 @@ std::unique_ptr<PairMeasurer::Window> PairMeasurer::FillWindow() {
     out = std::move(spares_.back());
     spares_.pop_back();
   }
-  out->pairs.clear();
+  out->tasks.clear();
   uint64_t bytes = 0;
-  while (!waiting_.empty() && out->pairs.size() < kWindowPairsMax) {
-    const uint64_t pair_bytes = BytesOf(*waiting_.front());
-    if (!out->pairs.empty() && bytes + pair_bytes > kWindowBytesMax) break;
+  while (!waiting_.empty() && out->tasks.size() < kWindowPairsMax) {
+    const uint64_t pair_bytes = BytesOf(waiting_.front());
+    if (!out->tasks.empty() && bytes + pair_bytes > kWindowBytesMax) break;
     bytes += pair_bytes;
     waiting_bytes_ -= pair_bytes;
-    out->pairs.push_back(waiting_.front());
+    out->tasks.push_back(waiting_.front());
     waiting_.pop_front();
   }
   return out;
 }
 
-std::vector<const TensorPair*> PairMeasurer::BeginToRead(Window& window) {
+std::vector<PairTask> PairMeasurer::BeginToRead(Window& window) {
   WindowSide& target = window.target;
   WindowSide& golden = window.golden;
   for (WindowSide* const side : {&target, &golden}) {
@@ -224,11 +224,12 @@ std::vector<const TensorPair*> PairMeasurer::BeginToRead(Window& window) {
     side->first_parts.clear();
   }
   window.claimed = window.taken = 0;
-  for (const TensorPair* const pair : window.pairs) {
+  for (const PairTask& task : window.tasks) {
     target.first_parts.push_back(target.parts.size());
     golden.first_parts.push_back(golden.parts.size());
-    const bool is_known = AddParts(*pair->target, target.parts) &&
-                          AddParts(*pair->golden, golden.parts);
+    const bool is_known = !task.is_sampled &&
+                          AddParts(*task.pair->target, target.parts) &&
+                          AddParts(*task.pair->golden, golden.parts);
     if (is_known) continue;
     target.ShedLast();
     golden.ShedLast();
@@ -237,19 +238,19 @@ std::vector<const TensorPair*> PairMeasurer::BeginToRead(Window& window) {
     target.batch = target_.ReadParts(target.parts, target.buffer);
     golden.batch = golden_.ReadParts(golden.parts, golden.buffer);
   }
-  std::vector<const TensorPair*> left_over;
+  std::vector<PairTask> left_over;
   while (target.IsShort() || golden.IsShort()) {
     target.ShedLast();
     golden.ShedLast();
-    if (window.pairs.size() == 1) break;
-    left_over.push_back(window.pairs.back());
-    window.pairs.pop_back();
+    if (window.tasks.size() == 1) break;
+    left_over.push_back(window.tasks.back());
+    window.tasks.pop_back();
     target.first_parts.pop_back();
     golden.first_parts.pop_back();
   }
   window.results.clear();
-  window.results.resize(window.pairs.size());
-  window.is_measured.assign(window.pairs.size(), false);
+  window.results.resize(window.tasks.size());
+  window.is_measured.assign(window.tasks.size(), false);
   return left_over;
 }
 
@@ -258,7 +259,7 @@ void PairMeasurer::MeasureClaim(const Claim& claim, PairReader& reader,
   Window& window = *claim.window;
   for (size_t i = claim.begin; i < claim.end; ++i) {
     const PairAhead ahead = {window.target.Ahead(i), window.golden.Ahead(i)};
-    window.results[i] = measure_(*window.pairs[i], ahead, reader, observer);
+    window.results[i] = measure_(window.tasks[i], ahead, reader, observer);
   }
   const MutexLock lock(mu_);
   std::fill(window.is_measured.begin() + static_cast<ptrdiff_t>(claim.begin),

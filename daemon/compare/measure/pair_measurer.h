@@ -14,8 +14,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/matcher.h"
 #include "daemon/compare/measure/pair_reader.h"
+#include "daemon/compare/measure/pair_task.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/status/mutex.h"
 #include "storage/face/run_reader.h"
@@ -49,7 +49,7 @@ class PairMeasurer {
   // Called on either thread, each with a reader and an observer of its own.
   // `ahead` has the parts of the shards of both sides, if it has any.
   using Measure = std::function<absl::StatusOr<PairMeasurement>(
-      const TensorPair& pair, const PairAhead& ahead, PairReader& reader,
+      const PairTask& task, const PairAhead& ahead, PairReader& reader,
       WorkObserver& observer)>;
 
   PairMeasurer(storage::RunReader& target, storage::RunReader& golden,
@@ -60,7 +60,7 @@ class PairMeasurer {
 
   // Says what Next will be asked for behind what was said before, in this
   // order. A pair lives until it was taken, or until Stop. Thread-safe.
-  void Add(std::span<const TensorPair* const> pairs);
+  void Add(std::span<const PairTask> tasks);
 
   // Returns the measurement of the next pair.
   //
@@ -92,7 +92,7 @@ class PairMeasurer {
     PartsAhead Ahead(size_t pair) const;
   };
   struct Window {
-    std::vector<const TensorPair*> pairs;
+    std::vector<PairTask> tasks;
     WindowSide target;
     WindowSide golden;
     // Each is written by who claimed the pair, and read once it is measured.
@@ -118,7 +118,7 @@ class PairMeasurer {
   // Moves the first pairs that wait to a window.
   std::unique_ptr<Window> FillWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins to read them. Returns those that do not fit, the last one first.
-  std::vector<const TensorPair*> BeginToRead(Window& window);
+  std::vector<PairTask> BeginToRead(Window& window);
   void MeasureClaim(const Claim& claim, PairReader& reader,
                     WorkObserver& observer);
   Result TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -137,7 +137,7 @@ class PairMeasurer {
 
   Mutex mu_;
   CondVar changed_;
-  std::deque<const TensorPair*> waiting_ ABSL_GUARDED_BY(mu_);
+  std::deque<PairTask> waiting_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_planning_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<std::unique_ptr<Window>> windows_ ABSL_GUARDED_BY(mu_);

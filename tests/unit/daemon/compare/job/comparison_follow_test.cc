@@ -163,6 +163,31 @@ TEST_P(ComparisonFollowTest, CopiesWaitForAllRanks) {
   EXPECT_THAT(NewRows(), ElementsAre("0norm FAIL"));
 }
 
+// What waits for its ranks is not measured, so that what does not wait is not
+// judged by its metrics.
+TEST_P(ComparisonFollowTest, CopiesThatWaitAreNotMeasured) {
+  const auto record = [](RunRecorder& run, const std::string& op, float value,
+                         int32_t rank, const std::string& placement) {
+    RecordedTensor tensor = Floats(op, {value});
+    tensor.rank = rank;
+    tensor.placement = placement;
+    run.Record(tensor);
+  };
+  ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
+  ASSERT_TRUE(store_.runs().SetWorldSize("t", 2).ok());
+  Record(golden_, "norm", 1);
+  golden_.Record(Floats("w", {1, 2}));
+  ASSERT_TRUE(store_.runs().SealRun("g").ok());
+  record(target_, "norm", 99, 0, "");
+  record(target_, "w", 1, 0, "0+2/1:S(0)");
+  record(target_, "w", 2, 1, "0+2/1:S(0)");
+  activity_.ranks = {{0, State::kFinished, kNow}, {1, State::kFinished, kNow}};
+  EXPECT_THAT(NewRows(), ElementsAre("0w PASS"));
+  record(target_, "norm", 99, 1, "");
+  ASSERT_TRUE(store_.runs().SealRun("t").ok());
+  EXPECT_THAT(NewRows(), ElementsAre("0norm FAIL"));
+}
+
 TEST_P(ComparisonFollowTest, GoldenRunWithoutStreamsIsComparedBeforeItsSeal) {
   ASSERT_TRUE(store_.runs().SetWorldSize("g", 1).ok());
   for (const char* op : {"a", "b"}) Record(golden_, op, 1);

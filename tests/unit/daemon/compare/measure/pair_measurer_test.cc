@@ -25,24 +25,24 @@ class PairMeasurerTest : public ::testing::Test {
  protected:
   // Pairs whose number is that of their golden tensor, and so large that they
   // are claimed one by one.
-  std::vector<const TensorPair*> Pairs(
-      size_t count, uint64_t bytes = PairMeasurer::kClaimBytesMax) {
+  std::vector<PairTask> Pairs(size_t count,
+                              uint64_t bytes = PairMeasurer::kClaimBytesMax) {
     tensors_.resize(count);
     pairs_.resize(count);
-    std::vector<const TensorPair*> out;
+    std::vector<PairTask> out;
     for (size_t i = 0; i < count; ++i) {
       tensors_[i].sequence = i;
       tensors_[i].tensor_bytes = bytes;
       pairs_[i] = {&tensors_[i], &tensors_[i]};
-      out.push_back(&pairs_[i]);
+      out.push_back({&pairs_[i]});
     }
     return out;
   }
 
   // A measurement that names its pair.
-  static PairMeasurement MeasurementOf(const TensorPair& pair) {
+  static PairMeasurement MeasurementOf(const PairTask& task) {
     PairMeasurement out;
-    out.metrics.max_abs_index = pair.golden->sequence;
+    out.metrics.max_abs_index = task.pair->golden->sequence;
     return out;
   }
 
@@ -58,12 +58,12 @@ TEST_F(PairMeasurerTest, ResultsComeInOrderAndEveryPairIsMeasuredOnce) {
   std::mutex mu;
   std::multiset<uint64_t> measured;
   PairMeasurer measurer(*reader_, *reader_, observer_,
-                        [&](const TensorPair& pair, const PairAhead&,
-                            PairReader&, WorkObserver& reads) {
+                        [&](const PairTask& task, const PairAhead&, PairReader&,
+                            WorkObserver& reads) {
                           reads.OnRead(10);
                           const std::lock_guard lock(mu);
-                          measured.insert(pair.golden->sequence);
-                          return MeasurementOf(pair);
+                          measured.insert(task.pair->golden->sequence);
+                          return MeasurementOf(task);
                         });
   for (const size_t count : {0, 1, 2, 500, 3}) {
     measured.clear();
@@ -86,15 +86,15 @@ TEST_F(PairMeasurerTest, TwoPairsAreMeasuredAtATime) {
   std::condition_variable changed;
   int count = 0;
   // Each waits for the other.
-  PairMeasurer measurer(*reader_, *reader_, observer_,
-                        [&](const TensorPair& pair, const PairAhead&,
-                            PairReader&, WorkObserver&) {
-                          std::unique_lock lock(mu);
-                          ++count;
-                          changed.notify_all();
-                          while (count < 2) changed.wait(lock);
-                          return MeasurementOf(pair);
-                        });
+  PairMeasurer measurer(
+      *reader_, *reader_, observer_,
+      [&](const PairTask& task, const PairAhead&, PairReader&, WorkObserver&) {
+        std::unique_lock lock(mu);
+        ++count;
+        changed.notify_all();
+        while (count < 2) changed.wait(lock);
+        return MeasurementOf(task);
+      });
   measurer.Add(Pairs(2));
   EXPECT_TRUE(measurer.Next().ok());
   EXPECT_TRUE(measurer.Next().ok());
@@ -104,13 +104,13 @@ TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
   std::atomic<uint64_t> highest{0};
   PairMeasurer measurer(
       *reader_, *reader_, observer_,
-      [&](const TensorPair& pair, const PairAhead&, PairReader&,
-          WorkObserver&) {
+      [&](const PairTask& task, const PairAhead&, PairReader&, WorkObserver&) {
         uint64_t seen = highest.load();
-        while (seen < pair.golden->sequence &&
-               !highest.compare_exchange_weak(seen, pair.golden->sequence)) {
+        while (
+            seen < task.pair->golden->sequence &&
+            !highest.compare_exchange_weak(seen, task.pair->golden->sequence)) {
         }
-        return MeasurementOf(pair);
+        return MeasurementOf(task);
       });
   constexpr uint64_t kBytes = uint64_t{1} << 20;
   constexpr uint64_t kAheadMax =
@@ -123,12 +123,12 @@ TEST_F(PairMeasurerTest, WhatIsMeasuredAheadIsBounded) {
 }
 
 TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
-  const std::vector<const TensorPair*> pairs = Pairs(3000, 100);
+  const std::vector<PairTask> pairs = Pairs(3000, 100);
   PairMeasurer measurer(*reader_, *reader_, observer_,
-                        [](const TensorPair& pair, const PairAhead& ahead,
+                        [](const PairTask& task, const PairAhead& ahead,
                            PairReader&, WorkObserver&) {
                           EXPECT_FALSE(ahead.has_parts());
-                          return MeasurementOf(pair);
+                          return MeasurementOf(task);
                         });
   std::thread adder([&] {
     for (size_t begin = 0; begin < pairs.size(); begin += 30) {
@@ -145,7 +145,7 @@ TEST_F(PairMeasurerTest, PairsMayBeAddedWhileOthersAreMeasured) {
 
 TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
   // Whatever a batch has room for, and whether or not the place is known.
-  const std::vector<const TensorPair*> pairs = Pairs(500);
+  const std::vector<PairTask> pairs = Pairs(500);
   for (size_t i = 0; i < pairs.size(); ++i) {
     RecordedTensor tensor = Floats("op." + std::to_string(i), {float(i)});
     run_.Record(tensor);
@@ -159,7 +159,7 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
     std::atomic<int> ahead_count{0};
     PairMeasurer measurer(
         *reader_, *reader_, observer_,
-        [&](const TensorPair& pair, const PairAhead& ahead, PairReader&,
+        [&](const PairTask& task, const PairAhead& ahead, PairReader&,
             WorkObserver&) {
           if (ahead.has_parts()) {
             for (const PartsAhead& side : {ahead.target, ahead.golden}) {
@@ -167,12 +167,12 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
               float value = -1;
               EXPECT_TRUE(bytes.ok() && bytes->size() == sizeof(value));
               if (bytes.ok()) std::memcpy(&value, bytes->data(), sizeof(value));
-              EXPECT_EQ(value, float(pair.golden->sequence));
+              EXPECT_EQ(value, float(task.pair->golden->sequence));
             }
-            EXPECT_NE(pair.golden->sequence % 7, 3u);
+            EXPECT_NE(task.pair->golden->sequence % 7, 3u);
             ++ahead_count;
           }
-          return MeasurementOf(pair);
+          return MeasurementOf(task);
         });
     measurer.Add(pairs);
     for (size_t i = 0; i < pairs.size(); ++i) {
@@ -186,13 +186,13 @@ TEST_F(PairMeasurerTest, PartsOfWholeWindowsAreReadAhead) {
 }
 
 TEST_F(PairMeasurerTest, AnErrorBelongsToItsPair) {
-  PairMeasurer measurer(
-      *reader_, *reader_, observer_,
-      [](const TensorPair& pair, const PairAhead&, PairReader&,
-         WorkObserver&) -> absl::StatusOr<PairMeasurement> {
-        if (pair.golden->sequence % 3 == 1) return absl::DataLossError("bad");
-        return MeasurementOf(pair);
-      });
+  PairMeasurer measurer(*reader_, *reader_, observer_,
+                        [](const PairTask& task, const PairAhead&, PairReader&,
+                           WorkObserver&) -> absl::StatusOr<PairMeasurement> {
+                          if (task.pair->golden->sequence % 3 == 1)
+                            return absl::DataLossError("bad");
+                          return MeasurementOf(task);
+                        });
   measurer.Add(Pairs(30));
   for (size_t i = 0; i < 30; ++i) {
     const auto result = measurer.Next();
@@ -206,16 +206,16 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
   const std::thread::id here = std::this_thread::get_id();
   {
     PairMeasurer measurer(*reader_, *reader_, observer_,
-                          [&](const TensorPair& pair, const PairAhead&,
+                          [&](const PairTask& task, const PairAhead&,
                               PairReader&, WorkObserver& reads) {
                             if (std::this_thread::get_id() == here) {
-                              return MeasurementOf(pair);
+                              return MeasurementOf(task);
                             }
                             observer_.is_cancelled = true;
                             while (!reads.IsCancelled())
                               std::this_thread::yield();
                             was_stopped = true;
-                            return MeasurementOf(pair);
+                            return MeasurementOf(task);
                           });
     measurer.Add(Pairs(2));
     absl::Status status;
@@ -234,8 +234,8 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
   std::atomic<int> ahead_count{0};
   std::atomic<bool> is_busy{false};
   PairMeasurer measurer(*reader_, *reader_, observer_,
-                        [&](const TensorPair& pair, const PairAhead&,
-                            PairReader&, WorkObserver& reads) {
+                        [&](const PairTask& task, const PairAhead&, PairReader&,
+                            WorkObserver& reads) {
                           if (std::this_thread::get_id() == here) {
                             observer_.is_cancelled = true;
                             // Goes on once the other one is at work.
@@ -247,9 +247,9 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
                               std::this_thread::yield();
                             is_busy = false;
                           }
-                          return MeasurementOf(pair);
+                          return MeasurementOf(task);
                         });
-  std::vector<const TensorPair*> pairs = Pairs(2);
+  std::vector<PairTask> pairs = Pairs(2);
   // Whoever takes the first, the other one takes the second.
   measurer.Add(pairs);
   measurer.Next().status().IgnoreError();

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/job/pair_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "daemon/compare/measure/joined_sample.h"
+#include "protos/base/dtype.h"
+#include "protos/base/sample.h"
+#include "protos/base/shape.h"
+
+namespace msitd::compare {
+namespace {
+
+using Way = PairPlan::Way;
+
+std::vector<int64_t> Squeezed(std::vector<int64_t> shape) {
+  std::erase(shape, 1);
+  return shape;
+}
+
+bool ShapesAgree(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
+                 ShapeRule rule) {
+  if (a == b) return true;
+  if (rule == ShapeRule::kCount) return ElementCount(a) == ElementCount(b);
+  return rule == ShapeRule::kSqueeze && Squeezed(a) == Squeezed(b);
+}
+
+// Of all shards, if it is made of some.
+bool HasBytesOrSamples(const LogicalTensor& tensor) {
+  const std::span<const storage::TensorInfo> shards = ShardsOf(tensor);
+  return tensor.has_bytes || std::all_of(shards.begin(), shards.end(),
+                                         [](const storage::TensorInfo& shard) {
+                                           return shard.has_bytes ||
+                                                  shard.has_sample;
+                                         });
+}
+
+// True if what is kept of a tensor that has all its shards has its sample.
+bool HasSample(const LogicalTensor& tensor) {
+  if (tensor.has_bytes || tensor.assembly == nullptr) {
+    return tensor.has_bytes || tensor.has_sample;
+  }
+  return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
+}
+
+// Before anything is asked of the policy; kBytes if this does not decide it.
+Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
+  if (pair.golden == nullptr || pair.target == nullptr) return Way::kAlone;
+  const LogicalTensor& golden = *pair.golden;
+  const LogicalTensor& target = *pair.target;
+  if (!HasAllShards(target) || !HasAllShards(golden)) return Way::kShardsAmiss;
+  if (!ShapesAgree(target.shape, golden.shape, shapes)) return Way::kShapes;
+  if (IsComplex(target.dtype) != IsComplex(golden.dtype)) return Way::kKinds;
+  if (HashesAgree(target, golden)) return Way::kEqualHashes;
+  if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
+    return Way::kNoElements;
+  }
+  return Way::kBytes;
+}
+
+// The same where a side has no bytes.
+Way WayWithoutBytes(const TensorPair& pair, bool hash_decides) {
+  const LogicalTensor& golden = *pair.golden;
+  const LogicalTensor& target = *pair.target;
+  if (hash_decides) {
+    return HasHash(golden) && HasHash(target) ? Way::kOtherHashes
+                                              : Way::kSummaries;
+  }
+  return HasBytesOrSamples(golden) && HasBytesOrSamples(target) &&
+                 HasSample(golden) && HasSample(target)
+             ? Way::kSamples
+             : Way::kSummaries;
+}
+
+std::string_view SideWithoutBytes(const TensorPair& pair) {
+  if (pair.golden->has_bytes) return "target";
+  return pair.target->has_bytes ? "golden" : "golden and target";
+}
+
+// Of sides that all have bytes or samples of what they are made of.
+std::string WhySamplesDoNotDecide(const TensorPair& pair) {
+  for (const LogicalTensor* const tensor : {pair.golden, pair.target}) {
+    if (HasSample(*tensor)) continue;
+    return fmt::format(
+        "; the samples of its shards do not have the sample of the {} tensor, "
+        "every element of which has a number divisible by {}",
+        tensor == pair.golden ? "golden" : "target",
+        SampleStep(ElementCount(tensor->shape)));
+  }
+  return "; a sample does not prove that bytes are equal";
+}
+
+}  // namespace
+
+PairPlan PlanOf(const TensorPair& pair, const Policy& policy) {
+  PairPlan out;
+  out.way = WayWithoutPolicy(pair, policy.shape_rule());
+  if (out.way != Way::kEqualHashes && out.way != Way::kBytes) return out;
+  const LogicalTensor& golden = *pair.golden;
+  out.verification =
+      policy.VerificationFor(golden.key.op, pair.target->dtype, golden.dtype);
+  compute::ElementRequest& request = out.verification.request;
+  request.row_elements = golden.shape.empty() ? 1 : golden.shape.back();
+  if (out.way == Way::kEqualHashes ||
+      (golden.has_bytes && pair.target->has_bytes)) {
+    return out;
+  }
+  out.way = WayWithoutBytes(pair, out.verification.hash_decides);
+  const uint64_t count = ElementCount(golden.shape);
+  // Most rows of the tensor are not whole any more.
+  if (out.is_sampled() && SampleStep(count) != 1) {
+    request.row_elements = SampleCount(count);
+  }
+  return out;
+}
+
+std::string WhyUndecided(const TensorPair& pair) {
+  const bool has_some =
+      HasBytesOrSamples(*pair.golden) && HasBytesOrSamples(*pair.target);
+  return fmt::format(
+      "the bytes of the {} tensor are not kept, and the hashes do not decide{}",
+      SideWithoutBytes(pair), has_some ? WhySamplesDoNotDecide(pair) : "");
+}
+
+}  // namespace msitd::compare

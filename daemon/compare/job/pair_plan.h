@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/compare/judge/policy.h"
+#include "daemon/compare/match/matcher.h"
+
+namespace msitd::compare {
+
+// What decides a pair. Found out once, before it is queued, so that who queues
+// it and who judges it cannot disagree.
+struct PairPlan {
+  enum class Way : uint8_t {
+    kLater,        // More of it may come.
+    kAlone,        // One run has it alone.
+    kShardsAmiss,  // The shards of a side are not one tensor.
+    kShapes,       // They do not agree.
+    kKinds,        // Complex against real.
+    kEqualHashes,  // So the bytes are equal.
+    kNoElements,
+    kBytes,        // Both sides have them.
+    kSamples,      // Of a side that has no bytes, beside such or bytes.
+    kOtherHashes,  // The policy asks for equal bytes, and they are not.
+    kSummaries,    // They prove a failure, or nothing is decided.
+  };
+
+  Way way = Way::kLater;
+  // What the policy asks of it; only of the ways from kEqualHashes on.
+  Verification verification = {};
+
+  // Its bytes or samples have to be read.
+  bool is_measured() const { return way == Way::kBytes || is_sampled(); }
+  bool is_sampled() const { return way == Way::kSamples; }
+};
+
+// Returns how to decide a pair that is complete. Lives as long as the policy.
+PairPlan PlanOf(const TensorPair& pair, const Policy& policy);
+
+// Returns what is missing to decide a pair of kSummaries, if they prove
+// nothing.
+std::string WhyUndecided(const TensorPair& pair);
+
+}  // namespace msitd::compare

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/measure/pair_task.h"
+
+#include "daemon/compare/measure/pair_source.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+
+absl::StatusOr<PairMeasurement> MeasurePair(
+    const PairTask& task, const PairAhead& ahead, storage::RunReader& target,
+    storage::RunReader& golden, PairReader& reader, WorkObserver& observer) {
+  const LogicalTensor& targets = *task.pair->target;
+  const LogicalTensor& goldens = *task.pair->golden;
+  if (!ahead.has_parts()) {
+    MSITD_ASSIGN_OR_RETURN(TensorSource from_target,
+                           StoredSource(targets, "target", target));
+    MSITD_ASSIGN_OR_RETURN(TensorSource from_golden,
+                           StoredSource(goldens, "golden", golden));
+    from_target.is_sampled = from_golden.is_sampled = task.is_sampled;
+    return reader.Measure(from_target, from_golden, task.request, observer);
+  }
+  if (targets.assembly == nullptr && goldens.assembly == nullptr) {
+    return PairReader::MeasureAhead(targets, goldens, ahead, task.request,
+                                    observer);
+  }
+  return reader.Measure(SourceAhead(targets, "target", target, ahead.target),
+                        SourceAhead(goldens, "golden", golden, ahead.golden),
+                        task.request, observer);
+}
+
+}  // namespace msitd::compare
