@@ -729,7 +729,18 @@ FakeStore::ListComparisons(uint64_t after, size_t limit) {
   return out;
 }
 
+void FakeStore::OnDeleteComparison(std::function<void()> hook) {
+  MutexLock lock(mu_);
+  on_delete_comparison_ = std::move(hook);
+}
+
 absl::Status FakeStore::DeleteComparison(uint64_t id) {
+  std::function<void()> hook;
+  {
+    MutexLock lock(mu_);
+    hook = on_delete_comparison_;
+  }
+  if (hook) hook();
   MutexLock lock(mu_);
   if (comparisons_.erase(id) == 0) return ComparisonNotFound(id);
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -57,6 +58,9 @@ class FakeStore final : public storage::Store,
 
   // Every write of comparisons from now on returns `status`.
   void FailComparisonWrites(absl::Status status);
+
+  // `hook` runs in every DeleteComparison, before anything is deleted.
+  void OnDeleteComparison(std::function<void()> hook);
 
   // What the calls of Retain return, one after another; then nothing is due.
   void ScriptRetention(
@@ -183,6 +187,7 @@ class FakeStore final : public storage::Store,
   size_t batch_parts_max_ ABSL_GUARDED_BY(mu_) = storage::kBatchPartsMax;
   uint64_t read_part_count_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t get_tensor_count_ ABSL_GUARDED_BY(mu_) = 0;
+  std::function<void()> on_delete_comparison_ ABSL_GUARDED_BY(mu_);
   absl::Status comparison_status_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Run, std::less<>> runs_ ABSL_GUARDED_BY(mu_);
   uint64_t last_run_id_ ABSL_GUARDED_BY(mu_) = 0;

@@ -89,6 +89,16 @@ absl::Status ComparisonJob::Erase() {
   return status;
 }
 
+bool ComparisonJob::IsDeleted() {
+  MutexLock lock(mu_);
+  return is_deleted_;
+}
+
+void ComparisonJob::SetDeleted(bool deleted) {
+  MutexLock lock(mu_);
+  is_deleted_ = deleted;
+}
+
 ComparisonView ComparisonJob::View() {
   MutexLock lock(mu_);
   return {shown_, version_};

@@ -85,6 +85,10 @@ class ComparisonJob final : private ComparisonObserver {
     return stop_cause_.load(std::memory_order_relaxed) != StopCause::kNone;
   }
 
+  // True from the time that its deletion began: nobody is to see how it ends.
+  bool IsDeleted();
+  void SetDeleted(bool deleted);
+
   // Somebody reads the rows between these two, and read something just now.
   void AddReader();
   void RemoveReader();
@@ -163,6 +167,7 @@ class ComparisonJob final : private ComparisonObserver {
   bool erased_ ABSL_GUARDED_BY(write_mu_) = false;
 
   Mutex mu_;
+  bool is_deleted_ ABSL_GUARDED_BY(mu_) = false;
   CondVar end_;
   v1::Comparison shown_ ABSL_GUARDED_BY(mu_);
   uint64_t version_ ABSL_GUARDED_BY(mu_) = 1;

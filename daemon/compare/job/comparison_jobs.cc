@@ -37,6 +37,12 @@ absl::Status NotServing() {
                     "NOT_SERVING");
 }
 
+absl::Status ComparisonNotFound(uint64_t id) {
+  return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
+                               FormatComparisonName(id)),
+                    "COMPARISON_NOT_FOUND");
+}
+
 absl::Status NotEnded(uint64_t id) {
   return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
                                "comparison {} has not ended, or its end is not "
@@ -168,6 +174,8 @@ absl::StatusOr<ComparisonView> ComparisonJobs::Get(uint64_t id) {
 absl::StatusOr<ComparisonView> ComparisonJobs::Look(uint64_t id) {
   if (const Job job = Find(id)) {
     ComparisonView view = job->View();
+    // Asked after the view: an end that a deletion brought about is not told.
+    if (job->IsDeleted()) return ComparisonNotFound(id);
     if (view.comparison.state() == v1::Comparison::PENDING) {
       view.comparison.set_waiting_behind_count(CountAhead(job));
     }
@@ -196,9 +204,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Load(uint64_t id) {
   auto document = store_.GetComparison(id);
   if (document.ok()) return Parse(id, *document);
   if (!absl::IsNotFound(document.status())) return document.status();
-  return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
-                               FormatComparisonName(id)),
-                    "COMPARISON_NOT_FOUND");
+  return ComparisonNotFound(id);
 }
 
 absl::StatusOr<std::vector<v1::Comparison>> ComparisonJobs::List(uint64_t after,
@@ -241,6 +247,7 @@ absl::Status ComparisonJobs::Delete(uint64_t id) {
     MSITD_RETURN_IF_ERROR(Load(id).status());
     return store_.DeleteComparison(id);
   }
+  job->SetDeleted(true);
   // First: one that parked behind the search for it would be there for ever.
   job->Stop(ComparisonJob::StopCause::kUser);
   const bool unqueued = Unqueue(job);
@@ -249,6 +256,7 @@ absl::Status ComparisonJobs::Delete(uint64_t id) {
     MutexLock lock(ended_mu_);
     status = job->Erase();
   }
+  if (!status.ok()) job->SetDeleted(false);
   if (unqueued) {
     job->EndUnrun(ComparisonJob::StopCause::kUser);
     Retire(job);

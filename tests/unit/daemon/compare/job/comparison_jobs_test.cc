@@ -245,6 +245,20 @@ TEST_F(ComparisonJobsTest, DeleteOfARunningComparisonLeavesNothing) {
   EXPECT_TRUE(store_.ListComparisons(0, 10)->empty());
 }
 
+TEST_F(ComparisonJobsTest, NobodySeesHowADeletedComparisonEnds) {
+  RecordPair("a");
+  Open({.active_max = 1, .waiting_max = 0});
+  store_.BlockReads();
+  const uint64_t id = Start();
+  store_.AwaitRead();
+  std::string reason;
+  store_.OnDeleteComparison(
+      [this, id, &reason] { reason = Reason(jobs_->Get(id).status()); });
+  ASSERT_TRUE(jobs_->Delete(id).ok());
+  EXPECT_EQ(reason, "COMPARISON_NOT_FOUND");
+  store_.UnblockReads();
+}
+
 TEST_F(ComparisonJobsTest, DeleteOfAnEndedComparisonRemovesIt) {
   const uint64_t id = Start();
   AwaitEnd(*jobs_, id);
