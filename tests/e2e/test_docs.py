@@ -15,7 +15,14 @@ from daemon import BIN_DIR, Daemon, help_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
-USERS_PAGES = ("cli.md", "reports.md", "comparison.md", "predicates.md", "metrics.md")
+USERS_PAGES = (
+    "cli.md",
+    "reports.md",
+    "comparison.md",
+    "comparison_details.md",
+    "predicates.md",
+    "metrics.md",
+)
 
 
 def text_of(page: str) -> str:
