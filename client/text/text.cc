@@ -10,6 +10,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "absl/strings/str_replace.h"
+
 namespace msitd::ctl {
 namespace {
 
@@ -91,6 +93,11 @@ std::string_view Tail(std::string_view text, size_t width) {
   return text.substr(at);
 }
 
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return '"' + absl::StrReplaceAll(text, {{"\"", "\"\""}}) + '"';
+}
+
 }  // namespace
 
 std::string Printable(std::string_view text) {
@@ -166,17 +173,14 @@ std::string HumanDuration(double seconds) {
   return fmt::format("{}d{:02}h", whole / 86400, whole / 3600 % 24);
 }
 
-std::string CsvField(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    return std::string(text);
+std::string CsvLine(const std::vector<std::string>& fields,
+                    bool guards_formulas) {
+  std::string line;
+  for (const std::string& field : fields) {
+    if (&field != &fields.front()) line += ',';
+    line += guards_formulas ? CsvField(GuardFormula(field)) : CsvField(field);
   }
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  out += '"';
-  return out;
+  return line + '\n';
 }
 
 std::string GuardFormula(std::string text) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Text of others on a terminal.
 namespace msitd::ctl {
@@ -34,8 +35,10 @@ std::string HumanSize(int64_t size_bytes);
 // Returns "0.25s", "42s", "3m07s", "2h00m05s", "3d01h".
 std::string HumanDuration(double seconds);
 
-// Returns `text` as one field of a CSV line, quoted if RFC 4180 asks for it.
-std::string CsvField(std::string_view text);
+// Returns `fields` as a line of CSV that ends with a line feed; a field is
+// quoted if RFC 4180 asks for it. `guards_formulas`: by GuardFormula.
+std::string CsvLine(const std::vector<std::string>& fields,
+                    bool guards_formulas);
 
 // Puts an apostrophe before text that a spreadsheet would take for a formula:
 // that begins with `=`, `+`, `-`, `@`, a tab or a carriage return and is no

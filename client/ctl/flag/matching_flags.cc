@@ -15,19 +15,12 @@
 #include "client/ctl/flag/whole_number.h"
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
+#include "client/text/trim.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
-
-constexpr std::string_view kBlank = " \t\r\n";
-
-std::string_view Trim(std::string_view text) {
-  const size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
 
 absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
   google::protobuf::Struct object;

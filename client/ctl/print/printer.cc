@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -31,30 +32,24 @@ std::string AllColumns(const Descriptor& row, const ListLayout& layout) {
   return JoinColumns(out);
 }
 
-std::string CsvCell(const std::optional<std::string>& value,
+std::string RowLine(const std::vector<Column>& columns, const Message& row,
                     const PrintOptions& options) {
-  if (!value.has_value()) return {};
-  const std::string text = options.to_terminal ? Printable(*value) : *value;
-  return CsvField(options.guards_formulas ? GuardFormula(text) : text);
+  std::vector<std::string> fields;
+  for (const Column& column : columns) {
+    const std::string text =
+        column.Get(row, CellStyle::kExact).value_or(std::string());
+    fields.push_back(options.to_terminal ? Printable(text) : text);
+  }
+  return CsvLine(fields, options.guards_formulas);
 }
 
-std::string CsvLine(const std::vector<Column>& columns, const Message& row,
-                    const PrintOptions& options) {
-  std::string line;
+std::string HeadingLine(const std::vector<Column>& columns,
+                        const PrintOptions& options) {
+  std::vector<std::string> fields;
   for (const Column& column : columns) {
-    if (&column != &columns.front()) line += ',';
-    line += CsvCell(column.Get(row, CellStyle::kExact), options);
+    fields.push_back(Printable(column.header()));
   }
-  return line + '\n';
-}
-
-std::string CsvHeading(const std::vector<Column>& columns) {
-  std::string line;
-  for (const Column& column : columns) {
-    if (&column != &columns.front()) line += ',';
-    line += CsvField(Printable(column.header()));
-  }
-  return line + '\n';
+  return CsvLine(fields, options.guards_formulas);
 }
 
 // A name with a line break would come out as two names: it is escaped even if
@@ -118,6 +113,14 @@ std::string MemberJson(const Message& message, const FieldDescriptor& field) {
       google::protobuf::util::MessageToJsonString(*only, &json, options);
   if (!status.ok()) return {};
   return json.substr(1, json.size() - 2);
+}
+
+// True if `column`, whose heading is its path, is in a hidden field.
+bool IsHidden(const Column& column, const PrintOptions& options) {
+  const std::string& path = column.header();
+  const std::vector<std::string>& hidden = options.hidden_fields;
+  return std::find(hidden.begin(), hidden.end(),
+                   path.substr(0, path.find('.'))) != hidden.end();
 }
 
 void NoteColumnsLeftOut(const Table& table) {
@@ -219,7 +222,7 @@ void ListPrinter::Add(const Message& row) {
       break;
     case Format::kCsv:
       WriteCsvHeading();
-      out_.Write(CsvLine(columns_, row, options_));
+      out_.Write(RowLine(columns_, row, options_));
       break;
     case Format::kName:
       out_.Write(NameLine(names_, row));
@@ -246,7 +249,8 @@ void ListPrinter::Flush() {
 }
 
 void ListPrinter::WriteCsvHeading() {
-  if (std::exchange(heading_is_due_, false)) out_.Write(CsvHeading(columns_));
+  if (std::exchange(heading_is_due_, false))
+    out_.Write(HeadingLine(columns_, options_));
 }
 
 void ListPrinter::AddJson(const Message& row) {
@@ -297,12 +301,13 @@ absl::Status PrintMessage(const Message& message, std::string_view name,
       columns,
       ParseColumns(type, all, options.columns.empty() ? all : options.columns));
   if (options.format == Format::kCsv) {
-    out.Write(CsvHeading(columns));
-    out.Write(CsvLine(columns, message, options));
+    out.Write(HeadingLine(columns, options));
+    out.Write(RowLine(columns, message, options));
     return absl::OkStatus();
   }
   Table table({{"field"}, {"value"}}, options.table);
   for (const Column& column : columns) {
+    if (IsHidden(column, options)) continue;
     auto value = column.Get(message, CellStyle::kHuman);
     if (value.has_value() && !value->empty()) {
       table.Add({column.header(), *std::move(value)});

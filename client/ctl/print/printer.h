@@ -36,6 +36,8 @@ struct PrintOptions {
   bool guards_formulas = false;
   // Columns of a table or CSV, in place of the default ones.
   std::string columns = {};
+  // Fields of a message that PrintMessage leaves out of a table.
+  std::vector<std::string> hidden_fields = {};
 };
 
 // How the rows of one list are shown.

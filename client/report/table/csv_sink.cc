@@ -13,27 +13,17 @@ class CsvSink final : public TableSink {
       : sink_(std::move(sink)), guards_formulas_(guards_formulas) {}
 
   absl::Status Begin(const std::vector<std::string>& headings) override {
-    return AddLine(headings, [](const std::string& text) { return text; });
+    return sink_(CsvLine(headings, guards_formulas_));
   }
   absl::Status Add(const Cells& cells) override {
-    return AddLine(cells, TextOf);
+    std::vector<std::string> fields;
+    fields.reserve(cells.size());
+    for (const Cell& cell : cells) fields.push_back(TextOf(cell));
+    return sink_(CsvLine(fields, guards_formulas_));
   }
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
-  template <typename Fields, typename Text>
-  absl::Status AddLine(const Fields& fields, Text text_of) const {
-    std::string line;
-    for (const auto& field : fields) {
-      std::string text = text_of(field);
-      if (guards_formulas_) text = GuardFormula(std::move(text));
-      line += CsvField(text);
-      line += ',';
-    }
-    line.back() = '\n';
-    return sink_(line);
-  }
-
   const ReportSink sink_;
   const bool guards_formulas_;
 };

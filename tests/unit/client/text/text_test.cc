@@ -64,10 +64,13 @@ TEST(TextTest, DurationsAreShort) {
 }
 
 TEST(TextTest, CsvQuotesWhatRfc4180Asks) {
-  EXPECT_EQ(CsvField("plain text"), "plain text");
-  EXPECT_EQ(CsvField("[2, 3]"), "\"[2, 3]\"");
-  EXPECT_EQ(CsvField("say \"hi\""), "\"say \"\"hi\"\"\"");
-  EXPECT_EQ(CsvField("a\nb"), "\"a\nb\"");
+  EXPECT_EQ(CsvLine({"plain text", "", "[2, 3]"}, false),
+            "plain text,,\"[2, 3]\"\n");
+  EXPECT_EQ(CsvLine({"say \"hi\"", "a\nb"}, false),
+            "\"say \"\"hi\"\"\",\"a\nb\"\n");
+  EXPECT_EQ(CsvLine({"=A1,B1", "-2"}, true), "\"'=A1,B1\",-2\n");
+  EXPECT_EQ(CsvLine({"=A1"}, false), "=A1\n");
+  EXPECT_EQ(CsvLine({}, true), "\n");
 }
 
 }  // namespace

@@ -186,6 +186,19 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "partial                      false\n");
 }
 
+TEST(PrinterTest, ATableLeavesOutWhatIsPrintedOtherwise) {
+  PrintOptions options;
+  options.hidden_fields = {"counters", "state"};
+  Page page;
+  ASSERT_TRUE(
+      PrintMessage(MakeRun("a", 2048), "name", options, page.out()).ok());
+  EXPECT_EQ(page.Text(),
+            "field       value\n"
+            "name        a\n"
+            "world_size  8\n"
+            "partial     false\n");
+}
+
 TEST(PrinterTest, OneMessageWithoutANameHasNone) {
   Page page;
   const absl::Status status =
