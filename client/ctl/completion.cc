@@ -50,45 +50,55 @@ void ForEachCommand(
   }
 }
 
-// What a flag takes, and the path of its verb.
-struct FlagWords {
+// The verb whose -o name prints what arguments of a type are; empty if the
+// daemon does not know them.
+std::string_view ListerOf(std::string_view type) {
+  if (type == "RUN") return "run list";
+  if (type == "COMPARISON") return "compare list";
+  if (type == kMetricWord) return "node capabilities";
+  return "";
+}
+
+// What a flag takes, or an argument if `flag` is empty, and the path of its
+// verb.
+struct ValueWords {
   std::string path;
   std::string flag;
   std::vector<std::string> words;
+  std::string_view lister;  // See ListerOf.
 };
 
-std::vector<FlagWords> AllFlagWords(const CLI::App& root) {
-  std::vector<FlagWords> out;
+std::vector<ValueWords> AllValueWords(const CLI::App& root) {
+  std::vector<ValueWords> out;
   ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
+    std::string_view lister_of_arguments;
     for (const CLI::Option* option : app.get_options()) {
-      std::vector<std::string> words = WordsOf(*option);
-      if (words.empty() || option->get_lnames().empty()) continue;
-      out.push_back(
-          {path, "--" + option->get_lnames().front(), std::move(words)});
+      ValueWords value = {path, "", WordsOf(*option),
+                          ListerOf(TypeOf(*option))};
+      if (option->get_positional()) lister_of_arguments = value.lister;
+      if (option->get_lnames().empty()) continue;
+      value.flag = "--" + option->get_lnames().front();
+      if (std::erase(value.words, kMetricWord) > 0) {
+        value.lister = ListerOf(kMetricWord);
+      }
+      if (!value.words.empty() || !value.lister.empty()) {
+        out.push_back(std::move(value));
+      }
+    }
+    if (!lister_of_arguments.empty()) {
+      out.push_back({path, "", {}, lister_of_arguments});
     }
   });
   return out;
 }
 
-// The noun whose names the arguments of a verb are: `run` or `compare`; empty
-// for any other.
-std::string NounOfArguments(const CLI::App& verb) {
-  for (const CLI::Option* option : verb.get_options()) {
-    if (!option->get_positional()) continue;
-    if (option->get_name(true) == "COMPARISON") return "compare";
-    if (TypeOf(*option) == "RUN") return "run";
-  }
-  return "";
-}
-
-// The paths of the verbs whose arguments are names of `noun`.
-std::string PathsOfArguments(const CLI::App& root, std::string_view noun,
-                             const char* separator) {
-  std::vector<std::string> paths;
-  ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
-    if (NounOfArguments(app) == noun) paths.push_back(path);
-  });
-  return fmt::format("{}", fmt::join(paths, separator));
+// Words of a script: those that are known, and `call` with the lister in its
+// place.
+std::string ScriptWords(const ValueWords& value, fmt::string_view call) {
+  std::string out = fmt::format("{}", fmt::join(value.words, " "));
+  if (value.lister.empty()) return out;
+  if (!out.empty()) out += ' ';
+  return out + fmt::format(fmt::runtime(call), value.lister);
 }
 
 std::string JoinPaths(const CLI::App& root, const char* separator) {
@@ -113,10 +123,18 @@ std::string BashCompletion(const CLI::App& root) {
     for (const Word& word : WordsAfter(app, root)) words += word.text + " ";
     cases += fmt::format("        \"{}\") words=\"{}\" ;;\n", path, words);
   });
+  std::string arguments;
   std::string values;
-  for (const FlagWords& flag : AllFlagWords(root)) {
-    values += fmt::format("        \"{} {}\") words=\"{}\" ;;\n", flag.path,
-                          flag.flag, fmt::join(flag.words, " "));
+  for (const ValueWords& value : AllValueWords(root)) {
+    const std::string words =
+        ScriptWords(value, "$($ask {} -o name 2>/dev/null)");
+    if (value.flag.empty()) {
+      arguments += fmt::format("            \"{}\") words=\"{}\" ;;\n",
+                               value.path, words);
+    } else {
+      values += fmt::format("        \"{} {}\") words=\"{}\" ;;\n", value.path,
+                            value.flag, words);
+    }
   }
   return fmt::format(
       R"sh(# bash completion of msitctl
@@ -134,13 +152,10 @@ _msitctl() {{
     local ask="timeout 3 msitctl --connect-timeout 1s"
     if [[ $current != -* ]]; then
         case "$path" in
-            {}) words="$($ask run list -o name 2>/dev/null)" ;;
-            {}) words="$($ask compare list -o name 2>/dev/null)" ;;
-        esac
+{}        esac
     fi
     case "$before" in
         -o|--output) words="table json csv name" ;;
-        --run|--golden|--target) words="$($ask run list -o name 2>/dev/null)" ;;
     esac
     case "$path $before" in
 {}    esac
@@ -150,8 +165,7 @@ _msitctl() {{
 }}
 complete -o default -F _msitctl msitctl
 )sh",
-      JoinPaths(root, "|"), cases, PathsOfArguments(root, "run", "|"),
-      PathsOfArguments(root, "compare", "|"), values);
+      JoinPaths(root, "|"), cases, arguments, values);
 }
 
 std::string ZshCompletion(const CLI::App& root) {
@@ -166,10 +180,18 @@ std::string ZshCompletion(const CLI::App& root) {
     }
     cases += "        ) ;;\n";
   });
+  std::string arguments;
   std::string values;
-  for (const FlagWords& flag : AllFlagWords(root)) {
-    values += fmt::format("        (\"{} {}\") choices=({}) ;;\n", flag.path,
-                          flag.flag, fmt::join(flag.words, " "));
+  for (const ValueWords& value : AllValueWords(root)) {
+    const std::string words =
+        ScriptWords(value, "${{(f)\"$(${{=ask}} {} -o name 2>/dev/null)\"}}");
+    if (value.flag.empty()) {
+      arguments += fmt::format("            (\"{}\") choices=({}) ;;\n",
+                               value.path, words);
+    } else {
+      values += fmt::format("        (\"{} {}\") choices=({}) ;;\n", value.path,
+                            value.flag, words);
+    }
   }
   return fmt::format(
       R"sh(#compdef msitctl
@@ -186,14 +208,10 @@ _msitctl() {{
     local ask="msitctl --connect-timeout 1s"
     if [[ $words[CURRENT] != -* ]]; then
         case "$command_path" in
-            ({}) choices=(${{(f)"$(${{=ask}} run list -o name 2>/dev/null)"}}) ;;
-            ({}) choices=(${{(f)"$(${{=ask}} compare list -o name 2>/dev/null)"}}) ;;
-        esac
+{}        esac
     fi
     case "$words[CURRENT-1]" in
         (-o|--output) choices=(table json csv name) ;;
-        (--run|--golden|--target)
-            choices=(${{(f)"$(${{=ask}} run list -o name 2>/dev/null)"}}) ;;
     esac
     case "$command_path $words[CURRENT-1]" in
 {}    esac
@@ -201,8 +219,7 @@ _msitctl() {{
 }}
 compdef _msitctl msitctl
 )sh",
-      JoinPaths(root, "|"), cases, PathsOfArguments(root, "run", "|"),
-      PathsOfArguments(root, "compare", "|"), values);
+      JoinPaths(root, "|"), cases, arguments, values);
 }
 
 std::string FishCompletion(const CLI::App& root) {
@@ -217,18 +234,15 @@ std::string FishCompletion(const CLI::App& root) {
           is_flag ? word.text.substr(2) : word.text,
           Quoted(word.description, "\\'"));
     }
-    const std::string noun = NounOfArguments(app);
-    if (noun.empty()) return;
-    lines += fmt::format(
-        "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' -f -a "
-        "'(msitctl --connect-timeout 1s {} list -o name 2>/dev/null)'\n",
-        path, noun);
   });
-  for (const FlagWords& flag : AllFlagWords(root)) {
+  for (const ValueWords& value : AllValueWords(root)) {
     lines += fmt::format(
-        "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' -x -l {} -a "
-        "'{}'\n",
-        flag.path, flag.flag.substr(2), fmt::join(flag.words, " "));
+        "complete -c msitctl -n 'test (__msitctl_path) = \"x{}\"' {} -a '{}'\n",
+        value.path,
+        value.flag.empty() ? std::string("-f")
+                           : "-x -l " + value.flag.substr(2),
+        ScriptWords(value,
+                    "(msitctl --connect-timeout 1s {} -o name 2>/dev/null)"));
   }
   return fmt::format(
       R"(# fish completion of msitctl

@@ -114,11 +114,11 @@ Outcome Connection::OpenChannel() {
   // A daemon is reached directly; a proxy for the web would only be in the way.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   channel_ = grpc::CreateCustomChannel(options_.target, credentials, arguments);
-  runs_ = v1::RunService::NewStub(channel_);
-  tensors_ = v1::TensorService::NewStub(channel_);
-  comparisons_ = v1::ComparisonService::NewStub(channel_);
-  captures_ = v1::CaptureService::NewStub(channel_);
-  node_ = v1::NodeService::NewStub(channel_);
+  stubs_ = {v1::RunService::NewStub(channel_),
+            v1::TensorService::NewStub(channel_),
+            v1::ComparisonService::NewStub(channel_),
+            v1::CaptureService::NewStub(channel_),
+            v1::NodeService::NewStub(channel_)};
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "client/query/interrupts.h"
 #include "client/query/outcome.h"
@@ -37,6 +38,20 @@ struct ConnectionOptions {
   std::chrono::milliseconds connect_timeout{5000};
 };
 
+// A request for the run, comparison or tensor of this name.
+template <typename Request>
+Request RequestFor(const std::string& name) {
+  Request request;
+  if constexpr (requires { request.set_run(name); }) {
+    request.set_run(name);
+  } else if constexpr (requires { request.set_comparison(name); }) {
+    request.set_comparison(name);
+  } else {
+    request.set_name(name);
+  }
+  return request;
+}
+
 // The calls of one daemon. Connects when the first one is made, so that a wrong
 // command line is told without a daemon. Thread-compatible.
 class Connection {
@@ -53,26 +68,32 @@ class Connection {
   // Does nothing once connected.
   Outcome Connect();
 
-  // Makes a call that an interrupt may cancel: `call` gets a ClientContext and
-  // returns what the stub returns.
-  template <typename F>
-  Outcome Unary(F&& call) {
-    MSITCTL_RETURN_IF_FAILED(Connect());
-    grpc::ClientContext context;
-    context.set_deadline(UnaryDeadline());
-    const Interrupts::Hold hold(interrupts_, &context);
-    return OutcomeOf(call(context));
+  // A method of one answer, such as &v1::RunService::Stub::GetRun.
+  template <typename Stub, typename Request, typename Response>
+  using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
+                                        Response*);
+
+  // Makes a call that an interrupt may cancel.
+  template <typename Stub, typename Request, typename Response>
+  Outcome Ask(Method<Stub, Request, Response> method, const Request& request,
+              Response& response) {
+    return Call(method, request, response, /*may_be_cancelled=*/true);
   }
 
-  // Like Unary, for a call whose answer has to be known: an interrupt waits
-  // until it is there.
-  template <typename F>
-  Outcome UnaryToTheEnd(F&& call) {
-    MSITCTL_RETURN_IF_FAILED(Connect());
-    grpc::ClientContext context;
-    context.set_deadline(UnaryDeadline());
-    const Interrupts::Hold hold(interrupts_);
-    return OutcomeOf(call(context));
+  // Makes a call whose answer has to be known: an interrupt waits until it is
+  // there.
+  template <typename Stub, typename Request, typename Response>
+  Outcome AskToTheEnd(Method<Stub, Request, Response> method,
+                      const Request& request, Response& response) {
+    return Call(method, request, response, /*may_be_cancelled=*/false);
+  }
+
+  // Makes a call that an interrupt may cancel; the request has nothing but the
+  // name of one thing.
+  template <typename Stub, typename Request, typename Response>
+  Outcome AskByName(Method<Stub, Request, Response> method,
+                    const std::string& name, Response& response) {
+    return Ask(method, RequestFor<Request>(name), response);
   }
 
   Clock::time_point UnaryDeadline() const;
@@ -83,13 +104,22 @@ class Connection {
   Outcome OutcomeOf(const grpc::Status& status) const;
 
   // Valid once connected.
-  v1::RunService::Stub& runs() { return *runs_; }
-  v1::TensorService::Stub& tensors() { return *tensors_; }
-  v1::ComparisonService::Stub& comparisons() { return *comparisons_; }
-  v1::CaptureService::Stub& captures() { return *captures_; }
-  v1::NodeService::Stub& node() { return *node_; }
+  template <typename Stub>
+  Stub& stub() {
+    return *std::get<std::unique_ptr<Stub>>(stubs_);
+  }
 
  private:
+  template <typename Stub, typename Request, typename Response>
+  Outcome Call(Method<Stub, Request, Response> method, const Request& request,
+               Response& response, bool may_be_cancelled) {
+    MSITCTL_RETURN_IF_FAILED(Connect());
+    grpc::ClientContext context;
+    context.set_deadline(UnaryDeadline());
+    const Interrupts::Hold hold(interrupts_,
+                                may_be_cancelled ? &context : nullptr);
+    return OutcomeOf((stub<Stub>().*method)(&context, request, &response));
+  }
   Outcome OpenChannel();
   // Why the daemon is not reached, in words; gRPC does not say it of TLS.
   Outcome Unreachable(std::string_view by_grpc) const;
@@ -100,11 +130,12 @@ class Connection {
   TlsAttempt attempt_;
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;
-  std::unique_ptr<v1::RunService::Stub> runs_;
-  std::unique_ptr<v1::TensorService::Stub> tensors_;
-  std::unique_ptr<v1::ComparisonService::Stub> comparisons_;
-  std::unique_ptr<v1::CaptureService::Stub> captures_;
-  std::unique_ptr<v1::NodeService::Stub> node_;
+  std::tuple<std::unique_ptr<v1::RunService::Stub>,
+             std::unique_ptr<v1::TensorService::Stub>,
+             std::unique_ptr<v1::ComparisonService::Stub>,
+             std::unique_ptr<v1::CaptureService::Stub>,
+             std::unique_ptr<v1::NodeService::Stub>>
+      stubs_;
 };
 
 }  // namespace msitd::ctl

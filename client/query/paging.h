@@ -12,29 +12,27 @@ namespace msitd::ctl {
 // Most rows that a daemon returns at a time.
 inline constexpr int64_t kPageRowsMax = 1000;
 
-// Gets page after page of a list, at most `limit` rows if that is not 0, and
-// gives each page to `see` and then its rows to `take`. `call` makes one call:
-// (ClientContext*, const Request&, Response*) -> grpc::Status. `response` is
-// the last page.
 struct SeeNothing {
   template <typename Page>
   void operator()(const Page& /*page*/) const {}
 };
-template <typename Request, typename Response, typename Call, typename Take,
+
+// Gets page after page of a list, at most `limit` rows if that is not 0, and
+// gives each page to `see` and then its rows to `take`. `method` is a method of
+// a stub; `field` of its response has the rows. `response` is the last page.
+template <typename Stub, typename Request, typename Response, typename Take,
           typename See = SeeNothing>
-Outcome ForEachRow(Connection& connection, Request request,
-                   const std::string& field, int64_t limit, Call&& call,
+Outcome ForEachRow(Connection& connection,
+                   Connection::Method<Stub, Request, Response> method,
+                   Request request, const std::string& field, int64_t limit,
                    Take&& take, Response& response, const See& see = {}) {
   const auto* rows = Response::descriptor()->FindFieldByName(field);
   int64_t left = limit;
   while (true) {
     request.set_page_size(static_cast<int32_t>(
         limit == 0 ? kPageRowsMax : std::min(left, kPageRowsMax)));
-    MSITCTL_RETURN_IF_FAILED(
-        connection.Unary([&](grpc::ClientContext& context) {
-          response.Clear();
-          return call(&context, request, &response);
-        }));
+    response.Clear();
+    MSITCTL_RETURN_IF_FAILED(connection.Ask(method, request, response));
     see(response);
     const auto& reflection = *response.GetReflection();
     const int row_count = reflection.FieldSize(response, rows);

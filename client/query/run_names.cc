@@ -19,9 +19,8 @@ std::optional<std::vector<std::string>> RunNames(Connection& connection) {
   v1::ListRunsRequest request;
   request.set_page_size(static_cast<int32_t>(kPageRowsMax));
   v1::ListRunsResponse page;
-  const Outcome outcome = connection.Unary([&](grpc::ClientContext& context) {
-    return connection.runs().ListRuns(&context, request, &page);
-  });
+  const Outcome outcome =
+      connection.Ask(&v1::RunService::Stub::ListRuns, request, page);
   if (!outcome.ok()) return std::nullopt;
   std::vector<std::string> names;
   for (const v1::Run& run : page.runs()) names.push_back(run.name());
@@ -51,12 +50,10 @@ Outcome ErrorOfTensor(Connection& connection, const std::string& tensor,
       !tensor.starts_with(kRuns) || end == std::string::npos) {
     return outcome;
   }
-  v1::GetRunRequest request;
-  request.set_run(tensor.substr(kRuns.size(), end - kRuns.size()));
   v1::Run ignored;
-  Outcome of_run = connection.Unary([&](grpc::ClientContext& context) {
-    return connection.runs().GetRun(&context, request, &ignored);
-  });
+  Outcome of_run = connection.AskByName(
+      &v1::RunService::Stub::GetRun,
+      tensor.substr(kRuns.size(), end - kRuns.size()), ignored);
   return of_run.missing_run.empty() ? outcome : of_run;
 }
 

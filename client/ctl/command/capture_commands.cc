@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
@@ -31,28 +32,6 @@ const std::map<std::string, v1::CaptureLevel> kLevels = {
     {"summary", v1::CAPTURE_LEVEL_SUMMARY},
     {"sample", v1::CAPTURE_LEVEL_SAMPLE},
     {"full", v1::CAPTURE_LEVEL_FULL}};
-
-void AddGet(CommandLine& line, CLI::App& noun) {
-  auto run = std::make_shared<std::string>();
-  CLI::App& verb =
-      line.AddVerb(noun,
-                   {.name = "get",
-                    .summary = "Prints what the clients of a run record.",
-                    .examples = "msitctl capture get --run tp8-bf16",
-                    .rpcs = "CaptureService.GetCapturePolicy"},
-                   [run](Session& session) -> Outcome {
-                     v1::GetCapturePolicyRequest request;
-                     request.set_run(*run);
-                     v1::CapturePolicy policy;
-                     MSITCTL_RETURN_IF_FAILED(
-                         session.Unary([&](grpc::ClientContext& context) {
-                           return session.captures().GetCapturePolicy(
-                               &context, request, &policy);
-                         }));
-                     return PrintOne(session, policy, "revision");
-                   });
-  AddRunName(verb, *run);
-}
 
 struct SetFlags {
   std::string run;
@@ -90,12 +69,9 @@ Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
                     policy.first_token()));
   }
   if (rule.filter().ranks().empty()) return {};
-  v1::GetRunRequest request;
-  request.set_run(run);
   v1::Run info;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().GetRun(&context, request, &info);
-  }));
+  MSITCTL_RETURN_IF_FAILED(
+      session.AskByName(&v1::RunService::Stub::GetRun, run, info));
   std::vector<int32_t> absent;
   for (const int32_t rank : rule.filter().ranks()) {
     if (info.world_size() > 0 && rank >= info.world_size()) {
@@ -120,17 +96,12 @@ Outcome Set(Session& session, const SetFlags& flags) {
   if (flags.from_token.has_value()) {
     request.mutable_policy()->set_first_token(*flags.from_token);
   }
-  v1::GetRunRequest run_request;
-  run_request.set_run(flags.run);
   v1::Run before;
-  const Outcome found = session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().GetRun(&context, run_request, &before);
-  });
+  const Outcome found =
+      session.AskByName(&v1::RunService::Stub::GetRun, flags.run, before);
   v1::CapturePolicy policy;
-  MSITCTL_RETURN_IF_FAILED(
-      session.UnaryToTheEnd([&](grpc::ClientContext& context) {
-        return session.captures().SetCapturePolicy(&context, request, &policy);
-      }));
+  MSITCTL_RETURN_IF_FAILED(session.AskToTheEnd(
+      &v1::CaptureService::Stub::SetCapturePolicy, request, policy));
   MSITCTL_RETURN_IF_FAILED(PrintOne(session, policy, "revision"));
   MSITCTL_RETURN_IF_FAILED(session.out().Finish());
   if (!found.missing_run.empty()) {
@@ -248,12 +219,9 @@ Outcome Coverage(Session& session, const CoverageFlags& flags) {
   MSITCTL_ASSIGN_OR_USAGE(
       printer, ListPrinter::Create(std::move(layout), session.print_options(),
                                    session.out()));
-  v1::GetCaptureCoverageRequest request;
-  request.set_run(flags.run);
   v1::CaptureCoverage coverage;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.captures().GetCaptureCoverage(&context, request, &coverage);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::CaptureService::Stub::GetCaptureCoverage, flags.run, coverage));
   PartialNotice partial(session);
   partial.See(flags.run, coverage);
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
@@ -295,7 +263,13 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
 void AddCaptureCommands(CommandLine& line) {
   CLI::App& noun =
       line.AddNoun("capture", "Captures: what the clients of a run record.");
-  AddGet(line, noun);
+  AddNamedVerb(line, noun,
+               {.name = "get",
+                .summary = "Prints what the clients of a run record.",
+                .examples = "msitctl capture get --run tp8-bf16",
+                .rpcs = "CaptureService.GetCapturePolicy"},
+               AddRunName, "revision",
+               &v1::CaptureService::Stub::GetCapturePolicy);
   AddSet(line, noun);
   AddCoverage(line, noun);
 }

@@ -10,16 +10,16 @@
 #include "client/ctl/command/compare_run.h"
 #include "client/ctl/command/compare_wait.h"
 #include "client/ctl/command/comparison_printer.h"
-#include "client/ctl/command/confirm.h"
 #include "client/ctl/command/layout_hints.h"
-#include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/command/sorted_rows.h"
+#include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/text/conclusion.h"
 #include "client/text/ranges.h"
@@ -58,7 +58,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
       ->check(OneOf({"fail", "all", "none"}))
       ->type_name("WHICH");
   AddPartialFlag(verb, flags.list.allow_partial);
-  AddListFlags(verb, flags.list,
+  AddListFlags(verb, flags.list, RowColumnWords(),
                "Most rows to print, 0 for all; default 20 in a table, all with "
                "--follow and elsewhere");
 }
@@ -97,40 +97,17 @@ void AddRun(CommandLine& line, CLI::App& noun) {
   AddRunFlags(**verb, *flags);
 }
 
-void AddList(CommandLine& line, CLI::App& noun) {
-  auto flags = std::make_shared<ListFlags>();
-  CLI::App& verb = line.AddVerb(
-      noun,
-      {.name = "list",
-       .summary = "Lists comparisons, oldest first.",
-       .examples = "msitctl compare list",
-       .rpcs = "ComparisonService.ListComparisons"},
-      [flags](Session& session) {
-        ListLayout layout;
-        layout.field = "comparisons";
-        layout.columns = kListColumns;
-        layout.name = "name";
-        layout.computed["verdict"] =
-            [](const google::protobuf::Message& message) -> std::string {
-          return VerdictWord(static_cast<const v1::Comparison&>(message),
-                             /*allows_partial=*/false);
-        };
-        return PrintPages<v1::ListComparisonsResponse>(
-            session, std::move(layout), *flags, v1::ListComparisonsRequest(),
-            [&session](auto... args) {
-              return session.comparisons().ListComparisons(args...);
-            });
-      });
-  AddListFlags(verb, *flags);
-}
-
-Outcome Get(Session& session, const std::string& name,
-            v1::Comparison& comparison) {
-  v1::GetComparisonRequest request;
-  request.set_comparison(name);
-  return session.Unary([&](grpc::ClientContext& context) {
-    return session.comparisons().GetComparison(&context, request, &comparison);
-  });
+ListLayout ComparisonLayout() {
+  ListLayout layout;
+  layout.field = "comparisons";
+  layout.columns = kListColumns;
+  layout.name = "name";
+  layout.computed["verdict"] =
+      [](const google::protobuf::Message& message) -> std::string {
+    return VerdictWord(static_cast<const v1::Comparison&>(message),
+                       /*allows_partial=*/false);
+  };
+  return layout;
 }
 
 struct GetFlags {
@@ -150,23 +127,19 @@ Seconds LengthOf(const v1::Comparison& comparison) {
                      : 0);
 }
 
-// What the header of a comparison does not say.
-v1::Comparison RestOf(const v1::Comparison& comparison) {
-  v1::Comparison rest = comparison;
-  rest.clear_makers();
-  rest.clear_required_tolerances();
-  rest.clear_concurrent_divergences();
-  rest.clear_input_difference();
-  rest.clear_first_divergence();
-  rest.clear_first_origin();
-  rest.clear_first_unmatched();
-  rest.clear_first_non_finite();
-  rest.clear_first_skipped();
-  rest.clear_both_non_finite_count();
-  rest.clear_first_both_non_finite();
-  rest.clear_layout_hints();
-  return rest;
-}
+// What the header of a comparison says in words.
+constexpr const char* kInHeader[] = {"makers",
+                                     "required_tolerances",
+                                     "concurrent_divergences",
+                                     "input_difference",
+                                     "first_divergence",
+                                     "first_origin",
+                                     "first_unmatched",
+                                     "first_non_finite",
+                                     "first_skipped",
+                                     "both_non_finite_count",
+                                     "first_both_non_finite",
+                                     "layout_hints"};
 
 Outcome PrintOneComparison(Session& session, const v1::Comparison& comparison,
                            bool allows_partial) {
@@ -174,12 +147,14 @@ Outcome PrintOneComparison(Session& session, const v1::Comparison& comparison,
   session.out().Write(VerdictHeader(comparison, LengthOf(comparison),
                                     session.options().color, allows_partial));
   session.out().Write("\n");
-  return PrintOne(session, RestOf(comparison), "name");
+  return PrintOne(session, comparison, "name",
+                  {std::begin(kInHeader), std::end(kInHeader)});
 }
 
 Outcome GetOne(Session& session, const GetFlags& flags) {
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(Get(session, flags.name, comparison));
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   if (flags.wait) {
     const Interrupts::Hold hold(session.interrupts());
     MSITCTL_RETURN_IF_FAILED(
@@ -207,8 +182,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                    "msitctl compare get c-000001 --wait",
        .rpcs = "ComparisonService.GetComparison"},
       [flags](Session& session) { return GetOne(session, *flags); });
-  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
-      ->required();
+  AddComparisonName(verb, flags->name);
   verb.add_flag("--wait", flags->wait,
                 "Wait for its end, and exit as compare run does: 1 if it does "
                 "not pass");
@@ -272,7 +246,8 @@ Outcome Rows(Session& session, const RowsFlags& flags) {
   v1::ListComparisonRowsRequest request;
   MSITCTL_RETURN_IF_FAILED(ToRequest(flags, request));
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(Get(session, flags.name, comparison));
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   PartialNotice partial(session);
   partial.See(comparison);
   const auto when_empty = [&] {
@@ -303,12 +278,8 @@ void AddRows(CommandLine& line, CLI::App& noun) {
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities"},
       [flags](Session& session) { return Rows(session, *flags); });
-  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
-      ->required();
-  AddTexts(verb, "--verdict", flags->verdicts,
-           "pass, fail, unmatched, skipped; default all")
-      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
-      ->type_name("LIST");
+  AddComparisonName(verb, flags->name);
+  AddVerdictFlag(verb, flags->verdicts);
   verb.add_option("--row", flags->rows,
                   "Numbers of rows, such as 57 or 3,10-12; at most 1000")
       ->type_name("LIST");
@@ -320,7 +291,7 @@ void AddRows(CommandLine& line, CLI::App& noun) {
                   "A metric: the worst rows first, at most 10000")
       ->type_name("METRIC");
   AddPartialFlag(verb, flags->list.allow_partial);
-  AddListFlags(verb, flags->list);
+  AddListFlags(verb, flags->list, RowColumnWords());
 }
 
 void AddReport(CommandLine& line, CLI::App& noun) {
@@ -341,12 +312,12 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                "NodeService.GetCapabilities, RunService.GetRun, "
                "TensorService.ComputeHistogram"},
       [flags](Session& session) { return WriteReport(session, *flags); });
-  verb.add_option("COMPARISON", flags->name, "Name of the comparison")
-      ->required();
+  AddComparisonName(verb, flags->name);
   verb.add_option("--format", flags->format,
                   "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
                   "default by the end of --out, else csv. msit and msprobe "
-                  "are workbooks if --out ends with .xlsx")
+                  "are workbooks if --out ends with .xlsx, JSON lines if with "
+                  ".jsonl")
       ->check(OneOf({"csv", "jsonl", "xlsx", "html", "msit", "msprobe"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->out, "File to write; - is stdout")
@@ -360,10 +331,7 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                   "that fail first; default 200, at most 10000, 0 for none")
       ->check(WholeNumber(0, kHistogramRowsMax))
       ->type_name("N");
-  AddTexts(verb, "--verdict", flags->verdicts,
-           "pass, fail, unmatched, skipped; default all")
-      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
-      ->type_name("LIST");
+  AddVerdictFlag(verb, flags->verdicts);
   AddPartialFlag(verb, flags->allow_partial);
 }
 
@@ -384,73 +352,15 @@ void AddMetric(CommandLine& line, CLI::App& noun) {
                "TensorService.ReadTensor, "
                "ComparisonService.AddRowMetrics"},
       [flags](Session& session) { return MeasureComparison(session, *flags); });
-  verb.add_option("COMPARISON", flags->comparison, "Name of the comparison")
-      ->required();
+  AddComparisonName(verb, flags->comparison);
   AddPluginFlags(verb, "--name,--plugin-name", flags->plugins);
-  AddTexts(verb, "--verdict", flags->verdicts,
-           "pass, fail, unmatched, skipped; default all")
-      ->check(ListOf({"pass", "fail", "unmatched", "skipped"}))
-      ->type_name("LIST");
+  AddVerdictFlag(verb, flags->verdicts);
 }
 
-void AddCancel(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
-  CLI::App& verb =
-      line.AddVerb(noun,
-                   {.name = "cancel",
-                    .summary = "Stops a comparison; its rows so far are kept.",
-                    .examples = "msitctl compare cancel c-000001",
-                    .rpcs = "ComparisonService.CancelComparison"},
-                   [name](Session& session) -> Outcome {
-                     v1::CancelComparisonRequest request;
-                     request.set_comparison(*name);
-                     v1::Comparison comparison;
-                     MSITCTL_RETURN_IF_FAILED(
-                         session.Unary([&](grpc::ClientContext& context) {
-                           return session.comparisons().CancelComparison(
-                               &context, request, &comparison);
-                         }));
-                     return PrintOne(session, comparison, "name");
-                   });
-  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
-}
-
-Outcome Delete(Session& session, const std::string& name, bool yes) {
-  if (!yes) {
-    // Off a terminal the question fails before a daemon is asked anything.
-    if (!session.options().terminal.stdin_is_terminal) {
-      return Confirm(session.options().terminal, "");
-    }
-    v1::Comparison comparison;
-    MSITCTL_RETURN_IF_FAILED(Get(session, name, comparison));
-    MSITCTL_RETURN_IF_FAILED(Confirm(
-        session.options().terminal,
-        fmt::format("Delete comparison {} of {} and {} with its rows?", name,
-                    comparison.golden_run(), comparison.target_run())));
-  }
-  v1::DeleteComparisonRequest request;
-  request.set_comparison(name);
-  google::protobuf::Empty empty;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.comparisons().DeleteComparison(&context, request, &empty);
-  }));
-  return ReportDeleted(session, "comparison", name);
-}
-
-void AddDelete(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
-  auto yes = std::make_shared<bool>(false);
-  CLI::App& verb = line.AddVerb(
-      noun,
-      {.name = "delete",
-       .summary = "Removes a comparison with its rows. Asks on a terminal.",
-       .examples = "msitctl compare delete c-000001\n"
-                   "msitctl compare delete c-000001 --yes",
-       .rpcs = "ComparisonService.DeleteComparison, "
-               "ComparisonService.GetComparison"},
-      [name, yes](Session& session) { return Delete(session, *name, *yes); });
-  verb.add_option("COMPARISON", *name, "Name of the comparison")->required();
-  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+std::string DeleteQuestion(const v1::Comparison& comparison) {
+  return fmt::format("Delete comparison {} of {} and {} with its rows?",
+                     comparison.name(), comparison.golden_run(),
+                     comparison.target_run());
 }
 
 }  // namespace
@@ -458,14 +368,34 @@ void AddDelete(CommandLine& line, CLI::App& noun) {
 void AddCompareCommands(CommandLine& line) {
   CLI::App& noun =
       line.AddNoun("compare", "Comparisons: two runs set side by side.");
+  using Stub = v1::ComparisonService::Stub;
   AddRun(line, noun);
-  AddList(line, noun);
+  AddListVerb(line, noun,
+              {.name = "list",
+               .summary = "Lists comparisons, oldest first.",
+               .examples = "msitctl compare list",
+               .rpcs = "ComparisonService.ListComparisons"},
+              ComparisonLayout(), &Stub::ListComparisons);
   AddGet(line, noun);
   AddRows(line, noun);
   AddReport(line, noun);
   AddMetric(line, noun);
-  AddCancel(line, noun);
-  AddDelete(line, noun);
+  AddNamedVerb(line, noun,
+               {.name = "cancel",
+                .summary = "Stops a comparison; its rows so far are kept.",
+                .examples = "msitctl compare cancel c-000001",
+                .rpcs = "ComparisonService.CancelComparison"},
+               AddComparisonName, "name", &Stub::CancelComparison);
+  AddDeleteVerb(line, noun,
+                {.name = "delete",
+                 .summary = "Removes a comparison with its rows. Asks on a "
+                            "terminal.",
+                 .examples = "msitctl compare delete c-000001\n"
+                             "msitctl compare delete c-000001 --yes",
+                 .rpcs = "ComparisonService.DeleteComparison, "
+                         "ComparisonService.GetComparison"},
+                AddComparisonName, "comparison", &Stub::GetComparison,
+                DeleteQuestion, &Stub::DeleteComparison);
 }
 
 }  // namespace msitd::ctl

@@ -63,7 +63,8 @@ class Follower {
     context.set_deadline(session_.StreamDeadline());
     const Interrupts::Hold hold(session_.interrupts(), &context);
     const auto reader =
-        session_.comparisons().StreamComparisonRows(&context, request);
+        session_.stub<v1::ComparisonService::Stub>().StreamComparisonRows(
+            &context, request);
     v1::StreamComparisonRowsResponse response;
     while (reader->Read(&response)) {
       for (const v1::ComparisonRow& row : response.rows()) Show(row);
@@ -141,14 +142,11 @@ void WaitingNotice::Show(const v1::Comparison& comparison) {
 }
 
 Outcome AwaitRun(Session& session, const std::string& run) {
-  v1::GetRunRequest request;
-  request.set_run(run);
   const auto deadline = session.StreamDeadline();
   for (bool has_told = false;; has_told = true) {
     v1::Run found;
-    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-      return session.runs().GetRun(&context, request, &found);
-    });
+    const Outcome outcome =
+        session.AskByName(&v1::RunService::Stub::GetRun, run, found);
     if (outcome.exit_code != ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
       return outcome;
     }

@@ -5,9 +5,11 @@
 
 #include <cstdio>
 
+#include "client/ctl/command/compare_wait.h"
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/row_measurer.h"
+#include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/progress.h"
 #include "client/ctl/print/table.h"
 #include "client/text/text.h"
@@ -16,20 +18,11 @@
 namespace msitd::ctl {
 namespace {
 
-bool HasEnded(const v1::Comparison& comparison) {
-  return comparison.state() == v1::Comparison::DONE ||
-         comparison.state() == v1::Comparison::CANCELLED ||
-         comparison.state() == v1::Comparison::FAILED;
-}
-
 Outcome GetEnded(Session& session, const std::string& name,
                  v1::Comparison& comparison) {
-  v1::GetComparisonRequest request;
-  request.set_comparison(name);
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.comparisons().GetComparison(&context, request, &comparison);
-  }));
-  if (HasEnded(comparison)) return {};
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::ComparisonService::Stub::GetComparison, name, comparison));
+  if (IsOver(comparison)) return {};
   return DaemonError(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                                   name + " has not ended"));
 }
@@ -61,15 +54,13 @@ Outcome AddOwnMetrics(Session& session,
   Progress progress(session.options().progress,
                     session.options().terminal.stderr_width);
   RowMeasurer measurer(session, plugins, pair_bytes_max, comparison, counts);
-  v1::ListComparisonRowsRequest request;
-  request.set_comparison(comparison.name());
+  v1::ListComparisonRowsRequest request =
+      RowsRequest(comparison.name(), verdicts);
   request.set_page_size(static_cast<int32_t>(kPageRowsMax));
-  for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
   v1::ListComparisonRowsResponse page;
   do {
-    MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-      return session.comparisons().ListComparisonRows(&context, request, &page);
-    }));
+    MSITCTL_RETURN_IF_FAILED(session.Ask(
+        &v1::ComparisonService::Stub::ListComparisonRows, request, page));
     for (const v1::ComparisonRow& row : page.rows()) {
       progress.Show(
           fmt::format("{}: row {} in plug-ins", comparison.name(), row.row()));

@@ -12,6 +12,7 @@
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
+#include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
 #include "client/report/page/html_report.h"
@@ -120,12 +121,9 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
 // Leaves `run` empty if it is gone: its rows are still there.
 Outcome GetRunIfThere(Session& session, const std::string& name,
                       std::optional<v1::Run>& run) {
-  v1::GetRunRequest request;
-  request.set_run(name);
   v1::Run found;
-  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().GetRun(&context, request, &found);
-  });
+  const Outcome outcome =
+      session.AskByName(&v1::RunService::Stub::GetRun, name, found);
   if (outcome.ok()) run = std::move(found);
   return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)
              ? Outcome()
@@ -142,18 +140,15 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
                   const std::vector<v1::Verdict>& verdicts,
                   const v1::Comparison& comparison, RowHistograms& histograms,
                   ReportWriter& writer) {
-  v1::ListComparisonRowsRequest request;
-  request.set_comparison(flags.name);
-  if (FormatOf(flags) != "msprobe") {
-    for (const v1::Verdict verdict : verdicts) request.add_verdicts(verdict);
-  }
+  // msprobe judges all rows together.
+  const v1::ListComparisonRowsRequest request = RowsRequest(
+      flags.name,
+      FormatOf(flags) == "msprobe" ? std::vector<v1::Verdict>() : verdicts);
   absl::Status status = writer.Begin(comparison);
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, request, "rows", 0,
-      [&session](auto... args) {
-        return session.comparisons().ListComparisonRows(args...);
-      },
+      session, &v1::ComparisonService::Stub::ListComparisonRows, request,
+      "rows", 0,
       [&](const google::protobuf::Message& row) {
         if (!status.ok()) return;
         const auto& compared = static_cast<const v1::ComparisonRow&>(row);
@@ -186,12 +181,9 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   auto file =
       FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
   if (!file.ok()) return LocalError(Message(file.status()));
-  v1::GetComparisonRequest request;
-  request.set_comparison(flags.name);
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.comparisons().GetComparison(&context, request, &comparison);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   // Whatever the format: the report may go to stdout.
   PartialNotice partial(session, /*is_table=*/false);
   partial.See(comparison);

@@ -168,10 +168,8 @@ Outcome CheckColumns(Session& session, const CompareFlags& flags,
 // Makes the comparison. Its name may stay unknown though it was made.
 Outcome Create(Session& session, const v1::CreateComparisonRequest& request,
                v1::Comparison& comparison) {
-  Outcome outcome = session.UnaryToTheEnd([&](grpc::ClientContext& context) {
-    return session.comparisons().CreateComparison(&context, request,
-                                                  &comparison);
-  });
+  Outcome outcome = session.AskToTheEnd(
+      &v1::ComparisonService::Stub::CreateComparison, request, comparison);
   if (IsTimeout(outcome)) {
     outcome.error +=
         "; whether the comparison was made and goes on is not known, msitctl "

@@ -61,13 +61,12 @@ bool IsOver(const v1::Comparison& comparison) {
 
 Outcome CancelAfter(Outcome outcome, Session& session,
                     const std::string& name) {
-  v1::CancelComparisonRequest request;
-  request.set_comparison(name);
   v1::Comparison ignored;
   grpc::ClientContext context;
   context.set_deadline(Session::Clock::now() + kCancelTimeout);
   const grpc::Status status =
-      session.comparisons().CancelComparison(&context, request, &ignored);
+      session.stub<v1::ComparisonService::Stub>().CancelComparison(
+          &context, RequestFor<v1::CancelComparisonRequest>(name), &ignored);
   outcome.error += status.ok()
                        ? fmt::format("; {} is cancelled", Printable(name))
                        : fmt::format("; {} may go on: {}", Printable(name),
@@ -117,8 +116,6 @@ Outcome WaitForComparison(Session& session, IfWaitEnds if_wait_ends,
                     session.options().terminal.stderr_width);
   WaitingNotice notice;
   const auto deadline = session.StreamDeadline();
-  v1::GetComparisonRequest request;
-  request.set_comparison(comparison.name());
   int lost_count = 0;
   for (auto delay = kFirstPoll; !IsOver(comparison);
        delay = std::min(delay * 3 / 2, kSlowestPoll)) {
@@ -129,9 +126,8 @@ Outcome WaitForComparison(Session& session, IfWaitEnds if_wait_ends,
       return end(Interrupted());
     }
     v1::Comparison latest;
-    const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-      return session.comparisons().GetComparison(&context, request, &latest);
-    });
+    const Outcome outcome = session.AskByName(
+        &v1::ComparisonService::Stub::GetComparison, comparison.name(), latest);
     if (outcome.ok()) comparison = std::move(latest);
     const bool is_late =
         session.options().connection.timeout.has_value() && IsTimeout(outcome);

@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <utility>
 
 #include "client/ctl/command/partial.h"
+#include "client/ctl/flag/one_of.h"
+#include "client/ctl/flag/verdict_flag.h"
 #include "client/text/maker_text.h"
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
@@ -58,18 +59,6 @@ int64_t RowCount(const v1::Comparison& comparison,
     if (verdict == v1::SKIPPED) count += comparison.skipped_count();
   }
   return count;
-}
-
-// " --verdict fail,unmatched"; empty for all verdicts.
-std::string VerdictFlag(const std::vector<v1::Verdict>& verdicts) {
-  std::string out;
-  for (const v1::Verdict verdict : verdicts) {
-    out += out.empty() ? " --verdict " : ",";
-    for (const char c : v1::Verdict_Name(verdict)) {
-      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
-  return out;
 }
 
 Outcome PrintTable(Session& session, const v1::Comparison& comparison,
@@ -190,7 +179,7 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
              "msitctl: note: {} of {} rows; msitctl compare rows {}{} prints "
              "all\n",
              printed_count, count, Printable(comparison.name()),
-             VerdictFlag(verdicts));
+             VerdictFlagText(verdicts));
 }
 
 void TellIdleRules(const v1::Comparison& comparison) {
@@ -243,28 +232,6 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   return out;
 }
 
-absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
-    const std::vector<std::string>& texts) {
-  std::vector<v1::Verdict> verdicts;
-  for (const std::string& word : SplitLists(texts)) {
-    if (word == "pass") {
-      verdicts.push_back(v1::PASS);
-    } else if (word == "fail") {
-      verdicts.push_back(v1::FAIL);
-    } else if (word == "unmatched") {
-      verdicts.push_back(v1::UNMATCHED);
-    } else if (word == "skipped") {
-      verdicts.push_back(v1::SKIPPED);
-    } else {
-      return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "--verdict: \"{}\" is not pass, fail, unmatched or "
-                        "skipped",
-                        word);
-    }
-  }
-  return verdicts;
-}
-
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
   std::vector<std::string> names;
   for (const v1::Metric& metric : metrics) names.push_back(metric.name());
@@ -273,10 +240,9 @@ std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
 
 Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics) {
   v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.node().GetCapabilities(
-        &context, v1::GetCapabilitiesRequest(), &capabilities);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetCapabilities,
+                                       v1::GetCapabilitiesRequest(),
+                                       capabilities));
   metrics.assign(capabilities.metric_table().begin(),
                  capabilities.metric_table().end());
   if (!metrics.empty()) return {};
@@ -308,16 +274,23 @@ ListLayout RowLayout(Session& session, const v1::Comparison& comparison) {
   return layout;
 }
 
+std::vector<std::string> RowColumnWords() {
+  ListLayout layout;
+  layout.field = "rows";
+  layout.columns = std::string(kColumns) + kLastColumn;
+  std::vector<std::string> words =
+      ColumnWords(*v1::ListComparisonRowsResponse::descriptor(), layout);
+  words.emplace_back(kMetricWord);
+  return words;
+}
+
 Outcome PrintRows(Session& session, const v1::Comparison& comparison,
                   const v1::ListComparisonRowsRequest& request,
                   const ListFlags& flags,
                   const std::function<void()>& when_empty) {
-  return PrintPages<v1::ListComparisonRowsResponse>(
-      session, RowLayout(session, comparison), flags, request,
-      [&session](auto... args) {
-        return session.comparisons().ListComparisonRows(args...);
-      },
-      when_empty);
+  return PrintPages(session, RowLayout(session, comparison), flags,
+                    &v1::ComparisonService::Stub::ListComparisonRows, request,
+                    when_empty);
 }
 
 Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
@@ -345,10 +318,8 @@ Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
   if (verdicts != nullptr) {
     v1::ListComparisonRowsResponse response;
     MSITCTL_RETURN_IF_FAILED(ForEachRow(
-        session, RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
-        [&session](auto... args) {
-          return session.comparisons().ListComparisonRows(args...);
-        },
+        session, &v1::ComparisonService::Stub::ListComparisonRows,
+        RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
         [&printer](const auto& row) { printer->Add(row); }, response));
   }
   v1::StreamComparisonRowsResponse rest;

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/session.h"
 #include "client/text/conclusion.h"
@@ -42,10 +41,6 @@ void TellIdleRules(const v1::Comparison& comparison);
 std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
                           bool color, bool allows_partial);
 
-// "fail,unmatched" and the like. INVALID_ARGUMENT for another word.
-absl::StatusOr<std::vector<v1::Verdict>> ParseVerdicts(
-    const std::vector<std::string>& texts);
-
 // Asks the daemon which metrics it has itself. Of one that does not tell more
 // than their names, that is all that is known.
 Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics);
@@ -55,6 +50,9 @@ std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 // How rows of `comparison`, of which policy and custom metrics count, are
 // shown. Asks the daemon which metrics it has itself.
 ListLayout RowLayout(Session& session, const v1::Comparison& comparison);
+
+// What completion offers for --columns of rows.
+std::vector<std::string> RowColumnWords();
 
 // Prints rows of `comparison`, of which name, policy and custom metrics count,
 // by themselves.

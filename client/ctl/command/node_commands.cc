@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
 
@@ -7,26 +12,30 @@ namespace {
 
 Outcome PrintStatus(Session& session) {
   v1::NodeStatus status;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.node().GetNodeStatus(&context, v1::GetNodeStatusRequest(),
-                                        &status);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetNodeStatus,
+                                       v1::GetNodeStatusRequest(), status));
   return PrintOne(session, status, "");
 }
 
 Outcome PrintCapabilities(Session& session) {
   v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.node().GetCapabilities(
-        &context, v1::GetCapabilitiesRequest(), &capabilities);
-  }));
-  if (!session.is_table()) return PrintOne(session, capabilities, "");
-  v1::Capabilities rest = capabilities;
-  rest.clear_metrics();
-  rest.clear_metric_table();
-  MSITCTL_RETURN_IF_FAILED(PrintOne(session, rest, ""));
-  session.out().Write("\n");
+  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetCapabilities,
+                                       v1::GetCapabilitiesRequest(),
+                                       capabilities));
+  const bool is_names = session.options().format == Format::kName;
+  if (!session.is_table() && !is_names) {
+    return PrintOne(session, capabilities, "");
+  }
+  if (session.is_table()) {
+    std::vector<std::string> hidden = {"metric_table"};
+    // An older daemon tells their names only.
+    if (!capabilities.metric_table().empty()) hidden.emplace_back("metrics");
+    MSITCTL_RETURN_IF_FAILED(
+        PrintOne(session, capabilities, "", std::move(hidden)));
+    session.out().Write("\n");
+  }
   ListLayout layout;
+  layout.name = "name";
   layout.response = v1::Capabilities::descriptor();
   layout.field = "metric_table";
   layout.columns = "metric=name,direction,unit,family";
@@ -54,8 +63,10 @@ void AddNodeCommands(CommandLine& line) {
                PrintStatus);
   line.AddVerb(noun,
                {.name = "capabilities",
-                .summary = "Prints what the daemon can do, and its limits.",
-                .examples = "msitctl node capabilities",
+                .summary = "Prints what the daemon can do, and its limits; "
+                           "-o name prints its metrics.",
+                .examples = "msitctl node capabilities\n"
+                            "msitctl node capabilities -o name",
                 .rpcs = "NodeService.GetCapabilities"},
                PrintCapabilities);
 }

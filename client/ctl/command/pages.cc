@@ -1,53 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/command/pages.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
-#include <cstdio>
-
+#include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/whole_number.h"
-#include "client/text/text.h"
+#include "client/text/ranges.h"
+#include "protos/base/check.h"
 
 namespace msitd::ctl {
+namespace {
+
+// Values of `row` itself, and of messages in it that hold no others.
+std::vector<std::string> NearPaths(const google::protobuf::Descriptor& row) {
+  const std::vector<std::string> all = AllPaths(row, {});
+  const auto is_deep = [](std::string_view path) {
+    return path.find('.') != path.rfind('.');
+  };
+  std::vector<std::string> out;
+  for (const std::string& path : all) {
+    const std::string parent = path.substr(0, path.find('.') + 1);
+    const bool is_near =
+        parent.empty() || std::none_of(all.begin(), all.end(), [&](auto& p) {
+          return p.starts_with(parent) && is_deep(p);
+        });
+    if (is_near) out.push_back(path);
+  }
+  return out;
+}
+
+}  // namespace
+
+void AddRunName(CLI::App& verb, std::string& name) {
+  AddRunName(verb, name, "Name of the run");
+}
 
 void AddRunName(CLI::App& verb, std::string& name, const std::string& help) {
   verb.add_option("RUN,--run", name, help)->required()->type_name("RUN");
 }
 
+void AddComparisonName(CLI::App& verb, std::string& name) {
+  verb.add_option("COMPARISON", name, "Name of the comparison")
+      ->required()
+      ->type_name("COMPARISON");
+}
+
+std::vector<std::string> ColumnWords(
+    const google::protobuf::Descriptor& response, const ListLayout& layout) {
+  const google::protobuf::Descriptor& row =
+      *response.FindFieldByName(layout.field)->message_type();
+  std::vector<std::string> out;
+  for (const std::string& text : SplitLists({layout.columns})) {
+    const auto column = Column::Parse(row, text, layout.computed);
+    MSITD_CHECK(column.ok());
+    out.push_back(column->header());
+  }
+  for (std::string& path : NearPaths(row)) {
+    if (std::find(out.begin(), out.end(), path) == out.end()) {
+      out.push_back(std::move(path));
+    }
+  }
+  return out;
+}
+
+void AddColumnsFlag(CLI::App& verb, std::string& columns,
+                    std::vector<std::string> words) {
+  verb.add_option("--columns", columns,
+                  "Columns of a table or CSV, separated by commas: any field, "
+                  "such as op,nan_count")
+      ->check(Offers(std::move(words)))
+      ->type_name("LIST");
+}
+
 void AddListFlags(CLI::App& verb, ListFlags& flags,
+                  std::vector<std::string> column_words,
                   const std::string& limit_help) {
   verb.add_option("--limit", flags.limit, limit_help)
       ->check(WholeNumber())
       ->type_name("N");
-  verb.add_option("--columns", flags.columns,
-                  "Columns of a table or CSV, separated by commas: any field, "
-                  "such as op,nan_count")
-      ->type_name("LIST");
+  AddColumnsFlag(verb, flags.columns, std::move(column_words));
 }
 
 Outcome PrintOne(Session& session, const google::protobuf::Message& message,
-                 std::string_view name) {
+                 std::string_view name, std::vector<std::string> hidden) {
+  PrintOptions options = session.print_options();
+  options.hidden_fields = std::move(hidden);
   const absl::Status status =
-      PrintMessage(message, name, session.print_options(), session.out());
+      PrintMessage(message, name, options, session.out());
   return status.ok() ? Outcome() : UsageError(Message(status));
-}
-
-Outcome ReportDeleted(Session& session, std::string_view noun,
-                      std::string_view name) {
-  switch (session.options().format) {
-    case Format::kTable:
-      fmt::print(stderr, "deleted {} {}\n", noun, Printable(name));
-      break;
-    case Format::kJson:
-      session.out().Write("{}\n");
-      break;
-    case Format::kName:
-      session.out().Write(Printable(name) + '\n');
-      break;
-    case Format::kCsv:
-      break;
-  }
-  return {};
 }
 
 }  // namespace msitd::ctl

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "client/ctl/command/partial.h"
 #include "client/ctl/print/printer.h"
@@ -25,19 +26,33 @@ struct ListFlags {
 
 // Binds the name of a run, which may stand alone or behind --run. `name`
 // outlives `verb`.
-void AddRunName(CLI::App& verb, std::string& name,
-                const std::string& help = "Name of the run");
+void AddRunName(CLI::App& verb, std::string& name);
+void AddRunName(CLI::App& verb, std::string& name, const std::string& help);
+
+// Binds the name of a comparison. `name` outlives `verb`.
+void AddComparisonName(CLI::App& verb, std::string& name);
+
+// What completion offers for --columns of a list: headings of `layout`, values
+// of a row of `response`, and those of messages in it that hold no others.
+std::vector<std::string> ColumnWords(
+    const google::protobuf::Descriptor& response, const ListLayout& layout);
+
+// Binds --columns, for which completion offers `words`. `columns` outlives
+// `verb`.
+void AddColumnsFlag(CLI::App& verb, std::string& columns,
+                    std::vector<std::string> words);
 
 // Binds --limit and --columns. `flags` outlives `verb`.
 void AddListFlags(
-    CLI::App& verb, ListFlags& flags,
+    CLI::App& verb, ListFlags& flags, std::vector<std::string> column_words,
     const std::string& limit_help = "Most rows to print; default all");
 
 // Prints a list as its pages come, and says first if it is partial. Calls
 // `when_empty` behind a list without rows. See ForEachRow.
-template <typename Response, typename Request, typename Call>
+template <typename Stub, typename Request, typename Response>
 Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
-                   Request request, Call&& call,
+                   Connection::Method<Stub, Request, Response> method,
+                   Request request,
                    const std::function<void()>& when_empty = {}) {
   const std::string field = layout.field;
   layout.response = Response::descriptor();
@@ -55,7 +70,7 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
   Response response;
   bool is_empty = true;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, request, field, flags.limit, call,
+      session, method, request, field, flags.limit,
       [&](const auto& row) {
         is_empty = false;
         printer->Add(row);
@@ -69,13 +84,9 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
   return partial.End(flags.allow_partial);
 }
 
-// Prints one message; `name` is as in ListLayout.
+// Prints one message; `name` is as in ListLayout. A table leaves out the fields
+// in `hidden`, which the caller prints otherwise.
 Outcome PrintOne(Session& session, const google::protobuf::Message& message,
-                 std::string_view name);
-
-// Says that the thing called `name` is gone, in the form that was asked for:
-// the empty response as JSON, the name, nothing as CSV, words on stderr.
-Outcome ReportDeleted(Session& session, std::string_view noun,
-                      std::string_view name);
+                 std::string_view name, std::vector<std::string> hidden = {});
 
 }  // namespace msitd::ctl

@@ -158,9 +158,8 @@ Outcome RowMeasurer::Flush() {
   flush_time_ = Clock::now();
   if (request_.rows().empty()) return {};
   v1::Comparison latest;
-  MSITCTL_RETURN_IF_FAILED(session_.Unary([&](grpc::ClientContext& context) {
-    return session_.comparisons().AddRowMetrics(&context, request_, &latest);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session_.Ask(
+      &v1::ComparisonService::Stub::AddRowMetrics, request_, latest));
   comparison_ = std::move(latest);
   request_.clear_rows();
   request_bytes_ = 0;

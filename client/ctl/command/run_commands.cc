@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/command/confirm.h"
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
@@ -25,51 +25,10 @@ constexpr char kColumns[] =
     "conflicts~=counters.conflict_count,"
     "create_time?=create_time,labels?=labels";
 
-Outcome GetRun(Session& session, const std::string& name, v1::Run& run) {
-  v1::GetRunRequest request;
-  request.set_run(name);
-  return session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().GetRun(&context, request, &run);
-  });
-}
-
-void AddList(CommandLine& line, CLI::App& noun) {
-  auto flags = std::make_shared<ListFlags>();
-  CLI::App& verb = line.AddVerb(
-      noun,
-      {.name = "list",
-       .summary = "Lists runs.",
-       .examples = "msitctl run list\n"
-                   "msitctl run list --columns name,world_size,seal_time",
-       .rpcs = "RunService.ListRuns"},
-      [flags](Session& session) {
-        ListLayout layout;
-        layout.field = "runs";
-        layout.columns = kColumns;
-        layout.name = "name";
-        return PrintPages<v1::ListRunsResponse>(
-            session, std::move(layout), *flags, v1::ListRunsRequest(),
-            [&session](auto... args) {
-              return session.runs().ListRuns(args...);
-            });
-      });
-  AddListFlags(verb, *flags);
-}
-
-void AddGet(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
-  CLI::App& verb =
-      line.AddVerb(noun,
-                   {.name = "get",
-                    .summary = "Prints one run.",
-                    .examples = "msitctl run get golden-fp32",
-                    .rpcs = "RunService.GetRun"},
-                   [name](Session& session) -> Outcome {
-                     v1::Run run;
-                     MSITCTL_RETURN_IF_FAILED(GetRun(session, *name, run));
-                     return PrintOne(session, run, "name");
-                   });
-  AddRunName(verb, *name);
+std::string DeleteQuestion(const v1::Run& run) {
+  return fmt::format("Delete run {} with {} tensors, {}?", run.name(),
+                     run.counters().tensor_count(),
+                     HumanSize(run.counters().size_bytes()));
 }
 
 struct CreateFlags {
@@ -91,9 +50,8 @@ Outcome Create(Session& session, const CreateFlags& flags) {
     (*run.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
   }
   v1::Run created;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().CreateRun(&context, request, &created);
-  }));
+  MSITCTL_RETURN_IF_FAILED(
+      session.Ask(&v1::RunService::Stub::CreateRun, request, created));
   return PrintOne(session, created, "name");
 }
 
@@ -116,32 +74,10 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
       ->type_name("KEY=VALUE");
 }
 
-void AddSeal(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
-  CLI::App& verb = line.AddVerb(
-      noun,
-      {.name = "seal",
-       .summary = "Ends the capture of a run: it takes no more tensors.",
-       .examples = "msitctl run seal golden-fp32",
-       .rpcs = "RunService.SealRun"},
-      [name](Session& session) -> Outcome {
-        v1::SealRunRequest request;
-        request.set_run(*name);
-        v1::Run run;
-        MSITCTL_RETURN_IF_FAILED(
-            session.Unary([&](grpc::ClientContext& context) {
-              return session.runs().SealRun(&context, request, &run);
-            }));
-        return PrintOne(session, run, "name");
-      });
-  AddRunName(verb, *name);
-}
-
 Outcome SetRetention(Session& session, const v1::SetRunRetentionRequest& set) {
   v1::Run run;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().SetRunRetention(&context, set, &run);
-  }));
+  MSITCTL_RETURN_IF_FAILED(
+      session.Ask(&v1::RunService::Stub::SetRunRetention, set, run));
   return PrintOne(session, run, "name");
 }
 
@@ -218,56 +154,49 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
       ->type_name("N");
 }
 
-Outcome Delete(Session& session, const std::string& name, bool yes) {
-  if (!yes) {
-    // Off a terminal the question fails before a daemon is asked anything.
-    if (!session.options().terminal.stdin_is_terminal) {
-      return Confirm(session.options().terminal, "");
-    }
-    v1::Run run;
-    MSITCTL_RETURN_IF_FAILED(GetRun(session, name, run));
-    MSITCTL_RETURN_IF_FAILED(
-        Confirm(session.options().terminal,
-                fmt::format("Delete run {} with {} tensors, {}?", name,
-                            run.counters().tensor_count(),
-                            HumanSize(run.counters().size_bytes()))));
-  }
-  v1::DeleteRunRequest request;
-  request.set_run(name);
-  google::protobuf::Empty empty;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().DeleteRun(&context, request, &empty);
-  }));
-  return ReportDeleted(session, "run", name);
-}
-
-void AddDelete(CommandLine& line, CLI::App& noun) {
-  auto name = std::make_shared<std::string>();
-  auto yes = std::make_shared<bool>(false);
-  CLI::App& verb = line.AddVerb(
-      noun,
-      {.name = "delete",
-       .summary = "Removes a run with its tensors. Asks on a terminal.",
-       .examples = "msitctl run delete tp8-bf16\n"
-                   "msitctl run delete tp8-bf16 --yes",
-       .rpcs = "RunService.DeleteRun, RunService.GetRun"},
-      [name, yes](Session& session) { return Delete(session, *name, *yes); });
-  AddRunName(verb, *name);
-  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
-}
-
 }  // namespace
 
 void AddRunCommands(CommandLine& line) {
   CLI::App& noun = line.AddNoun("run", "Runs: named captures of a job.");
-  AddList(line, noun);
-  AddGet(line, noun);
+  using Stub = v1::RunService::Stub;
+  ListLayout layout;
+  layout.field = "runs";
+  layout.columns = kColumns;
+  layout.name = "name";
+  AddListVerb(line, noun,
+              {.name = "list",
+               .summary = "Lists runs.",
+               .examples = "msitctl run list\n"
+                           "msitctl run list --columns "
+                           "name,world_size,seal_time",
+               .rpcs = "RunService.ListRuns"},
+              layout, &Stub::ListRuns);
+  AddNamedVerb(line, noun,
+               {.name = "get",
+                .summary = "Prints one run.",
+                .examples = "msitctl run get golden-fp32",
+                .rpcs = "RunService.GetRun"},
+               AddRunName, "name", &Stub::GetRun);
   AddCreate(line, noun);
-  AddSeal(line, noun);
+  AddNamedVerb(line, noun,
+               {.name = "seal",
+                .summary = "Ends the capture of a run: it takes no more "
+                           "tensors.",
+                .examples = "msitctl run seal golden-fp32",
+                .rpcs = "RunService.SealRun"},
+               AddRunName, "name", &Stub::SealRun);
   AddPin(line, noun, /*pinned=*/true);
   AddPin(line, noun, /*pinned=*/false);
   AddRetain(line, noun);
-  AddDelete(line, noun);
+  AddDeleteVerb(line, noun,
+                {.name = "delete",
+                 .summary = "Removes a run with its tensors. Asks on a "
+                            "terminal.",
+                 .examples = "msitctl run delete tp8-bf16\n"
+                             "msitctl run delete tp8-bf16 --yes",
+                 .rpcs = "RunService.DeleteRun, RunService.GetRun"},
+                AddRunName, "run", &Stub::GetRun, DeleteQuestion,
+                &Stub::DeleteRun);
 }
 
 }  // namespace msitd::ctl

@@ -17,9 +17,8 @@ std::string OpOf(Session& session, const std::string& run) {
   request.set_run(run);
   request.set_page_size(1);
   v1::ListTensorsResponse page;
-  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-    return session.tensors().ListTensors(&context, request, &page);
-  });
+  const Outcome outcome =
+      session.Ask(&v1::TensorService::Stub::ListTensors, request, page);
   return outcome.ok() && page.tensors_size() > 0 ? page.tensors(0).op() : "";
 }
 
@@ -27,12 +26,9 @@ std::string OpOf(Session& session, const std::string& run) {
 
 void NoteNoTensor(Session& session, const std::string& run,
                   const SelectionFlags& selection, const std::string& where) {
-  v1::GetRunRequest request;
-  request.set_run(run);
   v1::Run info;
-  const Outcome outcome = session.Unary([&](grpc::ClientContext& context) {
-    return session.runs().GetRun(&context, request, &info);
-  });
+  const Outcome outcome =
+      session.AskByName(&v1::RunService::Stub::GetRun, run, info);
   if (!outcome.ok()) return;
   const int64_t count = info.counters().tensor_count();
   if (count == 0) {

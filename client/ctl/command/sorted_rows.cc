@@ -99,10 +99,8 @@ Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
   int64_t seen_count = 0;
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, request, "rows", 0,
-      [&session](auto... args) {
-        return session.comparisons().ListComparisonRows(args...);
-      },
+      session, &v1::ComparisonService::Stub::ListComparisonRows, request,
+      "rows", 0,
       [&](const google::protobuf::Message& message) {
         ++seen_count;
         kept.push(

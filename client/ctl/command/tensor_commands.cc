@@ -53,25 +53,36 @@ void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
   AddPartialFlag(verb, flags.list.allow_partial);
 }
 
+ListLayout TensorLayout(const char* columns) {
+  ListLayout layout;
+  layout.field = "tensors";
+  layout.columns = columns;
+  layout.name = "name";
+  return layout;
+}
+
+// Binds the flags of `list` and `find`.
+void AddTensorListFlags(CLI::App& verb, QueryFlags& flags,
+                        const char* columns) {
+  AddQueryFlags(verb, flags);
+  AddListFlags(verb, flags.list,
+               ColumnWords(*v1::ListTensorsResponse::descriptor(),
+                           TensorLayout(columns)));
+}
+
 Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
   v1::ListTensorsRequest request;
   request.set_run(flags.run);
   request.set_where(flags.where);
   const FieldFlags where{"predicate", {FlagText("--where", flags.where)}};
   MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
-  ListLayout layout;
-  layout.field = "tensors";
-  layout.columns = columns;
-  layout.name = "name";
   return ErrorOfFlag(
-      PrintPages<v1::ListTensorsResponse>(
-          session, std::move(layout), flags.list, std::move(request),
-          [&session](auto... args) {
-            return session.tensors().ListTensors(args...);
-          },
-          [&] {
-            NoteNoTensor(session, flags.run, flags.selection, flags.where);
-          }),
+      PrintPages(session, TensorLayout(columns), flags.list,
+                 &v1::TensorService::Stub::ListTensors, std::move(request),
+                 [&] {
+                   NoteNoTensor(session, flags.run, flags.selection,
+                                flags.where);
+                 }),
       {&where, 1});
 }
 
@@ -94,8 +105,7 @@ void AddList(CommandLine& line, CLI::App& noun) {
       [flags](Session& session) {
         return List(session, *flags, kListColumns);
       });
-  AddQueryFlags(verb, *flags);
-  AddListFlags(verb, flags->list);
+  AddTensorListFlags(verb, *flags, kListColumns);
 }
 
 void AddFind(CommandLine& line, CLI::App& noun) {
@@ -117,8 +127,7 @@ void AddFind(CommandLine& line, CLI::App& noun) {
                   "max, abs_max, sum, mean, l1_norm, l2_norm, size_bytes")
       ->required()
       ->type_name("PREDICATE");
-  AddQueryFlags(verb, *flags);
-  AddListFlags(verb, flags->list);
+  AddTensorListFlags(verb, *flags, kFindColumns);
 }
 
 absl::StatusOr<v1::SummarizeTensorsRequest::GroupBy> ParseGroupBy(
@@ -133,6 +142,16 @@ absl::StatusOr<v1::SummarizeTensorsRequest::GroupBy> ParseGroupBy(
                     "--by \"{}\" is not rank, token, op or device", by);
 }
 
+ListLayout GroupLayout(const std::string& by) {
+  ListLayout layout;
+  layout.response = v1::SummarizeTensorsResponse::descriptor();
+  layout.field = "groups";
+  layout.columns =
+      by.empty() ? kStatsColumns : fmt::format("{}=key,{}", by, kStatsColumns);
+  layout.name = "key";
+  return layout;
+}
+
 Outcome Stats(Session& session, const QueryFlags& flags) {
   v1::SummarizeTensorsRequest request;
   request.set_run(flags.run);
@@ -140,22 +159,14 @@ Outcome Stats(Session& session, const QueryFlags& flags) {
   v1::SummarizeTensorsRequest::GroupBy group_by;
   MSITCTL_ASSIGN_OR_USAGE(group_by, ParseGroupBy(flags.by));
   request.set_group_by(group_by);
-  ListLayout layout;
-  layout.response = v1::SummarizeTensorsResponse::descriptor();
-  layout.field = "groups";
-  layout.columns = flags.by.empty()
-                       ? kStatsColumns
-                       : fmt::format("{}=key,{}", flags.by, kStatsColumns);
-  layout.name = "key";
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer, ListPrinter::Create(std::move(layout),
+      printer, ListPrinter::Create(GroupLayout(flags.by),
                                    session.print_options(flags.list.columns),
                                    session.out()));
   v1::SummarizeTensorsResponse response;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.tensors().SummarizeTensors(&context, request, &response);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.Ask(
+      &v1::TensorService::Stub::SummarizeTensors, request, response));
   PartialNotice partial(session);
   partial.See(flags.run, response);
   int64_t tensor_count = 0;
@@ -188,9 +199,9 @@ void AddStats(CommandLine& line, CLI::App& noun) {
                   "together")
       ->check(OneOf({"rank", "token", "op", "device"}))
       ->type_name("GROUP");
-  verb.add_option("--columns", flags->list.columns,
-                  "Columns of a table or CSV, separated by commas")
-      ->type_name("LIST");
+  AddColumnsFlag(verb, flags->list.columns,
+                 ColumnWords(*v1::SummarizeTensorsResponse::descriptor(),
+                             GroupLayout("")));
 }
 
 constexpr char kExampleName[] =
@@ -206,13 +217,11 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .examples = fmt::format("msitctl tensor get {}", kExampleName),
        .rpcs = "TensorService.GetTensor"},
       [name](Session& session) -> Outcome {
-        v1::GetTensorRequest request;
-        request.set_name(*name);
         v1::Tensor tensor;
-        MSITCTL_RETURN_IF_FAILED(ErrorOfTensor(
-            session, *name, session.Unary([&](grpc::ClientContext& context) {
-              return session.tensors().GetTensor(&context, request, &tensor);
-            })));
+        MSITCTL_RETURN_IF_FAILED(
+            ErrorOfTensor(session, *name,
+                          session.AskByName(&v1::TensorService::Stub::GetTensor,
+                                            *name, tensor)));
         return PrintOne(session, tensor, "name");
       });
   AddName(verb, *name);

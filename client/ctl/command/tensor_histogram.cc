@@ -104,9 +104,8 @@ Outcome PrintHistogram(Session& session, const HistogramFlags& flags) {
   if (flags.low.has_value()) request.set_low(*flags.low);
   if (flags.high.has_value()) request.set_high(*flags.high);
   v1::Histogram histogram;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.tensors().ComputeHistogram(&context, request, &histogram);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.Ask(
+      &v1::TensorService::Stub::ComputeHistogram, request, histogram));
   const SessionOptions& options = session.options();
   if (options.format == Format::kTable) {
     session.out().Write(HistogramTable(histogram,

@@ -66,7 +66,8 @@ class Reading {
     grpc::ClientContext context;
     context.set_deadline(session_.StreamDeadline());
     const Interrupts::Hold hold(session_.interrupts(), &context);
-    const auto reader = session_.tensors().ReadTensor(&context, request);
+    const auto reader =
+        session_.stub<v1::TensorService::Stub>().ReadTensor(&context, request);
     v1::ReadTensorResponse response;
     while (reader->Read(&response)) {
       const grpc::Status status = Take(response);
@@ -170,12 +171,9 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   auto sink =
       FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
   if (!sink.ok()) return LocalError(Message(sink.status()));
-  v1::GetTensorRequest request;
-  request.set_name(flags.name);
   v1::Tensor tensor;
-  MSITCTL_RETURN_IF_FAILED(session.Unary([&](grpc::ClientContext& context) {
-    return session.tensors().GetTensor(&context, request, &tensor);
-  }));
+  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+      &v1::TensorService::Stub::GetTensor, flags.name, tensor));
   const Content content = ContentOf(tensor, flags.sample);
   if (format == "npy" || flags.sample) {
     MSITCTL_RETURN_IF_FAILED(CheckDType(content));

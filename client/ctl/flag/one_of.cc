@@ -26,10 +26,14 @@ std::string Check(const std::string& word,
                      DidYouMean(word, words));
 }
 
+std::string Shown(const std::vector<std::string>& words) {
+  return fmt::format("{{{}}}", fmt::join(words, "|"));
+}
+
 }  // namespace
 
 CLI::Validator OneOf(std::vector<std::string> words) {
-  const std::string shown = fmt::format("{{{}}}", fmt::join(words, "|"));
+  const std::string shown = Shown(words);
   return CLI::Validator(
       [words = std::move(words)](const std::string& text) {
         return Check(text, words);
@@ -38,7 +42,7 @@ CLI::Validator OneOf(std::vector<std::string> words) {
 }
 
 CLI::Validator ListOf(std::vector<std::string> words) {
-  const std::string shown = fmt::format("{{{}}}", fmt::join(words, "|"));
+  const std::string shown = Shown(words);
   return CLI::Validator(
       [words = std::move(words)](const std::string& text) {
         for (const std::string& word : SplitLists({text})) {
@@ -48,6 +52,11 @@ CLI::Validator ListOf(std::vector<std::string> words) {
         return std::string();
       },
       shown);
+}
+
+CLI::Validator Offers(std::vector<std::string> words) {
+  return CLI::Validator([](const std::string&) { return std::string(); },
+                        Shown(words));
 }
 
 std::vector<std::string> WordsOf(const CLI::Option& option) {

@@ -12,7 +12,13 @@ namespace msitd::ctl {
 CLI::Validator OneOf(std::vector<std::string> words);
 CLI::Validator ListOf(std::vector<std::string> words);
 
-// What OneOf or ListOf of an option takes; none of any other option.
+// Takes anything; completion offers `words` for a list with commas in between.
+CLI::Validator Offers(std::vector<std::string> words);
+
+// Among the words of an option: the names of all metrics of the daemon.
+inline constexpr char kMetricWord[] = "METRIC";
+
+// What OneOf, ListOf or Offers of an option has; none of any other option.
 std::vector<std::string> WordsOf(const CLI::Option& option);
 
 // The type of an option as help shows it, without its checks.

@@ -119,9 +119,8 @@ Outcome RowHistograms::Call(Connection& connection,
     return {};
   }
   read_bytes_ += read_bytes;
-  const Outcome outcome = connection.Unary([&](grpc::ClientContext& context) {
-    return connection.tensors().ComputeHistogram(&context, request, &out);
-  });
+  const Outcome outcome =
+      connection.Ask(&v1::TensorService::Stub::ComputeHistogram, request, out);
   if (outcome.ok()) return {};
   using grpc::StatusCode;
   for (const StatusCode code :

@@ -80,6 +80,44 @@ TEST(CompletionTest, BashOffersRunsAndComparisons) {
   EXPECT_EQ(Offered(script, "msitctl compare rows c"), " c-000001 \n");
 }
 
+TEST(CompletionTest, BashOffersColumnsAndMetrics) {
+  CommandLine line;
+  const std::string script =
+      BashCompletion(line.app()) +
+      "timeout() { case \"$*\" in *\" node capabilities -o name\"*) "
+      "echo cosine; echo nl2 ;; esac; }\n";
+  EXPECT_EQ(Offered(script, "msitctl run list --columns name,wor"),
+            " name,world_size \n");
+  EXPECT_EQ(Offered(script, "msitctl run list --columns counters.dropped_c"),
+            " counters.dropped_count \n");
+  EXPECT_EQ(Offered(script, "msitctl tensor list --columns summary.l1"),
+            " summary.l1_norm \n");
+  EXPECT_EQ(Offered(script, "msitctl compare list --columns verd"),
+            " verdict \n");
+  EXPECT_EQ(Offered(script, "msitctl compare list --columns first_divergence."),
+            "  \n");
+  EXPECT_EQ(Offered(script, "msitctl compare rows c --columns op,reas"),
+            " op,reason \n");
+  for (const char* verb : {"rows c --columns op,n", "run g t --columns op,n"}) {
+    EXPECT_EQ(Offered(script, std::string("msitctl compare ") + verb),
+              " op,nl2 \n");
+  }
+  EXPECT_EQ(Offered(script, "msitctl compare rows c --sort-by c"),
+            " cosine \n");
+  EXPECT_THAT(script, Not(HasSubstr("METRIC")));
+}
+
+TEST(CompletionTest, EveryShellAsksForNames) {
+  CommandLine line;
+  for (const std::string& script :
+       {BashCompletion(line.app()), ZshCompletion(line.app()),
+        FishCompletion(line.app())}) {
+    EXPECT_THAT(script, HasSubstr("run list -o name"));
+    EXPECT_THAT(script, HasSubstr("compare list -o name"));
+    EXPECT_THAT(script, HasSubstr("node capabilities -o name"));
+  }
+}
+
 TEST(CompletionTest, ZshAndFishHaveEveryVerb) {
   CommandLine line;
   const std::string zsh = ZshCompletion(line.app());

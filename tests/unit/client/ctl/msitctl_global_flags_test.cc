@@ -279,6 +279,9 @@ TEST_F(GlobalFlagsTest, NodeCommandsPrintEveryField) {
               HasSubstr("\"disk_free_bytes\": \"3221225472\""));
   EXPECT_THAT(Run({"node", "capabilities"}).out,
               HasSubstr("\ncosine    higher_is_better        fused\n"));
+  EXPECT_THAT(Run({"node", "capabilities"}).out, Not(HasSubstr("metrics")));
+  EXPECT_THAT(Run({"node", "capabilities", "-o", "name"}).out,
+              StartsWith("cosine\n"));
   EXPECT_EQ(Run({"node", "status", "-o", "name"}).exit_code, 2);
 }
 

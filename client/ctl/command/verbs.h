@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "client/ctl/command/confirm.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command_line.h"
+#include "google/protobuf/empty.pb.h"
+
+// Verbs that several nouns have: what is their own are texts and methods.
+namespace msitd::ctl {
+
+// Binds the name of what a verb is about: AddRunName, AddComparisonName.
+using AddName = void (*)(CLI::App& verb, std::string& name);
+
+// Adds a verb that prints a list.
+template <typename Stub, typename Request, typename Response>
+void AddListVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
+                 const ListLayout& layout,
+                 Connection::Method<Stub, Request, Response> method) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App& verb =
+      line.AddVerb(noun, help, [flags, layout, method](Session& session) {
+        return PrintPages(session, layout, *flags, method, Request());
+      });
+  AddListFlags(verb, *flags, ColumnWords(*Response::descriptor(), layout));
+}
+
+// Adds a verb that calls `method` with the name of one thing and prints what
+// comes back; `field` of it is what -o name prints.
+template <typename Stub, typename Request, typename Response>
+void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
+                  AddName add_name, std::string_view field,
+                  Connection::Method<Stub, Request, Response> method) {
+  auto name = std::make_shared<std::string>();
+  CLI::App& verb = line.AddVerb(
+      noun, help,
+      [name, method, field = std::string(field)](Session& session) -> Outcome {
+        Response response;
+        MSITCTL_RETURN_IF_FAILED(session.AskByName(method, *name, response));
+        return PrintOne(session, response, field);
+      });
+  add_name(verb, *name);
+}
+
+// Says that the thing called `name` is gone, in the form that was asked for:
+// the empty response as JSON, the name, nothing as CSV, words on stderr.
+Outcome ReportDeleted(Session& session, std::string_view what,
+                      std::string_view name);
+
+// Adds `delete`, which asks on a terminal unless --yes is given: `question`
+// gets what `get` returns. `what` is the thing in words: "run".
+template <typename Stub, typename Get, typename Thing, typename Delete>
+void AddDeleteVerb(
+    CommandLine& line, CLI::App& noun, const VerbHelp& help, AddName add_name,
+    const std::string& what, Connection::Method<Stub, Get, Thing> get,
+    std::string (*question)(const Thing&),
+    Connection::Method<Stub, Delete, google::protobuf::Empty> remove) {
+  auto name = std::make_shared<std::string>();
+  auto yes = std::make_shared<bool>(false);
+  CLI::App& verb = line.AddVerb(noun, help, [=](Session& session) -> Outcome {
+    const Terminal& terminal = session.options().terminal;
+    if (!*yes) {
+      // Off a terminal the question fails before a daemon is asked anything.
+      if (!terminal.stdin_is_terminal) return Confirm(terminal, "");
+      Thing thing;
+      MSITCTL_RETURN_IF_FAILED(session.AskByName(get, *name, thing));
+      MSITCTL_RETURN_IF_FAILED(Confirm(terminal, question(thing)));
+    }
+    google::protobuf::Empty empty;
+    MSITCTL_RETURN_IF_FAILED(session.AskByName(remove, *name, empty));
+    return ReportDeleted(session, what, *name);
+  });
+  add_name(verb, *name);
+  verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
+}
+
+}  // namespace msitd::ctl
