@@ -15,24 +15,26 @@
 
 namespace msitd::storage {
 
-// Keeps changes of a run that let no more chunks of it in apart from the append
-// that has some. Others do not wait. Thread-safe.
+// Keeps an append apart from changes that close one of its runs to further
+// chunks, such as sealing. A change of any other run does not wait for the
+// append. Thread-safe.
 class AppendGate {
  public:
-  // It outlives the gate.
+  // `index` outlives the gate.
   explicit AppendGate(IndexGate& index) : index_(index) {}
 
-  // Has `admit` say which runs an append has chunks of, while no run is
-  // changed. They are held until Leave, by one append at a time.
+  // Calls `admit`, which returns the runs that an append has chunks of; no run
+  // changes during the call. The gate holds these runs until Leave, for one
+  // append at a time.
   //
-  // Errors: those of `admit`; nothing is held then.
+  // Errors: those of `admit`; no run is held then.
   absl::Status Enter(
       absl::FunctionRef<absl::StatusOr<std::vector<RunId>>()> admit)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Calls `change` once no append holds the run of this name; one that comes
-  // waits until it has returned.
+  // Calls `change` once no append holds the run of this name. An append that
+  // enters meanwhile waits until `change` has returned.
   //
   // Errors: NOT_FOUND with RUN_NOT_FOUND; those of `change`.
   absl::Status Change(std::string_view run,

@@ -11,16 +11,16 @@
 namespace msitd::storage {
 namespace {
 
-// What the index may have to write without being able to wait: all that is in
-// memory, twice, because as much again may come while it is written, and a
-// manifest, a log and the tables of a delete.
+// The index must always be able to write this much: all that it has in memory,
+// twice, because as much again may come while that is written; and a manifest,
+// a log and the tables of a delete.
 constexpr uint64_t kBallastBaseBytes = uint64_t{8} << 20;
 constexpr uint64_t kBallastBytesMax = uint64_t{512} << 20;
-// A small disk gives no more than this part of it.
+// The ballast takes at most one part in so many of the disk.
 constexpr uint64_t kBallastPart = 8;
 
-// What must be left when small records are taken: less than Probe asks for, or
-// the state would change to and fro.
+// Small records are taken while this much is free. It is less than Probe asks
+// for, so that the state does not flip to and fro.
 constexpr uint64_t kRecordRoomBytes = uint64_t{4} << 20;
 static_assert(kRecordRoomBytes < ChunkLog::kProbeRoomBytes);
 

@@ -13,27 +13,29 @@
 
 namespace msitd::storage {
 
-// What a producer is told of a failure of the disk or the index.
+// Turns a failure of the disk or the index into the status that a producer
+// gets: DISK_FULL if it is RESOURCE_EXHAUSTED, else STORAGE_FAILED.
 absl::Status ToAppendStatus(const absl::Status& status);
 
-// Makes the ballast of a store whose directory is there, and gives it up if the
-// disk has less room than that.
+// Makes the ballast of a store whose directory exists. Gives it up at once if
+// the disk has less free room than the ballast is long.
 std::unique_ptr<Ballast> MakeBallast(const StoreOptions& options, Env& env);
 
 // Room on the disk, and who gets it once there is little. Thread-safe.
 class DiskRoom {
  public:
-  // Both outlive it. `directory` is on the disk.
+  // `env` and `ballast` outlive it. `directory` is on the disk in question.
   DiskRoom(Env& env, Ballast& ballast, std::string directory)
       : env_(env), ballast_(ballast), directory_(std::move(directory)) {}
 
-  // Takes as much of the ballast again as there is room for.
+  // Takes back as much of the ballast as the disk has room for.
   void KeepBallast();
 
   // RESOURCE_EXHAUSTED unless the ballast is whole and `bytes` are free.
   absl::Status EnsureFree(uint64_t bytes);
 
-  // The same for something small that is not urgent; a status for the caller.
+  // The same for a small record that is not urgent. The status is one of
+  // ToAppendStatus.
   absl::Status EnsureForRecord();
 
  private:

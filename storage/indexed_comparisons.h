@@ -21,7 +21,7 @@ namespace msitd::storage {
 // The comparisons of a store, which its index keeps. Thread-safe.
 class IndexedComparisons final : public Comparisons {
  public:
-  // Both outlive it.
+  // `index` and `room` outlive it.
   IndexedComparisons(IndexGate& index, DiskRoom& room)
       : index_(index), room_(room) {}
 

@@ -22,8 +22,8 @@ namespace msitd::storage {
 // The runs of a store, which its index keeps. Thread-safe.
 class IndexedRuns final : public Runs {
  public:
-  // `on_hidden` is called, by any thread, when a run has been hidden. All
-  // others outlive this.
+  // `on_hidden` is called, on any thread, when a run has been hidden. The other
+  // arguments outlive this object.
   IndexedRuns(IndexGate& index, Env& env, DiskRoom& room, AppendGate& appends,
               absl::AnyInvocable<void() const> on_hidden)
       : index_(index),

@@ -13,7 +13,7 @@ namespace {
 
 using Ranks = std::vector<int32_t>;
 
-// All of them ascend, what comes in and what comes out.
+// The arguments and results of these three ascend.
 Ranks Union(const Ranks& a, const Ranks& b) {
   Ranks out;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(),
@@ -35,7 +35,7 @@ Ranks Difference(const Ranks& a, const Ranks& b) {
   return out;
 }
 
-// Ranks of a world, or all of them but some.
+// A set of ranks of a world: `ranks`, or all ranks except `ranks`.
 struct RankSet {
   bool is_all_but = false;
   Ranks ranks;
@@ -54,7 +54,7 @@ struct RankSet {
   }
 };
 
-// Those of them that are in the world.
+// Returns the ranks of the set that are in the world.
 std::vector<RankRange> RangesOf(const RankSet& set, int32_t world_size) {
   Ranks ranks = set.ranks;
   const auto is_outside = [world_size](int32_t rank) {
@@ -72,7 +72,7 @@ std::vector<RankRange> RangesOf(const RankSet& set, int32_t world_size) {
   return out;
 }
 
-// What the policy asks for that has not come.
+// Returns the ranks that the policy asks something of and that have not come.
 RankSet Lacking(const RunInfo& run, const Ranks& held) {
   RankSet out{.is_all_but = true, .ranks = {}};
   capture::Policies policies;
@@ -85,9 +85,10 @@ RankSet Lacking(const RunInfo& run, const Ranks& held) {
   return out;
 }
 
-// Ranks that streamed and were asked for nothing. Hooks hand over nothing of
-// what a policy leaves out, so that no count tells; but one that recorded
-// nothing though everything was asked of it has not come.
+// True if a rank streamed and the policy asked it for nothing. Counts alone do
+// not tell: hooks hand nothing over of what a policy leaves out, so
+// `seen_count` may be 0. In that case the rank was left out unless the policy
+// asks everything of it; then it has not come.
 bool WasLeftOut(const RankCoverage& rank, const capture::Policies& policies) {
   const StreamCoverage& total = rank.total;
   if (total.seen_count > 0) return total.seen_count <= total.filtered_count;

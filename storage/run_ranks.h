@@ -11,7 +11,7 @@
 
 namespace msitd::storage {
 
-// Ranks in a row. `last` is one of them.
+// Consecutive ranks, `last` included.
 struct RankRange {
   int32_t first = 0;
   int32_t last = 0;
@@ -22,27 +22,29 @@ struct RankRange {
 // Returns ascending ranks as ranges, which ascend and do not touch.
 std::vector<RankRange> ToRanges(std::span<const int32_t> ranks);
 
-// Which ranks of a run an answer is made of.
+// Which ranks of a run an answer covers.
 struct RunRanks {
-  // Those of which there are tensors, or of which the capture policy left all
-  // out; ascending. A rank that streamed and recorded nothing, though the
-  // policy asks everything of it, is none of them.
+  // The ranks that have tensors, and those that streamed and whose tensors the
+  // capture policy left out entirely; ascending. A rank that streamed and
+  // recorded nothing, though the policy asks everything of it, is not among
+  // them.
   std::vector<int32_t> held;
-  // The others of the world size that the capture policy asks something of;
-  // ranges that ascend and do not touch, since a run may claim a world of a
-  // million. None of a run whose world size is not known.
+  // The other ranks of the world that the capture policy asks something of.
+  // Ranges, because a run may claim a world of a million ranks; they ascend and
+  // do not touch. Empty if the world size is not known.
   std::vector<RankRange> lacking;
 };
 
-// Looks which ranks of a run have come. Only those of `selected` count, unless
-// it is empty. Takes time in proportion to the ranks that are there, were told
-// of or are named, whatever the world size.
+// Finds which ranks of a run have come. If `selected` is not empty, only its
+// ranks count. Takes time in proportion to the ranks that have tensors,
+// reported coverage, or are named in the policy or in `selected`, whatever the
+// world size.
 //
 // Errors: those of the reader.
 absl::StatusOr<RunRanks> FindRunRanks(RunReader& run,
                                       std::span<const int32_t> selected);
 
-// The same of a run that was looked at before: `info` says what of it.
+// The same for a run whose `info` the caller has already.
 absl::StatusOr<RunRanks> FindRunRanks(RunReader& run, const RunInfo& info,
                                       std::span<const int32_t> selected);
 

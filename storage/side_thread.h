@@ -9,21 +9,21 @@
 
 namespace msitd::storage {
 
-// A thread that does one thing at a time for its owner, who does another one
-// meanwhile. Single-sequence: the owner.
+// A thread that does one piece of work at a time beside its owner.
+// Single-sequence: the owner.
 class SideThread {
  public:
   SideThread();
-  // Nothing is under way.
+  // No work is under way.
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  // Calls and destroys `work` on the thread. Await follows before anything
-  // else.
+  // Calls and destroys `work` on the thread. The owner calls Await before
+  // anything else.
   void Start(absl::AnyInvocable<void()> work);
 
-  // Returns once it has returned; what it wrote is seen.
+  // Returns once `work` has returned. The caller then sees what `work` wrote.
   void Await();
 
  private:

@@ -20,8 +20,8 @@ uint64_t RandomStoreId() {
   return id;
 }
 
-// A store without an index that has segments has lost its index: going on
-// would take every frame for one of a deleted run.
+// A store that has segments but no index has lost its index. Going on would
+// take every frame for one of a deleted run, so it is refused.
 absl::Status CheckNoSegments(Env& env, const std::string& directory) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env, directory));
@@ -160,8 +160,8 @@ absl::Status StoreImpl::TryRemoveDeadSegments() {
     has_dead_segments_ = false;
     return absl::OkStatus();
   }
-  // Else a crash could take the log position back to before a segment that is
-  // no more, and its number would be given again.
+  // Otherwise a crash could take the log position back to before a segment
+  // whose file has gone, and the number of that segment would be given again.
   MSITD_RETURN_IF_ERROR(index_->db().Flush());
   for (const SegmentId segment : dead) {
     reader_.Forget(segment);
@@ -195,7 +195,7 @@ absl::Status StoreImpl::Close() {
   is_closed_ = true;
   EndSegment();
   absl::Status flushed = index_->db().Flush();
-  // Which flushes, if it succeeds.
+  // Resume flushes as well if it succeeds.
   if (!flushed.ok() && index_->db().Resume().ok()) flushed = absl::OkStatus();
   room_.KeepBallast();
   return flushed;

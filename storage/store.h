@@ -31,18 +31,18 @@ struct StoreOptions {
   uint64_t index_cache_bytes = uint64_t{64} << 20;
 };
 
-// Durable chunks and their index. Who works with a store takes the faces that
-// it needs, which live as long as the store. Thread-safe.
+// Durable chunks and their index. Users take only the faces that they need;
+// these live as long as the store. Thread-safe.
 class Store {
  public:
-  // Opens a store, or makes one, and reads back what the index misses.
+  // Opens a store, or makes one, and reads the frames that the index lacks.
   //
   // Errors: FAILED_PRECONDITION if another process has it open; DATA_LOSS if
   // what is there is no store of ours; those of the file system.
   static absl::StatusOr<std::unique_ptr<Store>> Open(
       const StoreOptions& options, Env& env);
 
-  // Readers, their scans and batches have ended.
+  // All readers, scans and batches have ended.
   virtual ~Store() = default;
 
   virtual Runs& runs() = 0;
@@ -51,8 +51,8 @@ class Store {
   virtual Comparisons& comparisons() = 0;
   virtual Upkeep& upkeep() = 0;
 
-  // Makes everything durable, index included, so that the next Open has
-  // nothing to read back. Called once, after the last Append.
+  // Makes everything durable, index included, so that the next Open has no
+  // frames to read. Called once, after the last Append.
   virtual absl::Status Close() = 0;
 };
 

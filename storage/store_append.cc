@@ -9,14 +9,14 @@
 namespace msitd::storage {
 namespace {
 
-// Fewer are in the index sooner than another thread has begun with them.
+// Fewer records are prepared sooner than another thread begins.
 constexpr size_t kAsideRecordsMin = 128;
 
-// What must be left when chunks are taken: less than Probe asks for, or the
-// state would change to and fro.
+// Chunks are taken while this much is free besides. It is less than Probe asks
+// for, so that the state does not flip to and fro.
 constexpr uint64_t kAppendRoomBytes = uint64_t{8} << 20;
 static_assert(kAppendRoomBytes < ChunkLog::kProbeRoomBytes);
-// With less, no room is asked for ahead of what is written.
+// With less room than this, nothing is preallocated.
 constexpr uint64_t kAmpleRoomBytes = uint64_t{256} << 20;
 
 }  // namespace
@@ -72,13 +72,14 @@ absl::Status StoreImpl::Append(std::span<chunk::Chunk> chunks) {
   if (has_room) status = AppendAdmitted(admitted);
   appends_.Leave();
   if (!has_room) {
-    // Room that was asked for ahead may be all that the next one needs.
+    // Gives back preallocated room, which may be all that the next append
+    // needs.
     EndSegment();
     return ToAppendStatus(status);
   }
   if (!status.ok()) {
-    // Nobody may build on what the segment holds behind its last acknowledged
-    // byte, so it ends there.
+    // Nothing may follow what the segment holds behind its last acknowledged
+    // byte, so the segment ends there.
     StorageLogger()->error("append failed, segment given up: {}",
                            Message(status));
     EndSegment();
@@ -185,8 +186,8 @@ absl::Status StoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   writer_->set_asks_ahead(asks_ahead_);
   const int64_t now_ns = env_.NowNs();
   for (const Admitted& one : admitted) {
-    // Spent even if the write fails: a frame that it left behind must not
-    // share its number with another one.
+    // A number is used up even if the write fails: a frame that the write left
+    // behind must not share its number with another frame.
     writer_->Place(*one.chunk, {one.run, next_frame_sequence_++, now_ns});
   }
   return absl::OkStatus();
@@ -208,7 +209,8 @@ absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
   bool has_samples = false;
   for (const Admitted& one : admitted) {
     record_count += one.chunk->records().size();
-    // Their hashes are stamped as they are written.
+    // Hashes of samples are stamped while they are written, so such chunks
+    // cannot be indexed meanwhile.
     has_samples |= one.chunk->kept() == chunk::Kept::kSample;
   }
   std::optional<absl::StatusOr<FrameIndexer::Prepared>> prepared;
@@ -251,8 +253,8 @@ void StoreImpl::EndSegment() {
     previous_ = {ToNumber(id), acknowledged_bytes_};
     return;
   }
-  // Nothing in it counts. If the file stays, Open finds frames in it that are
-  // whole or none, and none that was acknowledged.
+  // No frame in the file was acknowledged. If the file stays, Open takes the
+  // frames of it that are whole.
   reader_.Forget(id);
   if (const absl::Status status = env_.Remove(PathOf(id)); !status.ok()) {
     StorageLogger()->warn("segment {} of no use stays: {}", ToNumber(id),

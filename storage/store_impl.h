@@ -39,13 +39,14 @@ namespace msitd::storage {
 std::string SegmentDirectory(const std::string& directory);
 std::string IndexDirectory(const std::string& directory);
 
-// Opens the index of a store whose directories are there. `creates`: makes it
-// if it is not there.
+// Opens the index of a store whose directories exist. With `creates`, makes an
+// index that does not exist.
 absl::StatusOr<std::unique_ptr<ChunkIndex>> OpenIndex(
     const StoreOptions& options, Env& env, Ballast& ballast, bool creates);
 
-// A store over segments and RocksDB. It is its log, and its own upkeep: both
-// decide which segments there are. The other faces stand on the index alone.
+// A store over segments and RocksDB. It implements ChunkLog and Upkeep itself,
+// because both decide which segments there are. The other faces are objects of
+// their own.
 //
 // Frames go to one segment at a time; the index follows each sync.
 class StoreImpl final : public Store, private ChunkLog, private Upkeep {
@@ -53,7 +54,7 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   StoreImpl(const StoreOptions& options, Env& env, DirectoryLock lock,
             std::unique_ptr<Ballast> ballast,
             std::unique_ptr<ChunkIndex> index);
-  // Without Close before it, like a crash of the process.
+  // Without Close before it, this is like a crash of the process.
   ~StoreImpl() override;
 
   // Brings the index up to the end of the log. Called once, before all else.
@@ -107,39 +108,42 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   // Makes frames that were placed durable.
   absl::Status WriteFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // The same, and prepares the index for them at the same time where that is
-  // possible and worth it.
+  // The same, and prepares their index entries: on preparer_ at the same time
+  // if that is possible and worth it.
   absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
       std::span<const Admitted> admitted, std::span<const IndexedFrame> frames)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Sees that the disk takes `bytes` of frames and what the index adds to them.
-  // RESOURCE_EXHAUSTED otherwise.
+  // Checks that the disk has room for `bytes` of frames and for what the index
+  // adds. RESOURCE_EXHAUSTED otherwise.
   absl::Status EnsureRoom(uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Has the index leave the state that a failed write put it into.
+  // Makes the index leave the state that a failed write put it into.
   absl::Status ResumeIndex() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Opens the index anew if it did not leave it, and brings it up to the end of
-  // the log.
+  // Opens the index anew if ResumeIndex has failed kFailedResumesMax times in a
+  // row, and brings it up to the end of the log.
   absl::Status ReopenLostIndex() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
   absl::Status BringUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
   absl::Status BeginSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Ends the segment in use, if there is one, at its last acknowledged byte.
   void EndSegment() ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // Makes the index durable, then removes the files of dead segments. What
-  // cannot be removed now is at the next step of Retain, or at the next Open.
+  // Makes the index durable, then removes the files of dead segments. Files
+  // that cannot be removed now are removed at the next step of Retain, or at
+  // the next Open.
   void RemoveDeadSegments() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
   absl::Status TryRemoveDeadSegments()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
-  // Takes one deleted run out of the index; false if there is none.
+  // Removes the entries of one deleted run from the index; false if there is
+  // none.
   absl::StatusOr<bool> EmptyGoneRun()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_, append_mu_);
-  // Does so for all of them if nobody else is at work; otherwise Retain does.
+  // Calls EmptyGoneRun for all deleted runs if nothing else is at work;
+  // otherwise Retain will.
   void TryEmptyGoneRuns() ABSL_LOCKS_EXCLUDED(retain_mu_, append_mu_);
 
   // One step; true once nothing is left to do now.
   absl::StatusOr<bool> SweepNames() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_);
 
-  // How much more of the disk the store uses than it is to.
+  // Returns how many bytes of the disk the store uses beyond the policy.
   uint64_t ExcessBytes(const RetentionPolicy& policy);
   Retainer::Room RoomFor(const RetentionPolicy& policy)
       ABSL_LOCKS_EXCLUDED(append_mu_);
@@ -154,7 +158,8 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   absl::Status ReplayFrame(File& file, FoundFrame frame, bool is_durable,
                            Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
-  // The segment goes when the run is emptied that only was hidden so far.
+  // Notes a frame of a deleted run. If the run is hidden but not emptied, the
+  // segment counts as used by it, so that emptying the run removes the segment.
   absl::Status NoteGoneFrame(uint64_t segment, RunId run);
   absl::Status CommitReplay(Replay& replay)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
@@ -184,7 +189,8 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   IndexedComparisons comparisons_;
   StoredRunReaders readers_;
 
-  // Held for a step of retention or sharing, and by what must not come between.
+  // Held for a step of retention or sharing, and by whatever must not run
+  // meanwhile.
   Mutex retain_mu_ ABSL_ACQUIRED_BEFORE(append_mu_);
   // Of the present index.
   std::optional<Retainer> retainer_ ABSL_GUARDED_BY(retain_mu_);
@@ -199,11 +205,11 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   };
   std::optional<SweepPass> sweep_pass_ ABSL_GUARDED_BY(retain_mu_);
   int64_t next_sweep_boot_ns_ ABSL_GUARDED_BY(retain_mu_) = 0;
-  // Segments that are dead may have files; so it is until this is found out.
+  // True if dead segments may have files. True at first, as that is not known.
   bool has_dead_segments_ ABSL_GUARDED_BY(retain_mu_) = true;
 
   Mutex append_mu_;
-  // Of the index that the store was opened with.
+  // The id in the index that the store was opened with.
   uint64_t store_id_ ABSL_GUARDED_BY(append_mu_) = 0;
   std::unique_ptr<SegmentWriter> writer_ ABSL_GUARDED_BY(append_mu_);
   SideThread preparer_ ABSL_GUARDED_BY(append_mu_);
@@ -213,11 +219,11 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   SegmentEnd previous_ ABSL_GUARDED_BY(append_mu_);
   uint64_t next_segment_id_ ABSL_GUARDED_BY(append_mu_) = 1;
   uint64_t next_frame_sequence_ ABSL_GUARDED_BY(append_mu_) = 1;
-  // The disk has room enough to ask for some ahead.
+  // True if the disk has enough room to preallocate some.
   bool asks_ahead_ ABSL_GUARDED_BY(append_mu_) = true;
-  // A write to the index failed, and may go on failing until told to resume.
+  // A write to the index failed; writes may fail until ResumeIndex succeeds.
   bool index_failed_ ABSL_GUARDED_BY(append_mu_) = false;
-  // How often in a row that was of no avail.
+  // How often in a row ResumeIndex has failed.
   int failed_resume_count_ ABSL_GUARDED_BY(append_mu_) = 0;
   bool is_closed_ ABSL_GUARDED_BY(append_mu_) = false;
 

@@ -12,8 +12,8 @@
 namespace msitd::storage {
 namespace {
 
-// After so many attempts in vain to have the index leave an error behind, it is
-// opened anew.
+// After this many failed attempts in a row to resume the index, it is opened
+// anew.
 constexpr int kFailedResumesMax = 3;
 
 // Frames are put into the index in batches no larger than these.
@@ -25,16 +25,16 @@ constexpr uint64_t kBatchHeadBytesMax = uint64_t{16} << 20;
 struct StoreImpl::Replay {
   explicit Replay(StreamTable& streams) : filter(streams) {}
 
-  // Up to where the log was in the index when the store was opened, and up to
-  // where it has been read since.
+  // How much of the log was in the index when this began, and how much has been
+  // read since.
   LogPosition start;
   LogPosition reached;
   std::map<uint64_t, uint64_t> known_ends;
   StreamFilter filter;
-  // Streams of which a chunk was torn in the present segment: what follows it
-  // there was never acknowledged, and is sent again from the torn one on.
-  // Others go on, so that a producer which rewrote its memory harms nobody
-  // else.
+  // Streams of which a chunk was torn in the present segment. Their later
+  // chunks there were never acknowledged, and the producer sends again from the
+  // torn one on. Other streams go on, so a producer that rewrote its memory
+  // harms nobody else.
   std::set<StreamKey> torn_streams;
 
   // Frames to be put into the index.
@@ -49,7 +49,7 @@ struct StoreImpl::Replay {
   uint64_t corrupt_count = 0;
   bool has_news = false;
 
-  // True if the file holds no frame and none was ever acknowledged in it.
+  // True if the file holds no frame and never held an acknowledged one.
   bool IsVoid(const SegmentFile& file, uint64_t store_id) const {
     const uint64_t number = ToNumber(file.id);
     if (number <= start.segment_id || known_ends.contains(number)) return false;
@@ -82,7 +82,8 @@ absl::Status StoreImpl::ReopenLostIndex() {
   };
   const auto finish = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(retain_mu_,
                                                           append_mu_) {
-    // Before all that may fail: the index that they used is no more.
+    // First of all, before anything can fail: the index that the old ones used
+    // is gone.
     retainer_.emplace(index_.get(), env_, segment_directory_);
     sharer_.emplace(index_.get(), env_, reader_, segment_directory_);
     age_clock_.emplace(index_.get(), env_);
@@ -110,8 +111,8 @@ absl::Status StoreImpl::BringUp() {
   age_clock_->Begin();
   MSITD_ASSIGN_OR_RETURN(const std::vector<SegmentFile> files,
                          ListSegments(env_, segment_directory_));
-  // What is found counts from here on, and whoever wrote it may have ended
-  // before it was durable.
+  // Files that are found count from here on, and the process that made them may
+  // have ended before their names were durable.
   MSITD_RETURN_IF_ERROR(env_.SyncDirectory(segment_directory_));
   Replay replay(index_->streams());
   MSITD_ASSIGN_OR_RETURN(replay.start, index_->Position());
@@ -146,7 +147,7 @@ absl::Status StoreImpl::ReplaySegment(const SegmentFile& file, Replay& replay) {
   }
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<File> reader,
                          env_.OpenForRead(file.path, /*direct=*/false));
-  // Frames may lie in the page cache alone, whole.
+  // Frames that are whole may so far lie in the page cache only.
   MSITD_RETURN_IF_ERROR(reader->Sync());
   replay.torn_streams.clear();
   const uint64_t number = ToNumber(file.id);
@@ -224,7 +225,7 @@ absl::Status StoreImpl::ReplayFrame(File& file, FoundFrame frame,
 }
 
 absl::Status StoreImpl::NoteGoneFrame(uint64_t segment, RunId run) {
-  // A run that was emptied has marked its segments, and durably.
+  // The segments of an emptied run were durably marked dead.
   if (!index_->gone().IsHidden(run)) return absl::OkStatus();
   return index_->segments().AddUser(SegmentId{segment}, run);
 }
@@ -289,12 +290,12 @@ void StoreImpl::TidySegments(const std::vector<SegmentFile>& files,
         replay.reached.offset > file.size_bytes) {
       continue;
     }
-    // Gives back what was preallocated as well. A tail that stays is told
-    // apart by the header of the next segment.
+    // Gives back preallocated room as well. If the tail stays, the header of
+    // the next segment tells it from the log.
     const auto writer = env_.OpenForWrite(file.path, /*direct=*/false);
     if (!writer.ok()) continue;
     (*writer)->Truncate(replay.reached.offset).IgnoreError();
-    // What it gave up before is a hole.
+    // Bytes that were given up before are holes.
     const absl::StatusOr<uint64_t> allocated = (*writer)->AllocatedBytes();
     const MutexLock lock(stats_mu_);
     segment_sizes_[number] = std::min(

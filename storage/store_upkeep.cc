@@ -10,11 +10,11 @@
 namespace msitd::storage {
 namespace {
 
-// A pass over all names is a pass over all entries: it takes no more than this
-// part of the time.
+// A sweep of names reads all entries, so it may take no more than one part in
+// this many of the time.
 constexpr int64_t kSweepRestFactor = 20;
 
-// What a step of Tidy may take of the disk meanwhile.
+// The most disk room that a step of Tidy may take meanwhile.
 constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
 
 }  // namespace
@@ -22,8 +22,8 @@ constexpr uint64_t kTidyRoomBytesMax = uint64_t{512} << 20;
 absl::StatusOr<RetentionStep> StoreImpl::Retain(const RetentionPolicy& policy) {
   const MutexLock lock(retain_mu_);
   room_.KeepBallast();
-  // What was left behind may be all the room that is needed. If it stays, what
-  // follows is needed the more.
+  // A deleted run may hold all the room that is needed. If it cannot be
+  // emptied, the steps below are needed all the more.
   absl::Status emptied;
   {
     const MutexLock append_lock(append_mu_);
@@ -102,7 +102,7 @@ absl::StatusOr<bool> StoreImpl::Tidy() {
   if (RoomFor(RetentionPolicy()).sealed_end == 0) {
     return absl::FailedPreconditionError("the store is closed");
   }
-  // Compacting takes room before it gives some.
+  // Compaction takes room before it gives any back.
   const uint64_t needed = std::min(index_->db().DiskBytes(), kTidyRoomBytesMax);
   if (!room_.EnsureFree(kProbeRoomBytes + needed).ok()) return true;
   absl::StatusOr<bool> is_done = index_->TidyGoneRuns();

@@ -22,7 +22,8 @@ absl::Status Ballast::Grow(uint64_t held, uint64_t bytes) {
     file = env_.Create(path_, /*direct=*/false);
   }
   if (!file.ok()) return file.status();
-  // An error of the growth takes all that is behind the end of the file.
+  // If growing fails, it frees all blocks behind the end of the file: with the
+  // end at `held`, what was held stays.
   MSITD_RETURN_IF_ERROR((*file)->Truncate(held));
   return (*file)->Preallocate(bytes);
 }

@@ -14,26 +14,26 @@
 
 namespace msitd::storage {
 
-// Room on the disk that nobody else can take: a file of blocks that
-// nobody reads, given up when the disk is full and something must be written
-// all the same. Where the file system cannot reserve blocks there is no file,
-// and the ballast counts as whole while so much is free.
+// Reserves room on the disk: a file of blocks that nobody reads. The file is
+// removed when the disk is full and something must be written all the same.
+// Where the file system cannot reserve blocks there is no file, and Take
+// succeeds while that much room is free.
 //
 // Thread-safe. Blocks on the disk.
 class Ballast {
  public:
-  // What a taking that gets less than all leaves to others.
+  // A Take that cannot get all of the ballast leaves this much free for others.
   static constexpr uint64_t kLeaveBytes = uint64_t{1} << 20;
 
-  // Of `bytes` once it is whole, in a file of `directory`.
+  // `bytes` is its length once it is whole; the file is in `directory`.
   Ballast(Env& env, std::string directory, uint64_t bytes)
       : env_(env),
         directory_(std::move(directory)),
         path_(directory_ + "/ballast"),
         bytes_(bytes) {}
 
-  // Takes what is missing, provided that `spare_bytes` stay free; as much as
-  // there is otherwise.
+  // Takes all that is missing if `spare_bytes` stay free then; otherwise as
+  // much as there is.
   //
   // Errors: RESOURCE_EXHAUSTED if it is not whole; those of the file system.
   absl::Status Take(uint64_t spare_bytes) ABSL_LOCKS_EXCLUDED(mu_);
@@ -45,7 +45,8 @@ class Ballast {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  // From `held` to `bytes`; after an error it has what it held.
+  // Grows the file from `held` to `bytes`. After an error the file holds what
+  // it held before.
   absl::Status Grow(uint64_t held, uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<uint64_t> Allocated() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -30,8 +30,8 @@ class File {
   virtual absl::StatusOr<uint64_t> Read(uint64_t offset,
                                         std::span<std::byte> out) = 0;
 
-  // Returns once everything written is durable, metadata that reading it needs
-  // included.
+  // Returns once everything written is durable, with the metadata that reading
+  // it needs.
   virtual absl::Status Sync() = 0;
 
   // Asks for disk room up to `bytes` without changing the size of the file. An
@@ -69,25 +69,28 @@ class Env {
 
   // Makes a directory, or finds it there; its name is durable on return.
   virtual absl::Status CreateDirectory(const std::string& path) = 0;
-  // Makes the names of what the directory holds durable.
+  // Makes the names of the files in the directory durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<std::string>> List(
       const std::string& directory) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;
-  // Of the file system that holds `path`: what this process may still take,
-  // and all there is.
+  // The file system that holds `path`: the bytes that this process may still
+  // take, and the bytes that it has in all.
   virtual absl::StatusOr<uint64_t> FreeBytes(const std::string& path) = 0;
   virtual absl::StatusOr<uint64_t> CapacityBytes(const std::string& path) = 0;
 
-  // Called before the database of the index, which has files of its own, opens,
-  // writes, syncs, renames or removes one: an error is what comes of it.
+  // Called before the database of the index opens, writes, syncs, renames or
+  // removes one of its files. If this returns an error, the operation fails
+  // with it.
   virtual absl::Status AdmitIndexOperation() { return absl::OkStatus(); }
 
-  // Nanoseconds since the Unix epoch, as the clock on the wall has it.
+  // Nanoseconds since the Unix epoch by the wall clock, which can be set.
   virtual int64_t NowNs() = 0;
-  // Nanoseconds since the machine was started, sleep included: nobody sets it.
+  // Nanoseconds since the machine was started, sleep included. Nobody can set
+  // this clock.
   virtual int64_t BootNs() = 0;
-  // Another one after each start of the machine; empty if that is not known.
+  // Identifies this start of the machine; another one after the next. Empty if
+  // it is not known.
   virtual std::string BootId() = 0;
 };
 

@@ -7,8 +7,8 @@
 
 namespace msitd::storage {
 
-// The logger named "storage", if the program has registered one; one of that
-// name which writes where the default logger does otherwise.
+// Returns the logger named "storage" if the program has registered one; else a
+// logger of that name that writes where the default logger does.
 inline std::shared_ptr<spdlog::logger> StorageLogger() {
   std::shared_ptr<spdlog::logger> logger = spdlog::get("storage");
   return logger != nullptr ? logger

@@ -92,8 +92,8 @@ class PosixFile final : public File {
         return ErrnoStatus(error, "read");
       }
       done += static_cast<uint64_t>(count);
-      // A rest that is no whole page is the end of the file; reading on at an
-      // odd offset would fail with O_DIRECT.
+      // A count that is no multiple of a page means the end of the file.
+      // Reading on at an odd offset would fail with O_DIRECT.
       if (count == 0 || done % kChunkAlignment != 0) break;
     }
     return done;
@@ -112,7 +112,7 @@ class PosixFile final : public File {
       if (error == EOPNOTSUPP || error == ENOSYS) {
         return absl::UnimplementedError("the file system reserves no room");
       }
-      // It may have got some of it, which is of no use to anybody.
+      // It may have reserved a part, which is of no use.
       struct stat info;
       if (::fstat(fd_.get(), &info) == 0) Truncate(info.st_size).IgnoreError();
       return ErrnoStatus(error, "preallocate");
@@ -194,8 +194,8 @@ absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path,
                                                int flags, bool direct) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
-  // Asked for after the fact: an open with O_DIRECT that fails may already
-  // have made the file. A refusal leaves the descriptor buffered.
+  // O_DIRECT is set after the open, because an open with O_DIRECT that fails
+  // may already have made the file. A refusal leaves the descriptor buffered.
   if (direct) {
     const int status_flags = ::fcntl(fd.get(), F_GETFL);
     if (status_flags >= 0) ::fcntl(fd.get(), F_SETFL, status_flags | O_DIRECT);
@@ -231,7 +231,7 @@ class PosixEnv final : public Env {
                             ::stat(path.c_str(), &info) == 0 &&
                             S_ISDIR(info.st_mode);
       if (!is_there) return ErrnoStatus(error, "make directory " + path);
-      // Whoever made it may have ended before it was durable.
+      // Whoever made the directory may have ended before its name was durable.
     }
     return FsyncDirectory(ParentOf(path));
   }

@@ -16,8 +16,7 @@ namespace msitd::storage {
 
 // Comparisons: documents and their rows, opaque to the store. Ids ascend from
 // 1, rows from 0. Documents are durable on return; rows with the next document.
-// A comparison goes with the last of its runs that is deleted, in the
-// background.
+// Once all runs of a comparison are deleted, it is removed in the background.
 //
 // NOT_FOUND for a comparison that is not there; RESOURCE_EXHAUSTED (DISK_FULL)
 // for a new document or rows that have no room. Thread-safe.

@@ -26,46 +26,46 @@ using StopCheck = absl::FunctionRef<absl::Status()>;
 // as the run was when the scan began. Tensors with a missing part are passed
 // over. Thread-compatible; the reader that made it must outlive it.
 //
-// UNAVAILABLE if what is read was opened anew since: whoever wants the rest
-// begins another one. NOT_FOUND with RUN_NOT_FOUND if the run was deleted since
-// and what the scan needs of it has gone.
+// UNAVAILABLE if the index was opened anew since the scan began: the caller
+// begins another scan from position(). NOT_FOUND with RUN_NOT_FOUND if the run
+// was deleted since and the scan needs something that has gone.
 class TensorScan {
  public:
   virtual ~TensorScan() = default;
 
   // Puts the next tensor into `out`; false at the end. `out.parts` is filled.
   // `stop` is asked after every few hundred tensors looked at, and after every
-  // millisecond or two of matching names, whether or not any is found. Where it
-  // stopped, a later call goes on.
+  // millisecond or two of matching names, whether or not a tensor is found. A
+  // later call goes on where `stop` ended this one.
   virtual absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) = 0;
   absl::StatusOr<bool> Next(TensorInfo& out) {
     return Next(out, [] { return absl::OkStatus(); });
   }
 
-  // Opaque bytes that stand for "behind the last tensor looked at", which at
-  // first is where the scan began and after a tensor was found that tensor, to
-  // be given to a later Scan of the same run and selector.
+  // Returns opaque bytes that stand for "behind the last tensor looked at": at
+  // first where the scan began, and behind a tensor right after Next found it.
+  // A later Scan of the same run and selector takes them.
   virtual std::string position() const = 0;
 };
 
-// Memory that the parts of a batch take together, one part alone excepted:
-// further ones are left to the next batch. A part that is read alone takes as
-// much again.
+// The most memory that the parts of a batch take together; a single part may
+// take more. Parts beyond it are left to the next batch. Parts that have to be
+// read alone take their bytes once more.
 inline constexpr uint64_t kBatchBytesMax = uint64_t{12} << 20;
-// Parts of a batch.
+// The most parts of a batch.
 inline constexpr size_t kBatchPartsMax = 8192;
 
-// The bytes of parts that will be asked for, read while the caller does
-// something else: parts that lie near each other with one read.
+// Reads the bytes of parts that will be asked for while the caller does
+// something else. One read takes parts that lie near each other.
 //
 // Made by RunReader::ReadParts. Thread-safe.
 class PartBatch {
  public:
-  // Leaves out what is not being read yet, and waits for the rest.
+  // Drops reads that have not begun, and waits for those under way.
   virtual ~PartBatch() = default;
 
-  // How many parts it has of those that it was made of: the first ones, one at
-  // least if there is one.
+  // How many of the parts that it was made from it has: the first ones; at
+  // least one if there were any.
   virtual size_t size() const = 0;
 
   // Returns the bytes of part `index`, which is below size(), once they are
@@ -76,20 +76,19 @@ class PartBatch {
   virtual absl::StatusOr<std::span<const std::byte>> Read(size_t index) = 0;
 };
 
-// One run, to be read, wherever it lies.
+// Reads one run, wherever it lies.
 //
 // What an implementation promises:
 // - Threads: all calls are thread-safe. They may block, on a disk or on a peer;
 //   Scan and ReadParts return without having read what they are asked for.
-// - The run: it stands for the run that had the name when it was opened, and
-//   for no other that is given the name later. Tensors of a run are added and
-//   lose their bytes; they do not change otherwise. An answer holds all that
-//   was acknowledged before the call.
-// - Lifetime: it needs what opened it. Scans and batches that it made end
-//   before it. What it returns is the caller's, a span excepted.
-// - Parts: PartInfo goes back to a reader of the same run of the same store,
-//   whichever of them, now or later. Bytes are checked before they are handed
-//   out.
+// - The run: a reader stands for the run that had the name when it was opened,
+//   and never for a run that gets the name later. Tensors of a run are added,
+//   and they may lose their bytes; they do not change otherwise. An answer
+//   holds all that was acknowledged before the call.
+// - Lifetime: whatever opened the reader outlives it, and it outlives its scans
+//   and batches. Returned values are the caller's, except spans.
+// - Parts: a PartInfo is valid for any reader of the same run of the same
+//   store, now or later. Bytes are checked before they are handed out.
 // - Errors: NOT_FOUND with RUN_NOT_FOUND for a run that was deleted;
 //   UNAVAILABLE for what may be there later; those that are named below.
 class RunReader {
@@ -102,21 +101,21 @@ class RunReader {
   // Returns the run as it is now.
   virtual absl::StatusOr<RunInfo> GetInfo() = 0;
 
-  // Returns what was told of each rank, in their order.
+  // Returns the coverage that was reported of each rank, ascending by rank.
   virtual absl::StatusOr<std::vector<RankCoverage>> ListCoverage() = 0;
 
-  // Returns the ranks of which the run has tensors, ascending; one of which a
-  // part is missing counts. The cost grows with the number of ranks alone.
+  // Returns the ranks of which the run has tensors, ascending. A tensor with a
+  // missing part counts. The cost grows with the number of ranks alone.
   virtual absl::StatusOr<std::vector<int32_t>> ListRanks() = 0;
 
-  // Returns where the run has tensors that agree with the ranks, devices and
-  // tokens of the selector, in primary order. The cost does not grow with the
-  // number of ops.
+  // Returns each (rank, device, token) at which the run has tensors and that
+  // agrees with the selector's ranks, devices and tokens, in primary order. The
+  // cost does not grow with the number of ops.
   virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
       const TensorSelector& selector) = 0;
 
-  // Returns the placements of the tensors, each once. Costs nothing to speak of
-  // if there are none.
+  // Returns the placements of the tensors, each once. Costs next to nothing if
+  // there are none.
   //
   // Errors: RESOURCE_EXHAUSTED above kRunPlacementsMax.
   virtual absl::StatusOr<std::vector<std::string>> ListPlacements() = 0;
@@ -140,15 +139,16 @@ class RunReader {
       const PartInfo& part, AlignedBuffer& buffer) = 0;
 
   // Begins to read parts that ReadPart would be asked for one after the other,
-  // as many of the first of them as a batch takes. `parts` and the reader
-  // outlive the batch; so does `buffer`, which is made larger if need be and
-  // belongs to the batch until then.
+  // as many of the first of them as a batch takes. `parts`, `buffer` and the
+  // reader outlive the batch. `buffer` is made larger if need be and belongs to
+  // the batch while that lives.
   virtual std::unique_ptr<PartBatch> ReadParts(std::span<const PartInfo> parts,
                                                AlignedBuffer& buffer) = 0;
 
-  // Reads what of the sample of `tensor` (protos/base/sample.h) lies in part
-  // `part`, as ReadPart does: from the sample that is kept, or from the bytes.
-  // Reads nothing if none of it does.
+  // Reads the elements of `tensor`'s sample (protos/base/sample.h) that lie in
+  // part number `part`, from the sample that is kept or from the bytes. Returns
+  // and fails as ReadPart does; returns nothing if no sampled element lies in
+  // the part.
   virtual absl::StatusOr<std::span<const std::byte>> ReadSample(
       const TensorInfo& tensor, size_t part, AlignedBuffer& buffer) = 0;
 };
@@ -158,7 +158,7 @@ class RunReaders {
  public:
   virtual ~RunReaders() = default;
 
-  // NOT_FOUND with RUN_NOT_FOUND where there is none of that name.
+  // NOT_FOUND with RUN_NOT_FOUND if there is no run of that name.
   virtual absl::StatusOr<std::unique_ptr<RunReader>> OpenRun(
       std::string_view name) = 0;
 };

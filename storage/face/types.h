@@ -13,7 +13,7 @@
 #include "protos/base/summary.h"
 #include "protos/base/tensor_key.h"
 
-// What goes in and out of a store.
+// The values that go in and out of a store.
 namespace msitd::storage {
 
 // Identifies a run for good: the number of a deleted run is not given again.
@@ -23,7 +23,7 @@ struct RunSpec {
   std::string name;
   int32_t world_size = 0;  // 0: not known yet.
   std::map<std::string, std::string> labels;
-  // The launch that it is of; empty while no producer has told one.
+  // The launch that the run belongs to; empty while no producer has named one.
   std::string job = {};
 };
 
@@ -43,7 +43,7 @@ struct RunCounters {
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
 };
 
-// Tensors of a stream that the run had already: the first ones stay.
+// How many tensors of a stream the run already had. The first ones stay.
 struct StreamRepeats {
   uint64_t repeated_count = 0;
   uint64_t conflict_count = 0;  // Of these, those with other bytes.
@@ -51,10 +51,10 @@ struct StreamRepeats {
   friend bool operator==(const StreamRepeats&, const StreamRepeats&) = default;
 };
 
-// What all streams of a rank were handed.
+// What became of the tensors of one rank, over all its streams.
 struct RankCoverage {
   int32_t rank = 0;
-  uint64_t stream_count = 0;  // Those that told something.
+  uint64_t stream_count = 0;  // Those that reported any.
   StreamCoverage total;
   StreamRepeats repeats = {};
 
@@ -75,7 +75,7 @@ struct RetentionLimits {
 // What a run asks for.
 struct RunRetention {
   bool pinned = false;     // Nothing is given up, whatever the limits.
-  RetentionLimits limits;  // Each that is not 0 stands for that of the node.
+  RetentionLimits limits;  // A limit that is not 0 replaces the node's.
 
   friend bool operator==(const RunRetention&, const RunRetention&) = default;
 };
@@ -84,15 +84,15 @@ struct RunRetention {
 struct RetentionPolicy {
   uint64_t disk_bytes_max = 0;  // Of segments and index; 0 is no limit.
   uint64_t disk_free_min = 0;   // Of the file system.
-  RetentionLimits run;          // Of each run that asks for nothing else.
+  RetentionLimits run;          // For runs that set no limit of their own.
 };
 
 // What one step did.
 struct RetentionStep {
   uint64_t expired_bytes = 0;
   bool is_done = true;  // Nothing is left to do now.
-  // Bytes on the disk that are too many by the policy of the node. Above 0 once
-  // done if only pinned runs, and tables of frames, are left.
+  // Bytes on the disk beyond what the policy of the node allows. Still above 0
+  // when done if only pinned runs and the heads of frames are left.
   uint64_t excess_bytes = 0;
 };
 
@@ -113,8 +113,8 @@ struct RunInfo {
   RunCounters counters;
 };
 
-// Where a part came, as the store that gave it counts: means nothing to others,
-// but that what came later compares greater.
+// Where a part first lay, in numbers of the store that gave it. Other code may
+// only compare places: a part that came later compares greater.
 struct PartPlace {
   uint64_t file = 0;
   uint64_t offset = 0;
@@ -122,20 +122,21 @@ struct PartPlace {
   friend auto operator<=>(const PartPlace&, const PartPlace&) = default;
 };
 
-// One part of a tensor: kPartBytes of it, or what is left. Those who read it
-// find its bytes by this, and check them.
+// One part of a tensor: kPartBytes of it, or what is left. A reader finds the
+// bytes by this, and checks them.
 struct PartInfo {
   PartPlace place;
   uint64_t bytes = 0;
   ContentHash hash;
-  // False if it never had bytes: its capture asked for less.
+  // False if the part never had bytes, because the capture policy asked for
+  // less.
   bool has_bytes = true;
-  // Its sample is kept instead; see protos/base/sample.h.
+  // True if its sample is kept in place of its bytes; see protos/base/sample.h.
   bool has_sample = false;
   uint64_t sample_hash = 0;
 };
 
-// Runs whose tensors have more placements are not compared by them.
+// A run with more placements cannot list them, so it is not compared by them.
 inline constexpr size_t kRunPlacementsMax = size_t{1} << 16;
 
 struct TensorInfo {
@@ -148,7 +149,7 @@ struct TensorInfo {
   ContentHash hash;
   // False if bytes of it were given up, or not kept in the first place.
   bool has_bytes = false;
-  // It has no bytes, but ReadSample gives its sample.
+  // True if it has no bytes but ReadSample gives its sample.
   bool has_sample = false;
   std::vector<PartInfo> parts;
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
@@ -195,11 +196,12 @@ struct StoreStats {
   // Payload given up, and RetentionStep::excess_bytes of the last step.
   uint64_t expired_bytes = 0;
   uint64_t excess_bytes = 0;
-  // Why bytes that are over their age by the clock on the wall are kept: it was
-  // set. Empty if there are none.
+  // Why bytes are kept that are too old by the wall clock: the clock was set.
+  // Empty if there are no such bytes.
   std::string retention_pause;
-  // Given back because parts share their bytes, and parts that could not: their
-  // hashes are equal and their bytes are not.
+  // Bytes given back because equal parts share them; and parts that could not
+  // share, because their hashes are equal but their bytes differ or cannot be
+  // read.
   uint64_t shared_bytes = 0;
   uint64_t unequal_count = 0;
 };

@@ -16,12 +16,14 @@ class Upkeep {
   virtual ~Upkeep() = default;
 
   // Gives up bytes of tensors that `policy`, or what their run asks for, does
-  // not keep. Within a run they go in the order in which they came, frame by
-  // frame: one that is not due keeps those behind it. Tensors of which bytes
-  // are gone stay, with `has_bytes` false, and ReadPart gives TENSOR_EXPIRED.
+  // not keep. Within a run they go frame by frame, in the order in which they
+  // came: a frame that is not due keeps all frames behind it. Tensors of which
+  // bytes are gone stay, with `has_bytes` false, and ReadPart gives
+  // TENSOR_EXPIRED.
   //
-  // What lies in the segment in use goes once that is sealed, which this does
-  // if it is kSealBytesMin long or kSealAgeMinNs old.
+  // Bytes in the segment in use can go only once it is sealed. If such bytes
+  // are due, this seals the segment when it is kSealBytesMin long or
+  // kSealAgeMinNs old.
   //
   // Blocks on the disk, and Append for no longer than a file takes to close.
   // Errors: those of the disk and the index; the next call goes on.
@@ -30,18 +32,18 @@ class Upkeep {
   virtual absl::StatusOr<RetentionStep> Retain(
       const RetentionPolicy& policy) = 0;
 
-  // Has parts of the same run that are equal share their bytes, so that they
-  // take the room of one. Nothing that can be asked of the store changes for
-  // that. Looks at each segment once, when it takes no more frames.
+  // Makes equal parts of the same run share their bytes, so that they take the
+  // room of one. No answer of the store changes. Looks at each segment once,
+  // when it takes no more frames.
   //
   // Blocks on the disk, and Append on the index alone. Errors: those of the
   // disk and the index; the next call goes on.
   virtual absl::StatusOr<ShareStep> Share() = 0;
 
-  // Takes what deleted runs left out of the index: names that no tensor has any
-  // more, comparisons of theirs with their rows, and the room of entries. True
-  // once nothing is left to do now. Holds up Append for no longer than some
-  // hundred names take.
+  // Removes from the index what deleted runs left there: names that no tensor
+  // has any more, comparisons with their rows, and the room of entries. Returns
+  // true once nothing is left to do now. Holds up Append for no longer than
+  // some hundred names take.
   //
   // Errors: those of the index; the next call goes on.
   virtual absl::StatusOr<bool> Tidy() = 0;

@@ -22,7 +22,7 @@ constexpr std::string_view kStoreKey = "store";
 constexpr std::string_view kNextRunIdKey = "next_run_id";
 constexpr std::string_view kClockKey = "clock";
 constexpr std::string_view kNameSweepKey = "name_sweep";
-// Keys have four bytes for it.
+// Keys have four bytes for the id of a run.
 constexpr uint64_t kRunIdMax = std::numeric_limits<uint32_t>::max() - 1;
 
 }  // namespace
@@ -290,7 +290,8 @@ absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {
     MSITD_RETURN_IF_ERROR(comparisons_.Leave(gone.front(), *comparison));
     return false;
   }
-  // Neighbours go together, with all that lies between them.
+  // Emptied runs with no live run between them are compacted together: one
+  // range of keys is one piece of work.
   std::set<RunId> others;
   for (const RunBrief& run : runs_.Briefs()) others.insert(run.id);
   const auto next = others.upper_bound(gone.front());
@@ -326,7 +327,8 @@ absl::Status ChunkIndex::ForgetNameSweep(uint64_t gone_count) {
   {
     const MutexLock lock(run_change_mu_);
     if (gone_count != gone_count_) return absl::OkStatus();
-    // As the removal of names: a crash undoes both or neither.
+    // Unlogged like the removal of names, so that a crash undoes both or
+    // neither.
     rocksdb::WriteBatch batch;
     db_->Delete(batch, Table::kMeta, kNameSweepKey);
     MSITD_RETURN_IF_ERROR(db_->WriteUnlogged(batch));

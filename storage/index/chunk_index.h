@@ -41,15 +41,17 @@ class ChunkIndex {
  public:
   // Opens the index. `store_id` is 0 if it is new, or was never initialised.
   //
-  // Errors: DATA_LOSS if it is of a version that we do not know or corrupt.
+  // Errors: DATA_LOSS if the index is corrupt or of a version that this program
+  // does not know.
   static absl::StatusOr<std::unique_ptr<ChunkIndex>> Open(
       const IndexDb::Options& options);
 
   uint64_t store_id() const { return store_id_; }
-  // Makes a new index that of the store with this id.
+  // Gives a new index the id of its store.
   absl::Status Initialise(uint64_t store_id);
-  // Has programs refuse the store from now on that do not know all that this
-  // one writes. Does nothing where that was said before.
+  // Raises the version of the store, so that older programs, which do not know
+  // all that this one writes, refuse it from now on. Does nothing if it is
+  // raised already.
   absl::Status RaiseVersion();
 
   // See Runs.
@@ -66,24 +68,29 @@ class ChunkIndex {
                                           uint64_t stream_id,
                                           const StreamCoverage& coverage);
 
-  // Takes the run away from everybody: it is no more, its name is free, and
-  // what is left of it is marked to go. Durable on return.
+  // Takes the run away from everybody: nobody finds it, its name is free, and
+  // what is left of it is marked for removal. Durable on return.
   absl::Status HideRun(std::string_view name);
-  // Removes everything of a run that was hidden, in one step, and returns the
-  // segments that only it used: they are marked dead. Nothing of the run may be
-  // on its way into the index.
+  // Removes all entries of a hidden run in one step. Marks the segments that
+  // only this run used dead, and returns them. Nothing of the run may be on its
+  // way into the index.
   absl::StatusOr<std::vector<SegmentId>> EmptyRun(RunId run);
 
-  // See Comparisons. NOT_FOUND with RUN_NOT_FOUND if one of them is not there.
+  // See Comparisons. NOT_FOUND with RUN_NOT_FOUND if one of `runs` does not
+  // exist.
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
                                             std::span<const std::string> runs);
 
-  // Takes what is left of runs that were emptied out of the index, one step;
-  // true once nothing is left. Does not hold up others.
+  // Removes from the index what emptied runs left there: their comparisons, and
+  // the room of their entries. One step; returns true once nothing is left.
+  // Does not hold up others.
   absl::StatusOr<bool> TidyGoneRuns();
 
-  // True if runs have gone since the names were swept last. ForgetNameSweep
-  // says that they have been, unless there are more than `gone_count` gone now.
+  // True if runs have been emptied since the names were last swept.
+  //
+  // ForgetNameSweep is called after a sweep. `gone_count` is what gone_count()
+  // was when the sweep began: if more runs were emptied meanwhile, the next
+  // sweep stays due.
   bool IsNameSweepDue();
   uint64_t gone_count();
   absl::Status ForgetNameSweep(uint64_t gone_count);
@@ -91,24 +98,24 @@ class ChunkIndex {
   // Gives up bytes of a run as `mark` says; durable on return.
   absl::Status Expire(SegmentId segment, RunId run, const ExpiryMark& mark);
 
-  // Some bytes that are shared from now on.
+  // Bytes that are shared from now on.
   struct Sharing {
-    // Where they lie. The last word on the same bytes counts.
+    // Where they lie. If bytes occur twice, their last place counts.
     std::vector<std::pair<SharedBytes, BytePlace>> places;
-    // What nobody needs any more.
+    // Copies that nobody needs any more.
     std::vector<ByteRange> unfreed;
     uint64_t looked_at_end = 0;
   };
   // Durable on return.
   absl::Status Share(const Sharing& sharing);
 
-  // See AgeClock; nothing if it was never set.
+  // See AgeClock; nothing if no mark was ever written.
   absl::StatusOr<std::optional<ClockMark>> Clock();
   absl::Status SetClock(const ClockMark& mark, bool durably);
 
-  // Where the log is in the index.
+  // How much of the log is in the index.
   absl::StatusOr<LogPosition> Position();
-  // Moves the position without an entry, past frames that are not kept.
+  // Moves the position past frames that add no entries.
   absl::Status Advance(const LogPosition& position);
 
   IndexDb& db() { return *db_; }

@@ -22,19 +22,20 @@
 namespace msitd::storage {
 namespace {
 
-// A record on its way into the index. The order of arrival is that in the
-// vector.
+// A record on its way into the index. Vectors of these are in the order of
+// arrival.
 struct Pending {
   EncodedKey key;
   const IndexedFrame* frame;
   const chunk::RecordDescriptor* record;
-  // What the frame holds of it, in the payload of the frame.
+  // Where the frame's payload holds the record, or its sample.
   chunk::FramePayload::Place place;
   uint32_t placement;  // Number of its name, or 0.
 };
 
-// Finds the numbers of the names of one chunk. Equal names of a chunk are
-// mostly one piece of text, so few of them are looked up.
+// Finds the numbers of the names of one chunk. Equal names of a chunk mostly
+// refer to the same piece of its text, so a small table by offset saves most
+// look-ups.
 class ChunkNames {
  public:
   ChunkNames(const chunk::Chunk& chunk, NewNames& names)
@@ -56,7 +57,8 @@ class ChunkNames {
     chunk::TextRef ref{};
     uint32_t id = 0;
   };
-  // Twice as many as a chunk has records; those that meet are looked up again.
+  // Twice the most records of a chunk. Of names that meet in one place, the
+  // last stays; the others are looked up again.
   static constexpr int kPlaceBits = 11;
   static constexpr size_t kPlaceCount = size_t{1} << kPlaceBits;
   static_assert(kPlaceCount == 2 * kChunkRecordsMax);
@@ -113,7 +115,16 @@ void FillValue(const Pending& pending, IndexValue& out) {
   out.placement = pending.placement;
 }
 
-// The work of one Commit.
+// Works out what one Commit is to write.
+//
+// The records are sorted by key, then by arrival, so all records of a tensor
+// are a group and the first one of each key came first. The distinct keys are
+// looked up with one MultiGet; keys beyond the last key of their run, rank and
+// device are new without a look-up. Each group has a reference that its parts
+// must agree with: an entry of the tensor if the index has one, otherwise the
+// record that came first. The first record of a key that agrees with it is put,
+// unless the index has the key already. Every other record is counted as a
+// duplicate or a conflict.
 class Batch {
  public:
   Batch(IndexDb& db, RunTable& runs, LastKeys& last_keys,
@@ -125,9 +136,9 @@ class Batch {
         pending_(std::move(pending)),
         changes_(pending_.size() * kChangeBytes) {}
 
-  // Sorts the records, looks up what is there and puts what is new.
+  // Fills changes() and the counts below.
   absl::Status Run();
-  // The changes are in the index.
+  // Notes that the changes are in the index.
   void Accept();
 
   rocksdb::WriteBatch& changes() { return changes_; }
@@ -138,23 +149,23 @@ class Batch {
   const std::map<std::pair<uint64_t, uint64_t>, uint64_t>& live() const {
     return live_;
   }
-  // Runs, and the placements that tensors of theirs have now.
+  // Placements that tensors of a run have now, by (run, name).
   const std::set<std::pair<uint64_t, uint32_t>>& placements() const {
     return placements_;
   }
-  // What came again of each stream, of those that something did of.
+  // What came again, of each stream that sent something again.
   const std::map<StreamKey, StreamRepeats>& repeats() const { return repeats_; }
 
  private:
-  // A tensor's records: [begin, end) of order_, whose keys begin at
-  // `first_key` in found_.
+  // The records of one tensor: [begin, end) of order_. Its distinct keys begin
+  // at `first_key` of places_.
   struct Group {
     size_t begin;
     size_t end;
     size_t first_key;
   };
   static constexpr uint32_t kNotThere = UINT32_MAX;
-  // What a record mostly takes in changes_.
+  // The usual size of a record in changes_.
   static constexpr size_t kChangeBytes = 192;
 
   std::string_view KeyAt(size_t i) const {
@@ -173,7 +184,7 @@ class Batch {
   const rocksdb::PinnableSlice* Found(size_t key) const {
     return places_[key] == kNotThere ? nullptr : &found_[places_[key]];
   }
-  // Of the run, and of the run in the segment, in added_ and live_.
+  // The entries of added_ and live_ that a record counts for.
   struct Totals {
     RunCounters* added = nullptr;
     uint64_t* live = nullptr;
@@ -181,13 +192,14 @@ class Batch {
 
   Totals TotalsOf(const Pending& pending);
   absl::Status PutGroup(const Group& group);
-  // What all parts of the tensor must agree with, in reference_.
+  // Puts the value that all parts of the tensor must agree with into
+  // reference_. True if the index has a part of the tensor already.
   absl::StatusOr<bool> FindReference(const Group& group);
   absl::StatusOr<bool> FindAnyPart(std::string_view prefix);
-  // True if a tensor of the run may have parts without its first one.
+  // True if the run may have tensors whose first part is missing.
   bool MayBeHeadless(RunId run);
   void Put(const Pending& pending, bool is_new_tensor);
-  // `is_new_conflict`: no part of the tensor was counted as one before.
+  // `is_new_conflict`: no part of the tensor was counted as a conflict before.
   void CountRepeat(const Pending& pending, bool is_equal, bool is_new_conflict);
 
   const IndexedFrame* const first_frame_;
@@ -207,12 +219,12 @@ class Batch {
   std::set<std::pair<uint64_t, uint32_t>> placements_;
   std::map<StreamKey, StreamRepeats> repeats_;
 
-  // Those of the frame that came last.
+  // The totals of the frame that was counted last.
   const IndexedFrame* totals_frame_ = nullptr;
   Totals totals_;
-  // Of the present group: its tensor's first part is there.
+  // True if the first part of the present group's tensor is there.
   bool has_first_part_ = false;
-  // The run of the group before, and what is said of it.
+  // The run that MayBeHeadless was last asked about, and the answer.
   RunId headless_run_{};
   bool may_be_headless_ = false;
 
@@ -307,9 +319,9 @@ absl::StatusOr<bool> Batch::FindReference(const Group& group) {
     earliest = std::min(earliest, order_[i]);
     has_many_parts |= pending_[order_[i]].record->tensor_bytes > kPartBytes;
   }
-  // A tensor of one part has no others that could have come before, unless
-  // parts come without their first one: only then, and for large ones, is a
-  // search worth it.
+  // Parts with other keys may have come before. A tensor of one part has none,
+  // unless the run has parts without a first part; only for such runs, and for
+  // larger tensors, is the search worth its cost.
   const RunId run = pending_[order_[group.begin]].frame->run;
   if (has_many_parts || MayBeHeadless(run)) {
     MSITD_ASSIGN_OR_RETURN(const bool is_there,
@@ -375,7 +387,7 @@ absl::Status Batch::PutGroup(const Group& group) {
     return absl::OkStatus();
   }
   size_t key = group.first_key;
-  // The hash of the entry that holds the present key.
+  // The hash of the record that holds the present key, if there is one.
   ContentHash holder;
   bool has_holder = false;
   bool has_conflict = false;

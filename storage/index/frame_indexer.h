@@ -22,11 +22,11 @@
 
 namespace msitd::storage {
 
-// A frame that is durable once it is committed, with its stamps.
+// A stamped frame that is durable by the time of Commit.
 struct IndexedFrame {
   const chunk::Chunk* chunk = nullptr;
   RunId run{};
-  // A run that is sealed has no streams to keep.
+  // False for a sealed run: its streams are no longer kept.
   bool keep_stream = true;
 };
 
@@ -35,20 +35,21 @@ struct IndexOutcome {
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
-  // Of these conflicts, those of each frame that has some, by its place among
-  // those that were prepared.
+  // The conflicts of each frame that has some, by its position in what Prepare
+  // was given.
   std::map<size_t, uint32_t> frame_conflicts;
 };
 
 // Puts frames into the index: entries, new names, counters, placements,
 // streams and the log position in one batch, sorted by key.
 //
-// The first record of a (key, part) stays; a later one is a duplicate if its
-// hash, dtype and shape are the same, a conflict otherwise. So is a part that
-// does not agree with the parts of the tensor that came before it.
+// The first record of a (key, part) stays. A later one is a duplicate if its
+// hash, dtype and shape are the same, otherwise a conflict. A part that
+// disagrees in dtype or shape with parts of the tensor that came before it is a
+// conflict as well.
 //
-// Single-sequence: whoever holds the append lock of the store, or a thread that
-// works for them meanwhile.
+// Single-sequence: called by the holder of the store's append lock, or by a
+// thread that works for the holder meanwhile.
 class FrameIndexer {
  public:
   FrameIndexer(IndexDb& db, NameTable& names, RunTable& runs,
@@ -77,16 +78,17 @@ class FrameIndexer {
     std::unique_ptr<Work> work_;
   };
 
-  // Does all that can be done before the frames are durable: they have all
-  // stamps but their checksums, which may be stamped meanwhile. `frames`
-  // outlives the result. `position` is the log behind the last of them, in the
-  // order of their writing. Changes nothing but what is remembered of the
-  // index.
+  // Does all that can be done before the frames are durable. They have all
+  // stamps but their checksums, which may be stamped meanwhile. `frames`, in
+  // the order of their writing, outlives the result. `position` is the end of
+  // the log behind the last frame. Changes nothing but what is remembered of
+  // the index.
   absl::StatusOr<Prepared> Prepare(std::span<const IndexedFrame> frames,
                                    const LogPosition& position);
 
-  // Puts them in, now that they are durable; nothing else was committed since
-  // Prepare. After an error nothing is visible.
+  // Puts the frames, which are durable now, into the index. Nothing else may
+  // have been committed since Prepare. After an error nothing of them is
+  // visible.
   absl::StatusOr<IndexOutcome> Commit(Prepared prepared);
 
  private:

@@ -11,11 +11,10 @@
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
 
-// What an inspection reads of the index besides the faces that the store
-// uses.
+// Reads the index for an inspection, below the faces of the store.
 namespace msitd::storage {
 
-// An entry of the primary index. `value` is nothing if it cannot be read.
+// An entry of the primary index. `value` is empty if it cannot be decoded.
 struct AuditedEntry {
   IndexKey key;
   std::optional<IndexValue> value;
@@ -26,8 +25,9 @@ absl::Status ForEachEntry(
     ChunkIndex& index,
     const std::function<absl::Status(const AuditedEntry&)>& visit);
 
-// Returns "runs/r/ranks/0/..." for a key, and "#7" for names and runs that the
-// index does not know, with the part behind it if it is not the first.
+// Returns the name of the tensor, such as "runs/r/ranks/0/...", with the part
+// behind it unless that is the first one. Names and runs that the index does
+// not know are given by number, such as "#7".
 std::string DescribeKey(ChunkIndex& index, const IndexKey& key);
 
 }  // namespace msitd::storage

@@ -8,8 +8,7 @@
 
 namespace msitd::storage {
 
-// Made and destroyed while its index is in use, so that no iterator outlives
-// its database.
+// Made and destroyed under a Use, so that no iterator outlives its database.
 class IndexGate::HeldScan final : public TensorScan {
  public:
   HeldScan(IndexGate& gate, std::unique_ptr<TensorScan> scan, RunId run)
@@ -31,7 +30,7 @@ class IndexGate::HeldScan final : public TensorScan {
     }
     const absl::StatusOr<bool> found = scan_->Next(out, stop);
     if (!absl::IsDataLoss(found.status())) return found;
-    // The names that it looks for go with the runs.
+    // The names that the scan looks up may have gone with the run.
     MSITD_RETURN_IF_ERROR(use->runs().BriefById(run_).status());
     return found;
   }
@@ -41,7 +40,7 @@ class IndexGate::HeldScan final : public TensorScan {
     return scan_ == nullptr ? position_ : scan_->position();
   }
 
-  // Behind the closed gate.
+  // Called while the gate is closed.
   void Drop() {
     if (scan_ == nullptr) return;
     position_ = scan_->position();
@@ -51,7 +50,7 @@ class IndexGate::HeldScan final : public TensorScan {
  private:
   IndexGate& gate_;
   const RunId run_;
-  // Changes behind the closed gate alone.
+  // Changes only while the gate is closed.
   std::unique_ptr<TensorScan> scan_;
   std::string position_;
 };

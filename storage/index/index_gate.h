@@ -19,19 +19,20 @@ namespace msitd::storage {
 
 // The index of a store, which may be ended and opened anew while it is used.
 //
-// Whoever uses it holds a Use, which `gate->` makes for the rest of the
-// statement. Nothing that a statement got from the index by reference outlives
-// it, but for what the holder of all locks that Reopen asks for has. Where the
-// index could not be opened again, what is in its memory is still there, and
-// all else is UNAVAILABLE.
+// Every user holds a Use; `gate->` makes one for the rest of the statement. A
+// reference into the index must not outlive the statement that got it, unless
+// its holder has all locks that callers of Reopen hold. After a Reopen that
+// failed, what the index keeps in memory can still be read; everything else is
+// UNAVAILABLE.
 //
-// To make a Use may wait for Reopen: whoever does so holds no lock that `open`
-// or `finish` takes. One that is held whenever Reopen is called does no harm.
+// Making a Use may wait for Reopen, so its maker holds no lock that `open` or
+// `finish` takes. A lock that every caller of Reopen holds already does no
+// harm.
 //
 // Thread-safe.
 class IndexGate {
  public:
-  // How long Reopen waits for those who use the index.
+  // How long Reopen waits for the users of the index.
   static constexpr std::chrono::seconds kDrainMax{10};
 
   explicit IndexGate(std::unique_ptr<ChunkIndex> index)
@@ -51,20 +52,22 @@ class IndexGate {
     IndexGate& gate_;
   };
   Use operator->() { return Use(*this); }
-  // For those whom Reopen waits for, or who call it.
+  // For code that holds a Use, and for callers of Reopen.
   ChunkIndex& get() { return *index_; }
 
-  // Wraps `scan` of `run`, made by the same Use, which ends with UNAVAILABLE if
-  // the index is reopened. What it cannot find of a run that was deleted since
-  // is NOT_FOUND with RUN_NOT_FOUND. It must end before the gate.
+  // Wraps `scan` of `run`, which was made during the same Use. The returned
+  // scan fails with UNAVAILABLE once the index is reopened, and with NOT_FOUND
+  // (RUN_NOT_FOUND) if the run was deleted since and what the scan needs has
+  // gone. The gate outlives it.
   std::unique_ptr<TensorScan> Hold(std::unique_ptr<TensorScan> scan, RunId run);
 
-  // Ends the index once nobody uses it, then has `open` make the next one and
-  // `finish` make it complete before others use it: that may use it. If either
-  // fails the index stays ended, and the next call tries again.
+  // Waits until nobody uses the index and ends it. Then calls `open` to make
+  // the next one, and `finish`, which may use that one, to complete it before
+  // others do. If either fails the index stays ended, and the next call tries
+  // again.
   //
-  // Errors: UNAVAILABLE if it is in use for longer than kDrainMax; those of
-  // both.
+  // Errors: UNAVAILABLE if the index stays in use for longer than kDrainMax;
+  // those of `open` and `finish`.
   absl::Status Reopen(
       absl::FunctionRef<absl::StatusOr<std::unique_ptr<ChunkIndex>>()> open,
       absl::FunctionRef<absl::Status()> finish) ABSL_LOCKS_EXCLUDED(mu_);
@@ -76,10 +79,10 @@ class IndexGate {
   void Leave() ABSL_LOCKS_EXCLUDED(mu_);
   // Closes the gate; true once nobody is behind it.
   bool Close() ABSL_LOCKS_EXCLUDED(mu_);
-  // Lets go of what scans hold, and of the database.
+  // Ends what scans hold, then the database.
   void End();
 
-  // Changes behind the closed gate alone.
+  // Changes only while the gate is closed.
   std::unique_ptr<ChunkIndex> index_;
 
   Mutex mu_;

@@ -11,8 +11,9 @@
 
 namespace msitd::storage {
 
-// Returns the entry of the tensor and part that `record` of a frame of `run`
-// names; nothing if there is none. It may be that of an earlier record.
+// Returns the index entry for the tensor and part that `record`, of a frame of
+// `run`, names; nothing if there is none. The entry may come from an earlier
+// record.
 absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
     ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
     const chunk::RecordDescriptor& record);

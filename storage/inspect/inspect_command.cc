@@ -72,7 +72,7 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
       "Example: msitd-inspect verify --data-dir /var/lib/msitd\n"
       "Exit codes: 0 fine, 1 problems found, 2 usage, 3 the store cannot be "
       "opened or read");
-  // The library reports by exceptions; they end here.
+  // CLI11 reports by exceptions; they end here.
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -5,7 +5,7 @@
 
 namespace msitd::storage {
 
-// What msitd-inspect exits with.
+// The exit codes of msitd-inspect.
 enum class InspectExit : int {
   kOk = 0,
   kProblems = 1,

@@ -19,7 +19,7 @@
 namespace msitd::storage {
 namespace {
 
-// One number for a place of a segment and the bytes that are there.
+// Returns one number that stands for a place in a segment and the bytes there.
 uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
                      uint64_t sample_hash) {
   const std::array<uint64_t, 5> fields = {segment, offset, hash.low, hash.high,
@@ -27,7 +27,7 @@ uint64_t Fingerprint(uint64_t segment, uint64_t offset, const ContentHash& hash,
   return chunk::HashBytes(std::as_bytes(std::span(fields))).low;
 }
 
-// Who may have changed bytes of the frame.
+// Returns who may have changed bytes of the frame.
 StoreProblem::Cause CauseOf(const chunk::Chunk& chunk) {
   const uint32_t flags = chunk.header().flags;
   return (flags & chunk::kOwnMemoryFlag) != 0
@@ -65,37 +65,37 @@ class StoreCheck {
   absl::Status CheckSegment(const SegmentFile& segment);
   absl::Status CheckFrame(const SegmentFile& segment, File& file,
                           const FoundFrame& frame);
-  // `place` is what the frame holds of the record, in payload_.
+  // `place` says where payload_ holds the record, or its sample.
   absl::Status CheckRecord(const SegmentFile& segment, const FoundFrame& frame,
                            const chunk::RecordDescriptor& record,
                            const chunk::FramePayload::Place& place);
-  // True if the producer of the frame has been told that it is durable, as
-  // far as can be told.
+  // True if the producer may have been told that the frame is durable.
   absl::StatusOr<bool> IsAcknowledged(const chunk::Chunk& chunk,
                                       const RunBrief& run);
   absl::Status CheckEntry(const AuditedEntry& entry);
-  // True if bytes were found so. Called once all of them are known.
+  // True if bytes with this fingerprint were found sound. Called once all
+  // frames have been checked.
   bool IsSound(uint64_t fingerprint) const {
     return std::binary_search(sound_.begin(), sound_.end(), fingerprint);
   }
-  // Where a problem is; no run: one of the file itself.
+  // Where a problem is. `run` is 0 for a problem of the file itself.
   struct Place {
     SegmentId segment{};
     RunId run{};
     uint64_t offset = 0;
-    // Those of a part, if it is about one.
+    // The bytes of the part, if the problem is about one.
     uint64_t bytes = 0;
     ContentHash hash{};
   };
-  // The place at which the bytes lie if they are shared with a later record.
+  // Returns where the bytes lie if they are shared with a later record.
   static absl::StatusOr<std::optional<BytePlace>> FindShared(
       StoreView& store, const Place& place);
   // True if a later view of a live store says that the bytes at a place of a
   // run need not be there.
   static bool HasGone(StoreView& later, const Place& place);
-  // True if they are shared and there in a later view, or have gone since.
+  // True if, in a later view, the bytes are shared and intact, or have gone.
   absl::StatusOr<bool> AreShared(StoreView& later, const Place& place);
-  // A frame whose bytes are not what was hashed, and the stream it came from.
+  // A frame whose bytes do not match their hash, and the stream it came from.
   struct BadFrame {
     StreamKey stream;
     BytePlace place;
@@ -113,9 +113,9 @@ class StoreCheck {
   void Count(const Suspicion& found);
   // Enters the streams with mismatches into the report.
   void ListMismatches();
-  // Reports those problems of a live view that are there still.
+  // Reports the suspected problems of a live view that a later view still has.
   absl::Status ReportLasting();
-  // Does so before they are too many.
+  // Calls ReportLasting before there are too many.
   absl::Status BoundSuspected();
 
   StoreView& store_;
@@ -123,14 +123,15 @@ class StoreCheck {
   StoreCheckReport counts_;
   const LogPosition position_;
   AlignedBuffer payload_;
-  std::unordered_set<uint64_t> segments_;  // Those that are there.
+  std::unordered_set<uint64_t> segments_;  // The segments that exist.
   std::map<StreamKey, StreamMismatch> streams_;
-  std::optional<BadFrame> last_bad_frame_;  // Of those that are counted.
-  // Of the records whose bytes are sound; sorted before they are searched.
+  std::optional<BadFrame> last_bad_frame_;  // The last one counted.
+  // Fingerprints of records whose bytes are sound; sorted before they are
+  // searched.
   std::vector<uint64_t> sound_;
-  // Of places that were reported with their frame.
+  // Fingerprints of places that were reported with their frame.
   std::unordered_set<uint64_t> reported_;
-  // Of a live view: what may be no problem.
+  // On a live view: what may turn out to be no problem.
   std::vector<Suspicion> suspected_;
 };
 
@@ -150,7 +151,8 @@ void StoreCheck::Report(std::string file, Place place, std::string what,
 void StoreCheck::Count(const Suspicion& found) {
   using Cause = StoreProblem::Cause;
   const StoreProblem& problem = found.problem;
-  // The records of a frame come one after the other.
+  // The records of a frame come one after the other, so comparing with the last
+  // bad frame counts each frame once.
   if (found.frame.has_value() && found.frame != last_bad_frame_) {
     ++streams_[found.frame->stream].mismatch_count;
     last_bad_frame_ = found.frame;
@@ -206,7 +208,7 @@ absl::StatusOr<bool> StoreCheck::AreShared(StoreView& later,
     SegmentReader reader(view->env(), view->segment_directory(),
                          /*direct=*/false);
     if (reader.Read(part, payload_).ok()) return true;
-    // They may have moved on since the view was made.
+    // The bytes may have moved since the view was made.
     MSITD_ASSIGN_OR_RETURN(StoreView next, store_.Again());
     again.emplace(std::move(next));
     view = &*again;
@@ -276,7 +278,7 @@ absl::Status StoreCheck::CheckRecord(const SegmentFile& segment,
       (number == position_.segment_id && frame.end() <= position_.offset);
   const absl::StatusOr<RunBrief> run =
       store_.index().runs().BriefById(RunId{chunk.header().run_id});
-  // Bytes of deleted runs, and those given up, may be as they like.
+  // Nobody reads the bytes of deleted runs, or bytes that were given up.
   if (!run.ok() ||
       store_.index().expiry().IsExpired(segment.id, run->id, offset)) {
     return absl::OkStatus();
@@ -363,7 +365,7 @@ absl::Status StoreCheck::CheckSegment(const SegmentFile& segment) {
     return absl::OkStatus();
   }
   if (!segment.header.has_value()) {
-    // A file that was made when the power went is short.
+    // A file is short if the power went while it was made.
     if (segment.size_bytes < kSegmentHeaderBytes) {
       ++counts_.torn_count;
     } else {
@@ -428,7 +430,7 @@ absl::Status StoreCheck::CheckEntry(const AuditedEntry& entry) {
                           value.sample_hash))) {
     return absl::OkStatus();
   }
-  // Of a deleted run, which is being taken out.
+  // The entry is of a deleted run that is being removed.
   if (store_.index().gone().Contains(run)) return absl::OkStatus();
   Report(SegmentFileName(segment), place,
          fmt::format("the bytes of {} are not there",

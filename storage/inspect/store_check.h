@@ -15,10 +15,11 @@ namespace msitd::storage {
 struct StoreProblem {
   enum class Cause {
     kOther,
-    // Bytes that do not match their hash, and that nobody but the daemon could
-    // change before they were written.
+    // Bytes do not match their hash, and only the daemon could have changed
+    // them before they were written.
     kDisk,
-    // The same, but their producer could too: it shared their memory.
+    // The same, but the producer could have changed them too: it shared their
+    // memory.
     kProducerOrDisk,
   };
 
@@ -28,8 +29,8 @@ struct StoreProblem {
   Cause cause = Cause::kOther;
 };
 
-// Frames of a stream of which some do not match their hashes. Many of one
-// stream, and none of others beside them, point to its producer.
+// A stream with frames that do not match their hashes. Many mismatches of one
+// stream and none of others point to its producer.
 struct StreamMismatch {
   std::string run;
   int32_t rank = 0;
@@ -44,22 +45,24 @@ struct StoreCheckReport {
   uint64_t frame_count = 0;
   uint64_t record_count = 0;
   uint64_t payload_bytes = 0;
-  // Records whose bytes are those of a later one, where they are checked.
+  // Records that share the bytes of a later record; their bytes are checked
+  // with that one.
   uint64_t shared_count = 0;
   uint64_t entry_count = 0;
-  // Those of them without a record: their bytes were given up, and the segment
-  // has gone.
+  // Entries without a record: their bytes were given up, and the segment has
+  // gone.
   uint64_t recordless_count = 0;
   // Frames that the next Open of the store puts into the index.
   uint64_t unindexed_frame_count = 0;
-  // Records that were never acknowledged and are not whole, or not in the
-  // index; and tails of segments of which that is true.
+  // Records that were never acknowledged and are not whole or not in the index,
+  // and tails of segments for which the same holds.
   uint64_t torn_count = 0;
   uint64_t problem_count = 0;
-  // Those of them with such a cause.
+  // Problems by cause.
   uint64_t disk_count = 0;
   uint64_t producer_or_disk_count = 0;
-  // Streams with problems of these kinds, as they were seen first.
+  // Streams with problems of these two causes, in the order in which they were
+  // first seen.
   std::vector<StreamMismatch> mismatches;
 };
 
@@ -67,12 +70,12 @@ struct StoreCheckReport {
 // and calls `report` for each problem, in the order of files and offsets, then
 // of keys. Keeps 8 bytes of memory for each record.
 //
-// On a live view, what a deletion, or the giving up or sharing of bytes,
-// explains is no problem: problems are looked at again, about kLiveProblemsMax
-// at a time.
+// On a live view, the daemon may have deleted a run, given bytes up or shared
+// bytes meanwhile; what that explains is no problem. So problems are checked
+// again on a later view, about kLiveProblemsMax at a time.
 inline constexpr size_t kLiveProblemsMax = 10'000;
 
-// Errors: those of reading; a store that can be read is checked to its end.
+// Errors: those of reading. A store that can be read is checked to its end.
 absl::StatusOr<StoreCheckReport> CheckStore(
     StoreView& store, const std::function<void(const StoreProblem&)>& report);
 

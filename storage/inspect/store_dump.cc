@@ -13,7 +13,7 @@
 namespace msitd::storage {
 namespace {
 
-// Of a frame's payload: 1 if all of it is kept, 0 if nothing is.
+// Says how much of a frame's payload is kept: 1 for all of it, 0 for nothing.
 std::string_view KeptText(chunk::Kept kept) {
   switch (kept) {
     case chunk::Kept::kAll:
@@ -26,7 +26,7 @@ std::string_view KeptText(chunk::Kept kept) {
   return "0";
 }
 
-// `place` is what the frame holds of the record.
+// `place` says where the frame holds the record, or its sample.
 std::string RecordLine(const FoundFrame& frame,
                        const chunk::RecordDescriptor& record,
                        const chunk::FramePayload::Place& place) {
@@ -45,7 +45,7 @@ std::string RecordLine(const FoundFrame& frame,
     sample = fmt::format(" sample_bytes={} sample_hash={:016x}", place.bytes,
                          record.sample_hash);
   }
-  // The text of a placement has no blank.
+  // A placement contains no blank, so it needs no quotes.
   const std::string_view placement = chunk.Text(record.placement);
   return fmt::format(
       "  record offset={} bytes={} dtype={} shape=[{}] tensor_bytes={} "

@@ -101,7 +101,8 @@ absl::StatusOr<SegmentWalk> StoreView::Walk(const SegmentFile& segment,
       it != known_ends_.end()) {
     known_end = it->second;
   }
-  // The index refers to nothing that is not durable.
+  // The index refers only to durable frames, so all before its position is
+  // durable.
   const bool is_in_index = ToNumber(segment.id) == position_.segment_id;
   return SegmentWalk::Begin(file, place, known_end,
                             is_in_index ? position_.offset : 0);

@@ -18,21 +18,22 @@
 
 namespace msitd::storage {
 
-// A store opened for reading by something that is not the daemon. Nothing is
+// A store opened for reading by another program than the daemon. Nothing is
 // written to it. Thread-compatible.
 //
-// If a daemon has the store open, the view is a *live* one: the index as a
+// If a daemon has the store open, the view is *live*: it has the index as a
 // crash of the daemon would leave it now, and the segments as they were listed
-// after that. They go on changing: what looks wrong is so only if a later view
-// finds it too. Otherwise no daemon can open the store meanwhile.
+// after that. The store goes on changing, so what looks wrong is wrong only if
+// a later view finds it too. If no daemon has the store open, none can open it
+// while the view lives.
 class StoreView {
  public:
-  // How often a live view is tried to be had.
+  // How many times Open tries to make a live view.
   static constexpr int kLiveAttemptsMax = 10;
 
   // Errors: NOT_FOUND or DATA_LOSS if there is no store; UNAVAILABLE if a live
-  // one changed at every attempt; those of the files, also of the temporary
-  // ones of a live view.
+  // one changed at every attempt; those of the files, including the temporary
+  // files of a live view.
   static absl::StatusOr<StoreView> Open(const std::string& directory, Env& env);
 
   bool is_live() const { return !lock_.has_value(); }
@@ -46,7 +47,7 @@ class StoreView {
   // In the order of their ids.
   const std::vector<SegmentFile>& segments() const { return segments_; }
 
-  // Up to where the log is in the index.
+  // How much of the log is in the index.
   const LogPosition& position() const { return position_; }
 
   // Begins a walk over a whole segment; `file` is borrowed.

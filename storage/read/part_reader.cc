@@ -26,8 +26,8 @@ absl::Status TensorExpired(const PartInfo& part) {
 
 }  // namespace
 
-// What planned reads do not have, since it went or moved on or lies where the
-// disk cannot be read, is read alone.
+// Parts that the planned reads do not have, because they have gone or moved or
+// the disk could not be read there, are read alone.
 class PartReader::Batch final : public PartBatch {
  public:
   Batch(PartReader& reader, RunId run, std::span<const PartInfo> parts,
@@ -56,7 +56,7 @@ class PartReader::Batch final : public PartBatch {
   }
 
  private:
-  // Returns the parts with the places at which their bytes are; none if that is
+  // Returns the parts with the places at which their bytes lie; none if all lie
   // where they came.
   std::vector<PartInfo> Move(std::span<const PartInfo> parts) {
     if (!reader_.index_->shared().HasEntries(run_)) return {};
@@ -84,10 +84,11 @@ PartPlace PartReader::PlaceOf(RunId run, const PartInfo& part) {
   if (part.bytes < kSharedBytesMin || !index_->shared().HasEntries(run)) {
     return part.place;
   }
-  // What cannot be looked up may be there all the same.
+  // If the look-up fails, the bytes may still be where they came.
   const auto place = index_->shared().Find({run, part.hash, part.bytes});
   if (!place.ok() || !place->has_value()) return part.place;
-  // Bytes that came again, and are not shared yet, are where they came.
+  // A part that came behind the shared place has its own copy until it is
+  // shared.
   const PartPlace shared{(*place)->segment_id, (*place)->offset};
   return std::max(part.place, shared);
 }
@@ -98,7 +99,8 @@ absl::StatusOr<PartPlace> PartReader::NextPlace(RunId run, const PartInfo& part,
   MSITD_ASSIGN_OR_RETURN(const std::optional<BytePlace> shared,
                          index_->shared().Find({run, part.hash, part.bytes}));
   if (!shared.has_value()) {
-    // All that a deleted run had goes from the index at once.
+    // All entries of a deleted run go from the index at once, so a segment
+    // without bytes of the run means that the run has gone.
     MSITD_ASSIGN_OR_RETURN(
         const std::optional<uint64_t> live,
         index_->segments().LiveBytes(SegmentId{part.place.file}, run));
@@ -117,8 +119,8 @@ absl::StatusOr<std::span<const std::byte>> PartReader::Read(
   while (true) {
     const auto bytes = segments_.Read(found, buffer);
     if (bytes.ok()) return bytes;
-    // They may have gone, or moved on, while they were read: forward in the
-    // log, each time.
+    // The bytes may have gone or moved while they were read. They only move
+    // forward in the log, so the loop ends.
     if (IsExpired(run, part)) return TensorExpired(part);
     if (!absl::IsDataLoss(bytes.status())) return bytes;
     const auto next = NextPlace(run, part, found.place, bytes.status());

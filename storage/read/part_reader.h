@@ -15,15 +15,16 @@
 
 namespace msitd::storage {
 
-// Reads the bytes of parts, wherever in the log they are by now: a part that
-// shares its bytes has them elsewhere than where it came. Thread-safe.
+// Reads the bytes of parts, wherever in the log they lie by now: a part that
+// shares its bytes has them at a later place than its own. Thread-safe.
 class PartReader {
  public:
-  // Both outlive it.
+  // `index` and `segments` outlive it.
   PartReader(IndexGate& index, SegmentReader& segments)
       : index_(index), segments_(segments) {}
 
-  // See RunReader for all three; `run` is the run of the parts.
+  // See ReadPart, ReadParts and ReadSample of RunReader. `run` is the run of
+  // the parts.
   absl::StatusOr<std::span<const std::byte>> Read(RunId run,
                                                   const PartInfo& part,
                                                   AlignedBuffer& buffer);
@@ -38,10 +39,11 @@ class PartReader {
 
   // True if the bytes of a part, or its sample, have been given up.
   bool IsExpired(RunId run, const PartInfo& part);
-  // Returns where the bytes of a part are now, as far as the index can tell.
+  // Returns where the bytes of a part lie now, as far as the index can tell.
   PartPlace PlaceOf(RunId run, const PartInfo& part);
-  // The same of parts of which the bytes were not as they should be at `place`.
-  // `failure` says so, and is returned if they are nowhere else.
+  // Returns the place to try after the bytes of `part` were not found intact at
+  // `place`, for which `failure` is the error. Returns `failure` if there is no
+  // later place.
   absl::StatusOr<PartPlace> NextPlace(RunId run, const PartInfo& part,
                                       const PartPlace& place,
                                       const absl::Status& failure);

@@ -28,7 +28,8 @@ void PlannedReads::Read(size_t index) {
   const absl::StatusOr<uint64_t> bytes =
       reader_.ReadPages(SegmentId{read.file}, read.offset,
                         buffer_.span().subspan(read.buffer_offset, read.bytes));
-  // Who reads a part alone learns why.
+  // A failed read gives 0 bytes: its parts are then read alone, which reports
+  // the error.
   read_bytes_[index] = bytes.value_or(0);
 }
 

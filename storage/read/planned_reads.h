@@ -15,16 +15,16 @@
 
 namespace msitd::storage {
 
-// Reads of parts where they were said to be, which begin when this is made.
-// See PartBatch. Thread-safe.
+// Reads parts from the places that they name; the reads begin when this is
+// made. See PartBatch. Thread-safe.
 class PlannedReads {
  public:
-  // `parts` say where their bytes are now. All outlive it; `buffer` is its own
-  // until it goes.
+  // `parts` say where their bytes lie now. All arguments outlive it; `buffer`
+  // belongs to it while it lives.
   PlannedReads(SegmentReader& reader, ReadPool& pool,
                std::span<const PartInfo> parts, AlignedBuffer& buffer);
 
-  // The first parts, which were planned.
+  // How many of the parts were planned: the first ones.
   size_t size() const { return plan_.places.size(); }
 
   // Returns the bytes of a part once they are there; nothing if they could not
@@ -38,9 +38,9 @@ class PlannedReads {
   const std::span<const PartInfo> parts_;
   const ReadPlan plan_;
   AlignedBuffer& buffer_;
-  // Bytes of each read that are there; seen once the job has done it.
+  // How many bytes each read got. Valid once job_ has done that read.
   std::vector<uint64_t> read_bytes_;
-  // Ends before what it works on does.
+  // Declared last, so that it ends before what it works on.
   ReadPool::Job job_;
 };
 

@@ -19,7 +19,7 @@ uint64_t PageEnd(const PartInfo& part) {
   return AlignUp(part.place.offset + part.bytes, kChunkAlignment);
 }
 
-// What else an index may say is left to ReadPart, which refuses it.
+// Anything else in a damaged index is left to ReadPart, which refuses it.
 bool IsReadable(const PartInfo& part) {
   return part.has_bytes && part.bytes > 0 && part.bytes <= kPartBytes &&
          part.place.offset <=
@@ -33,7 +33,7 @@ bool Joins(const ReadPlan::Read& read, const PartInfo& part) {
          PageEnd(part) <= read.offset + kJoinedReadBytesMax;
 }
 
-// The numbers of the parts that are read, in the order of their places.
+// Returns the numbers of the readable parts, in the order of their places.
 std::vector<size_t> InPlaceOrder(std::span<const PartInfo> parts) {
   std::vector<size_t> out;
   out.reserve(parts.size());

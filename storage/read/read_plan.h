@@ -11,13 +11,19 @@
 
 namespace msitd::storage {
 
-// A read takes parts with gaps between them as long as it is no longer than
-// this; a part that is longer is one read.
+// A read joins parts, and the gaps between them, up to this length. A longer
+// part is a read by itself.
 inline constexpr uint64_t kJoinedReadBytesMax = uint64_t{2} << 20;
-// Reading a gap costs less than another read where it is no longer.
+// Longer gaps are not joined: reading a gap of up to this length costs less
+// than another read.
 inline constexpr uint64_t kJoinedGapBytesMax = uint64_t{64} << 10;
 
-// How to read some parts, all into one buffer.
+// How to read some parts into one buffer.
+//
+// The parts are sorted by place, and each joins the read before it if both
+// limits above allow it; reads cover whole pages. The reads are then put into
+// the order in which the caller will ask for their parts, so that the first
+// parts come first.
 struct ReadPlan {
   // Whole pages of a file.
   struct Read {
@@ -39,8 +45,8 @@ struct ReadPlan {
   uint64_t buffer_bytes = 0;
 };
 
-// Plans reads of as many of `parts`, from the first, as kBatchBytesMax and
-// kBatchPartsMax allow: at least one, if there is one.
+// Plans reads of the first parts of `parts`: at most kBatchPartsMax, and halved
+// until they fit kBatchBytesMax; at least one if there is one.
 ReadPlan PlanReads(std::span<const PartInfo> parts);
 
 }  // namespace msitd::storage

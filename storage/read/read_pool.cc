@@ -53,7 +53,7 @@ void ReadPool::Job::Do(size_t index) {
   const MutexLock lock(pool_.mu_);
   states_[index].store(State::kDone, std::memory_order_release);
   --begun_count_;
-  // Under the lock: the job may go as soon as it is free.
+  // Notifies under the lock: the job may be destroyed once the lock is free.
   pool_.is_done_.NotifyAll();
 }
 

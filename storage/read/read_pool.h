@@ -14,34 +14,35 @@
 
 namespace msitd::storage {
 
-// Threads that wait for the disk in place of those who have something else to
-// do: they do the pieces of jobs, one job after the other. They begin with the
-// first job. Thread-safe.
+// Threads that wait for the disk so that their callers need not. They do the
+// pieces of jobs, one job after the other, and start with the first job.
+// Thread-safe.
 class ReadPool {
  public:
-  // So many reads are in flight, and one for each thread that waits for one.
+  // At most this many reads are in flight, and one more for each thread in
+  // Await.
   static constexpr size_t kThreadsMax = 4;
 
   // Pieces of work that may be done in any order, and at the same time.
   class Job {
    public:
-    // `work` does the piece of a number below `count`, each once at most. The
-    // pool outlives the job.
+    // `work` does the piece with the given number, which is below `count`. It
+    // is called at most once for each number. The pool outlives the job.
     Job(ReadPool& pool, size_t count, absl::AnyInvocable<void(size_t)> work);
-    // Leaves out pieces that nobody has begun, and waits for the rest.
+    // Drops pieces that nobody has begun, and waits for the rest.
     ~Job();
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
 
-    // Returns once piece `index` is done; does it if nobody has begun it. What
-    // `work` wrote is seen. Thread-safe.
+    // Returns once piece `index` is done; does it here if nobody has begun it.
+    // The caller then sees what `work` wrote. Thread-safe.
     void Await(size_t index);
 
    private:
     friend class ReadPool;
     enum class State : uint8_t { kWaiting, kBegun, kDone };
 
-    // Begins the next piece that nobody has; false if there is none.
+    // Begins the next piece that nobody has begun; false if there is none.
     bool Begin(size_t& index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pool_.mu_);
     void Do(size_t index);
 
@@ -55,7 +56,7 @@ class ReadPool {
   };
 
   ReadPool() = default;
-  // There are no jobs any more.
+  // All jobs have ended.
   ~ReadPool();
   ReadPool(const ReadPool&) = delete;
   ReadPool& operator=(const ReadPool&) = delete;

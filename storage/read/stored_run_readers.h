@@ -18,7 +18,7 @@ namespace msitd::storage {
 // segments. Thread-safe.
 class StoredRunReaders final : public RunReaders {
  public:
-  // Both outlive it.
+  // `index` and `segments` outlive it.
   StoredRunReaders(IndexGate& index, SegmentReader& segments)
       : index_(index), parts_(index, segments) {}
 

@@ -15,28 +15,29 @@
 
 namespace msitd::storage {
 
-// Remembers what lies around small pieces of segments that are read one after
-// the other, each by a call of its own: an export, or metrics of others, which
-// do not say what they will ask for. Thread-safe.
+// Reads ahead for callers that read small pieces of segments one after the
+// other without saying what they will ask for, such as an export or custom
+// metrics. Thread-safe.
 //
-// A piece that begins where another one ended, or a little behind, is read with
-// what follows it. What is remembered may be older than the file: callers check
-// what they get, and read again what does not match.
+// A piece that begins where an earlier one ended, or a little behind, is read
+// together with the bytes that follow it, and these are remembered. What is
+// remembered may be older than the file: callers check what they get, and read
+// again what does not match.
 class ReadAround {
  public:
   // Longer pieces are read alone.
   static constexpr uint64_t kPieceBytesMax = uint64_t{128} << 10;
-  // How much is read in place of a piece, and how many such reads are
-  // remembered: 8 MiB for the store.
+  // How many bytes are read in place of one piece, and how many such reads are
+  // remembered: 8 MiB in all.
   static constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
   static constexpr size_t kWindowsMax = 8;
-  // Readers whose last piece is known.
+  // For how many readers the end of the last piece is remembered.
   static constexpr size_t kReadersMax = 32;
-  // A piece follows another one across a gap of no more.
+  // The longest gap across which a piece follows an earlier one.
   static constexpr uint64_t kGapBytesMax = uint64_t{64} << 10;
 
-  // What was read from a place on, in whole pages. The memory is shared by this
-  // and those who copy from it; the last one frees it.
+  // Whole pages that were read from one place on. The window and callers that
+  // copy from it share the memory; the last one frees it.
   struct Window {
     uint64_t segment = 0;
     uint64_t offset = 0;
@@ -44,15 +45,15 @@ class ReadAround {
     std::shared_ptr<const AlignedBuffer> memory;
   };
 
-  // Copies the piece to `out` and returns true if it is remembered. Else sets
-  // `is_next` if it follows another one.
+  // Copies the piece to `out` and returns true if it is remembered. Sets
+  // `is_next` to whether the piece follows an earlier one.
   bool Find(SegmentId segment, uint64_t offset, std::span<std::byte> out,
             bool& is_next);
 
   // Remembers what was read.
   void Add(Window window);
 
-  // Of a segment that is to be removed.
+  // Forgets the bytes of a segment that is to be removed.
   void Forget(SegmentId segment);
 
  private:
@@ -61,7 +62,8 @@ class ReadAround {
     uint64_t end = 0;
   };
 
-  // Takes note that a piece is read; true if it follows another one.
+  // Notes that `piece`, which begins at `offset`, is read; true if it follows
+  // an earlier one.
   bool Follows(const Reader& piece, uint64_t offset)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -31,8 +31,8 @@ struct SegmentHeader {
   uint16_t reserved_1 = 0;
   uint64_t store_id = 0;
   uint64_t segment_id = 0;
-  // The segment written before this one, 0 if none, and where what it
-  // acknowledged ends: frames behind that were given up.
+  // The segment written before this one, 0 if none, and the end of the bytes
+  // acknowledged in it: frames behind that end were given up.
   uint64_t previous_segment_id = 0;
   uint64_t previous_end_bytes = 0;
   int64_t create_time_ns = 0;

@@ -21,8 +21,8 @@
 
 namespace msitd::storage {
 
-// Reads parts of tensors from segments, keeps the files that were read last
-// open, and reads on behind small parts that are asked for one after the other
+// Reads parts of tensors from segments. Keeps the files that were read last
+// open, and reads ahead of small parts that are asked for one after the other
 // (ReadAround). Thread-safe.
 class SegmentReader {
  public:
@@ -33,8 +33,8 @@ class SegmentReader {
   SegmentReader(Env& env, std::string directory, bool direct)
       : env_(env), directory_(std::move(directory)), direct_(direct) {}
 
-  // See RunReader::ReadPart. `part.place` is of the log: the number of a
-  // segment and an offset in its file.
+  // See RunReader::ReadPart. `part.place` is a place in the log: the number of
+  // a segment and an offset in its file.
   absl::StatusOr<std::span<const std::byte>> Read(const PartInfo& part,
                                                   AlignedBuffer& buffer);
 
@@ -48,8 +48,8 @@ class SegmentReader {
       SegmentId segment, uint64_t offset, uint64_t bytes,
       AlignedBuffer& buffer);
 
-  // Reads whole pages from `offset` on, fewer only at the end of the file, and
-  // returns how many bytes that were.
+  // Fills `out` with whole pages from `offset` on and returns how many bytes
+  // these are: fewer only at the end of the file.
   absl::StatusOr<uint64_t> ReadPages(SegmentId segment, uint64_t offset,
                                      std::span<std::byte> out);
 
@@ -65,12 +65,12 @@ class SegmentReader {
   };
 
   absl::StatusOr<SharedFile> Open(SegmentId segment);
-  // Returns bytes that are checked by `is_right`, from memory if they are
-  // there.
+  // Returns bytes that `is_right` accepts, from the memory of around_ if it has
+  // them.
   absl::StatusOr<std::span<const std::byte>> ReadChecked(
       const PartInfo& part, uint64_t bytes, AlignedBuffer& buffer,
       absl::FunctionRef<bool(std::span<const std::byte>)> is_right);
-  // Reads a piece with what follows it; false if that cannot be done.
+  // Reads a piece together with what follows it; false if that cannot be done.
   bool ReadOn(const PartPlace& place, std::span<std::byte> out);
 
   Env& env_;

@@ -10,7 +10,7 @@
 namespace msitd::storage {
 namespace {
 
-// What one read takes in while frames are searched page by page.
+// How much one read takes while frames are searched page by page.
 constexpr uint64_t kWindowBytes = uint64_t{1} << 20;
 
 template <typename... Args>

@@ -42,8 +42,8 @@ struct ScanStep {
 //
 // A frame counts if its head passes every check, says that it belongs to this
 // place of this segment of this store, and its frame sequence is above the one
-// before. Where there is none, the frame that the damaged head claims to be
-// followed by is tried, then every page up to the end of the file.
+// before. Where there is no such frame, the place where the damaged head claims
+// to end its frame is tried, then every page up to the end of the file.
 //
 // Thread-compatible. The file is borrowed.
 class SegmentScanner {
@@ -68,12 +68,13 @@ class SegmentScanner {
   absl::StatusOr<ScanStep> Next();
 
  private:
-  // The frame at `offset`; DATA_LOSS if there is none.
+  // Returns the frame at `offset`; DATA_LOSS if there is none.
   absl::StatusOr<FoundFrame> FrameAt(uint64_t offset);
-  // The same, but nothing for DATA_LOSS.
+  // The same, but returns nothing in place of DATA_LOSS.
   absl::StatusOr<std::optional<FoundFrame>> TryFrameAt(uint64_t offset);
   absl::StatusOr<std::optional<FoundFrame>> FindBehind(uint64_t offset);
-  // Where the frame at `offset` would end if its header could be trusted.
+  // Returns where the frame at `offset` would end if its header could be
+  // trusted.
   absl::StatusOr<std::optional<uint64_t>> ClaimedEnd(uint64_t offset);
   absl::Status ReadFully(uint64_t offset, std::span<std::byte> out);
 
@@ -84,13 +85,16 @@ class SegmentScanner {
   AlignedBuffer window_;
 };
 
-// True if `bytes`, what a frame holds of a record of its chunk, match their
-// hash.
+// True if `bytes` match their hash. They are what the frame of `chunk` holds of
+// `record`: all of its bytes, its sample, or nothing.
 bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
               std::span<const std::byte> bytes);
 
-// Reads what `frame` holds of its payload into `buffer` and checks every record
-// against its hash. DATA_LOSS with FRAME_CORRUPT names the record that fails.
+// Reads the payload that `frame` holds into `buffer` and checks every record
+// against its hash.
+//
+// Errors: DATA_LOSS with FRAME_CORRUPT, which names the record that fails;
+// those of reading.
 absl::Status VerifyPayload(File& file, const FoundFrame& frame,
                            AlignedBuffer& buffer);
 

@@ -24,8 +24,7 @@ struct SegmentFile {
   std::optional<SegmentHeader> header;
   std::string header_error;
 
-  // True if the header is sound and says that the file is of another store,
-  // or was another segment.
+  // True if the header is sound and names another store or another segment.
   bool IsForeignTo(uint64_t store_id) const {
     return header.has_value() &&
            (header->store_id != store_id || header->segment_id != ToNumber(id));
@@ -33,13 +32,13 @@ struct SegmentFile {
 };
 
 // Returns the segment files of `directory` in the order of their ids. Other
-// files are passed over, and so are those that `may_vanish` since they were
-// listed.
+// files are passed over. With `may_vanish`, so are files that have gone since
+// they were listed.
 absl::StatusOr<std::vector<SegmentFile>> ListSegments(
     Env& env, const std::string& directory, bool may_vanish = false);
 
-// Where segments end by what the header of the segment after them says, by
-// the number of the segment.
+// Returns, by the number of the segment, where a segment ends as the header of
+// the next segment says.
 std::map<uint64_t, uint64_t> KnownEnds(const std::vector<SegmentFile>& files,
                                        uint64_t store_id);
 

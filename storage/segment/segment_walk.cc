@@ -9,7 +9,7 @@
 namespace msitd::storage {
 namespace {
 
-// The largest durable_bytes of the frames that `scanner` finds.
+// Returns the largest durable_bytes of the frames that `scanner` finds.
 absl::StatusOr<uint64_t> Survey(SegmentScanner scanner) {
   uint64_t mark = 0;
   while (true) {

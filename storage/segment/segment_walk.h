@@ -9,13 +9,13 @@
 
 namespace msitd::storage {
 
-// Walks over one segment and tells what was acknowledged from what was being
-// written when the power went.
+// Walks over one segment and tells acknowledged frames from those that were
+// being written when the power went.
 //
 // The durable mark is where the next segment says that this one ends, or the
 // largest `durable_bytes` that a frame of it carries. A gap before the mark is
-// damage: bytes went bad that had been safe, and frames behind it still count.
-// A gap behind the mark is the torn tail: the log ends there.
+// damage: durable bytes went bad, and the frames behind the gap still count. A
+// gap behind the mark is the torn tail: the log ends there.
 //
 // Thread-compatible. The file is borrowed.
 class SegmentWalk {
@@ -30,8 +30,8 @@ class SegmentWalk {
     SegmentGap gap;  // kDamage and kTail.
   };
 
-  // `place.end_bytes` is the size of the file; `known_end` is where the
-  // segment ends, if another one says so; what lies before `durable_min` is
+  // `place.end_bytes` is the size of the file. `known_end` is where the segment
+  // ends, if the next segment's header says so. Bytes before `durable_min` are
   // known to be durable from elsewhere.
   static absl::StatusOr<SegmentWalk> Begin(File& file,
                                            const SegmentScanner::Place& place,
@@ -56,7 +56,7 @@ class SegmentWalk {
   SegmentScanner scanner_;
   uint64_t size_bytes_;
   uint64_t durable_mark_;
-  // Found behind a gap that was reported first.
+  // A frame found behind a gap; the gap is reported first.
   std::optional<FoundFrame> pending_;
   bool is_finished_ = false;
 };

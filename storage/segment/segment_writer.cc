@@ -12,8 +12,8 @@
 namespace msitd::storage {
 namespace {
 
-// Room is asked for in steps: few enough calls to not matter, and a store of
-// a small run does not take a whole segment of disk.
+// Room is preallocated in steps: the calls are too few to matter, and a small
+// run does not take the disk of a whole segment.
 constexpr uint64_t kPreallocateStepBytes = uint64_t{64} << 20;
 
 // Smaller frames are written together: a disk is faster with more to do.
@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<SegmentWriter>> SegmentWriter::Create(
   EncodeSegmentHeader(header, page.span());
   const std::array<std::span<const std::byte>, 1> pieces = {page.span()};
   if (absl::Status status = file->Write(0, pieces); !status.ok()) {
-    // Nothing refers to the file yet; one that stays is passed over by Open.
+    // Nothing refers to the file yet. If it stays, Open passes over it.
     file.reset();
     env.Remove(path).IgnoreError();
     return Annotate(status, "begin segment " + path);
@@ -56,7 +56,7 @@ void SegmentWriter::MakeRoom(uint64_t end) {
   }
   const uint64_t target = std::min(AlignUp(end, kPreallocateStepBytes),
                                    AlignUp(expected_bytes_, kChunkAlignment));
-  // A disk that cannot give all of it may still have room for the frame.
+  // A refusal is no error: the disk may still have room for the frame.
   can_ask_ahead_ = file_->Preallocate(target).ok();
   if (can_ask_ahead_) preallocated_bytes_ = target;
 }
@@ -94,7 +94,7 @@ absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks) {
     pieces_.push_back(PayloadToKeep(*chunk));
     chunk->StampChecksum();
     end += chunk->frame_bytes();
-    // The next samples go where these are.
+    // The next samples go into the same buffer, so these are written first.
     if (chunk->kept() == chunk::Kept::kSample ||
         end - written_bytes_ >= kWriteBytesMin) {
       MSITD_RETURN_IF_ERROR(WritePieces(end));

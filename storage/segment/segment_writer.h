@@ -17,7 +17,7 @@
 
 namespace msitd::storage {
 
-// What the store stamps on a frame; the writer adds where it lies.
+// What the store stamps on a frame; the writer adds the frame's place.
 struct FrameStamp {
   RunId run{};
   uint64_t frame_sequence = 0;
@@ -35,32 +35,33 @@ struct FrameStamp {
 //     \------ I/O error ---> Failed --Seal--^
 class SegmentWriter {
  public:
-  // Makes the file at `path` and writes its header, which is durable after
-  // the first Sync. `header.checksum` is filled in. Room for about
-  // `expected_bytes` is asked for ahead, step by step.
+  // Makes the file at `path` and writes its header, which is durable after the
+  // first Sync. `header.checksum` is filled in. Room for about `expected_bytes`
+  // is preallocated, step by step.
   static absl::StatusOr<std::unique_ptr<SegmentWriter>> Create(
       Env& env, const std::string& path, const SegmentHeader& header,
       uint64_t expected_bytes, bool direct);
 
-  // Stamps `chunk`, all but its checksum, with the place behind the frame that
+  // Stamps all of `chunk` but its checksum. Its place is behind the frame that
   // was placed last.
   void Place(chunk::Chunk& chunk, const FrameStamp& stamp);
 
-  // Stamps the checksums of `chunks`, which were placed behind what is written,
-  // in this order, and writes them. Payloads that are kept whole are not
-  // copied; samples are gathered and their hashes stamped first.
+  // Stamps the checksums of `chunks` and writes them. They were placed in this
+  // order, directly behind what is written. Payloads that are kept whole are
+  // not copied; samples are gathered and their hashes stamped first.
   absl::Status Write(std::span<chunk::Chunk* const> chunks);
 
-  // Makes everything appended durable.
+  // Makes everything written durable.
   absl::Status Sync();
 
-  // Cuts the file at `end_bytes`, which gives preallocated room back. Takes
-  // what it gets: bytes that stay are told apart when the file is read.
+  // Ends the segment: cuts the file at `end_bytes`, which gives preallocated
+  // room back. A failure is ignored, because readers of the log can tell bytes
+  // that stay behind the end.
   void Seal(uint64_t end_bytes);
 
-  // Whether room is asked for ahead; it is at first.
+  // Sets whether room is preallocated; at first it is.
   void set_asks_ahead(bool asks_ahead) { asks_ahead_ = asks_ahead; }
-  // How much of `bytes` more is not backed by room that was asked for.
+  // Returns how many of the next `bytes` bytes have no preallocated room.
   uint64_t UnbackedBytes(uint64_t bytes) const {
     const uint64_t backed = std::max(preallocated_bytes_, written_bytes_);
     return written_bytes_ + bytes - std::min(written_bytes_ + bytes, backed);
@@ -81,7 +82,7 @@ class SegmentWriter {
 
   void MakeRoom(uint64_t end);
 
-  // What the frame holds of the payload, with its padding.
+  // Returns the payload that the frame is to hold, with its padding.
   std::span<const std::byte> PayloadToKeep(chunk::Chunk& chunk);
 
   // Writes what was gathered, up to `end`.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
 
-// Clocks that others set may say anything.
+// Saturates: a clock that others set may say anything.
 int64_t Difference(int64_t a, int64_t b) {
   int64_t out = 0;
   if (!__builtin_sub_overflow(a, b, &out)) return out;
@@ -91,7 +91,8 @@ void AgeClock::Begin() {
 
 void AgeClock::OnDrift(const Times& now, int64_t drift_ns) {
   before_.reset();
-  // What came while it was behind looks old once it is back.
+  // Only a step forward can be undone: after a step back, what came while the
+  // clock was behind looks too old once it is right again.
   if (drift_ns > 0) {
     before_ = {reference_, steady_since_ns_, drift_ns_};
   }

@@ -11,9 +11,9 @@
 
 namespace msitd::storage {
 
-// Where bytes came last, for as many different ones as it has room: what was
-// put longest ago is forgotten first, half of the table at a time.
-// Thread-compatible.
+// Remembers where bytes came last, up to a number of different ones. The table
+// has two halves: when the young one is full it replaces the old one, whose
+// bytes are forgotten. Thread-compatible.
 class CopyTable {
  public:
   // Some 40 MiB.
@@ -30,7 +30,7 @@ class CopyTable {
     return std::nullopt;
   }
 
-  // Replaces the place of bytes that are there.
+  // Replaces the place of bytes that the table has already.
   void Put(const SharedBytes& bytes, const BytePlace& place) {
     if (young_.size() >= copies_max_ / 2 && !young_.contains(bytes)) {
       old_ = std::exchange(young_, {});
@@ -56,7 +56,7 @@ class CopyTable {
 
   const size_t copies_max_;
   Places young_;
-  Places old_;  // What young_ has too is out of date here.
+  Places old_;  // Out of date where young_ has the same bytes.
 };
 
 }  // namespace msitd::storage

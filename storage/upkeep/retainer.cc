@@ -20,7 +20,8 @@ RetentionLimits Effective(const RetentionLimits& run,
           run.token_count != 0 ? run.token_count : node.token_count};
 }
 
-// True if there is a limit, and it has passed. Times may be anything.
+// True if there is a limit and it has passed. Unsigned, because the times may
+// be anything.
 bool IsOlder(int64_t now_ns, int64_t begin_ns, int64_t limit_ns) {
   return limit_ns != 0 && now_ns > begin_ns &&
          static_cast<uint64_t>(now_ns) - static_cast<uint64_t>(begin_ns) >
@@ -164,7 +165,7 @@ absl::Status Retainer::Look(RunId run, const Room& room, Front& front) {
     if (live.has_value() && mark_end != ExpiryMark::kAll) {
       MSITD_RETURN_IF_ERROR(LookInSegment(run, room, end, front));
     } else if (is_open) {
-      // Frames of the run may come there yet.
+      // Frames of the run may still come in the segment in use.
       return absl::OkStatus();
     } else {
       front.offset = end;
@@ -192,7 +193,8 @@ absl::Status Retainer::LookInSegment(RunId run, const Room& room, uint64_t end,
     if (!step.frame.has_value()) {
       const SegmentId segment{front.segment};
       ExpiryMark mark = index_.expiry().Mark(segment, run);
-      // Only frames of others were left behind the mark.
+      // The run has no frame left behind the mark, so all of its bytes here are
+      // given up.
       if (front.segment < room.sealed_end && mark.end > 0) {
         MSITD_ASSIGN_OR_RETURN(const std::optional<uint64_t> live,
                                index_.segments().LiveBytes(segment, run));
@@ -250,7 +252,8 @@ absl::Status Retainer::Expire(const Choice& choice, const Room& room,
     mark.end = frame.end;
     mark.bytes += frame.record_bytes;
   }
-  // Records that came again have bytes of their own that no entry refers to.
+  // Frames also hold records that came again, to which no entry refers; the
+  // mark counts only bytes with entries.
   mark.bytes = mark.end == ExpiryMark::kAll
                    ? live.value_or(0)
                    : std::min(mark.bytes, live.value_or(0));
@@ -279,7 +282,7 @@ absl::Status Retainer::Free(SegmentId segment, RunId run, Outcome& outcome) {
       if (RunId{header.run_id} != run || span == 0) continue;
       freed = (*file)->PunchHole(step.frame->end() - span, span);
     }
-    // Where there are no holes, the room comes with the whole file.
+    // A file system without holes gives the room back with the whole file.
     if (!absl::IsUnimplemented(freed)) MSITD_RETURN_IF_ERROR(freed);
     MSITD_RETURN_IF_ERROR((*file)->Sync());
     MSITD_ASSIGN_OR_RETURN(const uint64_t allocated, (*file)->AllocatedBytes());

@@ -18,13 +18,18 @@
 
 namespace msitd::storage {
 
-// Gives up bytes of tensors, run by run in the order in which they came
-// (docs/decisions/0007-bytes-go-in-the-order-of-the-log.md): marks them in the
-// index, durably, then gives their room back to the file system.
+// Gives up bytes of tensors
+// (docs/decisions/0007-bytes-go-in-the-order-of-the-log.md).
+//
+// Each run has a front: its first frame whose bytes are kept. A step moves the
+// front of one run on. It takes a run whose front frame is due by a limit of
+// that run; if there is none and the node uses too much disk, the run whose
+// front comes first in the log. The step marks the frames in the index,
+// durably, then gives their room back to the file system; after a crash in
+// between, the next step begins with that.
 //
 // Single-sequence. Touches only segments that take no more frames and whose
-// entries the index has on disk, so that no recovery ever looks for what has
-// gone.
+// entries are on disk, so that no recovery ever looks for bytes that have gone.
 class Retainer {
  public:
   Retainer(ChunkIndex& index, Env& env, std::string segment_directory)
@@ -34,9 +39,9 @@ class Retainer {
 
   // How the store stands.
   struct Room {
-    uint64_t excess_bytes = 0;    // On disk, more than the node is to use.
+    uint64_t excess_bytes = 0;    // On disk, beyond the node's limits.
     uint64_t sealed_end = 0;      // Segments below take no more frames.
-    uint64_t open_end_bytes = 0;  // Acknowledged in the one after them.
+    uint64_t open_end_bytes = 0;  // Acknowledged in the segment in use.
     int64_t now_ns = 0;
     // See AgeClock::Reading.
     int64_t steady_since_ns = 0;
@@ -46,12 +51,12 @@ class Retainer {
   struct Outcome {
     uint64_t expired_bytes = 0;
     bool is_done = true;
-    // What is due lies in the segment in use.
+    // True if bytes that are due lie in the segment in use.
     bool wants_seal = false;
-    // Something is only kept because ages are not counted from before some
-    // time.
+    // True if something is kept only because ages count from `steady_since_ns`
+    // at the earliest.
     bool holds_back = false;
-    // Bytes that a segment takes on disk now.
+    // The segment whose size on disk changed, and that size.
     std::optional<std::pair<SegmentId, uint64_t>> changed;
   };
 
@@ -61,8 +66,8 @@ class Retainer {
   // Errors: those of the file system and of the index. The next call goes on.
   absl::StatusOr<Outcome> Step(const RetentionPolicy& policy, const Room& room);
 
-  // Segments whose files hold nothing that anybody keeps. They are named again
-  // until Forget.
+  // Returns the segments whose files hold nothing that is kept. A segment stays
+  // in the set until Forget.
   const std::set<uint64_t>& drained() const { return drained_; }
   void Forget(uint64_t segment) { drained_.erase(segment); }
 
@@ -78,13 +83,13 @@ class Retainer {
     int64_t receive_time_ns = 0;
     int64_t token_end = 0;
   };
-  // Where the bytes that a run keeps begin.
+  // Where the kept bytes of a run begin.
   struct Front {
     uint64_t segment = 0;
-    uint64_t offset = 0;         // No kept frame before it.
-    std::optional<Frame> frame;  // The first one; nothing: look further.
+    uint64_t offset = 0;         // No kept frame lies before it.
+    std::optional<Frame> frame;  // The first; nothing: not found yet.
   };
-  // Whether frames of one run are due.
+  // Decides whether frames of one run are due.
   struct Dues {
     RetentionLimits limits;
     uint64_t excess_bytes = 0;
@@ -94,7 +99,7 @@ class Retainer {
     int64_t steady_since_ns = 0;
     int64_t clock_set_ns = 0;
 
-    // From when the age of the frame counts.
+    // Returns from when the age of the frame counts.
     int64_t AgeBegin(const Frame& frame) const {
       return frame.receive_time_ns > now_ns
                  ? clock_set_ns
@@ -114,12 +119,12 @@ class Retainer {
   absl::StatusOr<std::optional<Choice>> Choose(const RetentionPolicy& policy,
                                                const Room& room,
                                                Outcome& outcome);
-  // Finds the first kept frame of the run, as far as kHeadsPerStep goes.
+  // Finds the first kept frame of the run, unless heads_left_ runs out first.
   absl::Status Look(RunId run, const Room& room, Front& front);
   absl::Status LookInSegment(RunId run, const Room& room, uint64_t end,
                              Front& front);
   absl::Status Expire(const Choice& choice, const Room& room, Outcome& outcome);
-  // Gives back the room of what is marked.
+  // Gives back the room of the bytes that are marked.
   absl::Status Free(SegmentId segment, RunId run, Outcome& outcome);
   absl::Status EnterDrained(SegmentId segment);
   absl::Status EnsureIndexed(uint64_t segment, const Room& room);
@@ -135,7 +140,7 @@ class Retainer {
   std::unordered_map<uint64_t, Front> fronts_;
   std::set<uint64_t> drained_;
   bool knows_drained_ = false;
-  uint64_t indexed_end_ = 0;  // Segments below are in the index, on disk.
+  uint64_t indexed_end_ = 0;  // The index has segments below on disk.
   int heads_left_ = 0;
 };
 

@@ -13,12 +13,11 @@
 namespace msitd::storage {
 namespace {
 
-// Records begin at multiples of it: less than that between two of them is
-// padding.
+// Records begin at multiples of it, so a shorter gap between two is padding.
 constexpr uint64_t kRecordAlignment = 64;
 
-// The ranges in the order of the log; those with nothing but padding between
-// them are one.
+// Sorts the ranges in the order of the log and joins those with only padding
+// between them.
 std::vector<ByteRange> Joined(std::vector<ByteRange> ranges) {
   std::sort(
       ranges.begin(), ranges.end(),
@@ -52,7 +51,7 @@ bool Sharer::IsExpired(const BytePlace& place, RunId run) {
 
 absl::StatusOr<Sharer::Outcome> Sharer::Step(uint64_t sealed_end) {
   absl::StatusOr<Outcome> outcome = TryStep(sealed_end);
-  // What was found and not written down is to be found again.
+  // Starts again from the index, since what was found was not written there.
   if (!outcome.ok()) is_loaded_ = false;
   return outcome;
 }
@@ -108,7 +107,7 @@ absl::Status Sharer::LookInSegment(uint64_t sealed_end, Outcome& outcome) {
     MSITD_RETURN_IF_ERROR(index_.db().Flush());
     indexed_end_ = sealed_end;
   }
-  // What a recovery found whole may not be durable for that.
+  // Frames that a recovery found whole need not be durable yet.
   if (offset_ == 0) MSITD_RETURN_IF_ERROR((*file)->Sync());
   SegmentScanner::Place place;
   place.store_id = index_.store_id();
@@ -145,7 +144,7 @@ absl::Status Sharer::LookAtFrame(const FoundFrame& frame, Outcome& outcome) {
     const BytePlace place{
         segment_, frame.offset + chunk.head().size() + record.payload_offset};
     if (IsExpired(place, run)) continue;
-    // What has no entry may never have been acknowledged.
+    // A record without an entry may never have been acknowledged.
     MSITD_ASSIGN_OR_RETURN(const std::optional<IndexValue> entry,
                            FindEntryOf(index_, run, chunk, record));
     if (!entry.has_value() ||
@@ -175,11 +174,11 @@ absl::Status Sharer::LookAtPart(const SharedBytes& part, const BytePlace& place,
     copies_.Put(part, place);
     return absl::OkStatus();
   }
-  // This one was looked at before.
+  // This part was looked at before.
   if (place <= *last) return absl::OkStatus();
   bytes_left_ -= std::min(bytes_left_, 2 * part.bytes);
   if (!AreEqual(part, *last, place)) {
-    // Those that share the earlier ones go on doing so.
+    // Parts that share the earlier bytes keep sharing them.
     if (++outcome.unequal_count > 1) return absl::OkStatus();
     StorageLogger()->warn(
         "bytes with equal hashes are not shared, as they differ or cannot be "

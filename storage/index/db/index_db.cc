@@ -29,10 +29,11 @@ constexpr const char* kTableNames[kTableCount] = {
 constexpr int kOpenFilesMax = 512;
 constexpr uint64_t kManifestBytesMax = uint64_t{4} << 20;
 constexpr int kBackgroundJobs = 2;
-// Files that wait for compaction: as many slow writes down, as many stop them.
+// How many files that wait for compaction slow writes down, and how many stop
+// them.
 constexpr int kLevel0FilesSlow = 20;
 constexpr int kLevel0FilesMax = 1 << 16;
-// 1 % of the lookups of keys that are not there read a block in vain.
+// Of the lookups of keys that are not there, 1 % read a block in vain.
 constexpr int kBloomBitsPerKey = 10;
 constexpr size_t kBlockBytes = 16 << 10;
 
@@ -55,8 +56,9 @@ rocksdb::ColumnFamilyOptions TableOptions(
   rocksdb::ColumnFamilyOptions table;
   table.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block));
   table.write_buffer_size = options.write_buffer_bytes;
-  // A disk may have no room for compactions for long, and a write that waits
-  // for one holds locks: see IsCongested.
+  // Never stops writes for a compaction: the disk may have no room for
+  // compactions for a long time, and a waiting write holds locks. See
+  // IsCongested.
   table.level0_slowdown_writes_trigger = kLevel0FilesSlow;
   table.level0_stop_writes_trigger = kLevel0FilesMax;
   table.hard_pending_compaction_bytes_limit = 0;
@@ -78,18 +80,18 @@ rocksdb::DBOptions DatabaseOptions(const IndexDb::Options& options) {
   database.db_write_buffer_size = options.write_buffer_bytes;
   // Files that are open cannot be taken away.
   database.max_open_files = options.opens_all_tables ? -1 : kOpenFilesMax;
-  // A live copy has to copy it.
+  // A live copy copies the manifest, so it stays small.
   database.max_manifest_file_size = kManifestBytesMax;
   database.max_background_jobs = kBackgroundJobs;
   database.max_subcompactions = 1;
   database.listeners.push_back(MakeCompactionListener());
   database.info_log = MakeIndexLogger();
-  // Room asked for ahead would be missed elsewhere once there is little.
+  // Preallocated room would be missed elsewhere once there is little.
   database.allow_fallocate = false;
   return database;
 }
 
-// Notes that there was an error, whoever hears of it.
+// Notes every error, whichever call it is returned to.
 class FailureListener final : public rocksdb::EventListener {
  public:
   explicit FailureListener(std::atomic<bool>& has_failed)
@@ -249,7 +251,8 @@ bool IndexDb::IsCongested() {
 absl::Status IndexDb::Flush() {
   if (db_ == nullptr) return Ended();
   rocksdb::FlushOptions options;
-  // Else it may wait for a compaction, and that one for room on the disk.
+  // Otherwise the flush may wait for a compaction, and the compaction for room
+  // on the disk.
   options.allow_write_stall = true;
   return ToStatus(db_->Flush(options, tables_), "flush index");
 }
@@ -272,7 +275,8 @@ absl::Status IndexDb::GiveRoomBack(Table table, std::string_view begin,
   MSITD_RETURN_IF_ERROR(ToStatus(
       rocksdb::DeleteFilesInRanges(db_.get(), handle, &files, 1, kIncludeEnd),
       "remove files of the index"));
-  // With such a file the deletion of what lies in others may have gone.
+  // A removed file may have held the deletion of keys whose entries lie in
+  // other files, so delete the range again.
   rocksdb::WriteBatch again;
   DeleteRange(again, table, begin, end);
   MSITD_RETURN_IF_ERROR(WriteLogged(again));

@@ -29,7 +29,7 @@ struct WriteOptions;
 
 namespace msitd::storage {
 
-// A column family each; see docs/format/index.md for their keys.
+// Each is a column family; docs/format/index.md has their keys.
 enum class Table : int {
   kMeta = 0,  // The default one: store id, counters of ids, log position.
   kRun,
@@ -43,9 +43,9 @@ inline constexpr int kTableCount = 7;
 
 // The RocksDB database below the index.
 //
-// Entries that frames can bring back are written without its log, and all
-// tables are flushed together, so a crash leaves the index as it was after
-// some earlier batch. Everything else is logged.
+// Entries that can be rebuilt from frames are written without RocksDB's log.
+// All tables are flushed together, so a crash leaves these entries as they were
+// after some earlier batch. Everything else is logged.
 //
 // Thread-safe. Going out of scope without Flush is like a crash.
 class IndexDb {
@@ -54,14 +54,14 @@ class IndexDb {
     std::string directory;
     uint64_t write_buffer_bytes = uint64_t{32} << 20;
     uint64_t cache_bytes = uint64_t{64} << 20;
-    // One that is not there is made.
+    // Makes a database that does not exist.
     bool creates = true;
     // Nothing is written, not even a log file.
     bool read_only = false;
     // All tables are open on return, however many files that takes.
     bool opens_all_tables = false;
-    // Told of what it does to its files, and what it writes with once the disk
-    // is full: both outlive it. Null for none.
+    // `env` is told of operations on files; `ballast` lends its room once the
+    // disk is full. Both outlive the database; null for none.
     Env* env = nullptr;
     Ballast* ballast = nullptr;
   };
@@ -70,8 +70,8 @@ class IndexDb {
   static absl::StatusOr<std::unique_ptr<IndexDb>> Open(const Options& options);
   ~IndexDb();
 
-  // Closes the database, which nobody uses, and has every call return
-  // UNAVAILABLE from then on.
+  // Closes the database. Nobody may be using it; every later call returns
+  // UNAVAILABLE.
   void End();
 
   rocksdb::DB& db();
@@ -81,7 +81,7 @@ class IndexDb {
 
   absl::StatusOr<std::optional<std::string>> Get(Table table,
                                                  std::string_view key);
-  // All entries of `table`, or those below a bound that `options` sets.
+  // Iterates over `table`, up to the bound that `options` sets, if any.
   std::unique_ptr<rocksdb::Iterator> Iterate(
       Table table, const rocksdb::ReadOptions& options);
 
@@ -90,8 +90,8 @@ class IndexDb {
            std::string_view value) const;
   void Delete(rocksdb::WriteBatch& batch, Table table,
               std::string_view key) const;
-  // Deletes the keys from `begin` up to, but without, `end`.
-  // `begin` ends before the token in Table::kTensor.
+  // Deletes the keys from `begin` up to, but without, `end`. In Table::kTensor,
+  // `begin` ends before the token.
   void DeleteRange(rocksdb::WriteBatch& batch, Table table,
                    std::string_view begin, std::string_view end) const;
 
@@ -103,26 +103,26 @@ class IndexDb {
   // Not logged: survives only what a Flush follows.
   absl::Status WriteUnlogged(rocksdb::WriteBatch& batch);
 
-  // True while compactions wait for room on the disk and so much waits for them
-  // that more would slow every write down.
+  // True while compactions wait for room on the disk and have so much work that
+  // more of it would slow every write down.
   bool IsCongested();
 
   // Makes everything durable, all tables at once.
   absl::Status Flush();
 
-  // Has the disk room of the keys from `begin` up to `end`, all of which were
-  // deleted, given back. Blocks for as long as it takes to write some files at
-  // the borders of the range anew; others read and write meanwhile. Less than
-  // kWorthBytes stays until RocksDB comes by.
+  // Gives back the disk room of the keys from `begin` up to `end`, all of which
+  // were deleted. Blocks while some files at the borders of the range are
+  // written anew; others read and write meanwhile. A range of less than
+  // kWorthBytes is left to RocksDB's own compactions.
   static constexpr uint64_t kWorthBytes = uint64_t{64} << 10;
   absl::Status GiveRoomBack(Table table, std::string_view begin,
                             std::string_view end);
 
-  // What the tables take on the disk; 0 once it was ended. Costs little.
+  // Bytes that the tables take on the disk; 0 after End. Costs little.
   uint64_t DiskBytes();
 
-  // True once an error, of a write or in the background, may have it refuse
-  // writes; until Resume.
+  // True from an error, of a write or in the background, that may make RocksDB
+  // refuse writes, until Resume succeeds.
   bool has_failed() const { return has_failed_; }
   // Tries to leave the state in which such an error refuses writes.
   absl::Status Resume();
@@ -132,7 +132,7 @@ class IndexDb {
   absl::Status Write(const rocksdb::WriteOptions& options,
                      rocksdb::WriteBatch& batch);
 
-  // What the DB uses, so before it.
+  // The database uses these, so they are declared before it.
   std::atomic<bool> has_failed_ = false;  // Stands alone.
   CompactionPause pause_;
   std::unique_ptr<rocksdb::Env> env_;

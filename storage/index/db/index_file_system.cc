@@ -27,17 +27,18 @@ using rocksdb::Slice;
 // The ballast may be taken again between its release and the write.
 constexpr int kAttemptsMax = 3;
 
-// A table without entries is smaller than this. RocksDB 7.8 aborts if a
-// compaction comes to such a table and it cannot be written, although it was to
-// be removed at once: an assertion asks for its keys. It is told that all went
-// well, and of the error when it opens the table to see whether it is sound.
+// A table without entries is smaller than this. If a compaction makes such a
+// table and cannot write it, RocksDB 7.8 aborts on an assertion about the
+// table's keys, although it would remove the table at once. So a failed write
+// of such a table is reported as a success, and the error is returned when
+// RocksDB opens the table to verify it.
 constexpr uint64_t kEmptyTableBytesMax = uint64_t{64} << 10;
 
 constexpr std::string_view kTableSuffix = ".sst";
 
-// Whether this thread is at a compaction, all of which is done by one. The
-// priority of a file does not tell: it is that of a flush while writes are
-// slowed down.
+// True while this thread runs a compaction; one thread does all of a
+// compaction. The I/O priority of a file would not tell: while writes are
+// slowed down, a compaction has that of a flush.
 //
 // Aligned like the sections behind it: mold 1.10 puts one byte into the page
 // before them, and a program for which that page is not mapped does not start.
@@ -53,14 +54,14 @@ class CompactionListener final : public rocksdb::EventListener {
       rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*job*/) override {
     compacts = false;
   }
-  // An end is not told while the database is closed.
+  // RocksDB does not announce the end of a compaction while it closes.
   void OnFlushBegin(rocksdb::DB* /*db*/,
                     const rocksdb::FlushJobInfo& /*job*/) override {
     compacts = false;
   }
 };
 
-// What all files share; outlives them, as the file system does.
+// What all files share. Outlives them, as the file system does.
 class Keeper {
  public:
   Keeper(Env& env, Ballast* ballast, CompactionPause& pause)
@@ -123,7 +124,7 @@ class Keeper {
   }
 
  private:
-  // Not one of no space, which would stop all writes.
+  // An error other than `no space`, which would stop all writes.
   static IOStatus NoRoom() {
     IOStatus status =
         IOStatus::IOError("the disk has too little room for a compaction");
@@ -171,8 +172,8 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // At a place of its own: what was written of it before it failed is written
-  // over by the next attempt.
+  // Writes at the tracked end of the file, so that another attempt overwrites
+  // what a failed one left.
   IOStatus AppendAt(const Slice& data, const IOOptions& options,
                     IODebugContext* context) {
     const IOStatus status =
@@ -183,7 +184,7 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus AppendOfCompaction(const Slice& data, const IOOptions& options,
                               IODebugContext* context) {
-    // Too little to be worth a refusal.
+    // So little is not worth a refusal.
     if (end_bytes_ + data.size() <= kEmptyTableBytesMax) {
       return Tell(keeper_.Do([&] { return AppendAt(data, options, context); }));
     }
@@ -193,7 +194,7 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
     return status.IsNoSpace() ? keeper_.PauseCompaction() : status;
   }
 
-  // What RocksDB is told of an error.
+  // Returns what RocksDB is told of `status`; see kEmptyTableBytesMax.
   IOStatus Tell(const IOStatus& status) {
     if (status.ok() || !is_compaction_ || end_bytes_ > kEmptyTableBytesMax) {
       return status;
@@ -250,7 +251,8 @@ class IndexFileSystem final : public rocksdb::FileSystemWrapper {
     const IOStatus status = keeper_.Do(
         [&] { return target()->NewWritableFile(path, options, out, context); });
     if (!status.ok()) return status;
-    // A compaction may have to begin a file that is none of tables.
+    // Files other than tables are never refused, even if a compaction begins
+    // them.
     const bool is_compaction = compacts && path.ends_with(kTableSuffix);
     *out = std::make_unique<IndexFile>(std::move(*out), path, keeper_,
                                        is_compaction);

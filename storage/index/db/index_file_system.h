@@ -19,7 +19,7 @@ namespace msitd::storage {
 // Tells whether compactions wait for room on the disk. Thread-safe.
 class CompactionPause {
  public:
-  // As long as compactions fail after one that found too little room.
+  // How long compactions fail after one found too little room.
   static constexpr std::chrono::seconds kPause{60};
 
   void Begin() {
@@ -38,20 +38,20 @@ class CompactionPause {
   std::atomic<int64_t> until_ns_ = INT64_MIN;
 };
 
-// The files of RocksDB, so that it never meets a full disk: what finds no room
-// is done once more with that of the ballast. Compaction, which can wait, gets
-// none of it and leaves kCompactionRoomBytes to others. Where there is less it
-// fails, with an error after which RocksDB goes on and tries again, and `pause`
-// begins.
+// Makes the file system that RocksDB uses, on which it never meets a full disk:
+// an operation that finds no room is repeated with the room of the ballast.
+// Compaction can wait: it gets no ballast and leaves kCompactionRoomBytes free.
+// Where less is free it fails with an error after which RocksDB goes on and
+// tries again, and `pause` begins.
 //
-// Every operation is announced to `env`, and fails if that says so. All are
-// borrowed; `ballast` may be null. Thread-safe.
+// Every operation is announced to `env`, and fails if `env` returns an error.
+// All arguments are borrowed; `ballast` may be null. Thread-safe.
 inline constexpr uint64_t kCompactionRoomBytes = uint64_t{16} << 20;
 std::shared_ptr<rocksdb::FileSystem> MakeIndexFileSystem(
     Env& env, Ballast* ballast, CompactionPause& pause);
 
-// Tells those files which of them a compaction makes: every database that uses
-// them has to have it among its listeners, and no subcompactions.
+// Tells the file system which files a compaction makes. Every database on that
+// file system must have this listener, and no subcompactions.
 std::shared_ptr<rocksdb::EventListener> MakeCompactionListener();
 
 }  // namespace msitd::storage

@@ -14,7 +14,7 @@
 namespace msitd::storage {
 
 // One part of one tensor; names are ids of the name table. Fields are in the
-// order of the key, and so are the bytes of the encoded one.
+// order of the primary index; encoded keys sort in the same order.
 struct IndexKey {
   uint32_t run = 0;
   uint32_t rank = 0;    // 24 bits.
@@ -54,11 +54,11 @@ inline std::string_view DevicePrefix(const EncodedKey& key) {
   return {key.data(), kDevicePrefixBytes};
 }
 
-// With what the keys of all tensors of a run begin.
+// Returns the bytes with which all keys of a run in Table::kTensor begin.
 std::string TensorRunPrefix(uint64_t run);
 
-// The same in the tables that keep several kinds of keys, each with a letter of
-// its own in front.
+// The same for tables with several kinds of keys, each of which begins with a
+// letter of its own.
 std::string RunPrefix(char tag, uint64_t run);
 
 }  // namespace msitd::storage

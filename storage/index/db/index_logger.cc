@@ -14,7 +14,7 @@
 namespace msitd::storage {
 namespace {
 
-// What is longer is cut: some lines have a whole manifest in them.
+// Longer lines are cut: some hold a whole manifest.
 constexpr size_t kLineBytesMax = 512;
 
 class IndexLogger final : public rocksdb::Logger {
@@ -28,21 +28,21 @@ class IndexLogger final : public rocksdb::Logger {
 
   void Logv(const rocksdb::InfoLogLevel level, const char* format,
             va_list arguments) override {
-    // Headers, all options of all tables, come above every level.
+    // Headers list all options of all tables, and rank above every level.
     if (level < GetInfoLogLevel() || level == rocksdb::HEADER_LEVEL) return;
     std::array<char, kLineBytesMax> line;
     if (std::vsnprintf(line.data(), line.size(), format, arguments) < 0) return;
     std::string text(line.data());
     while (text.ends_with('\n')) text.pop_back();
     std::replace(text.begin(), text.end(), '\n', ' ');
-    // Warnings tell of work as usual, such as writes that wait for a flush; an
+    // Warnings tell of normal work, such as writes that wait for a flush. An
     // error that matters is the status of some call as well.
     StorageLogger()->log(level == rocksdb::WARN_LEVEL ? spdlog::level::debug
                                                       : spdlog::level::err,
                          "index: {}", text);
   }
 
-  // Called for headers alone.
+  // Called for headers only.
   void LogHeader(const char* /*format*/, va_list /*arguments*/) override {}
 };
 

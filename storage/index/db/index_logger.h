@@ -10,8 +10,8 @@ class Logger;
 namespace msitd::storage {
 
 // Makes a logger that passes errors of RocksDB on to StorageLogger(), and
-// warnings as debug messages, so that it keeps no file of its own: a disk that
-// is full must not be what it writes its complaints to.
+// warnings as debug messages. RocksDB so keeps no log file of its own, which
+// could not tell of a full disk.
 std::shared_ptr<rocksdb::Logger> MakeIndexLogger();
 
 }  // namespace msitd::storage

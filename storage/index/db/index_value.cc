@@ -11,12 +11,12 @@
 namespace msitd::storage {
 namespace {
 
-// The versions before it have no frames that are stamped with whose memory they
-// came from; the first of them has no bytes that are shared either.
+// In older versions, frames are not stamped with whose memory they came from.
+// In the first one, no bytes are shared either.
 constexpr uint8_t kStoreVersion = 4;
 constexpr uint8_t kFirstStoreVersion = 2;
 constexpr uint8_t kTensorVersion = 1;
-// Without job.
+// Has no job.
 constexpr uint8_t kFirstRunVersion = 1;
 constexpr uint8_t kRunVersion = 2;
 constexpr uint8_t kCountersVersion = 1;
@@ -24,18 +24,18 @@ constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kGoneVersion = 1;
 constexpr uint8_t kClockVersion = 1;
-// Without degraded_count.
+// Has no degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
 constexpr uint8_t kRepeatsVersion = 1;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
-// Whole rows.
+// Stores whole rows.
 constexpr uint8_t kFirstRowsVersion = 1;
 constexpr uint8_t kRowsVersion = 2;
 
-// Of the two numbers before a row.
+// Bytes of the two numbers before a row.
 constexpr size_t kCountsBytesMax = 2 * kVarintBytesMax;
 
 constexpr uint8_t kHasBytesFlag = 1;

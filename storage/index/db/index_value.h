@@ -14,14 +14,15 @@
 #include "protos/base/summary.h"
 #include "storage/face/types.h"
 
-// Values of the index (docs/format/index.md). Each begins with the number of
-// its version; a decoder says false to one that it does not know.
+// Values of the index (docs/format/index.md). Each begins with its version
+// number; a decoder returns false for a version that it does not know.
 namespace msitd::storage {
 
 // What the primary index keeps of one part.
 struct IndexValue {
   DType dtype = DType::kUnspecified;
-  // Of the two, one at most: `offset` is where the bytes begin, or the sample.
+  // At most one of the two is true: `offset` is where the bytes begin, or the
+  // sample.
   bool has_bytes = true;
   bool has_sample = false;
   std::vector<int64_t> dims;  // Of the whole tensor, as are the next two.
@@ -52,10 +53,10 @@ void EncodeIndexValue(const IndexValue& value, std::string& out);
 // Reuses the memory of `out`.
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out);
 
-// Which store the index is of. Its version is that of the keys and of the
-// frames as well.
+// The id of the store that the index belongs to. Its version also stands for
+// those of the keys and of the frames.
 std::string EncodeStoreId(uint64_t store_id);
-// Knows the versions of older programs too; `is_newest` is false for theirs.
+// Reads the versions of older programs too; `is_newest` is false for them.
 bool DecodeStoreId(std::string_view bytes, uint64_t& out, bool& is_newest);
 
 // A run without its counters and its name, which is the key.
@@ -66,8 +67,8 @@ bool DecodeRun(std::string_view bytes, RunInfo& out);
 std::string EncodeCounters(const RunCounters& counters);
 bool DecodeCounters(std::string_view bytes, RunCounters& out);
 
-// Up to where the log is in the index. Written with the entries themselves,
-// so both survive a crash or neither does.
+// How much of the log is in the index. Written in one batch with the entries,
+// so a crash keeps both or neither.
 struct LogPosition {
   uint64_t segment_id = 0;
   uint64_t offset = 0;  // End of the last frame that is in the index.
@@ -77,9 +78,9 @@ struct LogPosition {
 std::string EncodePosition(const LogPosition& position);
 bool DecodePosition(std::string_view bytes, LogPosition& out);
 
-// Up to where the bytes of a run have been given up in one segment.
+// How far the bytes of a run have been given up in one segment.
 struct ExpiryMark {
-  // Of all frames, those to come included.
+  // Stands for all frames, those to come included.
   static constexpr uint64_t kAll = uint64_t{1} << 62;
 
   uint64_t end = 0;        // Offset in the file; kAll for the whole segment.
@@ -113,8 +114,8 @@ struct ByteRange {
 std::string EncodeByteRanges(const std::vector<ByteRange>& ranges);
 bool DecodeByteRanges(std::string_view bytes, std::vector<ByteRange>& out);
 
-// Rows of a comparison that follow each other, opaque: at most kRowsMax. What a
-// row begins with as the one before it is not repeated.
+// Consecutive rows of a comparison, opaque; at most kRowsMax. The prefix that a
+// row shares with the row before it is not repeated.
 inline constexpr size_t kRowsMax = 64;
 std::string EncodeRows(std::span<const std::string> rows);
 bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
@@ -123,7 +124,7 @@ bool DecodeRows(std::string_view bytes, std::vector<std::string>& out);
 std::string EncodeChunkCount(uint64_t count);
 bool DecodeChunkCount(std::string_view bytes, uint64_t& out);
 
-// What was known of the clocks when it was written; see AgeClock.
+// What AgeClock knew of the clocks when it wrote the mark.
 struct ClockMark {
   std::string boot_id;
   int64_t wall_ns = 0;
@@ -136,7 +137,7 @@ struct ClockMark {
 std::string EncodeClockMark(const ClockMark& mark);
 bool DecodeClockMark(std::string_view bytes, ClockMark& out);
 
-// How far a deleted run has come.
+// How far the removal of a deleted run has come; see GoneTable.
 std::string EncodeGoneStage(uint8_t stage);
 bool DecodeGoneStage(std::string_view bytes, uint8_t& out);
 

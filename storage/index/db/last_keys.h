@@ -12,24 +12,25 @@
 
 namespace msitd::storage {
 
-// The greatest key of each run, rank and device in the primary index. A key
-// behind it is not there, which spares a look-up: names get their numbers in
-// the order of their appearance, so a program that does the same in each token
-// mostly appends.
+// Knows the greatest key of each run, rank and device in the primary index. A
+// key beyond it is certainly new, which saves a look-up. Names are numbered in
+// the order of their first appearance, so a program that does the same in each
+// token mostly appends.
 //
-// Right as long as all entries are put by its owner. Single-sequence.
+// Correct as long as only its owner puts entries. Single-sequence.
 class LastKeys {
  public:
   explicit LastKeys(IndexDb& db) : db_(db) {}
 
-  // Returns the greatest key that begins like `key`, empty if there is none.
-  // Lives until the next call.
+  // Returns the greatest key with the run, rank and device of `key`; empty if
+  // there is none. Valid until the next call.
   absl::StatusOr<std::string_view> Find(const EncodedKey& key);
 
-  // `key` is in the index now.
+  // Notes that `key` is in the index now.
   void Accept(const EncodedKey& key);
 
-  // Nobody knows what is in the index: it is asked again.
+  // Forgets all keys, after a write of unknown outcome: the index is asked
+  // again.
   void Forget() { last_.clear(); }
 
  private:

@@ -27,8 +27,8 @@ absl::Status CopyFile(const fs::path& from, const fs::path& to) {
   return StatusOf(error, "copy", from);
 }
 
-// The files of `directory` that end in `suffix`, in the order of their names,
-// which is that of their numbers.
+// Returns the files of `directory` that end in `suffix`, ordered by name and so
+// by number.
 absl::StatusOr<std::set<fs::path>> List(const fs::path& directory,
                                         std::string_view suffix) {
   std::set<fs::path> out;
@@ -47,8 +47,9 @@ absl::Status CopyLiveDatabase(const std::string& directory,
                               const std::string& copy) {
   const fs::path source = fs::absolute(directory);
   const fs::path target = copy;
-  // Logs before the manifest: a log goes only after the manifest has the tables
-  // that take its place. The other way round, both might be missed.
+  // Logs are copied before the manifest: RocksDB removes a log only once the
+  // manifest names the tables that replace it. In the other order, the copy
+  // might miss both.
   MSITD_ASSIGN_OR_RETURN(const std::set<fs::path> logs, List(source, ".log"));
   for (const fs::path& log : logs) {
     const absl::Status copied = CopyFile(log, target / log.filename());

@@ -7,11 +7,11 @@
 
 namespace msitd::storage {
 
-// Fills `copy`, which exists and is empty, with a database that can be opened
-// for reading: the one in `directory`, which another process is changing, as a
-// crash of that process would have left it at some moment of the call. Logs
-// and the manifest are copied, a few write buffers and some MiB; tables are
-// linked to, and may be taken away until they are open.
+// Copies the database in `directory`, which another process is changing, into
+// the empty directory `copy`. The copy can be opened for reading; it is the
+// database as a crash of that process would have left it at some moment of the
+// call. Logs (a few write buffers) and the manifest (some MiB) are copied.
+// Tables are linked to, and may vanish until they are open.
 //
 // Errors: NOT_FOUND if `directory` holds no database; UNAVAILABLE if the
 // manifest was replaced meanwhile; those of the files.

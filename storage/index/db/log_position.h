@@ -13,7 +13,7 @@ namespace msitd::storage {
 void AppendPositionTo(rocksdb::WriteBatch& batch, const IndexDb& db,
                       const LogPosition& position);
 
-// The position of a store that has one; that of an empty log otherwise.
+// Returns the position of the store; that of an empty log if it has none.
 absl::StatusOr<LogPosition> LoadPosition(IndexDb& db);
 
 }  // namespace msitd::storage

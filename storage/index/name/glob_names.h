@@ -16,16 +16,16 @@
 
 namespace msitd::storage {
 
-// Which names of the store a glob matches. What is known is kept, and a later
-// call tries the pattern on names that came since. Thread-safe; no lock is held
+// Finds which names of the store a glob matches. Results are kept; a later call
+// tries the pattern only on names that came since. Thread-safe; no lock is held
 // while names are tried.
 class GlobNames {
  public:
-  // A store with more names has no answer.
+  // With more names in the store, Find gives no answer.
   static constexpr uint64_t kNamesMax = uint64_t{1} << 16;
 
-  // Patterns, and numbers of names that they match, that are kept; one more,
-  // and all are forgotten.
+  // How many patterns are kept, and how many numbers of names for all of them.
+  // With one more, all are forgotten.
   static constexpr size_t kPatternsMax = 256;
   static constexpr size_t kNumbersMax = size_t{1} << 20;
 
@@ -38,9 +38,10 @@ class GlobNames {
   explicit GlobNames(IndexDb& db) : db_(db) {}
 
   // Returns the numbers, ascending, of all names that `pattern` matches and
-  // that were written before the call; null above kNamesMax, and where to know
-  // them takes more than `units_left`, from which what was spent is taken. What
-  // was found out until then is kept for the next call.
+  // that were written before the call. Subtracts the work from `units_left`.
+  // Returns null if the store has more than kNamesMax names, or if the work
+  // takes more than `units_left`; what was found by then is kept for the next
+  // call.
   absl::StatusOr<std::shared_ptr<const Numbers>> Find(std::string_view pattern,
                                                       int64_t& units_left)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -52,8 +53,8 @@ class GlobNames {
   };
 
   Known Recall(std::string_view pattern) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tries `pattern` on what came since. False if there are more names than
-  // that, or there was not enough to spend.
+  // Tries `pattern` on the names that came since `known`. False if the store
+  // has more than kNamesMax names, or if `units_left` does not suffice.
   absl::StatusOr<bool> Extend(std::string_view pattern, Known& known,
                               int64_t& units_left);
   // Keeps `known` unless more is known by now.
@@ -62,7 +63,7 @@ class GlobNames {
   IndexDb& db_;
   Mutex mu_;
   std::map<std::string, Known, std::less<>> known_ ABSL_GUARDED_BY(mu_);
-  size_t number_count_ ABSL_GUARDED_BY(mu_) = 0;  // Of all of them.
+  size_t number_count_ ABSL_GUARDED_BY(mu_) = 0;  // In known_.
 };
 
 }  // namespace msitd::storage

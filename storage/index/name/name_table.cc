@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kNextNameKey = "next_name_id";
 constexpr char kNumberKeyTag = 'i';
 constexpr size_t kNumberKeyBytes = 5;
-// What an entry of the maps takes besides the name, roughly.
+// Rough size of an entry of the maps without its name.
 constexpr size_t kEntryBytes = 128;
 
 std::string ByName(std::string_view name) {

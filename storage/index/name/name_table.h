@@ -26,18 +26,20 @@ struct StringHash {
   }
 };
 
-// The entry of Table::kName that has the name of this number: they follow each
-// other. IsNumberKey is true for such keys.
+// Returns the key in Table::kName under which the name with this number is;
+// such keys are neighbours and ascend with the number. IsNumberKey is true for
+// them and gives the number.
 std::string NumberKey(uint32_t id);
 bool IsNumberKey(std::string_view key, uint32_t& id);
 
-// Numbers for the names of ops, indexes and devices, given in the order of
-// their first appearance and never again: a name that was removed gets another
-// one when it comes back. Thread-safe, but for NewNames and what says so.
+// Numbers the names of ops, indexes, devices and placements in the order of
+// their first appearance. A number is never given again: a name that was
+// removed and comes back gets another one. Thread-safe, except NewNames and the
+// functions that say `as NewNames`.
 class NameTable {
  public:
-  // Bytes of names kept in memory; over that all are forgotten and read back
-  // from the index as they are asked for.
+  // The most bytes of names in memory. Above it, all are forgotten and read
+  // back from the index as they are asked for.
   static constexpr size_t kCacheBytesMax = size_t{64} << 20;
 
   explicit NameTable(IndexDb& db) : db_(db) {}
@@ -48,23 +50,24 @@ class NameTable {
   absl::StatusOr<std::optional<uint32_t>> Find(std::string_view name);
   absl::StatusOr<std::string> NameOf(uint32_t id);
 
-  // The number that the next new name gets. As NewNames.
+  // The number that the next new name gets. Single-sequence, as NewNames.
   uint32_t next_id() const { return next_id_; }
 
-  // From now on it is kept which of the numbers in [begin, end) are used: those
-  // that Find returns, and those of Use.
+  // Begins to record which numbers in [begin, end) are used: those that Find
+  // returns and those passed to Use.
   void Watch(uint32_t begin, uint32_t end);
   void Use(uint32_t id) { Use(std::span<const uint32_t>(&id, 1)); }
   void Use(std::span<const uint32_t> ids);
-  // Removes the names in [begin, end), which are watched, that were not used.
-  // As NewNames.
+  // Removes the names in [begin, end), all of them watched, that were not used.
+  // Single-sequence, as NewNames.
   absl::Status RemoveUnused(uint32_t begin, uint32_t end);
   void EndWatch();
 
  private:
   friend class NewNames;
 
-  // `removal_count`: what it was before the name was read.
+  // `removal_count` is removal_count() from before the name was read: if names
+  // were removed since, this one may have gone and is not remembered.
   void Remember(std::string_view name, uint32_t id, uint64_t removal_count)
       ABSL_LOCKS_EXCLUDED(mu_);
   uint64_t removal_count() {
@@ -82,15 +85,15 @@ class NameTable {
   // Points to the keys of ids_, which do not move.
   std::unordered_map<uint32_t, const std::string*> names_ ABSL_GUARDED_BY(mu_);
   size_t cache_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  // What was read before a removal may have gone.
+  // Counts removals: a name that was read before one may have gone.
   uint64_t removal_count_ ABSL_GUARDED_BY(mu_) = 0;
   // One for each number from watch_begin_ on.
   std::vector<bool> used_ ABSL_GUARDED_BY(mu_);
   uint32_t watch_begin_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The names that one batch adds. Numbers are given away for good by Accept;
-// until then nobody else sees them. Single-sequence: as FrameIndexer.
+// The names that one batch adds. Their numbers become final with Accept; until
+// then nobody else sees them. Single-sequence, as FrameIndexer.
 class NewNames {
  public:
   explicit NewNames(NameTable& table)

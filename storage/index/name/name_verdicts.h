@@ -8,8 +8,8 @@
 
 namespace msitd::storage {
 
-// Which names a scan has judged, and how: two bits for each number of a name.
-// Thread-compatible.
+// Remembers which names a scan has judged, and whether they match: two bits for
+// each number. Thread-compatible.
 class NameVerdicts {
  public:
   // Verdicts on names with larger numbers are not kept: 8 MiB.
@@ -23,7 +23,7 @@ class NameVerdicts {
     return (verdict & kMatches) != 0;
   }
 
-  // Called once for an id.
+  // Called at most once for each id.
   void Put(uint32_t id, bool matches) {
     if (id >= kNamesMax) return;
     const size_t byte = id / kNamesPerByte;

@@ -13,7 +13,7 @@
 namespace msitd::storage {
 namespace {
 
-// Others of Table::kRun begin with other letters.
+// Other kinds of keys in Table::kRun begin with other letters.
 constexpr char kPlacementTag = 'p';
 constexpr size_t kNameBytes = 4;
 

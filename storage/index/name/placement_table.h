@@ -21,12 +21,12 @@ class PlacementTable {
   // RESOURCE_EXHAUSTED above kRunPlacementsMax.
   absl::StatusOr<std::vector<std::string>> List(RunId run);
 
-  // What the keys of all runs begin with.
+  // The bytes with which the keys of all runs begin.
   static std::string_view KeyBegin();
-  // True if `key` is one of them; `name` is the number of its placement.
+  // True if `key` is such a key; `name` is then the number of its placement.
   static bool IsKey(std::string_view key, uint32_t& name);
 
-  // `name` is that of the placement; adding it again does nothing.
+  // `name` is the number of the placement. Adding it again does nothing.
   void AppendTo(rocksdb::WriteBatch& batch, RunId run, uint32_t name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId run) const;
 

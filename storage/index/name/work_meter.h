@@ -8,17 +8,18 @@
 
 namespace msitd::storage {
 
-// Work on the index is counted in units of about a look at one entry, some
-// hundred nanoseconds; so many steps of a GlobMatch are one more.
+// Work on the index is counted in units of about one look at an entry, some
+// hundred nanoseconds. This many steps of GlobMatch count as one unit.
 inline constexpr uint64_t kGlobStepsPerUnit = 64;
 
-// Counts units and asks a stop check now and then. Thread-compatible.
+// Counts units and asks a stop check every kUnitsPerQuestion.
+// Thread-compatible.
 class WorkMeter {
  public:
   // Less than a tenth of a millisecond of work.
   static constexpr uint64_t kUnitsPerQuestion = 256;
 
-  // Returns what `stop` says if it is time to ask.
+  // Adds `units`; asks `stop` if it is time to and returns its answer.
   absl::Status Spend(uint64_t units, StopCheck stop) {
     spent_ += units;
     if (spent_ < kUnitsPerQuestion) return absl::OkStatus();

@@ -13,12 +13,12 @@
 namespace msitd::storage {
 namespace {
 
-// A seek takes about as long as so many steps, and an op has about two entries.
+// A seek takes about as long as this many steps. An op has about two entries.
 constexpr int kStepsBeforeSeek = 8;
 constexpr uint32_t kOpsSteppedOver = kStepsBeforeSeek / 2;
 constexpr uint64_t kUnitsOfSeek = kStepsBeforeSeek;
 
-// True if steps may lead from one to the other, which is behind it.
+// True if `to`, which is behind `from`, is likely to be only some steps away.
 bool IsNear(const IndexKey& from, const IndexKey& to) {
   return from.rank == to.rank && from.device == to.device &&
          from.token == to.token && to.op - from.op <= kOpsSteppedOver;
@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     const ScannedRun& run, const TensorSelector& selector,
     std::string_view position) {
   std::unique_ptr<IndexScan> scan(new IndexScan(db, names, expiry, run));
-  // Behind the iterator: it sees no tensor whose names are not there now.
+  // Compiled after the iterator was made, so that all names of the tensors that
+  // it sees are known.
   MSITD_ASSIGN_OR_RETURN(scan->selector_,
                          Selector::Compile(selector, names, globs));
   const std::string prefix = TensorRunPrefix(scan->run_);
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     std::string key(position);
     key.resize(kIndexKeyBytes);
     scan->last_ = DecodeIndexKey(key);
-    // Parts are numbered with fewer bits than these.
+    // Sorts behind all parts of that tensor, whose numbers have fewer bits.
     scan->it_->Seek(std::string(position) + "\xff\xff\xff\xff");
   }
   return std::unique_ptr<TensorScan>(std::move(scan));
@@ -146,7 +147,7 @@ absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
     if (!found) return false;
     MSITD_ASSIGN_OR_RETURN(const bool is_whole,
                            assembler_.Assemble(*it_, key, out));
-    // Only the end may be an error.
+    // An iterator that is not valid is at the end, or has failed.
     if (!it_->Valid()) {
       MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
     }

@@ -41,16 +41,16 @@ class IndexScan final : public TensorScan {
   IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
             const ScannedRun& run);
 
-  // Moves the iterator on to the next entry that the selector takes, which
-  // `key` is then; false at the end. Remembers what it passes.
+  // Moves the iterator to the next entry that the selector takes and sets `key`
+  // to its key; false at the end. Sets last_ to the entries that it passes.
   absl::StatusOr<bool> FindMatch(IndexKey& key, StopCheck stop);
-  // Moves the iterator, which is before `key`, on to the first entry from
-  // there, by at most so many steps before it seeks.
+  // Moves the iterator, which is before `key`, to the first entry at or behind
+  // `key`: by at most `steps_max` steps, then by a seek.
   void SkipTo(const IndexKey& key, int steps_max);
   absl::StatusOr<bool> MatchesOp(uint32_t op, StopCheck stop);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
 
-  // A name that the tensor before had: the next one often has it too.
+  // A name of the tensor before; the next one often has it too.
   struct LastName {
     uint32_t id = 0;  // No name has this number.
     std::string name;

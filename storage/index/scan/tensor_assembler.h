@@ -28,23 +28,27 @@ class ScanNames {
   absl::StatusOr<const std::string*> Get(uint32_t id);
 
  private:
-  // Forgets all over that, to bound its memory.
+  // Above it all names are forgotten, to bound the memory.
   static constexpr size_t kNamesMax = size_t{1} << 16;
 
   NameTable& table_;
   std::unordered_map<uint32_t, std::string> names_;
 };
 
-// Makes one TensorInfo of the entries of its parts. Thread-compatible.
+// Makes one TensorInfo from the entries of its parts, which are neighbours in
+// the index, in the order of parts. dtype, shape, sequence and placement are
+// those of the first part, with whose dtype and shape the others must agree.
+// Summaries are merged in the order of parts, and the hash is made of the
+// hashes of the parts. Thread-compatible.
 class TensorAssembler {
  public:
   TensorAssembler(ExpiryTable& expiry, NameTable& names)
       : expiry_(expiry), placements_(names) {}
 
-  // Reads the parts of the tensor at whose first entry `it` stands, of which
-  // `key` is the key, and leaves `it` behind the last entry read. False if a
-  // part is missing or the parts disagree; `out` is void then. Does not touch
-  // `out.key`.
+  // Reads the parts of one tensor. `it` is at the first entry that the index
+  // has of it, and `key` is that entry's key. Returns false if a part is
+  // missing or the parts disagree; `out` is void then. Leaves `it` at the first
+  // entry that was not taken, and does not touch `out.key`.
   absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, const IndexKey& key,
                                 TensorInfo& out);
 

@@ -19,7 +19,7 @@
 namespace msitd::storage {
 namespace {
 
-// The first key of the run of `place` that is not before it; nothing if there
+// Returns the first key at or behind `place` in the same run; nothing if there
 // is none.
 absl::StatusOr<std::optional<IndexKey>> FirstFrom(rocksdb::Iterator& it,
                                                   const IndexKey& place) {

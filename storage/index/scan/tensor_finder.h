@@ -22,7 +22,7 @@ class TensorFinder {
   TensorFinder(IndexDb& db, NameTable& names, ExpiryTable& expiry)
       : db_(db), names_(names), globs_(db), expiry_(expiry) {}
 
-  // See RunReader for all of them. `run` is the run that the name stands for.
+  // See RunReader for all four. `run` is the run that the reader stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
       const ScannedRun& run, const TensorSelector& selector,

@@ -19,9 +19,9 @@ namespace {
 
 constexpr char kDocumentTag = 'd';
 constexpr char kBlockTag = 'b';
-// Rows of which each had an entry of its own.
+// Rows in the old form: an entry for each.
 constexpr char kRowTag = 'r';
-// With which comparisons a run goes, and the other way round.
+// The comparisons of a run, and the runs of a comparison.
 constexpr char kOfRunTag = 'u';
 constexpr char kRunsTag = 't';
 constexpr size_t kDocumentKeyBytes = 9;

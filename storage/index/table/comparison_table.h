@@ -19,17 +19,17 @@
 
 namespace msitd::storage {
 
-// Documents and rows of comparisons. See Comparisons, whose functions of the
-// same meaning call these. NOT_FOUND with COMPARISON_NOT_FOUND for an id that
-// is not there. Thread-safe.
+// Documents and rows of comparisons; see Comparisons, which calls these
+// functions. NOT_FOUND with COMPARISON_NOT_FOUND for an unknown id.
+// Thread-safe.
 //
-// Rows are kept in blocks of kRowsMax: an entry for each of them would cost
-// more than what is in it.
+// Rows are kept in blocks of kRowsMax: an entry for each row would cost more
+// than the row.
 class ComparisonTable {
  public:
   explicit ComparisonTable(IndexDb& db) : db_(db) {}
 
-  // It goes with the last of `runs` that goes.
+  // The comparison is removed with the last of `runs`; see Leave.
   absl::StatusOr<uint64_t> Create(std::string_view document,
                                   std::span<const RunId> runs);
   absl::Status Put(uint64_t id, std::string_view document);
@@ -37,10 +37,10 @@ class ComparisonTable {
   absl::StatusOr<std::vector<std::pair<uint64_t, std::string>>> List(
       uint64_t after, size_t limit);
   absl::Status Delete(uint64_t id);
-  // One that is to go with the run, or with others; nothing if there is none.
+  // Returns a comparison that `run` takes part in; nothing if there is none.
   absl::StatusOr<std::optional<uint64_t>> FirstOf(RunId run);
-  // The run has gone: removes the comparison if no other of its runs is left,
-  // and gives its room back.
+  // Notes that the run has gone. If the comparison has no other run left,
+  // removes it and gives its room back.
   absl::Status Leave(RunId run, uint64_t id);
   absl::Status PutRows(uint64_t id, uint64_t first_row,
                        std::span<const std::string> rows);
@@ -53,16 +53,16 @@ class ComparisonTable {
   // Reads the rows of a block; none if there is no such block.
   absl::StatusOr<std::vector<std::string>> GetBlock(uint64_t id,
                                                     uint64_t block);
-  // FAILED_PRECONDITION if the rows were stored one by one, which nobody reads
-  // any more.
+  // FAILED_PRECONDITION if the rows were stored one by one, in a form that is
+  // no longer read.
   absl::Status CheckBlocks(uint64_t id);
-  // FAILED_PRECONDITION unless `row` is 0 or the one before it is there.
+  // FAILED_PRECONDITION unless `row` is 0 or the row before it exists.
   absl::Status CheckFollows(uint64_t id, uint64_t row);
 
   absl::Status AppendRemovalTo(rocksdb::WriteBatch& batch, uint64_t id);
 
   IndexDb& db_;
-  // Makes a change of a comparison and the check that it is there one step.
+  // Makes a change of a comparison, and the check that it exists, one step.
   Mutex mu_;
 };
 

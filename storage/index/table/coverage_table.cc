@@ -16,11 +16,11 @@
 namespace msitd::storage {
 namespace {
 
-// Others of Table::kRun begin with other letters.
+// Other kinds of keys in Table::kRun begin with other letters.
 constexpr char kCoverageTag = 's';
 constexpr char kRepeatsTag = 't';
 
-// The rank in a key that begins with a RunPrefix.
+// Returns the rank in a key that begins with a RunPrefix.
 int32_t RankOf(std::string_view key) {
   return static_cast<int32_t>(GetBigEndian(key.data() + 9, 4));
 }

@@ -13,16 +13,16 @@
 
 namespace msitd::storage {
 
-// What each stream was handed, as it told last, and what came of it again, as
-// the frames have it. Stays with the run, unlike the stream table. Thread-safe.
+// The coverage that each stream reported last, and the repeats that its frames
+// held. Kept as long as the run, unlike the stream table. Thread-safe.
 class CoverageTable {
  public:
   explicit CoverageTable(IndexDb& db) : db_(db) {}
 
-  // All 0 for a stream that told nothing.
+  // All 0 for a stream that reported nothing.
   absl::StatusOr<StreamCoverage> Get(const StreamKey& stream);
   absl::StatusOr<StreamRepeats> Repeats(const StreamKey& stream);
-  // One for each rank of the run of which there is something, in order.
+  // One for each rank that something was reported or repeated of, ascending.
   absl::StatusOr<std::vector<RankCoverage>> Ranks(RunId run);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,

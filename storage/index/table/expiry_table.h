@@ -18,9 +18,9 @@
 
 namespace msitd::storage {
 
-// Which bytes have been given up: one mark for each run in each segment, also
-// after the segment's file has gone. All of them are kept in memory.
-// Thread-safe. Changes are in two steps, as those of RunTable.
+// Which bytes have been given up: one mark for each run in each segment, kept
+// even after the segment's file has gone. All marks are in memory. Thread-safe.
+// Changes take two steps, as in RunTable.
 class ExpiryTable {
  public:
   explicit ExpiryTable(IndexDb& db) : db_(db) {}
@@ -28,7 +28,8 @@ class ExpiryTable {
   // Reads all marks. Called once, before anything else.
   absl::Status Load();
 
-  // The mark of the run there; nothing given up if there is none.
+  // Returns the mark of the run in the segment; a mark of 0 bytes if there is
+  // none.
   ExpiryMark Mark(SegmentId segment, RunId run);
 
   // True if the bytes at `offset` of a frame of `run` have been given up.
@@ -40,9 +41,10 @@ class ExpiryTable {
     SegmentId segment{};
     RunId run{};
   };
-  // A place whose room has not all been given back; nothing if there is none.
+  // Returns a place whose room has not all been given back; nothing if there is
+  // none.
   std::optional<Place> Unfreed();
-  // Segments of which some run has given up everything.
+  // Returns the segments in which some run has given up everything.
   std::vector<SegmentId> Drained();
 
   void AppendTo(rocksdb::WriteBatch& batch, SegmentId segment, RunId run,

@@ -14,7 +14,7 @@
 namespace msitd::storage {
 namespace {
 
-// Others of Table::kRun begin with other letters.
+// Other kinds of keys in Table::kRun begin with other letters.
 constexpr char kGoneTag = 'g';
 constexpr size_t kKeyBytes = 9;
 

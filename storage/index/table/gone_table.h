@@ -14,14 +14,14 @@
 
 namespace msitd::storage {
 
-// Runs that were deleted and of which the index still holds something: nobody
-// sees them, and what is left of them goes step by step. Thread-safe. Changes
-// are in two steps, as those of RunTable.
+// Deleted runs of which the index still holds something. Nobody sees them, and
+// what is left of them goes step by step. Thread-safe. Changes take two steps,
+// as in RunTable.
 class GoneTable {
  public:
   enum class Stage : uint8_t {
-    kHidden = 0,   // Its name has gone, its entries are there.
-    kEmptied = 1,  // They have gone; their room in the index may not have.
+    kHidden = 0,   // Its name has gone; its entries have not.
+    kEmptied = 1,  // Its entries have gone; maybe not their room.
   };
 
   explicit GoneTable(IndexDb& db) : db_(db) {}
@@ -33,12 +33,12 @@ class GoneTable {
     RunId run{};
     Stage stage = Stage::kHidden;
   };
-  // One of those that have come least far; nothing if there is none.
+  // Returns a run of the earliest stage; nothing if there is none.
   std::optional<Gone> First();
   bool Contains(RunId run);
-  // True if its entries are there.
+  // True if the run is hidden: its entries are still there.
   bool IsHidden(RunId run);
-  // Those in that stage, in order.
+  // Returns the emptied runs, ascending by id.
   std::vector<RunId> Emptied();
 
   void AppendTo(rocksdb::WriteBatch& batch, const Gone& gone) const;

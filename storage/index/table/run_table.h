@@ -17,7 +17,7 @@
 
 namespace msitd::storage {
 
-// What most of those who ask for a run need of it: nothing that is long.
+// The part of a run that most callers need; it has no long fields.
 struct RunBrief {
   RunId id{};
   bool sealed = false;
@@ -25,16 +25,17 @@ struct RunBrief {
   RunCounters counters;
 };
 
-// All runs of the store, kept in memory as well. Thread-safe. Changes are in
-// two steps: AppendTo puts one into a batch, Accept makes it seen once the
-// batch is written.
+// All runs of the store, kept in memory as well. Thread-safe. A change takes
+// two steps: AppendTo puts it into a batch, and Accept makes it visible once
+// the batch is written.
 class RunTable {
  public:
-  // One more run is refused with RESOURCE_EXHAUSTED.
+  // CheckRoomFor refuses one more run with RESOURCE_EXHAUSTED.
   static constexpr size_t kRunsMax = size_t{1} << 16;
 
-  // So is one more label, or a longer capture policy, once those of all runs
-  // take so much memory: their bytes, and kLabelBytes for each label.
+  // The most memory that the labels and capture policies of all runs take:
+  // their bytes, and kLabelBytes more for each label. CheckRoomFor refuses
+  // more.
   static constexpr uint64_t kTextBytesMax = uint64_t{32} << 20;
   static constexpr uint64_t kLabelBytes = 128;
 
@@ -45,23 +46,24 @@ class RunTable {
 
   // NOT_FOUND with RUN_NOT_FOUND.
   absl::StatusOr<RunInfo> Get(std::string_view name);
-  // The same by id; also for what frames say, which may be of no run.
+  // The same by id. The id may come from a frame, so it may be of no run.
   absl::StatusOr<RunInfo> GetById(RunId id);
   absl::StatusOr<RunBrief> Brief(std::string_view name);
   absl::StatusOr<RunBrief> BriefById(RunId id);
   // All runs in the order of their names.
   std::vector<RunBrief> Briefs();
   std::vector<RunInfo> List(std::string_view after, size_t limit);
-  // RESOURCE_EXHAUSTED with RUNS_EXHAUSTED if `run`, with labels and policy as
-  // they are there, would be one too many or take too much.
+  // RESOURCE_EXHAUSTED with RUNS_EXHAUSTED if the table has no room for `run`
+  // with its labels and its policy; see kRunsMax and kTextBytesMax.
   absl::Status CheckRoomFor(const RunInfo& run);
   size_t size();
 
   void AppendTo(rocksdb::WriteBatch& batch, const RunInfo& run) const;
-  // The run by its name; then what is left of it.
+  // AppendHidingTo removes the entry by name, AppendRemovalTo everything else
+  // of the run.
   void AppendHidingTo(rocksdb::WriteBatch& batch, std::string_view name) const;
   void AppendRemovalTo(rocksdb::WriteBatch& batch, RunId id) const;
-  // Counters that come from frames.
+  // Puts the counters that come from frames.
   void AppendCountersTo(rocksdb::WriteBatch& batch, RunId id,
                         const RunCounters& counters) const;
 
@@ -70,9 +72,9 @@ class RunTable {
   void AcceptRemoval(std::string_view name);
   // Replaces the counters that come from frames.
   void AcceptCounters(RunId id, const RunCounters& counters);
-  // Adds to those that the coverage table keeps.
+  // Adds to the counters that the coverage table keeps.
   void AcceptLoss(RunId id, const StreamCoverage& loss);
-  // Kept by the expiry table.
+  // Replaces the counter that the expiry table keeps.
   void AcceptExpired(RunId id, uint64_t expired_bytes);
 
  private:

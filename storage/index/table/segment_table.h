@@ -13,35 +13,36 @@
 
 namespace msitd::storage {
 
-// Which runs have frames in which segment, with how many bytes of payload that
-// the index refers to; and which segments nobody needs any more but still have
-// a file. Thread-safe.
+// Which runs have frames in which segment, and how many bytes of their payload
+// there the index refers to; and which dead segments, which nobody needs any
+// more, may still have a file. Thread-safe.
 class SegmentTable {
  public:
   explicit SegmentTable(IndexDb& db) : db_(db) {}
 
-  // Adds to the bytes of `run` in `segment`, 0 for frames of duplicates only.
-  // A batch adds to each pair once.
+  // Adds to the bytes of `run` in `segment`; 0 if its new frames hold
+  // duplicates only. Called at most once for each pair in a batch.
   absl::Status AppendLiveTo(rocksdb::WriteBatch& batch, SegmentId segment,
                             RunId run, uint64_t added_bytes);
 
-  // Sees that `run` counts as one with frames in `segment`. As durable as the
-  // frames' entries.
+  // Makes `run` count as a run with frames in `segment`. As durable as the
+  // entries of the frames.
   absl::Status AddUser(SegmentId segment, RunId run);
 
-  // Removes the run from all segments and marks those dead that only it used.
-  // Returns these.
+  // Removes the run from all segments. Marks the segments that only it used
+  // dead, and returns them.
   absl::StatusOr<std::vector<SegmentId>> AppendRemovalTo(
       rocksdb::WriteBatch& batch, RunId run);
 
-  // The payload bytes of `run` in `segment` that the index refers to; nothing
-  // if the run has no frame there.
+  // Returns the payload bytes of `run` in `segment` that the index refers to;
+  // nothing if the run has no frame there.
   absl::StatusOr<std::optional<uint64_t>> LiveBytes(SegmentId segment,
                                                     RunId run);
   // The runs that have frames in `segment`.
   absl::StatusOr<std::vector<RunId>> RunsIn(SegmentId segment);
 
-  // Dead segments whose file may still be there, and the end of one.
+  // Dead returns the dead segments whose file may still exist; Bury forgets one
+  // whose file has gone.
   absl::StatusOr<std::vector<SegmentId>> Dead();
   absl::Status Bury(SegmentId segment);
 

@@ -21,7 +21,7 @@ namespace msitd::storage {
 // Shorter parts share nothing: less than three pages would come free.
 inline constexpr uint64_t kSharedBytesMin = uint64_t{16} << 10;
 
-// Bytes of a run, by what they are.
+// Identifies bytes of a run by their content.
 struct SharedBytes {
   RunId run{};
   ContentHash hash;
@@ -31,26 +31,26 @@ struct SharedBytes {
 };
 
 // Where the bytes lie that parts of a run share: the last place in the log at
-// which they came. Entries go on saying where they came with their own part,
-// which may be a hole
+// which these bytes came. The entry of a part still names the place at which
+// the part itself came, which may be a hole by now
 // (docs/decisions/0009-equal-bytes-are-shared-afterwards.md). Thread-safe.
 class SharedTable {
  public:
   explicit SharedTable(IndexDb& db) : db_(db) {}
 
-  // Finds out which runs have entries. Called once, before all else.
+  // Reads which runs have entries. Called once, before anything else.
   absl::Status Load();
 
-  // False if Find has nothing of this run. Costs next to nothing.
+  // False if Find returns nothing for this run. Costs next to nothing.
   bool HasEntries(RunId run);
 
-  // Nothing if no part ever gave up these bytes for those of another one.
+  // Nothing if no part has given up its copy of these bytes for another one.
   absl::StatusOr<std::optional<BytePlace>> Find(const SharedBytes& bytes);
 
-  // Ranges that nobody needs any more and that may not be holes yet.
+  // Returns ranges that nobody needs any more and that may not be holes yet.
   absl::StatusOr<std::vector<ByteRange>> Unfreed();
 
-  // The first segment in which nobody has looked for equal bytes.
+  // Returns the first segment that was not searched for equal bytes yet.
   absl::StatusOr<uint64_t> LookedAtEnd();
 
   void AppendTo(rocksdb::WriteBatch& batch, const SharedBytes& bytes,
@@ -61,11 +61,12 @@ class SharedTable {
                        const std::vector<ByteRange>& ranges) const;
   void AppendLookedAtTo(rocksdb::WriteBatch& batch, uint64_t segment_end) const;
 
-  // An entry, or the removal, was written.
+  // An entry of the run, or its removal, was written.
   void Accept(RunId run);
   void AcceptRemoval(RunId run);
 
-  // All of them are holes. Should a crash undo this, they are punched again.
+  // Forgets the ranges: all of them are holes now. If a crash undoes this, they
+  // are punched again.
   absl::Status ForgetUnfreed();
 
  private:

@@ -15,8 +15,8 @@
 
 namespace msitd::storage {
 
-// A stream of chunks. Ids are chosen by producers, so one means something only
-// beside the rank and the run that it is of.
+// Identifies a stream of chunks. Producers choose stream ids, so an id means
+// something only together with its run and rank.
 struct StreamKey {
   RunId run{};
   int32_t rank = 0;
@@ -38,9 +38,9 @@ class StreamTable {
  public:
   explicit StreamTable(IndexDb& db) : db_(db) {}
 
-  // Chunks of the stream that are durable; 0 for an unknown stream.
+  // Returns how many chunks of the stream are durable; 0 for an unknown stream.
   absl::StatusOr<uint64_t> ChunkCount(const StreamKey& stream);
-  // True if there is a stream of the same rank from another process.
+  // True if the table has a stream of the same rank from another process.
   absl::StatusOr<bool> HasOtherProcess(const StreamKey& stream);
 
   void AppendTo(rocksdb::WriteBatch& batch, const StreamKey& stream,
@@ -52,13 +52,13 @@ class StreamTable {
   IndexDb& db_;
 };
 
-// Tells chunks that are in the store already from new ones, while more of
-// them are on their way. Single-sequence.
+// Tells chunks that are in the store already, or were admitted before, from new
+// ones. Single-sequence.
 class StreamFilter {
  public:
   explicit StreamFilter(StreamTable& table) : table_(table) {}
 
-  // False if the chunk came before; counts it otherwise.
+  // Returns false if the chunk came before; counts it otherwise.
   absl::StatusOr<bool> Admit(const StreamKey& stream, uint64_t chunk_sequence);
 
  private:
