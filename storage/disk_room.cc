@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 #include "storage/env/logger.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "client/core/delivery/transport.h"
 #include "client/core/status.h"
-#include "client/core/transport.h"
 
 namespace msitd::client {
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <string>
 
-#include "client/core/delivery_queue.h"
-#include "client/core/slot_pool.h"
+#include "client/core/delivery/delivery_queue.h"
+#include "client/core/delivery/slot_pool.h"
 #include "client/core/tensor_view.h"
 #include "protos/capture/capture_policy.h"
 #include "protos/chunk/chunk_builder.h"

@@ -14,16 +14,16 @@
 
 #include "client/core/call_counter.h"
 #include "client/core/chunker.h"
-#include "client/core/delivery_ledger.h"
-#include "client/core/delivery_queue.h"
+#include "client/core/delivery/delivery_ledger.h"
+#include "client/core/delivery/delivery_queue.h"
+#include "client/core/delivery/slot_pool.h"
+#include "client/core/delivery/transport.h"
 #include "client/core/fork_guard.h"
 #include "client/core/interruptible_wait.h"
 #include "client/core/overflow.h"
 #include "client/core/record_filter.h"
-#include "client/core/slot_pool.h"
 #include "client/core/status.h"
 #include "client/core/tensor_view.h"
-#include "client/core/transport.h"
 #include "protos/capture/capture_policy.h"
 
 namespace msitd::client {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 #include "client/grpc/remains.h"
 #include "client/grpc/write_stream.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 
 namespace msitd::client {
 

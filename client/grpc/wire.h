@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 
 // The few messages of ingest_service.proto that a producer needs, by hand.
 //

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/core/stream_end.h"
+#include "client/core/delivery/stream_end.h"
 #include "client/grpc/wire.h"
 
 namespace msitd::client {

@@ -15,7 +15,7 @@
 #include <span>
 #include <string>
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 #include "client/grpc/lent_chunks.h"
 
 namespace msitd::client {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/mutex.h"
 
 namespace grpc {

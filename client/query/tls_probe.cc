@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/pem/pem.h"
 
 namespace msitd::ctl {

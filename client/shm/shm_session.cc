@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/core/stream_end.h"
+#include "client/core/delivery/stream_end.h"
 #include "protos/capture/capture_policy.h"
 
 namespace msitd::client {

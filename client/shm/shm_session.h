@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "client/core/transport.h"
-#include "protos/base/unique_fd.h"
+#include "client/core/delivery/transport.h"
+#include "protos/os/unique_fd.h"
 #include "protos/shm/ring_writer.h"
 #include "protos/shm/sealed_memory.h"
 #include "protos/shm/session_socket.h"

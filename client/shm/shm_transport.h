@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 #include "client/shm/shm_session.h"
 
 namespace msitd::client {

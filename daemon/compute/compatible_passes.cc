@@ -9,7 +9,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "daemon/compute/element.h"
+#include "daemon/compute/number/element.h"
 #include "protos/base/rounding.h"
 
 namespace msitd::compute {

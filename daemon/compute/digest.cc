@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/kernels.h"
-#include "daemon/compute/lane_sum.h"
-#include "daemon/compute/part_hash.h"
-#include "daemon/compute/summary_state.h"
+#include "daemon/compute/kernel/kernels.h"
+#include "daemon/compute/kernel/part_hash.h"
+#include "daemon/compute/kernel/summary_state.h"
+#include "daemon/compute/number/element.h"
+#include "daemon/compute/number/lane_sum.h"
 #include "protos/base/check.h"
 
 namespace msitd::compute {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compute/element.h"
 #include "daemon/compute/element_passes.h"
-#include "daemon/compute/wide_integer.h"
+#include "daemon/compute/kernel/wide_integer.h"
+#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
 
 namespace msitd::compute {

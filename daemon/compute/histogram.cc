@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "daemon/compute/element.h"
+#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
 #include "protos/base/histogram_edges.h"
 

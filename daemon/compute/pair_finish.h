@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/compute/kernel/pair_state.h"
 #include "daemon/compute/pair_metrics.h"
-#include "daemon/compute/pair_state.h"
 
 namespace msitd::compute {
 

@@ -3,11 +3,11 @@
 
 #include <limits>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/kernels.h"
+#include "daemon/compute/kernel/kernels.h"
+#include "daemon/compute/kernel/pair_state.h"
+#include "daemon/compute/kernel/wide_integer.h"
+#include "daemon/compute/number/element.h"
 #include "daemon/compute/pair_finish.h"
-#include "daemon/compute/pair_state.h"
-#include "daemon/compute/wide_integer.h"
 #include "protos/base/check.h"
 
 namespace msitd::compute {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::ingest {

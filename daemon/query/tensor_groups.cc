@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
-#include "protos/base/spare_thread.h"
+#include "protos/os/spare_thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::query {

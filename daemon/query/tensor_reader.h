@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::query {

@@ -17,7 +17,7 @@
 #include "daemon/config/listen_address.h"
 #include "daemon/log/log.h"
 #include "grpcpp/server_builder.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::server {
 

@@ -9,7 +9,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::server {
 namespace {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/status.h"
 
 namespace msitd::server {

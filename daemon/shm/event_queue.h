@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::shm {

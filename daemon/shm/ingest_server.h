@@ -21,7 +21,7 @@
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/producer_session.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::shm {
 

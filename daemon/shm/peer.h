@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::shm {
 

@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "daemon/log/log.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
 #include "protos/base/utf8.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/shm/sealed_memory.h"
 #include "protos/status/status.h"
 

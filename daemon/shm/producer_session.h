@@ -14,7 +14,7 @@
 #include "daemon/ingest/chunk_sink.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/peer.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/shm/ring_reader.h"
 #include "protos/shm/session_socket.h"
 #include "protos/status/mutex.h"

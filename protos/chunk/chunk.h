@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/chunk/frame_payload.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/chunk/frame_payload.h"
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/shm/ring_abi.h"
 #include "protos/shm/sealed_memory.h"
 

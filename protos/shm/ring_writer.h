@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/shm/ring_abi.h"
 #include "protos/shm/sealed_memory.h"
 

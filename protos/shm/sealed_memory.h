@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 // Memory that two processes share and neither can resize. Standard library
 // only.

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/shm/session_messages.h"
 
 // Packets with file descriptors on the ingest socket. Standard library only.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::storage {
 

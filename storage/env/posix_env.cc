@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "protos/base/limits.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/status.h"
 #include "storage/env/env.h"
 

@@ -12,8 +12,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/types.h"
 
 namespace msitd::storage {

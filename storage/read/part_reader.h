@@ -6,7 +6,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 #include "storage/index/index_gate.h"

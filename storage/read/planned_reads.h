@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/types.h"
 #include "storage/read/read_plan.h"
 #include "storage/read/read_pool.h"

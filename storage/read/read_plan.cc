@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/run_reader.h"
 
 namespace msitd::storage {

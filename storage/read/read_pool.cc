@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protos/base/spare_thread.h"
+#include "protos/os/spare_thread.h"
 
 namespace msitd::storage {
 

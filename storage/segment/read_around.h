@@ -9,7 +9,7 @@
 #include <span>
 
 #include "absl/base/thread_annotations.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/segment/segment_format.h"
 

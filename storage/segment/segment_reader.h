@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "storage/env/env.h"
 #include "storage/face/types.h"

@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/chunk/chunk.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/env/env.h"
 #include "storage/segment/segment_format.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 
 namespace msitd::storage {

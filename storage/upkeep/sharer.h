@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/env/env.h"
 #include "storage/face/types.h"
 #include "storage/index/chunk_index.h"

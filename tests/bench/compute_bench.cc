@@ -13,9 +13,9 @@
 #include "daemon/compute/digest.h"
 #include "daemon/compute/histogram.h"
 #include "daemon/compute/pair_metrics.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::compute {
 namespace {

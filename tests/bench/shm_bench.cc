@@ -17,8 +17,8 @@
 
 #include "benchmark/benchmark.h"
 #include "client/include/msit/msit.hpp"
-#include "protos/base/aligned_buffer.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/os/unique_fd.h"
 #include "tests/bench/bench_daemon.h"
 
 namespace msitd::bench {

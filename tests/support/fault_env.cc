@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 
 namespace msitd::testing {

@@ -12,8 +12,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/tensor_key.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 #include "storage/face/run_reader.h"

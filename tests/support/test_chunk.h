@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::testing {
 

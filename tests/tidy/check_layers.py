@@ -9,7 +9,9 @@ daemon never include each other, and nothing includes tests.
 import re
 from dataclasses import dataclass
 
-PROTOS = ("protos/base", "protos/status", "protos/chunk")
+# What libmsit carries into other processes, from the bottom.
+LOWEST = ("protos/base", "protos/os")
+PROTOS = (*LOWEST, "protos/status", "protos/chunk")
 
 # What the rest of the program sees of the storage layer: its faces, and what
 # stands on them. Only who opens a store, and hands its faces out, sees STORE.
@@ -53,6 +55,9 @@ RPC = ("grpc", "protobuf", "stubs")
 # The rooms of a comparison speak of runs and rows in messages.
 COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 
+# The client library without its C face, and its way out.
+CLIENT_CORE = ("client/core", "client/core/delivery")
+
 # What all rooms of msitctl know.
 CTL_BASE = ("client/text", "client/query")
 
@@ -67,12 +72,14 @@ class Module:
 
 MODULES: dict[str, Module] = {
     "protos/base": Module(),
+    "protos/os": Module(("protos/base",)),
     "protos/status": Module(("protos/base",), COMMON),
     "protos/capture": Module(("protos/base",)),
     "protos/pem": Module(("protos/status",), (*COMMON, "openssl")),
-    "protos/chunk": Module(("protos/base", "protos/status"), (*COMMON, "xxhash")),
+    "protos/chunk": Module((*LOWEST, "protos/status"), (*COMMON, "xxhash")),
     "protos/shm": Module(
-        ("protos/base", "protos/status", "protos/chunk/chunk_draft.h"), COMMON
+        (*LOWEST, "protos/status", "protos/chunk/chunk_draft.h"),
+        COMMON,
     ),
     "storage/face": Module(PROTOS, COMMON),
     "storage/env": Module(PROTOS, COMMON),
@@ -135,7 +142,13 @@ MODULES: dict[str, Module] = {
     "daemon/log": Module(PROTOS, COMMON),
     "daemon/config": Module(PROTOS, (*COMMON, "toml++", "cli11")),
     "daemon/predicate": Module(PROTOS, COMMON),
-    "daemon/compute": Module(PROTOS, ("highway", "xxhash", *COMMON)),
+    "daemon/compute/number": Module(PROTOS, COMMON),
+    "daemon/compute/kernel": Module(
+        (*PROTOS, "daemon/compute/number"), ("highway", "xxhash", *COMMON)
+    ),
+    "daemon/compute": Module(
+        (*PROTOS, "daemon/compute/number", "daemon/compute/kernel"), COMMON
+    ),
     "daemon/ingest": Module(
         (*PROTOS, "protos/capture", *STORAGE_FACE, LOG, "daemon/compute"), COMMON
     ),
@@ -159,6 +172,7 @@ MODULES: dict[str, Module] = {
             *PROTOS,
             *STORAGE_FACE,
             "daemon/compute",
+            "daemon/compute/number",
             "daemon/compare",
             "daemon/compare/shard",
             "daemon/compare/match",
@@ -238,14 +252,23 @@ MODULES: dict[str, Module] = {
     ),
     "daemon": Module((*PROTOS, "daemon/config", "daemon/server"), COMMON),
     "client/include": Module(),
+    "client/core/delivery": Module(
+        (*LOWEST, *CHUNK_PRODUCER, "client/include"),
+    ),
     "client/core": Module(
-        ("protos/base", "protos/capture", *CHUNK_PRODUCER, "client/include"),
+        (
+            *LOWEST,
+            "protos/capture",
+            *CHUNK_PRODUCER,
+            "client/core/delivery",
+            "client/include",
+        ),
         ("sse2",),
     ),
     "client/capi": Module(
         (
-            "protos/base",
-            "client/core",
+            *LOWEST,
+            *CLIENT_CORE,
             "client/include",
             "client/shm",
             # How libmsit finds the transport library at run time: plain C.
@@ -253,15 +276,15 @@ MODULES: dict[str, Module] = {
         )
     ),
     "client/grpc": Module(
-        ("protos/base", *CHUNK_PRODUCER, "client/core", "client/include"),
+        (*LOWEST, *CHUNK_PRODUCER, *CLIENT_CORE, "client/include"),
         (*RPC, "absl"),
     ),
     "client/shm": Module(
         (
-            "protos/base",
+            *LOWEST,
             "protos/capture",
             *SHM_PRODUCER,
-            "client/core",
+            *CLIENT_CORE,
             "client/include",
         )
     ),
@@ -298,14 +321,14 @@ MODULES: dict[str, Module] = {
 # Files that keep to less than their module does: they travel in libmsit, which
 # shows no library of others.
 NARROWER: dict[str, Module] = {
-    "protos/chunk/chunk_builder.h": Module(("protos/base", *CHUNK_PRODUCER[1:])),
-    "protos/chunk/chunk_builder.cc": Module(("protos/base", *CHUNK_PRODUCER)),
-    "protos/chunk/chunk_draft.h": Module(("protos/base", CHUNK_PRODUCER[2])),
-    "protos/chunk/chunk_draft.cc": Module(("protos/base", *CHUNK_PRODUCER[1:])),
+    "protos/chunk/chunk_builder.h": Module((*LOWEST, *CHUNK_PRODUCER[1:])),
+    "protos/chunk/chunk_builder.cc": Module((*LOWEST, *CHUNK_PRODUCER)),
+    "protos/chunk/chunk_draft.h": Module((*LOWEST, CHUNK_PRODUCER[2])),
+    "protos/chunk/chunk_draft.cc": Module((*LOWEST, *CHUNK_PRODUCER[1:])),
     "protos/chunk/chunk_format.h": Module(("protos/base",)),
-    **{header: Module(("protos/base", *SHM_PRODUCER)) for header in SHM_PRODUCER},
+    **{header: Module((*LOWEST, *SHM_PRODUCER)) for header in SHM_PRODUCER},
     **{
-        source: Module(("protos/base", *SHM_PRODUCER))
+        source: Module((*LOWEST, *SHM_PRODUCER))
         for source in (
             "protos/shm/ring_writer.cc",
             "protos/shm/sealed_memory.cc",

@@ -61,7 +61,7 @@ def test_checker_refuses(file: str, include: str) -> None:
     [
         ("protos/base/a.h", "<string_view>"),
         ("protos/base/a.h", '"protos/base/dtype.h"'),
-        ("protos/base/unique_fd.h", "<unistd.h>"),
+        ("protos/os/unique_fd.h", "<unistd.h>"),
         ("storage/index/a.cc", "<rocksdb/db.h>"),
         ("daemon/query/a.cc", '"storage/face/run_reader.h"'),
         ("daemon/server/a.cc", '"storage/store.h"'),

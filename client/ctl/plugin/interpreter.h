@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "client/query/interrupts.h"
 #include "protos/base/dtype.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::ctl {
 

@@ -20,7 +20,7 @@
 
 #include "client/report/table/sinks.h"
 #include "client/text/text.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
-#include "protos/base/spare_thread.h"
+#include "protos/os/spare_thread.h"
 
 namespace msitd::compare {
 

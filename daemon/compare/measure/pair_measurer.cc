@@ -7,7 +7,7 @@
 
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
-#include "protos/base/spare_thread.h"
+#include "protos/os/spare_thread.h"
 
 namespace msitd::compare {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/work_observer.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 

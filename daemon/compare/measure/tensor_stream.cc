@@ -12,7 +12,7 @@
 #include "daemon/compare/measure/joined_sample.h"
 #include "daemon/compare/measure/shard_reader.h"
 #include "daemon/compute/digest.h"
-#include "daemon/compute/element.h"
+#include "daemon/compute/number/element.h"
 #include "protos/base/check.h"
 #include "protos/base/sample.h"
 #include "protos/status/status.h"

@@ -13,10 +13,10 @@
 #include "daemon/compare/shard/shard_grid.h"
 #include "daemon/compare/work_observer.h"
 #include "daemon/compute/pair_metrics.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/summary.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/face/run_reader.h"
 #include "storage/face/types.h"
 

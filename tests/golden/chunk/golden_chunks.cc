@@ -7,11 +7,11 @@
 #include <cstring>
 #include <span>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
 #include "protos/chunk/chunk.h"
 #include "protos/chunk/chunk_builder.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 namespace {

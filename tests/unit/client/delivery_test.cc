@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "client/core/delivery_ledger.h"
-#include "client/core/delivery_queue.h"
-#include "client/core/slot_pool.h"
-#include "protos/base/aligned_buffer.h"
+#include "client/core/delivery/delivery_ledger.h"
+#include "client/core/delivery/delivery_queue.h"
+#include "client/core/delivery/slot_pool.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::client {
 namespace {

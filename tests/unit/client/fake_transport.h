@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/core/transport.h"
+#include "client/core/delivery/transport.h"
 
 namespace msitd::client {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::client {
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "storage/read/read_pool.h"
 #include "tests/support/fault_env.h"
 #include "tests/unit/storage/store_fixture.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "protos/base/check.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 
 namespace msitd::ctl {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::client {

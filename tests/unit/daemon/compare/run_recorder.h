@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/dtype.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_format.h"
+#include "protos/os/aligned_buffer.h"
 #include "storage/store.h"
 
 namespace msitd::compare {

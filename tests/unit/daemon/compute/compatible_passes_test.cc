@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "daemon/compute/digest.h"
-#include "daemon/compute/element.h"
 #include "daemon/compute/element_metrics.h"
+#include "daemon/compute/number/element.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
 #include "tests/unit/daemon/compute/metric_info.h"

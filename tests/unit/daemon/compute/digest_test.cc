@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/kernels.h"
+#include "daemon/compute/kernel/kernels.h"
+#include "daemon/compute/number/element.h"
 #include "gtest/gtest.h"
 #include "protos/chunk/chunk.h"
 #include "tests/unit/daemon/compute/element_patterns.h"

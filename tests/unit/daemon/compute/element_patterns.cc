@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/reference.h"
+#include "daemon/compute/kernel/reference.h"
+#include "daemon/compute/number/element.h"
 
 namespace msitd::compute {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/reference.h"
+#include "daemon/compute/kernel/reference.h"
+#include "daemon/compute/number/element.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "protos/base/histogram_edges.h"

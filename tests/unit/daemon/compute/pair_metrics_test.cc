@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "daemon/compute/element.h"
-#include "daemon/compute/reference.h"
+#include "daemon/compute/kernel/reference.h"
+#include "daemon/compute/number/element.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
 #include "tests/unit/daemon/compute/metric_info.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "daemon/compute/digest.h"
-#include "daemon/compute/element.h"
-#include "daemon/compute/lane_sum.h"
-#include "daemon/compute/reference.h"
+#include "daemon/compute/kernel/reference.h"
+#include "daemon/compute/number/element.h"
+#include "daemon/compute/number/lane_sum.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/compute/element_patterns.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::server {

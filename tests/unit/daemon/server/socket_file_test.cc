@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "protos/base/unique_fd.h"
+#include "protos/os/unique_fd.h"
 #include "tests/support/temp_dir.h"
 
 namespace msitd::server {

@@ -8,9 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk.h"
+#include "protos/os/aligned_buffer.h"
 #include "tests/unit/protos/chunk/sample_chunk.h"
 
 namespace msitd::chunk {

@@ -9,9 +9,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "protos/base/aligned_buffer.h"
 #include "protos/chunk/chunk.h"
 #include "protos/chunk/chunk_builder.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 #include "tests/unit/protos/chunk/sample_chunk.h"
 

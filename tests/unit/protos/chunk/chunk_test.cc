@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
 #include "tests/unit/protos/chunk/sample_chunk.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "gtest/gtest.h"
-#include "protos/base/aligned_buffer.h"
+#include "protos/os/aligned_buffer.h"
 
 namespace msitd::chunk {
 namespace {

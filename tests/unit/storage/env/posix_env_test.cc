@@ -10,8 +10,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "protos/base/aligned_buffer.h"
-#include "protos/base/unique_fd.h"
+#include "protos/os/aligned_buffer.h"
+#include "protos/os/unique_fd.h"
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
 #include "tests/support/temp_dir.h"

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/delivery/delivery_ledger.h"
+
+namespace msitd::client {
+
+void DeliveryLedger::Record(uint64_t bytes) {
+  ++coverage_.seen_count;
+  ++recorded_count_;
+  recorded_bytes_ += bytes;
+}
+
+void DeliveryLedger::SetFiltered(uint64_t count) {
+  coverage_.seen_count += count - coverage_.filtered_count;
+  coverage_.filtered_count = count;
+}
+
+void DeliveryLedger::Drop() {
+  ++coverage_.seen_count;
+  ++coverage_.dropped_count;
+}
+
+bool DeliveryLedger::Break(uint64_t sequence) {
+  const bool is_new = broken_.insert(sequence).second;
+  if (broken_.size() > kBrokenMax) broken_.erase(broken_.begin());
+  return is_new;
+}
+
+void DeliveryLedger::BreakOff(uint64_t sequence) {
+  ++coverage_.seen_count;
+  if (Break(sequence)) ++coverage_.truncated_count;
+}
+
+void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
+  acknowledged_count_ += contents.tensor_count;
+  acknowledged_bytes_ += contents.tensor_bytes;
+  coverage_.degraded_count += contents.degraded_count;
+  for (const ChunkContents::Part& part : contents.parts) {
+    if (!part.is_last || broken_.erase(part.sequence) != 0) continue;
+    ++acknowledged_count_;
+    acknowledged_bytes_ += part.tensor_bytes;
+    coverage_.degraded_count += part.is_degraded ? 1 : 0;
+  }
+}
+
+void DeliveryLedger::DropChunk(const ChunkContents& contents) {
+  coverage_.dropped_count += contents.tensor_count;
+  for (const ChunkContents::Part& part : contents.parts) {
+    // Those before it were sent, or it would be broken already. It stays broken
+    // behind its last part, for those may be dropped as well.
+    if (Break(part.sequence)) {
+      ++(part.is_first ? coverage_.dropped_count : coverage_.truncated_count);
+    }
+  }
+}
+
+StreamCoverage DeliveryLedger::TakeNews() {
+  told_ = coverage_;
+  return coverage_;
+}
+
+}  // namespace msitd::client

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "client/core/delivery/delivery_ledger.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::client {
+
+// Page-aligned memory for one chunk: its own, whose pages come from the system
+// when they are first written, or a piece of the shared memory.
+class SlotMemory {
+ public:
+  // Empty if the system has no memory left.
+  static SlotMemory Map(size_t bytes);
+
+  // `piece` outlives the object.
+  static SlotMemory Shared(std::span<std::byte> piece);
+
+  SlotMemory() = default;
+  SlotMemory(SlotMemory&& other) noexcept;
+  SlotMemory& operator=(SlotMemory&& other) noexcept;
+  ~SlotMemory();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  bool is_shared() const { return is_shared_; }
+
+  // Returns its own mapping, which the caller unmaps; empty if it is shared or
+  // has none.
+  std::span<std::byte> Release() {
+    return is_shared_ ? std::span<std::byte>()
+                      : std::exchange(bytes_, std::span<std::byte>());
+  }
+
+ private:
+  std::span<std::byte> bytes_;
+  bool is_shared_ = false;
+};
+
+// One chunk on its way: filled by recording threads, then sent, then kept
+// until the daemon has it. Everything but the payload is touched under the
+// lock of the client.
+struct Slot {
+  explicit Slot(SlotMemory chunk_memory)
+      : memory(std::move(chunk_memory)), builder(memory.bytes()) {}
+
+  // What the daemon takes of the chunk if this process dies.
+  chunk::Draft draft() const { return chunk::Draft(memory.bytes()); }
+
+  SlotMemory memory;
+  chunk::ChunkBuilder builder;
+  ChunkContents contents;
+  // Threads that are copying payload into the slot.
+  uint32_t writer_count = 0;
+  uint64_t last_sequence = 0;
+  // Of its first record.
+  int64_t token = 0;
+  // How many chunks were pushed into the delivery queue before.
+  uint64_t push_number = 0;
+  std::chrono::steady_clock::time_point start_time;
+  int64_t start_time_ns = 0;
+  // Set once nobody writes any more.
+  std::span<std::byte> chunk;
+};
+
+// A bounded number of slots. Thread-compatible. Owns the slots; those in use
+// stay where they are.
+//
+// Slots have memory of their own until there is shared memory, and pieces of
+// that from then on: chunks that were begun before are moved.
+class SlotPool {
+ public:
+  explicit SlotPool(size_t capacity) : capacity_(capacity) {}
+
+  // Returns an empty slot; null if all are in use or the system has no memory.
+  Slot* Acquire();
+  void Release(Slot* slot);
+
+  // Makes `memory`, which outlives the pool, that of all slots from now on.
+  // Fewer slots than before are left if it does not hold as many. Called once.
+  void Share(std::span<std::byte> memory);
+
+  // Moves a complete chunk into the shared memory, if there is any and it is
+  // not there. False if a slot has to be released first.
+  bool MoveToShared(Slot* slot);
+
+  size_t capacity() const { return capacity_; }
+  size_t used_count() const { return slots_.size() - free_.size(); }
+  // Zero as long as more are in use than shared memory holds.
+  size_t free_count() const {
+    return capacity_ - std::min(capacity_, used_count());
+  }
+
+  // Hands the mappings of all slots to `keep`, one by one. Slots are not used
+  // afterwards.
+  template <typename Keep>
+  void GiveMemory(Keep keep) {
+    for (const auto& slot : slots_) {
+      const std::span<std::byte> mapping = slot->memory.Release();
+      if (!mapping.empty()) keep(mapping);
+    }
+  }
+
+ private:
+  SlotMemory NewMemory();
+  void Remove(Slot* slot);
+
+  size_t capacity_;
+  bool is_shared_ = false;
+  // Pieces of the shared memory that belong to no slot.
+  std::vector<std::span<std::byte>> pieces_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  // The most recently used one is last: its pages are warm.
+  std::vector<Slot*> free_;
+};
+
+}  // namespace msitd::client

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/core/delivery/stream_end.h"
+
+#include <array>
+
+namespace msitd::client {
+namespace {
+
+enum Code : int32_t {
+  kOk = 0,
+  kInvalidArgument = 3,
+  kPermissionDenied = 7,
+  kFailedPrecondition = 9,
+  kUnimplemented = 12,
+  kUnauthenticated = 16,
+};
+
+constexpr std::array<std::string_view, 17> kCodeNames = {
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+};
+
+}  // namespace
+
+StreamEnd EndOf(int32_t code, std::string_view reason) {
+  switch (code) {
+    case kOk:
+      return StreamEnd::kFinished;
+    case kInvalidArgument:
+      // The memory is wrong, not what lies in it: no chunk is to blame.
+      return reason == "RING_INVALID" ? StreamEnd::kRefused
+                                      : StreamEnd::kChunkRefused;
+    case kFailedPrecondition:
+    case kPermissionDenied:
+    case kUnauthenticated:
+    case kUnimplemented:
+      return StreamEnd::kRefused;
+    default:
+      return StreamEnd::kLost;
+  }
+}
+
+std::string EndMessage(int32_t code, std::string_view message,
+                       std::string_view reason) {
+  const bool is_known =
+      code >= 0 && code < static_cast<int32_t>(kCodeNames.size());
+  std::string out(kCodeNames[is_known ? static_cast<size_t>(code) : 2]);
+  out.append(": ").append(message);
+  if (!reason.empty()) out.append(" [").append(reason).append("]");
+  return out;
+}
+
+}  // namespace msitd::client
