@@ -23,7 +23,9 @@ namespace {
 // ranks and calls have the same ones again and again.
 class LayoutFinder {
  public:
-  explicit LayoutFinder(const LayoutRules& rules) : rules_(rules) {}
+  // Of the tensors at `place` of a run.
+  LayoutFinder(const LayoutRules& rules, int32_t place, RankCount ranks)
+      : rules_(rules), place_(place), ranks_(ranks) {}
 
   const Layout* Find(const TensorKey& key, bool is_placed) {
     if (rules_.empty()) return nullptr;
@@ -35,9 +37,21 @@ class LayoutFinder {
     return found->second;
   }
 
+  // `layout` has tensors at the place.
+  const std::shared_ptr<const PlacedMesh>& PlacedBy(const Layout& layout) {
+    std::shared_ptr<const PlacedMesh>& out = placed_[&layout];
+    if (out == nullptr) {
+      out = std::make_shared<PlacedMesh>(layout.PlacedOn(place_, ranks_.count));
+    }
+    return out;
+  }
+
  private:
   const LayoutRules& rules_;
+  const int32_t place_;
+  const RankCount ranks_;
   std::unordered_map<std::string, const Layout*> layouts_;
+  std::unordered_map<const Layout*, std::shared_ptr<const PlacedMesh>> placed_;
 };
 
 // ParsePlacement, once for each placement.
@@ -70,22 +84,18 @@ class ShardTable {
  public:
   ShardTable(int32_t place, RankCount ranks) : place_(place), ranks_(ranks) {}
 
-  // `layout` is that of the tensor, and lives as long as the rules.
-  void Add(const Layout& layout, storage::TensorInfo shard) {
-    Shards& shards = tensors_[PairName(shard.key.op, shard.key)];
-    shards.layout = &layout;
-    shards.shards.push_back(std::move(shard));
-  }
-
-  // `placed` is what the shard says. Others of its name that lie on another
-  // mesh are of another tensor.
+  // `placed` is what the shard says, or the rule for it. Others of its name
+  // that say that they lie on another mesh are of another tensor.
   void Add(std::shared_ptr<const PlacedMesh> placed,
            storage::TensorInfo shard) {
-    std::string name = PairName(shard.key.op, shard.key) + '\0';
-    name += MeshText(shard.placement);
-    // It is wrong about itself, which is no matter of those in the mesh.
-    if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
-      name += fmt::format("{}{}", '\0', shard.key.rank);
+    std::string name = PairName(shard.key.op, shard.key);
+    if (!placed->rule.has_value()) {
+      name += '\0';
+      name += MeshText(shard.placement);
+      // It is wrong about itself, which is no matter of those in the mesh.
+      if (!placed->mesh.IndexOf(shard.key.rank).has_value()) {
+        name += fmt::format("{}{}", '\0', shard.key.rank);
+      }
     }
     Shards& shards = tensors_[std::move(name)];
     if (shards.placed == nullptr) shards.placed = std::move(placed);
@@ -107,29 +117,23 @@ class ShardTable {
   void Assemble(std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
       std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
-      if (tensor.placed == nullptr && tensor.layout == nullptr) {
-        const auto rank_count = std::count_if(
-            ranks_seen_.begin(), ranks_seen_.end(), [&tensor](int32_t rank) {
-              return tensor.copied_by->IndexOf(rank).has_value();
-            });
-        out.push_back(AssembleCopies(place_, static_cast<size_t>(rank_count),
-                                     std::move(tensor.shards)));
-      } else if (tensor.placed != nullptr) {
-        out.push_back(AssemblePlaced(*tensor.placed, place_, ranks_,
-                                     std::move(tensor.shards)));
-      } else {
-        out.push_back(
-            compare::Assemble(*tensor.layout, place_,
-                              tensor.layout->RanksOf(place_, ranks_.count),
-                              std::move(tensor.shards)));
+      if (tensor.placed != nullptr) {
+        out.push_back(compare::Assemble(*tensor.placed, place_, ranks_,
+                                        std::move(tensor.shards)));
+        continue;
       }
+      const auto rank_count = std::count_if(
+          ranks_seen_.begin(), ranks_seen_.end(), [&tensor](int32_t rank) {
+            return tensor.copied_by->IndexOf(rank).has_value();
+          });
+      out.push_back(AssembleCopies(place_, static_cast<size_t>(rank_count),
+                                   std::move(tensor.shards)));
     }
   }
 
  private:
-  // By one of the two; neither for copies.
+  // By one of the two.
   struct Shards {
-    const Layout* layout = nullptr;
     std::shared_ptr<const PlacedMesh> placed;
     const Mesh* copied_by = nullptr;  // For copies.
     std::vector<storage::TensorInfo> shards;
@@ -149,7 +153,7 @@ class ShardTable {
 
 // One of `layout` and `placed` is null, or both.
 int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
-  if (layout != nullptr) return layout->PlaceOf(rank);
+  if (layout != nullptr) return layout->GroupOf(rank);
   // What says that it is elsewhere is told of at its own place.
   if (placed == nullptr || !placed->mesh.IndexOf(rank).has_value()) return rank;
   return placed->mesh.place();
@@ -181,10 +185,10 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts,
   for (auto& [rank, last] : last_tokens) {
     if (closed.Has(rank)) ++last;
   }
-  for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
+  for (const storage::RankRange& range : layouts.RanksNeeded(place, ranks)) {
     const auto begin = last_tokens.lower_bound(range.first);
-    const auto end = last_tokens.lower_bound(range.end());
-    if (std::distance(begin, end) != range.count) return false;
+    const auto end = last_tokens.upper_bound(range.last);
+    if (std::distance(begin, end) != range.last - range.first + 1) return false;
     if (std::any_of(begin, end, [token](const auto& last) {
           return last.second <= token;
         })) {
@@ -237,7 +241,7 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          side.run.Scan(std::move(side.selector), ""));
   ShardTable shards(key.rank, side.ranks);
-  LayoutFinder layouts(side.layouts);
+  LayoutFinder layouts(side.layouts, key.rank, side.ranks);
   PlacementFinder placements(side.meshes);
   size_t count = 0;
   size_t part_count = 0;  // Of tensors of several.
@@ -268,9 +272,8 @@ absl::StatusOr<bool> TensorMatcher::LoadSide(
       if (part_count > kGroupPartsMax) tensor.parts.clear();
     }
     // A copy has just the memory that it needs, and `tensor` keeps its own.
-    if (layout != nullptr) {
-      shards.Add(*layout, tensor);
-    } else if (placed != nullptr) {
+    if (layout != nullptr) placed = layouts.PlacedBy(*layout);
+    if (placed != nullptr) {
       shards.Add(std::move(placed), tensor);
     } else if (copied_by != nullptr) {
       shards.AddCopy(*copied_by, tensor);

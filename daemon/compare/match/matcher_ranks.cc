@@ -10,23 +10,25 @@
 namespace msitd::compare {
 namespace {
 
-// True if `ranks` are some, and all of them are in `absent`.
-bool AreIn(RankRange ranks, const RankRanges& absent) {
-  return ranks.count > 0 && absent.HasAll({ranks.first, ranks.end() - 1});
+// The row that begins with rank `number` of the mesh.
+storage::RankRange RowAt(const Mesh& mesh, int32_t number) {
+  const int32_t first = mesh.RankAt(number);
+  return {first, first + mesh.row_size() - 1};
 }
 
 bool HasAnyOf(const Mesh& mesh, const RankRanges& absent) {
-  for (int32_t i = 0; i < mesh.size(); ++i) {
-    if (absent.Has(mesh.RankAt(i))) return true;
+  for (int32_t i = 0; i < mesh.size(); i += mesh.row_size()) {
+    if (absent.HasAnyOf(RowAt(mesh, i))) return true;
   }
   return false;
 }
 
-// As far as they are looked at: kMissingRanksMax.
+// As far as they are looked at: kMissingRowsMax.
 bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
-  constexpr auto kLookedAtMax = static_cast<int32_t>(kMissingRanksMax);
-  for (int32_t i = 0; i < std::min(mesh.size(), kLookedAtMax); ++i) {
-    if (!absent.Has(mesh.RankAt(i))) return false;
+  size_t row_count = 0;
+  for (int32_t i = 0; i < mesh.size() && row_count++ < kMissingRowsMax;
+       i += mesh.row_size()) {
+    if (!absent.HasAll(RowAt(mesh, i))) return false;
   }
   return true;
 }
@@ -65,14 +67,14 @@ TensorMatcher::Compared TensorMatcher::ComparedOf(
     int32_t place = golden_place;
     if (is_target) matching_.TargetRank(golden_place, place);
     const size_t before = kept.size();
-    for (const RankRange& range :
+    for (const storage::RankRange& range :
          layouts.RanksNeeded(place, RanksOf(is_target))) {
-      ranks.AddPartOf({range.first, range.end() - 1}, kept);
+      ranks.AddPartOf(range, kept);
     }
     for (const Mesh& mesh : meshes.meshes()) {
-      for (int32_t i = 0; mesh.place() == place && i < mesh.size(); ++i) {
-        const int32_t rank = mesh.RankAt(i);
-        ranks.AddPartOf({rank, rank}, kept);
+      if (mesh.place() != place) continue;
+      for (int32_t i = 0; i < mesh.size(); i += mesh.row_size()) {
+        ranks.AddPartOf(RowAt(mesh, i), kept);
       }
     }
     if (kept.size() > before) places.push_back({golden_place, golden_place});
@@ -107,8 +109,8 @@ bool TensorMatcher::MayBeOn(const RankRanges& absent, bool is_target,
                 : std::optional(matching_.GoldenOpOf(other.key.op));
   if (!op.has_value()) {
     // Any rule may be for it.
-    for (const RankRange& range : layouts.RanksNeeded(place, ranks)) {
-      if (AreIn(range, absent)) return true;
+    for (const storage::RankRange& range : layouts.RanksNeeded(place, ranks)) {
+      if (absent.HasAll(range)) return true;
     }
   } else {
     TensorKey key = other.key;
@@ -116,7 +118,7 @@ bool TensorMatcher::MayBeOn(const RankRanges& absent, bool is_target,
     const Layout* const layout = layouts.Find(key, /*is_placed=*/false);
     if (layout != nullptr) {
       const auto range = LayoutRules::RanksNeeded(*layout, place, ranks);
-      if (range.has_value() && AreIn(*range, absent)) return true;
+      if (range.has_value() && absent.HasAll(*range)) return true;
       if (!layout->unless_placed) return false;
     } else if (absent.Has(place) &&
                !(HasCopies() && meshes.SmallestOf(place) != nullptr)) {

@@ -41,6 +41,11 @@ bool RankRanges::HasAll(RankRange ranks) const {
          ranks.last <= found->last;
 }
 
+bool RankRanges::HasAnyOf(RankRange ranks) const {
+  const auto found = From(ranks.first);
+  return found != ranges_.end() && found->first <= ranks.last;
+}
+
 void RankRanges::AddPartOf(RankRange ranks, std::vector<RankRange>& out) const {
   for (auto range = From(ranks.first);
        range != ranges_.end() && range->first <= ranks.last; ++range) {

@@ -26,6 +26,7 @@ class RankRanges {
 
   bool Has(int32_t rank) const { return HasAll({rank, rank}); }
   bool HasAll(storage::RankRange ranks) const;
+  bool HasAnyOf(storage::RankRange ranks) const;
 
   // Appends those of `ranks` that are in the set.
   void AddPartOf(storage::RankRange ranks,

@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/compare/shard/layout.h"
 #include "daemon/compare/shard/mesh.h"
 #include "daemon/compare/shard/shard_grid.h"
-#include "protos/base/placement.h"
 #include "storage/face/types.h"
 #include "storage/run_ranks.h"
 
@@ -36,7 +34,7 @@ struct Assembly {
   Problem problem = Problem::kNone;
   std::string problem_text;
   // kShardsAmiss for want of shards alone: the ranks that should have one, as
-  // far as they are looked at (kMissingRanksMax of a mesh).
+  // far as they are looked at (kMissingRowsMax).
   std::vector<storage::RankRange> missing;
   // Of shards that should be copies: which one is not as the first, and how.
   // Empty if all are equal.
@@ -67,31 +65,17 @@ struct LogicalTensor : storage::TensorInfo {
   int32_t place() const { return assembly ? assembly->place : key.rank; }
 };
 
-// Puts together the shards of one tensor: at least one, of ranks among
-// `expected`, ascending. Takes time in proportion to their number.
-LogicalTensor Assemble(const Layout& layout, int32_t place, RankRange expected,
+// Puts together the shards of one tensor: at least one, ascending by rank. By a
+// rule all are on the mesh of `placed`; else each names that mesh, and `placed`
+// is what one of them says. `ranks` are those of the run. Takes time in
+// proportion to the number of shards.
+LogicalTensor Assemble(const PlacedMesh& placed, int32_t place, RankCount ranks,
                        std::vector<storage::TensorInfo> shards);
 
 // The same for copies, of whatever ranks have one; so more may come. So many
 // ranks have recorded something that is told of if it is not as many.
 LogicalTensor AssembleCopies(int32_t place, size_t rank_count,
                              std::vector<storage::TensorInfo> copies);
-
-// A placement with its ranks.
-struct PlacedMesh {
-  explicit PlacedMesh(Placement from)
-      : placement(std::move(from)), mesh(placement) {}
-
-  Placement placement;
-  Mesh mesh;
-};
-
-// Puts together the shards of one tensor by what they say themselves: at least
-// one, ascending by rank, which all name the mesh of `placed`, the placement of
-// one of them. `ranks` are those of the run.
-LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
-                             RankCount ranks,
-                             std::vector<storage::TensorInfo> shards);
 
 // What a tensor is made of: its shards, or itself.
 std::span<const storage::TensorInfo> ShardsOf(const LogicalTensor& tensor);

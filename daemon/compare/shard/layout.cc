@@ -12,6 +12,8 @@
 namespace msitd::compare {
 namespace {
 
+using storage::RankRange;
+
 constexpr int kDims = static_cast<int>(kDimsMax);
 
 absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
@@ -84,6 +86,53 @@ absl::Status CheckSections(const v1::Layout& layout, const std::string& field) {
   return absl::OkStatus();
 }
 
+// `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`, `pick(1)`.
+std::string TextOf(const v1::Layout& layout) {
+  switch (layout.kind()) {
+    case v1::Layout::CONCAT:
+      return layout.sections().empty()
+                 ? fmt::format("concat({})", layout.dim())
+                 : fmt::format("concat({},{})", layout.dim(),
+                               fmt::join(layout.sections(), ":"));
+    case v1::Layout::ZIGZAG:
+      return fmt::format("zigzag({})", layout.dim());
+    case v1::Layout::SUM:
+      return "sum";
+    case v1::Layout::PICK:
+      return fmt::format("pick({})", layout.rank());
+    default:
+      return "replicated";
+  }
+}
+
+// Says in the language of placements what a checked message says.
+void Compile(const v1::Layout& layout, Layout& out) {
+  out.rule.text = TextOf(layout);
+  switch (layout.kind()) {
+    case v1::Layout::ZIGZAG:
+      out.rule.sections = {1, 1};
+      out.rule.is_zigzag = true;
+      [[fallthrough]];
+    case v1::Layout::CONCAT:
+      out.dim.kind = Placement::Kind::kSharded;
+      out.dim.tensor_dim = layout.dim();
+      break;
+    case v1::Layout::SUM:
+      out.dim.kind = Placement::Kind::kPartial;
+      out.dim.reduction = "sum";
+      break;
+    case v1::Layout::PICK:
+      out.rule.picked = layout.rank();
+      break;
+    default:
+      break;
+  }
+  if (!layout.sections().empty()) {
+    out.rule.sections.assign(layout.sections().begin(),
+                             layout.sections().end());
+  }
+}
+
 absl::StatusOr<Layout> ToLayout(const v1::Layout& layout,
                                 const std::string& field) {
   if (layout.op_pattern().empty() || layout.op_pattern().size() > kOpBytesMax) {
@@ -110,33 +159,30 @@ absl::StatusOr<Layout> ToLayout(const v1::Layout& layout,
   MSITD_RETURN_IF_ERROR(CheckKind(layout, field));
   MSITD_RETURN_IF_ERROR(CheckRanks(layout, field));
   MSITD_RETURN_IF_ERROR(CheckSections(layout, field));
-  out.kind = layout.kind();
-  out.dim = layout.dim();
-  out.rank = layout.rank();
+  Compile(layout, out);
   out.group_size = layout.group_size();
-  out.sections.assign(layout.sections().begin(), layout.sections().end());
-  if (layout.kind() == v1::Layout::ZIGZAG) out.sections = {1, 1};
   out.unless_placed = layout.unless_placed();
   return out;
 }
 
+RankRange RanksOf(const Layout& rule, int32_t group, int32_t rank_count) {
+  if (rule.group_size == 0) return {0, rank_count - 1};
+  const int32_t first = group * rule.group_size;
+  return {first, first + rule.group_size - 1};
+}
+
 }  // namespace
 
-std::string Layout::Text() const {
-  switch (kind) {
-    case v1::Layout::CONCAT:
-      return sections.empty()
-                 ? fmt::format("concat({})", dim)
-                 : fmt::format("concat({},{})", dim, fmt::join(sections, ":"));
-    case v1::Layout::ZIGZAG:
-      return fmt::format("zigzag({})", dim);
-    case v1::Layout::SUM:
-      return "sum";
-    case v1::Layout::PICK:
-      return fmt::format("pick({})", rank);
-    default:
-      return "replicated";
-  }
+PlacedMesh Layout::PlacedOn(int32_t group, int32_t rank_count) const {
+  const RankRange ranks = RanksOf(*this, group, rank_count);
+  Placement placement;
+  placement.first = ranks.first;
+  placement.dims = {dim};
+  placement.dims[0].size = ranks.last - ranks.first + 1;
+  PlacedMesh out(std::move(placement));
+  out.rule = rule;
+  if (rule.picked.has_value()) out.rule->picked = ranks.first + *rule.picked;
+  return out;
 }
 
 absl::StatusOr<LayoutRules> LayoutRules::Create(
@@ -177,17 +223,17 @@ const Layout* LayoutRules::Find(const TensorKey& key, bool is_placed) const {
 std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
   std::vector<int32_t> out;
   if (!takes_all_) out.push_back(rank);
-  for (const Layout& rule : rules_) out.push_back(rule.PlaceOf(rank));
+  for (const Layout& rule : rules_) out.push_back(rule.GroupOf(rank));
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
 void LayoutRules::AddPlacesOf(int32_t first, int32_t last,
-                              std::vector<storage::RankRange>& out) const {
+                              std::vector<RankRange>& out) const {
   if (!takes_all_) out.push_back({first, last});
   for (const Layout& rule : rules_) {
-    out.push_back({rule.PlaceOf(first), rule.PlaceOf(last)});
+    out.push_back({rule.GroupOf(first), rule.GroupOf(last)});
   }
 }
 
@@ -195,12 +241,17 @@ std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
                                                   int32_t place,
                                                   RankCount ranks) {
   // Ranks that stand for themselves have places where a group has none.
-  if (rule.group_size == 0 && place != 0) return std::nullopt;
+  if (rule.group_size == 0 && (place != 0 || ranks.count == 0)) {
+    return std::nullopt;
+  }
   if (rule.group_size != 0 && place > kRankMax / rule.group_size) {
     return std::nullopt;
   }
-  RankRange range = rule.RanksOf(place, ranks.count);
-  if (rule.kind == v1::Layout::PICK) range = {range.first + rule.rank, 1};
+  RankRange range = RanksOf(rule, place, ranks.count);
+  if (rule.rule.picked.has_value()) {
+    range.first += *rule.rule.picked;
+    range.last = range.first;
+  }
   if (ranks.is_final && range.first >= ranks.count) return std::nullopt;
   return range;
 }
@@ -208,7 +259,7 @@ std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
 std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
                                                 RankCount ranks) const {
   std::vector<RankRange> out;
-  if (!takes_all_) out.push_back({place, 1});
+  if (!takes_all_) out.push_back({place, place});
   for (const Layout& rule : rules_) {
     const std::optional<RankRange> range = RanksNeeded(rule, place, ranks);
     if (range.has_value()) out.push_back(*range);

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/shard/mesh.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "msitd/v1/comparison_matching.pb.h"
+#include "protos/base/placement.h"
 #include "protos/base/tensor_key.h"
 #include "storage/run_ranks.h"
 
@@ -23,48 +25,28 @@ inline constexpr int kLayoutsMax = 256;
 inline constexpr int kSectionsMax = 16;
 inline constexpr int32_t kSectionMax = 65'536;
 
-// Consecutive ranks.
-struct RankRange {
-  int32_t first = 0;
-  int32_t count = 0;
-
-  int32_t end() const { return first + count; }
-};
-
-// The ranks of a run, from 0.
-struct RankCount {
-  int32_t count = 0;      // Its world size, or those seen so far.
-  bool is_final = false;  // No more will come.
-};
-
-// How the shards of some ops become tensors. See msitd.v1.Layout.
+// A rule of the user for the shards of some ops: the placement that they would
+// have told themselves, but for the ranks. See msitd.v1.Layout.
 struct Layout {
   std::string op_pattern;
   Io io = Io::kUnspecified;  // kUnspecified: all.
   std::optional<std::string> index;
-  v1::Layout::Kind kind = v1::Layout::CONCAT;
-  int dim = 0;
-  int32_t rank = 0;
-  int32_t group_size = 0;  // 0: all ranks.
-  // Of each shard; two equal ones for ZIGZAG. None: one.
-  std::vector<int64_t> sections = {};
   // Not for tensors that say themselves how they lie.
   bool unless_placed = false;
 
+  int32_t group_size = 0;  // 0: all ranks.
+  // What is along the ranks of a group, without their number.
+  Placement::MeshDim dim = {};
+  PlacementRule rule = {};
+
   // The number of the group that a rank is in.
-  int32_t PlaceOf(int32_t rank_of_run) const {
-    return group_size == 0 ? 0 : rank_of_run / group_size;
+  int32_t GroupOf(int32_t rank) const {
+    return group_size == 0 ? 0 : rank / group_size;
   }
 
-  // The ranks of a group, in a run of `rank_count` ranks.
-  RankRange RanksOf(int32_t place, int32_t rank_count) const {
-    if (group_size == 0) return {0, rank_count};
-    return {place * group_size, group_size};
-  }
-
-  // `concat(0)`, `concat(0,32:8:8)`, `zigzag(1)`, `sum`, `replicated`,
-  // `pick(1)`.
-  std::string Text() const;
+  // How the tensors of a group lie, in a run of `rank_count` ranks, of which
+  // the group has some.
+  PlacedMesh PlacedOn(int32_t group, int32_t rank_count) const;
 };
 
 // The layouts of one run.
@@ -99,12 +81,14 @@ class LayoutRules {
 
   // The ranks of which tensors with this rule are made at a place; nothing if
   // there are none.
-  static std::optional<RankRange> RanksNeeded(const Layout& rule, int32_t place,
-                                              RankCount ranks);
+  static std::optional<storage::RankRange> RanksNeeded(const Layout& rule,
+                                                       int32_t place,
+                                                       RankCount ranks);
 
   // The ranks of which tensors of a place are made, or will be; they may
   // overlap.
-  std::vector<RankRange> RanksNeeded(int32_t place, RankCount ranks) const;
+  std::vector<storage::RankRange> RanksNeeded(int32_t place,
+                                              RankCount ranks) const;
 
  private:
   // A rule that takes everything is the last one; none can come behind it.

@@ -23,6 +23,10 @@ Mesh::Mesh(const Placement& placement)
   }
   std::sort(dims_.begin(), dims_.end(),
             [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  for (auto dim = dims_.rbegin();
+       dim != dims_.rend() && dim->stride == row_size_; ++dim) {
+    row_size_ *= dim->size;
+  }
   place_ = FindPlace();
 }
 

@@ -7,13 +7,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "daemon/compare/shard/layout.h"
 #include "protos/base/limits.h"
 #include "protos/base/placement.h"
 
 namespace msitd::compare {
+
+// The ranks of a run, from 0.
+struct RankCount {
+  int32_t count = 0;      // Its world size, or those seen so far.
+  bool is_final = false;  // No more will come.
+};
 
 // What a placement says of its ranks: `0+2x4/4x1`.
 std::string_view MeshText(std::string_view placement);
@@ -34,6 +40,9 @@ class Mesh {
 
   // `number` is from 0 to size() - 1; ranks ascend with it.
   int32_t RankAt(int32_t number) const;
+
+  // So many of its ranks, from any multiple of as many on, are in a row.
+  int32_t row_size() const { return row_size_; }
 
   // Nothing for a rank that is not in the mesh.
   std::optional<Index> IndexOf(int32_t rank) const;
@@ -56,8 +65,31 @@ class Mesh {
   const int32_t first_;
   std::vector<Dim> dims_;  // Those of several ranks, the largest stride first.
   int32_t size_ = 1;
+  int32_t row_size_ = 1;
   int32_t last_rank_;
   int32_t place_;
+};
+
+// What a rule of the user says of a placement beyond what shards can say.
+struct PlacementRule {
+  std::string text;  // As in ComparedTensor.layout.
+  // Of the only axis; see ShardGrid::Axis.
+  std::vector<int64_t> sections = {};
+  bool is_zigzag = false;
+  // The rank that counts, all others being left out; of a Layout its number in
+  // the group.
+  std::optional<int32_t> picked = {};
+};
+
+// How the shards of a tensor lie on their ranks, whoever says so.
+struct PlacedMesh {
+  explicit PlacedMesh(Placement from)
+      : placement(std::move(from)), mesh(placement) {}
+
+  // By a rule a dimension of the tensor may be negative: from the last one.
+  Placement placement;
+  Mesh mesh;
+  std::optional<PlacementRule> rule;  // None: the shards say it themselves.
 };
 
 // The meshes on which tensors of one run lie.

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "daemon/compare/shard/assembly.h"
@@ -18,11 +20,12 @@ using Kind = Placement::Kind;
 // Where each shard of a placement goes.
 class Arrangement {
  public:
-  explicit Arrangement(const Placement& placement) {
-    for (size_t i = 0; i < placement.dims.size(); ++i) {
-      const Placement::MeshDim& dim = placement.dims[i];
-      // Along a single rank the tensor is whole, whatever is said of it.
-      if (dim.size == 1) continue;
+  explicit Arrangement(const PlacedMesh& placed) {
+    const std::vector<Placement::MeshDim>& dims = placed.placement.dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const Placement::MeshDim& dim = dims[i];
+      // Along a single rank the tensor is whole, whatever it says of itself.
+      if (dim.size == 1 && !placed.rule.has_value()) continue;
       const auto size = static_cast<size_t>(dim.size);
       if (dim.kind == Kind::kSharded) axes_[dim.tensor_dim].Add(i, size);
       if (dim.kind == Kind::kPartial) {
@@ -35,9 +38,24 @@ class Arrangement {
     for (const auto& [dim, cuts] : axes_) {
       grid_.axes.push_back({.dim = dim, .count = cuts.count});
     }
+    if (!placed.rule.has_value()) return;
+    text_ = placed.rule->text;
+    for (ShardGrid::Axis& axis : grid_.axes) {
+      axis.sections = placed.rule->sections;
+      axis.is_zigzag = placed.rule->is_zigzag;
+    }
   }
 
+  // A rule may count dimensions of the tensor from the last one.
   const ShardGrid& grid() const { return grid_; }
+  ShardGrid GridOf(size_t dim_count) const {
+    ShardGrid out = grid_;
+    for (ShardGrid::Axis& axis : out.axes) {
+      if (axis.dim < 0) axis.dim += static_cast<int>(dim_count);
+    }
+    return out;
+  }
+  bool has_only_copies() const { return !grid_.is_sum && grid_.axes.empty(); }
   // A reduction that is not put together; empty if there is none.
   const std::string& other_reduction() const { return other_reduction_; }
 
@@ -52,7 +70,8 @@ class Arrangement {
 
   // `concat(0)`, `sum of concat(1)`, `replicated`.
   std::string Text() const {
-    std::string out;
+    std::string out = text_;
+    if (!out.empty()) return out;
     const auto add = [&out](const std::string& step) {
       if (!out.empty()) out += " of ";
       out += step;
@@ -91,22 +110,26 @@ class Arrangement {
   std::map<int, Cuts> axes_;  // By dimension of the tensor.
   ShardGrid grid_;
   std::string other_reduction_;
+  std::string text_;  // Of a rule.
 };
 
-// The ranks of the mesh that none of `ranks` is, of which all are in it.
+// The ranks of the mesh that none of `ranks`, which ascend, is.
 std::vector<storage::RankRange> MissingRanks(const Mesh& mesh,
                                              std::span<const int32_t> ranks) {
-  std::vector<int32_t> out;
-  size_t next = 0;
-  for (int32_t i = 0; i < mesh.size() && out.size() <= kMissingRanksMax; ++i) {
-    const int32_t rank = mesh.RankAt(i);
-    if (next < ranks.size() && ranks[next] == rank) {
-      ++next;
-    } else {
-      out.push_back(rank);
+  std::vector<storage::RankRange> out;
+  auto there = ranks.begin();
+  size_t row_count = 0;
+  for (int32_t i = 0; i < mesh.size() && row_count++ < kMissingRowsMax;
+       i += mesh.row_size()) {
+    int32_t next = mesh.RankAt(i);
+    const int32_t end = next + mesh.row_size();
+    for (; there != ranks.end() && *there < end; ++there) {
+      if (next < *there) out.push_back({next, *there - 1});
+      next = *there + 1;
     }
+    if (next < end) out.push_back({next, end - 1});
   }
-  return storage::ToRanges(out);
+  return out;
 }
 
 // What the shards say fits what is known of the run.
@@ -133,7 +156,7 @@ bool CheckPlacements(const PlacedMesh& placed, RankCount ranks,
         fmt::format("placement {} goes to rank {}, the run has {}",
                     first.placement, placed.mesh.last_rank(), ranks.count));
   }
-  return joiner.CheckOverlap();
+  return true;
 }
 
 bool CheckKinds(const Arrangement& arrangement, ShardJoiner& joiner) {
@@ -150,33 +173,68 @@ bool CheckKinds(const Arrangement& arrangement, ShardJoiner& joiner) {
   });
 }
 
-}  // namespace
-
-LogicalTensor AssemblePlaced(const PlacedMesh& placed, int32_t place,
-                             RankCount ranks, std::vector<TensorInfo> shards) {
-  MSITD_CHECK(!shards.empty());
-  const Arrangement arrangement(placed.placement);
-  ShardJoiner joiner(arrangement.Text(), place, std::move(shards));
-  if (!CheckPlacements(placed, ranks, joiner)) {
-    return std::move(joiner).Finish();
+// Leaves out the shards of all ranks but one.
+void Pick(int32_t rank, ShardJoiner& joiner) {
+  std::vector<TensorInfo> picked;
+  std::copy_if(joiner.shards().begin(), joiner.shards().end(),
+               std::back_inserter(picked), [rank](const TensorInfo& shard) {
+                 return shard.key.rank == rank;
+               });
+  if (picked.empty()) {
+    const std::span<const int32_t> ranks = joiner.ranks();
+    const std::string others =
+        fmt::format(", rank{} {} {}", ranks.size() == 1 ? "" : "s",
+                    RanksText(ranks), ranks.size() == 1 ? "has" : "have");
+    joiner.CheckMissing({{rank, rank}}, others);
+    return;
   }
+  joiner.Keep(std::move(picked));
+  joiner.SetRanks({rank});
+  if (joiner.CheckOverlap()) joiner.JoinFirst();
+}
+
+// Puts each shard where it goes.
+void Arrange(const Arrangement& arrangement, const Mesh& mesh,
+             ShardJoiner& joiner) {
   std::map<size_t, const TensorInfo*> arranged;
   for (const TensorInfo& shard : joiner.shards()) {
     const auto [first, is_new] = arranged.try_emplace(
-        arrangement.NumberOf(*placed.mesh.IndexOf(shard.key.rank)), &shard);
+        arrangement.NumberOf(*mesh.IndexOf(shard.key.rank)), &shard);
     // Those that are there may differ whatever is missing.
     if (!is_new) joiner.Differ(CopyDifference(shard, *first->second));
   }
-  if (!joiner.CheckMissing(MissingRanks(placed.mesh, joiner.ranks())) ||
+  if (!joiner.CheckMissing(MissingRanks(mesh, joiner.ranks())) ||
       !CheckKinds(arrangement, joiner)) {
-    return std::move(joiner).Finish();
+    return;
   }
   // All ranks of the mesh have a shard, so every number is met.
   std::vector<TensorInfo> shards_of_grid;
   shards_of_grid.reserve(arranged.size());
   for (const auto& [number, shard] : arranged) shards_of_grid.push_back(*shard);
+  const size_t dim_count = shards_of_grid.front().shape.size();
   joiner.Keep(std::move(shards_of_grid));
-  joiner.Join(arrangement.grid());
+  joiner.Join(arrangement.GridOf(dim_count));
+}
+
+}  // namespace
+
+LogicalTensor Assemble(const PlacedMesh& placed, int32_t place, RankCount ranks,
+                       std::vector<TensorInfo> shards) {
+  MSITD_CHECK(!shards.empty());
+  const Arrangement arrangement(placed);
+  ShardJoiner joiner(arrangement.Text(), place, std::move(shards));
+  const bool has_rule = placed.rule.has_value();
+  if (has_rule && placed.rule->picked.has_value()) {
+    Pick(*placed.rule->picked, joiner);
+    return std::move(joiner).Finish();
+  }
+  if (!has_rule && !CheckPlacements(placed, ranks, joiner)) {
+    return std::move(joiner).Finish();
+  }
+  // Whatever is missing, or there twice.
+  if (arrangement.has_only_copies()) joiner.CompareCopies();
+  if (arrangement.has_only_copies() && has_rule) joiner.AddUpCopies();
+  if (joiner.CheckOverlap()) Arrange(arrangement, placed.mesh, joiner);
   return std::move(joiner).Finish();
 }
 

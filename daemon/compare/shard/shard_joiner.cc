@@ -95,6 +95,23 @@ void ShardJoiner::Differ(std::string difference) {
   if (out_.difference.empty()) out_.difference = std::move(difference);
 }
 
+void ShardJoiner::CompareCopies() {
+  for (const TensorInfo& shard : out_.shards) {
+    Differ(CopyDifference(shard, out_.shards.front()));
+  }
+}
+
+void ShardJoiner::AddUpCopies() {
+  for (const TensorInfo& shard : out_.shards) {
+    out_.sum_of_copies += shard.summary.sum;
+  }
+}
+
+bool ShardJoiner::JoinFirst() {
+  Keep({out_.shards.front()});
+  return Join(ShardGrid());
+}
+
 bool ShardJoiner::Join(ShardGrid grid) {
   out_.grid = std::move(grid);
   MSITD_CHECK(out_.shards.size() ==

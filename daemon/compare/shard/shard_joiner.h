@@ -45,14 +45,20 @@ class ShardJoiner {
   // See Assembly::difference. The first that is said stays.
   void Differ(std::string difference);
 
-  // See Assembly::remark and Assembly::sum_of_copies.
+  // All of them should be the same.
+  void CompareCopies();
+  // See Assembly::sum_of_copies.
+  void AddUpCopies();
+
+  // See Assembly::remark.
   void Remark(std::string remark) { out_.remark = std::move(remark); }
-  void SetSumOfCopies(double sum) { out_.sum_of_copies = sum; }
   // See Assembly::is_open_ended.
   void LeaveOpen() { out_.is_open_ended = true; }
 
   // Makes the tensor of the shards, which are in the order of the grid.
   bool Join(ShardGrid grid);
+  // The same of the first shard alone.
+  bool JoinFirst();
 
   LogicalTensor Finish() &&;
 
@@ -71,7 +77,7 @@ class ShardJoiner {
 std::string CopyDifference(const storage::TensorInfo& shard,
                            const storage::TensorInfo& first);
 
-// More missing ranks of a mesh are not counted, however large it is.
-inline constexpr size_t kMissingRanksMax = 1024;
+// More rows of a mesh (Mesh::row_size) are not looked at, however large it is.
+inline constexpr size_t kMissingRowsMax = 1024;
 
 }  // namespace msitd::compare

@@ -189,6 +189,10 @@ TEST(RankRangesTest, AreASet) {
   EXPECT_TRUE(ranks.HasAll({5, 8}));
   EXPECT_FALSE(ranks.HasAll({2, 5}));
   EXPECT_FALSE(ranks.Has(9));
+  EXPECT_TRUE(ranks.HasAnyOf({2, 5}));
+  EXPECT_TRUE(ranks.HasAnyOf({3, 9}));
+  EXPECT_FALSE(ranks.HasAnyOf({3, 4}));
+  EXPECT_FALSE(ranks.HasAnyOf({9, 10}));
   std::vector<storage::RankRange> part;
   ranks.AddPartOf({1, 6}, part);
   EXPECT_EQ(part, (std::vector<storage::RankRange>{{1, 2}, {5, 6}}));

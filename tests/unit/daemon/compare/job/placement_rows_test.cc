@@ -452,7 +452,16 @@ TEST_P(PlacementRowsTest, AHugeMeshCostsNoMoreThanItsShards) {
   RecordWhole(golden_);
   target_.Record(Shard({1}, {1}, 0, "0+1048576/1:S(0)"));
   EXPECT_EQ(Row().verdict(), v1::UNMATCHED);
-  EXPECT_THAT(rows_[0].reason(), HasSubstr("ranks 1-1025 have no such tensor"));
+  EXPECT_THAT(rows_[0].reason(),
+              HasSubstr("ranks 1-1048575 have no such tensor"));
+}
+
+TEST_P(PlacementRowsTest, OfAHugeMeshWithGapsAFewMissingRanksAreNamed) {
+  RecordWhole(golden_);
+  target_.Record(Shard({1}, {1}, 0, "0+524288/2:S(0)"));
+  EXPECT_EQ(Row().verdict(), v1::UNMATCHED);
+  EXPECT_THAT(rows_[0].reason(),
+              HasSubstr("ranks 2,4,6,8,10,12,14,16,... have no such tensor"));
 }
 
 TEST_P(PlacementRowsTest, AFilterByDeviceIsRefused) {

@@ -116,9 +116,9 @@ TEST(LayoutRulesTest, TheFirstThatFitsOpIoAndIndexCounts) {
   key.op = "l.mlp";
   key.io = Io::kOutput;
   key.index = "1";
-  EXPECT_EQ(rules.Find(key, false)->Text(), "sum");
+  EXPECT_EQ(rules.Find(key, false)->rule.text, "sum");
   key.index = "0";
-  EXPECT_EQ(rules.Find(key, true)->Text(), "concat(0)");
+  EXPECT_EQ(rules.Find(key, true)->rule.text, "concat(0)");
   key.op = "l.norm";
   EXPECT_EQ(rules.Find(key, false), nullptr);
 }
@@ -135,8 +135,8 @@ TEST(LayoutRulesTest, ARuleMayLeaveOutWhatSaysHowItLies) {
   EXPECT_FALSE(rules.takes_all());
   TensorKey key;
   key.op = "ab";
-  EXPECT_EQ(rules.Find(key, false)->Text(), "replicated");
-  EXPECT_EQ(rules.Find(key, true)->Text(), "sum");
+  EXPECT_EQ(rules.Find(key, false)->rule.text, "replicated");
+  EXPECT_EQ(rules.Find(key, true)->rule.text, "sum");
   key.op = "b";
   EXPECT_EQ(rules.Find(key, true), nullptr);
 }

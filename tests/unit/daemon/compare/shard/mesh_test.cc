@@ -29,6 +29,14 @@ TEST(MeshTest, RanksAscendWhateverTheOrderOfTheDimensions) {
   EXPECT_EQ(MeshOf("2+2x2/1x4:R,R").last_rank(), 7);
 }
 
+TEST(MeshTest, RowsAreRanksWithoutGaps) {
+  EXPECT_EQ(MeshOf("2+2x3/3x1:R,R").row_size(), 6);
+  EXPECT_EQ(MeshOf("2+2x3/1x2:R,R").row_size(), 6);
+  EXPECT_EQ(MeshOf("0+2x3/4x1:R,R").row_size(), 3);
+  EXPECT_EQ(MeshOf("0+2x3/6x2:R,R").row_size(), 1);
+  EXPECT_EQ(MeshOf("5+1/7:R").row_size(), 1);
+}
+
 TEST(MeshTest, KnowsItsRanksAndWhereTheyAre) {
   const Mesh mesh = MeshOf("2+2x1x3/1x1x4:R,R,R");
   EXPECT_THAT(RanksOf(mesh), ElementsAre(2, 3, 6, 7, 10, 11));
