@@ -15,7 +15,8 @@
 namespace msitd::compute {
 namespace {
 
-// KL(softmax(g) || softmax(t)) of elements that come one by one.
+// KL(softmax(g) || softmax(t)) of elements that come one by one. Sums are
+// relative to e^max of the largest element so far, and rescaled as it rises.
 class SoftmaxDivergence {
  public:
   void Add(double t, double g) {
@@ -73,7 +74,7 @@ class MsitPass final : public ElementPass {
     set(ElementMetric::kMsitMeanRel, static_cast<float>(rel_ / count_));
     set(ElementMetric::kMsitMaxAbs, max_abs_);
     set(ElementMetric::kMsitMeanAbs, static_cast<float>(abs_ / count_));
-    // Of real pairs it is `kl`.
+    // Real pairs have the metric `kl` for it.
     if (is_complex_) set(ElementMetric::kMsitKl, softmax_.Value());
     const auto signal = static_cast<float>(signal_);
     const auto noise = static_cast<float>(noise_);
@@ -124,7 +125,7 @@ class MsitPass final : public ElementPass {
   SoftmaxDivergence softmax_;
 };
 
-// T is what numpy makes of both types and float32.
+// T is the type that numpy promotes both dtypes and float32 to.
 template <typename T>
 class MsprobePass final : public ElementPass {
  public:
@@ -132,7 +133,7 @@ class MsprobePass final : public ElementPass {
 
   void Add(const ElementBlock& block) override {
     if (block.count > 0 && count_ == 0) KeepFirst(block);
-    // Sums of a block first, so that many elements round little.
+    // Sums each block on its own first, which keeps rounding errors small.
     double tt = 0;
     double gg = 0;
     double tg = 0;
@@ -164,7 +165,7 @@ class MsprobePass final : public ElementPass {
   void Finish(ElementMetrics& out) const override {
     if (count_ == 0) return;
     if (count_ == 1) {
-      // Squeezed, it is a scalar, of which NaN and infinities stay.
+      // msprobe squeezes it to a scalar, whose NaN or infinity it keeps.
       SetUnlessNan(ElementMetric::kMsprobeMaxAbs, first_difference_, out);
       SetUnlessNan(ElementMetric::kMsprobeMaxRel, first_ratio_, out);
       return;
@@ -209,8 +210,8 @@ class MsprobePass final : public ElementPass {
     first_difference_ = ScalarDifference(block);
   }
 
-  // |t - g| as numpy takes it of two scalars: in their own type, in which
-  // integers wrap around.
+  // |t - g| of two scalars as numpy takes it: in their own type, where integers
+  // wrap around.
   double ScalarDifference(const ElementBlock& block) const {
     const double d = block.target[0] - block.golden[0];
     if (IsComplex(golden_)) {
@@ -233,7 +234,8 @@ class MsprobePass final : public ElementPass {
     double wrapped = d;
     if (d >= half) wrapped -= range;
     if (d < -half) wrapped += range;
-    // The least integer has no magnitude of its type.
+    // The magnitude of the least integer does not fit, so abs() leaves it as it
+    // is.
     return wrapped == -half ? wrapped : std::fabs(wrapped);
   }
 

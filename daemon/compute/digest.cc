@@ -13,8 +13,8 @@
 namespace msitd::compute {
 namespace {
 
-// Small enough to be in the second-level cache when the hash follows, and a
-// multiple of a block of any dtype.
+// Small enough to be still in the second-level cache when the hash follows the
+// summary, and a multiple of a block of any dtype.
 constexpr size_t kDigestBlockBytes = size_t{64} << 10;
 static_assert(kDigestBlockBytes % (kBlockElements * sizeof(double)) == 0);
 

@@ -13,20 +13,19 @@
 // names another one. Every target gives the same bits.
 namespace msitd::compute {
 
-// What is taken of every part while it is hot.
+// What is computed of every part while its bytes are in the cache.
 struct Digest {
   Summary summary;
   ContentHash hash;
 };
 
-// Returns the summary of `bytes`, elements of `dtype` in row-major order; the
-// address needs no alignment and a rest of less than one element is a bug of
-// the caller. Sums are accumulated in the fixed order that docs/kernels.md
-// states, so equal bytes give equal bits on every CPU.
+// Returns the summary of `bytes`: whole elements of `dtype` (checked) in
+// row-major order, at any address. Sums are accumulated in the fixed order that
+// docs/kernels.md states, so equal bytes give equal bits on every CPU.
 Summary Summarize(std::span<const std::byte> bytes, DType dtype);
 
-// The same, and the XXH3-128 hash of the bytes, block by block so that they
-// are loaded once. `bytes` must not change meanwhile, or summary and hash may
+// Returns the summary and the XXH3-128 hash of `bytes`, taken block by block so
+// that memory is read once. If `bytes` change meanwhile, summary and hash may
 // be of different bytes; neither reads outside `bytes`.
 Digest DigestPart(std::span<const std::byte> bytes, DType dtype);
 

@@ -23,7 +23,8 @@ void AddMsprobeOfEqual(DType dtype, const Summary& summary,
   using M = ElementMetric;
   const uint64_t count = summary.count / (IsComplex(dtype) ? 2 : 1);
   if (count == 0) return;
-  // A scalar keeps its NaN or infinity, and has neither figure then.
+  // msprobe keeps the NaN or infinity of a scalar, which leaves both figures
+  // undefined.
   if (count == 1 && summary.finite_count() < summary.count) return;
   out.Set(M::kMsprobeMaxAbs, 0);
   out.Set(M::kMsprobeMaxRel, 0);
@@ -31,7 +32,7 @@ void AddMsprobeOfEqual(DType dtype, const Summary& summary,
   out.Set(M::kMsprobeEuclid, 0);
   out.Set(M::kMsprobeWithin1Permille, 1);
   out.Set(M::kMsprobeWithin5Permille, 1);
-  // Its norms overflow.
+  // Beyond that msprobe's norms overflow.
   const double norm = summary.l2_norm();
   if (std::isfinite(norm * norm)) out.Set(M::kMsprobeCosine, 1);
 }

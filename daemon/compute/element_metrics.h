@@ -10,7 +10,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/summary.h"
 
-// Metrics of a pair that take a second look at every element, and so are
+// Metrics of a pair that need a pass of their own over the elements, and so are
 // computed only if asked for. docs/metrics.md has every formula.
 namespace msitd::compute {
 
@@ -65,20 +65,20 @@ inline constexpr int kTopKMax = 64;
 struct ElementRequest {
   uint32_t sets = 0;
 
-  // Of kToleranceSet. With `either`, an element is an outlier only if
+  // For kToleranceSet. With `either`, an element is an outlier only if
   // |t - g| > atol and |t - g| > rtol |g|.
   double rtol = 0;
   double atol = 0;
   bool either = false;
 
-  // Of kTopKSet: 1 to kTopKMax, and the elements of one row of logits, which
-  // is the last dimension.
+  // For kTopKSet: k, from 1 to kTopKMax, and the number of elements in one row
+  // of logits, which is the last dimension.
   int top_k = 5;
   uint64_t row_elements = 1;
 };
 
 struct ElementMetrics {
-  // One that is not defined for the pair, or not asked for, is absent.
+  // A metric that is not defined for the pair, or not asked for, is absent.
   std::optional<double> values[kElementMetricCount];
 
   std::optional<double> operator[](ElementMetric metric) const {
@@ -111,8 +111,8 @@ class ElementAccumulator {
 };
 
 // Returns what the accumulator gives for two equal tensors with this summary,
-// without reading them. Of complex ones that have NaN or infinities the msit
-// metrics are absent, whichever part has them.
+// without reading them. The msit metrics of complex tensors are absent if
+// either part has NaN or infinities: a summary does not tell the parts apart.
 ElementMetrics ElementMetricsOfEqual(DType dtype, const Summary& summary,
                                      const ElementRequest& request);
 

@@ -24,8 +24,7 @@ bool SameValue(double t, double g) {
   return t == g || (std::isnan(t) && std::isnan(g));
 }
 
-// Raises `x` by as little as makes up for rounding, until `suffices` says that
-// it does.
+// Raises `x`, in small steps that make up for rounding, until `suffices(x)`.
 template <typename Suffices>
 double RaiseUntil(double x, Suffices suffices) {
   double step = std::nextafter(x, kInfinity) - x;
@@ -118,7 +117,7 @@ class TolerancePass final : public ElementPass {
   double rtol_needed_ = 0;
 };
 
-// Unsigned is as wide as the elements, which are sign and magnitude.
+// `Unsigned` is as wide as an element. Elements are sign and magnitude.
 template <typename Unsigned>
 class UlpPass final : public ElementPass {
  public:
@@ -141,7 +140,7 @@ class UlpPass final : public ElementPass {
   }
 
  private:
-  // Neighbouring numbers are neighbours, and +0 is -0.
+  // Maps neighbouring numbers to neighbouring integers, and both zeros to 0.
   static int64_t Ordered(const std::byte* bytes) {
     Unsigned bits;
     std::memcpy(&bits, bytes, sizeof(bits));
@@ -193,8 +192,9 @@ class SharePass final : public ElementPass {
   uint64_t within_5_ = 0;
 };
 
-// Counts |t - g| in buckets that are 2^-6 of their lower end wide, so the
-// middle of a bucket is within 2^-7 of every value in it.
+// Counts |t - g| in buckets. A bucket is 2^-6 of its lower end wide, so its
+// middle is within 2^-7 of every value in it. The number of a bucket is the
+// exponent and the first six bits of the mantissa.
 class PercentilePass final : public ElementPass {
  public:
   PercentilePass() : buckets_(kBuckets) {}
@@ -243,7 +243,8 @@ class PercentilePass final : public ElementPass {
   uint64_t count_ = 0;
 };
 
-// Co-moments of blocks, merged; stable however far the mean is from zero.
+// Takes the co-moments of each block about its own means, and merges them: that
+// is stable however far the means are from zero.
 class PearsonPass final : public ElementPass {
  public:
   void Add(const ElementBlock& block) override {
@@ -283,7 +284,7 @@ class PearsonPass final : public ElementPass {
   }
 
   void Finish(ElementMetrics& out) const override {
-    // Below, squares have lost digits, or all; above, they are infinite.
+    // Sums of squares below this have lost digits, or all of them.
     constexpr double kSquaresMin = 0x1p-900;
     const double norms = std::sqrt(tt_) * std::sqrt(gg_);
     if (tt_ < kSquaresMin || gg_ < kSquaresMin || !std::isfinite(norms) ||
@@ -329,7 +330,8 @@ class BitPass final : public ElementPass {
   uint64_t count_ = 0;
 };
 
-// The largest elements of one row; of equal ones the first. NaN is largest.
+// The largest elements of one row, in descending order. The first of equal
+// elements comes first; NaN is larger than any number.
 class Leaders {
  public:
   explicit Leaders(int capacity) : capacity_(capacity) {}

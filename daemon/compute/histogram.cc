@@ -16,8 +16,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Elements converted at a time: they stay in the first-level cache.
 constexpr size_t kConvertedElements = 512;
 
-// Edges closer to each other than so many distances of doubles may be off by
-// more than an eighth of a bin for having been rounded.
+// Edges may be off by more than an eighth of a bin from rounding if a bin is
+// narrower than this many distances between neighbouring doubles.
 constexpr double kNarrowStep = 4;
 
 // Calls `visit` with blocks of doubles.
@@ -64,16 +64,20 @@ HistogramCounter::HistogramCounter(DType dtype, int bin_count, double low,
 }
 
 size_t HistogramCounter::SearchSlot(double x) const {
-  // Behind the last slot that begins at x or below; none begins below -Inf.
+  // The last slot that begins at x or below. Slot 0 begins at -Inf, so there is
+  // always one.
   return static_cast<size_t>(
       std::upper_bound(begins_.begin(), begins_.end() - 1, x) -
       begins_.begin() - 1);
 }
 
+// Finds the slot without a search or a branch. Bins have equal widths, so one
+// multiplication gives the slot to within one; two comparisons with the edges
+// then correct it, and leave the answer to the edges alone.
 inline size_t HistogramCounter::SlotOf(double x) const {
   const auto last = static_cast<double>(bin_count_ + 1);
   const double guess = (x * scale_ - scaled_low_) * bins_per_unit_ + 1;
-  // In this form NaN becomes 0.
+  // A comparison in this direction turns NaN into 0.
   const double from_zero = guess > 0 ? guess : 0;
   auto slot = static_cast<int32_t>(from_zero < last ? from_zero : last);
   const double* begins = begins_.data();
@@ -147,7 +151,7 @@ Histogram HistogramCounter::Result() const {
   out.counts.assign(slots.begin() + 1, slots.end() - 2);
   out.above_count = slots[bin_count_ + 1];
   out.nan_count = slots[bin_count_ + 2];
-  // All edges are the same, and the search takes the last of equal ones.
+  // All edges are equal, and the search put what equals them into the last bin.
   if (low_ == high_) std::swap(out.counts.front(), out.counts.back());
   return out;
 }
@@ -158,7 +162,7 @@ void Widen(std::span<const std::byte> bytes, DType dtype, FiniteRange& range) {
     double high = range.high;
     for (size_t i = 0; i < count; ++i) {
       const double x = elements[i];
-      // NaN and infinities give NaN, which compares as neither.
+      // NaN and infinities give NaN, which is neither below nor above anything.
       const double finite = x + (x - x);
       low = finite < low ? finite : low;
       high = finite > high ? finite : high;

@@ -25,11 +25,11 @@ struct Histogram {
   uint64_t nan_count = 0;
 };
 
-// Counts elements into bins. Element x, in double, is in the bin whose number
-// is that of the edges of HistogramEdges, first and last left out, that are not
-// above x; so a bin has its lower edge and the last one both. Where `low` is
-// `high`, the first bin has what is there. Depends neither on the CPU nor on
-// how the tensor is cut into calls. Thread-compatible.
+// Counts elements into bins. Bin i has the elements x, as double, with
+// edge[i] <= x < edge[i + 1], where HistogramEdges gives the edges; the last
+// bin has its upper edge, too. Where `low` is `high`, the first bin has the
+// elements that equal both. The counts depend neither on the CPU nor on how the
+// tensor is cut into calls. Thread-compatible.
 class HistogramCounter {
  public:
   // `bin_count` is 1 to kHistogramBinsMax; the limits are finite and `low` is
@@ -56,25 +56,24 @@ class HistogramCounter {
   const size_t bin_count_;
   const double low_;
   const double high_;
-  // The bin of x is (x * scale_ - scaled_low_) * bins_per_unit_, give or take
-  // one, unless `is_narrow_`.
+  // Unless `is_narrow_`, the bin of x is (x * scale_ - scaled_low_) *
+  // bins_per_unit_, give or take one.
   const double scale_;
   const double scaled_low_;
   const double bins_per_unit_;
-  // Slot 0 is below, then come the bins, above, and NaN. A slot begins at its
-  // number here.
+  // The lower end of each slot. Slot 0 is below; then come the bins, above, and
+  // NaN.
   std::vector<double> begins_;
-  // The edges are hardly further apart than doubles are: their rounding is
-  // worth several bins.
+  // The edges are so close to each other that their rounding may exceed a bin.
   bool is_narrow_ = false;
-  // Several tables of slots, used in turn: neighbours are often in the same
-  // bin, and a counter waits for its last change to be stored.
+  // Several tables of slots, used in turn. Neighbouring elements are often in
+  // the same bin, and a second increment of one counter waits for the first.
   std::vector<uint64_t> counts_;
-  // For dtypes of one byte, tables of all their values instead.
+  // For dtypes of one byte: counts of each of the 256 values instead.
   std::array<uint64_t, kTables* kByteValues> byte_counts_ = {};
 };
 
-// The finite elements' extremes; +0 stands for either zero.
+// The extremes of the finite elements; +0 stands for either zero.
 struct FiniteRange {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();

@@ -8,26 +8,27 @@
 #include "daemon/compute/element_metrics.h"
 #include "daemon/compute/pair_metrics.h"
 
-// All that is to be known of the metrics of a pair, in one place: predicates,
-// rows, Capabilities and through them reports and clients take it from here.
-// docs/metrics.md has what each of them measures.
+// The one table of the metrics of a pair. Predicates, rows and Capabilities
+// read it; reports and clients read Capabilities. docs/metrics.md says what
+// each metric measures.
 namespace msitd::compute {
 
 enum class MetricFamily {
-  kFused,    // A Metric: in the one pass that every pair takes.
-  kDerived,  // From what others and summaries are made of.
-  kElement,  // An ElementMetric: in passes of its own, if asked for.
+  kFused,    // A Metric: from the one pass that every pair takes.
+  kDerived,  // Computed from other metrics and from summaries.
+  kElement,  // An ElementMetric: from a pass of its own, if asked for.
 };
 
 struct MetricInfo {
   std::string_view name;  // As predicates and reports spell it.
   bool higher_is_better;
-  // What it is a number of: `elements`, `ulp`; `value` is whatever the elements
-  // are in. Empty for a ratio; one that is better the higher has 1 at best.
+  // The unit, such as `elements` or `ulp`; `value` is the unit of the elements
+  // themselves. Empty for a ratio; where higher is better, a ratio of 1 is the
+  // best.
   std::string_view unit;
   MetricFamily family;
-  uint32_t set;  // Of MetricSet; 0 for one that is always there.
-  // A table of rows has it unless told otherwise.
+  uint32_t set;  // A bit of MetricSet; 0 for a metric that is always there.
+  // True if a table of rows shows the metric by default.
   bool in_default_columns;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// mantissa * 2^exponent; the mantissa of what is not zero is in [0.5, 1).
+// mantissa * 2^exponent. The magnitude of the mantissa is 0 or in [0.5, 1).
 struct Wide {
   double mantissa;
   int64_t exponent;
@@ -63,7 +63,7 @@ double NormalizedL2(const Wide& noise, const Wide& signal) {
   return SquareRoot(Quotient(noise, signal));
 }
 
-// Sum of two that are not negative.
+// The sum of two numbers that are not negative.
 Wide Sum(const Wide& a, const Wide& b) {
   const Wide& large =
       b.mantissa == 0 || (a.mantissa != 0 && a.exponent > b.exponent) ? a : b;
@@ -111,7 +111,7 @@ void SetErrors(const PairState& state, PairMetrics& out) {
   set(Metric::kMaxAbs, state.max_difference);
   const double kl = KlDivergence(state.softmax);
   if (std::isfinite(kl)) set(Metric::kKl, kl);
-  // A difference beyond double leaves nothing true that it is part of.
+  // A difference beyond the range of double spoils every metric that it enters.
   if (std::isinf(state.max_difference)) return;
   set(Metric::kMeanAbs,
       Scale(state.differences.Mantissa() / count, state.differences.exponent));

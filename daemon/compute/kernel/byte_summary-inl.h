@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Per-target summary of integers of one byte. Included once for every target,
-// hence the toggled guard.
+// Per-target summary of integers of one byte. Sums bytes as integers, in narrow
+// lanes that are widened after every round, before they can overflow. Included
+// once for every target, hence the toggled guard.
 #if defined(MSITD_DAEMON_COMPUTE_BYTE_SUMMARY_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_DAEMON_COMPUTE_BYTE_SUMMARY_INL_H_
@@ -27,8 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using ByteTag = hn::CappedTag<uint8_t, 64>;
 
-// Blocks taken between two looks at the sums: 128 vectors, few enough for
-// counters of eight bits and for squares in lanes of 32 bits.
+// Blocks of one round: 128 vectors, few enough for counters of eight bits and
+// for squares in lanes of 32 bits.
 inline constexpr size_t kByteBlocksPerRound = hn::MaxLanes(ByteTag());
 
 template <class D>
@@ -48,9 +49,8 @@ HWY_INLINE hn::Vec<D64> Widened(D64 d64, V32 v) {
   return hn::Add(low, hn::ShiftRight<32>(pairs));
 }
 
-// What stays in registers from round to round: the extremes, in the order of
-// the numbers from 0; sums of x, signed ones as x + 128, of |x| and of x^2; and
-// the zeros.
+// What stays in registers from round to round. `low`, `high` and `sum` are of
+// x, or of x + 128 if x is signed; `l1` is of |x| and `squares` of x^2.
 struct ByteSums {
   using D = ByteTag;
   using D64 = hn::Repartition<uint64_t, D>;
@@ -93,7 +93,8 @@ HWY_INLINE void AddByteRound(const std::byte* bytes, size_t count,
       magnitude = hn::BitCast(d, hn::Abs(hn::BitCast(di, x)));
     }
     next.l1 = hn::Add(next.l1, hn::SumsOf8(magnitude));
-    // Bytes apart by shifts: widening crosses the halves of a vector.
+    // Splits even from odd bytes by a mask and a shift, because widening
+    // crosses the halves of a vector.
     const auto pairs = hn::BitCast(du16, magnitude);
     const auto even = hn::BitCast(d16, hn::And(pairs, low_byte));
     const auto odd = hn::BitCast(d16, hn::ShiftRight<8>(pairs));
@@ -118,9 +119,9 @@ HWY_INLINE void AddByteRound(const std::byte* bytes, size_t count,
   sums = next;
 }
 
-// Adds whole blocks of int8 or uint8. All sums are whole numbers below 2^53,
-// which doubles hold exactly in whatever order, so the bits are those of the
-// other paths.
+// Adds whole blocks of int8 or uint8. All sums are whole numbers below 2^53.
+// Doubles add those exactly in any order, so the bits are those of the other
+// paths.
 template <bool kSigned>
 HWY_NOINLINE void AddByteBlocks(const std::byte* bytes, size_t blocks,
                                 SummaryState& state) {

@@ -18,10 +18,10 @@ HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// At most one fold lane per vector lane, whatever the target has.
+// A vector of at most kFoldLanes doubles, even where the target has wider ones.
 using FoldTag = hn::CappedTag<double, kFoldLanes>;
 
-// Lanes j and j + 8, added as float, as double.
+// Adds lanes j and j + 8 in their own type, and returns the sums as double.
 template <class D64>
 HWY_INLINE hn::Vec<D64> FoldAt(D64 d64, const float* lanes, size_t j) {
   const hn::Rebind<float, D64> d32;

@@ -25,8 +25,8 @@ const PartHashFunctions& HashOf([[maybe_unused]] int64_t target) {
 }
 
 std::vector<Kernels> Detect() {
-  // Highway's library may have been built with the other of the two fallbacks
-  // that run on every CPU.
+  // Both fallbacks run on every CPU, but SupportedTargets() names only the one
+  // that Highway's library was built with, which may be the other one.
   int64_t targets =
       (hwy::SupportedTargets() | HWY_SCALAR | HWY_EMU128) & HWY_TARGETS;
   std::vector<Kernels> out;

@@ -47,7 +47,8 @@ HWY_INLINE hn::Vec<D> FromHalfBits(D d, VU half) {
   const hn::RebindToUnsigned<D> du;
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128 || \
     HWY_TARGET == HWY_SSSE3 || HWY_TARGET == HWY_SSE4
-  // Without F16C, which Highway emulates without NaN and infinities.
+  // These targets lack F16C, and Highway's emulation of it does not know NaN
+  // and infinities.
   const auto bits = hn::PromoteTo(du, half);
   const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000u)));
   const auto rest = hn::ShiftLeft<13>(hn::And(bits, hn::Set(du, 0x7fffu)));
@@ -107,8 +108,8 @@ struct LoadFloat8E5m2 {
 struct LoadFloat8E4m3fn {
   using Arithmetic = float;
   static constexpr size_t kBytes = 1;
-  // As the bits of a half this is the value divided by 256, but for the NaN,
-  // which reads as 480.
+  // Read as a half, the bits give the value divided by 256. The only NaN comes
+  // out as 480.
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const std::byte* bytes) {
     const hn::Rebind<uint16_t, D> du16;
@@ -176,7 +177,8 @@ struct LoadInt32 {
   }
 };
 
-// Bits of 2^52: or-ed with a number below it they make the sum of both.
+// The bits of 2^52 and of 2^84. Or-ing a number below 2^52 into those of 2^52
+// gives the sum of both.
 inline constexpr uint64_t kBits52 = 0x4330000000000000;
 inline constexpr uint64_t kBits84 = 0x4530000000000000;
 
@@ -192,8 +194,9 @@ struct LoadUint32 {
   }
 };
 
-// The halves become 2^84 + high and 2^52 + low, both exact; only their sum is
-// rounded. Few CPUs have an instruction for this.
+// Converts 64-bit integers, for which few CPUs have an instruction. The halves
+// become 2^84 + 2^32 high and 2^52 + low, both exact. `excess` is taken off the
+// first, exactly again; only the last addition rounds.
 template <class D, class VU>
 HWY_INLINE hn::Vec<D> FromHalves(D d, VU high, VU low, double excess) {
   const hn::RebindToUnsigned<D> du;
@@ -228,7 +231,7 @@ struct LoadInt64 {
   }
 };
 
-// Calls `visit` with the loader of `component`; nothing for a complex one.
+// Calls `visit` with the loader of `component`; not if that is complex.
 template <class Visit>
 HWY_INLINE void WithLoader(DType component, const Visit& visit) {
   switch (component) {

@@ -2,6 +2,13 @@
 
 // Per-target summary of floats of one or two bytes. Included once for every
 // target, hence the toggled guard.
+//
+// Memory is taken in rounds of 4 KiB, each read twice. The first pass works on
+// the bits, many elements to a vector: it finds the extremes as integers, sees
+// whether all is finite, and counts zeros only where there are any. The second
+// pass converts to float and sums two blocks at a time. A round that is not all
+// finite, and a block whose squares overflow or vanish, go block by block to
+// the general path instead.
 #if defined(MSITD_DAEMON_COMPUTE_PACKED_SUMMARY_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_DAEMON_COMPUTE_PACKED_SUMMARY_INL_H_
@@ -37,9 +44,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using PackedLane = hn::CappedTag<float, 8>;
 using PackedLanes = hn::Vec<PackedLane>;
 inline constexpr size_t kPackedVectorBytes = 32;
-// What is looked at twice, first for extremes, then for sums: a multiple of
-// all blocks, small enough for the first-level cache and for counters of eight
-// bits.
+// Bytes of one round: a multiple of a block of every dtype here, and small
+// enough for the first-level cache and for counters of eight bits.
 inline constexpr size_t kPackedRoundBytes = size_t{4} << 10;
 static_assert(kPackedRoundBytes / kPackedVectorBytes <= 255);
 
@@ -47,8 +53,8 @@ template <typename Bits>
 inline constexpr Bits kSignBit = static_cast<Bits>(Bits{1}
                                                    << (8 * sizeof(Bits) - 1));
 
-// Sums of one block over its 16 virtual lanes, in two vectors each. Which lane
-// is where is the loader's choice.
+// Sums of one block over its 16 virtual lanes, in two vectors each. The loader
+// decides which lane is where.
 struct PackedSums {
   PackedLanes sum[2];
   PackedLanes l1[2];
@@ -59,17 +65,21 @@ template <bool kExactSquares>
 HWY_INLINE void AddPacked(PackedLanes x, PackedSums& sums, size_t half) {
   sums.sum[half] = hn::Add(sums.sum[half], x);
   sums.l1[half] = hn::Add(sums.l1[half], hn::Abs(x));
-  // Where no square is rounded, a fused addition rounds alike.
+  // Exact squares do not round, so fused and separate additions are the same.
   sums.squares[half] = kExactSquares
                            ? hn::MulAdd(x, x, sums.squares[half])
                            : hn::Add(sums.squares[half], hn::Mul(x, x));
 }
 
-// Loaders. Bits: a lane of as many bits as an element has. kLargest: the bits
-// of the largest finite magnitude. kScale: what the sums are to be multiplied
-// by. kSquaresServe: squares neither overflow nor vanish in float. Stage: what
-// is written for the sums, and how many bytes of it an element has; sums take
-// elements where they lie if that is 0.
+// A loader knows one dtype:
+// Bits           an integer as wide as an element.
+// kLargest       the bits of the largest finite magnitude.
+// kScale         what the sums have to be multiplied by.
+// kSquaresServe  true if squares can neither overflow nor vanish in float.
+// kRowsAtOnce    rows of virtual lanes that AddRows takes in one call.
+// kStagedBytes   bytes per element that Stage writes in the first pass for
+//                AddRows to read in the second; 0 if AddRows reads the
+//                elements where they lie.
 struct PackedBfloat16 {
   using Bits = uint16_t;
   static constexpr DType kComponent = DType::kBfloat16;
@@ -99,7 +109,8 @@ struct PackedBfloat16 {
   }
 };
 
-// Loads eight halves. From a register this takes a shuffle more.
+// Loads eight halves from memory. From a register it would take another
+// shuffle.
 HWY_INLINE PackedLanes LoadHalves(const uint16_t* bits) {
   const hn::Rebind<hwy::float16_t, PackedLane> half;
   const hn::RebindToUnsigned<decltype(half)> half_bits;
@@ -129,7 +140,8 @@ struct PackedFloat16 {
   }
 };
 
-// Bytes become halves first: exactly, for kE4m3fn but for a factor.
+// Bytes become halves first, exactly; with kE4m3fn halves of the value / 256,
+// which kScale makes good.
 template <bool kE4m3fn>
 struct PackedFloat8 {
   using Bits = uint8_t;
@@ -175,7 +187,7 @@ struct PackedFloat8 {
   }
 };
 
-// Memory for what a loader stages.
+// Memory for one round of what a loader stages.
 template <class Loader>
 struct PackedStage {
   static constexpr size_t kElements =
@@ -183,15 +195,15 @@ struct PackedStage {
   alignas(64) std::byte bytes[kElements * Loader::kStagedBytes + 1];
 };
 
-// Extremes and zeros. The bits of a float are its sign and its magnitude, so
-// extremes are found without converting: the largest as signed numbers is the
-// maximum if any is positive, the largest as unsigned ones the minimum if any
-// is negative, and otherwise the magnitude closest to zero is.
+// Extremes, found without converting, because the bits of a float are its sign
+// and its magnitude. Taken as signed integers, the largest is the maximum if
+// any element is positive. Taken as unsigned ones, the largest is the minimum
+// if any element is negative. Otherwise the element closest to zero is.
 template <class D>
 struct PackedExtremes {
   hn::Vec<hn::RebindToSigned<D>> signed_max;
   hn::Vec<D> unsigned_max;
-  // Twice the magnitude: shifting the sign out leaves that.
+  // Twice the magnitude, which is what is left when the sign is shifted out.
   hn::Vec<D> magnitude_min;
 };
 
@@ -210,8 +222,8 @@ HWY_INLINE bool AllFinite(D d, const PackedExtremes<D>& extremes) {
                  hn::Eq(hn::Max(extremes.unsigned_max, least), least)));
 }
 
-// Takes whole blocks, at most kPackedRoundBytes of them. Changes no result and
-// returns false if an element is not finite.
+// The first pass over a round: whole blocks, at most kPackedRoundBytes of them.
+// If an element is not finite, returns false and changes nothing but `stage`.
 template <class Loader, class D>
 HWY_INLINE bool TakeExtremes(D d, const std::byte* bytes, size_t size,
                              PackedExtremes<D>& extremes, uint64_t& zero_count,
@@ -267,7 +279,7 @@ HWY_INLINE void Store(D d, const PackedExtremes<D>& extremes,
   hn::Store(hn::BitCast(d, extremes.signed_max), d, signed_max);
   hn::Store(extremes.unsigned_max, d, unsigned_max);
   hn::Store(extremes.magnitude_min, d, magnitude_min);
-  // What is not the magnitude of a finite element: there was none.
+  // Still the initial value: no round was all finite.
   if (magnitude_min[0] / 2 > Loader::kLargest) return;
   Bits bits[2] = {0, kSign};
   auto least = static_cast<Bits>(~Bits{0});
@@ -301,8 +313,8 @@ HWY_INLINE bool SquaresServe(const PackedSums& sums) {
   return hn::AllFalse(d, some);
 }
 
-// Adds eight lanes to a running sum. That of a dtype that is exact in float
-// has no exponent.
+// Adds eight lanes to a running sum. Its exponent is 0, as for every dtype that
+// is exact in float.
 HWY_INLINE void AddFolded(PackedLanes folded, LaneSum& sum) {
   const hn::CappedTag<double, 4> d;
   const hn::Half<PackedLane> half;
@@ -328,9 +340,9 @@ HWY_INLINE void AddFolded(const PackedSums& sums, SummaryState& state) {
   AddFolded(squares, state.squares);
 }
 
-// Adds one or two blocks of finite elements to the sums if the squares neither
-// overflow nor vanish; otherwise changes nothing and returns false. Two at
-// once, since a block alone waits for its own additions.
+// Adds one or two blocks of finite elements to the sums if their squares
+// neither overflow nor vanish; otherwise changes nothing and returns false. Two
+// blocks at once keep the CPU busy, where one would wait for its own additions.
 template <class Loader, size_t kBlocks>
 HWY_INLINE bool AddPackedSums(const std::byte* first, size_t block_bytes,
                               SummaryState& state) {
@@ -350,8 +362,7 @@ HWY_INLINE bool AddPackedSums(const std::byte* first, size_t block_bytes,
   return true;
 }
 
-// Takes whole blocks. What is not served here goes to `other`, a block at a
-// time.
+// Takes whole blocks. `other` gets those that are not served here, one by one.
 template <class Loader, class Other>
 HWY_INLINE void AddPackedBlocks(const std::byte* bytes, size_t blocks,
                                 SummaryState& state, const Other& other) {
@@ -366,7 +377,8 @@ HWY_INLINE void AddPackedBlocks(const std::byte* bytes, size_t blocks,
   PackedExtremes<D> extremes = {hn::BitCast(hn::RebindToSigned<D>(), ones),
                                 hn::Zero(d), ones};
   PackedStage<Loader> stage;
-  // A block that is finite, but whose squares do not serve.
+  // For a finite block whose squares do not serve. Its zeros are counted
+  // already.
   const auto add_counted = [&](const std::byte* block) HWY_ATTR {
     const uint64_t zero_count = state.zero_count;
     other(block);

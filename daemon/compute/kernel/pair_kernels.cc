@@ -24,10 +24,21 @@ HWY_BEFORE_NAMESPACE();
 namespace msitd::compute::HWY_NAMESPACE {
 namespace {
 
+// How a pair is measured. Blocks of 128 elements are decoded to float if float
+// holds both dtypes exactly, and to double otherwise. AddPairBlock is the fast
+// path: it takes all sums of a block over its virtual lanes (lane_sum.h) and
+// adds them to the running sums; then it takes the softmax. It looks for the
+// place of the largest difference only if the block has a new one. It refuses a
+// block with elements that are not finite, or with magnitudes that overflow or
+// vanish when squared; all checks come before the first change. AddAnyBlock
+// takes what was refused: it replaces elements that are not finite by zeros and
+// tries the fast path again, and as a last resort scales the block in double.
+// Elements behind the last whole block are scaled in double, too.
+
 template <typename T>
 using BlockTag = hn::CappedTag<T, kVirtualLanes>;
 
-// Elements of a block as T, which is exact for `component`, or double.
+// The elements of a block as T, which is double or exact for them.
 template <typename T>
 struct Decoded {
   alignas(64) T element[kBlockElements];
@@ -61,7 +72,8 @@ HWY_NOINLINE void Decode(DType component, const std::byte* bytes,
   });
 }
 
-// One side of a block as T, from where it lies if it can be.
+// Returns one side of a block as T: where it lies if it has that type, else
+// decoded into `buffer`.
 template <typename T>
 HWY_INLINE const std::byte* BlockAs(DType component, const std::byte* bytes,
                                     Decoded<T>& buffer) {
@@ -89,14 +101,14 @@ struct ProductSums {
   alignas(64) double tg[kVirtualLanes];
   alignas(64) double dd[kVirtualLanes];
   alignas(64) double d[kVirtualLanes];
-  // Whether |t - g| is larger somewhere than anything before.
+  // True if some |t - g| is larger than all before this block.
   bool larger;
-  // Whether float serves for the softmax.
+  // True if the softmax can be taken in float.
   bool float_softmax;
 };
 
-// Sums products and differences in double; false if an element is not finite,
-// or if squares overflow or vanish.
+// Sums products and differences in double. Returns false if an element is not
+// finite, or if squares overflow or vanish.
 template <typename T>
 HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
                             double max_difference, ProductSums& out) {
@@ -130,7 +142,7 @@ HWY_INLINE bool SumProducts(const std::byte* target, const std::byte* golden,
         g_any = hn::Or(g_any, g);
       }
     }
-    // The first two fail for NaN; with them the third is finite or too large.
+    // The comparisons of tt and gg fail for NaN. Where they hold, dd is no NaN.
     within = hn::And(within, hn::And(hn::Le(tt, high), hn::Le(gg, high)));
     softmax = hn::And(softmax, hn::And(hn::Le(tt, soft), hn::Le(gg, soft)));
     if constexpr (sizeof(T) == sizeof(double)) {
@@ -170,8 +182,8 @@ struct PairRunning {
   hn::Vec<hn::RebindToSigned<D>> mismatches;
 };
 
-// Sums |t - g| / |g| of finite pairs and counts differing ones; changes
-// nothing and returns false if a sum comes near the end of the range.
+// Sums |t - g| / |g| of finite pairs and counts those that differ. If a sum
+// comes near the end of the range, returns false and leaves `running` alone.
 template <class D>
 HWY_INLINE bool SumRatios(D d, const std::byte* target, const std::byte* golden,
                           hn::TFromD<D> (&out)[kVirtualLanes],
@@ -219,8 +231,8 @@ HWY_NOINLINE bool AnyDifferenceAbove(double bound, const std::byte* target,
   return !hn::AllFalse(d, hn::Gt(largest, hn::Set(d, bound)));
 }
 
-// The same in float, which is monotonous: false if no |t - g| is above `bound`,
-// mostly.
+// A quick test in float. Rounding is monotonic, so false means that no |t - g|
+// is above `bound`; true means that one may be.
 template <class D>
 HWY_INLINE bool MaybeAbove(D d, double bound, hn::Vec<D> largest) {
   constexpr float kMax = std::numeric_limits<float>::max();
@@ -230,14 +242,14 @@ HWY_INLINE bool MaybeAbove(D d, double bound, hn::Vec<D> largest) {
                                   hn::Gt(largest, hn::Zero(d))));
 }
 
-// Sums of one half of the lanes that are converted at once.
+// Sums of half a vector of floats, which becomes one vector of doubles.
 template <class V>
 struct ProductLanes {
   V tt, gg, tg, dd, d;
 };
 
-// Products of elements that float holds are exact in double, where adding
-// them fused rounds alike.
+// Products of two floats are exact in double, so that fused and separate
+// additions round alike.
 template <class D64, class V = hn::Vec<D64>>
 HWY_INLINE void AddProducts(D64 d64, const std::byte* target,
                             const std::byte* golden, ProductLanes<V>& sums) {
@@ -251,9 +263,9 @@ HWY_INLINE void AddProducts(D64 d64, const std::byte* target,
   sums.d = hn::Add(sums.d, hn::Abs(difference));
 }
 
-// SumProducts and SumRatios in one. `ratios_serve` is false, and `running` as
-// it was, if ratios are to be taken by SumRatios, as where a golden element is
-// zero.
+// SumProducts and SumRatios in one pass. Sets `ratios_serve` to false, and
+// leaves `running` alone, if SumRatios has to take the ratios: a golden element
+// may be zero.
 template <class D>
 HWY_INLINE bool SumFloatPairs(D d, const std::byte* target,
                               const std::byte* golden, ProductSums& out,
@@ -366,8 +378,7 @@ HWY_INLINE void AddSoftmaxBlock(const std::byte* target,
   }
 }
 
-// Takes a block that the fast path serves; otherwise changes nothing and
-// returns false.
+// The fast path. Changes nothing and returns false if it cannot take the block.
 template <class D>
 HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
                              const std::byte* golden, PairRunning<D>& running,
@@ -401,7 +412,7 @@ HWY_INLINE bool AddPairBlock(D d, const std::byte* target,
   return true;
 }
 
-// Takes the elements of a block as T, any values.
+// Takes a block of any values.
 template <typename T>
 HWY_NOINLINE void AddAnyBlock(Decoded<T>& target, Decoded<T>& golden,
                               PairRunning<BlockTag<T>>& running,
@@ -433,7 +444,8 @@ HWY_NOINLINE void AddRest(const std::byte* target, const std::byte* golden,
   ClearNonFinite(t.element, g.element, state);
   AddPairCarefully(t.element, g.element, count, state);
   if (!state.softmax.defined) return;
-  // Repeated elements cannot move the references; weights take them out.
+  // Copies of the first element fill the block, for they cannot move the
+  // references. Weights of 0 keep them out of the sums.
   alignas(64) double weights[kBlockElements];
   for (size_t i = 0; i < kBlockElements; ++i) {
     weights[i] = i < count ? 1 : 0;
@@ -487,7 +499,7 @@ HWY_NOINLINE void AddPairBlocks(const std::byte* target,
 
 void AddPairs(const std::byte* target, const std::byte* golden, size_t count,
               PairState& state) {
-  // Mismatches are counted in lanes of 32 bits, which these many blocks cannot
+  // Mismatches are counted in lanes of 32 bits, which this many blocks cannot
   // overflow.
   constexpr size_t kBlocksPerCall = size_t{1} << 20;
   size_t blocks = count / kBlockElements;

@@ -20,8 +20,8 @@ double Largest(const Block& x) {
   return largest;
 }
 
-// The power of two that a block with this largest magnitude is scaled by
-// before it is squared, or multiplied.
+// Returns the power of two that a block with this largest magnitude is scaled
+// by before it is squared or multiplied.
 int64_t ExponentFor(double largest) {
   if (largest > kLargeMagnitude) return -kScaleExponent;
   if (largest != 0 && largest < kSmallMagnitude) return kScaleExponent;
@@ -47,7 +47,7 @@ void AddProducts(const Block& a, const Block& b, int64_t exponent,
 void MoveReferences(double golden_exponent, double target_exponent,
                     SoftmaxState& state) {
   if (state.started) {
-    // References only rise, and 2^-2000 of anything here is zero.
+    // References only rise, so factors are at most 1; 2^-2000 of any sum is 0.
     const auto factor = [](double from, double to) {
       return Scale(1, static_cast<int64_t>(std::max(from - to, -2e3)));
     };
@@ -56,6 +56,8 @@ void MoveReferences(double golden_exponent, double target_exponent,
     const double shift = ((state.golden_exponent - state.target_exponent) -
                           (golden_exponent - target_exponent)) *
                          kLn2;
+    // The c of SoftmaxState falls by `shift`, so every w (g - t - c) rises by
+    // w * shift.
     for (size_t j = 0; j < kFoldLanes; ++j) {
       double& golden = state.golden.lane[j];
       double& weighted = state.weighted.lane[j];

@@ -13,18 +13,18 @@ namespace msitd::compute {
 // |t - g| is divided by this where g is zero: the spacing of doubles at 1.
 inline constexpr double kZeroGoldenDivisor = 0x1p-52;
 
-// Softmax of both sides in the making. e^x is taken as 2^k e^r with a whole k,
-// and the sums are kept relative to 2^golden_exponent and 2^target_exponent,
-// so that moving the reference rounds nothing.
+// The unfinished softmax of both sides. e^x is taken as 2^k e^r with a whole k.
+// The sums are relative to the references 2^golden_exponent and
+// 2^target_exponent: powers of two, so that moving a reference rounds nothing.
 struct SoftmaxState {
   // False once an element that is not finite was seen.
   bool defined = true;
   bool started = false;
   double golden_exponent = 0;
   double target_exponent = 0;
-  // With w = 2^(k - golden_exponent) e^r of the golden side: sum of w; its
-  // counterpart of the target side; and sum of w (g - t - c), where c is
-  // (golden_exponent - target_exponent) ln 2.
+  // With w = 2^(k - golden_exponent) e^r of each golden element: `golden` is
+  // the sum of w, `target` its counterpart of the target side, and `weighted`
+  // the sum of w (g - t - c), c = (golden_exponent - target_exponent) ln 2.
   LaneSum golden;
   LaneSum target;
   LaneSum weighted;
@@ -35,8 +35,8 @@ struct SoftmaxState {
 inline constexpr double kSoftmaxHeadroom = 32;
 // Elements are taken as if no larger than this.
 inline constexpr double kSoftmaxMagnitudeMax = 0x1p900;
-// Blocks with sums of squares beyond this on either side, or with references
-// beyond the other, are taken in double.
+// The softmax of a block is taken in float if no sum of squares of either side
+// is above the first, and no reference above the second; otherwise in double.
 inline constexpr double kSoftmaxFloatSquaresMax = 0x1p26;
 inline constexpr double kSoftmaxFloatExponentMax = 0x1p20;
 
@@ -47,7 +47,7 @@ void MoveReferences(double golden_exponent, double target_exponent,
 // KL(softmax(g) || softmax(t)) in nats; NaN if it is not defined.
 double KlDivergence(const SoftmaxState& state);
 
-// A pair being compared: what one call of a kernel hands to the next.
+// An unfinished pair: what one call of a kernel hands to the next.
 struct PairState {
   PairState(DType target_component, DType golden_component);
 
@@ -57,8 +57,8 @@ struct PairState {
   bool as_float;
 
   uint64_t count = 0;
-  // Pairs of which a side is not finite: they count as mismatches where they
-  // differ, and otherwise as a pair of zeros.
+  // Pairs with a side that is not finite. They count as mismatches where the
+  // sides differ; everywhere else they are taken as two zeros.
   uint64_t cleared_count = 0;
   uint64_t mismatch_count = 0;
   uint64_t nan_mismatch_count = 0;
@@ -81,7 +81,7 @@ struct PairState {
   SoftmaxState softmax;
 };
 
-// Takes note of the |t - g| of the pair at `index`.
+// Remembers the pair at `index` if its |t - g| is the largest so far.
 void OfferDifference(double difference, double t, double g, uint64_t index,
                      PairState& state);
 inline void OfferDifference(double t, double g, uint64_t index,
@@ -89,16 +89,16 @@ inline void OfferDifference(double t, double g, uint64_t index,
   OfferDifference(std::fabs(t - g), t, g, index, state);
 }
 
-// Turns pairs of which a side is not finite into zeros and counts them, what
-// differs among them, and says that the softmax is not defined. Returns false
-// if there was none.
+// Replaces pairs with a side that is not finite by zeros, counts them and their
+// mismatches, and marks the softmax as undefined. Returns false if there was no
+// such pair.
 template <typename T>
 bool ClearNonFinite(T (&target)[kBlockElements], T (&golden)[kBlockElements],
                     PairState& state);
 
-// Adds a block of `count` finite pairs with any magnitudes, all but the
-// softmax, in double. Both arrays are zero from `count` on. Does not touch
-// `state.count`, which is the index of the first pair.
+// Adds a block of `count` finite pairs of any magnitude, in double, to all but
+// the softmax. Both arrays are zero from `count` on. `state.count` is the index
+// of the first pair and stays as it is.
 void AddPairCarefully(const double (&target)[kBlockElements],
                       const double (&golden)[kBlockElements], size_t count,
                       PairState& state);

@@ -10,7 +10,7 @@
 // function compiled for a newer CPU can be the copy that the linker keeps.
 namespace msitd::compute {
 
-// Storage of one hash in the making.
+// Storage of one unfinished hash.
 struct alignas(64) PartHashState {
   unsigned char bytes[576];
 };

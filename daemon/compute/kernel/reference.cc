@@ -23,8 +23,8 @@ T Read(const std::byte* bytes, size_t index) {
   return out;
 }
 
-// A float of sign, `exponent_bits` and `mantissa_bits`, as IEEE 754 has it but
-// for `has_infinity`: without, only the all-ones pattern is special, a NaN.
+// A float of sign, `exponent_bits` and `mantissa_bits` as in IEEE 754. Without
+// `has_infinity` only the pattern of all ones is special: it is NaN.
 double FromBits(uint32_t bits, int exponent_bits, int mantissa_bits,
                 bool has_infinity) {
   const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
@@ -276,8 +276,8 @@ std::array<To, kBlockElements> As(const std::array<From, kBlockElements>& in) {
   return out;
 }
 
-// T: the type that ratios and the softmax are taken in, exact for all
-// elements.
+// T, exact for all elements, is the type of the ratios, and of the softmax
+// where it serves.
 template <typename T>
 bool PairBlock(const std::array<double, kBlockElements>& t,
                const std::array<double, kBlockElements>& g, PairState& state) {
@@ -319,7 +319,7 @@ bool PairBlock(const std::array<double, kBlockElements>& t,
   return true;
 }
 
-// Zeros in place of pairs of which a side is not finite.
+// Replaces pairs with a side that is not finite by zeros, and counts them.
 void Clear(std::array<double, kBlockElements>& target,
            std::array<double, kBlockElements>& golden, PairState& state) {
   for (size_t i = 0; i < kBlockElements; ++i) {

@@ -2,6 +2,13 @@
 
 // Per-target softmax sums of a block. Included once for every target, hence
 // the toggled guard.
+//
+// Sums of e^x are finite only relative to a reference near the largest element,
+// which is not known before the end. The usual way rescales the sums whenever a
+// larger element comes. Here the reference is a power of two, so that rescaling
+// rounds nothing, and it moves only when an element exceeds it by more than
+// kSoftmaxHeadroom powers of two, so that most blocks are read once.
+// SoftmaxState says what is summed.
 #if defined(MSITD_DAEMON_COMPUTE_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_DAEMON_COMPUTE_SOFTMAX_INL_H_
 #undef MSITD_DAEMON_COMPUTE_SOFTMAX_INL_H_
@@ -58,7 +65,7 @@ HWY_INLINE V PowerOf(D d, V a, V r) {
   using T = hn::TFromD<D>;
   using E = Exponential<T>;
   const hn::RebindToUnsigned<D> du;
-  // Even and odd powers apart halve the chain of dependent operations.
+  // Summing even and odd powers apart halves the chain of dependent operations.
   const auto square = hn::Mul(r, r);
   auto even = hn::Set(d, E::kEven[E::kEvenTerms - 1]);
   for (size_t i = E::kEvenTerms - 1; i-- > 0;) {
@@ -97,7 +104,7 @@ struct ReducedBlock {
   alignas(64) T r[kBlockElements];
 };
 
-// Returns the largest whole parts of a block.
+// Splits a block relative to `exponent`. Returns the largest k of each lane.
 template <class D, typename T>
 HWY_INLINE hn::Vec<D> ReduceBlock(D d, const std::byte* bytes, double exponent,
                                   ReducedBlock<T>& out) {
@@ -112,7 +119,8 @@ HWY_INLINE hn::Vec<D> ReduceBlock(D d, const std::byte* bytes, double exponent,
   return max;
 }
 
-// The reference for a block with these whole parts.
+// Returns the reference that a block with these largest k needs: `exponent` if
+// that serves, otherwise the largest of them.
 template <class D>
 HWY_INLINE double ReferenceFor(D d, hn::Vec<D> k, bool started,
                                double exponent) {
@@ -124,9 +132,11 @@ HWY_INLINE double ReferenceFor(D d, hn::Vec<D> k, bool started,
 
 // Adds a block to the sums if no element exceeds the references by more than
 // the headroom. Otherwise, or before there are references, only moves them and
-// returns false. `weights`: a factor for every element, or null for 1. The
-// steps go through memory because an element's are one long chain: a CPU that
-// looks some 100 instructions ahead would see no more than two.
+// returns false. `weights`: a factor for every element, or null for 1.
+//
+// Reduces the whole block first and keeps the result in memory. All operations
+// on one element are a long chain, and a CPU that looks some 100 instructions
+// ahead would otherwise overlap no more than two elements.
 template <class D>
 HWY_INLINE bool TryAddSoftmax(D d, const std::byte* target,
                               const std::byte* golden, const double* weights,

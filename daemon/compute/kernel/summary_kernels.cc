@@ -109,8 +109,8 @@ HWY_INLINE void Store(D d, const Running<D>& running, SummaryState& state) {
   state.zero_count += CountOf(di, running.zeros);
 }
 
-// Takes a block of a dtype that is exact in float, any values, in double.
-// AddCarefully gives the same, an element at a time.
+// Takes a block of any values, in double, of a dtype that is exact in float.
+// AddCarefully gives the same bits, one element at a time.
 template <class Loader>
 HWY_NOINLINE void AddAnyBlock(const std::byte* bytes, SummaryState& state) {
   using D = hn::CappedTag<double, kVirtualLanes>;
@@ -228,7 +228,7 @@ void AddWholeBlocks(DType component, const std::byte* bytes, size_t blocks,
 
 void AddElements(DType component, const std::byte* bytes, size_t count,
                  SummaryState& state) {
-  // Zeros are counted in lanes of 32 bits, which these many blocks cannot
+  // Zeros are counted in lanes of 32 bits, which this many blocks cannot
   // overflow.
   constexpr size_t kBlocksPerCall = size_t{1} << 20;
   state.count += count;

@@ -9,8 +9,8 @@
 namespace msitd::compute {
 namespace {
 
-// Counts what is not finite and zeros, takes extremes, leaves zeros in place
-// of what is not finite, and returns the largest magnitude that is.
+// Counts NaN, infinities and zeros, takes extremes, replaces elements that are
+// not finite by zeros, and returns the largest finite magnitude.
 double TakeOrder(double (&x)[kBlockElements], size_t count,
                  SummaryState& state) {
   double largest = 0;
@@ -64,8 +64,8 @@ void AddCarefully(DType component, const std::byte* bytes, size_t count,
 }
 
 Summary ToSummary(const SummaryState& state) {
-  // Sums of squares beyond these get an exponent, so that as many as 2^60 of
-  // them can be merged before one leaves the range of a double.
+  // Sums of squares outside 2^-960 to 2^960 get an exponent, so that 2^60 of
+  // them can be merged before the result leaves the range of a double.
   constexpr int64_t kPlainExponentMax = 960;
   Summary out;
   out.count = state.count;
@@ -73,7 +73,7 @@ Summary ToSummary(const SummaryState& state) {
   out.positive_infinity_count = state.positive_infinity_count;
   out.negative_infinity_count = state.negative_infinity_count;
   out.zero_count = state.zero_count;
-  // Which of -0 and +0 is the lesser differs between CPUs: both become +0.
+  // CPUs differ in which of -0 and +0 is the lesser, so both become +0.
   out.min = state.min + 0.0;
   out.max = state.max + 0.0;
   out.sum = state.sum.Value() + 0.0;

@@ -11,7 +11,7 @@
 
 namespace msitd::compute {
 
-// A summary being made: what one call of a kernel hands to the next.
+// An unfinished summary: what one call of a kernel hands to the next.
 struct SummaryState {
   uint64_t count = 0;
   uint64_t nan_count = 0;

@@ -17,8 +17,8 @@ constexpr double kDoubleIntegersMax = 0x1p53;
 // Every element of a wide type is at most this.
 constexpr double kWholeMax = 0x1p64;
 
-// An element, taken apart so that no bit is lost: long double would do where it
-// has 64 bits or more, but does not round alike on all CPUs.
+// An element, taken apart so that no bit is lost. On some CPUs a long double
+// would hold it, but it does not round alike on all of them.
 struct Number {
   double rounded;
   absl::int128 whole;  // Void beyond kWholeMax.
@@ -46,7 +46,7 @@ Number ElementAt(DType component, const std::byte* bytes) {
   return out;
 }
 
-// |t - g| of two of which one is an integer; 0 only if they are equal.
+// |t - g| of two numbers, one of them an integer; 0 only if they are equal.
 double Difference(const Number& t, const Number& g) {
   if (!t.has_whole() || !g.has_whole()) return std::fabs(t.rounded - g.rounded);
   return std::fabs(static_cast<double>(t.whole - g.whole) +
@@ -61,7 +61,8 @@ struct Side {
   Number at(size_t i) const {
     return ElementAt(component, bytes + i * ElementBytes(component));
   }
-  // What double rounds is at least 2^53 in it.
+  // True if double may round an element: its magnitude is then at least 2^53,
+  // rounded or not.
   bool IsRounded(size_t count) const {
     if (!IsWide(component)) return false;
     double elements[kBlockElements];
@@ -72,7 +73,7 @@ struct Side {
   }
 };
 
-// All that hangs on differences.
+// The part of a PairState that depends on differences.
 struct DifferenceSums {
   explicit DifferenceSums(const PairState& state)
       : squares(state.difference_squares),
@@ -105,8 +106,8 @@ struct DifferenceSums {
   double max_golden;
 };
 
-// Adds what hangs on the differences of a block whose first pair has the index
-// `first`, and counts mismatches that double does not show.
+// Adds all that depends on the differences of a block, exactly, and counts the
+// mismatches that double does not show. `first` is the index of its first pair.
 void AddExactDifferences(const Side& target, const Side& golden, size_t count,
                          uint64_t first, PairState& state) {
   double differences[kBlockElements] = {};
@@ -153,6 +154,9 @@ void AddWidePairs(PairKernel kernel, const std::byte* target,
     }
     taken = end;
   };
+  // The kernel takes stretches of blocks that double holds. A block with a
+  // rounded element goes through the kernel alone; what it added to the sums of
+  // differences is then taken back, and the exact differences are added.
   for (size_t at = 0; at < count; at += kBlockElements) {
     const size_t now = std::min(kBlockElements, count - at);
     const Side t{state.target, target + at * target_bytes};

@@ -21,8 +21,9 @@ constexpr float PowerOfTwo(int exponent) {
   return out;
 }
 
-// Sign, exponent, mantissa, from the top of the lower bits; without infinities
-// and NaN. The formats of OCP Microscaling 1.0, and E1M2, whose bias is 1.
+// The values of a format that has sign, exponent and mantissa, in this order,
+// in the low bits of a byte, and neither infinities nor NaN. Such are those of
+// OCP Microscaling 1.0, and E1M2, whose bias is 1.
 constexpr CodedValues SmallFloatValues(int exponent_bits, int mantissa_bits,
                                        int bias) {
   CodedValues out = {};
@@ -50,10 +51,10 @@ constexpr CodedValues E8m0Values() {
   return out;
 }
 
-// HiFloat8 (arXiv:2409.16626): behind the sign a prefix code says how many bits
-// the exponent has, which is a sign and a magnitude whose leading one is not
-// stored; the rest is the mantissa. Without a prefix, powers of two below the
-// others.
+// HiFloat8 (arXiv:2409.16626). Behind the sign, a prefix code says how many
+// bits the exponent has. The exponent is a sign and a magnitude whose leading
+// one is not stored; the remaining bits are the mantissa. Codes without a
+// prefix are zero and the powers of two below all other values.
 constexpr CodedValues Hifloat8Values() {
   CodedValues out = {};
   for (int code = 0; code < 128; ++code) {

@@ -5,8 +5,8 @@
 
 #include "protos/base/dtype.h"
 
-// One element at a time: what the kernels use for blocks that they cannot take
-// at full speed.
+// Conversion to double one element at a time, for the blocks that the kernels
+// cannot take at full speed.
 namespace msitd::compute {
 
 // The dtype whose elements the kernels see: the component of a complex one.
@@ -31,7 +31,7 @@ constexpr bool FitsFloat(DType component) {
   }
 }
 
-// Writes `count` elements of `component`, which is not complex, as double.
+// Writes `count` elements to `out` as double. `component` is not complex.
 // Integers of 64 bits are rounded; a bool is 1 if any of its bits is set.
 void ToDouble(DType component, const std::byte* bytes, size_t count,
               double* out);

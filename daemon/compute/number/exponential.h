@@ -21,7 +21,8 @@ struct Exponential<float> {
   static constexpr float kLn2High = 0x1.63p-1F;
   static constexpr float kLn2Low = -0x1.bd0106p-13F;
   static constexpr int kMantissaBits = 23;
-  // 2^23, whose last bits are the whole part of a number, and the bias.
+  // Added to a whole number, 2^23 leaves it in the last bits of the sum. With
+  // the bias added as well, those bits are the exponent field of a power of 2.
   static constexpr float kWhole = 0x1p23F;
   static constexpr float kBias = 127;
   // e^r = 1 + r + r^2 (even[0] + odd[0] r + even[1] r^2 + ...), minimax:
@@ -36,7 +37,7 @@ struct Exponential<float> {
 template <>
 struct Exponential<double> {
   static constexpr double kRound = 0x1.8p52;
-  // From here on a number times log2 e is taken as whole.
+  // x log2 e is taken as whole from here on.
   static constexpr double kRoundMax = 0x1p51;
   static constexpr double kLog2E = 0x1.71547652b82fep0;
   static constexpr double kLn2 = 0x1.62e42fefa39efp-1;
@@ -45,7 +46,7 @@ struct Exponential<double> {
   static constexpr double kLn2High = 0x1.62cp-1;
   static constexpr double kLn2Middle = 0x1.216p-12;
   static constexpr double kLn2Low = 0x1.f7d1cf79abc9ep-24;
-  // Holds r where x is so large that it has no meaningful fraction.
+  // Bounds r where x is so large that its fraction means nothing.
   static constexpr double kRemainderMax = 0.5;
   static constexpr int kMantissaBits = 52;
   static constexpr double kWhole = 0x1p52;

@@ -25,14 +25,15 @@ inline constexpr double kScaleDown = 0x1p-600;
 inline constexpr double kLargeMagnitude = 0x1p480;
 inline constexpr double kSmallMagnitude = 0x1p-400;
 
-// A block is taken by the fast path if, over its virtual lanes, every sum of
-// squares is at most kSquaresHigh and one of them is at least kSquaresLow or
-// all elements are zero. NaN and infinities fail the first condition.
+// The fast path takes a block if the sums of squares of its virtual lanes pass
+// two conditions: every sum is at most kSquaresHigh; and some sum is at least
+// kSquaresLow, or all elements are zero. NaN and infinities fail the first.
 template <typename T>
 inline constexpr T kSquaresHigh = 0;
 template <typename T>
 inline constexpr T kSquaresLow = 0;
-// The least sum of squares leaves subnormal squares 2^-31 of it at most.
+// At kSquaresLow, what subnormal squares lose by rounding is at most 2^-31 of
+// the sum.
 template <>
 inline constexpr float kSquaresHigh<float> = 0x1p116F;
 template <>
@@ -47,9 +48,9 @@ struct LaneSum {
   alignas(64) double lane[kFoldLanes] = {};
   int64_t exponent = 0;
 
-  // Adds the fold lanes of one block, scaled by 2^-block_exponent. Where the
-  // scales differ, the larger one stays: what vanishes there is far below one
-  // rounding of a sum of squares, or of the L1 norm.
+  // Adds the fold lanes of one block, which were scaled by 2^-block_exponent.
+  // Where the exponents differ, the larger one stays. What vanishes then is far
+  // below one rounding of a sum of squares or of the L1 norm.
   void Add(const double (&block)[kFoldLanes], int64_t block_exponent);
 
   // The lanes' total, without the exponent.
@@ -69,8 +70,8 @@ void SumBlock(const double (&x)[kBlockElements], double (&out)[kFoldLanes]);
 // Returns x * 2^exponent for any exponent.
 double Scale(double x, int64_t exponent);
 
-// Natural logarithm of a positive finite number, within 2 ULP. Made of basic
-// operations only: the C library's has other bits on CPUs with FMA.
+// Natural logarithm of a positive finite number, within 2 ULP. Uses basic
+// operations only: the C library's logarithm gives other bits on CPUs with FMA.
 double Log(double x);
 
 }  // namespace msitd::compute
