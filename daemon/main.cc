@@ -10,9 +10,9 @@
 
 namespace {
 
-// gRPC has new memory for the bytes of every message, up to 4 MiB. Given back
-// to the kernel in between, each page of it would be cleared and mapped again.
-// What is kept instead: docs/operations.md.
+// gRPC allocates memory for the bytes of every message, up to 4 MiB. If freed
+// memory went back to the kernel, each of its pages would be cleared and mapped
+// again for the next message. docs/operations.md says how much is kept instead.
 void KeepFreedMemory() {
   constexpr int kArenasMax = 8;
   constexpr int kKeptBytesMax = 32 << 20;  // At the end of each.

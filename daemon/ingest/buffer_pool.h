@@ -14,9 +14,8 @@
 
 namespace msitd::ingest {
 
-// Lends aligned memory for chunks out of a fixed amount. Buffers are used
-// again, since the first touch of fresh pages costs more than the copy.
-// Thread-safe.
+// Lends aligned memory for chunks out of a fixed amount. Uses buffers again,
+// because the first touch of fresh pages costs more than the copy. Thread-safe.
 class BufferPool {
  public:
   static constexpr uint64_t kBufferBytesMax =
@@ -59,7 +58,7 @@ class BufferPool {
 
   uint64_t lent_bytes();
 
-  // Frees what is kept for buffers to come.
+  // Frees the memory that is kept for later buffers.
   void DropKept();
 
  private:

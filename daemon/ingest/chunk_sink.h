@@ -25,7 +25,7 @@ struct StreamSpec {
   int32_t world_size = 0;  // At least 1, above `rank`.
   uint64_t stream_id = 0;  // Not 0.
   std::string user_agent;  // For logs.
-  // The producer can rewrite what it offered until that is committed.
+  // True if the producer can rewrite a chunk until it is committed.
   bool shares_memory = false;
   IfExists if_exists = IfExists::kFail;
   // The launch that the producer belongs to; empty for that of its process.
@@ -45,9 +45,9 @@ class Lease {
 // call the pipeline.
 class StreamPeer {
  public:
-  // The first `count` chunks of the stream are durable; since it was opened,
-  // `conflict_count` records of them came again with other bytes than the run
-  // has. Neither decreases.
+  // The first `count` chunks of the stream are durable. `conflict_count` is the
+  // number of records, since the stream was opened, that the run already has
+  // with other bytes. Neither number decreases.
   virtual void Commit(uint64_t count, uint64_t conflict_count) = 0;
 
   // The producer is to record what `policy` says: encoded capture::Policies.
@@ -69,22 +69,22 @@ class StreamPeer {
 struct IngestStream;
 using StreamHandle = std::shared_ptr<IngestStream>;
 
-// False for what no producer can be behind.
+// True if a producer can have begun all tokens below `token_end` and no other.
 constexpr bool IsTokenEnd(int64_t token_end) {
   return token_end >= 0 && token_end <= kTokenMax + 1;
 }
 
-// What both doors give their streams to. Thread-safe.
+// Where both doors deliver the chunks of their streams. Thread-safe.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
 
-  // Opens a stream and makes its run if there is none, or what
-  // `spec.if_exists` says; chunks are to name the run of the result. `peer`
-  // outlives the stream. From here on `peer` is called; its End ends the
-  // stream. Blocks on the store, on others that open, seal or delete the same
-  // run, and on what the same producer's earlier connection has in flight; not
-  // on commits of other runs.
+  // Opens a stream. Makes its run if there is none; if there is one, does what
+  // `spec.if_exists` says, which may lead to another run. Chunks must name the
+  // run of the result. `peer` is called from here on and outlives the stream,
+  // which ends with the call of its End. Blocks on the store, on others that
+  // open, seal or delete the same run, and on what the same producer's earlier
+  // connection has in flight; not on commits of other runs.
   //
   // Errors: INVALID_ARGUMENT (RANK_OUT_OF_RANGE, FIELD_INVALID);
   // FAILED_PRECONDITION (RUN_SEALED, RUN_EXISTS: the run has another world
@@ -93,10 +93,10 @@ class ChunkSink {
   // the store.
   struct Opened {
     StreamHandle stream;
-    // The run that the stream is of: another than asked for, maybe.
+    // The run of the stream, which may not be the one that was asked for.
     std::string run;
     uint64_t committed_chunk_count = 0;
-    // See storage::RunInfo. The peer hears of those that follow.
+    // See storage::RunInfo. The peer is told of every later one.
     std::string capture_policy;
   };
   virtual absl::StatusOr<Opened> Open(const StreamSpec& spec,
@@ -114,12 +114,12 @@ class ChunkSink {
   virtual Offered Offer(const StreamHandle& stream,
                         std::span<const std::byte> bytes,
                         std::unique_ptr<Lease> lease) = 0;
-  // The same for one whose head is checked already.
+  // The same for a chunk whose head has been checked.
   virtual Offered Offer(const StreamHandle& stream, chunk::Chunk chunk,
                         std::unique_ptr<Lease> lease) = 0;
 
-  // Keeps what the producer says that the stream was handed so far, and behind
-  // which token it is: see IsTokenEnd.
+  // Takes a report of the producer: what the stream was handed so far, and the
+  // end of the tokens that it has begun, for which IsTokenEnd holds.
   virtual void ReportCoverage(const StreamHandle& stream,
                               const StreamCoverage& coverage,
                               int64_t token_end) = 0;

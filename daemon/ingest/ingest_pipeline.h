@@ -36,22 +36,23 @@ struct IngestOptions {
   // A stream with this much in flight is told to wait.
   uint64_t stream_window_bytes = uint64_t{32} << 20;
 
-  // How long a chunk may wait for others to share its sync. 0: only for the
-  // sync before.
+  // How long a chunk may wait for others to share its sync. 0: only until the
+  // sync that is under way is done.
   std::chrono::milliseconds commit_interval{0};
 
-  // How often a storage that refused chunks is asked whether it would take some
-  // again, so that its state is known although nobody sends any.
+  // How often a storage that refused chunks is probed, so that its state is
+  // known even if nobody sends any.
   std::chrono::milliseconds probe_interval{1000};
 
-  // One Append takes no more once it has this much: bounds its duration.
+  // An Append takes no further chunk once it has this many bytes, which bounds
+  // its duration.
   uint64_t commit_bytes_max = uint64_t{64} << 20;
 };
 
-// How the storage does, as the last Append or the last probe left it.
+// The state of the storage after the last Append or probe.
 enum class StorageState { kOk, kFull, kFailed };
 
-// Counters begin at the start.
+// Counters count from the start of the pipeline.
 struct IngestStats {
   StorageState storage_state = StorageState::kOk;
   std::string storage_error;
@@ -76,11 +77,11 @@ struct IngestStats {
 // window plus one chunk, and the heads, which are copies, by as much again.
 class IngestPipeline final : public ChunkSink {
  public:
-  // `store` outlives the pipeline.
+  // `runs` and `log` outlive the pipeline.
   IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
                  const IngestOptions& options);
 
-  // Ends all streams as Drain does, and waits however long it takes.
+  // Drains without a deadline.
   ~IngestPipeline() override;
   IngestPipeline(const IngestPipeline&) = delete;
   IngestPipeline& operator=(const IngestPipeline&) = delete;
@@ -97,19 +98,19 @@ class IngestPipeline final : public ChunkSink {
   void Finish(const StreamHandle& stream, const absl::Status& status) override;
 
   // Ends the streams of the run with RUN_SEALED, commits what they have in
-  // flight, then seals it. Blocks, but for a run with nothing in flight not on
-  // commits of others.
+  // flight, then seals the run. Blocks; on commits of other runs only if the
+  // run has something in flight.
   absl::StatusOr<storage::RunInfo> SealRun(std::string_view run);
   // Ends the streams of the run with RUN_SEALED, drops what they have in
-  // flight, then deletes it. Blocks on a commit only if that has chunks of the
-  // run.
+  // flight, then deletes the run. Blocks on a commit only if it has chunks of
+  // the run.
   absl::Status DeleteRun(std::string_view run);
 
   // Replaces what the clients of the run record, and tells those that stream.
-  // Makes the run if there is none. `policy.revision` is set; without a
-  // `first_token` it begins behind the highest token that is stored, and where
-  // the ranks that stream can all be expected to be later: see TokenPace.
-  // Blocks.
+  // Makes the run if there is none. Sets `policy.revision`. Without a
+  // `first_token`, the policy begins behind the highest token that is stored,
+  // at one that no rank is expected to have begun when it hears of the policy:
+  // see TokenPace. Blocks.
   //
   // Errors: FAILED_PRECONDITION (RUN_SEALED); INVALID_ARGUMENT for a policy
   // over its bounds; those of the store. The policy before stays.
@@ -127,7 +128,7 @@ class IngestPipeline final : public ChunkSink {
   RunActivity ActivityOf(std::string_view run);
 
  private:
-  // What the committer does in one go.
+  // What the commit thread does in one go.
   struct Item {
     StreamHandle stream;
     std::unique_ptr<PendingChunk> pending;
@@ -143,7 +144,7 @@ class IngestPipeline final : public ChunkSink {
     std::vector<Report> reports;
     // One for each of `commits`.
     std::vector<absl::Status> results;
-    // Nothing was there to do for so long that the storage is to be asked.
+    // Nothing was there to do for so long that the storage is to be probed.
     bool is_probe = false;
   };
 
@@ -157,27 +158,26 @@ class IngestPipeline final : public ChunkSink {
     std::optional<absl::Status> end;
   };
 
-  // Held while a run changes its life, so that no stream joins a run that is
-  // being sealed: waits until nobody else holds the same run. Never held by
-  // the threads of the pipeline.
+  // Held while a run is opened, sealed or deleted, so that no stream joins a
+  // run that is being sealed. Its constructor waits until nobody else holds the
+  // same run. Never held by the threads of the pipeline.
   class RunHold;
 
   // Open for a run that is held. `spec.job` is set.
   absl::StatusOr<Opened> OpenHeld(StreamSpec spec, StreamPeer& peer);
-  // A token that no stream of the run has begun, nor will have when it hears of
-  // a policy; at least `stored_end`.
+  // A token, at least `stored_end`, that no stream of the run is expected to
+  // have begun when it hears of a policy.
   int64_t FirstTokenAhead(std::string_view run, int64_t stored_end)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<storage::RunInfo> JoinRun(const StreamSpec& spec);
   absl::StatusOr<storage::RunInfo> CreateOrGetRun(std::string_view name,
                                                   int32_t world_size,
                                                   std::string_view job);
-  // True for a run that the stream may join though it wants one for its launch
-  // alone.
+  // True if a stream that wants a run for its launch alone may join this one.
   absl::StatusOr<bool> IsOwnRun(const StreamSpec& spec,
                                 const storage::RunInfo& run);
-  // The name that IfExists::kNew gives. `spec.run` is held, so that ranks of
-  // one launch find the same.
+  // The name of the run that IfExists::kNew leads to. `spec.run` is held, so
+  // that all ranks of one launch find the same.
   absl::StatusOr<std::string> FindNewRun(const StreamSpec& spec);
   // Deletes the run unless the stream may join it.
   absl::Status RemoveRunOfOthers(const StreamSpec& spec);
@@ -185,11 +185,11 @@ class IngestPipeline final : public ChunkSink {
   void ForgetActivity(std::string_view run);
   absl::Status AwaitPredecessor(const StreamSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns once no stream of the run is left that could bring it anything.
-  // `discards`: what is in flight is dropped.
+  // Ends the streams of the run. Returns once none is left that could bring it
+  // anything. `discards`: drops what is in flight.
   void EndStreamsOf(std::string_view run, std::string_view what, bool discards);
-  // Has a stream that is ending leave its rank if the commit thread holds
-  // nothing of it and nothing is left to commit; true if it has left.
+  // Frees the rank of a stream that is ending, unless something of it is left
+  // to commit or the commit thread holds a report of it. True if it did.
   bool TryReleaseLocked(const StreamHandle& stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckAddress(const IngestStream& stream,
@@ -223,14 +223,14 @@ class IngestPipeline final : public ChunkSink {
   Mutex mu_;
   CondVar digest_ready_;  // There is something to digest, or stop_.
   CondVar commit_ready_;  // There is a touched stream, or stop_.
-  CondVar gone_;          // The commit thread has less of some stream.
+  CondVar gone_;          // The commit thread holds less of some stream.
   CondVar run_free_;      // A run is held no longer.
   StreamRegistry registry_ ABSL_GUARDED_BY(mu_);
   RankHistory history_ ABSL_GUARDED_BY(mu_);
   std::set<std::string, std::less<>> held_runs_ ABSL_GUARDED_BY(mu_);
   std::deque<std::pair<StreamHandle, PendingChunk*>> to_digest_
       ABSL_GUARDED_BY(mu_);
-  // Streams that want something of the committer, each at most once.
+  // Streams that the commit thread has to look at, each at most once.
   std::deque<StreamHandle> touched_ ABSL_GUARDED_BY(mu_);
   uint64_t ready_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // When the oldest ready chunk became so; only with a commit interval.

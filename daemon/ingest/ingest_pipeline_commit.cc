@@ -10,6 +10,15 @@
 #include "protos/status/status.h"
 
 // The threads of the pipeline.
+//
+// Group commit: a digest thread makes a chunk ready, and touches its stream if
+// the chunk is the next in order. The commit thread works in rounds. It waits
+// for a touched stream, and then for more chunks until the oldest ready one is
+// as old as the commit interval, unless somebody is in a hurry. It takes what
+// is ready from the touched streams, in order, up to commit_bytes_max, and
+// writes it with one Append, which is one sync. Then it returns the memory and
+// tells the peers. Chunks become ready while it syncs, so groups grow with the
+// load even without an interval.
 namespace msitd::ingest {
 namespace {
 
@@ -46,8 +55,8 @@ StorageState StateOf(const absl::Status& status) {
                                                    : StorageState::kFailed;
 }
 
-// A run that has gone looks like a sealed one to its producer: a reason that
-// made it start again would bring the run back.
+// Tells the producer of a deleted run that the run is sealed. With another
+// reason the producer might start again and bring the run back.
 absl::Status ForProducer(const absl::Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return WithReason(
@@ -95,7 +104,7 @@ void IngestPipeline::CommitLoop() {
       ProbeStorage();
       continue;
     }
-    // First, so that nobody who waits for them waits for the Append as well.
+    // First, so that whoever waits for a report does not wait for the Append.
     PassOnReports(std::exchange(round.reports, {}));
     AppendRound(round);
     Conclude(round);
@@ -178,7 +187,7 @@ void IngestPipeline::Append(std::span<Item* const> items,
   for (Item* item : items) chunks.push_back(std::move(item->pending->chunk));
   const absl::Status status = log_.Append(chunks);
   for (absl::Status* result : results) *result = status;
-  // They may be appended once more, run by run.
+  // AppendByRun may append the chunks once more.
   for (size_t i = 0; i < items.size(); ++i) {
     items[i]->pending->chunk = std::move(chunks[i]);
   }
@@ -197,8 +206,8 @@ void IngestPipeline::AppendRound(Round& round) {
   if (IsAboutRun(round.results.front())) AppendByRun(round);
 }
 
-// One run that is sealed or gone keeps a whole group out; the others must not
-// suffer for it.
+// One run that is sealed or gone fails the Append of the whole group. Appends
+// run by run, so that the other runs do not suffer.
 void IngestPipeline::AppendByRun(Round& round) {
   struct Part {
     std::vector<Item*> items;
@@ -220,7 +229,8 @@ void IngestPipeline::PassOnReports(std::vector<Report> reports) {
     const StreamSpec& spec = report.stream->spec;
     const absl::StatusOr<uint64_t> added = log_.ReportCoverage(
         spec.run, spec.rank, spec.stream_id, report.coverage);
-    // Where the disk failed, the next report has what this one had.
+    // If the disk failed, nothing is lost: reports are totals, so the next one
+    // includes this one.
     if (added.ok()) dropped_count += *added;
   }
   {
@@ -251,7 +261,7 @@ void IngestPipeline::SettleLocked(Round& round) {
       item.stream->conflict_count += item.pending->chunk.conflict_count();
       item.stream->owes_ack = true;
     } else if (!item.stream->discard) {
-      // Outranks an end that was to follow the commit.
+      // Replaces an end that was to follow the commit.
       item.stream->discard = true;
       item.stream->end = ForProducer(status);
       if (registry_.Contains(*item.stream)) {

@@ -11,7 +11,7 @@
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
-// How a stream comes to its run.
+// How a stream finds its run.
 namespace msitd::ingest {
 namespace {
 
@@ -52,12 +52,12 @@ std::string JobOf(const StreamSpec& spec) {
              : spec.job;
 }
 
-// Nobody has streamed into it: it was made to be told something first.
+// True if nobody has streamed into the run: it was made in advance.
 bool IsUntouched(const storage::RunInfo& run) {
   return run.spec.job.empty() && run.counters.tensor_count == 0;
 }
 
-// Streams of so many ranks may write to it.
+// True if the streams of a job of `world_size` ranks may write to the run.
 bool TakesStreams(const storage::RunInfo& run, int32_t world_size) {
   return !run.sealed &&
          (run.spec.world_size == 0 || run.spec.world_size == world_size);
@@ -80,7 +80,7 @@ absl::Status RunBusy(std::string_view run) {
       "RANK_BUSY");
 }
 
-// The number that `name` has behind `prefix`, as NEW gives it; 0 for none.
+// The number behind `prefix` in `name`, as IfExists::kNew gives it; 0 for none.
 uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
   const std::string_view digits = name.substr(prefix.size());
   uint32_t number = 0;
@@ -226,8 +226,8 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
   if (IsUntouched(run)) return true;
   if (run.spec.job != spec.job) return false;
   {
-    // A launch may look like the one before it: each rank streams from one
-    // process of it.
+    // Two launches may have the same job. But in one launch, each rank streams
+    // from one process.
     MutexLock lock(mu_);
     const uint32_t process = ProcessOf(spec.stream_id);
     if (history_.ProcessOf(run.spec.name, spec.rank).value_or(process) !=
@@ -242,7 +242,7 @@ absl::StatusOr<bool> IngestPipeline::IsOwnRun(const StreamSpec& spec,
 }
 
 absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
-  // Of this launch, the newest that there is.
+  // The newest run of this launch.
   std::optional<storage::RunInfo> own;
   const absl::StatusOr<storage::RunInfo> base = runs_.GetRun(spec.run);
   if (!base.ok() && base.status().code() != Code::kNotFound) {

@@ -33,9 +33,10 @@ struct PendingChunk {
 //
 //   open --end set--> ending --nothing in flight--> gone
 //
-// Who waits for it to be gone need not wait for the commit thread, which may
-// hang in the commit of others: once that has nothing of it, it can be
-// released, and hears of its end later.
+// The commit thread may hang in a commit of other streams. Whoever waits for
+// this stream to be gone need not wait for that: once the commit thread holds
+// nothing of this stream, its rank is released, and its peer hears of the end
+// later.
 struct IngestStream {
   IngestStream(StreamSpec s, StreamPeer& p) : spec(std::move(s)), peer(p) {}
 
@@ -48,7 +49,7 @@ struct IngestStream {
   // Reported, not yet passed to the store.
   std::optional<StreamCoverage> coverage;
   TokenPace pace;
-  // The peer has not heard of it; null if there is none.
+  // A capture policy that the peer has not heard of; null if there is none.
   std::shared_ptr<const std::string> new_policy;
 
   // Taken and not yet committed, in order.
@@ -56,17 +57,17 @@ struct IngestStream {
   // Those of `pending` and those being committed.
   uint64_t in_flight_chunks = 0;
   uint64_t in_flight_bytes = 0;
-  // Of those, the ones that the commit thread holds.
+  // Those of the chunks in flight that the commit thread is committing.
   uint64_t committing_chunks = 0;
   // The commit thread holds a coverage of it.
   bool reporting = false;
 
   // Set once: no more chunks are taken, and this is what the peer will hear.
   std::optional<absl::Status> end;
-  bool discard = false;      // What is in flight is dropped: storage failed.
+  bool discard = false;      // What is in flight is dropped.
   bool awaits_room = false;  // The last Offer returned kWait.
-  bool owes_ack = false;     // A resent chunk wants an answer.
-  bool touched = false;      // In the committer's list.
+  bool owes_ack = false;     // The peer is to be told of the commits.
+  bool touched = false;      // In the commit thread's list.
   bool released = false;     // Its rank is free for another stream.
   bool heard_end = false;    // The peer has been told, or is being told.
 };

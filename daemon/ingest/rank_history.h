@@ -13,13 +13,13 @@
 
 namespace msitd::ingest {
 
-// Remembers of the ranks of each run who streamed last, and until when.
-// Thread-compatible: the pipeline guards it with its mutex.
+// Remembers which process streamed last for each rank of each run, and until
+// when. Thread-compatible: the pipeline guards it with its mutex.
 class RankHistory {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Ranks that are remembered. With more, runs of which none streams are
+  // Ranks that are remembered. At this bound, runs that no rank streams to are
   // forgotten.
   static constexpr size_t kRanksMax = size_t{1} << 16;
 

@@ -9,7 +9,8 @@
 
 namespace msitd::ingest {
 
-// Whoever holds two runs held the one with the shorter name first.
+// Whoever holds two runs takes the one with the shorter name first, so that
+// nobody waits in a circle.
 class IngestPipeline::RunHold {
  public:
   RunHold(IngestPipeline& pipeline, std::string_view run);
@@ -23,7 +24,7 @@ class IngestPipeline::RunHold {
 };
 
 absl::Status NotServing();
-// RUN_SEALED: `what` says how it came to that.
+// RUN_SEALED. `what` says what has happened to the run, such as "was sealed".
 absl::Status RunSealed(std::string_view run, std::string_view what);
 
 }  // namespace msitd::ingest

@@ -24,8 +24,8 @@ class StreamRegistry {
   explicit StreamRegistry(size_t streams_max) : streams_max_(streams_max) {}
 
   // Returns the stream that has to go before `spec` can come in; null if there
-  // is none. It is that of the same rank, if it is ending or has the same
-  // stream id: its producer is back on a new connection.
+  // is none. That is the stream of the same rank if it is ending, or if it has
+  // the same stream id because its producer is back on a new connection.
   //
   // Errors: ALREADY_EXISTS (RANK_BUSY) if another producer streams as this
   // rank.

@@ -9,8 +9,8 @@ namespace msitd::ingest {
 void TokenPace::Tell(int64_t token_end, Time now) {
   if (token_end <= token_end_) return;
   if (token_end_ > 0) {
-    // What comes at once, such as the last telling of a stream, is not faster
-    // for that.
+    // Two reports may follow each other at once, as at the end of a stream.
+    // That must not look like speed.
     const std::chrono::duration<double> time =
         std::max<std::chrono::nanoseconds>(now - told_,
                                            std::chrono::milliseconds(10));

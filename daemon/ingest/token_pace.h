@@ -7,34 +7,35 @@
 
 namespace msitd::ingest {
 
-// At which token one producer is, and how fast it goes on, from what it tells
-// now and then. Thread-compatible.
+// Estimates which token one producer will have reached, from its reports of
+// where it is. Thread-compatible.
 class TokenPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // A producer that goes on tells once a second, at first more often; one that
-  // is silent for longer stands still.
+  // A producer that goes on reports once a second, at first more often. One
+  // that is silent for longer stands still.
   static constexpr std::chrono::seconds kTellInterval{1};
-  // What a policy may take until it holds in all ranks.
+  // The time that a policy may take to reach all ranks.
   static constexpr std::chrono::seconds kLead{1};
-  // A number of tokens that no rank reaches would be as if nothing was asked.
+  // The most that Ahead adds: a policy that begins at a token which no rank
+  // reaches would have no effect.
   static constexpr int64_t kAheadMax = 65'536;
 
-  // `token_end`: see IsTokenEnd. 0 says nothing, nor does a lower one than
-  // before.
+  // Takes a report. `token_end`: see IsTokenEnd; it has no effect unless it is
+  // higher than before.
   void Tell(int64_t token_end, Time now);
 
-  // A token that the producer will not have begun kLead from now, if it is no
-  // faster than it was: the one behind its highest for every token of the time.
-  // 0 if it has begun none.
+  // Returns a token that the producer will not have begun kLead from now if it
+  // gets no faster, and at least one behind the next. 0 if it has begun none.
   int64_t Ahead(Time now) const;
 
  private:
   int64_t token_end_ = 0;
   Time told_;
-  // In tokens a second, between the last tellings, the newest first. The lower
-  // one counts: a step to another numbering is no speed.
+  // Tokens a second between the last three reports; `speed_` is the newer one.
+  // The lower one counts, so that a jump in the numbering is not taken for
+  // speed.
   std::optional<double> speed_;
   std::optional<double> speed_before_;
 };

@@ -16,20 +16,20 @@
 // payload bytes never appear. Thread-safe.
 namespace msitd::log {
 
-// Sets where and from which level on the loggers that come after write:
-// "debug", "info", "warn" or "error". Times are left out under systemd, whose
-// journal has its own. Called once, before any logger is made.
+// Sets the output and the lowest level of all loggers: "debug", "info", "warn"
+// or "error". Leaves times out under systemd, whose journal has its own. Called
+// once, before any logger is made.
 void SetUp(std::string_view level);
 
 // Returns the logger of `module`, which is registered with spdlog under that
 // name; makes it if it does not exist.
 std::shared_ptr<spdlog::logger> Get(const std::string& module);
 
-// Keeps what clients can trigger from filling the log.
+// Bounds messages that clients can trigger, so that they cannot fill the log.
 class Limiter {
  public:
-  // Returns how many messages were kept back before this one if it may be
-  // written, or nothing if it is kept back as well.
+  // Decides on one message. If it may be written, returns how many were
+  // suppressed since the last one that was; otherwise returns nothing.
   std::optional<uint64_t> Admit();
 
  private:

@@ -206,9 +206,9 @@ std::pair<uint32_t, bool> Predicate::Culprit(uint32_t node, bool wanted,
   const Node& at = nodes_[node];
   if (at.kind == Kind::kComparison) return {at.left, wanted};
   if (at.kind == Kind::kNot) return Culprit(at.left, !wanted, values);
-  // Wanted true of an `and`, or false of an `or`: both sides must be as wanted,
-  // and the first that is not keeps the node from it. Otherwise one would do
-  // and neither did.
+  // An `and` that should be true, or an `or` that should be false, needs both
+  // sides as wanted: the first that is not is the culprit. Otherwise one side
+  // would do and neither did.
   const bool both_needed = (at.kind == Kind::kAnd) == wanted;
   const bool left_as_wanted = Evaluate(at.left, values) == wanted;
   return Culprit(both_needed && left_as_wanted ? at.right : at.left, wanted,

@@ -23,8 +23,8 @@ inline constexpr size_t kPredicateComparisonsMax = 256;
 // docs/predicates.md.
 //
 // A comparison with a value that is absent or NaN is undefined, and so is its
-// negation; a predicate that comes out undefined does not hold. So whatever
-// could not be measured never passes.
+// negation. A predicate that comes out undefined does not hold, so what could
+// not be measured never passes.
 //
 // Immutable, hence thread-safe.
 class Predicate {
@@ -40,39 +40,37 @@ class Predicate {
   // `values` has one entry for each of the names.
   bool Holds(std::span<const std::optional<double>> values) const;
 
-  // Says which comparison was the first to keep the predicate from holding,
-  // such as `cosine = 0.91, needs >= 0.999`; of alternatives it takes the
-  // first one. Empty if the predicate holds.
+  // Describes the first comparison that keeps the predicate from holding, such
+  // as `cosine = 0.91, needs >= 0.999`. Of alternatives it names the first.
+  // Empty if the predicate holds.
   std::string FirstFailure(std::span<const std::optional<double>> values) const;
 
   const std::string& text() const { return text_; }
 
-  // A comparison of a name with a number, as what it asks for: `name >=
-  // number` if `at_least`, else `name <= number`; `>` and `<` if `is_strict`.
-  // Those of `==`, `!=` and of two names are no bounds.
+  // What a comparison of a name with a number asks for: `name >= number` if
+  // `at_least`, else `name <= number`; `>` and `<` if `is_strict`. Comparisons
+  // with `==` or `!=`, or of two names, are not bounds.
   struct Bound {
     int name = 0;  // Index of the names given to Parse.
     bool at_least = false;
     bool is_strict = false;
-    // It is under `not`, which asks for the opposite of what is written.
+    // True under a `not`, where the bound is the opposite of what is written.
     bool is_negated = false;
     double number = 0;
 
-    // Whether there is a number in whose place `value` would satisfy it.
+    // True if `value` would satisfy the bound with some other number.
     bool CanTake(double value) const;
-    // The tightest such number, of one that it CanTake.
+    // The tightest such number. The bound CanTake `value`.
     double Tightest(double value) const;
   };
   // In the order of the text.
   std::vector<Bound> Bounds() const;
 
-  // Whether some numbers in place of those of the bounds would let the
-  // predicate hold.
+  // True if the predicate would hold with some other numbers in its bounds.
   bool CanHold(std::span<const std::optional<double>> values) const;
 
-  // True if the predicate does not hold, whatever the values are, as long as
-  // each is that of `at_least` or larger; of those that are absent there
-  // nothing is known.
+  // True if the predicate holds for no values that are those of `at_least` or
+  // larger. A value that is absent there may be anything.
   bool CannotHold(std::span<const std::optional<double>> at_least) const;
 
   // Indices of the names that occur, each once, ascending.
@@ -118,25 +116,26 @@ class Predicate {
   Predicate() = default;
 
   std::optional<bool> Evaluate(uint32_t node, Values values) const;
-  // The value of a side that decides by itself, whatever the other side is.
+  // The value that decides an `and` or an `or`, whatever the other side is.
   static bool IsDecisive(Kind kind) { return kind == Kind::kOr; }
   static std::optional<bool> Not(std::optional<bool> value);
   static std::optional<bool> Join(Kind kind, std::optional<bool> left,
                                   std::optional<bool> right);
   std::optional<bool> Compare(const Comparison& comparison,
                               Values values) const;
-  // The comparison that keeps `node` from being `wanted`, and whether it would
-  // have to be true.
+  // Returns the comparison that keeps `node` from being `wanted`, and whether
+  // that comparison would have to be true.
   std::pair<uint32_t, bool> Culprit(uint32_t node, bool wanted,
                                     Values values) const;
-  // What the comparison asks for where it is wanted to be true, or false;
-  // nothing if it is no bound.
+  // What makes the comparison come out as `wanted`; nothing if it is no bound.
   std::optional<Bound> BoundOf(const Comparison& comparison, bool wanted) const;
   void AppendBounds(uint32_t node, bool wanted, std::vector<Bound>& out) const;
-  // The same as Evaluate, where every bound that could be is as it is wanted.
+  // The same as Evaluate, but takes every bound that some number would satisfy
+  // as satisfied.
   std::optional<bool> EvaluateAtBest(uint32_t node, bool wanted,
                                      Values values) const;
-  // The same as Evaluate, where values may be larger; nothing if that decides.
+  // The same as Evaluate for values that may be larger than `at_least`;
+  // nothing if the result depends on them.
   std::optional<bool> EvaluateFrom(uint32_t node, Values at_least) const;
   std::optional<bool> CompareFrom(const Comparison& comparison,
                                   Values at_least) const;

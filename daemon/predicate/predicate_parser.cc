@@ -12,7 +12,7 @@
 namespace msitd::predicate {
 namespace {
 
-// <cctype> asks the locale, and predicates mean the same everywhere.
+// Not <cctype>: it depends on the locale, and a predicate must not.
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsLetter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -198,7 +198,7 @@ void PredicateParser::Advance() {
     ++length;
   }
   if (length > 0) {
-    // What begins with a digit and is no number, such as `1x`.
+    // A word that begins with a digit, such as `1x`, is no name.
     return take(IsDigit(c) ? Token::kUnknown : Token::kName, length);
   }
   take(Token::kUnknown, 1);

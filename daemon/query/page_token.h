@@ -11,17 +11,17 @@ namespace msitd::query {
 // A longer page token is refused.
 inline constexpr size_t kPageTokenBytesMax = 16384;
 
-// Returns the page token that stands for `position` in the answer to a
-// request: text that is opaque to clients, checksummed and bound to
-// `request_key`, which is equal for the pages of one request and for no other
-// request, such as its serialised form without page_size and page_token.
-// `position` is not empty.
+// Returns the page token that stands for `position`, which is not empty, in the
+// answer to a request: text that is opaque to clients, with a checksum, and
+// bound to `request_key`. The key is the same for all pages of one request and
+// for no other request; the serialised request without page_size and page_token
+// will do.
 std::string EncodePageToken(std::string_view request_key,
                             std::string_view position);
 
 // Returns the position in `token`; empty for an empty token, the first page.
-// The checksum keeps honest mistakes out. It is no signature: what comes back
-// may be forged by somebody who knows the format.
+// The checksum catches honest mistakes. It is no signature: whoever knows the
+// format can forge a position.
 //
 // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID for a token that was not
 // given for this request.

@@ -23,8 +23,8 @@ using storage::TensorInfo;
 using storage::TensorSelector;
 using storage::TokenRange;
 
-// A scan that asks so often is worth a second thread: it takes some
-// milliseconds.
+// A scan that has called its stop check this often has taken some milliseconds,
+// and is worth a second thread.
 constexpr int kQuestionsAlone = 8;
 
 std::string KeyOf(const TensorKey& key, GroupBy group_by) {
@@ -52,7 +52,7 @@ bool NumberLess(const Group& a, const Group& b) {
 // Groups, each with the position of the first tensor that it was made of.
 class GroupTable {
  public:
-  // `position` is asked for if the group is new.
+  // `position` is called only if the group is new.
   absl::Status Add(Group added, absl::FunctionRef<std::string()> position) {
     const auto [it, is_new] = index_of_.try_emplace(added.key, entries_.size());
     if (is_new) {
@@ -74,7 +74,7 @@ class GroupTable {
     return absl::OkStatus();
   }
 
-  // Adds all groups of `other`, which has other tensors.
+  // Adds all groups of `other`, which are made of other tensors.
   absl::Status AddAll(GroupTable other) {
     for (Entry& added : other.entries_) {
       const auto it = index_of_.find(added.group.key);
@@ -124,8 +124,8 @@ absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
   }
 }
 
-// `selector` with what it has of the tokens from `first` to `last`, which is
-// not nothing.
+// Narrows `selector` to the tokens from `first` to `last`. It selects some of
+// them.
 TensorSelector Within(TensorSelector selector, int64_t first, int64_t last) {
   if (selector.tokens.empty()) selector.tokens = {{0, kTokenMax}};
   std::erase_if(selector.tokens, [first, last](TokenRange& range) {
@@ -133,14 +133,14 @@ TensorSelector Within(TensorSelector selector, int64_t first, int64_t last) {
     range.last = std::min(range.last, last);
     return range.last < range.first;
   });
-  // None would stand for all.
+  // An empty list would stand for all tokens.
   MSITD_CHECK(!selector.tokens.empty());
   return selector;
 }
 
-// Where the upper half of the tokens begins, of those that `selector` spans
-// below `token_end`; nothing if they are fewer than two. Both halves have some
-// that are selected.
+// Returns where the upper half of the tokens that `selector` spans below
+// `token_end` begins; nothing if they are fewer than two. Both halves have
+// selected tokens.
 std::optional<int64_t> MiddleToken(const TensorSelector& selector,
                                    int64_t token_end) {
   int64_t first = selector.tokens.empty() ? 0 : kTokenMax;
@@ -154,15 +154,16 @@ std::optional<int64_t> MiddleToken(const TensorSelector& selector,
   return first + (last - first) / 2 + 1;
 }
 
-// The groups of one scan, made by a thread of their own if it is worth one.
+// Makes the groups of one scan: on a thread of its own after Start, otherwise
+// in Take.
 class SpareScan {
  public:
-  // Borrows what `stop` does.
+  // Borrows what `stop` borrows.
   SpareScan(std::unique_ptr<storage::TensorScan> scan, GroupBy group_by,
             storage::StopCheck stop)
       : scan_(std::move(scan)), group_by_(group_by), stop_(stop) {}
 
-  // Ends the thread soon.
+  // Has the thread end soon, and waits for it.
   ~SpareScan() {
     if (!thread_.joinable()) return;
     is_abandoned_.store(true, std::memory_order_relaxed);
@@ -189,7 +190,7 @@ class SpareScan {
  private:
   absl::Status Make() {
     const auto stop = [this] {
-      // No other memory hangs on the flag.
+      // Relaxed, because the flag publishes no other memory.
       return is_abandoned_.load(std::memory_order_relaxed)
                  ? absl::CancelledError("nobody waits for the groups")
                  : stop_();
@@ -202,12 +203,13 @@ class SpareScan {
   const storage::StopCheck stop_;
   std::atomic<bool> is_abandoned_{false};
   std::thread thread_;
-  // Of the thread, while it runs.
+  // The thread's own while it runs.
   GroupTable groups_;
   absl::Status status_;
 };
 
-// Of the tokens below `middle`, and of the others at the same time.
+// Adds the tensors of the tokens below `middle`, and those of the others at the
+// same time if that is worth a thread.
 absl::Status AddHalves(storage::RunReader& run, const TensorSelector& selector,
                        int64_t middle, GroupBy group_by,
                        storage::StopCheck stop, GroupTable& groups) {

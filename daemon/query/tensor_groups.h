@@ -11,7 +11,7 @@
 #include "protos/base/summary.h"
 #include "storage/face/run_reader.h"
 
-// Reductions of sets of tensors, from what the index knows of each.
+// Reductions of sets of tensors, from the summaries in the index alone.
 namespace msitd::query {
 
 // What the members of one group have in common.
@@ -31,10 +31,10 @@ struct Group {
 // `selector`: ascending by rank or token, by first appearance for ops and
 // devices, and exactly one group for kNone.
 //
-// Each half of the tokens that the selector spans in the run is merged in
-// primary order, then the upper one into the lower one: long work is shared by
-// two threads, and equal runs give equal bits whether or not it was. `stop`
-// must be thread-safe.
+// The tokens that the selector spans in the run are cut into two halves. Each
+// half is merged in primary order, and then the upper one into the lower one.
+// So two threads can share long work, and equal runs give equal bits whether or
+// not they did. `stop` must be thread-safe.
 //
 // Blocks on the reader. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
 // more than kGroupsMax groups; those of RunReader::GetInfo and Scan.

@@ -15,7 +15,7 @@ namespace {
 using compute::FiniteRange;
 using storage::TensorInfo;
 
-// The index is on disk like everything else.
+// The index is read from disk, so what it says may be damaged.
 absl::Status CheckSize(const TensorInfo& tensor) {
   if (IsValid(tensor.dtype) &&
       tensor.tensor_bytes % ElementBytes(tensor.dtype) == 0) {

@@ -12,8 +12,9 @@ namespace msitd::query {
 
 struct HistogramSpec {
   int bin_count = 0;  // 1 to compute::kHistogramBinsMax.
-  // Finite, `low` not above `high`. One that is absent is the smallest (the
-  // largest) finite element, or the other limit if that is beyond it.
+  // Finite, and `low` is not above `high`. An absent `low` is the smallest
+  // finite element, or `high` if that is less; an absent `high` is the largest
+  // finite element, or `low` if that is more.
   std::optional<double> low;
   std::optional<double> high;
 };

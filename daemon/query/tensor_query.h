@@ -16,9 +16,9 @@
 // any thread; they block on its reads.
 namespace msitd::query {
 
-// A page asks the condition about no more tensors than this, and ends once it
-// has taken so long, so that neither a condition that hardly anything meets nor
-// patterns that hardly anything matches can keep a thread.
+// A page ends once its condition was asked about this many tensors, or after
+// this time. So neither a condition that hardly any tensor meets nor a pattern
+// that hardly any matches can keep a thread.
 inline constexpr uint64_t kPageScanMax = 20'000;
 inline constexpr std::chrono::milliseconds kPageTimeMax{100};
 
@@ -30,8 +30,8 @@ struct TensorPage {
 
 // Returns at most `page_size` tensors of `run` that agree with `selector` and
 // `condition`, in primary order from `position` on. A page may be short, even
-// empty, because it reached kPageScanMax or kPageTimeMax; it has looked at
-// something even then, so that page after page leads to the end.
+// empty, because it reached kPageScanMax or kPageTimeMax. Even then its
+// position has moved on, so page after page leads to the end.
 //
 // Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(

@@ -27,13 +27,13 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunOf(
 
 enum class ReadWhat { kTensor, kSample };
 
-// Reads a range of one tensor, or of its sample, piece by piece, each part
-// checked against its hash before any of it is given out. Holds one part in
+// Reads a range of one tensor, or of its sample, piece by piece. Checks each
+// part against its hash before it gives out any of it. Holds one part in
 // memory.
 // Thread-compatible; the readers outlive it.
 class TensorReader {
  public:
-  // A piece is no longer: fits into a message with room to spare.
+  // The longest piece: it fits into a message with room to spare.
   static constexpr uint64_t kPieceBytesMax = uint64_t{1} << 20;
 
   // Errors: NOT_FOUND (TENSOR_NOT_FOUND); FAILED_PRECONDITION
@@ -53,8 +53,8 @@ class TensorReader {
   };
 
   // Puts the next piece into `out`; false at the end. An empty range has one
-  // empty piece. `stop` is asked first, and between the parts of which the
-  // first piece of a sample takes all.
+  // empty piece. Asks `stop` first. The first piece of a sample reads all parts
+  // of the tensor, and asks `stop` between them.
   //
   // Errors: that of `stop`; DATA_LOSS (FRAME_CORRUPT); FAILED_PRECONDITION
   // (TENSOR_EXPIRED).

@@ -12,10 +12,11 @@ namespace msitd::query {
 // be answered in part, as a list can, and must not keep a thread for ever.
 inline constexpr std::chrono::seconds kReductionTimeMax{60};
 
-// A stop check that also ends work at a time. Thread-safe if that is.
+// A stop check that also fails once a time has passed. Thread-safe if the stop
+// check that it is made of is.
 class TimeLimit {
  public:
-  // Begins now; borrows what `stop` does.
+  // The time begins now. Borrows what `stop` borrows.
   TimeLimit(std::chrono::steady_clock::duration time_max,
             storage::StopCheck stop)
       : deadline_(std::chrono::steady_clock::now() + time_max), stop_(stop) {}
