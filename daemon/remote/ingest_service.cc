@@ -105,19 +105,20 @@ class WriteChunksCall final
   // Ends a call that has no stream.
   void Fail(const absl::Status& status);
 
-  // Ends a task that Hold began. To be called last: `this` may be gone.
+  // Hold begins a task that uses `this`, and Release ends it. Release is to be
+  // called last: `this` may be gone after it.
   void Hold();
   void Release();
   void Pump();
 
-  // Of a stream that was open, which the pipeline ends: the client is to hear
-  // why before the server goes.
+  // Counts a call whose stream was opened, so that the server does not go
+  // before the client has heard why the pipeline ended the stream.
   std::optional<TaskPool::CallCount> count_;
   IngestServiceImpl::Parts& parts_;
   const grpc::CallbackServerContext& context_;
   grpc::ByteBuffer incoming_;
   WriteChunksMessage message_;  // What came last.
-  bool has_read_ = false;       // Of reactions to reads.
+  bool has_read_ = false;       // Used by reactions to reads alone.
   grpc::ByteBuffer outgoing_;
 
   Mutex mu_;
@@ -125,8 +126,7 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  // To be written: the count that was written last, or a newer one, and a
-  // policy.
+  // A response is to be written, with the four values behind this.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
@@ -263,7 +263,7 @@ void WriteChunksCall::OpenStream(const ingest::StreamSpec& spec) {
     MutexLock lock(mu_);
     stream_ = opened->stream;
     left = left_;
-    // What the pipeline has said meanwhile is newer.
+    // What the pipeline has told meanwhile is newer.
     if (!committed_.has_value()) committed_ = opened->committed_chunk_count;
     if (policy_.empty()) policy_ = std::move(opened->capture_policy);
     if (opened->run != spec.run) new_run_ = std::move(opened->run);
@@ -318,8 +318,8 @@ void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream,
         if (std::this_thread::get_id() == reader) {
           return TakeChunk(stream, std::move(buffer));
         }
-        // This thread has just given a buffer back and has better things to do
-        // than to copy. Shared because a task that is refused is destroyed.
+        // This thread has just returned a buffer to the pool, and must not be
+        // kept by a copy. Shared, because a refused task is destroyed.
         auto kept = std::make_shared<BufferPool::Buffer>(std::move(buffer));
         const absl::Status status = parts_.tasks.SubmitNextStep(
             [this, stream, kept] { TakeChunk(stream, std::move(*kept)); });
@@ -362,7 +362,7 @@ void WriteChunksCall::SetCapturePolicy(const std::string& policy) {
   {
     MutexLock lock(mu_);
     policy_ = policy;
-    // Else the opening's answer takes it along.
+    // If the opening has not been answered, its answer will have the policy.
     owes_ack_ = committed_.has_value();
   }
   Pump();

@@ -11,9 +11,8 @@
 namespace msitd::service {
 
 // IngestService: the transport for producers that do not share memory. Copies
-// each chunk from the message as it came into a buffer of the pool, and reads
-// no further while there is none, so gRPC's flow control holds the producer
-// back.
+// each chunk from its message into a buffer of the pool. Reads no further while
+// no buffer is free, so that gRPC's flow control holds the producer back.
 //
 // All arguments outlive it.
 class IngestServiceImpl final

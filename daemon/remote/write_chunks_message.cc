@@ -22,10 +22,10 @@ constexpr uint64_t kChunkTag =
     WireFormatLite::MakeTag(v1::WriteChunksRequest::kChunkFieldNumber,
                             WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
 
-// Of a message that is not a chunk and nothing else.
+// Bytes of a message that is anything but a chunk alone.
 constexpr size_t kOtherBytesMax = size_t{64} << 10;
 
-// Of the tag and the length of a field.
+// Bytes of the tag and the length of a field.
 constexpr size_t kPrefixBytesMax = 20;
 
 }  // namespace

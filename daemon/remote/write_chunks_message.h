@@ -13,8 +13,8 @@
 
 namespace msitd::service {
 
-// One v1.WriteChunksRequest as it came. A chunk is left where gRPC put it, to
-// be copied once, straight to where it is wanted. Thread-compatible.
+// One v1.WriteChunksRequest as it came. Leaves a chunk where gRPC put it, so
+// that it is copied once, to where it is wanted. Thread-compatible.
 class WriteChunksMessage {
  public:
   // Takes the bytes of the next message. False if they are no message.
@@ -26,7 +26,7 @@ class WriteChunksMessage {
   // Copies the chunk to `out`, which has chunk_bytes(), and lets go of it.
   void TakeChunk(std::span<std::byte> out);
 
-  // The message; not to be asked of a chunk.
+  // The message, if it is no chunk.
   const v1::WriteChunksRequest& request() const { return request_; }
 
  private:

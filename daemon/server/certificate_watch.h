@@ -15,7 +15,7 @@ namespace msitd::server {
 class CertificateWatch {
  public:
   static constexpr std::chrono::hours kInterval{24};
-  // How long before its end it is told.
+  // Days before the end from which on there are warnings.
   static constexpr int64_t kDaysAhead = 30;
 
   using Clock = std::chrono::system_clock;
@@ -23,8 +23,8 @@ class CertificateWatch {
   // `path` is a PEM file that has been checked; empty for none.
   explicit CertificateWatch(std::string path);
 
-  // What there is to tell at `now`; empty for nothing, and within kInterval of
-  // the last time.
+  // Returns the warning for `now`; empty for none, and within kInterval of the
+  // last check.
   std::string Check(Clock::time_point now);
 
  private:

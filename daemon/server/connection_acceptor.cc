@@ -43,7 +43,7 @@ bool IsOpen(int fd, ino_t inode) {
          info.st_ino == inode;
 }
 
-// Has sent nothing, and may yet.
+// True if the peer has sent nothing and may yet send something.
 bool IsSilent(int fd) {
   char first = 0;
   return ::recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
@@ -110,7 +110,7 @@ UniqueFd ListenAt(const addrinfo& where, uint16_t port) {
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (where.ai_family == AF_INET6) {
-    // [::] is every address there is.
+    // [::] stands for every address, those of IPv4 included.
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
@@ -319,8 +319,8 @@ bool ConnectionAcceptor::MakeRoom(Group& group) {
                 [](const Held& held) { return !IsOpen(held.fd, held.inode); });
   if (has_room()) return true;
   if (group.greetings.empty()) return false;
-  // Whoever speaks is preferred to whoever is silent. That somebody spoke may
-  // not have come up yet.
+  // Drops the oldest that is silent. Others may have spoken already, though
+  // their event has not been handled.
   const auto silent =
       std::find_if(group.greetings.begin(), group.greetings.end(),
                    [](const Greeting& g) { return IsSilent(g.socket.get()); });
@@ -354,7 +354,7 @@ void ConnectionAcceptor::HandOver(int fd) {
         std::find_if(group->greetings.begin(), group->greetings.end(),
                      [fd](const Greeting& g) { return g.socket.get() == fd; });
     if (it == group->greetings.end()) continue;
-    // The event may be that of an older connection with this number.
+    // The event may be of an older connection that had this number.
     if (IsSilent(fd)) return;
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     Greeting greeting = std::move(*it);

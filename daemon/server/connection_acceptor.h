@@ -21,10 +21,10 @@
 
 namespace msitd::server {
 
-// Listens in the place of gRPC, whose listener is gone for good once it meets
-// the end of descriptors, and bounds how many connections there are. A
-// connection that has said nothing yet costs a descriptor and makes way for
-// the next one when there are too many; gRPC gets those that speak.
+// Listens in the place of gRPC, whose own listener stops for good once no
+// descriptor is left, and bounds the number of connections. gRPC gets a
+// connection once it speaks. Until then it costs a descriptor alone, and makes
+// way for the next one when there are too many.
 //
 // Thread-compatible; serves on a thread of its own.
 class ConnectionAcceptor {
@@ -48,7 +48,7 @@ class ConnectionAcceptor {
   // connections. Before Start().
   size_t AddGroup(Handler handler, Protocol protocol, size_t connections_max);
 
-  // Listens at `path`, where there is nothing, for the owner and the group.
+  // Listens at `path`, where nothing is yet. Owner and group may connect.
   //
   // Errors: those of the socket.
   absl::Status ListenUnix(size_t group, const std::string& path);
@@ -68,13 +68,14 @@ class ConnectionAcceptor {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Has said nothing yet.
+  // A connection that has said nothing yet.
   struct Greeting {
     UniqueFd socket;
     int listener;
     Clock::time_point deadline;
   };
-  // Belongs to gRPC: another descriptor may have its number by now.
+  // A connection that gRPC has. Once it is closed, another file may get its
+  // number, but not its inode.
   struct Held {
     int fd;
     ino_t inode;
@@ -98,13 +99,14 @@ class ConnectionAcceptor {
   int TimeoutMs() const;
   void WatchListeners();
   void Accept(Listener& listener);
-  // False if there is no descriptor for a connection, which is turned away.
+  // For want of a descriptor, takes that of `spare_` to accept one connection
+  // and close it. False if the spare cannot be had back: the listener rests.
   bool TurnAway(Listener& listener);
   void Admit(Listener& listener, UniqueFd socket);
   bool MakeRoom(Group& group);
   void HandOver(int fd);
-  // False if it is gone, or speaks another protocol: gRPC would say so without
-  // saying who it is.
+  // False if the peer is gone or speaks another protocol, which is logged here
+  // because gRPC would not say who it is.
   bool SpeaksTo(Group& group, int fd);
   void DropSilent();
   bool Watch(int fd, uint32_t events);

@@ -100,7 +100,7 @@ void CheckMemory(FreedMemory& memory, Daemon& daemon) {
   memory.Trimmed(FreedMemory::Look().resident_bytes);
 }
 
-// Threads that come after have it too.
+// Threads that are made later inherit it.
 void BeNice(int64_t nice) {
   const int wanted = static_cast<int>(nice);
   if (::getpriority(PRIO_PROCESS, 0) >= wanted) return;
@@ -111,7 +111,7 @@ void BeNice(int64_t nice) {
   }
 }
 
-// Returns the signal that says so.
+// Returns the signal that asks for the stop.
 int WaitForStop(const config::DaemonConfig& config, StopSignals& signals,
                 Daemon& daemon) {
   using Clock = std::chrono::steady_clock;

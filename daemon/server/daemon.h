@@ -30,8 +30,8 @@ class Daemon {
   // of closing the store.
   absl::Status Stop();
 
-  // Gives memory that nobody uses back to the system, that of buffers kept for
-  // chunks to come too if asked.
+  // Gives unused memory back to the system. `drops_buffers`: that of buffers
+  // that are kept for later chunks, too.
   void GiveMemoryBack(bool drops_buffers);
 
   // Returns once the threads that every stream and query depends on answer.
@@ -47,9 +47,9 @@ class Daemon {
   std::unique_ptr<NodeServer> node_;
 };
 
-// Runs a daemon until SIGTERM or SIGINT, telling the service manager how it
-// does; a second signal ends the process at once. Returns the exit code: 0, or
-// 1 behind a message in the log. Called once, before any thread exists.
+// Runs a daemon until SIGTERM or SIGINT, and keeps the service manager
+// informed. A second signal ends the process at once. Returns the exit code: 0,
+// or 1 after a message in the log. Called once, before any thread exists.
 int RunDaemon(const config::DaemonConfig& config);
 
 }  // namespace msitd::server

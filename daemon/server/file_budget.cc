@@ -8,8 +8,8 @@
 namespace msitd::server {
 namespace {
 
-// Of gRPC, of the log, of threads that wait, of producers that have not said
-// who they are.
+// Descriptors of gRPC, of the log, of threads that wait, and of producers that
+// have not said hello.
 constexpr uint64_t kOwnFiles = 128;
 
 // Segments, tables of the index, and some of both that are being made.

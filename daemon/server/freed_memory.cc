@@ -21,7 +21,7 @@ std::chrono::nanoseconds Read(clockid_t clock) {
          std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Nothing of what others share, nor of files: neither is malloc's.
+// Without shared memory and files, which are not malloc's.
 uint64_t ResidentBytes() {
   char bytes[128];
   const UniqueFd fd(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));

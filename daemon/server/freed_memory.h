@@ -9,9 +9,9 @@
 
 namespace msitd::server {
 
-// Decides when freed memory goes back to the system. As long as the daemon is
-// at work a little is kept, since fresh pages cost more than a copy; what came
-// of a burst goes at once, and the rest when there is hardly anything to do.
+// Decides when freed memory goes back to the system. While the daemon works, a
+// little is kept, because fresh pages cost more than a copy. What a burst
+// leaves goes back at once, and the rest when the daemon is idle.
 // Thread-compatible.
 class FreedMemory {
  public:
@@ -28,26 +28,27 @@ class FreedMemory {
   enum class Action {
     kNone,
     kTrim,      // Give back what is free.
-    kGiveBack,  // And what is only kept for work to come.
+    kGiveBack,  // And also what is kept for later work.
   };
 
-  // Says what to do. Behind anything but kNone Trimmed() is called.
+  // Says what to do. If that is not kNone, the caller does it and then calls
+  // Trimmed().
   Action Check(const Sample& sample);
   void Trimmed(uint64_t resident_bytes) { trimmed_bytes_ = resident_bytes; }
 
   static Sample Look();
 
  private:
-  // What may come and go without more ado.
+  // Memory beyond that of the last trim is left alone up to this.
   static constexpr uint64_t kKeptBytesMax = uint64_t{48} << 20;
-  // Less than this share of one processor is hardly anything...
+  // The daemon is idle if it uses less than this share of one processor...
   static constexpr double kIdleShare = 0.1;
-  // ...if it lasts for as long.
+  // ...for as long as this.
   static constexpr std::chrono::seconds kIdleInterval{2};
-  // Less work than this leaves nothing to give back.
+  // Less processor time than this leaves nothing to give back.
   static constexpr std::chrono::milliseconds kWorkMin{20};
 
-  uint64_t trimmed_bytes_ = 0;  // Resident behind the last trim.
+  uint64_t trimmed_bytes_ = 0;  // Resident after the last trim.
   std::chrono::nanoseconds window_now_{0};
   std::chrono::nanoseconds window_cpu_{0};
   std::chrono::nanoseconds given_back_cpu_{0};

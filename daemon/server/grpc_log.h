@@ -3,9 +3,9 @@
 
 namespace msitd::server {
 
-// What gRPC has to say goes to the logger `grpc` from here on; of its errors,
-// which any stranger can cause, as many as a LogLimiter lets through. Called
-// once, with logging set up and before gRPC starts.
+// Sends the log of gRPC to the logger `grpc` from here on. Any stranger can
+// cause errors of gRPC, so a log::Limiter bounds them. Called once, after
+// logging is set up and before gRPC starts.
 void ForwardGrpcLog();
 
 }  // namespace msitd::server

@@ -36,23 +36,25 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // What clients may do without being taken for a flood.
 constexpr int kClientPingIntervalMs = 10'000;
 
-// Clients hold the calls beyond it back.
+// Clients hold back the calls beyond it.
 constexpr int kCallsPerConnectionMax = 32;
 
-// Of a stream, ahead of what is asked for; a message that is asked for comes
-// whole. Not estimated from the network, since memory is not.
+// Bytes that a stream may be sent ahead of what is asked for; a message that is
+// asked for comes whole. Not estimated from the network, because the memory for
+// it does not grow with the network.
 constexpr int kLookaheadBytes = 64 << 10;
 
-// Messages under way may take as much as the chunks that came of them, and a
-// few always fit.
+// Messages under way may take as much memory as the buffers for their chunks,
+// and never less than this, so that a few always fit.
 constexpr int64_t kQuotaBytesMin = int64_t{64} << 20;
 
-// Reflection blocks one for each of its streams.
+// Reflection blocks a thread for each of its streams.
 constexpr int kSyncThreadsMax = 8;
 
 constexpr int kHandshakeTimeoutMs = 20'000;
 
-// Whoever has no call makes way; clients connect again when they have one.
+// A connection without calls makes way; its client connects again when it has
+// one.
 constexpr int kIdleTimeoutMs = 600'000;
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
@@ -119,9 +121,9 @@ void SetOptions(grpc::ServerBuilder& builder) {
       kClientPingIntervalMs);
 }
 
-// gRPC takes a message of any length off the wire before it looks whether it
-// is too long, and as many as there are calls. Beyond the quota it cancels
-// calls, and producers open their streams again.
+// gRPC reads a message whole before it sees that it is too long, and may do so
+// for every call at once. Beyond the quota it cancels calls, and producers open
+// their streams again.
 void SetQuota(const config::DaemonConfig& config,
               grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("server");
@@ -131,7 +133,8 @@ void SetQuota(const config::DaemonConfig& config,
   builder.SetResourceQuota(quota);
 }
 
-// gRPC says whether it can use credentials only of a port of its own.
+// gRPC says whether it can use credentials only when it opens a port itself, so
+// this has it open one.
 absl::Status CheckCredentials(
     const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   grpc::ServerBuilder builder;

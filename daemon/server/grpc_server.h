@@ -26,8 +26,8 @@ struct NamedService {
 class GrpcServer {
  public:
   // Listens on the Unix socket and on every TCP address of `config`, and serves
-  // at once. Health is that of the whole and of each service by its name. The
-  // services outlive the server.
+  // at once. Health checks ask for the whole server or for a service by its
+  // name. The services outlive the server.
   //
   // Errors: UNAVAILABLE if an address is taken; those of the socket file and of
   // the TLS files.

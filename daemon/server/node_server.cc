@@ -19,12 +19,12 @@ constexpr int kIngestTaskThreads = 2;
 
 // Some control calls wait for a commit, and some for a comparison to stop.
 constexpr int kControlThreads = 4;
-// Of TaskPool::kAnswerBytesMax; queries have the rest.
+// Shares of TaskPool::kAnswerBytesMax; queries have the rest.
 constexpr size_t kControlAnswerBytesMax = size_t{24} << 20;
 constexpr size_t kReductionAnswerBytesMax = size_t{24} << 20;
 
-// What is left for calls once the chunks are safe, however late that was, and
-// for what nobody here answers: streams of health, silent connections.
+// Time that calls have once the chunks are safe, however late that is. Also for
+// what no pool here answers, such as health streams and silent connections.
 constexpr std::chrono::milliseconds kCallGraceMin{200};
 // Long enough for any unary call; a stream that goes on is cut.
 constexpr std::chrono::milliseconds kCallGraceMax{2000};
@@ -115,7 +115,8 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
 }
 
 absl::Status NodeServer::StartIngestServer(const config::DaemonConfig& config) {
-  // Where memory is not shared, a socket of a daemon before must not say so.
+  // Done even if memory is not shared: the socket that an earlier daemon left
+  // must not promise it.
   const std::string path = config.IngestSocketPath();
   MSITD_RETURN_IF_ERROR(PrepareSocketFile(path, SOCK_SEQPACKET));
   if (!config.shared_memory) return absl::OkStatus();

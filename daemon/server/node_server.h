@@ -51,7 +51,7 @@ class NodeServer {
   // threads are stuck in the store, and neither it nor this can be destroyed.
   absl::Status Stop(std::chrono::steady_clock::time_point deadline);
 
-  // Frees the buffers of chunks that are kept for those to come.
+  // Frees the buffers that are kept for later chunks.
   void DropKeptBuffers() { buffers_.DropKept(); }
 
   const std::vector<std::string>& endpoints() const {

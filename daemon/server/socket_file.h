@@ -15,8 +15,8 @@ namespace msitd::server {
 // socket; those of the file system.
 absl::Status PrepareSocketFile(const std::string& path, int socket_type);
 
-// Writes `text` to `path` so that a reader sees either all of it or the file
-// before. Follows no link that stands for the file or for its successor.
+// Writes `text` to `path` so that a reader sees either all of it or the old
+// file. Follows no symbolic link, neither at `path` nor where it writes first.
 absl::Status ReplaceFile(const std::string& path, const std::string& text);
 
 }  // namespace msitd::server

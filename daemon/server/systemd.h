@@ -4,8 +4,7 @@
 #include <chrono>
 #include <optional>
 
-// What the service manager is told. All of it does nothing where there is
-// none.
+// Messages to the service manager. They do nothing where there is none.
 namespace msitd::server {
 
 void NotifyReady();

@@ -97,7 +97,7 @@ void ToProto(const capture::Policy& from, v1::CapturePolicy& out) {
 struct Rank {
   storage::RankCoverage told;
   uint64_t stored_count = 0;
-  // Of an active run.
+  // Only of an active run.
   std::optional<v1::StreamState> stream_state;
   std::chrono::steady_clock::duration streamless_time{};
 };
@@ -132,7 +132,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
                              total.dropped_count + total.truncated_count;
   const uint64_t told_asked =
       total.seen_count - std::min(total.seen_count, total.filtered_count);
-  // A process that died had not told the last of what it was handed.
+  // A process that died may not have reported the last of what it was handed.
   const uint64_t asked = std::max(told_asked, explained);
   out.set_rank(from.told.rank);
   out.set_stream_count(static_cast<int64_t>(from.told.stream_count));
@@ -144,7 +144,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   out.set_truncated_count(static_cast<int64_t>(total.truncated_count));
   out.set_degraded_count(static_cast<int64_t>(total.degraded_count));
   out.set_repeated_count(static_cast<int64_t>(repeats.repeated_count));
-  // Parts of a tensor that come apart count each.
+  // Parts of a tensor that come in several chunks count each.
   out.set_conflict_count(static_cast<int64_t>(
       std::min(repeats.conflict_count, repeats.repeated_count)));
   const auto rest = static_cast<int64_t>(asked - explained);
@@ -153,7 +153,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   AddStreamState(from, out);
 }
 
-// Adds how the ranks of an active run stream, and those that should.
+// Adds how the ranks of an active run stream, and the ranks that should.
 void AddActivity(const RunActivity& activity, int32_t world_size,
                  std::map<int32_t, Rank>& ranks) {
   bool streams = false;
@@ -174,7 +174,7 @@ void AddActivity(const RunActivity& activity, int32_t world_size,
   }
 }
 
-// What clients do that were told nothing.
+// The policy of clients that were given none.
 capture::Policy Everything() {
   capture::Policy policy;
   policy.rules.emplace_back().level = capture::Level::kFull;

@@ -11,7 +11,9 @@
 // Checks of what requests of ComparisonService say.
 namespace msitd::service {
 
-// Errors: NOT_FOUND with COMPARISON_NOT_FOUND for what is no name of one.
+// Returns the id in the name of a comparison.
+//
+// Errors: NOT_FOUND with COMPARISON_NOT_FOUND if `name` cannot be a name.
 absl::StatusOr<uint64_t> ToComparisonId(std::string_view name);
 
 // Returns what a new comparison is to do.

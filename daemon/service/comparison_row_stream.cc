@@ -19,7 +19,7 @@ namespace {
 // Rows of one message.
 constexpr int64_t kRowsPerMessage = 256;
 
-// A message ends behind the row that reaches this: half of what clients of gRPC
+// A message ends with the row that reaches this: half of what clients of gRPC
 // take.
 constexpr size_t kMessageBytes = size_t{2} << 20;
 

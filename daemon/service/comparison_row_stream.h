@@ -10,8 +10,8 @@
 
 namespace msitd::service {
 
-// Returns the rows of a comparison as they come, and the comparison with each
-// message: what StreamComparisonRows answers. Borrows `jobs`.
+// Returns what makes the answers of StreamComparisonRows: rows of a comparison
+// as they come, and the comparison itself in each message. Borrows `jobs`.
 //
 // Errors: INVALID_ARGUMENT, NOT_FOUND for names and numbers that cannot be.
 absl::StatusOr<std::unique_ptr<StreamSource<v1::StreamComparisonRowsResponse>>>

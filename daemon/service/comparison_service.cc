@@ -23,8 +23,8 @@
 namespace msitd::service {
 namespace {
 
-// A page ends behind the result that reaches this: half of what clients of
-// gRPC take in a message.
+// A page ends with the result that reaches this: half of what clients of gRPC
+// take in a message.
 constexpr size_t kPageBytes = size_t{2} << 20;
 
 // What is taken from the store at a time.
@@ -35,8 +35,8 @@ constexpr size_t kRowsAtATime = 1000;
 constexpr int kRowNumbersMax = 1000;
 constexpr int kOpPatternsMax = 64;
 
-// A page in search of its verdicts ends behind so many rows, or once it has
-// taken query::kPageTimeMax; it may be short then.
+// A page ends once it has looked at this many rows, or has taken
+// query::kPageTimeMax, even if few of them were selected.
 constexpr int64_t kRowsScannedMax = 100'000;
 
 constexpr std::string_view kListKey = "ListComparisons";
@@ -119,8 +119,8 @@ struct RowRange {
   size_t count = 0;  // 0: there are no more.
 };
 
-// Returns the next rows from `from` on that may be asked for: those that
-// follow each other of `numbers`, which ascend, or all if there are none.
+// Returns the rows to read next, from `from` on and at most `wanted`: a stretch
+// without gaps of `numbers`, which ascend; any rows if there are no numbers.
 RowRange NextRows(const std::vector<int64_t>& numbers, int64_t from,
                   size_t wanted) {
   if (numbers.empty()) return {from, wanted};

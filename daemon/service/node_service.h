@@ -13,11 +13,11 @@
 
 namespace msitd::service {
 
-// NodeService over what it tells about, which outlives it.
+// NodeService over the parts of the daemon that it describes. They outlive it.
 class NodeServiceImpl final : public BoundedService<v1::NodeService> {
  public:
-  // `active_comparisons` gives the number of comparisons that run or wait,
-  // `retention_error` why no room can be made; both may be called from any
+  // `active_comparisons` returns the number of comparisons that run or wait;
+  // `retention_error` says why no room can be made. Both may be called from any
   // thread.
   NodeServiceImpl(std::string version, storage::Upkeep& store,
                   ingest::IngestPipeline& pipeline,

@@ -23,8 +23,8 @@ inline constexpr int kFilterDevicesMax = 64;
 inline constexpr int kFilterTokenRangesMax = 256;
 inline constexpr int kFilterOpPatternsMax = 64;
 
-// Page sizes of every List call: 0 stands for the first, more than the second
-// for the second.
+// Page sizes of every List call. A request of 0 gets the default, and one above
+// the maximum gets the maximum.
 inline constexpr int kPageSizeDefault = 100;
 inline constexpr int kPageSizeMax = 1000;
 

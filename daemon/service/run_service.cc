@@ -22,8 +22,8 @@ constexpr size_t kLabelBytesMax = 1024;
 
 constexpr std::string_view kListKey = "ListRuns";
 
-// A page of runs ends behind so many bytes, as run_service.proto states it; the
-// store is asked for few at once, each of which may have long labels.
+// A page ends with the run that reaches this, as run_service.proto states. The
+// store is asked for few runs at once, because each may have long labels.
 constexpr size_t kPageBytesMax = size_t{1} << 20;
 constexpr size_t kRunsAtOnce = 16;
 

@@ -60,7 +60,7 @@ class RunServiceImpl final : public BoundedService<v1::RunService> {
   storage::RunReaders& readers_;
   ingest::IngestPipeline& pipeline_;
   TaskPool& pool_;
-  // Held from reading what a run asks for to replacing it.
+  // Held from reading the retention of a run to replacing it.
   Mutex retention_mu_;
 };
 

@@ -151,7 +151,7 @@ absl::Status TensorServiceImpl::List(const Call& call,
       const std::string position,
       query::DecodePageToken(request_key, request.page_token()));
   MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));
-  // First: a rank that comes meanwhile is not in the answer.
+  // Before the tensors, so that a rank that comes meanwhile is not counted.
   MSITD_ASSIGN_OR_RETURN(const storage::RunRanks ranks,
                          storage::FindRunRanks(*run, selector.ranks));
   compare::ToMessage(ranks, response);

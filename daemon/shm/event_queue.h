@@ -9,7 +9,7 @@
 
 namespace msitd::shm {
 
-// What other threads have to tell the thread of the sessions. Thread-safe.
+// What other threads tell the thread of the sessions. Thread-safe.
 class EventQueue {
  public:
   enum class Kind {

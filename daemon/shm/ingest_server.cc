@@ -26,16 +26,17 @@ constexpr int kBacklog = 128;
 constexpr int kEventsPerWait = 64;
 constexpr int kAcceptsPerTurn = 8;
 
-// A producer that wakes the thread so often in a row without a chunk is not
-// heard for a while: it could keep a core busy. What it publishes meanwhile is
-// taken then.
+// A producer that wakes the thread this often in a row without a chunk is not
+// heard for a while, or it could keep a core busy. What it publishes meanwhile
+// is taken afterwards.
 constexpr int kIdleWakesMax = 16;
 constexpr std::chrono::milliseconds kRest{2};
 
 // How long to wait for a descriptor to become free.
 constexpr std::chrono::seconds kAcceptPause{1};
 
-// Data of epoll events that are about no session: sessions begin at 1.
+// Data of epoll events that are about no session. Those of sessions begin at
+// kSourceCount, because session ids begin at 1.
 constexpr uint64_t kListenerData = 0;
 constexpr uint64_t kQueueData = 1;
 constexpr uint64_t kSourceCount = 4;
@@ -111,8 +112,8 @@ bool IngestServer::Watch(int fd, uint32_t events, uint64_t data) {
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// Closing a descriptor is not enough where the producer has another one of the
-// same open file.
+// Closing a descriptor is not enough if the producer holds another descriptor
+// of the same open file.
 void IngestServer::Unwatch(int fd) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
@@ -244,8 +245,8 @@ void IngestServer::HandleEvents() {
       continue;
     }
     const auto it = sessions_.find(event.session);
-    // Whoever posts keeps the session alive, but its stream may have ended
-    // before it heard of room.
+    // The stream, and the session with it, may have ended before it heard of
+    // room.
     if (it == sessions_.end()) continue;
     ProducerSession& session = *it->second.session;
     switch (event.kind) {
@@ -318,7 +319,7 @@ void IngestServer::Settle(ProducerSession& session, uint64_t id) {
     held.watches_data =
         Watch(session.data_ready_fd(), EPOLLIN | EPOLLET,
               id * kSourceCount + static_cast<uint64_t>(Source::kData));
-    // One that nobody hears is as good as gone.
+    // A producer that nobody hears is as good as gone.
     if (!held.watches_data) session.OnLeft();
   }
   if (session.state() == State::kStreaming && session.OnData()) {

@@ -28,7 +28,7 @@ namespace msitd::shm {
 struct IngestServerOptions {
   std::string socket_path;
 
-  // An arena is as large as its producer asks, but no larger.
+  // The largest arena that a producer gets.
   uint64_t arena_bytes_max = uint64_t{256} << 20;
 
   // More producers that have said hello are turned away with
@@ -38,9 +38,10 @@ struct IngestServerOptions {
   // A producer that has not said hello by then is turned away.
   std::chrono::milliseconds hello_timeout{5'000};
 
-  // Before that the oldest of them goes if there are more, so that silent ones
-  // keep nobody out. Enough for one that speaks at once to be heard, whatever
-  // number of others comes in the same turns.
+  // Producers that may be without a hello at a time. If there are more, the
+  // oldest is turned away earlier, so that silent ones keep nobody out. Enough
+  // for a producer that speaks at once to be heard, however many others come in
+  // the same turns.
   size_t greetings_max = 64;
 };
 
@@ -55,8 +56,8 @@ class IngestServer {
   using TaskRunner =
       std::function<absl::Status(absl::AnyInvocable<void()> task)>;
 
-  // Listens at once. `sink` and what `run_task` needs outlive the server.
-  // There is nothing at the path, in a directory that exists.
+  // Listens at once. `sink` and what `run_task` needs outlive the server. The
+  // directory of the socket exists, and nothing is at its path.
   //
   // Errors: those of the socket.
   static absl::StatusOr<std::unique_ptr<IngestServer>> Start(
@@ -69,7 +70,7 @@ class IngestServer {
   IngestServer& operator=(const IngestServer&) = delete;
 
   // Removes the socket and returns when all sessions are over. The pipeline
-  // has been drained, so that their streams are.
+  // has been drained before, which ended their streams.
   void Stop();
 
  private:
@@ -94,7 +95,8 @@ class IngestServer {
   void RefuseSilent();
   void HandleEvents();
   void HandleSource(uint64_t data);
-  // A producer woke the thread: pauses it if that was too often for nothing.
+  // Counts that a producer woke the thread, and pauses one that did so too
+  // often for nothing.
   void CountWake(uint64_t id);
   void EndRests();
   // Does what the state of the session asks for after anything happened to it.
@@ -111,7 +113,7 @@ class IngestServer {
   gid_t socket_group_ = 0;
   log::Limiter log_limiter_;
 
-  // All below: of the thread.
+  // All below belongs to the thread.
   struct Held {
     std::unique_ptr<ProducerSession> session;
     bool watches_socket = false;
@@ -130,7 +132,7 @@ class IngestServer {
   // Sessions that rest, and until when.
   std::deque<std::pair<Clock::time_point, uint64_t>> rests_;
   bool is_stopping_ = false;
-  // No descriptor was left for a producer; accepted again then.
+  // When to accept again after no descriptor was left for a producer.
   Clock::time_point accept_time_;
   bool watches_listener_ = false;
 

@@ -26,15 +26,16 @@ struct Peer {
 
 absl::StatusOr<Peer> GetPeer(int socket);
 
-// Checks that `peer` is root, the user of this process, or of the group that
-// owns a socket: what the mode of the socket file says, also where somebody
-// has changed that or passed the socket on.
+// Checks that `peer` is root, the user of this process, or in the group that
+// owns the socket. The mode of the socket file says the same, but somebody may
+// have changed it or passed the socket on.
 //
 // Errors: PERMISSION_DENIED (PEER_REFUSED).
 absl::Status CheckPeer(const Peer& peer, gid_t socket_group);
 
-// Returns a descriptor that becomes readable when the process ends: it may
-// have left copies of its socket to children. Invalid if there is none.
+// Returns a descriptor that becomes readable when the process ends. The socket
+// does not tell that, because children may have copies of it. Invalid if the
+// process cannot be watched.
 UniqueFd WatchProcess(const Peer& peer);
 
 }  // namespace msitd::shm

@@ -113,7 +113,7 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   }
   const std::string_view run(hello.run, hello.run_bytes);
   const std::string_view agent(hello.user_agent, hello.user_agent_bytes);
-  // The store checks the name, but a log comes first.
+  // The store checks the name, but the log has it before.
   if (!IsValidUtf8(run) || !IsValidUtf8(agent)) {
     return Refuse(FieldInvalid("a name of the hello is no UTF-8"));
   }
@@ -237,7 +237,7 @@ bool ProducerSession::OnData() {
       case Offered::kMore:
         break;
       case Offered::kWait:
-        // The room that is made meanwhile is an event of its own.
+        // Room that has been made meanwhile comes as an event.
         is_paused_ = true;
         return false;
       case Offered::kEnded:
@@ -265,7 +265,7 @@ std::optional<Offered> ProducerSession::OfferDraft() {
       {spec_.run, spec_.rank, spec_.stream_id, next_draft_sequence_});
   drafts_->pop_front();
   if (!chunk.ok()) LogLost(chunk.status());
-  // One that is none must not cost the dead producer the others.
+  // A draft that makes no chunk must not cost the dead producer the others.
   if (!chunk.ok() || !chunk->has_value()) return Offered::kMore;
   ++next_draft_sequence_;
   return sink_.Offer(stream_, **std::move(chunk), NewLease());
@@ -294,7 +294,7 @@ void ProducerSession::OnDied() {
 }
 
 void ProducerSession::OnLeft() {
-  // One that has said that it is done may go.
+  // A producer that has said that it is done may go.
   has_left_ = !std::exchange(is_complete_, true);
   if (state_ == State::kGreeting) state_ = State::kOver;
 }
@@ -311,7 +311,7 @@ void ProducerSession::EndStream(const absl::Status& status) {
 
 void ProducerSession::OnEnded() {
   is_ended_ = true;
-  // The task of an opening still has this session in its hands.
+  // The task of the opening still uses this session.
   if (state_ == State::kOpening) return;
   absl::Status status;
   {
@@ -331,21 +331,23 @@ void ProducerSession::OnEnded() {
 }
 
 void ProducerSession::Refuse(const absl::Status& status) {
-  // One that does not read it sees the socket close.
+  // A producer that does not read it sees the socket close.
   (void)SendMessage(socket_.get(), ToMessage(status));
   state_ = State::kOver;
 }
 
 void ProducerSession::Commit(uint64_t count, uint64_t conflict_count) {
   ring_->Commit(count);
-  // If the producer does not read, it has more than enough to wake up to.
+  // If this is not sent because the producer does not read, then packets that
+  // will wake it are waiting already.
   SessionCommitted message;
   message.conflict_count = conflict_count;
   (void)SendMessage(socket_.get(), message);
 }
 
 void ProducerSession::SetCapturePolicy(const std::string& policy) {
-  // A producer that does not read gets it when it comes back.
+  // A producer that does not read is cut off, and gets the policy when it comes
+  // back.
   if (SendPolicy(policy)) return;
   const bool was_closed = errno == EPIPE || errno == ECONNRESET;
   // Pairs with the load in WasClosed.

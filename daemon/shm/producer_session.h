@@ -52,7 +52,7 @@ class ProducerSession final : private ingest::StreamPeer {
   ~ProducerSession() { DiscardPackets(socket_.get()); }
 
   State state() const { return state_; }
-  // False while nothing is to be read from the socket, or never again.
+  // True while packets are to be read from the socket.
   bool reads_packets() const {
     return state_ == State::kGreeting ||
            (state_ == State::kStreaming && !is_complete_);
@@ -60,24 +60,24 @@ class ProducerSession final : private ingest::StreamPeer {
   int socket() const { return socket_.get(); }
   // Invalid (-1) where the process cannot be watched.
   int process_fd() const { return process_.get(); }
-  // Of a session that has a ring. Watched edge by edge, never read.
+  // To be watched edge by edge and never read. The session has a ring.
   int data_ready_fd() const { return ring_->data_ready_fd(); }
 
-  // Whether chunks were published that were not offered. Of a session that has
-  // a ring.
+  // True if there are published chunks that were not offered. The session has a
+  // ring.
   bool has_data() const { return ring_->HasNext(); }
 
   // Reads the packets that have come.
   void OnPackets();
 
-  // Opens the stream that the hello asks for, with an arena of at most
-  // `arena_bytes_max`, whether it brings one or not. Blocks; runs on another
-  // thread while the session is opening, and posts kOpened at its end.
+  // Opens the stream that the hello asks for, with the arena that it brings or
+  // a new one, of at most `arena_bytes_max`. Blocks; runs on another thread
+  // while the session is opening, and posts kOpened at its end.
   void Open(uint64_t arena_bytes_max);
   void OnOpened();
 
-  // Offers chunks that were published, but a bounded number of them. Returns
-  // true if it should be called again without an event.
+  // Offers published chunks, up to a bound. Returns true if it should be called
+  // again without an event.
   bool OnData();
 
   // The pipeline has room again.
@@ -86,7 +86,7 @@ class ProducerSession final : private ingest::StreamPeer {
   // The producer cannot go on with the session. What it published is taken.
   void OnLeft();
 
-  // The producer's process has ended. What it had begun is taken as well.
+  // The producer's process has ended. Chunks that it had begun are taken, too.
   void OnDied();
 
   // The pipeline has ended the stream.
@@ -116,12 +116,12 @@ class ProducerSession final : private ingest::StreamPeer {
   bool WasClosed() const;
   // Takes the next chunk that a dead producer had begun; nothing at the end.
   std::optional<ingest::ChunkSink::Offered> OfferDraft();
-  // How a stream ends of which all was taken.
+  // The end of a stream all of whose chunks were taken.
   absl::Status TakenStatus() const;
   // Takes no more chunks; the end of the stream follows.
   void EndStream(const absl::Status& status);
 
-  // Of the pipeline.
+  // Called by the pipeline.
   void Commit(uint64_t count, uint64_t conflict_count) override;
   void SetCapturePolicy(const std::string& policy) override;
   void Resume() override;
@@ -141,15 +141,15 @@ class ProducerSession final : private ingest::StreamPeer {
   // Set by Open, taken by OnOpened.
   std::optional<absl::StatusOr<Opened>> opened_;
 
-  // Set before the first Offer, used by the pipeline behind it.
+  // Set before the first Offer, and used by the pipeline after it.
   ingest::StreamHandle stream_;
   std::unique_ptr<RingReader> ring_;
   bool has_new_arena_ = false;
   bool is_paused_ = false;    // The pipeline has no room.
   bool is_complete_ = false;  // No more will be published.
-  bool has_left_ = false;     // And the producer has not said so.
+  bool has_left_ = false;     // The producer went without saying so.
   bool is_renamed_ = false;   // The run is not the one that was asked for.
-  bool is_dead_ = false;      // The producer is, as far as one can see.
+  bool is_dead_ = false;      // The producer seems to have died.
   // Of a dead producer: what is left of its drafts, and the next number.
   std::optional<std::deque<std::span<const std::byte>>> drafts_;
   uint64_t next_draft_sequence_ = 0;

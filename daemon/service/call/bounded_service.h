@@ -13,10 +13,11 @@
 #include "daemon/service/call/request_call.h"
 #include "protos/base/check.h"
 
-// gRPC takes messages of one size for all methods, as large as a chunk, as many
-// at a time as there are calls, and parses each request as soon as it is there.
-// Here each method has a size of its own, few requests come at a time, and each
-// is parsed when its call is at work. On the wire nothing changes.
+// By itself gRPC has one bound for the messages of all methods, the size of a
+// chunk; it reads as many requests at a time as there are calls, and parses
+// each as soon as it is there. With the class below each method has a bound of
+// its own, few requests are read at a time, and each is parsed when its call
+// runs. On the wire nothing changes.
 namespace msitd::service {
 
 // The base of a service of `Api`, v1::RunService and its like, whose
@@ -27,7 +28,8 @@ class BoundedService : public Api::CallbackService {
   // `reads` outlives the service.
   explicit BoundedService(FirstReads& reads) : reads_(reads) {}
 
-  // `method` returns a UnaryCall. Its messages are empty until that is at work.
+  // `method` returns a UnaryCall. Request and response are empty until that
+  // call runs.
   template <typename Self, typename Request, typename Response>
   void Bound(const std::string& name,
              grpc::ServerUnaryReactor* (Self::*method)(
@@ -71,7 +73,7 @@ class BoundedService : public Api::CallbackService {
         google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
             std::string(Api::service_full_name()) + "." + name);
     MSITD_CHECK(method != nullptr);
-    // Of a method with streams gRPC reads nothing by itself.
+    // For a method with streams, gRPC reads nothing by itself.
     this->MarkMethodStreamed(method->index(), nullptr);
     this->MarkMethodRawCallback(method->index(), new Handler(make));
   }

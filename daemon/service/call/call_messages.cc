@@ -15,7 +15,7 @@
 namespace msitd::service {
 namespace {
 
-// Of an answer's bytes.
+// An answer is written in blocks of this size.
 constexpr int kBlockBytes = 256 << 10;
 
 absl::Status TooLarge(const google::protobuf::Message& request,

@@ -8,22 +8,21 @@
 
 #include "absl/status/status.h"
 
-// Requests and answers, and their bytes. A request stays as it came until its
-// call is at work, and an answer becomes bytes before the work ends, so that
-// neither a request that waits nor an answer that nobody takes is worth more
-// than its bytes.
+// Requests and answers, and their bytes. A request is parsed when its call
+// runs, and an answer is serialised before the work ends. So neither a request
+// that waits nor an answer that nobody takes costs more memory than its bytes.
 namespace msitd::service {
 
-// Most calls ask with a filter or less.
+// For most calls, whose requests hold a filter or less.
 inline constexpr size_t kRequestBytesMax = size_t{512} << 10;
 
-// Streams are asked for on threads of gRPC.
+// For streams, whose requests are parsed on threads of gRPC.
 inline constexpr size_t kStreamRequestBytesMax = size_t{64} << 10;
 
-// Policies, mappings of ops and values of own metrics.
+// For policies, mappings of ops and values of custom metrics.
 inline constexpr size_t kLargeRequestBytesMax = size_t{4} << 20;
 
-// What a request of so many bytes may take in memory.
+// The memory that a request of so many bytes may take once it is parsed.
 constexpr size_t ParsedBytesMax(size_t request_bytes_max) {
   return 8 * request_bytes_max;
 }
@@ -52,7 +51,7 @@ class CallMessages {
     return ParseRequest(request_bytes_, bytes_max_, request_);
   }
 
-  // Makes bytes of the answer and empties it; returns how many they are.
+  // Serialises the answer and empties it. Returns the number of bytes.
   size_t Encode();
 
   grpc::ByteBuffer& request_bytes() { return request_bytes_; }

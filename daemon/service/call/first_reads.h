@@ -16,24 +16,25 @@
 
 namespace msitd::service {
 
-// Lets few calls at a time take their first message off the wire. gRPC takes
-// all that a message announces, for as long as it takes to come, before anybody
-// sees a byte of it; what it takes unasked is little. A call whose message is
-// slow makes way as soon as others wait for its place; all connections get
-// their turn.
+// Lets few calls at a time read their first message. Once a read has started,
+// gRPC takes in the whole message, of whatever length and for however long,
+// before anybody sees a byte of it; until then it takes in little. A call whose
+// message is slow makes way as soon as others wait for its place. All
+// connections get their turn.
+//
 // Thread-safe.
 class FirstReads {
  public:
-  // With messages of 4 MiB, 64 MiB.
+  // That is 64 MiB with messages of 4 MiB.
   static constexpr size_t kReadsMax = 16;
   static constexpr int kConnectionReadsMax = 4;
 
-  // Calls that wait, but for those over the Unix socket, who also come first:
-  // strangers come over TCP.
+  // Calls that may wait. Strangers come over TCP, so calls over the Unix socket
+  // are not bounded by this, and come first.
   static constexpr uint64_t kWaitingMax = 1024;
 
-  // How long a message may take while other calls wait for its place, which is
-  // one of all or one of its connection, and while none does.
+  // How long a message may take: while other calls wait for its place, be it
+  // among all calls or among those of its connection; and while none does.
   static constexpr std::chrono::milliseconds kBusyTimeout{500};
   static constexpr std::chrono::milliseconds kTimeout{20'000};
 
@@ -86,7 +87,7 @@ class FirstReads {
 
   void GiveTurn(const std::string& peer, Connection& connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns whose turn it is, which are active then.
+  // Makes the readers active whose turn it is, and returns them.
   std::vector<Reader*> TakeTurns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Watch();
   std::vector<grpc_call*> TakeLate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -95,7 +96,7 @@ class FirstReads {
   CondVar changed_;
   std::map<Reader*, Active> active_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Connection> connections_ ABSL_GUARDED_BY(mu_);
-  // Connections with a call that waits and fewer active ones than they may
+  // Connections that have a waiting call, and fewer active ones than they may
   // have.
   std::deque<std::string> turns_ ABSL_GUARDED_BY(mu_);
   uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;

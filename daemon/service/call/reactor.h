@@ -47,7 +47,7 @@ class Call {
   // CANCELLED once nobody waits for the answer, DEADLINE_EXCEEDED once it
   // would come too late; OK before. To be asked between steps of long work.
   absl::Status Check() const {
-    // No other memory hangs on the flag.
+    // Relaxed, because the flag publishes no other memory.
     if (cancelled_.load(std::memory_order_relaxed)) {
       return absl::CancelledError("the caller is gone");
     }
@@ -70,15 +70,15 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   using Work = absl::AnyInvocable<absl::Status(const Call&)>;
 
   // Makes a call that runs `work` on the pool and finishes with what it
-  // returns, as soon as BoundedService, to which it belongs, lets it.
+  // returns. BoundedService, to which the call belongs, has it Begin.
   static grpc::ServerUnaryReactor* Start(TaskPool& pool,
                                          grpc::CallbackServerContext& context,
                                          Work work) {
     return new UnaryCall(pool, context, std::move(work));
   }
 
-  // Parses the request, on the pool too, and begins. `messages` are there until
-  // the call is over.
+  // Has the pool parse the request and run the work. `messages` outlive the
+  // call.
   void Begin(CallMessages& messages) {
     messages_ = &messages;
     const absl::Status status = pool_.Submit([this] { Run(); });
@@ -86,7 +86,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  // Answers up to this are small change.
+  // Answers up to this are not counted.
   static constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
   // How long a larger one is kept for a caller that does not take it.
   static constexpr std::chrono::seconds kAnswerTimeout{60};
@@ -132,7 +132,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { call_.Cancel(); }
 
   void OnDone() override {
-    // Here, since the pool waits for calls but not for alarms.
+    // Not in the destructor, since the pool waits for calls but not for alarms.
     count_.reset();
     alarm_.Cancel();
     {
@@ -174,8 +174,9 @@ class StreamSource {
   virtual absl::StatusOr<StreamStep> Next(const Call& call,
                                           Response& message) = 0;
 
-  // For those that say kWait; called behind it. Calls `wake` once, from some
-  // thread and maybe within this call. Returns a number for StopWaiting.
+  // Called after each kWait; a source that never waits need not override it.
+  // Calls `wake` once, from some thread and maybe within this call. Returns a
+  // number for StopWaiting.
   virtual uint64_t Await(absl::AnyInvocable<void()> /*wake*/) {
     MSITD_CHECK(false);
     return 0;
@@ -189,9 +190,9 @@ class StreamSource {
 // has been written, so a slow reader costs one message of memory and no thread.
 // Owns itself until gRPC is done with it.
 //
-// At any time exactly one of these has the call in hand and may touch it: a
-// task of the pool, a write of gRPC, or a waiter of the source. A cancelled
-// call takes it from the waiter.
+// At any time exactly one of these owns the call and may touch it: a task of
+// the pool, a write of gRPC, or a waiter of the source. OnCancel takes it over
+// from a waiter.
 template <typename Response>
 class StreamCall final : public grpc::ServerWriteReactor<Response> {
  public:
@@ -210,7 +211,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
   }
 
  private:
-  // Where the call is while it waits. Shared by the call and by those of its
+  // The state of a call that waits. Shared by the call and by those of its
   // methods that may still hold the lock when the call has gone.
   struct Parking {
     Mutex mu;
@@ -246,7 +247,7 @@ class StreamCall final : public grpc::ServerWriteReactor<Response> {
     bool cancelled = false;
     {
       // The lock keeps OnCancel away until the number of the waiter is known.
-      // Behind Await the call may be in other hands.
+      // After Await somebody else may own the call.
       MutexLock lock(parking->mu);
       cancelled = parking->cancelled;
       if (!cancelled) {

@@ -14,8 +14,8 @@
 #include "protos/status/mutex.h"
 #include "protos/status/status.h"
 
-// Calls with one request, between gRPC and the reactors of the services: the
-// request is read when it is its turn.
+// Calls with one request. They stand between gRPC and the reactors of the
+// services, and read each request when it is its turn.
 namespace msitd::service {
 
 // Reads the request, then hands over to a reactor, which sees the call as if
@@ -36,11 +36,12 @@ class RequestCall
   RequestCall(FirstReads& reads, grpc::CallbackServerContext& context)
       : reads_(reads), context_(context) {}
 
-  // The bytes are request_bytes(). To call SetReactor() or Finish().
+  // Called once request_bytes() has the request. Has to call SetReactor() or
+  // Finish().
   virtual void HandleRequest() = 0;
   virtual grpc::ByteBuffer& request_bytes() = 0;
 
-  // From here on `reactor` hears of the call.
+  // From here on `reactor` gets the events of the call.
   void SetReactor(grpc::internal::ServerReactor& reactor) {
     bool is_cancelled = false;
     {
@@ -73,7 +74,7 @@ class RequestCall
       is_cancelled_ = true;
       reactor = reactor_;
     }
-    // gRPC calls OnDone behind this.
+    // The reactor still lives: gRPC calls OnDone after this.
     if (reactor != nullptr) reactor->OnCancel();
   }
 
@@ -94,8 +95,8 @@ class RequestCall
   bool is_cancelled_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// A unary call, for which `Make`, called with the context, the request and the
-// response, returns a UnaryCall.
+// A unary call. `Make` gets the context, the request and the response, and
+// returns a UnaryCall.
 template <typename Request, typename Response, typename Make>
 class UnaryRequestCall final : public RequestCall {
  public:
@@ -148,8 +149,8 @@ class UnaryRequestCall final : public RequestCall {
   Sink sink_;
 };
 
-// A call that is answered with a stream, for which `Make`, called with the
-// context and the request, which goes then, returns a ServerWriteReactor.
+// A call that is answered with a stream. `Make` gets the context and the
+// request, which it must not keep, and returns a ServerWriteReactor.
 template <typename Request, typename Response, typename Make>
 class StreamRequestCall final : public RequestCall {
  public:

@@ -62,7 +62,7 @@ class Meter {
       case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
         return ReadBytes(field, depth);
       default:
-        // A group, known or not: protobuf would read on behind it.
+        // A group, known or not, which protobuf would accept.
         return false;
     }
   }

@@ -8,11 +8,13 @@
 
 #include "absl/status/statusor.h"
 
-// What a message takes once it is parsed, before it is. Pure functions.
+// The memory that a message would take, found without parsing it. Pure
+// functions.
 namespace msitd::service {
 
-// Returns no less than the memory of the message of `type` that `in` holds up
-// to its end: two bytes of an empty string become forty.
+// Reads `in`, a message of `type`, to its end. Returns no less than the memory
+// that the message takes once it is parsed. That may be far more than its
+// bytes: an empty string has two bytes on the wire and forty in memory.
 //
 // Errors: RESOURCE_EXHAUSTED if it takes more than `bytes_max`;
 // INVALID_ARGUMENT if it does not parse, or has groups, as no message of ours

@@ -51,7 +51,7 @@ TaskPool::CallCount::CallCount(TaskPool& pool) : pool_(pool) {
 }
 
 TaskPool::CallCount::~CallCount() {
-  // Under the lock: behind it the one who waits may destroy the pool.
+  // Notifies under the lock: after it, whoever waits may destroy the pool.
   MutexLock lock(pool_.mu_);
   pool_.answer_bytes_ -= answer_bytes_;
   MSITD_CHECK(pool_.call_count_ > 0);
@@ -63,7 +63,7 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
   const size_t bytes_max =
       is_local ? pool_.answer_bytes_max_ : pool_.answer_bytes_max_ / 4 * 3;
   MutexLock lock(pool_.mu_);
-  // One alone always goes, whatever it has.
+  // A single answer is always taken, however large.
   if (pool_.answer_bytes_ > 0 && pool_.answer_bytes_ + bytes > bytes_max) {
     return WithReason(
         MakeStatus(absl::StatusCode::kResourceExhausted,

@@ -18,10 +18,10 @@ using Task = absl::AnyInvocable<void()>;
 
 class TaskPool;
 
-// Where calls run. What changes or tells of a daemon, a run or a comparison is
-// short and does not queue behind what looks at tensors and rows; that ends in
-// time, and does not queue behind reductions, which may take a minute. All
-// outlive the services.
+// Where calls run, so that short ones do not queue behind long ones. `control`
+// has the calls that change or describe the daemon, a run or a comparison.
+// `queries` has those that look at tensors and rows, which are bounded in time.
+// `reductions` has those that may take a minute. All outlive the services.
 struct CallPools {
   TaskPool& control;
   TaskPool& queries;
@@ -32,7 +32,7 @@ struct CallPools {
 // Thread-safe.
 class TaskPool {
  public:
-  // Answers that are on their way to callers.
+  // Bytes of answers that are on their way to callers.
   static constexpr size_t kAnswerBytesMax = size_t{96} << 20;
 
   // At most `queue_max` tasks wait.
@@ -44,17 +44,17 @@ class TaskPool {
 
   // Takes `task` and runs it once, or returns an error and destroys it:
   // RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if the queue is full, UNAVAILABLE
-  // (NOT_SERVING) behind Drain and Stop.
+  // (NOT_SERVING) after Drain or Stop.
   absl::Status Submit(Task task);
 
-  // Takes the next step of something that Submit once accepted, even where the
+  // Takes the next step of something that Submit accepted before, even if the
   // queue is full: a caller has at most one step waiting, so the queue stays
-  // bounded by the callers. Fails behind Stop only.
+  // bounded by the callers. Fails only after Stop.
   absl::Status SubmitNextStep(Task task);
 
-  // Counts a call that has its work here, from the first task to the answer's
-  // way out, so that a server knows when nobody waits for one. As the first
-  // member of the call it outlives the others.
+  // Counts a call that works on this pool, from its first task until its answer
+  // is out, so that a server knows when nobody waits for an answer. Has to be
+  // the first member of the call, so that it outlives the others.
   class CallCount {
    public:
     explicit CallCount(TaskPool& pool);
@@ -62,12 +62,12 @@ class TaskPool {
     CallCount(const CallCount&) = delete;
     CallCount& operator=(const CallCount&) = delete;
 
-    // Counts an answer of so many bytes until the call is gone: how fast it
-    // goes is up to the caller. Once for each call.
+    // Counts an answer of `bytes` until the call is gone; when that is depends
+    // on how fast the caller reads. Called at most once for each call.
     //
     // Errors: RESOURCE_EXHAUSTED (REQUESTS_EXHAUSTED) if all answers together
-    // would have more than the pool lets them, or more than three quarters of
-    // that and the caller is not local.
+    // would exceed the bound of the pool, or three quarters of it if the caller
+    // is not local. A single answer is always taken.
     absl::Status HoldAnswer(size_t bytes, bool is_local);
 
    private:
@@ -75,8 +75,8 @@ class TaskPool {
     size_t answer_bytes_ = 0;
   };
 
-  // Refuses new tasks as behind Stop, but no next steps, and returns once no
-  // call is counted, or at `deadline`.
+  // Refuses new tasks but not next steps, and returns once no call is counted,
+  // or at `deadline`.
   void Drain(std::chrono::steady_clock::time_point deadline);
 
   // Refuses new tasks, runs those that wait, and returns when all have ended.
