@@ -6,7 +6,8 @@
 
 namespace msitd::compare {
 
-// How long an observer is not asked at most while its thread waits for another.
+// The longest time that an observer is not asked while its thread waits for
+// another one.
 inline constexpr std::chrono::milliseconds kQuestionInterval{20};
 
 // What reading and pairing need of the comparison that they work for. All calls

@@ -12,16 +12,16 @@
 
 namespace msitd::compare {
 
-// Idle rules that are told of.
+// Idle rules that are reported, at most.
 inline constexpr size_t kIdleRulesMax = 64;
 
-// Names of ops of a run that are looked at while rules are idle; behind so many
-// no rule is called idle.
+// Names of ops of a run that are looked at. If a run has more while rules are
+// idle, none is reported.
 inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
 
-// Which rules of a policy and rewrites of a matching have met no op: they were
-// written for other names, most likely. One that others go before has met what
-// it matches all the same.
+// Finds the rules of a policy and the rewrites of a matching that match no op:
+// most likely they were written for other names. A rule counts as met by an op
+// that it matches, even if another rule decides.
 //
 // Thread-compatible. Looks at each name of an op once, and at none once every
 // rule has met one.
@@ -33,7 +33,7 @@ class IdleRules {
   // Takes the next op of either run.
   void Meet(std::string_view op, bool is_golden);
 
-  // Those that have met none, as the flags of msitctl take them:
+  // Returns those that have met no op, as the flags of msitctl take them:
   // `--rule 'head: nl2 <= 1e-9'`.
   std::vector<std::string> Texts() const;
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
   return FieldInvalid(field, regex->error());
 }
 
-// As --rule takes it, behind the pattern.
+// The tolerance as --rule takes it after the pattern.
 std::string ToleranceText(const PolicyRule& rule) {
   if (rule.preset != Preset::kDefault) {
     return "@" + absl::AsciiStrToLower(v1::Policy::Preset_Name(

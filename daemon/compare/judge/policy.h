@@ -29,8 +29,8 @@ inline constexpr size_t kPolicyRulesMax = 1024;
 inline constexpr size_t kPolicyBytesMax = size_t{1} << 20;
 
 // Applies a tolerance to the ops that match a GlobMatch pattern, or an RE2
-// expression. Either a predicate with or without rtol and atol, or these alone,
-// or a preset.
+// expression. The tolerance is a predicate with or without rtol and atol, or
+// these alone, or a preset.
 struct PolicyRule {
   std::string op_pattern;
   std::string predicate = {};
@@ -54,16 +54,16 @@ struct PolicySpec {
 
 // What one pair must satisfy.
 struct Verification {
-  int rule = -1;  // -1: the preset behind the rules.
+  int rule = -1;  // -1: no rule matches, so the preset decides.
   const predicate::Predicate* predicate = nullptr;
-  // Of the pair's sets, and of the tolerance if kToleranceSet is among them.
+  // The metric sets of the pair, and the tolerance if kToleranceSet is one.
   compute::ElementRequest request;
-  // Different hashes of equal types decide without the bytes.
+  // True if hashes that differ decide without the bytes, for equal types.
   bool hash_decides = false;
 };
 
-// What passes: rules by op, of which the first that matches decides, and a
-// preset behind them.
+// Says what passes: rules by op, of which the first that matches decides, and a
+// preset for all other ops.
 //
 // Immutable, hence thread-safe.
 class Policy {
@@ -81,8 +81,9 @@ class Policy {
   Verification VerificationFor(std::string_view op, DType target,
                                DType golden) const;
 
-  // The rules, in their order: whether one is for an op, and the rule as the
-  // flag of msitctl takes it, such as `head: nl2 <= 1e-9`.
+  // The rules, in their order. Matches says whether a rule is for an op.
+  // RuleText is the rule as the flag of msitctl takes it, such as
+  // `head: nl2 <= 1e-9`.
   size_t rule_count() const { return rules_.size(); }
   bool Matches(size_t rule, std::string_view op) const;
   std::string RuleText(size_t rule) const;

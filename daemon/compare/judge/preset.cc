@@ -30,7 +30,7 @@ constexpr int kLoosenessCount = 8;
 
 Looseness LoosenessOf(DType dtype) {
   const int digits = InfoOf(dtype).digits;
-  // Scales are powers of two, and one of them that differs is twice as large.
+  // Scales are powers of two: if two differ, one is at least twice the other.
   if (digits < 2) return Looseness::kExact;
   if (digits == 2) return Looseness::kTwoDigits;
   if (digits == 3) return Looseness::kThreeDigits;
@@ -61,8 +61,8 @@ PresetTolerance Elementwise(double rtol, double atol, bool either) {
   return {&predicate, compute::kToleranceSet, rtol, atol, either};
 }
 
-// The table of torch.testing; it has no smaller floats than those of 16
-// bits, for which this takes the distance of neighbouring values.
+// The table of torch.testing. It has no floats below 16 bits; for those this
+// takes the relative distance of neighbouring values.
 PresetTolerance TorchTolerance(Looseness target, Looseness golden) {
   constexpr std::array<double, kLoosenessCount> kRtol = {
       0, 1e-7, 1.3e-6, 1e-3, 1.6e-2, 0.125, 0.25, 0.5};

@@ -32,7 +32,7 @@ bool CanPass(const Verification& verification, const RowMetrics& metrics) {
     return metrics[metric].has_value() && std::isfinite(*metrics[metric]);
   };
   RowMetrics at_best = metrics;
-  // Either of the two leaves no outlier.
+  // A tolerance of either of the two leaves no outlier.
   if (is_finite(kAtolNeeded) || is_finite(kRtolNeeded)) {
     at_best[kOutlierCount] = 0;
   }
@@ -125,7 +125,7 @@ void RequiredTolerances::Show(v1::Comparison& comparison) const {
       out.set_negated(entry.bound.is_negated);
       out.set_element_tolerance(entry.is_element_tolerance);
       out.set_bound(entry.bound.number);
-      // No row asks for another bound than there is.
+      // Without a row that asks for more, the bound stays as it is.
       out.set_required(entry.row < 0 ? entry.bound.number : entry.required);
       out.set_row(entry.row < 0 ? entry.max_abs_row : entry.row);
       out.set_row_count(entry.row_count);

@@ -26,12 +26,12 @@ class RequiredTolerances {
   void Add(const Verification& verification, const RowMetrics& metrics,
            int64_t row);
 
-  // Takes note that `row` fails, for whatever reason, once Add has taken its
-  // metrics, if it has any.
+  // Notes that `row` fails, for whatever reason. Called after Add if the row
+  // has metrics.
   void AddFailure(int64_t row);
 
-  // Replaces the fields. An entry for max_abs whose bound is NaN goes with the
-  // one before it: see RequiredTolerance.bound.
+  // Replaces the fields that this class fills. An entry for max_abs whose bound
+  // is NaN belongs to the one before it: see RequiredTolerance.bound.
   void Show(v1::Comparison& comparison) const;
 
   // True if Add has changed anything since the last Show.
@@ -44,22 +44,23 @@ class RequiredTolerances {
     double required = 0;
     int64_t row = -1;
     int64_t row_count = 0;
-    // Of rows of which the metric is infinite, as beside zeros: no bound would
-    // ask anything of them. The largest max_abs, and its row.
+    // For rows whose metric is infinite, as next to zeros, so that no finite
+    // bound serves: the largest max_abs, and its row.
     double max_abs = 0;
     int64_t max_abs_row = -1;
   };
-  // Predicates live as long as the policy and are told apart by their place.
+  // Predicates live as long as the policy and are told apart by their address.
   using Key = std::pair<int, const predicate::Predicate*>;
 
-  // Takes note of a row that no finite bound serves, if max_abs does.
+  // Notes a row that no finite bound serves, but max_abs does. False for any
+  // other row.
   static bool TakesMaxAbs(const RowMetrics& metrics, int64_t row, Entry& entry);
-  // As many as there is room for.
+  // Makes an entry for every bound, as long as there is room.
   std::vector<Entry> EntriesOf(const Verification& verification);
 
   std::map<Key, std::vector<Entry>> entries_;
   size_t count_ = 0;
-  // The last row that fails and would not with other bounds.
+  // The last row that fails but would pass with other bounds.
   int64_t curable_row_ = -1;
   int64_t hopeless_count_ = 0;
   int64_t first_hopeless_row_ = -1;

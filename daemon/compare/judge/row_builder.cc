@@ -51,7 +51,7 @@ std::string PositionText(uint64_t index, std::span<const int64_t> shape) {
 
 void DescribePair(const TensorPair& pair, std::string_view golden_run,
                   std::string_view target_run, v1::ComparisonRow& row) {
-  // Clear would free both, to make them anew for the next row.
+  // Keeps both for this row: Clear would free them.
   ComparedTensorPtr golden(row.release_golden());
   ComparedTensorPtr target(row.release_target());
   row.Clear();

@@ -17,25 +17,25 @@ namespace msitd::compare {
 void DescribePair(const TensorPair& pair, std::string_view golden_run,
                   std::string_view target_run, v1::ComparisonRow& row);
 
-// Sets what the index knows of most tensors.
+// Sets the fields that come from a summary.
 void AddSummary(const Summary& summary, v1::ComparedTensor& out);
 
-// Returns why the shapes of a pair do not agree: `shape [3,2] against [4,2]`,
-// the target's first, and how the sides were put together.
+// Returns why the shapes of a pair do not agree, such as
+// `shape: target [3,2], golden [4,2]`, and how the sides were put together.
 std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden,
                             std::string_view layout_hint);
 
-// Returns the metrics that are defined, as they are in the wire format of a
-// row. `row` lends its memory: the same one for row after row.
+// Returns the metrics that are defined in the wire format of a row. Overwrites
+// those of `row`, whose memory is used again if it is the same for every row.
 std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
 
 // Returns `[2,3]`; `[]` for a scalar.
 std::string ShapeText(std::span<const int64_t> shape);
 
 // Returns where the largest difference is and what is there, such as
-// `largest difference at [0,5]: 3.5 against 1.25`; empty if there is none. The
-// metrics are of every `step`-th element.
+// `largest difference at [0,5]: target 3.5, golden 1.25`; empty if there is
+// none. The metrics are of every `step`-th element.
 std::string LargestDifference(const compute::PairMetrics& metrics,
                               const storage::TensorInfo& golden,
                               uint64_t step = 1);

@@ -49,7 +49,7 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
   RowMetrics out;
   std::copy(std::begin(pair.values), std::end(pair.values), out.begin());
   const std::optional<double> max_abs = pair[compute::Metric::kMaxAbs];
-  // A difference beyond double says nothing of what it is divided by.
+  // A difference beyond double has no meaningful quotient.
   if (max_abs.has_value() && std::isfinite(*max_abs)) {
     const double scale = Scale(golden);
     if (*max_abs == 0) {
@@ -66,7 +66,8 @@ RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
     if (*rmse == 0) {
       out[kPsnrDb] = std::numeric_limits<double>::infinity();
     } else {
-      // Apart, since their quotient can be beyond double, and so can the range.
+      // Two logarithms, because the quotient can be beyond double, and so can
+      // the range.
       const double range = golden.max - golden.min;
       const double log_range =
           std::isfinite(range)

@@ -13,7 +13,7 @@
 #include "protos/base/summary.h"
 
 // The numbers that a row shows and that a predicate of a policy may name: the
-// metrics of the pair, and what follows from them and the summaries.
+// metrics of the pair, and those derived from them and the summaries.
 namespace msitd::compare {
 
 // `scaled_max_abs`: max |t - g| divided by the largest finite |g|.
@@ -40,16 +40,18 @@ bool HigherIsBetter(int metric);
 // that is always computed.
 uint32_t SetOf(int metric);
 
-// Returns the metrics of the one pass over a pair of which `golden` is the
-// summary of the golden side. The divisor of scaled_max_abs is exact unless the
-// golden tensor has infinities; then it is a lower bound of the largest finite
-// magnitude, so the metric is never too small. It is 0 if nothing differs, and
-// +Inf if the golden side is zero and the target is not. psnr_db is absent if
-// the golden tensor has infinities.
+// Returns the metrics of the fused pass over a pair, and those derived from
+// them and from `golden`, the summary of the golden side.
+//
+// The divisor of scaled_max_abs is exact unless the golden tensor has
+// infinities; then it is a lower bound of the largest finite magnitude, so the
+// metric is never too small. The metric is 0 if nothing differs, and +Inf if
+// the golden side is zero and the target is not. psnr_db is absent if the
+// golden tensor has infinities.
 RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
                         const Summary& golden);
 
-// Adds those that were asked for.
+// Adds the element metrics, of which those that were not asked for are absent.
 void AddElementMetrics(const compute::ElementMetrics& elements,
                        RowMetrics& out);
 

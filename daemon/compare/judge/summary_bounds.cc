@@ -13,10 +13,10 @@ namespace {
 using compute::ElementMetric;
 using compute::Metric;
 
-// Sums are rounded, partly in float32: norms and means are this exact, those of
-// summaries and those that are measured.
+// Relative error of norms and means, both of summaries and as measured: sums
+// are rounded, partly in float32.
 constexpr double kSumError = 1e-5;
-// Extremes are this exact: integers may have more digits than a double.
+// Relative error of extremes: integers may have more digits than a double.
 constexpr double kExtremeError = 0x1p-48;
 
 double CountDifference(uint64_t a, uint64_t b) {
@@ -33,7 +33,7 @@ double Difference(double a, double b) {
   return std::isfinite(difference) ? std::max(difference, 0.0) : 0;
 }
 
-// Of finite elements.
+// All elements are finite.
 double LeastMaxAbs(const Summary& target, const Summary& golden) {
   return std::max(Difference(target.min, golden.min),
                   Difference(target.max, golden.max));
@@ -49,7 +49,7 @@ double LeastDistance(const Summary& target, const Summary& golden) {
          (std::isfinite(distance) ? std::max(distance, max_abs) : max_abs);
 }
 
-// Keeps what proves something.
+// A bound of 0 proves nothing and is left out.
 void Put(double value, std::optional<double>& out) {
   if (value > 0) out = value;
 }
@@ -102,7 +102,7 @@ RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
       Put(max_abs / golden.abs_max(), at(Metric::kMaxRel));
     }
     out = ToRowMetrics(pair, golden);
-    // The larger the difference, the smaller this is.
+    // No lower bound: psnr_db falls as the difference grows.
     out[kPsnrDb].reset();
   }
   Put(nan_count, out[static_cast<int>(Metric::kNanMismatchCount)]);

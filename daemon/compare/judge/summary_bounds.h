@@ -7,9 +7,9 @@
 
 namespace msitd::compare {
 
-// What the summaries of two whole tensors with equally many elements prove of
-// the metrics of the pair, whatever its bytes are: each is this or larger.
-// Those of which nothing is known are absent. `request` has the tolerance of
+// Returns lower bounds of the metrics of a pair that hold whatever its bytes
+// are, from the summaries of two whole tensors with equally many elements. A
+// metric without a known bound is absent. `request` has the tolerance of
 // outlier_count, if that is asked for.
 RowMetrics LeastMetrics(const Summary& target, const Summary& golden,
                         const compute::ElementRequest& request);

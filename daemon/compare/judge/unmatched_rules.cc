@@ -18,9 +18,9 @@ struct Preset {
   std::span<const std::string_view> patterns;
 };
 
-// What only one of torch's fused attention and plain code for it has, in models
-// as Hugging Face builds them: the weights of the attention beside its result,
-// the mask, and what is applied to the weights.
+// What one run alone has if one uses torch's fused attention and the other
+// plain code, in models as Hugging Face builds them: the weights of the
+// attention beside its result, the mask, and what is applied to the weights.
 constexpr std::array<std::string_view, 6> kSdpaEager = {
     "*att*@output/1",    "*att*@output/2", "*@input/attention_mask",
     "*att*@input/*mask", "*att*dropout*",  "*att*softmax*"};

@@ -21,7 +21,7 @@ inline constexpr size_t kUnmatchedRulesMax = 256;
 // Immutable, hence thread-safe.
 class UnmatchedRules {
  public:
-  // None may be.
+  // Neither run may have a tensor alone.
   UnmatchedRules() = default;
 
   // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with
@@ -37,12 +37,13 @@ class UnmatchedRules {
   // The texts, in their order.
   size_t text_count() const { return texts_.size(); }
   const std::string& text(size_t number) const { return texts_[number]; }
-  // Marks those of which a rule is for tensors of an op; `marks` has as many.
+  // Marks the texts with a rule for tensors of `op`. `marks` has text_count()
+  // entries.
   void Mark(std::string_view op, std::vector<bool>& marks) const;
 
  private:
   struct Rule {
-    size_t text = 0;  // Number of what was given.
+    size_t text = 0;  // Number of the text that the rule comes from.
     std::string op_pattern;
     std::optional<Io> io;
     std::optional<std::string> index_pattern;

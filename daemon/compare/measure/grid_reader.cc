@@ -60,6 +60,11 @@ absl::Status GridReader::Read(std::span<std::byte> out) {
   return absl::OkStatus();
 }
 
+// The levels turn like the digits of a counter, one for each axis, the last one
+// fastest. A digit stands for a stretch of its axis. The offsets of all digits
+// add up to the shard that the next run comes from. When a run ends, the last
+// digit moves on; a digit that has passed its last stretch starts anew and
+// counts as one round of the digit before it.
 void GridReader::BeginRun() {
   shard_ = 0;
   for (const Level& level : levels_) {

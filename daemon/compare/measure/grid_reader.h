@@ -13,8 +13,9 @@
 
 namespace msitd::compare {
 
-// Reads the bytes of one term of a grid in the order of the whole, which takes
-// a run of bytes from one shard after another, and every shard in its order.
+// Reads the bytes of one term of a grid in the order of the whole tensor: a run
+// of bytes from one shard, then a run from another, and so on. Every shard is
+// read from its begin to its end.
 //
 // Thread-compatible. Borrows what the readers borrow.
 class GridReader {
@@ -23,15 +24,15 @@ class GridReader {
   GridReader(const ShardGrid& grid, std::span<const storage::TensorInfo> shards,
              std::vector<ShardReader> readers);
 
-  // Fills `out` with the next bytes; there are so many. Errors: those of
-  // ShardReader::Read.
+  // Fills `out` with the next bytes. At least so many are left. Errors: those
+  // of ShardReader::Read.
   absl::Status Read(std::span<std::byte> out);
 
  private:
   // A stretch of an axis that is not empty.
   struct Block {
     size_t shard_offset;
-    // Of the last axis: the bytes of a run. Of another: how often the axes
+    // On the last axis: the bytes of a run. On another: how often the axes
     // behind it are gone through.
     uint64_t length;
   };
@@ -45,7 +46,7 @@ class GridReader {
   void EndRun();
 
   std::vector<ShardReader> readers_;
-  std::vector<Level> levels_;  // As the axes.
+  std::vector<Level> levels_;  // One for each axis.
   size_t shard_ = 0;
   uint64_t run_rest_ = 0;
 };

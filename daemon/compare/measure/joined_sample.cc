@@ -63,7 +63,7 @@ class SamplePlaces {
     size_t dim;
     size_t stride;  // Shards from one to the next along the axis.
     std::vector<ShardStretch> stretches;
-    std::vector<int64_t> begins;  // Of them, and the end of the last.
+    std::vector<int64_t> begins;  // Of the stretches, and the end of the last.
   };
 
   void Add(uint64_t element) {
@@ -150,7 +150,7 @@ bool HasJoinedSample(const ShardGrid& grid,
                      std::span<const TensorInfo> shards) {
   const size_t per_term = grid.shards_per_term();
   MSITD_CHECK(!shards.empty() && shards.size() == grid.term_count * per_term);
-  // A term that is one shard has the sample of that.
+  // The sample of a term of one shard is the sample of that shard.
   if (per_term == 1) {
     return std::all_of(shards.begin(), shards.end(), [](const auto& shard) {
       return shard.has_bytes || shard.has_sample;

@@ -16,14 +16,14 @@
 namespace msitd::compare {
 
 // True if what is kept of `shards`, which fit into the grid, has the whole
-// sample: the bytes of a shard have all elements, and its own sample every
-// step-th, which are those that are asked for if the steps and the cuts of the
-// shards go together.
+// sample. A shard with bytes has all its elements. A shard with a sample alone
+// has every step-th one; whether those are the ones needed depends on the step
+// of the whole and on how the shards are cut.
 bool HasJoinedSample(const ShardGrid& grid,
                      std::span<const storage::TensorInfo> shards);
 
-// Puts the sample of one term of a grid into `out`, which has its bytes.
-// `readers` are those of `shards`, which are of the term.
+// Puts the sample of one term of a grid into `out`, which has its size.
+// `shards` are those of the term, and `readers` has a reader for each.
 //
 // Errors: CANCELLED once the observer says so, which is asked before every
 // part; those of the readers.

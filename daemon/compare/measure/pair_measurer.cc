@@ -23,7 +23,8 @@ uint64_t BytesOf(const PairTask& task) {
   return task.pair->target->tensor_bytes + task.pair->golden->tensor_bytes;
 }
 
-// Adds the places of all bytes of a tensor; false if they are not known.
+// Adds the places of all bytes of a tensor. False if they are not known, or are
+// more than is read ahead.
 bool AddParts(const LogicalTensor& tensor,
               std::vector<storage::PartInfo>& out) {
   uint64_t bytes = 0;
@@ -147,7 +148,7 @@ bool PairMeasurer::MayPlan() const {
   if (is_planning_ || waiting_.empty() || windows_.size() >= kWindowsMax) {
     return false;
   }
-  // A small window makes small reads: not before there is need.
+  // A small window makes small reads, so the third one has to be full.
   return windows_.size() < 2 || waiting_bytes_ >= kWindowBytesMax ||
          waiting_.size() >= kWindowPairsMax;
 }

@@ -25,12 +25,12 @@ namespace msitd::compare {
 // Measures pairs on the calling thread and, ahead of it, on one more, while the
 // store reads the bytes of those behind them. The results come in order.
 //
-// Pairs are taken window by window: those whose parts are known are read by one
-// batch of each run for the window. Each thread claims a few pairs of it at a
-// time.
+// Pairs are taken window by window. For each window, one batch of either run
+// reads the pairs whose parts are known, and each thread claims a few pairs at
+// a time.
 //
-// The second thread begins with the first pair that another one follows. It
-// never calls the observer: what it read is reported by the calling thread.
+// The second thread starts once two pairs wait. It never calls the observer:
+// the calling thread reports what the second one has read.
 //
 // Thread-compatible, but for Add. Borrows the runs and the observer.
 class PairMeasurer {
@@ -58,8 +58,8 @@ class PairMeasurer {
   PairMeasurer(const PairMeasurer&) = delete;
   PairMeasurer& operator=(const PairMeasurer&) = delete;
 
-  // Says what Next will be asked for behind what was said before, in this
-  // order. A pair lives until it was taken, or until Stop. Thread-safe.
+  // Queues pairs: Next returns their measurements in this order. A pair lives
+  // until it was taken, or until Stop. Thread-safe.
   void Add(std::span<const PairTask> tasks);
 
   // Returns the measurement of the next pair.
@@ -67,9 +67,9 @@ class PairMeasurer {
   // Errors: CANCELLED once the observer says so; those of Measure.
   absl::StatusOr<PairMeasurement> Next();
 
-  // Ends the second thread; waits until it has the pairs that it claimed, or
-  // has been told to leave them, and until nothing is read any more. Nothing is
-  // called after that, and pairs that are added are left alone.
+  // Ends the second thread, which finishes or cancels the pairs that it has
+  // claimed, and waits for it and for all reads. Nothing is called after that,
+  // and pairs that are added are ignored.
   void Stop();
 
  private:
@@ -80,14 +80,14 @@ class PairMeasurer {
   // What is read ahead of one run for a window.
   struct WindowSide {
     std::vector<storage::PartInfo> parts;
-    // Of each pair: its first part in the batch, kNotAhead if it has none.
+    // For each pair: its first part in the batch; kNotAhead if it has none.
     std::vector<size_t> first_parts;
     AlignedBuffer buffer;
     std::unique_ptr<storage::PartBatch> batch;
 
-    // The batch does not have all of them.
+    // True if the batch does not have all parts.
     bool IsShort() const;
-    // Leaves the parts of the last pair out.
+    // Leaves out the parts of the last pair.
     void ShedLast();
     PartsAhead Ahead(size_t pair) const;
   };
@@ -95,7 +95,8 @@ class PairMeasurer {
     std::vector<PairTask> tasks;
     WindowSide target;
     WindowSide golden;
-    // Each is written by who claimed the pair, and read once it is measured.
+    // A result is written by the thread that claimed the pair, and read once
+    // the pair is measured.
     std::vector<Result> results;
     std::vector<bool> is_measured;
     size_t claimed = 0;
@@ -112,12 +113,13 @@ class PairMeasurer {
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayPlan() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Claim ClaimPairs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Does some of it, if there is any.
+  // Plans a window, or measures a claim, if there is one.
   void Work(PairReader& reader, WorkObserver& observer)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Moves the first pairs that wait to a window.
   std::unique_ptr<Window> FillWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Begins to read them. Returns those that do not fit, the last one first.
+  // Begins to read the pairs of a window. Returns those that do not fit, the
+  // last one first.
   std::vector<PairTask> BeginToRead(Window& window);
   void MeasureClaim(const Claim& claim, PairReader& reader,
                     WorkObserver& observer);
@@ -131,7 +133,7 @@ class PairMeasurer {
   PairReader reader_;
   PairReader ahead_reader_;  // Of the second thread.
 
-  // Relaxed: no other memory hangs on them.
+  // Relaxed: they publish no other memory.
   std::atomic<bool> is_stopping_{false};
   std::atomic<uint64_t> ahead_bytes_{0};  // Read, and not yet reported.
 
@@ -141,7 +143,7 @@ class PairMeasurer {
   uint64_t waiting_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   bool is_planning_ ABSL_GUARDED_BY(mu_) = false;
   std::deque<std::unique_ptr<Window>> windows_ ABSL_GUARDED_BY(mu_);
-  // Those that were used, for their memory.
+  // Windows that were used, kept for their memory.
   std::vector<std::unique_ptr<Window>> spares_ ABSL_GUARDED_BY(mu_);
   std::thread ahead_ ABSL_GUARDED_BY(mu_);
 };

@@ -16,14 +16,14 @@ namespace msitd::compare {
 struct PairMeasurement {
   compute::PairMetrics metrics;
   compute::ElementMetrics elements;
-  // Of sides that are sums, since no index has it, and of the sampled elements
-  // of sides that are samples.
+  // For a side that is a sum, because no index has its summary; and for a side
+  // that is a sample, of the sampled elements.
   std::optional<Summary> target_summary;
   std::optional<Summary> golden_summary;
 };
 
-// Measures pairs of tensors from their bytes, part by part: what is in memory
-// does not depend on how large the tensors are.
+// Measures pairs of tensors from their bytes, part by part: memory does not
+// depend on how large the tensors are.
 //
 // Thread-compatible.
 class PairReader {
@@ -37,8 +37,7 @@ class PairReader {
       const TensorSource& target, const TensorSource& golden,
       const compute::ElementRequest& request, WorkObserver& observer);
 
-  // The same for two tensors that are recorded as they are, of one part each,
-  // which `ahead` has.
+  // The same for two recorded tensors of one part each, which `ahead` has.
   static absl::StatusOr<PairMeasurement> MeasureAhead(
       const storage::TensorInfo& target, const storage::TensorInfo& golden,
       const PairAhead& ahead, const compute::ElementRequest& request,

@@ -8,18 +8,18 @@
 #include "daemon/compare/shard/assembly.h"
 #include "storage/face/run_reader.h"
 
-// From where a side of a pair is read.
+// Where a side of a pair is read from.
 namespace msitd::compare {
 
 // Returns `side` of a pair, a tensor that the matcher found in `run`. Looks up
-// the parts of shards of which the matcher has not kept them.
+// the parts of a shard if the matcher has not kept them.
 //
 // Errors: those of the reader, which name the side.
 absl::StatusOr<TensorSource> StoredSource(const LogicalTensor& tensor,
                                           std::string_view side,
                                           storage::RunReader& run);
 
-// Returns the same of a tensor whose parts are read ahead.
+// Returns the same for a tensor whose parts are read ahead.
 TensorSource SourceAhead(const LogicalTensor& tensor, std::string_view side,
                          storage::RunReader& run, const PartsAhead& ahead);
 

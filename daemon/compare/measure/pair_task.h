@@ -15,7 +15,7 @@ namespace msitd::compare {
 struct PairTask {
   const TensorPair* pair = nullptr;  // Both sides are there.
   compute::ElementRequest request = {};
-  // The samples of both sides, of which one at least has not all its bytes.
+  // Measures the samples of both sides, because one at least lacks bytes.
   bool is_sampled = false;
 };
 

@@ -82,7 +82,7 @@ absl::Status ShardReader::Read(std::span<std::byte> out) {
       MSITD_ASSIGN_OR_RETURN(const std::span<const std::byte> part,
                              ReadPart(position_ / kPartBytes));
       const auto rest = part.subspan(position_ % kPartBytes);
-      // What fits is not copied twice.
+      // What fits into `out` does not go through the window.
       const size_t now = std::min(rest.size(), out.size());
       std::memcpy(out.data(), rest.data(), now);
       out = out.subspan(now);

@@ -17,8 +17,8 @@
 
 namespace msitd::compare {
 
-// Parts that are read ahead, in one batch, from number `first` of it on; none
-// if there is no batch.
+// Parts that are read ahead: those of `batch` from number `first` on. None if
+// there is no batch.
 struct PartsAhead {
   storage::PartBatch* batch = nullptr;
   size_t first = 0;
@@ -32,10 +32,10 @@ struct PairAhead {
   bool has_parts() const { return target.batch != nullptr; }
 };
 
-// The index is on disk like everything else: true if what it says of the parts
-// of a tensor, its shape and its type goes together.
+// True if what the index says of the parts, the shape and the type of a tensor
+// is consistent. The index is read from disk, so it may be damaged.
 bool HasAllParts(const storage::TensorInfo& tensor);
-// DATA_LOSS for one that does not.
+// DATA_LOSS for a tensor of which that is not true.
 absl::Status PartsDoNotFit(const storage::TensorInfo& tensor,
                            std::string_view label);
 
@@ -58,11 +58,11 @@ class ShardReader {
         part_(part),
         window_(window) {}
 
-  // Has the only part of the tensor, which is the first of `ahead`, taken from
-  // there.
+  // Takes the tensor, which has one part, from `ahead`, where that part is the
+  // first.
   void TakeAhead(const PartsAhead& ahead) { ahead_part_ = ahead; }
 
-  // HasAllParts, on which the calls below rely. DATA_LOSS.
+  // Checks HasAllParts, on which the calls below rely. Error: DATA_LOSS.
   absl::Status CheckParts() const;
 
   // Returns part `index`, in the buffer.
@@ -70,13 +70,13 @@ class ShardReader {
   // Errors: DATA_LOSS and those of RunReader::ReadPart, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadPart(size_t index);
 
-  // Returns what of the sample lies in part `index`, in the buffer.
+  // Returns the elements of the sample that lie in part `index`, in the buffer.
   //
   // Errors: CANCELLED once the observer says so; those of
   // RunReader::ReadSample, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadSample(size_t index);
 
-  // Fills `out` with the next bytes; there are so many.
+  // Fills `out` with the next bytes. At least so many are left.
   //
   // Errors: CANCELLED once the observer says so, which is asked before every
   // part; those of ReadPart.

@@ -20,13 +20,21 @@
 namespace msitd::compare {
 namespace {
 
+// How a side becomes one stream of elements. A recorded tensor is given out
+// part by part, where the store has put it. Shards are joined in the order of
+// the whole by one GridReader for each term, and given out in pieces as long as
+// a part. The terms of a sum are read piece by piece and added. A sample is
+// small and comes as one piece. No stream holds more than one piece, the part
+// being read and the windows of its shards, so memory does not grow with the
+// tensor.
+
 constexpr uint64_t kBlock = compute::PairAccumulator::kPairBlockElements;
 
-// Both sides are cut at whole blocks, whatever the element types are: no cut
-// changes a bit of the metrics.
+// Both sides are cut at whole blocks, whatever the element types are, so that
+// no cut changes a bit of the metrics.
 static_assert(kPartBytes / 16 % kBlock == 0);
 
-// Elements of one piece of a sum: of 16 bytes they fill a part.
+// Elements of one piece of a sum. They fill a part if they have 16 bytes.
 constexpr uint64_t kSumElements = kPartBytes / 16;
 
 using Piece = std::span<const std::byte>;
@@ -37,7 +45,7 @@ std::span<std::byte> Room(AlignedBuffer& buffer, uint64_t bytes) {
   return buffer.span().first(bytes);
 }
 
-// The parts of one recorded tensor, where the store reads them to.
+// The parts of one recorded tensor, given out where the store has put them.
 class PartStream final : public TensorStream {
  public:
   PartStream(const storage::TensorInfo& tensor, ShardReader reader)
@@ -136,7 +144,8 @@ void AddTermAs(const Term& term, T* sum) {
   }
 }
 
-// Adds to `sum`, or begins it; its elements are of type `dtype`.
+// Adds a term to `sum`, or begins it. The elements of `sum` are of type
+// `dtype`.
 void AddTerm(const Term& term, DType dtype, std::span<std::byte> sum) {
   if (compute::ComponentOf(dtype) == DType::kFloat32) {
     AddTermAs(term, reinterpret_cast<float*>(sum.data()));

@@ -34,12 +34,13 @@ struct TensorSource {
   std::string_view side;              // "golden", "target".
   storage::RunReader* run = nullptr;  // Of the shards; never null.
   ShardGrid grid;
-  // The stream is of the sampled elements, which HasJoinedSample says are
-  // there.
+  // The stream has the sampled elements alone; HasJoinedSample has found that
+  // they are there.
   bool is_sampled = false;
   // With their parts, in the order of the grid: what Assemble accepts for it.
   std::vector<storage::TensorInfo> shards;
-  // If there are any, those of the shards, of one part each, in their order.
+  // The parts of the shards, one of each and in their order, if they are read
+  // ahead.
   PartsAhead ahead = {};
 };
 
@@ -78,12 +79,13 @@ class TensorStream {
   // side.
   absl::Status Fill();
 
-  // Elements of the piece that are left, and the next of them: valid until the
-  // next Fill.
+  // The number of elements left of the piece, and the next of them, which are
+  // valid until the next Fill.
   uint64_t rest_count() const { return rest_.size() / ElementBytes(dtype_); }
   std::span<const std::byte> Take(uint64_t elements);
 
-  // Of the elements so far, for a sum or a sample; empty for all else.
+  // The summary of the elements so far, for a sum or a sample; empty for all
+  // else.
   const Summary& summary() const { return summary_; }
 
  protected:

@@ -16,7 +16,8 @@ using Role = CallTree::Role;
 // Names in a message.
 constexpr size_t kNamesMax = 4;
 
-// Calls inside each other: no model has more, and each costs a step.
+// Depth of calls inside each other: no model has more, and each level costs a
+// step.
 constexpr int kDepthMax = 256;
 
 Role RoleOf(Io io) {
@@ -98,7 +99,8 @@ bool CallTree::Contains(const Call& outer, const Call& inner) const {
   if (&outer == &inner || outer.first == kNone || inner.first == kNone) {
     return false;
   }
-  // Where it began is not known without inputs, where it ended without outputs.
+  // Without inputs on record it is not known where a call began, and without
+  // outputs not where it ended.
   return (!outer.has_input || outer.first < inner.first) &&
          (!outer.has_output || outer.last > inner.last);
 }
@@ -111,14 +113,14 @@ int32_t CallTree::ParentByName(const Call& call) const {
         calls_by_op_.find(OpKey(call.op.substr(0, dot), call.is_backward));
     if (found == calls_by_op_.end()) continue;
     const std::vector<int32_t>& calls = found->second;
-    // The first that ends behind it is the only one that can be around it.
+    // Only the first that ends after `call` can be around it.
     const auto around = std::upper_bound(
         calls.begin(), calls.end(), call.last,
         [this](int32_t last, int32_t c) { return last < calls_[c].last; });
     if (around != calls.end() && Contains(calls_[*around], call)) {
       return *around;
     }
-    // One whose outputs are not on record may still be open.
+    // The one before may still be open if its outputs are not on record.
     if (around != calls.begin() && !calls_[*std::prev(around)].has_output &&
         Contains(calls_[*std::prev(around)], call)) {
       return *std::prev(around);
@@ -138,7 +140,8 @@ void CallTree::FindParents() {
     calls_by_op_[OpKey(calls_[c].op, calls_[c].is_backward)].push_back(c);
   }
   if (!order.empty()) first_call_ = order.front();
-  // Calls that are known from begin to end, and not over at that place.
+  // Calls around the present place, of those whose begin and end are on record;
+  // the innermost is last.
   std::vector<int32_t> open;
   for (const int32_t c : order) {
     Call& call = calls_[c];

@@ -16,12 +16,13 @@ namespace msitd::compare {
 // was made by the code of which other, and which tensors are the same one.
 //
 // Events are the golden tensors in the order of execution: event i is that of
-// pair i. What only the target has is no event. Inputs and weights belong to
-// the outputs of the forward pass, grad_outputs to what the backward pass
-// gives.
+// pair i. What only the target has is no event. An op's forward and backward
+// pass are different calls: inputs, weights and outputs belong to the first,
+// gradients to the second.
 //
-// A call is inside another if that was given its inputs before and returned
-// behind, or else by its name: `a.b` is a part of the call of `a` around it.
+// Call A is inside call B if B was given its inputs before A and returned after
+// A, or by its name: `a.b` is a part of the call of `a` around it. Of several
+// calls around it, the innermost is the parent.
 //
 // Immutable. Takes time and memory in proportion to the number of tensors.
 class CallTree {
@@ -41,7 +42,7 @@ class CallTree {
     bool has_parts = false;
     bool has_matched_parts = false;
     int32_t parent = kNone;
-    // Events, without weights; kNone if there are only these.
+    // First and last event, weights left out; kNone if there are only weights.
     int32_t first = kNone;
     int32_t last = kNone;
   };
@@ -49,7 +50,8 @@ class CallTree {
   struct Event {
     int32_t call = 0;
     Role role = Role::kOther;
-    // The last one before with the same bytes on both sides, or kNone.
+    // The last event before this one with the same bytes on both sides, or
+    // kNone.
     int32_t same = kNone;
   };
 

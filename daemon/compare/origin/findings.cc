@@ -20,8 +20,8 @@ v1::ComparisonRow Parse(const std::string& bytes) {
   return row;
 }
 
-// The target has a NaN or an infinity that the golden tensor has not, as far as
-// both are known.
+// True if the target has more NaN or infinities than the golden tensor, as far
+// as both are known.
 bool TurnsNonFinite(const v1::ComparisonRow& row) {
   if (row.has_golden() && !row.golden().has_nan_count()) return false;
   return row.has_target() &&
@@ -34,7 +34,7 @@ bool IsKnown(const v1::Maker& maker) {
          maker.kind() != v1::Maker::NOT_KNOWN;
 }
 
-// The same of another rank.
+// True if both are the same maker, though maybe of different ranks.
 bool IsAlike(const v1::Maker& a, const v1::Maker& b) {
   return a.kind() == b.kind() && a.op() == b.op() && a.after() == b.after() &&
          a.before() == b.before() && a.row().io() == b.row().io() &&
@@ -173,8 +173,9 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
   for (const Entry& entry : entries) {
     if (!loses(entry)) first.push_back(&entry);
   }
-  // Concurrent ones: those that are known, what comes first by its name where
-  // both ranks do the same, what was received first.
+  // The order of concurrent ones: known makers before others; then what comes
+  // first by its name where both ranks do the same; then what was received
+  // first.
   const auto leads = [&](const Entry* a, const Entry* b) {
     if (a->is_known != b->is_known) return a->is_known;
     const int32_t there = order.PositionOfName(a->at, b->at.rank);
@@ -256,7 +257,7 @@ void Findings::Show(v1::Comparison& comparison) const {
   if (input_difference_) {
     *comparison.mutable_input_difference() = *input_difference_;
   }
-  // What the model is given otherwise makes all that follows.
+  // Other inputs of the model make all that follows.
   if (!input_difference_ || token_ < input_difference_->row().token()) {
     ShowMakers(comparison);
   }

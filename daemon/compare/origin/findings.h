@@ -29,27 +29,28 @@ bool IsNonFiniteOnBothSides(const v1::ComparisonRow& row);
 // True for a row that is skipped because one run may have the tensor alone.
 bool IsAllowedUnmatched(const v1::ComparisonRow& row);
 
-// The rows of a comparison that its header shows: the first that fails and who
-// made it, the first that is not finite, of the target alone and on both sides,
-// the first that is unmatched or skipped, and from where on the model is given
-// other integers.
+// The rows of a comparison that its header shows: the first that fails, and who
+// made it; the first that is not finite in the target alone, and on both sides;
+// the first that is unmatched, and the first that is skipped; and from where on
+// the model is given other integers.
 //
-// Of the ranks that fail at the first token that does, each has its first row
-// here. Until their order is known, the smallest sequence counts.
+// Keeps the first failing row of every rank that fails at the first token at
+// which one does. Until the order of these ranks is known, the smallest
+// sequence counts.
 //
 // Thread-compatible.
 class Findings {
  public:
-  // Takes the next row, of which `bytes` has everything.
+  // Takes the next row. `bytes` is the serialised row, with everything in it.
   void AddRow(const v1::ComparisonRow& row, const std::string& bytes);
 
-  // True if nobody has said yet who made the first failure of the rank and
+  // True if SetMaker has not been called for the first failure of the rank and
   // token of `row`, which has been added.
   bool WantsMaker(const v1::ComparisonRow& row) const;
 
-  // Who made it, with its row. `position` is that of the row among the pairs of
-  // its group, `failed` that of the first failure; `received` tells which rank
-  // was first where nothing else does.
+  // Who made a failure, with the row of the maker. `position` is the position
+  // of that row among the pairs of its group, `failed` that of the first
+  // failure. `received` tells which rank was first where nothing else does.
   struct Failure {
     v1::Maker maker;
     int32_t position = 0;
@@ -58,15 +59,15 @@ class Findings {
   };
   void SetMaker(const v1::ComparisonRow& row, Failure failure);
 
-  // From the token of `row` on the model is given other integers.
+  // Notes that the model is given other integers from the token of `row` on.
   void SetInputDifference(const v1::ComparisonRow& row,
                           const std::string& bytes, std::string difference);
 
   // True if several ranks fail at a token, and their order is not known.
   bool WantsOrder() const;
-  // The token at which they do; only if something fails.
+  // The first token at which a rank fails; only if one does.
   int64_t token() const { return token_; }
-  // They, ascending.
+  // The ranks that fail there, ascending.
   std::vector<int32_t> FailingRanks() const;
   void SetOrder(const RankOrder& order);
 
@@ -80,7 +81,8 @@ class Findings {
     v1::ComparisonRow row;
     std::optional<Failure> failure;
   };
-  // Ranks with what is first before all that is concurrent.
+  // Ranks whose divergence, or maker, comes after no other: the first one, then
+  // those that are concurrent with it.
   struct Ranking {
     std::vector<int32_t> divergences;
     std::vector<int32_t> makers;
@@ -95,7 +97,7 @@ class Findings {
 
   int64_t token_ = 0;
   std::map<int32_t, Candidate> candidates_;
-  // Of so many candidates.
+  // The number of candidates that `ranking_` was made of.
   size_t ordered_count_ = 0;
   std::optional<Ranking> ranking_;
   std::optional<v1::ComparisonRow> non_finite_;

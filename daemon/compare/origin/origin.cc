@@ -27,7 +27,7 @@ bool HasTypesOf(const TensorPair& a, const TensorPair& b) {
          a.target->dtype == b.target->dtype;
 }
 
-// Of a pair of numbers of which the first is not smaller, or both are 0.
+// error / source. If the source is 0: infinite, or 1 if the error is 0 as well.
 double Ratio(double error, double source) {
   if (source > 0) return error / source;
   return error > 0 ? std::numeric_limits<double>::infinity() : 1;
@@ -99,7 +99,7 @@ OriginFinder::Source OriginFinder::Worst(std::initializer_list<int32_t> events,
 OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   if (of.role == Role::kWeight || of.role == Role::kOther) return {};
-  // One of several places that know the same bytes.
+  // The same bytes, recorded before at another place.
   if (of.same != kNone) return Worst({of.same}, false);
   const CallTree::Call& call = tree_->calls()[of.call];
   const Scope& around = ScopeOf(call.parent);
@@ -108,7 +108,7 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   }
   const Scope& own = ScopeOf(of.call);
   if (!call.has_input && !call.has_parts && !tree_->has_inputs()) {
-    // What it was given is not on record: what came before, most likely.
+    // Inputs are not on record. Most likely they are what came before.
     return Worst({around.worst, own.worst_weight},
                  around.worst == kNone && around.has_unknown);
   }
@@ -119,7 +119,7 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
 void OriginFinder::AddToScopes(int32_t event) {
   const CallTree::Event& of = tree_->event(event);
   const bool is_known = !std::isnan(errors_[event]);
-  // A tensor that one run may have alone is nothing that matters.
+  // A tensor that one run may have alone leaves nothing unknown.
   const bool is_allowed =
       (*pairs_)[event].target == nullptr && verdicts_[event] == v1::SKIPPED;
   const auto add = [&](Scope& scope, int32_t Scope::*worst) {
@@ -149,7 +149,7 @@ bool OriginFinder::IsMade(int32_t event, double noise) const {
   const double error = errors_[event];
   const double source = sources_[event].error;
   if (std::isnan(error) || error <= 0) return false;
-  // All that is infinitely wrong is equally wrong.
+  // Infinite errors cannot be told apart, so an infinite source explains all.
   if (Ratio(error, source) < kAmplificationMax || std::isinf(source)) {
     return false;
   }
@@ -157,6 +157,8 @@ bool OriginFinder::IsMade(int32_t event, double noise) const {
 }
 
 int32_t OriginFinder::MakerOf(int32_t event, double noise) {
+  // Sources come before what is made of them, so one pass in order answers for
+  // all events: each has its own maker, or else the maker of its source.
   std::vector<int32_t>& makers = makers_[noise];
   for (auto i = static_cast<int32_t>(makers.size()); i <= event; ++i) {
     const Source& source = sources_[i];
@@ -173,7 +175,7 @@ int32_t OriginFinder::MakerOf(int32_t event, double noise) {
 
 bool OriginFinder::IsDrift(int32_t event, int32_t maker) const {
   if (maker == kNobody) return true;
-  // It added to an error that was there, and others added more behind it.
+  // The maker added to an error that was there, and others added more after it.
   return maker >= 0 && sources_[maker].error > 0 &&
          errors_[event] > kAmplificationMax * errors_[maker];
 }

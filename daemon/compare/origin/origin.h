@@ -18,12 +18,11 @@
 
 namespace msitd::compare {
 
-// An error that is so many times that of what a tensor is made of was made
-// there; a smaller one came with it.
+// An error was made in a tensor if it is at least so many times the error of
+// what the tensor is made of; a smaller one came with that.
 inline constexpr double kAmplificationMax = 8;
 
-// Names of ops whose weights differ that are kept for later tokens, over all
-// ranks.
+// Ops with wrong weights that are remembered for later tokens, over all ranks.
 inline constexpr size_t kWrongWeightsMax = 4096;
 
 // What made the difference of a row.
@@ -35,33 +34,38 @@ struct FoundMaker {
   v1::Verdict verdict = v1::VERDICT_UNSPECIFIED;
 };
 
-// Finds out where the difference of a failing tensor was made: it goes back
-// from tensor to tensor, each time to the one with the largest error of those
-// that it is made of, up to the first whose error is much larger than that.
+// Finds out where the difference of a failing tensor was made. It walks back
+// from the tensor to its source, which is the one with the largest error of all
+// that it is made of, then to the source of that, and so on. The first error
+// that is much larger than that of its source was made there.
 //
-// An output of an op without parts is made of its inputs and weights; that of
-// one with parts, and what a part is given, is made by the code of the op out
-// of what the op was given and its parts returned so far, or is one of these
-// itself (equal bytes on both sides).
+// What a tensor is made of:
+//  - If it has the same bytes as an earlier one, on both sides: that one.
+//  - An output of an op without parts: the inputs and weights of the op.
+//  - An output of an op with parts, or an input of one of the parts: all that
+//    the code of the op has seen by then, which is what the op was given and
+//    what its parts have returned.
 //
 // An error no larger than the rounding of the type of the failing tensor is
-// noise: it was not made, it is there.
+// noise, which nobody made.
 //
 // Thread-compatible. Holds two numbers for every tensor of a group, and some
 // 150 bytes once one fails.
 class OriginFinder {
  public:
-  // The rows of `pairs` are next. They must live until the group has ended.
+  // Begins a group: the rows of `pairs` are next. The pairs must live until the
+  // group has ended.
   void StartGroup(const std::vector<TensorPair>& pairs);
 
-  // Takes note of the row of the next pair, which has its verdict, and gives it
-  // its origin and amplification if it fails.
+  // Takes the row of the next pair, which has its verdict. Sets the origin and
+  // the amplification of a row that fails.
   void Judge(const RowMetrics& metrics, v1::ComparisonRow& row);
 
-  // The next pair has no row yet.
+  // Passes over the next pair, which has no row yet.
   void PassOver();
 
-  // Who made the last row, if it fails, and not by its shape alone.
+  // Returns who made the difference of the last row, if it fails and its error
+  // is known, which it is not if it fails by its shape alone.
   std::optional<FoundMaker> Maker();
 
   // True if the last row is what the model itself is given.
@@ -70,13 +74,13 @@ class OriginFinder {
  private:
   // What a tensor is made of.
   struct Source {
-    // The worst of it; kNone if there is nothing, or nothing that is known.
+    // The event with the largest error; kNone if no error is known.
     int32_t event = CallTree::kNone;
     double error = 0;
     // Some of it was not compared.
     bool is_unknown = false;
   };
-  // The worst tensor that the code of a call has had in its hands.
+  // The worst tensors that the code of a call has seen so far.
   struct Scope {
     int32_t worst = CallTree::kNone;
     bool has_unknown = false;
@@ -91,7 +95,8 @@ class OriginFinder {
   Source SourceOf(int32_t event);
   Source Worst(std::initializer_list<int32_t> events, bool is_unknown) const;
   void AddToScopes(int32_t event);
-  // Who made an event, for a failing row of which rounding makes `noise`.
+  // Returns the event in which the error of `event` was made, or kNobody or
+  // kNotKnown. Errors up to `noise` are taken for rounding.
   int32_t MakerOf(int32_t event, double noise);
   bool IsMade(int32_t event, double noise) const;
   Scope& ScopeOf(int32_t call) { return scopes_[call + 1]; }

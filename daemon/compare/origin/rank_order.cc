@@ -61,7 +61,7 @@ bool RankOrder::Add(const TensorGroup& group) {
     const bool is_sender =
         !message.senders.empty() && message.senders.back().rank == here.rank;
     if (IsOutput(golden.key.io) && (is_first || is_sender)) {
-      // The last of several is what was sent.
+      // Of several outputs with these bytes, the rank sent the last one.
       if (is_sender) message.senders.pop_back();
       message.senders.push_back(here);
       tensor.sent = number;
@@ -73,6 +73,10 @@ bool RankOrder::Add(const TensorGroup& group) {
   return true;
 }
 
+// Follows shared moments and messages from rank to rank. All of a rank is
+// certainly behind the first of its positions that is reached. If a rank is
+// reached at an earlier position than before, only the stretch between the two
+// is new, so every position is scanned once.
 std::map<int32_t, int32_t> RankOrder::Behind(Moment from) const {
   std::map<int32_t, int32_t> reached;
   std::vector<std::pair<Moment, int32_t>> to_scan;

@@ -11,22 +11,22 @@
 
 namespace msitd::compare {
 
-// Tensors over all ranks of a token that are put in order; ranks that are added
-// when there are more stay without one. Bounds its memory to some 60 MiB.
+// Tensors of a token, over all ranks, that are put in order. A rank that would
+// exceed this stays without one. Bounds the memory to some 60 MiB.
 inline constexpr size_t kOrderedTensorsMax = size_t{1} << 18;
 
 // What happened before what on several ranks at one token, as far as the golden
-// run shows: within a rank by its sequence; between ranks where they hold equal
-// bytes. Tensors of one name that have equal bytes on several ranks are taken
-// for one moment of all of them, as the result of a collective is. A tensor
-// that a rank first knows as an input, and another first as an output, was sent
-// from that one to this.
+// run shows. Within a rank, sequence is the order. Between ranks, equal bytes
+// tell. Tensors of one name that have equal bytes on several ranks are one
+// moment of all of them, like the result of a collective. A tensor that one
+// rank first has as an output, and another first as an input, was sent from the
+// one to the other.
 //
 // Thread-compatible.
 class RankOrder {
  public:
-  // Adds the tensors of a rank, whose position is their index among the pairs
-  // of the group. Returns false if there is no room for them.
+  // Adds the tensors of a rank. The position of a tensor is its index among the
+  // pairs of the group. Returns false if there is no room for them.
   bool Add(const TensorGroup& group);
 
   // A tensor of a rank.
@@ -35,21 +35,21 @@ class RankOrder {
     int32_t position = 0;
   };
 
-  // For every rank the first position that is `from` or certainly behind it;
-  // ranks without one are not there. Takes time in proportion to the number of
-  // tensors.
+  // Returns, for every rank that has one, the first position that is `from` or
+  // certainly behind it. Takes time in proportion to the number of tensors.
   std::map<int32_t, int32_t> Behind(Moment from) const;
 
-  // Where `rank` has the tensor of `other`, by its name; -1 if it has none.
+  // Returns the position of the tensor of `rank` that has the name of that at
+  // `other`; -1 if there is none.
   int32_t PositionOfName(Moment other, int32_t rank) const;
 
  private:
-  // What one rank does not know by itself.
+  // What ties a tensor to those of other ranks.
   struct Tensor {
     uint64_t name = 0;
-    // Number of its moment, or -1.
+    // Index of its moment in shared_, or -1.
     int32_t shared = -1;
-    // Number of its message, or -1.
+    // Index of the message that it is in messages_, or -1.
     int32_t sent = -1;
   };
   struct Message {

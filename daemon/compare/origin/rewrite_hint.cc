@@ -9,8 +9,8 @@
 namespace msitd::compare {
 namespace {
 
-// Ops of a run that have no counterpart and are parts of an op, without its
-// name: `.a.b`.
+// The parts of an op that have no counterpart, without the name of the op:
+// `.a.b`.
 using Parts = std::set<std::string, std::less<>>;
 
 void AddPart(std::string_view op, std::string_view whole, Parts& parts) {
@@ -20,8 +20,8 @@ void AddPart(std::string_view op, std::string_view whole, Parts& parts) {
   }
 }
 
-// The `.0` that makes parts of `plain` ones of `wrapped`; empty if there is
-// none.
+// Returns the prefix, such as `.0`, that turns every part in `plain` into one
+// in `wrapped`; empty if there is none.
 std::string WrapperOf(const Parts& plain, const Parts& wrapped) {
   if (plain.empty()) return "";
   for (const std::string& candidate : wrapped) {
@@ -54,7 +54,7 @@ std::string Escaped(std::string_view op) {
 
 std::string RewriteHint(const std::vector<TensorPair>& pairs,
                         std::string_view op) {
-  // Shells end the text at a quote, replacements have groups.
+  // A shell would end the text at a quote, and a backslash names a group.
   if (op.find_first_of("'\\") != std::string_view::npos) return "";
   Parts golden;
   Parts target;

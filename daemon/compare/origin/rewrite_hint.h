@@ -9,9 +9,9 @@
 
 namespace msitd::compare {
 
-// If the parts of an op are left over in both runs because one of them has the
-// op inside a wrapper: the flag of msitctl that pairs them, such as
-// `--rewrite '^root\.0=>root'`. Else empty.
+// Returns the flag of msitctl that pairs the parts of `op`, such as
+// `--rewrite '^root\.0=>root'`, if they are left over in both runs because one
+// run has the op inside a wrapper. Otherwise returns an empty text.
 std::string RewriteHint(const std::vector<TensorPair>& pairs,
                         std::string_view op);
 

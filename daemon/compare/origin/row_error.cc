@@ -54,7 +54,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
   // Shapes that the policy lets differ are measured.
   if (!mismatches.has_value()) {
     if (!fails) return 0;
-    // Shards that are no tensor have no summary.
+    // Shards that do not make up a tensor have no summary.
     const bool is_tensor =
         row.golden().has_nan_count() && row.target().has_nan_count();
     return is_tensor && !FailsByShape(row) ? 1 : kUnknown;
@@ -66,7 +66,7 @@ double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics) {
     return kInfinity;
   }
   if (nl2.has_value() && std::isfinite(*nl2)) return *nl2;
-  // Beside zeros everything is infinitely wrong, however small.
+  // Next to zeros any difference is infinitely wrong, however small.
   return fails ? kInfinity : 0;
 }
 
@@ -76,9 +76,9 @@ double RoundingErrorOf(v1::DType type) {
   const bool is_quantised = dtype == DType::kInt8 || dtype == DType::kUint8;
   const int digits = is_quantised ? 4 : InfoOf(dtype).digits;
   if (digits == 0) return 0;
-  // Half a unit in the last place, times what a few steps of an op make of it:
-  // sums of many products in the wide types, which are rounded once in the
-  // narrow ones.
+  // Half a unit in the last place, times what a few steps of an op make of it.
+  // Wide types get more: ops sum many products in them, and round the sum to a
+  // narrow type only once.
   return std::ldexp(1, -digits + (digits >= 24 ? 5 : 2));
 }
 

@@ -7,10 +7,13 @@
 // How wrong a tensor is, as one number that can be set against that of another.
 namespace msitd::compare {
 
-// Returns the error of the target of `row`, whose verdict is known: `nl2`; +Inf
-// if a NaN or an infinity has no counterpart, and for indices and masks that
-// differ; 1 if nothing is known but that it fails; NaN if it is not known: for
-// rows that were not compared, or that fail only by their shape.
+// Returns the error of the target of `row`, which has its verdict:
+//  - `nl2` as a rule;
+//  - +Inf if a NaN or an infinity has no counterpart, and for indices and masks
+//    that differ;
+//  - 1 if nothing is known but that the row fails;
+//  - NaN if the error is not known: for rows that were not compared, or that
+//    fail by their shape alone.
 double ErrorOf(const v1::ComparisonRow& row, const RowMetrics& metrics);
 
 // True if the row fails by its shape alone, as a shard does beside a whole.

@@ -118,8 +118,8 @@ std::vector<grpc_call*> FirstReads::TakeLate() {
   const bool is_full = active_.size() >= kReadsMax && waiting_count_ > 0;
   const auto now = Clock::now();
   for (auto& [reader, active] : active_) {
-    // Unless all places are taken, a call is in the way of none but the calls of
-    // its own connection.
+    // Unless all places are taken, a call is in the way of the calls of its own
+    // connection alone.
     const Connection& own = connections_.at(active.peer);
     const bool is_in_the_way =
         is_full || (own.active >= kConnectionReadsMax && !own.waiting.empty());
