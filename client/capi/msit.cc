@@ -26,7 +26,7 @@ using msitd::client::ClientOptions;
 using msitd::client::InvalidArgument;
 using msitd::client::Status;
 
-// Fits every message of ours; a longer one of the daemon is cut.
+// Fits every message of ours. A longer message of the daemon is cut.
 constexpr size_t kErrorBytesMax = 512;
 thread_local char t_last_error[kErrorBytesMax] = "";
 
@@ -37,8 +37,8 @@ msit_code Fail(msit_code code, std::string_view message) {
   return code;
 }
 
-// Runs `body`, which returns a Status. The system's refusals end here: no
-// exception reaches the host.
+// Runs `body`, which returns a Status. Exceptions of the standard library end
+// here and do not reach the host.
 template <typename Body>
 msit_code Guarded(Body body) {
   try {
@@ -53,8 +53,8 @@ std::string_view View(const char* text) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-// Copies the struct of a caller that may know fewer fields, or more, than we
-// do. The rest keeps the value it has.
+// Copies the struct of a caller whose version may have fewer fields than ours,
+// or more. Fields that the caller lacks keep their values in `to`.
 template <typename T>
 void CopySized(const T& from, size_t from_bytes, T* to) {
   std::memcpy(static_cast<void*>(to), &from, std::min(from_bytes, sizeof(T)));
@@ -133,7 +133,7 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
       (tensor.dim_count > 0 && tensor.dims == nullptr)) {
     return InvalidArgument("dim_count is negative, or dims is null");
   }
-  // Numbers that do not fit the narrow type become 0, which no enum has.
+  // Numbers that do not fit become 0, which no enum has.
   const auto narrow = [](int32_t number) {
     return number < 0 || number > std::numeric_limits<uint8_t>::max()
                ? uint8_t{0}
@@ -141,8 +141,8 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
   };
   const auto dim_count = static_cast<size_t>(tensor.dim_count);
   const size_t stride_count = tensor.byte_strides == nullptr ? 0 : dim_count;
-  // In one go: to clear the view first takes a call site that is off as long as
-  // all else.
+  // Initialised in one go: clearing the view first would double the cost of a
+  // call that is filtered.
   return client.Record({
       .device = View(tensor.device),
       .token = tensor.token,
@@ -170,7 +170,7 @@ Status RecordTensor(Client& client, const msit_tensor* given) {
   return RecordWhole(client, tensor);
 }
 
-// Returns the whole length of what is cut to `text_bytes` with a NUL.
+// Copies `from`, cut to `text_bytes` with its NUL. Returns its whole length.
 size_t CopyText(const std::string& from, char* text, size_t text_bytes) {
   if (text != nullptr && text_bytes > 0) {
     const size_t cut = std::min(from.size(), text_bytes - 1);
@@ -319,7 +319,7 @@ msit_code msit_close(msit_client* client, int64_t timeout_us) noexcept {
 void msit_free(msit_client* client) noexcept {
   if (client == nullptr) return;
   // In a forked child the client's threads do not exist and its locks may be
-  // held: its memory is left alone.
+  // held, so its memory is leaked.
   if (client->client->in_forked_child()) {
     static_cast<void>(client->client.release());
   }

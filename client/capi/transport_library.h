@@ -10,20 +10,21 @@
 
 namespace msitd::client {
 
-// Returns the endpoint of the daemon of this node: its shared memory if it is
-// up and has some, else its TCP port.
+// Returns the endpoint of the daemon of this node: its socket directory if
+// there is an ingest socket in it, else its TCP port.
 std::string DefaultEndpoint();
 
 // Makes the transport for `endpoint`: shared memory for a path (see
 // client/shm/local_endpoint.h), gRPC for all else.
 //
-// The gRPC transport is a library of its own, so that a process that does not
-// use it does not load gRPC: the file that the environment variable
-// MSIT_GRPC_LIBRARY names, or libmsit_grpc.so beside this library. It stays
-// loaded until the process ends.
+// The gRPC transport is a library of its own, so that only processes that use
+// it load gRPC. It is the file named by the environment variable
+// MSIT_GRPC_LIBRARY, or libmsit_grpc.so beside this library. It stays loaded
+// until the process ends.
 //
 // Errors: INVALID_ARGUMENT if no transport takes such an endpoint;
-// NO_TRANSPORT with the reason of the dynamic linker.
+// NO_TRANSPORT, with the reason of the dynamic linker, if the library cannot be
+// loaded.
 Status MakeTransport(std::string_view endpoint,
                      std::unique_ptr<Transport, TransportDestroyer>* transport);
 

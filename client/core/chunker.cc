@@ -20,8 +20,9 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
   }
   Slot* slot = pool_.Acquire();
   if (slot == nullptr) {
-    // Chunks of other levels must not keep the last slots for themselves.
-    // Others that wait for the daemon will make room as well.
+    // No slot is free, and no chunk waits for the daemon and will free one:
+    // only open chunks hold the slots. Seal them, so that they are sent and
+    // come back.
     if (queue_.empty()) Seal();
     return std::nullopt;
   }
@@ -45,7 +46,7 @@ Chunker::Place Chunker::PlaceOf(Slot* slot, std::span<std::byte> payload) {
 }
 
 bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
-  // Sequences may not decrease within a chunk, but threads that record large
+  // Sequences must not decrease within a chunk, but threads that record large
   // tensors overtake each other between parts.
   return part.sequence >= open.last_sequence &&
          (!parts_tokens_ || part.token == open.token);
@@ -53,7 +54,8 @@ bool Chunker::MayJoin(const Slot& open, const chunk::RecordSpec& part) const {
 
 std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part,
                                     bool is_degraded) {
-  // Nothing may fail between the record's place and its entry here.
+  // Reserved first: once the builder has the record, its entry here must not
+  // fail.
   slot.contents.parts.reserve(slot.contents.parts.size() + 1);
   const std::span<std::byte> payload = slot.builder.Add(part);
   if (payload.data() == nullptr) return payload;
@@ -81,7 +83,7 @@ void Chunker::Seal(Slot*& open) {
 }
 
 void Chunker::Seal() {
-  // Bytes go before summaries, whichever came first.
+  // Sends bytes before summaries, whichever came first.
   for (auto open = open_.rbegin(); open != open_.rend(); ++open) Seal(*open);
 }
 

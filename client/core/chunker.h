@@ -21,7 +21,7 @@ namespace msitd::client {
 // How much of a record is kept.
 struct Keep {
   capture::Level level = capture::Level::kFull;
-  // The capture policy asks for more.
+  // True if the capture policy asks for more than `level`.
   bool is_degraded = false;
 };
 
@@ -32,14 +32,16 @@ struct ChunkIdentity {
   uint64_t stream_id = 0;
 };
 
-// Gathers records in chunks. It holds at most one open chunk for each level,
-// since all of a chunk is kept in the same way; a chunk is sealed into the
+// Gathers records in chunks. All records of a chunk are kept at one level, so
+// there is at most one open chunk per level. A chunk is sealed into the
 // delivery queue when the next record does not fit, or by Seal.
-// Thread-compatible; the payload is written without its lock.
+//
+// Thread-compatible: the client calls it under its lock. Payload is written
+// without that lock, see Place.
 class Chunker {
  public:
-  // `pool` and `queue` outlive the chunker. With `parts_tokens` all records of
-  // a chunk have its token.
+  // `pool` and `queue` outlive the chunker. With `parts_tokens` a chunk holds
+  // records of one token only.
   Chunker(ChunkIdentity identity, bool parts_tokens, SlotPool& pool,
           DeliveryQueue& queue)
       : identity_(std::move(identity)),
@@ -47,11 +49,11 @@ class Chunker {
         pool_(pool),
         queue_(queue) {}
 
-  // Chunks name another run from now on. There is none yet.
+  // Chunks name `run` from now on. Called while there is no chunk yet.
   void SetRun(std::string run) { identity_.run = std::move(run); }
 
-  // Where a part goes. Its slot counts one more writer, until the caller has
-  // filled `payload` and calls Written, which returns true if that completes a
+  // Where a part goes. Its slot counts one more writer until the caller has
+  // filled `payload` and calls Written. That returns true if it completes a
   // sealed chunk.
   struct Place {
     Slot* slot = nullptr;
@@ -59,8 +61,7 @@ class Chunker {
     uint32_t record_index = 0;
   };
 
-  // Finds room for a part at a level that is not off; nothing if no slot is
-  // free.
+  // Finds room for a part. Its level is not off. Nothing if no slot is free.
   std::optional<Place> Reserve(const chunk::RecordSpec& part, Keep keep);
   bool Written(const Place& place) {
     place.slot->draft().SetWritten(place.record_index);
@@ -71,20 +72,21 @@ class Chunker {
   // Seals the open chunks.
   void Seal();
 
-  // Seals those whose token is lower.
+  // Seals the open chunks of lower tokens.
   void SealBelow(int64_t token);
 
   size_t open_count() const {
     return open_.size() - std::count(open_.begin(), open_.end(), nullptr);
   }
 
-  // When the oldest open chunk got its first record; nothing if there is none.
+  // When the oldest open chunk got its first record. Nothing if no chunk is
+  // open.
   std::optional<std::chrono::steady_clock::time_point> open_since() const;
 
  private:
-  // Of the record that was added last.
+  // The place of the record that `slot` got last.
   static Place PlaceOf(Slot* slot, std::span<std::byte> payload);
-  // False if the part belongs into a later chunk than `open`.
+  // False if the part must go into a later chunk than `open`.
   bool MayJoin(const Slot& open, const chunk::RecordSpec& part) const;
   std::span<std::byte> AddTo(Slot& slot, const chunk::RecordSpec& part,
                              bool is_degraded);
@@ -99,8 +101,8 @@ class Chunker {
   std::array<Slot*, capture::kLevelCount> open_ = {};
 };
 
-// Copies the bytes [part_offset, part_offset + out.size()) of `tensor`, as it
-// would lie in row-major order without gaps, to `out`.
+// Copies the bytes [part_offset, part_offset + out.size()) of `tensor` to
+// `out`, counted as if it lay in row-major order without gaps.
 void CopyPart(const TensorView& tensor, uint64_t part_offset,
               std::span<std::byte> out);
 

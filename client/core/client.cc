@@ -13,7 +13,7 @@
 namespace msitd::client {
 namespace {
 
-// One chunk is filled while another one is sent.
+// One chunk is filled while another is sent.
 constexpr uint64_t kSlotsMin = 2;
 
 // How long the daemon may take to end a stream in good order.
@@ -57,8 +57,8 @@ Status Interrupted() {
   return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
 }
 
-// For waits without a deadline: condition variables may convert to the system
-// clock, where the longest time wraps around.
+// For waits without a deadline. Condition variables may convert a time to the
+// system clock, where the longest time would wrap around.
 constexpr std::chrono::hours kFarAway{1};
 
 // Saturates, so that the longest timeout does not wrap around.
@@ -107,8 +107,8 @@ Client::Client(ClientOptions options,
 Client::~Client() { Close(std::chrono::microseconds(0)); }
 
 void Client::StartSender() {
-  // Signals are the host's business: its handlers never run on our threads,
-  // nor on those that the transport starts from ours.
+  // The host handles signals: its handlers must not run on our threads, nor on
+  // those that the transport starts from ours.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -174,8 +174,8 @@ Status Client::BeginCall(int64_t token, std::string_view op, int32_t* call) {
 
 std::optional<int32_t> Client::NumberCall(const TensorView& tensor,
                                           int64_t token) {
-  // NUL is in no op and no index, so these names meet neither each other nor
-  // those of BeginCall.
+  // No op and no index contains a NUL, so these names differ from each other
+  // and from those of BeginCall.
   std::string name(tensor.op);
   name += '\0';
   name += static_cast<char>(tensor.io);
@@ -214,8 +214,8 @@ capture::Level Client::TakeLevel(const TensorView& tensor,
   const capture::Level level =
       filter_.Take(device, token, tensor.op, tensor.io);
   if (level == capture::Level::kOff && filter_.TakeWatch()) {
-    // Nothing else may wake the sender to report. Under the lock, so that it
-    // waits already or will look at the counts again.
+    // Only this wakes the sender to report. It is done under the lock, so the
+    // sender either waits already or will look at the counts again.
     const Lock lock(mu_);
     work_.notify_one();
   }
@@ -305,14 +305,14 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
     }
     ++writer_count_;
     lock.unlock();
-    // Not under the lock, which is the first thing that the sender asks for.
+    // Without the lock, which the sender takes first when it wakes.
     if (found->wakes_sender) work_.notify_one();
     CopyPart(tensor, part.part_offset, found->place.payload);
     lock.lock();
     --writer_count_;
     if (chunker_.Written(found->place)) {
       work_.notify_one();
-      // Complete, it may make room for a higher token.
+      // A complete chunk may be dropped to make room for a higher token.
       if (overflow_.drops_oldest_token()) room_.notify_all();
     }
     if (is_closing_) progress_.notify_all();
@@ -334,7 +334,7 @@ std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
       return std::nullopt;
     }
     const std::optional<Chunker::Place> place = chunker_.Reserve(part, keep);
-    // The sender sends what was sealed, and times what was begun.
+    // Sealed chunks have to be sent, and new ones to be sealed in time.
     const bool wakes_sender = chunker_.open_since() != open_before ||
                               queue_.pushed_count() != pushed_before;
     if (place) return Found{*place, wakes_sender};
@@ -404,7 +404,7 @@ bool Client::StopSender(Clock::time_point deadline, InterruptibleWait& wait,
   work_.notify_one();
   bool was_interrupted = false;
   while (sender_.joinable() && !is_sender_over_ && !was_interrupted) {
-    // It stops by itself at the deadline.
+    // The sender stops by itself at the deadline.
     was_interrupted = wait.Until(progress_, After(kFarAway), lock) ==
                       InterruptibleWait::Result::kInterrupted;
   }
@@ -439,8 +439,8 @@ Status Client::Close(std::chrono::microseconds timeout) {
   Lock lock(mu_);
   if (is_closing_) return {};
   is_closing_ = true;
-  // What comes from now on is refused, not filtered, and what was filtered is
-  // in the counts that the sender tells last.
+  // Later records are refused, not filtered. Those that were filtered are in
+  // the counts that the sender reports last.
   filter_.Stop();
   room_.notify_all();
   InterruptibleWait wait(options_.interrupt);

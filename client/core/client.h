@@ -42,17 +42,19 @@ struct ClientOptions {
   std::string user_agent;
   InterruptCheck interrupt;
   IfExists if_exists = IfExists::kFail;
-  // Empty: what LaunchOf says.
+  // Empty: the text of LaunchOf.
   std::string job;
 
-  // How long the sender waits for an answer to an opening, and how long before
-  // it opens again: doubled after each failure, from the first to the last.
+  // How long the sender waits for the answer to an opening, and how long it
+  // waits before it opens again: backoff_min at first, doubled after each
+  // failure up to backoff_max.
   std::chrono::milliseconds answer_timeout{10'000};
   std::chrono::milliseconds backoff_min{100};
   std::chrono::milliseconds backoff_max{5'000};
 
-  // How often the daemon is told what became of the records, if that changes;
-  // at the end of the stream it is told in any case.
+  // Shortest time between two reports of what became of the records. Nothing is
+  // reported while nothing changes. At the end of the stream what is left is
+  // reported at once.
   std::chrono::milliseconds report_interval{1'000};
 };
 
@@ -72,30 +74,30 @@ struct ClientCounters {
   uint64_t conflict_count = 0;
 };
 
-// Records tensors of one rank of one run: the implementation of msit.h, whose
-// contract it has. Thread-safe.
+// Records tensors of one rank of one run. Implements msit.h and keeps its
+// contract. Thread-safe.
 //
-// Recording threads copy into slots of the open chunk; one sender thread seals
+// Recording threads copy into slots of the open chunks. One sender thread seals
 // chunks that linger, hands them to the transport, opens the stream again when
 // it breaks, and drops chunks that the daemon refuses.
 //
-// Fails by throwing std::bad_alloc or std::system_error where the system has
-// no memory or threads left; the C interface catches those.
+// Throws std::bad_alloc or std::system_error if the system has no memory or
+// threads left. The C interface catches both.
 class Client final : private TransportListener {
  public:
-  // Waits for the daemon up to `options.open_timeout`, unless that is zero.
+  // Waits for the daemon for at most `options.open_timeout`. 0: does not wait.
   //
   // Errors: INVALID_ARGUMENT, UNAVAILABLE, REFUSED, INTERRUPTED.
   static Status Open(ClientOptions options,
                      std::unique_ptr<Transport, TransportDestroyer> transport,
                      std::unique_ptr<Client>* client);
 
-  // Closes with a timeout of 0. In a forked child the object must not be
-  // destroyed, but left.
+  // Closes with a timeout of 0. In a forked child the object must be leaked,
+  // not destroyed.
   ~Client();
 
   Status Record(const TensorView& tensor);
-  // Counts a record that Record could not even count because it threw.
+  // Counts a record as dropped for which Record threw.
   void CountDrop();
 
   // See msit_selects.
@@ -131,8 +133,8 @@ class Client final : private TransportListener {
     std::string message;
   };
 
-  // A place for a part, and whether to find it gave the sender work, of which
-  // it is still to be told.
+  // A place for a part. `wakes_sender`: finding it sealed or began a chunk, and
+  // the caller has to wake the sender.
   struct Found {
     Chunker::Place place;
     bool wakes_sender = false;
@@ -151,44 +153,47 @@ class Client final : private TransportListener {
   void StartSender();
   Status WaitUntilOpen();
 
-  // How much of the tensor is recorded; counts one that is not.
+  // Returns how much of the tensor is recorded. Counts a tensor that is not.
   capture::Level TakeLevel(const TensorView& tensor, std::string_view device,
                            int64_t token);
-  // Records what is asked for at `level`.
+  // Records a tensor that the policy asks for at `level`.
   Status RecordAt(capture::Level level, const TensorView& tensor,
                   int64_t token);
 
-  // Recording, in client.cc. All take mu_ as locked; those that are given the
-  // lock release it for a while.
+  // Recording, in client.cc. All are called with mu_ locked. Those that are
+  // given the lock release it for a while.
   Status RecordParts(const TensorView& tensor, Keep keep,
                      chunk::RecordSpec& part, Lock& lock);
-  // Nothing if there is no room until the deadline in `*wait`, which is set
-  // when the record begins to wait, if the host interrupts, or if other parts
-  // of the tensor were dropped.
+  // Finds room for a part, and waits for it if the overflow behaviour says so.
+  // The first wait of a record sets `*wait`, which has the deadline for all its
+  // parts. Nothing at the deadline, if the host interrupts, if the stream is
+  // over, or if another part of the tensor was dropped.
   std::optional<Found> FindPlace(const chunk::RecordSpec& part, Keep keep,
                                  std::optional<RoomWait>* wait, Lock& lock);
   // Why FindPlace found nothing.
   Status NoPlace(const std::optional<RoomWait>& wait) const;
-  // What is kept of all parts of a record that is asked for at `level`.
+  // Decides what is kept of a record that is asked for at `level`; the same for
+  // all its parts.
   Keep TakeKeep(capture::Level level);
-  // Makes room for a record of `token` at the cost of the oldest token below
-  // it, if that is the overflow behaviour; false if there is nothing to drop.
+  // Drops the oldest token if it is lower than `token` and the overflow
+  // behaviour is to do so. False if nothing was dropped.
   bool DropOldestToken(int64_t token);
   std::optional<int32_t> NumberCall(const TensorView& tensor, int64_t token);
-  // Nothing if the host interrupts; false at the deadline.
+  // Waits until everything pushed so far has left the queue. False at the
+  // deadline, nothing if the host interrupts.
   std::optional<bool> WaitForDelivery(Clock::time_point deadline,
                                       InterruptibleWait& wait, Lock& lock);
-  // Lets the sender end the stream in good order until `deadline`, or until the
-  // host interrupts: then it returns false.
+  // Lets the sender end the stream in good order, at most until `deadline`.
+  // Returns false if the host interrupted that.
   bool StopSender(Clock::time_point deadline, InterruptibleWait& wait,
                   Lock& lock);
   Status ClosedOrForked() const;
 
-  // Sending, in client_sender.cc, on the sender thread. All take mu_ as
-  // locked; those that are given the lock release it for a while.
+  // Sending, in client_sender.cc, on the sender thread. All are called with mu_
+  // locked. Those that are given the lock release it for a while.
   void RunSender() noexcept;
   void Send(Lock& lock);
-  // Does one step; false if there is nothing to do but wait.
+  // Does one step. False if there is nothing to do until the next wake-up.
   bool Advance(Lock& lock);
   bool AdvanceStream(Lock& lock);
   bool MustFinishFirst() const;
@@ -200,19 +205,19 @@ class Client final : private TransportListener {
   void EndForGood(std::string message);
   void Drop(Slot* slot);
   void DropQueued();
-  // When the open chunk has lingered long enough; nothing if it may stay.
+  // When the open chunks have to be sealed. Nothing if they may stay open.
   std::optional<Clock::time_point> LingerTime() const;
-  // Takes note that `token` has begun.
+  // Notes that `token` has begun. Called by recording threads, without mu_.
   void Begin(int64_t token);
-  // The daemon has not been told of all tokens that have.
+  // True if a token has begun that the daemon does not know of.
   bool HasBegunTokens() const;
   // Tells the daemon counts and tokens.
   void Report(Lock& lock);
-  // When the daemon is to be told the counts; nothing if it knows them, and
-  // whoever changes them will wake the sender (WakeInTime, TakeLevel).
+  // When to tell the daemon the counts. Nothing if it knows them all: then
+  // whoever changes them wakes the sender (WakeInTime, TakeLevel).
   std::optional<Clock::time_point> ReportTime();
   std::optional<Clock::time_point> WakeTime();
-  // Wakes the sender if it waits for another time than it should now.
+  // Wakes the sender if it has to wake earlier or later than it planned.
   void WakeInTime();
 
   // TransportListener, on threads of the transport.
@@ -229,29 +234,30 @@ class Client final : private TransportListener {
   const uint64_t stream_id_;
   // As many whole slots as the options ask for.
   const uint64_t buffer_bytes_;
-  // Its calls are the sender thread's.
+  // Called by the sender thread only.
   const std::unique_ptr<Transport, TransportDestroyer> transport_;
 
-  // Each stands for itself: relaxed everywhere.
+  // Each stands alone: relaxed everywhere.
   std::atomic<int64_t> token_{0};
-  // Behind the highest token that somebody has recorded or asked about.
+  // One above the highest token that somebody has recorded or asked about.
   std::atomic<int64_t> token_end_{0};
   std::atomic<uint64_t> dropped_in_child_{0};
 
-  // Has a lock of its own, which may be taken under mu_.
+  // Has a lock of its own, which may be taken while mu_ is held.
   RecordFilter filter_;
 
   mutable std::mutex mu_;
-  // A slot became free or the client is closing: recorders.
+  // Recorders wait here: for a free slot, or for the client to close.
   std::condition_variable room_;
-  // The queue became shorter or the state changed: Open, Flush, Close.
+  // Open, Flush and Close wait here: for the queue or the state to change.
   std::condition_variable progress_;
-  // There is something to do: the sender.
+  // The sender waits here for something to do.
   std::condition_variable work_;
 
   // All below: guarded by mu_.
-  // As the daemon calls it, once the stream was open. Changed by OnRun only,
-  // before anything was recorded, so that views of it stay valid.
+
+  // The name that the daemon gave the run, once the stream was open. Only OnRun
+  // changes it, before anything is recorded, so views of it stay valid.
   std::string run_;
   SlotPool pool_;
   DeliveryQueue queue_;
@@ -259,7 +265,7 @@ class Client final : private TransportListener {
   DeliveryLedger ledger_;
   Overflow overflow_;
   CallCounter call_counter_;
-  // Of the newest policy that came over this connection; nothing without one.
+  // Revision of the newest policy of this connection; nothing without one.
   std::optional<uint64_t> policy_revision_;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
@@ -267,11 +273,11 @@ class Client final : private TransportListener {
   StreamState state_ = StreamState::kIdle;
   Clock::time_point retry_time_;
   Clock::time_point report_time_;
-  // When the sender looks for new tokens again, of which nobody wakes it.
+  // When the sender next looks for new tokens. Nobody wakes it for those.
   Clock::time_point look_time_;
   std::chrono::milliseconds look_interval_{0};
   int64_t told_token_end_ = 0;
-  // What WakeTime was when the sender began to wait.
+  // WakeTime() when the sender began to wait.
   std::optional<Clock::time_point> wake_time_;
   Clock::time_point answer_deadline_;
   std::chrono::milliseconds backoff_;
@@ -281,7 +287,7 @@ class Client final : private TransportListener {
   std::string stream_error_;
   uint64_t refused_chunk_count_ = 0;
   uint64_t reconnect_count_ = 0;
-  // Over this connection, and over those before.
+  // Conflicts of this connection, and of all connections before it.
   uint64_t conflict_count_ = 0;
   uint64_t former_conflict_count_ = 0;
 

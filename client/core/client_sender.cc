@@ -9,8 +9,8 @@
 namespace msitd::client {
 namespace {
 
-// The first interval tells the daemon soon how fast the producer is, and each
-// is twice as long as the one before.
+// The daemon soon learns how fast the producer is. Each interval is twice as
+// long as the one before.
 constexpr std::chrono::milliseconds kFirstLookInterval{32};
 constexpr std::chrono::milliseconds kLookIntervalMax{1000};
 
@@ -36,6 +36,10 @@ void Client::RunSender() noexcept {
   progress_.notify_all();
 }
 
+// The sender is a loop over the states of the stream. Each round handles the
+// end of a connection if there was one, else does one step of Advance, else
+// sleeps until WakeTime. Whoever gives it work, or an earlier time, notifies
+// work_.
 void Client::Send(Lock& lock) {
   while (true) {
     if (ended_) {
@@ -121,8 +125,8 @@ bool Client::AdvanceStream(Lock& lock) {
 std::optional<Client::Clock::time_point> Client::LingerTime() const {
   const auto since = chunker_.open_since();
   if (!since) return std::nullopt;
-  // With half of the memory waiting for the daemon, part-filled chunks would
-  // use up the other half: gather until one is full.
+  // While half of the memory waits for the daemon, sealing part-filled chunks
+  // would use up the other half. So they gather records until they are full.
   const size_t waiting_count = pool_.used_count() - chunker_.open_count();
   if ((waiting_count + 1) * 2 > pool_.capacity()) return std::nullopt;
   return *since + options_.linger;
@@ -142,6 +146,8 @@ bool Client::HasBegunTokens() const {
   return token_end_.load(std::memory_order_relaxed) > told_token_end_;
 }
 
+// If there is no news, this asks for notice of the next filtered record and
+// looks again: a record between the first look and the notice would be missed.
 std::optional<Client::Clock::time_point> Client::ReportTime() {
   ledger_.SetFiltered(filter_.filtered_count());
   if (!ledger_.has_news()) {
@@ -182,7 +188,8 @@ void Client::OpenStream(Lock& lock) {
   policy_revision_.reset();
   answer_deadline_ = Clock::now() + options_.answer_timeout;
   former_conflict_count_ += std::exchange(conflict_count_, 0);
-  // What was made new or replaced for this stream is its own when it returns.
+  // A stream that returns must not make or replace its run again. Its own
+  // tensors there do not make the opening fail.
   const bool appends = options_.if_exists == IfExists::kAppend;
   const IfExists if_exists =
       was_open_ && !appends ? IfExists::kFail : options_.if_exists;
@@ -211,7 +218,7 @@ bool Client::StopStream(Lock& lock) {
 void Client::HandleEnd(Lock& lock) {
   const bool was_streaming = state_ == StreamState::kStreaming;
   const Ended ended = *ended_;
-  // Until it returns, `ended_` keeps out what the transport still reports.
+  // The transport may report until StopStream returns; `ended_` keeps that out.
   StopStream(lock);
   switch (ended.end) {
     case StreamEnd::kFinished:
@@ -241,8 +248,8 @@ void Client::HandleEnd(Lock& lock) {
 void Client::RetryLater(std::string message) {
   state_ = StreamState::kIdle;
   stream_error_ = std::move(message);
-  // Spread over 3/4 to 5/4 of the time, so that the ranks of a job that lost
-  // their daemon do not return all at once.
+  // Spread over 3/4 to 5/4 of the time, so that ranks that lost their daemon do
+  // not all return at once.
   retry_time_ = Clock::now() + backoff_ * (384 + stream_id_ % 256) / 512;
   backoff_ = std::min(backoff_ * 2, options_.backoff_max);
 }
@@ -251,7 +258,7 @@ void Client::EndForGood(std::string message) {
   state_ = StreamState::kOver;
   was_refused_ = true;
   stream_error_ = std::move(message);
-  // What comes from now on is refused, not filtered.
+  // Later records are refused, not filtered.
   filter_.Stop();
   chunker_.Seal();
   DropQueued();
@@ -274,8 +281,7 @@ void Client::DropQueued() {
 
 void Client::OnSharedMemory(std::span<std::byte> memory) {
   const Lock lock(mu_);
-  // What was begun in private memory is moved once it is sealed: only the
-  // shared memory outlives this process.
+  // Sealed now and moved later: only the shared memory outlives this process.
   chunker_.Seal();
   pool_.Share(memory);
 }
@@ -291,7 +297,8 @@ void Client::OnCapturePolicy(std::string_view bytes) {
     work_.notify_one();
     return;
   }
-  // Of one connection the newest counts; another daemon may count anew.
+  // The newest policy of this connection holds. Another daemon may count
+  // revisions anew.
   const uint64_t revision = policies.back().revision;
   if (policy_revision_ && revision <= *policy_revision_) return;
   policy_revision_ = revision;
@@ -343,11 +350,11 @@ void Client::OnCommitted(uint64_t committed_count) {
     backoff_ = options_.backoff_min;
     overflow_.OnProgress();
   }
-  // Chunks that a new daemon does not have may be dropped again.
+  // A new connection may let chunks be dropped that could not be before.
   if (has_room || is_opening) room_.notify_all();
   progress_.notify_all();
-  // The sender runs on the processors of the host: most of the time there is
-  // nothing for it to do.
+  // The sender runs on the processors of the host, so it is woken only if it
+  // has something to do.
   if (is_opening || ended_ || must_stop_ || queue_.has_unsent()) {
     work_.notify_one();
   } else {

@@ -8,8 +8,8 @@
 namespace msitd::client {
 namespace {
 
-// Forks between the first process and this one. Relaxed: it changes only in a
-// child before it has a second thread.
+// Number of forks between the first process and this one. Relaxed: it changes
+// only in a child that has no second thread yet.
 std::atomic<uint64_t> g_generation{0};
 
 void OnForkInChild() { g_generation.fetch_add(1, std::memory_order_relaxed); }

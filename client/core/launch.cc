@@ -19,8 +19,8 @@
 namespace msitd::client {
 namespace {
 
-// What torchrun, Slurm, PMIx and torch.distributed tell all ranks alike. A
-// group that torchrun starts again is another launch.
+// Variables that torchrun, Slurm, PMIx and torch.distributed set alike for all
+// ranks. A group that torchrun restarts is another launch.
 constexpr std::array<const char*, 7> kLauncherVariables = {
     "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
     "SLURM_JOB_ID",        "SLURM_STEP_ID",
@@ -35,9 +35,9 @@ uint32_t RandomWord() {
   }
 }
 
-// The number of this process, at random.
+// A random number that stands for this process.
 uint32_t Process() {
-  // The pid, and the number that it drew. Stands for itself.
+  // The pid, and the number drawn for it. Stands alone: relaxed.
   static std::atomic<uint64_t> drawn{0};
   const auto pid = static_cast<uint32_t>(::getpid());
   uint64_t known = drawn.load(std::memory_order_relaxed);
@@ -50,7 +50,7 @@ uint32_t Process() {
   return static_cast<uint32_t>(known);
 }
 
-// FNV-1a: two launches need to differ, nobody makes them alike on purpose.
+// FNV-1a: launches only need to differ; nobody forges one.
 std::string Digest(std::string_view kind, std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) {
@@ -67,11 +67,12 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A pid is given again; with the time of its start it is not.
+// Pids are reused; a pid with its start time is unique.
 std::string Parent() {
   const std::string pid = std::to_string(::getppid());
   const std::string stat = ReadFile("/proc/" + pid + "/stat");
-  // The name in front may have anything in it; the start is the 20th behind.
+  // The process name before the last `)` may contain anything. The start time
+  // is the 20th field after it.
   const size_t name_end = stat.rfind(')');
   size_t begin = name_end == std::string::npos ? stat.size() : name_end + 1;
   for (int i = 0; i < 20 && begin < stat.size(); ++i) {

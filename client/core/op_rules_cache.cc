@@ -8,7 +8,7 @@
 namespace msitd::client {
 namespace {
 
-// Places at which an op may lie, from that of its hash on.
+// Places where an op may lie, beginning with that of its hash.
 constexpr size_t kPlaces = 8;
 
 }  // namespace
@@ -23,8 +23,11 @@ OpRulesCache::~OpRulesCache() {
   }
 }
 
+// An open-addressed hash table that only grows. A thread that finds an empty
+// place makes the entry and puts it there with one compare-exchange; if another
+// thread was faster, that entry is looked at like any other.
 const capture::OpRules* OpRulesCache::Find(std::string_view op) {
-  // Nobody has looked at it yet.
+  // The op has not been checked yet.
   if (op.size() > kOpBytesMax) return nullptr;
   const size_t hash = std::hash<std::string_view>()(op);
   for (size_t i = 0; i < kPlaces; ++i) {

@@ -11,22 +11,22 @@
 
 namespace msitd::client {
 
-// Remembers which rules of a schedule each op agrees with, so that its patterns
-// are matched once per op and not once per record. Thread-safe and without
-// locks; ops are never forgotten.
+// Remembers which rules of a schedule match each op, so that patterns are
+// matched once per op, not once per record. Thread-safe and lock-free. Ops are
+// never forgotten.
 class OpRulesCache {
  public:
-  // Ops that are remembered; somewhat fewer where their hashes collide.
+  // Most ops remembered; somewhat fewer if their hashes collide.
   static constexpr size_t kOpsMax = size_t{1} << 14;
 
-  // `schedule` outlives the cache. Throws std::bad_alloc, as does Find.
+  // `schedule` outlives the cache. This and Find throw std::bad_alloc.
   explicit OpRulesCache(const capture::Schedule& schedule);
   ~OpRulesCache();
   OpRulesCache(const OpRulesCache&) = delete;
   OpRulesCache& operator=(const OpRulesCache&) = delete;
 
-  // Returns the rules of `op`, which live as long as the cache; null if there
-  // is no room for it, or if it is longer than kOpBytesMax.
+  // Returns the rules of `op`, which live as long as the cache. Null if there
+  // is no room for the op, or if it is longer than kOpBytesMax.
   const capture::OpRules* Find(std::string_view op);
 
  private:
@@ -37,8 +37,8 @@ class OpRulesCache {
   };
 
   const capture::Schedule& schedule_;
-  // Null where there is none. An entry is stored with release once, and read
-  // with acquire.
+  // Null where there is no entry. An entry is stored once, with release, and
+  // loaded with acquire.
   const std::unique_ptr<std::atomic<const Entry*>[]> entries_;
 };
 

@@ -16,8 +16,7 @@ enum class OverflowMode : uint8_t {
   kBlock = 0,
   // A record never waits.
   kDropNewest = 1,
-  // Records of the oldest token that were not sent yet make room for those of
-  // a newer one.
+  // Records of the oldest token that were not sent make room for a newer token.
   kDropOldestToken = 2,
   // While there is little room, records are kept as summaries.
   kDegrade = 3,
@@ -25,23 +24,24 @@ enum class OverflowMode : uint8_t {
 inline constexpr int kOverflowModeCount = 4;
 
 // Says how long a record may wait for room, how much of it is kept while there
-// is little, and how much is sent ahead. A record that waited in vain makes
-// those after it not wait at all, until the daemon has taken or refused a
-// chunk: one that is gone costs the process `max_block` once, not per record,
-// whatever room is found elsewhere. Thread-compatible.
+// is little room, and how many chunks are sent ahead. Thread-compatible.
+//
+// After a record has waited in vain, later records do not wait until the daemon
+// has taken or refused a chunk. So a daemon that is gone costs the process
+// `max_block` once, not once per record.
 class Overflow {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // kDegrade begins when fewer than a quarter of the slots are free, or than
-  // two: one more chunk with bytes and one of summaries. It ends when half of
-  // them are.
+  // kDegrade begins when fewer than a quarter of the slots are free, or fewer
+  // than two: room for one more chunk with bytes and one of summaries. It ends
+  // when half of the slots are free.
   static constexpr size_t kDegradeShare = 4;
   static constexpr size_t kDegradeFreeMin = 2;
   static constexpr size_t kRecoverShare = 2;
 
-  // kDropOldestToken sends chunks ahead in this share of the slots only: what
-  // was sent cannot make room.
+  // kDropOldestToken sends ahead at most this share of the slots: what was sent
+  // can no longer be dropped to make room.
   static constexpr size_t kSentShare = 2;
 
   Overflow(OverflowMode mode, std::chrono::microseconds max_block)
@@ -56,8 +56,8 @@ class Overflow {
   void OnProgress() { is_stalled_ = false; }
   void OnTimeout() { is_stalled_ = true; }
 
-  // Whether the record that begins now is kept as summary. There are
-  // `slot_count` slots, two at least.
+  // Returns whether the record that begins now is kept as summary. `slot_count`
+  // is at least two.
   bool MustDegrade(size_t free_count, size_t slot_count) {
     if (mode_ != OverflowMode::kDegrade) return false;
     const size_t low = std::min(
@@ -71,7 +71,7 @@ class Overflow {
     return mode_ == OverflowMode::kDropOldestToken;
   }
 
-  // Most chunks that may be sent and not acknowledged.
+  // Returns how many chunks may be sent and not acknowledged at a time.
   size_t SentMax(size_t slot_count) const {
     return drops_oldest_token() ? std::max<size_t>(slot_count / kSentShare, 1)
                                 : std::numeric_limits<size_t>::max();

@@ -9,8 +9,8 @@
 namespace msitd::client {
 namespace {
 
-// Between two looks whether the last reader has left, which takes it less than
-// a microsecond while it runs.
+// Time between two checks for readers. A running reader leaves within a
+// microsecond.
 constexpr std::chrono::microseconds kReaderWait{20};
 
 }  // namespace
@@ -23,10 +23,11 @@ class RecordFilter::Reading {
   }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
-  // Also releases what was read of the policy to who frees it.
+  // Sequentially consistent, so it also orders the reads of the policy before
+  // whoever frees it.
   ~Reading() { shard_.word.fetch_add(leave_); }
 
-  // Null if none is in force.
+  // Null if no policy is in force.
   Policy* policy() const { return policy_; }
   void CountFiltered() { leave_ += kOneFiltered; }
 
@@ -52,7 +53,7 @@ bool RecordFilter::Policy::MayRecord(int64_t token, std::string_view op,
 }
 
 RecordFilter::Shard& RecordFilter::ShardOfThread() {
-  // The upper bits of the product depend on all of the address.
+  // The upper bits of the product depend on the whole address.
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   const auto thread = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
   return shards_[thread * kOdd >> 60];
@@ -89,7 +90,7 @@ void RecordFilter::Stop() {
 }
 
 void RecordFilter::Replace(std::unique_ptr<Policy> policy) {
-  // One that never came in force, nobody reads.
+  // A policy that never came into force has no readers.
   if (in_force_.exchange(nullptr) != nullptr) retired_ = std::move(newest_);
   newest_ = std::move(policy);
   is_on_.store(newest_ != nullptr, std::memory_order_relaxed);

@@ -17,40 +17,43 @@
 namespace msitd::client {
 
 // Says how much of each record the capture policy asks for, and counts the
-// records of which it asks nothing. Thread-safe. Recording threads take no
-// lock, but for the few calls that follow a new policy.
+// records that it asks nothing of, which are *off*. Thread-safe. Recording
+// threads take no lock, except for the few calls that follow a new policy.
 //
-// A thread that reads the policy in force is counted in its shard while it
-// does. A new policy first puts an end to that: threads find none in force, and
-// read the newest one under the lock. It comes in force when nobody is left who
-// may read the one before, which is freed then.
+// A policy is replaced without a lock for its readers. A thread that reads the
+// policy in force is counted in its shard while it reads. Set takes that policy
+// out of force; from then on calls read the newest one under the lock. Once
+// nobody reads the old policy any more, it is freed and the newest comes into
+// force.
 class RecordFilter {
  public:
   RecordFilter() = default;
   RecordFilter(const RecordFilter&) = delete;
   RecordFilter& operator=(const RecordFilter&) = delete;
 
-  // From now on `schedule` holds; null: everything is recorded in full.
+  // Makes `schedule` the policy from now on. Null: everything is recorded in
+  // full.
   void Set(std::unique_ptr<const capture::Schedule> schedule);
 
-  // From now on Take lets everything through, whatever is set, and MayRecord
-  // says what it said before. What was counted before is in filtered_count when
-  // this returns, after the few calls that have begun.
+  // From now on Take returns kFull for everything, whatever is set, and
+  // MayRecord answers as before. Waits for the few calls that have begun, so
+  // that filtered_count is final when this returns.
   void Stop();
 
-  // Returns at which level a record is asked for. One that is off is counted.
+  // Returns the level at which a record is asked for. Counts it if it is off.
   capture::Level Take(std::string_view device, int64_t token,
                       std::string_view op, Io io);
 
   // See capture::Schedule.
   bool MayRecord(int64_t token, std::string_view op, Io io);
 
-  // Records that were off, of all threads.
+  // Number of records that were off, over all threads.
   uint64_t filtered_count() const;
 
-  // Asks for word of the next record that is off. Of those that filtered_count
-  // does not have afterwards, the first one has TakeWatch return true, in one
-  // of the threads that ask behind Take.
+  // Asks for one notice that filtered_count has grown. The caller calls Watch,
+  // then reads filtered_count. Recording threads call TakeWatch after Take has
+  // returned kOff. If a record is off that the caller's count lacks, TakeWatch
+  // returns true in one of those threads.
   void Watch() { is_watched_.store(true); }
   bool TakeWatch() { return is_watched_.load() && is_watched_.exchange(false); }
 
@@ -66,8 +69,9 @@ class RecordFilter {
     OpRulesCache cache;
   };
 
-  // Of the threads that belong to it: how many read the policy now, and above
-  // that, 2^48 of them at most, the records that were off.
+  // A word for the threads that hash to this shard. Its low kReaderBits count
+  // the threads that read the policy now, the 48 bits above them the records
+  // that were off.
   struct alignas(64) Shard {
     std::atomic<uint64_t> word{0};
   };
@@ -81,31 +85,32 @@ class RecordFilter {
 
   Shard& ShardOfThread();
   bool IsRead() const;
-  // Takes the policy out of force; `policy` is the newest one now. Like the
-  // next, takes mu_ as locked.
+  // Takes the policy out of force and makes `policy` the newest. Like Advance,
+  // called with mu_ locked.
   void Replace(std::unique_ptr<Policy> policy);
-  // Brings the newest policy in force, if nobody reads the one before.
+  // Puts the newest policy in force if nobody reads the old one.
   void Advance();
 
-  // False: everything is let through. Relaxed, since who comes late finds no
-  // policy in force, and then none at all.
+  // False: everything is recorded. Relaxed: a thread that sees a stale true
+  // finds no policy in force, and no newest one either.
   std::atomic<bool> is_on_{false};
 
-  // Sequentially consistent throughout, like the words of the shards and
-  // is_watched_. Set stores null, then loads all words; a reader adds itself to
-  // its word, then loads this: one of the two sees the other.
+  // Sequentially consistent, like the words of the shards and is_watched_. Set
+  // stores null here, then loads all words. A reader adds itself to its word,
+  // then loads this. So at least one of them sees the other.
   std::atomic<Policy*> in_force_{nullptr};
 
-  // The same with the words: Watch stores it before filtered_count is asked, a
-  // record that is off is counted before it is loaded.
+  // Paired with the words in the same way: Watch stores this, then
+  // filtered_count loads the words; a record that is off is counted in its
+  // word, then TakeWatch loads this.
   std::atomic<bool> is_watched_{false};
 
   std::array<Shard, kShardCount> shards_;
 
   std::mutex mu_;
-  // Guarded by mu_, but for in_force_, which is the newest or null.
+  // Guarded by mu_. in_force_ is this policy or null.
   std::unique_ptr<Policy> newest_;
-  // The one before, while it may be read.
+  // The old policy, while it may still be read.
   std::unique_ptr<Policy> retired_;
   bool is_stopped_ = false;
 };

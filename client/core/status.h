@@ -8,8 +8,8 @@
 
 namespace msitd::client {
 
-// What became of a call, in the words of the C interface. The library depends
-// on the standard library only, hence no absl::Status here.
+// What became of a call, with the codes of the C interface. The library depends
+// on the standard library only, hence no absl::Status.
 struct Status {
   msit_code code = MSIT_OK;
   std::string message;

@@ -18,7 +18,7 @@ constexpr size_t kLineBytes = 64;
 // Shorter copies are not worth the fence.
 constexpr size_t kStreamBytesMin = size_t{8} << 10;
 
-// Both are multiples of kLineBytes, but for `from`.
+// `to` and `bytes` are multiples of kLineBytes; `from` need not be.
 void StreamLines(const std::byte* from, std::byte* to, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLineBytes) {
     const auto* in = reinterpret_cast<const __m128i*>(from + i);
@@ -32,7 +32,7 @@ void StreamLines(const std::byte* from, std::byte* to, size_t bytes) {
     _mm_stream_si128(out + 2, c);
     _mm_stream_si128(out + 3, d);
   }
-  // Such stores are ordered by nothing else.
+  // Nothing else orders streaming stores, not even a release.
   _mm_sfence();
 }
 

@@ -6,12 +6,13 @@
 
 namespace msitd::client {
 
-// Copies `out.size()` bytes from `from`, which do not overlap `out`, for a
-// reader that is not this thread. Long copies go past the caches where the
-// processor can do that: they take less of the memory's bandwidth, since no
-// line of `out` is read first, and leave in the caches what the host process
-// works with. What a thread hands over afterwards by a release, it hands over
-// with these bytes.
+// Copies out.size() bytes from `from` to `out`, which do not overlap, for a
+// reader that is not this thread.
+//
+// Long copies bypass the caches where the processor can do that. They then need
+// less memory bandwidth, since no line of `out` is read first, and the caches
+// keep what the host process works with. The copied bytes are ordered before
+// any later release by this thread.
 void StreamCopy(const std::byte* from, std::span<std::byte> out);
 
 }  // namespace msitd::client

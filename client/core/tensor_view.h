@@ -22,20 +22,20 @@ struct TensorView {
   std::string_view index;
   DType dtype = DType::kUnspecified;
   std::span<const int64_t> dims;
-  // As many as dims, or none: row-major without gaps.
+  // As many entries as dims, or none for row-major without gaps.
   std::span<const int64_t> byte_strides;
   const std::byte* data = nullptr;
   std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
 };
 
 // Checks `tensor` against limits.h, so that no daemon refuses the chunk that
-// holds it, and stores the bytes of its elements.
+// holds it. Stores the size of its elements in `tensor_bytes`.
 //
 // Errors: INVALID_ARGUMENT, naming the field and the value.
 Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes);
 
-// Checks a name: not longer than `bytes_max`, UTF-8, no NUL, and not empty
-// unless it may be.
+// Checks a name: at most `bytes_max` bytes, UTF-8, no NUL, and not empty unless
+// `may_be_empty`. `what` is what the error calls it.
 Status CheckName(std::string_view what, std::string_view name,
                  uint32_t bytes_max, bool may_be_empty);
 

@@ -33,7 +33,8 @@ int Report(const Outcome& outcome) {
   return outcome.exit_code;
 }
 
-// The first flag that ends with `=`: its value would be the next argument.
+// The first flag that ends with `=`. CLI11 would take the next argument as its
+// value.
 std::string FlagWithoutValue(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -46,7 +47,7 @@ std::string FlagWithoutValue(int argc, char** argv) {
   return "";
 }
 
-// The flag, or the variable in its place, that asks for TLS.
+// The flag, or the variable that stands for it, that asks for TLS.
 std::string_view TlsFlag(const ConnectionOptions& connection) {
   if (!connection.ca_file.empty()) return "--ca-file (MSITCTL_CA_FILE)";
   if (!connection.cert_file.empty()) return "--cert-file (MSITCTL_CERT_FILE)";
@@ -60,7 +61,8 @@ const CLI::App* FindCommand(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-// The flags that may stand behind a command: its own and those above it.
+// The flags that may follow a command: its own and those of the commands above
+// it.
 std::vector<std::string> FlagsOf(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* app = &command; app != nullptr;
@@ -89,7 +91,7 @@ size_t PositionalsMax(const CLI::Option& option) {
 }
 
 bool WantsColor(bool no_color, bool is_terminal) {
-  // https://no-color.org is what other tools go by.
+  // The convention of https://no-color.org.
   const char* convention = std::getenv("NO_COLOR");
   return is_terminal && !no_color &&
          (convention == nullptr || *convention == '\0');
@@ -208,7 +210,7 @@ absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
   }
   connection.tls = globals_.tls || !connection.ca_file.empty() ||
                    !connection.cert_file.empty();
-  // Whoever asks for TLS without an endpoint does not mean the socket.
+  // TLS without an endpoint means the TCP address, not the socket.
   const std::string by_default =
       connection.tls ? std::string(kDefaultAddress) : DefaultEndpoint();
   connection.endpoint =

@@ -13,13 +13,14 @@
 
 namespace msitd::ctl {
 
-// What the help of a verb shows beside its flags.
+// What the help of a verb shows besides its flags.
 struct VerbHelp {
   std::string name;
   std::string summary;
-  // Whole command lines, one a line.
+  // Whole command lines, one on each line.
   std::string examples;
-  // "RunService.GetRun", several separated by commas; empty if none is called.
+  // "RunService.GetRun"; several are separated by commas. Empty if none is
+  // called.
   std::string rpcs;
 };
 
@@ -33,8 +34,8 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // For the files of the nouns. The App takes flags and arguments; `action`
-  // runs once they are parsed.
+  // Called by the files of the nouns. The returned App takes flags and
+  // arguments. `action` runs once they are parsed.
   CLI::App& AddNoun(const std::string& name, const std::string& summary);
   CLI::App& AddVerb(CLI::App& noun, const VerbHelp& help, Action action);
 
@@ -61,16 +62,16 @@ class CommandLine {
   void AddGlobalFlags();
   absl::StatusOr<SessionOptions> MakeSessionOptions() const;
   Outcome RunVerb();
-  // What a parser of flags cannot say well, or at all: which word is wrong.
+  // Which word is wrong. The parser of flags cannot say this well, or at all.
   struct Slip {
-    const CLI::App* command;  // The last one that is meant.
+    const CLI::App* command;  // The last command that was understood.
     std::string what;         // Empty if no word is wrong.
   };
   Slip FindSlip(const std::vector<std::string>& words) const;
-  // The first option on the command line whose value is empty, as of a variable
-  // of a script that is not set; empty if there is none.
+  // The first option on the command line with an empty value, as an unset
+  // variable of a script leaves it. Empty if there is none.
   std::string EmptyOption() const;
-  // The verb on the command line, or the last noun that is.
+  // The verb on the command line; without a verb, its last noun.
   const CLI::App* ParsedCommand() const;
 
   CLI::App app_;
@@ -78,8 +79,8 @@ class CommandLine {
   std::map<const CLI::App*, Action> actions_;
 };
 
-// The nouns of the root, the verbs of a noun, in the order in which they were
-// added.
+// Returns the nouns of the root, or the verbs of a noun, in the order in which
+// they were added.
 std::vector<const CLI::App*> SubcommandsOf(const CLI::App& app);
 
 // The nouns, each in its own file.

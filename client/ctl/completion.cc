@@ -15,14 +15,14 @@
 namespace msitd::ctl {
 namespace {
 
-// A word that may come next, and what it is.
+// A word that may come next, and its description.
 struct Word {
   std::string text;
   std::string description;
 };
 
-// What may follow the command `app`: its commands, else its own flags and the
-// global ones.
+// The words that may follow command `app`: its commands, else its own flags and
+// the global ones.
 std::vector<Word> WordsAfter(const CLI::App& app, const CLI::App& root) {
   std::vector<Word> words;
   for (const CLI::App* sub : SubcommandsOf(app)) {
@@ -50,8 +50,8 @@ void ForEachCommand(
   }
 }
 
-// The verb whose -o name prints what arguments of a type are; empty if the
-// daemon does not know them.
+// The verb whose `-o name` lists the names that arguments of a type take. Empty
+// if the daemon does not know them.
 std::string_view ListerOf(std::string_view type) {
   if (type == "RUN") return "run list";
   if (type == "COMPARISON") return "compare list";
@@ -59,8 +59,8 @@ std::string_view ListerOf(std::string_view type) {
   return "";
 }
 
-// What a flag takes, or an argument if `flag` is empty, and the path of its
-// verb.
+// The words that a flag takes, or an argument if `flag` is empty, and the path
+// of its verb.
 struct ValueWords {
   std::string path;
   std::string flag;
@@ -92,8 +92,7 @@ std::vector<ValueWords> AllValueWords(const CLI::App& root) {
   return out;
 }
 
-// Words of a script: those that are known, and `call` with the lister in its
-// place.
+// The words of a script: the known ones, and `call` with the lister filled in.
 std::string ScriptWords(const ValueWords& value, fmt::string_view call) {
   std::string out = fmt::format("{}", fmt::join(value.words, " "));
   if (value.lister.empty()) return out;
@@ -109,7 +108,7 @@ std::string JoinPaths(const CLI::App& root, const char* separator) {
   return fmt::format("{}", fmt::join(paths, separator));
 }
 
-// `text` inside single quotes; `quote` is how the shell writes one there.
+// `text` in single quotes. `quote` is how the shell writes a quote inside.
 std::string Quoted(const std::string& text, const char* quote) {
   return "'" + CLI::detail::find_and_replace(text, "'", quote) + "'";
 }

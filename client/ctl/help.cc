@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kTextColumn = 26;
 constexpr size_t kLineWidth = 80;
 
-// Breaks `text` between words; lines behind the first begin at `indent`. The
-// first begins at `column`.
+// Breaks `text` between words. The first line begins at `column`, the others at
+// `indent`.
 std::string Wrap(const std::string& text, size_t column, size_t indent) {
   std::string out;
   for (const std::string& word : CLI::detail::split(text, ' ')) {

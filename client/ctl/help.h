@@ -6,7 +6,7 @@
 
 namespace msitd::ctl {
 
-// Writes help with the examples first: they are the footer of a verb.
+// Writes help with the examples first. The footer of a verb holds its examples.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter();
@@ -17,7 +17,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_subcommand(const CLI::App* sub) const override;
 };
 
-// Returns "msitctl run get" for that verb.
+// Returns the whole name of a command, such as "msitctl run get".
 std::string FullName(const CLI::App& app);
 
 }  // namespace msitd::ctl

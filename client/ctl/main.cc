@@ -6,7 +6,8 @@
 #include "client/ctl/command_line.h"
 
 int main(int argc, char** argv) {
-  // gRPC writes to stderr what a failed call says as well, unless asked to.
+  // gRPC logs to stderr what failed calls report as well. GRPC_VERBOSITY
+  // restores it.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) {
     gpr_set_log_function([](gpr_log_func_args*) {});
   }

@@ -21,7 +21,8 @@ struct SessionOptions {
   Terminal terminal;
 };
 
-// What a verb works with: one daemon, one place to print to. Thread-compatible.
+// What a verb works with: one daemon and one place to print to.
+// Thread-compatible.
 class Session : public Connection {
  public:
   // Borrows `interrupts` and `out`.
@@ -31,7 +32,7 @@ class Session : public Connection {
   Output& out() { return out_; }
   bool is_table() const { return options_.format == Format::kTable; }
 
-  // What a printer needs; `columns` is the flag of the verb.
+  // Returns the options of a printer. `columns` is the flag of the verb.
   PrintOptions print_options(const std::string& columns = {}) const;
 
  private:

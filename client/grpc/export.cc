@@ -11,8 +11,8 @@
 
 namespace {
 
-// What became of a connection is in the status of the client. What is said
-// before gRPC ends the process would be nowhere else.
+// The status of the client tells what became of a connection. What gRPC logs
+// before it ends the process would be told nowhere else.
 void LogOnlyTheEnd(gpr_log_func_args* line) {
   constexpr std::string_view kEnd = "assertion failed";
   if (!std::string_view(line->message).starts_with(kEnd)) return;

@@ -18,17 +18,17 @@ std::shared_ptr<grpc::Channel> MakeChannel(
     const std::string& endpoint,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials,
     const GrpcTransport::Keepalive& keepalive) {
-  // gRPC stays up for as long as the process: to take it down with the last
-  // channel can take 10 s, for which the next client would wait.
+  // gRPC stays up as long as the process. Shutting it down with the last
+  // channel can take 10 s, and the next client would have to wait for that.
   [[maybe_unused]] static const bool kept = (grpc_init(), true);
   grpc::ChannelArguments arguments;
-  // Each client has a connection of its own, and the sender decides when to
-  // try again.
+  // Each client has a connection of its own, and its sender decides when to
+  // reconnect.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // A proxy for the web is not the way to a daemon of the node or the cluster.
+  // A web proxy is not the way to a daemon of the node or the cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                    static_cast<int>(keepalive.time.count()));
@@ -48,7 +48,7 @@ GrpcTransport::GrpcTransport(std::string endpoint, Keepalive keepalive)
     : endpoint_(std::move(endpoint)),
       keepalive_(keepalive),
       remains_(std::make_unique<Remains>()) {
-  // Stop must not need memory.
+  // So that Stop needs no memory.
   remains_->streams.reserve(kStoppedMax + 1);
 }
 
@@ -62,7 +62,7 @@ void GrpcTransport::Open(const StreamIdentity& identity,
   }
   if (remains_->channel == nullptr) {
     std::string error;
-    // A Unix socket is of this machine, whatever the way to others is.
+    // A Unix socket is on this machine and needs no encryption.
     const TlsSettings tls = endpoint_.starts_with("unix:")
                                 ? TlsSettings()
                                 : TlsSettings::FromEnvironment();
@@ -106,7 +106,7 @@ void GrpcTransport::KeepMemory(std::span<std::byte> mapping) {
   try {
     remains_->mappings.push_back(mapping);
   } catch (const std::bad_alloc&) {
-    // It stays mapped for good.
+    // No memory to note it: it stays mapped.
   }
 }
 

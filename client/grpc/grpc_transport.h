@@ -13,19 +13,20 @@
 
 namespace msitd::client {
 
-// Transport over IngestService.WriteChunks of a daemon that does not share
-// memory with this process. See transport.h.
+// Transport over IngestService.WriteChunks, for a daemon that does not share
+// memory with this process; see transport.h.
 class GrpcTransport final : public Transport {
  public:
-  // When a connection over which nothing comes is taken for dead.
+  // When a silent connection counts as dead.
   struct Keepalive {
-    // Between two pings, longer than the shortest time that a daemon allows.
+    // Time between two pings. Longer than the shortest that a daemon allows.
     std::chrono::milliseconds time{15'000};
-    // For their answer, and for bytes to leave the socket.
+    // Time for the answer to a ping, and for bytes to leave the socket.
     std::chrono::milliseconds timeout{10'000};
   };
 
-  // Streams that were stopped and have not ended: with more, none is opened.
+  // Most streams that were stopped and have not ended. Beyond it no stream is
+  // opened.
   static constexpr size_t kStoppedMax = 8;
 
   // `endpoint` is a target of gRPC: host:port, dns:///name:port, unix:/path.
@@ -45,16 +46,16 @@ class GrpcTransport final : public Transport {
  private:
   ~GrpcTransport() = default;
 
-  // Frees the streams that gRPC is done with.
+  // Frees the stopped streams that gRPC has finished with.
   void FreeStreams();
 
   const std::string endpoint_;
   const Keepalive keepalive_;
-  // What is to be freed behind the transport: the channel, which the first Open
-  // makes so that the threads of gRPC inherit the signal mask of the sender
-  // thread; streams that were stopped; memory that they borrow.
+  // What may have to outlive the transport: the channel, streams that were
+  // stopped, and memory that they borrow. The first Open makes the channel, so
+  // that the threads of gRPC inherit the signal mask of the sender thread.
   std::unique_ptr<Remains> remains_;
-  // Open; null if there is none.
+  // The stream that is open; null if there is none.
   std::unique_ptr<WriteStream> stream_;
 };
 

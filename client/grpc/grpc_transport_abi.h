@@ -11,9 +11,11 @@ namespace msitd::client {
 inline constexpr char kGrpcTransportMakerName[] = "msit_grpc_transport_v6";
 
 // Returns a transport that speaks IngestService.WriteChunks with `endpoint`, a
-// gRPC target; null if there is no memory. `is_grpc_ours`: the process had no
-// gRPC library before this one was loaded, which then says what gRPC logs:
-// nothing, unless the environment variable GRPC_VERBOSITY asks for it.
+// gRPC target. Null if there is no memory.
+//
+// `is_grpc_ours`: the process had no gRPC library before this one was loaded.
+// Then this library silences the log of gRPC, unless the environment variable
+// GRPC_VERBOSITY is set.
 using GrpcTransportMaker = Transport* (*)(const char* endpoint,
                                           bool is_grpc_ours);
 

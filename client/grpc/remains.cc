@@ -14,7 +14,7 @@
 namespace msitd::client {
 namespace {
 
-// gRPC lets go in less, unless the daemon or the network hangs.
+// gRPC lets go faster, unless the daemon or the network hangs.
 constexpr std::chrono::milliseconds kMoment{50};
 
 // Shared by the thread that frees and the one that waits for it.
@@ -29,8 +29,9 @@ void Free(Remains& remains) {
     stream->WaitUntilDone();
     stream.reset();
   }
-  // Chunks on their way into the socket belong to the connection. The channel
-  // is freed here, not on a thread of gRPC, since it waits for those.
+  // Chunks on their way into the socket belong to the connection, which ends
+  // with the channel. A thread of gRPC must not free the channel, since it
+  // would wait for itself.
   remains.channel.reset();
   remains.lent->WaitUntilEmpty();
   for (const std::span<std::byte> mapping : remains.mappings) {
@@ -38,7 +39,7 @@ void Free(Remains& remains) {
   }
 }
 
-// No handler of the host runs on our threads.
+// Keeps signal handlers of the host off our threads.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -73,7 +74,7 @@ void FreeInTime(std::unique_ptr<Remains> remains) noexcept {
     std::unique_lock lock(freed->mu);
     freed->changed.wait_for(lock, kMoment, [&] { return freed->is_done; });
   } catch (const std::exception&) {
-    // They stay.
+    // The remains are leaked.
   }
 }
 

@@ -13,22 +13,23 @@
 
 namespace msitd::client {
 
-// What is left of a transport while gRPC still works for it. A call whose bytes
-// lie before a full socket ends when the socket does, which takes until the
-// keepalive of the channel runs out.
+// What is left of a transport while gRPC still works for it. A stopped call
+// ends only when its bytes have left the socket or the socket has ended. If the
+// socket is full and its other end silent, this takes as long as the keepalive
+// of the channel.
 struct Remains {
   std::shared_ptr<grpc::Channel> channel;
   // All were stopped.
   std::vector<std::unique_ptr<WriteStream>> streams;
   // Lent to `streams`; never null.
   std::shared_ptr<LentChunks> lent = std::make_shared<LentChunks>();
-  // In which these lie.
+  // Memory that the lent chunks lie in.
   std::vector<std::span<std::byte>> mappings;
 };
 
-// Frees the remains, each when gRPC lets go of it, on a thread of its own.
-// Waits for that thread for a moment only: as a rule gRPC has let go already.
-// Where the system has no thread left the remains stay for good.
+// Frees each of the remains when gRPC lets go of it, on a thread of its own.
+// Waits for that thread only for a moment: gRPC has usually let go already. If
+// the system has no thread left, the remains are leaked.
 void FreeInTime(std::unique_ptr<Remains> remains) noexcept;
 
 }  // namespace msitd::client

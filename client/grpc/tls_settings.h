@@ -15,8 +15,8 @@ namespace msitd::client {
 //   MSITD_CERT_FILE  show this PEM certificate, of MSITD_KEY_FILE, to a daemon
 //   MSITD_KEY_FILE   that asks for one; imply MSITD_TLS
 //
-// Variables and not options, as with the endpoint: a job is pointed at its
-// daemon from outside.
+// These are variables, not options, because a job is pointed at its daemon from
+// outside, as with the endpoint.
 struct TlsSettings {
   bool is_on = false;
   std::string ca_file;
@@ -26,7 +26,7 @@ struct TlsSettings {
   static TlsSettings FromEnvironment();
 };
 
-// Reads the files. Null with `error` set if one is missing or empty.
+// Reads the files. Null, with `error` set, if one is missing or empty.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(
     const TlsSettings& settings, std::string* error);
 

@@ -137,7 +137,7 @@ std::string EncodeCoverage(const StreamCoverage& coverage, int64_t token_end) {
 
 std::optional<Answer> DecodeAnswer(std::string_view message) {
   FieldReader reader(message);
-  // A field that is not there has its default.
+  // Absent fields keep their defaults.
   Answer answer;
   while (reader.Next()) {
     if (reader.IsNumber(1)) answer.committed_count = reader.number();

@@ -26,7 +26,7 @@ void WriteStream::Start(const std::shared_ptr<grpc::Channel>& channel,
                         const StreamIdentity& identity) {
   grpc::GenericStub stub(channel);
   stub.PrepareBidiStreamingCall(&context_, kMethod, grpc::StubOptions(), this);
-  // Writes are started from the sender thread too, not only from reactions.
+  // The sender thread starts writes too, not only reactions.
   AddHold();
   StartRead(&incoming_);
   StartCall();
@@ -46,7 +46,7 @@ void WriteStream::SendChunk(std::span<const std::byte> chunk) {
   };
   auto lent = std::make_unique<std::shared_ptr<LentChunks>>(lent_);
   lent_->Lend();
-  // gRPC takes a pointer to bytes that it may not write; it does not.
+  // The API wants a pointer to mutable bytes, but does not write them.
   const std::vector<grpc::Slice> slices = {
       grpc::Slice(EncodeChunkPrefix(chunk.size())),
       grpc::Slice(const_cast<std::byte*>(chunk.data()), chunk.size(),
@@ -70,14 +70,15 @@ void WriteStream::Finish() {
 void WriteStream::WriteNext(std::unique_lock<std::mutex> lock) {
   if (is_writing_ || has_finished_) return;
   if (outgoing_.empty() && !must_finish_) return;
-  // The call may end, and its other holds go, before the start below.
+  // The other holds may go before the write below is started; this one keeps
+  // the call from ending.
   AddHold();
   StartNext(std::move(lock));
   RemoveHold();
 }
 
 void WriteStream::StartNext(std::unique_lock<std::mutex> lock) {
-  // Started without the lock: gRPC may run reactions of other calls inside.
+  // Without the lock: gRPC may run reactions of other calls inside.
   if (!outgoing_.empty()) {
     is_writing_ = true;
     const grpc::ByteBuffer* message = &outgoing_.front();
@@ -164,10 +165,10 @@ void WriteStream::Stop() {
     listener_ = nullptr;
   }
   context_.TryCancel();
-  // After the cancellation: the end of the call must not wait for us.
+  // After TryCancel, so that the call can end without us.
   ReleaseHold();
   const std::lock_guard lock(mu_);
-  // But for the one that is being written.
+  // Keeps only the message that is being written.
   outgoing_.resize(std::min<size_t>(outgoing_.size(), is_writing_ ? 1 : 0));
 }
 

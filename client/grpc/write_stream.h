@@ -20,7 +20,7 @@
 
 namespace msitd::client {
 
-// One call of IngestService.WriteChunks. GrpcTransport makes and owns it; its
+// One call of IngestService.WriteChunks. Made and owned by GrpcTransport; its
 // reactions run on threads of gRPC. Chunks are not copied: gRPC reads them
 // where they lie.
 //
@@ -28,7 +28,8 @@ namespace msitd::client {
 class WriteStream final
     : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `listener` lives until Stop. `lent` counts the chunks that gRPC holds.
+  // `listener` lives at least until Stop. `lent` counts the chunks that gRPC
+  // holds.
   WriteStream(TransportListener* listener, std::shared_ptr<LentChunks> lent);
 
   void Start(const std::shared_ptr<grpc::Channel>& channel,
@@ -37,20 +38,22 @@ class WriteStream final
   void SendMessage(const std::string& message);
   void Finish();
 
-  // Cancels the call. The listener hears no more when it returns.
+  // Cancels the call. The listener is not called once it returns.
   void Stop();
 
-  // Whether gRPC is done with the call, as it must be before destruction. After
-  // Stop that takes as long as a write into the socket that is under way.
+  // Whether gRPC has finished with the call. This must be so before
+  // destruction. After Stop it takes as long as a write into the socket that is
+  // under way.
   bool IsDone();
   void WaitUntilDone();
 
  private:
   void Enqueue(grpc::ByteBuffer message);
   void WriteNext(std::unique_lock<std::mutex> lock);
-  // There is something to start.
+  // Starts the next write, or ends the writes. Either must be due.
   void StartNext(std::unique_lock<std::mutex> lock);
-  // Lets OnDone happen: from then on nothing may be started from outside.
+  // Lets OnDone happen. Nothing may be started from outside a reaction
+  // afterwards.
   void ReleaseHold();
 
   void ReportEnd(const grpc::Status& status);
@@ -61,7 +64,7 @@ class WriteStream final
 
   const std::shared_ptr<LentChunks> lent_;
   grpc::ClientContext context_;
-  // The reading reaction's.
+  // Used by the reading reaction only.
   grpc::ByteBuffer incoming_;
   bool is_answer_bad_ = false;
 

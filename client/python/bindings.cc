@@ -14,18 +14,17 @@
 #include <string>
 #include <tuple>
 
-// The extension module `_msit`: msit.h for Python, without judgement. Calls
-// return an msit_code; the package turns it into values and exceptions. The
-// GIL is released while the library copies or waits; what a signal handler
-// raises meanwhile ends the call.
+// The extension module `_msit`: msit.h for Python, and nothing more. Calls
+// return an msit_code; the package turns it into values and exceptions. The GIL
+// is released while the library copies or waits. An exception of a signal
+// handler ends a call that waits.
 namespace nb = nanobind;
 
 namespace {
 
 constexpr size_t kDimsMax = 32;
 
-// Where a record belongs, as the package passes it on: device, token, op,
-// call, io, index, placement.
+// Where a record belongs: device, token, op, call, io, index, placement.
 using Place =
     std::tuple<std::optional<std::string>, int64_t, std::string, int32_t,
                int32_t, std::string, std::optional<std::string>>;
@@ -40,8 +39,8 @@ nb::builtin_exception TooManyDims() {
   return nb::type_error("a tensor has at most 32 dimensions");
 }
 
-// Reads two sequences of integers in place: a cast to std::vector would take
-// most of the time of a small record.
+// Reads two sequences of integers in place. Casting them to std::vector would
+// take most of the time of a small record.
 Shape ReadShape(nb::handle dims, nb::handle strides, int64_t stride_unit) {
   Shape shape;
   shape.count = nb::len(dims);
@@ -114,9 +113,11 @@ class Buffer {
   Py_buffer view_;
 };
 
-// Releases the GIL. Python unwinds a thread that wants it back when the
-// interpreter is gone, which frames of C++ answer by ending the process: such a
-// thread, whose work nobody waits for, sleeps until the process ends.
+// Releases the GIL, and takes it back at the end of the scope.
+//
+// Once the interpreter is gone, Python unwinds a thread that wants the GIL, and
+// C++ frames answer that by ending the process. Nobody waits for such a thread
+// any more, so it sleeps until the process ends.
 class GilReleased {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
@@ -134,27 +135,27 @@ class GilReleased {
   PyThreadState* state_;
 };
 
-// Python runs signal handlers in its main thread only, and that thread takes
-// the interpreter down: no other may ask for the GIL while it waits in the
-// library.
+// Python runs signal handlers in its main thread only. Other threads must not
+// ask for the GIL while they wait in the library, since the main thread may be
+// taking the interpreter down.
 int32_t HasSignal(void* main_thread) {
   if (PyThread_get_thread_ident() != *static_cast<uint64_t*>(main_thread)) {
     return 0;
   }
   const nb::gil_scoped_acquire acquire;
   if (PyErr_Occurred() != nullptr) return 1;
-  // The exception stays set in this thread until Checked throws it.
+  // The exception stays set until Checked throws it.
   return PyErr_CheckSignals() == 0 ? 0 : 1;
 }
 
-// An exception may be set whatever the code: the handler ran as the call came
-// to its end. Python takes none that is set beside a result.
+// An exception may be set with any code: the handler may have run just before
+// the call ended. Python accepts no result beside an exception.
 int Checked(msit_code code) {
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   return code;
 }
 
-// The text for a C string, which would end at a NUL byte in silence.
+// Returns `text` for a C string. A NUL byte inside would silently cut it.
 const char* WithoutNul(const char* name, const std::string& text) {
   if (text.find('\0') != std::string::npos) {
     throw nb::value_error((std::string(name) + " has a NUL character").c_str());
@@ -212,7 +213,7 @@ class Client {
     return Record(shape, dtype, reinterpret_cast<const void*>(data), place);
   }
 
-  // `dtype` says what the buffer holds; its own format is not looked at.
+  // `dtype` says what the buffer holds; the format of the buffer is ignored.
   int RecordBuffer(nb::handle object, int32_t dtype, const Place& place) {
     const Buffer buffer(object);
     const Py_buffer& view = buffer.view();
@@ -323,7 +324,7 @@ class Client {
   }
 
   void Free() {
-    // There is nobody to raise to.
+    // Nobody is there to raise to.
     main_thread_ = 0;
     const GilReleased released;
     msit_free(client_);
@@ -340,7 +341,7 @@ class Client {
     return Checked(code);
   }
 
-  // Its identity; 0 when no signal is to be looked for.
+  // Identity of the main thread; 0 to look for no signals.
   uint64_t main_thread_;
   msit_client* client_ = nullptr;
   int open_code_ = MSIT_OK;
@@ -349,7 +350,8 @@ class Client {
 }  // namespace
 
 NB_MODULE(_msit, m) {
-  // Threads that outlive the interpreter keep clients; it is not ours to print.
+  // Threads that outlive the interpreter keep clients. That is no leak to print
+  // in a process that is not ours.
   nb::set_leak_warnings(false);
   m.attr("OK") = static_cast<int>(MSIT_OK);
   m.attr("INVALID_ARGUMENT") = static_cast<int>(MSIT_ERROR_INVALID_ARGUMENT);

@@ -21,10 +21,10 @@
 namespace msitd::ctl {
 namespace {
 
-// A page of 1000 rows with the longest names.
+// Fits a page of 1000 rows with the longest names.
 constexpr int kMessageBytesMax = 64 << 20;
 
-// To find out why there is no connection.
+// Time to find out why there is no connection.
 constexpr std::chrono::seconds kProbeTimeout(2);
 
 // Reads a PEM file into `text`; does nothing if `path` is empty.
@@ -40,7 +40,7 @@ Outcome ReadPem(const std::string& path, std::string& text) {
                                     : std::generic_category().message(errno)));
 }
 
-// What is in a file that should not be there.
+// The error for a file whose content is wrong.
 Outcome WrongFile(const std::string& path, const absl::Status& why) {
   return LocalError(fmt::format("read {}: {}", path, Message(why)));
 }
@@ -67,7 +67,7 @@ Outcome ReadTlsFiles(const ConnectionOptions& options, TlsAttempt& out) {
       fmt::format("{} for {}", options.key_file, options.cert_file), fits);
 }
 
-// What gRPC says of a daemon that is not there, and what to do about it.
+// Turns what gRPC says of a daemon that is not there into words, with advice.
 std::string WhyInWords(std::string_view by_grpc, std::string_view endpoint) {
   constexpr std::pair<std::string_view, std::string_view> kAbsent[] = {
       {"No such file or directory", "there is no such socket"},
@@ -139,7 +139,8 @@ Outcome Connection::Connect() {
     }
     state = channel_->GetState(true);
   }
-  // After a failure the first call tells why; gRPC does not say it here.
+  // After a failure, the first call gets the reason; gRPC does not give it
+  // here.
   was_ready_ = state == GRPC_CHANNEL_READY;
   return {};
 }

@@ -25,20 +25,20 @@ namespace msitd::ctl {
 // Which daemon, and how to reach it.
 struct ConnectionOptions {
   std::string endpoint;  // As ParseEndpoint takes it.
-  std::string target;    // As it gives it.
+  std::string target;    // As ParseEndpoint returns it.
   bool tls = false;
   std::string ca_file;  // Empty: the certificates of the system.
-  // What the daemon is shown; both or neither.
+  // PEM files to show to the daemon; both or neither.
   std::string cert_file;
   std::string key_file;
 
-  // Of all calls together; absent: kUnaryTimeout for each call, kStreamTimeout
-  // for a stream or a wait.
+  // Time for all calls together. Absent: kUnaryTimeout for each call,
+  // kStreamTimeout for a stream or a wait.
   std::optional<std::chrono::milliseconds> timeout;
   std::chrono::milliseconds connect_timeout{5000};
 };
 
-// A request for the run, comparison or tensor of this name.
+// Makes a request for the run, comparison or tensor of this name.
 template <typename Request>
 Request RequestFor(const std::string& name) {
   Request request;
@@ -52,8 +52,8 @@ Request RequestFor(const std::string& name) {
   return request;
 }
 
-// The calls of one daemon. Connects when the first one is made, so that a wrong
-// command line is told without a daemon. Thread-compatible.
+// The calls of one daemon. Connects at the first call, so that errors of the
+// command line show without a daemon. Thread-compatible.
 class Connection {
  public:
   using Clock = std::chrono::system_clock;
@@ -68,7 +68,7 @@ class Connection {
   // Does nothing once connected.
   Outcome Connect();
 
-  // A method of one answer, such as &v1::RunService::Stub::GetRun.
+  // A method with a single answer, such as &v1::RunService::Stub::GetRun.
   template <typename Stub, typename Request, typename Response>
   using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                         Response*);
@@ -80,16 +80,15 @@ class Connection {
     return Call(method, request, response, /*may_be_cancelled=*/true);
   }
 
-  // Makes a call whose answer has to be known: an interrupt waits until it is
-  // there.
+  // Makes a call whose outcome has to be known: an interrupt waits for the
+  // answer.
   template <typename Stub, typename Request, typename Response>
   Outcome AskToTheEnd(Method<Stub, Request, Response> method,
                       const Request& request, Response& response) {
     return Call(method, request, response, /*may_be_cancelled=*/false);
   }
 
-  // Makes a call that an interrupt may cancel; the request has nothing but the
-  // name of one thing.
+  // Like Ask, for a request that has only the name of one thing.
   template <typename Stub, typename Request, typename Response>
   Outcome AskByName(Method<Stub, Request, Response> method,
                     const std::string& name, Response& response) {
@@ -99,8 +98,8 @@ class Connection {
   Clock::time_point UnaryDeadline() const;
   Clock::time_point StreamDeadline() const;
 
-  // Decodes `status`; an interrupt and a daemon that cannot be reached are
-  // told from what a daemon says.
+  // Decodes `status`. Tells an interrupt, and a daemon that cannot be reached,
+  // from what a daemon says.
   Outcome OutcomeOf(const grpc::Status& status) const;
 
   // Valid once connected.
@@ -121,7 +120,8 @@ class Connection {
     return OutcomeOf((stub<Stub>().*method)(&context, request, &response));
   }
   Outcome OpenChannel();
-  // Why the daemon is not reached, in words; gRPC does not say it of TLS.
+  // Says why the daemon is not reached. gRPC does not say it if TLS is the
+  // reason.
   Outcome Unreachable(std::string_view by_grpc) const;
 
   const ConnectionOptions options_;

@@ -16,7 +16,7 @@ namespace msitd::ctl {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-// As the daemon calls it in its --socket-dir.
+// The name that the daemon gives its socket in --socket-dir.
 constexpr char kSocketName[] = "msitd.sock";
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
@@ -28,7 +28,7 @@ absl::Status BadEndpoint(std::string_view endpoint, std::string_view why) {
       why);
 }
 
-// Milliseconds of a unit of time; 0 for a word that is none.
+// Milliseconds of a unit of time; 0 if `unit` is none.
 double UnitMs(std::string_view unit) {
   constexpr std::pair<std::string_view, double> kUnits[] = {
       {"ms", 1},     {"s", 1e3},         {"m", 60e3},
@@ -39,7 +39,7 @@ double UnitMs(std::string_view unit) {
   return 0;
 }
 
-// The socket of `unix:PATH` or `/PATH`.
+// The path in `unix:PATH` or `/PATH`.
 std::string SocketPath(std::string_view endpoint) {
   if (endpoint.starts_with(kUnix)) endpoint.remove_prefix(kUnix.size());
   std::string path(endpoint);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-// What the process tells its caller. Scripts rely on these numbers.
+// Exit codes of the process. Scripts rely on these numbers.
 namespace msitd::ctl {
 
 inline constexpr int kExitOk = 0;
@@ -13,10 +13,10 @@ inline constexpr int kExitOk = 0;
 // nothing.
 inline constexpr int kExitPolicyFailed = 1;
 inline constexpr int kExitUsage = 2;
-// A local file, stdout or the terminal.
+// A local file, stdout or the terminal failed.
 inline constexpr int kExitLocal = 3;
-// The answer is about some of the ranks of a run; a failure that is proven
-// wins.
+// The answer covers only some ranks of a run. A proven failure takes
+// precedence: kExitPolicyFailed.
 inline constexpr int kExitPartial = 4;
 // The daemon answered gRPC code N: this plus N.
 inline constexpr int kExitDaemonBase = 64;

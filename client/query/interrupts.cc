@@ -16,8 +16,8 @@
 namespace msitd::ctl {
 namespace {
 
-// A signal that our parent told us to ignore, as a shell does for jobs in the
-// background, stays ignored.
+// A signal that our parent has set to ignored, as shells do for background
+// jobs, stays ignored.
 void AddUnlessIgnored(int signal_number, sigset_t& set) {
   struct sigaction action = {};
   sigaction(signal_number, nullptr, &action);
@@ -89,7 +89,8 @@ Interrupts::Hold::Hold(Interrupts& interrupts, grpc::ClientContext* call)
   ++interrupts_.hold_count_;
   if (call_ == nullptr) return;
   interrupts_.calls_.insert(call_);
-  // A signal that came while another Hold was alive found no call to cancel.
+  // A signal may have come under another Hold, before there was this call to
+  // cancel.
   if (interrupts_.interrupted_) call_->TryCancel();
 }
 

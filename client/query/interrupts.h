@@ -17,11 +17,13 @@ namespace msitd::ctl {
 
 // Ctrl-C and SIGTERM as something that code can wait for.
 //
-// Made by main before any other thread, because it blocks both signals for all
-// of them; one thread of its own takes them. While no Hold is alive the first
-// signal ends the process with exit code 130. While one is, the signal cancels
-// the calls that are held, and whoever made the Hold cleans up and returns; a
-// second signal ends the process at once. Thread-safe.
+// main makes it before any other thread, because it blocks both signals for all
+// threads. A thread of its own receives them.
+//
+// While no Hold is alive, the first signal ends the process with exit code 130.
+// While one is, the first signal cancels the calls that are held, and the owner
+// of the Hold cleans up and returns; a second signal ends the process at once.
+// Thread-safe.
 class Interrupts {
  public:
   Interrupts();
@@ -31,12 +33,12 @@ class Interrupts {
 
   bool interrupted() const;
 
-  // Returns true if interrupted, at once if so already; else false, after
-  // `delay`.
+  // Waits for `delay` or until interrupted, whichever comes first. Returns
+  // whether it was interrupted.
   bool WaitFor(std::chrono::milliseconds delay);
 
-  // Defers what a signal does while it is alive. `call`, unless null, is
-  // cancelled by a signal; it outlives the Hold.
+  // Defers the effect of a signal while it is alive. A signal cancels `call`,
+  // unless that is null. `call` outlives the Hold.
   class Hold {
    public:
     explicit Hold(Interrupts& interrupts, grpc::ClientContext* call = nullptr);

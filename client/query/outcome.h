@@ -10,12 +10,12 @@
 
 namespace msitd::ctl {
 
-// How a command, or a step of one, ended: what the process exits with and, if
-// there is something to say, one line for stderr.
+// How a command, or a step of one, ended: the exit code of the process, and one
+// line for stderr unless it is empty.
 struct [[nodiscard]] Outcome {
   int exit_code = kExitOk;
   std::string error;
-  // The name of a run that the daemon does not have, if that is the error.
+  // If the error is that the daemon has no such run, its name.
   std::string missing_run = {};
 
   bool ok() const { return exit_code == kExitOk; }
@@ -25,12 +25,12 @@ Outcome UsageError(std::string_view message);
 Outcome LocalError(std::string_view message);
 Outcome Interrupted();
 
-// Decodes what the daemon answered: "NOT_FOUND (RUN_NOT_FOUND): no run ...".
-// The reason comes from the ErrorInfo in the details; an answer without one,
-// such as that of a proxy, has none.
+// Decodes an error of the daemon: "NOT_FOUND (RUN_NOT_FOUND): no run ...". The
+// reason comes from the ErrorInfo in the details. An answer without one, such
+// as that of a proxy, has no reason.
 Outcome DaemonError(const grpc::Status& status);
 
-// The same of an error that came in a message; `reason` may be empty.
+// The same for an error that came in a message. `reason` may be empty.
 Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
                     std::string_view message);
 
@@ -44,7 +44,7 @@ Outcome DaemonError(grpc::StatusCode code, std::string_view reason,
     }                                                         \
   } while (false)
 
-// For what can only fail because the command line is wrong.
+// For expressions that fail only if the command line is wrong.
 #define MSITCTL_ASSIGN_OR_USAGE(target, expression)                          \
   MSITCTL_ASSIGN_OR_USAGE_(MSITCTL_CONCAT(msitctl_value_, __LINE__), target, \
                            expression)

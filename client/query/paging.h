@@ -9,7 +9,7 @@
 
 namespace msitd::ctl {
 
-// Most rows that a daemon returns at a time.
+// Most rows that a daemon returns in one page.
 inline constexpr int64_t kPageRowsMax = 1000;
 
 struct SeeNothing {

@@ -9,15 +9,16 @@ namespace msitd::ctl {
 
 class Connection;
 
-// Returns which run may be meant by a name that no run has: `; did you mean
-// golden?`. Empty if none is near, or the daemon does not answer.
+// Guesses which run was meant by a name that no run has: `; did you mean
+// golden?`. Says so if there are no runs. Empty if none is near, or if the
+// daemon does not answer.
 std::string RunLike(Connection& connection, const std::string& name);
 
-// The same for a run that is there.
+// The same for the name of a run that exists; never guesses that run itself.
 std::string RunLikeAnother(Connection& connection, const std::string& name);
 
-// Returns `outcome`, or what is wrong with the run in `tensor`, the name of a
-// tensor that is not there.
+// Explains why `tensor`, a resource name, was not found: returns the error of
+// its run if something is wrong with that, else `outcome`.
 Outcome ErrorOfTensor(Connection& connection, const std::string& tensor,
                       Outcome outcome);
 

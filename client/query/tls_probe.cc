@@ -29,12 +29,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What gRPC greets with: the preface of HTTP/2, and empty settings.
+// The greeting of gRPC: the preface of HTTP/2 and empty settings.
 constexpr std::string_view kGreeting(
     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
 constexpr unsigned char kProtocols[] = {2, 'h', '2'};
 
-// Names of a certificate that an error repeats.
+// Most names of a certificate that an error repeats.
 constexpr int kNamesShown = 4;
 
 struct Free {
@@ -156,7 +156,7 @@ std::string TextOf(const ASN1_TIME* time) {
   return pem::TimeText(::timegm(&fields));
 }
 
-// OpenSSL writes to sockets that may be closed: that is no reason to end.
+// OpenSSL may write to a closed socket: that must not end the process.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() = default;
@@ -168,7 +168,10 @@ class WithoutSigpipe {
   void (*const before_)(int) = std::signal(SIGPIPE, SIG_IGN);
 };
 
-// One more try of an attempt.
+// Repeats an attempt on a connected socket, to see where it fails: does the TLS
+// handshake without any check, then checks the certificate of the daemon
+// itself, then sees whether the daemon accepts ours. If the attempt was without
+// TLS, it only sees whether the daemon speaks TLS.
 class Probe {
  public:
   Probe(const TlsAttempt& attempt, HostPort to, int fd,
@@ -191,7 +194,7 @@ class Probe {
  private:
   bool SetUp() {
     SSL_CTX* const context = context_.get();
-    // Looked at afterwards: the handshake is to come to its end.
+    // Checked afterwards, so that the handshake comes to its end.
     SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nullptr);
     if (attempt_.ca_pem.empty()) {
       SSL_CTX_set_default_verify_paths(context);
@@ -231,8 +234,8 @@ class Probe {
     return SSL_set_fd(ssl_.get(), fd_) == 1;
   }
 
-  // Repeats a step of OpenSSL until it is done or cannot go on; returns what it
-  // gave last.
+  // Repeats a step of OpenSSL until it is done or fails. Returns its last
+  // result.
   template <typename Step>
   int Drive(const Step& step) {
     while (true) {
@@ -249,7 +252,7 @@ class Probe {
     }
   }
 
-  // True if the other side has said something that only TLS says.
+  // True if the other side has sent what only TLS sends.
   bool HasGreeted() const {
     return SSL_get0_peer_certificate(ssl_.get()) != nullptr ||
            AlertOf(LastReason()) >= 0;
@@ -325,7 +328,7 @@ class Probe {
     }
   }
 
-  // With TLS 1.3 the other side looks at our certificate behind the handshake.
+  // With TLS 1.3 the other side checks our certificate after the handshake.
   std::string WhyRefused() {
     Drive([this] {
       return SSL_write(ssl_.get(), kGreeting.data(),
@@ -336,10 +339,10 @@ class Probe {
     return result > 0 || is_late_ ? "" : RefusalText();
   }
 
-  // Daemons need not say what they do not like about a certificate: gRPC just
-  // ends the connection.
+  // A daemon need not say what it rejects about a certificate: gRPC just closes
+  // the connection.
   std::string RefusalText() const {
-    // Before anything else of OpenSSL forgets it.
+    // Read first: any other call of OpenSSL may clear it.
     const std::string alert =
         AlertOf(LastReason()) >= 0 ? ReasonText() : std::string();
     if (!was_asked_) return alert;
@@ -371,7 +374,7 @@ class Probe {
                        alert.empty() ? "" : ": ", alert);
   }
 
-  // True if the daemon names the authority among those that it takes.
+  // True if the issuer of `certificate` is an authority that the daemon names.
   bool IsOfNamedAuthority(X509* certificate) const {
     const auto* const names = SSL_get0_peer_CA_list(ssl_.get());
     for (int i = 0; i < sk_X509_NAME_num(names); ++i) {
@@ -390,7 +393,7 @@ class Probe {
   const Owned<SSL_CTX> context_;
   Owned<SSL> ssl_;
   bool is_late_ = false;
-  bool was_asked_ = false;  // For a certificate.
+  bool was_asked_ = false;  // The daemon asked for a certificate.
 };
 
 }  // namespace

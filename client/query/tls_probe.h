@@ -6,8 +6,8 @@
 
 namespace msitd::ctl {
 
-// What a connection was tried with. PEM texts and the names of their files,
-// empty if there are none; the texts have been checked.
+// What a connection was tried with: PEM texts, which have been checked, and the
+// names of their files. Empty if there are none.
 struct TlsAttempt {
   std::string endpoint;  // HOST:PORT or [V6]:PORT.
   bool tls = false;
@@ -18,10 +18,11 @@ struct TlsAttempt {
   std::string key_pem;
 };
 
-// Finds out why a connection fails that gRPC, which does not tell, could not
-// make: tries it once more, as far as both sides trust each other. Returns what
-// to tell the user; empty if TLS is not the reason. Blocks until `deadline` at
-// most, but for looking up the name of the host. Sends nothing but greetings.
+// Finds out why gRPC could not make a connection, which gRPC does not tell.
+// Tries the handshake once more, until one side rejects the other. Returns what
+// to tell the user; empty if TLS is not the reason. Sends nothing but
+// greetings. Blocks until `deadline` at most, plus the time to look up the name
+// of the host.
 std::string WhyTlsFails(const TlsAttempt& attempt,
                         std::chrono::steady_clock::time_point deadline);
 

@@ -7,21 +7,21 @@
 
 namespace msitd::client {
 
-// Where a daemon of this node listens unless it is told otherwise.
+// Default socket directory of a daemon.
 inline constexpr std::string_view kDefaultSocketDir = "/run/msitd";
 
 // A daemon of this node.
 struct LocalEndpoint {
-  // Where it shares memory; empty if it does not.
+  // Its ingest socket; empty if it does not share memory.
   std::string ingest_socket;
   // Its gRPC target.
   std::string grpc_target;
 };
 
 // Understands `unix:PATH` and `PATH`, where PATH is the socket directory of a
-// daemon or one of the sockets in it, and looks which of them are there. A
-// daemon that is not up yet is taken to share memory, unless the endpoint
-// names a gRPC socket. Nothing if `endpoint` is of another form.
+// daemon or a socket in it, and looks which of its sockets exist. A daemon that
+// is not up yet is assumed to share memory, unless the endpoint names its gRPC
+// socket. Nothing if `endpoint` has another form.
 std::optional<LocalEndpoint> ParseLocalEndpoint(std::string_view endpoint);
 
 // True if there is an ingest socket in `directory`.

@@ -57,7 +57,7 @@ ShmSession::ShmSession(const std::string& socket_path,
 }
 
 ShmSession::~ShmSession() {
-  // Ends the thread's poll as well.
+  // This also ends the poll of the thread.
   BreakOff();
   thread_.join();
 }
@@ -68,7 +68,7 @@ void ShmSession::BreakOff() {
     was_broken_off_ = true;
     if (ring_) ring_->KeepDrafts(false);
   }
-  // Not close alone: a forked child may hold a copy of the descriptor.
+  // close is not enough: a forked child may hold a copy of the descriptor.
   if (socket_.valid()) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
@@ -100,7 +100,7 @@ bool ShmSession::SayHello(const StreamIdentity& identity) {
 }
 
 void ShmSession::Publish(std::span<const std::byte> chunk) {
-  // A ring that cannot take what the client lends is not the one that it knows.
+  // A ring that does not take the chunk is not the one we agreed on.
   if (!ring_ || !ring_->Publish(chunk)) BreakOff();
 }
 
@@ -120,7 +120,7 @@ void ShmSession::Listen() noexcept {
   try {
     ListenUntilEnd();
   } catch (const std::exception& error) {
-    // No memory: nothing was lost, and later there may be some.
+    // No memory. Nothing is lost, and there may be some later.
     listener_->OnEnd(StreamEnd::kLost, error.what());
   }
 }
@@ -142,7 +142,7 @@ void ShmSession::ListenUntilEnd() {
         break;
       }
       case shm::ReceiveResult::kClosed:
-        // The last of them may have come without a word.
+        // The last commits may have come without a packet.
         PassOnCommits();
         End(StreamEnd::kLost, "UNAVAILABLE: the daemon is gone");
         return;
@@ -217,7 +217,7 @@ bool ShmSession::HandlePolicy(const shm::Packet& packet,
   if (!memory.valid()) {
     return End(StreamEnd::kLost, ErrnoMessage("map the capture policy", ""));
   }
-  // Nobody changes the copy while it is read.
+  // A copy: the daemon cannot change it while it is read.
   const std::string policy(reinterpret_cast<const char*>(memory.data()),
                            policy_bytes);
   listener_->OnCapturePolicy(policy);

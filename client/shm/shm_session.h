@@ -17,12 +17,12 @@
 
 namespace msitd::client {
 
-// The memory of the chunks, which outlives sessions. Empty until a daemon has
+// The memory that holds the chunks. Outlives sessions. Empty until a daemon has
 // made it.
 struct SharedArena {
   UniqueFd fd;
   shm::MappedRegion memory;
-  // The listener has heard of it.
+  // True once the listener was given the memory.
   bool is_known = false;
 
   std::span<std::byte> bytes() const {
@@ -31,26 +31,26 @@ struct SharedArena {
   }
 };
 
-// One session with a daemon. A thread of its own listens to the daemon; it
-// sleeps while there is nothing to hear. ShmTransport makes and owns it.
+// One session with a daemon. A thread of its own waits for packets of the
+// daemon. Made and owned by ShmTransport.
 class ShmSession {
  public:
-  // Connects and says hello; what comes of it is heard by `listener`. It and
-  // `arena`, which the session fills if it is empty, outlive the session.
+  // Connects and says hello. `listener` hears the outcome. `listener` and
+  // `arena` outlive the session, which fills an empty `arena`.
   //
-  // Throws std::system_error where the system has no threads left.
+  // Throws std::system_error if the system has no threads left.
   ShmSession(const std::string& socket_path, const StreamIdentity& identity,
              TransportListener* listener, SharedArena& arena);
 
-  // Breaks off. The listener hears no more.
+  // Breaks off. The listener is not called afterwards.
   ~ShmSession();
   ShmSession(const ShmSession&) = delete;
   ShmSession& operator=(const ShmSession&) = delete;
 
-  // Of the sender thread, once the session is open. A session over which
-  // nothing can be sent breaks off.
+  // Called on the sender thread once the session is open. If nothing can be
+  // sent over the session, it breaks off.
   void Publish(std::span<const std::byte> chunk);
-  // Returns false if the daemon does not read: try again later.
+  // Returns false if the daemon does not read now: try again later.
   bool ReportCoverage(const StreamCoverage& coverage, int64_t token_end);
   void Finish();
 
@@ -60,7 +60,7 @@ class ShmSession {
   // On the thread of the session.
   void Listen() noexcept;
   void ListenUntilEnd();
-  // Returns false behind the end of the session.
+  // Return false once the session has ended.
   bool HandlePacket(shm::Packet& packet);
   bool HandleWelcome(shm::Packet& packet, const shm::SessionWelcome& welcome);
   bool HandlePolicy(const shm::Packet& packet, uint64_t policy_bytes);
@@ -68,24 +68,24 @@ class ShmSession {
   void PassOnCommits();
   bool End(StreamEnd end, std::string_view message);
 
-  // Ends the session for the daemon, which is not to take the drafts: the
-  // stream goes on in another session, or was ended on purpose.
+  // Ends the session. The daemon must not take the drafts, because the stream
+  // goes on in another session or was ended on purpose.
   void BreakOff();
 
   TransportListener* const listener_;
   SharedArena& arena_;
   const bool had_arena_;
   UniqueFd socket_;
-  // Why there is no socket, or no hello went over it.
+  // Why there is no socket, or why no hello was sent; else empty.
   std::string failure_;
 
-  // Made by the thread of the session before the listener hears that the
-  // stream is open, used by the sender thread afterwards.
+  // Made by the thread of the session before it tells the listener that the
+  // stream is open. Used by the sender thread from then on.
   std::optional<shm::RingWriter> ring_;
-  uint64_t committed_count_ = 0;  // As the listener knows.
+  uint64_t committed_count_ = 0;  // What the listener was told.
 
-  // Held while the daemon is told whether drafts are kept, so that nothing is
-  // said behind the last word.
+  // Held while the daemon is told whether drafts are kept, so that BreakOff has
+  // the last word.
   std::mutex draft_mu_;
   bool was_broken_off_ = false;  // Guarded by draft_mu_.
 

@@ -43,13 +43,13 @@ void ShmTransport::Finish() {
 
 bool ShmTransport::Stop() {
   session_.reset();
-  // The daemon may still read what it has taken, but from its own mapping, and
-  // the client rewrites nothing that is not acknowledged.
+  // The daemon may still read chunks that it has taken, but from its own
+  // mapping; and the client rewrites nothing that is not acknowledged.
   return true;
 }
 
 void ShmTransport::KeepMemory(std::span<std::byte> mapping) {
-  // Nothing is ever left borrowed.
+  // Stop never leaves chunks borrowed.
   ::munmap(mapping.data(), mapping.size());
 }
 

@@ -7,23 +7,23 @@
 
 namespace msitd::ctl {
 
-// What a comparison comes to.
+// What a comparison concludes.
 enum class Conclusion {
   kPass,     // Over: nothing fails or is unmatched, and something passes.
-  kPartial,  // The same of the ranks that are there, or nothing was compared.
+  kPartial,  // Over: no failure is proven, but ranks are lacking.
   kFail,     // All else.
 };
 
-// `allows_partial`: ranks that are lacking make no difference.
+// `allows_partial`: lacking ranks make no difference.
 Conclusion ConclusionOf(const v1::Comparison& comparison, bool allows_partial);
 
-// Rows with any verdict.
+// Number of rows with any verdict.
 int64_t RowCountOf(const v1::Comparison& comparison);
 
 // PASS, PARTIAL or FAIL.
 const char* WordOf(Conclusion conclusion);
 
-// The same of a comparison that is over; `-` for any other.
+// The same word for a comparison that is over; `-` for any other.
 const char* VerdictWord(const v1::Comparison& comparison, bool allows_partial);
 
 }  // namespace msitd::ctl

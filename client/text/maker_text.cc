@@ -9,7 +9,7 @@
 namespace msitd::ctl {
 namespace {
 
-// Where a row is, without what it says.
+// Where a row is.
 std::string PlaceText(const v1::ComparisonRow& row) {
   std::string place(IoName(static_cast<Io>(row.io())));
   if (!row.index().empty()) place += "/" + row.index();
@@ -31,7 +31,7 @@ std::string WhoText(const v1::Maker& maker, bool may_diverge_before) {
     case v1::Maker::OWN_CODE:
       return CodeText(maker) + "; ";
     case v1::Maker::MODEL_INPUTS:
-      // A rank that is not there may have given it that.
+      // A rank that is missing may have passed the difference on.
       return may_diverge_before
                  ? fmt::format("what rank {} was given: ", maker.row().rank())
                  : "inputs of the model: ";

@@ -8,7 +8,7 @@
 
 #include "msitd/v1/comparison_service.pb.h"
 
-// What a comparison found out, in words. All of it is printable.
+// What a comparison found out, in words. All results are printable.
 namespace msitd::ctl {
 
 // Returns a row in one line: `op output/0, rank 0, token 0, row 7: reason`.
@@ -28,8 +28,8 @@ struct Finding {
   int64_t row = -1;  // -1 if it is in no row.
 };
 
-// Returns what a comparison has found: `first divergence` in any case, and what
-// there is of the others.
+// Returns what a comparison has found: always the `first divergence`, and the
+// others if there are any.
 std::vector<Finding> FindingTexts(const v1::Comparison& comparison);
 
 // Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.

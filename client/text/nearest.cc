@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kWordBytesMax = 128;
 constexpr size_t kFar = 1000;
 
-// Shorter beginnings fit too much.
+// Shorter beginnings match too many words.
 constexpr size_t kBeginningBytesMin = 2;
 
 std::string Lower(std::string_view text) {
@@ -25,7 +25,9 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-// Letters to change, drop, add or swap with their neighbour.
+// The optimal string alignment distance: how many letters to change, drop, add,
+// or swap with their neighbour. Dynamic programming over prefixes, three rows
+// at a time.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -46,7 +48,7 @@ size_t Distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// `ls` of `list`: its letters in order, the first one first.
+// True for `ls` of `list`: its letters in order, beginning with the first.
 bool IsAbbreviation(std::string_view text, std::string_view word) {
   if (text.size() < kBeginningBytesMin || word.empty() ||
       text.front() != word.front()) {
@@ -59,10 +61,11 @@ bool IsAbbreviation(std::string_view text, std::string_view word) {
   return at == text.size();
 }
 
-// 0 for equal words, kFar for such as have nothing to do with each other.
+// How far `word` is from what was typed: 0 for equal words, kFar for unrelated
+// ones.
 size_t Cost(const std::string& typed, const std::string& word) {
   const size_t distance = Distance(typed, word);
-  // A third of the letters: more make another word.
+  // More than a third of the letters make another word.
   if (distance <= (std::max(typed.size(), word.size()) + 1) / 3 &&
       distance < std::min(typed.size(), word.size())) {
     return distance;

@@ -5,11 +5,11 @@
 #include <string>
 #include <string_view>
 
-// What somebody meant who made a slip in a word.
+// Guesses what somebody meant who mistyped a word.
 namespace msitd::ctl {
 
-// Returns the one of `words` that `word` is a slip of: other case, few letters
-// wrong, missing, too many or swapped, a beginning or an abbreviation of it.
+// Returns which of `words` was meant by `word`, a slip of it: other case, a few
+// letters wrong, missing, too many or swapped, a beginning, or an abbreviation.
 // Empty if none is near. Words of more than 128 bytes are near nothing.
 std::string Nearest(std::string_view word, std::span<const std::string> words);
 

@@ -11,7 +11,7 @@
 namespace msitd::ctl {
 namespace {
 
-// Ranges that a line names.
+// Most ranges that a line names.
 constexpr int kRangesShown = 8;
 
 int64_t Count(const RankRanges& ranges) {

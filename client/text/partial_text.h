@@ -17,8 +17,8 @@ using RankRanges = google::protobuf::RepeatedPtrField<v1::RankRange>;
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking);
 
-// The same for each run of a comparison that lacks ranks, a line each; empty if
-// none does.
+// The same for each run of a comparison that lacks ranks, one line each. Empty
+// if no run lacks any.
 std::string PartialLines(const v1::Comparison& comparison);
 
 }  // namespace msitd::ctl

@@ -8,46 +8,47 @@
 #include "absl/status/statusor.h"
 #include "msitd/v1/comparison_service.pb.h"
 
-// Policies as users write them. Whether a predicate means anything is for the
-// daemon to say. Errors are INVALID_ARGUMENT.
+// Policies as users write them. The daemon checks the predicates in them.
+// Errors are INVALID_ARGUMENT.
 namespace msitd::ctl {
 
-// More rules are refused by the daemon.
+// Most rules that the daemon takes.
 inline constexpr int kPolicyRulesMax = 1024;
 
-// A larger file is no policy.
+// Largest policy file.
 inline constexpr size_t kPolicyBytesMax = size_t{16} << 20;
 
-// "torch" and the like. INVALID_ARGUMENT lists them.
+// Parses the name of a preset, such as "torch". The error lists them all.
 absl::StatusOr<v1::Policy::Preset> ParsePreset(std::string_view name);
 
-// Name of a value of an enum as users write it: `TOP_K` is `top-k`.
+// Returns an enum value as users write it: `TOP_K` is `top-k`.
 std::string WordOf(std::string_view enum_value);
 
-// "PATTERN: TOLERANCE", cut at the last colon: names of ops have colons
-// (`aten::mm`), tolerances have none. A PATTERN between two slashes is a
-// regular expression. A TOLERANCE is `@PRESET`, or `rtol=NUMBER` and
-// `atol=NUMBER`, one or both, and a predicate behind them, or only that.
+// Parses "PATTERN: TOLERANCE", cut at the last colon: names of ops may contain
+// colons (`aten::mm`), tolerances do not. A PATTERN between two slashes is a
+// regular expression. A TOLERANCE is `@PRESET`, a predicate, or `rtol=NUMBER`,
+// `atol=NUMBER` or both, with or without a predicate behind them.
 absl::StatusOr<v1::Policy::Rule> ParseRule(std::string_view text);
 
-// Takes the proto JSON of msitd.v1.Policy if the first character that is not
-// blank is `{`; else a rule a line, empty lines and lines that begin with `#`
-// left out.
-// `lines`, if it is not null, gets the line of each rule, 0 for one of JSON.
+// Parses a policy. If the first character that is not blank is `{`, it is the
+// proto JSON of msitd.v1.Policy. Otherwise each line is a rule, except empty
+// lines and lines that begin with `#`. `lines`, unless null, gets the line
+// number of each rule; 0 in JSON.
 absl::StatusOr<v1::Policy> ParsePolicy(std::string_view text,
                                        std::vector<int>* lines = nullptr);
 
-// Returns what decides in a policy, a line each, in the words that its flags
-// take: `preset torch`, `rule head*: nl2 <= 1e-9`.
+// Returns what a policy decides by, one line each, as its flags take it:
+// `preset torch`, `rule head*: nl2 <= 1e-9`.
 std::vector<std::string> PolicyLines(const v1::Policy& policy);
 
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
-// of ErrnoStatus; a file of more bytes is INVALID_ARGUMENT.
+// of ErrnoStatus. A file of more than `bytes_max` bytes is INVALID_ARGUMENT.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
                                          size_t bytes_max);
 
 // Reads a file, or stdin if `path` is "-". An error of the system has the code
-// of ErrnoStatus, an error of the content is INVALID_ARGUMENT with the line.
+// of ErrnoStatus. An error of the content is INVALID_ARGUMENT and names the
+// line.
 absl::StatusOr<v1::Policy> ReadPolicyFile(const std::string& path,
                                           std::vector<int>* lines = nullptr);
 

@@ -9,11 +9,11 @@
 
 #include "absl/status/statusor.h"
 
-// Lists and ranges as they stand on a command line. Every error is
+// Lists and ranges as they are typed on a command line. Every error is
 // INVALID_ARGUMENT and shows the part that is wrong.
 namespace msitd::ctl {
 
-// More ranks in one filter are refused by the daemon; so are more ranges.
+// Most ranks, and most ranges of tokens, that the daemon takes in one filter.
 inline constexpr size_t kFilterRanksMax = 4096;
 inline constexpr size_t kFilterTokenRangesMax = 256;
 
@@ -30,11 +30,11 @@ struct Range {
 absl::StatusOr<std::vector<Range>> ParseRanges(std::string_view text,
                                                int64_t number_max);
 
-// Like ParseRanges, every rank by itself, ascending and once.
+// Like ParseRanges, but returns every single rank, ascending and once.
 absl::StatusOr<std::vector<int32_t>> ParseRanks(std::string_view text);
 
-// The parts of `texts` between commas, blanks around them removed, empty ones
-// left out.
+// Returns the parts of `texts` between commas, without blanks around them and
+// without empty parts.
 std::vector<std::string> SplitLists(const std::vector<std::string>& texts);
 
 }  // namespace msitd::ctl

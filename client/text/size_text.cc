@@ -12,7 +12,7 @@
 namespace msitd::ctl {
 namespace {
 
-// Returns the power of 1024 that a unit stands for; below 0 for no unit.
+// Returns the power of 1024 that a unit stands for; negative if it is no unit.
 int PowerOf(std::string_view unit) {
   std::string lower(unit);
   for (char& c : lower) {

@@ -19,7 +19,7 @@ constexpr std::string_view kEllipsis = "\u2026";
 
 struct CodePoint {
   utf8proc_int32_t value = 0;
-  size_t size_bytes = 0;  // 0 for a byte that begins no character.
+  size_t size_bytes = 0;  // 0 for a byte that starts no character.
 };
 
 CodePoint DecodeAt(std::string_view text, size_t at) {
@@ -32,14 +32,14 @@ CodePoint DecodeAt(std::string_view text, size_t at) {
   return out;
 }
 
-// Invisible, or changes the order in which its neighbours are shown.
+// True for what is invisible, or changes the order of its neighbours.
 bool IsHidden(utf8proc_int32_t value) {
   switch (utf8proc_category(value)) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    // Nobody knows what a terminal makes of what is no character yet.
+    // Terminals differ in what they do with unassigned code points.
     case UTF8PROC_CATEGORY_CN:
       return true;
     default:
@@ -48,7 +48,7 @@ bool IsHidden(utf8proc_int32_t value) {
 }
 
 size_t WidthOf(utf8proc_int32_t value) {
-  // No character is less than none.
+  // No width is negative; this only guards the conversion.
   return static_cast<size_t>(std::max(utf8proc_charwidth(value), 0));
 }
 

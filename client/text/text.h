@@ -7,26 +7,25 @@
 #include <string_view>
 #include <vector>
 
-// Text of others on a terminal.
+// Makes foreign text safe and fit for a terminal.
 namespace msitd::ctl {
 
-// Returns `text` in which nothing can move the cursor, ring the bell, reorder
-// what is shown or end the line: control characters, invisible and
-// bidirectional format characters, code points without a character and bytes
-// that are not UTF-8 are replaced by escapes such as `\n`, `\x1b` and
-// `\u{202e}`.
+// Returns `text` without anything that can move the cursor, ring the bell,
+// reorder what is shown or end the line. Escapes such as `\n`, `\x1b` and
+// `\u{202e}` replace control characters, invisible and bidirectional format
+// characters, unassigned code points, and bytes that are not UTF-8.
 std::string Printable(std::string_view text);
 
 // Returns how many terminal columns `printable`, a result of Printable, takes:
 // two for a wide East Asian character, none for a combining mark.
 size_t DisplayWidth(std::string_view printable);
 
-// Returns `printable` in at most `width` columns; what does not fit is cut out
-// of the middle, where an ellipsis stands: op names differ at both ends.
+// Returns `printable` in at most `width` columns. An ellipsis in the middle
+// stands for what does not fit: op names differ at both ends.
 std::string Shorten(std::string_view printable, size_t width);
 
-// Returns `printable` in at most `width` columns; what does not fit is cut off
-// at its end, where an ellipsis stands.
+// Returns `printable` in at most `width` columns. An ellipsis at the end stands
+// for what does not fit.
 std::string ShortenEnd(std::string_view printable, size_t width);
 
 // Returns "512 B", "1.5 MiB", "20 GiB".
@@ -41,7 +40,7 @@ std::string CsvLine(const std::vector<std::string>& fields,
                     bool guards_formulas);
 
 // Puts an apostrophe before text that a spreadsheet would take for a formula:
-// that begins with `=`, `+`, `-`, `@`, a tab or a carriage return and is no
+// it begins with `=`, `+`, `-`, `@`, a tab or a carriage return, and is no
 // number.
 std::string GuardFormula(std::string text);
 

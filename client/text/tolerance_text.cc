@@ -18,8 +18,8 @@ double Parsed(const std::string& text) {
   return std::strtod(text.c_str(), nullptr);
 }
 
-// Returns `value` with few digits, rounded down or up; exactly if that cannot
-// be done.
+// Returns `value` with few digits, rounded down or up, or exactly if that
+// fails.
 std::string Rounded(double value, bool down) {
   const auto serves = [value, down](const std::string& text) {
     return down ? Parsed(text) <= value : Parsed(text) >= value;
@@ -53,7 +53,7 @@ std::string BoundText(const v1::RequiredTolerance& needed) {
 }  // namespace
 
 bool IsViolated(const v1::RequiredTolerance& needed) {
-  // Where golden is zero no rtol serves, but an atol does.
+  // No rtol serves where golden is zero, but an atol may.
   if (needed.element_tolerance() && std::isinf(needed.required())) return false;
   return needed.at_least() ? needed.required() < needed.bound()
                            : needed.required() > needed.bound();

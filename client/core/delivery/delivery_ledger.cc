@@ -45,8 +45,9 @@ void DeliveryLedger::Acknowledge(const ChunkContents& contents) {
 void DeliveryLedger::DropChunk(const ChunkContents& contents) {
   coverage_.dropped_count += contents.tensor_count;
   for (const ChunkContents::Part& part : contents.parts) {
-    // Those before it were sent, or it would be broken already. It stays broken
-    // behind its last part, for those may be dropped as well.
+    // The parts before this one were sent, or the tensor would be broken
+    // already. It stays broken after its last part, since earlier parts may
+    // still be dropped.
     if (Break(part.sequence)) {
       ++(part.is_first ? coverage_.dropped_count : coverage_.truncated_count);
     }

@@ -11,7 +11,7 @@
 
 namespace msitd::client {
 
-// Which tensors a chunk holds, as far as counting goes.
+// What a chunk holds, as far as counting goes.
 struct ChunkContents {
   // One part of a tensor that has several.
   struct Part {
@@ -25,25 +25,28 @@ struct ChunkContents {
   // Tensors that lie wholly in the chunk, and their bytes.
   uint64_t tensor_count = 0;
   uint64_t tensor_bytes = 0;
-  // Those of them that are kept as summaries, though their bytes are asked for.
+  // How many of them are kept as summaries although their bytes are asked for.
   uint64_t degraded_count = 0;
   std::vector<Part> parts;
 };
 
-// Counts what became of each record, once: a tensor of several parts is
-// acknowledged with its last part, and only if none of them was dropped; it is
-// truncated if it was given up behind its first part. It counts as degraded
-// when it is acknowledged, so that no total decreases. Thread-compatible.
+// Counts what became of each record, once. Thread-compatible.
+//
+// A tensor of several parts is acknowledged with its last part, and only if
+// none of its parts was dropped. It is dropped if its first part is given up,
+// truncated if only a later part is. It counts as degraded when it is
+// acknowledged, so no total ever decreases.
 class DeliveryLedger {
  public:
-  // Broken tensors that are remembered; with more, one of the oldest whose
-  // parts are dropped at different times may count twice.
+  // Most broken tensors remembered, that is, tensors of which a part was
+  // dropped. Beyond it one of the oldest may count twice, if its parts are
+  // dropped at different times.
   static constexpr size_t kBrokenMax = 4096;
 
   void Record(uint64_t bytes);
 
-  // So many records the capture policy did not ask for, of all so far: they are
-  // counted elsewhere. Never less than before.
+  // Sets the number of records so far that the capture policy did not ask for;
+  // they are counted elsewhere. Never decreases.
   void SetFiltered(uint64_t count);
 
   // A record that was not taken at all.
@@ -54,17 +57,17 @@ class DeliveryLedger {
 
   void CountInvalid() { ++invalid_count_; }
 
-  // True for a record some of whose parts were dropped: there is no use in
-  // taking the others.
+  // True if a part of the record was dropped: taking the others is of no use.
   bool IsBroken(uint64_t sequence) const { return broken_.contains(sequence); }
 
-  // Acknowledged chunks come in their order. One may be dropped before those in
+  // Acknowledged chunks come in order. A chunk may be dropped before those in
   // front of it.
   void Acknowledge(const ChunkContents& contents);
   void DropChunk(const ChunkContents& contents);
 
-  // What the daemon is to be told: has_news until it is taken. It may not have
-  // arrived if the connection is lost, so the next one is told all again.
+  // Counts that the daemon has to be told. TakeNews returns them and clears
+  // has_news. They may be lost with their connection, so the next connection
+  // calls TellAgain.
   bool has_news() const { return told_ != coverage_; }
   StreamCoverage TakeNews();
   void TellAgain() { told_.reset(); }

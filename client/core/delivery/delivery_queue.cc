@@ -73,7 +73,8 @@ Slot* DeliveryQueue::PopCommitted() {
 Slot* DeliveryQueue::PopRefused() {
   if (sent_count_ == 0) return nullptr;
   Slot* slot = PopFront();
-  // The others move up by one number, so what was sent says nothing of them.
+  // The chunks behind it get lower numbers, so all of them have to be sent
+  // again.
   sent_count_ = 0;
   ever_sent_count_ = 0;
   return slot;

@@ -13,10 +13,10 @@ namespace {
 
 using chunk::ChunkBuilder;
 
-// Shared pages that cannot be had raise SIGBUS when they are touched, so they
-// are asked for beforehand. False if the system has none.
+// Touching a shared page that the system cannot provide raises SIGBUS, so the
+// pages are asked for beforehand. False if the system has none.
 bool Populate(std::span<std::byte> piece) {
-  // Of Linux 5.14; the headers may be older.
+  // Linux 5.14; the headers may be older.
   constexpr int kMadvPopulateWrite = 23;
   return ::madvise(piece.data(), piece.size(), kMadvPopulateWrite) == 0 ||
          errno == EINVAL;
@@ -84,7 +84,7 @@ void SlotPool::Release(Slot* slot) {
   slot->contents.parts.clear();
   slot->last_sequence = 0;
   slot->chunk = {};
-  // A slot that is too many gives its piece to a chunk that has to be moved.
+  // A surplus slot gives its piece to a chunk that has to be moved.
   if (slot->memory.is_shared() != is_shared_ || slots_.size() > capacity_) {
     return Remove(slot);
   }
@@ -92,7 +92,7 @@ void SlotPool::Release(Slot* slot) {
 }
 
 void SlotPool::Remove(Slot* slot) {
-  // Never more than Share made room for.
+  // Does not allocate: Share has reserved the room.
   if (slot->memory.is_shared()) pieces_.push_back(slot->memory.bytes());
   std::erase_if(slots_, [slot](const auto& one) { return one.get() == slot; });
 }
@@ -100,7 +100,7 @@ void SlotPool::Remove(Slot* slot) {
 void SlotPool::Share(std::span<std::byte> memory) {
   const size_t count = memory.size() / ChunkBuilder::kBufferBytes;
   pieces_.reserve(count);
-  // The first piece is taken first.
+  // Reversed, so that the first piece is taken first.
   for (size_t i = count; i > 0; --i) {
     pieces_.push_back(memory.subspan((i - 1) * ChunkBuilder::kBufferBytes,
                                      ChunkBuilder::kBufferBytes));

@@ -15,8 +15,8 @@
 
 namespace msitd::client {
 
-// Page-aligned memory for one chunk: its own, whose pages come from the system
-// when they are first written, or a piece of the shared memory.
+// Page-aligned memory for one chunk: a mapping of its own, whose pages come
+// from the system when first written, or a piece of the shared memory.
 class SlotMemory {
  public:
   // Empty if the system has no memory left.
@@ -33,8 +33,8 @@ class SlotMemory {
   std::span<std::byte> bytes() const { return bytes_; }
   bool is_shared() const { return is_shared_; }
 
-  // Returns its own mapping, which the caller unmaps; empty if it is shared or
-  // has none.
+  // Gives up its own mapping, which the caller unmaps. Empty if the memory is
+  // shared or there is none.
   std::span<std::byte> Release() {
     return is_shared_ ? std::span<std::byte>()
                       : std::exchange(bytes_, std::span<std::byte>());
@@ -45,14 +45,15 @@ class SlotMemory {
   bool is_shared_ = false;
 };
 
-// One chunk on its way: filled by recording threads, then sent, then kept
-// until the daemon has it. Everything but the payload is touched under the
-// lock of the client.
+// One chunk on its way: filled by recording threads, then sent, then kept until
+// the daemon has it. All but the payload is accessed under the lock of the
+// client.
 struct Slot {
   explicit Slot(SlotMemory chunk_memory)
       : memory(std::move(chunk_memory)), builder(memory.bytes()) {}
 
-  // What the daemon takes of the chunk if this process dies.
+  // What the daemon reads to save the records of the chunk if this process
+  // dies.
   chunk::Draft draft() const { return chunk::Draft(memory.bytes()); }
 
   SlotMemory memory;
@@ -61,21 +62,21 @@ struct Slot {
   // Threads that are copying payload into the slot.
   uint32_t writer_count = 0;
   uint64_t last_sequence = 0;
-  // Of its first record.
+  // Token of its first record.
   int64_t token = 0;
-  // How many chunks were pushed into the delivery queue before.
+  // Number of chunks pushed into the delivery queue before this one.
   uint64_t push_number = 0;
   std::chrono::steady_clock::time_point start_time;
   int64_t start_time_ns = 0;
-  // Set once nobody writes any more.
+  // The finished chunk; empty until nobody writes any more.
   std::span<std::byte> chunk;
 };
 
-// A bounded number of slots. Thread-compatible. Owns the slots; those in use
-// stay where they are.
+// Owns a bounded number of slots. Slots in use do not move. Thread-compatible.
 //
 // Slots have memory of their own until there is shared memory, and pieces of
-// that from then on: chunks that were begun before are moved.
+// the shared memory from then on. Chunks begun before are copied over by
+// MoveToShared.
 class SlotPool {
  public:
   explicit SlotPool(size_t capacity) : capacity_(capacity) {}
@@ -84,22 +85,22 @@ class SlotPool {
   Slot* Acquire();
   void Release(Slot* slot);
 
-  // Makes `memory`, which outlives the pool, that of all slots from now on.
-  // Fewer slots than before are left if it does not hold as many. Called once.
+  // Takes the memory of all slots from `memory` from now on, which outlives the
+  // pool. The capacity shrinks if `memory` holds fewer slots. Called once.
   void Share(std::span<std::byte> memory);
 
-  // Moves a complete chunk into the shared memory, if there is any and it is
-  // not there. False if a slot has to be released first.
+  // Moves a complete chunk into the shared memory, unless it is there or there
+  // is none. False if a slot has to be released first.
   bool MoveToShared(Slot* slot);
 
   size_t capacity() const { return capacity_; }
   size_t used_count() const { return slots_.size() - free_.size(); }
-  // Zero as long as more are in use than shared memory holds.
+  // Zero while more slots are in use than the shared memory holds.
   size_t free_count() const {
     return capacity_ - std::min(capacity_, used_count());
   }
 
-  // Hands the mappings of all slots to `keep`, one by one. Slots are not used
+  // Hands the mappings of all slots to `keep`, one by one. No slot is used
   // afterwards.
   template <typename Keep>
   void GiveMemory(Keep keep) {
@@ -118,7 +119,7 @@ class SlotPool {
   // Pieces of the shared memory that belong to no slot.
   std::vector<std::span<std::byte>> pieces_;
   std::vector<std::unique_ptr<Slot>> slots_;
-  // The most recently used one is last: its pages are warm.
+  // Most recently used last: its pages are warm.
   std::vector<Slot*> free_;
 };
 

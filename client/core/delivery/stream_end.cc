@@ -42,7 +42,7 @@ StreamEnd EndOf(int32_t code, std::string_view reason) {
     case kOk:
       return StreamEnd::kFinished;
     case kInvalidArgument:
-      // The memory is wrong, not what lies in it: no chunk is to blame.
+      // The ring itself is wrong, so no chunk is to blame.
       return reason == "RING_INVALID" ? StreamEnd::kRefused
                                       : StreamEnd::kChunkRefused;
     case kFailedPrecondition:

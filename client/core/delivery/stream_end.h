@@ -7,9 +7,9 @@
 
 #include "client/core/delivery/transport.h"
 
-// What the daemon's last word on a stream means to a client, whatever the
-// transport. `code` is a canonical gRPC code, `reason` the name of a
-// msitd.v1.ErrorReason or empty.
+// What the end of a stream, as the daemon states it, means to a client over any
+// transport. `code` is a canonical gRPC code; `reason` is the name of a
+// msitd.v1.ErrorReason, or empty.
 namespace msitd::client {
 
 StreamEnd EndOf(int32_t code, std::string_view reason);

@@ -28,34 +28,35 @@ struct StreamIdentity {
 enum class StreamEnd {
   // After Finish: the daemon has taken everything.
   kFinished = 0,
-  // The connection or the daemon is gone, or busy: open again later.
+  // The connection is broken, or the daemon gone or busy: open again later.
   kLost = 1,
-  // The daemon refused the opening, or the first chunk that it has not
+  // The daemon refused the opening, or the first chunk that it had not
   // acknowledged.
   kChunkRefused = 2,
-  // The daemon wants no stream like this: opening again is of no use.
+  // The daemon does not want this stream: opening it again is of no use.
   kRefused = 3,
 };
 
-// Hears of one connection, on threads of the transport, one call at a time.
-// Calls must not block and must not call the transport.
+// Receives the events of one connection, on threads of the transport, one call
+// at a time. Calls must not block and must not call the transport.
 class TransportListener {
  public:
-  // The transport shares `memory` with the daemon, and sends chunks that lie in
-  // it without a copy. Called at most once in the life of the transport, before
-  // OnCommitted. Begins at a page; stays until Destroy.
+  // The transport shares `memory` with the daemon and sends chunks that lie in
+  // it without copying them. Called at most once in the life of the transport,
+  // before OnCommitted. `memory` begins at a page and stays valid until
+  // Destroy.
   virtual void OnSharedMemory(std::span<std::byte> memory) = 0;
 
-  // The daemon asks for what `policy`, encoded capture::Policies, says. Of
-  // those that hold when the stream opens it comes before OnCommitted.
+  // The daemon has sent `policy`, encoded capture::Policies. The policies that
+  // hold when the stream opens come before OnCommitted.
   virtual void OnCapturePolicy(std::string_view policy) = 0;
 
-  // The chunks are to name run `run`, not the one that was asked for. Comes
+  // Chunks must name run `run` in place of the one that was asked for. Called
   // before OnCommitted, if at all.
   virtual void OnRun(std::string_view run) = 0;
 
-  // Since the stream was opened, `conflict_count` records that the daemon holds
-  // came again with other bytes. Never decreases.
+  // `conflict_count` records of the daemon came again with other bytes since
+  // the stream was opened. Never decreases.
   virtual void OnConflicts(uint64_t conflict_count) = 0;
 
   // The daemon holds the first `committed_count` chunks of the stream. The
@@ -70,13 +71,13 @@ class TransportListener {
 };
 
 // Carries the chunks of one stream to a daemon, over one connection at a time.
-// Only the thread that owns it calls it, and no call waits for the daemon or
-// the network.
+// Single-sequence: the thread that owns it. No call waits for the daemon or the
+// network.
 //
 //   idle --Open--> connected --Stop--> idle
 //
-// This interface crosses the border of a shared library: only plain types,
-// and Destroy in place of a destructor.
+// This interface crosses the border of a shared library. Hence it has plain
+// types only, and Destroy instead of a destructor.
 class Transport {
  public:
   // Connects, opens the stream and reports to `listener`, which outlives the
@@ -84,29 +85,30 @@ class Transport {
   virtual void Open(const StreamIdentity& identity,
                     TransportListener* listener) = 0;
 
-  // Sends a chunk after those before it. It lies in the shared memory, if there
-  // is any. Its bytes are borrowed until the daemon has acknowledged it or Stop
-  // has returned true.
+  // Sends a chunk, after those sent before. The chunk lies in the shared
+  // memory, if there is any. Its bytes are borrowed until the daemon has
+  // acknowledged it or Stop has returned true.
   virtual void Send(std::span<const std::byte> chunk) = 0;
 
-  // Tells the daemon what the stream was handed so far, and behind which token
-  // its producer is: 0 if none has begun.
+  // Tells the daemon what became of the records so far, and which tokens have
+  // begun: all below `token_end`, 0 if none.
   virtual void ReportCoverage(const StreamCoverage& coverage,
                               int64_t token_end) = 0;
 
-  // Ends the stream after what was sent; OnEnd follows.
+  // Ends the stream after the chunks sent so far. OnEnd follows.
   virtual void Finish() = 0;
 
-  // Breaks the connection off, if there is one. The listener is not called any
-  // more when it returns. Returns false if the transport still borrows chunks.
+  // Breaks off the connection, if there is one. The listener is not called once
+  // it returns. Returns false if the transport still borrows chunks.
   virtual bool Stop() = 0;
 
-  // Takes over a mapping that chunks lie in which Stop has left borrowed: it is
-  // unmapped when nobody reads it any more. Nothing is opened or sent
+  // Takes over a mapping with chunks that are still borrowed after Stop, and
+  // unmaps it when nobody reads it any more. Nothing is opened or sent
   // afterwards.
   virtual void KeepMemory(std::span<std::byte> mapping) = 0;
 
-  // Stops and frees the transport. What still works for it is freed behind it.
+  // Stops and frees the transport. Work that is still under way is freed later,
+  // in the background.
   virtual void Destroy() = 0;
 
  protected:

@@ -17,11 +17,11 @@
 namespace msitd::ctl {
 namespace {
 
-// Before the names that there are, in an error about one that there is not.
+// Precedes the valid names in an error about an unknown one.
 constexpr std::string_view kNames = "; expected one of ";
 constexpr std::string_view kPredicate = "predicate, ";
 
-// Names are many: only the nearest is worth a word.
+// There are many names, so the error shows only the nearest.
 std::string WithNearestName(const std::string& error) {
   const size_t list = error.find(kNames);
   if (list == std::string::npos) return error;
@@ -39,8 +39,8 @@ std::string WithNearestName(const std::string& error) {
                         : meant);
 }
 
-// Reads `field[3]` at `begin` of `text`; nothing if it is not there. `end` is
-// behind the field and all that is below it.
+// Reads the index of `field[3]` at `begin` of `text`; nothing if it is not
+// there. `end` is set behind the field and its sub-fields.
 std::optional<size_t> IndexAt(std::string_view text, size_t begin,
                               std::string_view field, size_t& end) {
   std::string_view rest = text.substr(begin + field.size());

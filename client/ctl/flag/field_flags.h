@@ -10,24 +10,24 @@
 
 namespace msitd::ctl {
 
-// Which flags a field of a request was made of: element `[i]` of a repeated
-// one of `flags[i]`, such as `--tol 'nl2 <= 1'`.
+// The flags that a field of a request was made from. Element `[i]` of a
+// repeated field came from `flags[i]`, such as `--tol 'nl2 <= 1'`.
 struct FieldFlags {
   std::string_view field;
   std::vector<std::string> flags;
 };
 
-// Returns an error of the daemon about one of `fields` as an error of the flag:
-// a usage error, in whose place it stands. Adds what may be meant by a
-// predicate that is none. Any other outcome comes back as it is.
+// Turns an error of the daemon about one of `fields` into a usage error of its
+// flag. If it is about a predicate, adds what may have been meant. Returns any
+// other outcome as it is.
 Outcome ErrorOfFlag(Outcome outcome, std::span<const FieldFlags> fields);
 
-// Returns what may be meant by a tolerance or condition that is none, such as
-// `torch`, `1e-3`, `rtol 1e-3` and `nl2 =< 5`: `; @torch is the preset`. Empty
-// if nothing comes to mind.
+// Guesses what was meant by an invalid tolerance or condition such as `torch`,
+// `1e-3`, `rtol 1e-3` or `nl2 =< 5`. Returns a hint like `; @torch is the
+// preset`, or nothing.
 std::string ToleranceHint(std::string_view text);
 
-// `--tol 'nl2 <= 1'`.
+// Returns a flag with its value as typed: `--tol 'nl2 <= 1'`.
 std::string FlagText(std::string_view flag, std::string_view value);
 
 }  // namespace msitd::ctl

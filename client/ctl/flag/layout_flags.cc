@@ -21,14 +21,14 @@ std::optional<int32_t> ParseInt(std::string_view text) {
   return out;
 }
 
-// Takes `suffix` off the end of `text`, if it is there.
+// Removes `suffix` from the end of `text`. False if it is not there.
 bool TakeEnd(std::string_view suffix, std::string_view& text) {
   if (!text.ends_with(suffix)) return false;
   text.remove_suffix(suffix.size());
   return true;
 }
 
-// The numbers of "32:8:8". False if they are none.
+// Parses the numbers of "32:8:8". False if there are others.
 bool ParseSections(std::string_view text, v1::Layout& layout) {
   while (true) {
     const size_t colon = text.find(':');
@@ -40,7 +40,7 @@ bool ParseSections(std::string_view text, v1::Layout& layout) {
   }
 }
 
-// "concat(0)" and so on. False if it is none of them.
+// Parses "concat(0)" and the other kinds. False for any other text.
 bool ParseKind(std::string_view text, v1::Layout& layout) {
   if (text == "sum") {
     layout.set_kind(v1::Layout::SUM);
@@ -75,7 +75,7 @@ bool ParseKind(std::string_view text, v1::Layout& layout) {
   return false;
 }
 
-// Takes "@output/0" off the end of a pattern.
+// Removes "@output/0" from the end of a pattern.
 void TakeIo(std::string_view& pattern, v1::Layout& layout) {
   const size_t at = pattern.rfind('@');
   if (at == std::string_view::npos) return;

@@ -20,13 +20,14 @@ struct LayoutFlags {
 
 void AddLayoutFlags(CLI::App& verb, LayoutFlags& flags);
 
-// Adds layouts that the daemon has yet to check.
+// Adds the layouts to `matching`. The daemon still has to check them.
 Outcome AddLayouts(const LayoutFlags& flags, v1::Matching& matching);
 
-// PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed] with a KIND of
-// concat(DIM[,A:B:...]), zigzag(DIM), sum, replicated or pick(RANK):
-// "*.o_proj@output/0=concat(-1)/2". Cut at the last `=`; an `@` that no io
-// follows is part of the pattern. INVALID_ARGUMENT for anything else.
+// Parses PATTERN[@IO[/INDEX]]=KIND[/GROUP_SIZE][ unless placed], such as
+// "*.o_proj@output/0=concat(-1)/2". KIND is concat(DIM[,A:B:...]), zigzag(DIM),
+// sum, replicated or pick(RANK). The text is cut at its last `=`; an `@`
+// without an io behind it is part of the pattern. INVALID_ARGUMENT for anything
+// else.
 absl::StatusOr<v1::Layout> ParseLayout(std::string_view text);
 
 }  // namespace msitd::ctl

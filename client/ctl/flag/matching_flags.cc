@@ -32,7 +32,7 @@ absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
         std::string_view(status.message().data(), status.message().size()));
   }
   v1::Matching matching;
-  // Maps of protobuf have no order of their own.
+  // Protobuf maps have no order.
   std::set<std::string> names;
   for (const auto& [golden, target] : object.fields()) names.insert(golden);
   for (const std::string& golden : names) {
@@ -48,8 +48,8 @@ absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
   return matching;
 }
 
-// Takes one side off the front of a line of YAML: a word in quotes, or all up
-// to `end`, which is ": " for the first side.
+// Removes one side from the front of a line of YAML: a word in quotes, or all
+// up to `end`, which is ": " for the first side.
 absl::StatusOr<std::string> TakeSide(std::string_view& line,
                                      std::string_view end) {
   line = Trim(line);

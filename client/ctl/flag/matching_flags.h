@@ -14,7 +14,7 @@
 
 namespace msitd::ctl {
 
-// A larger file is no mapping.
+// Largest mapping file.
 inline constexpr size_t kMappingBytesMax = size_t{16} << 20;
 
 // Which tensors belong to each other, as the command line says it.
@@ -31,19 +31,19 @@ struct MatchingFlags {
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);
 
-// Returns a matching that the daemon has yet to check.
+// Fills in `matching`. The daemon still has to check it.
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching);
 
-// Reads ops that belong to each other. JSON is one object, golden names to
-// target names; YAML a `GOLDEN: TARGET` a line, either plain or in quotes, with
-// comments. INVALID_ARGUMENT for anything else, and for a golden name that is
-// there twice.
+// Parses pairs of ops that belong to each other. JSON is one object from golden
+// names to target names. YAML has one `GOLDEN: TARGET` on each line, plain or
+// in quotes, and comments. INVALID_ARGUMENT for anything else, and if a golden
+// name occurs twice.
 absl::StatusOr<v1::Matching> ParseMapping(std::string_view text);
 
-// "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
+// Parses "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
 absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text);
 
-// "0=4": golden rank, target rank. INVALID_ARGUMENT for anything else.
+// Parses "0=4": golden rank, target rank. INVALID_ARGUMENT for anything else.
 absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text);
 
 }  // namespace msitd::ctl

@@ -14,7 +14,7 @@
 namespace msitd::ctl {
 namespace {
 
-// An option keeps the descriptions of its checks behind its type.
+// CLI11 appends the descriptions of the checks to the type of an option.
 constexpr std::string_view kBegin = ":{";
 
 std::string Check(const std::string& word,

@@ -7,21 +7,24 @@
 
 namespace msitd::ctl {
 
-// Takes one of `words`, or a list of them with commas in between, and says what
-// is wrong with any other. Completion offers them.
+// Checks for one of `words`, or for a list of them with commas in between. The
+// error says what is wrong with any other word. Completion offers `words`.
 CLI::Validator OneOf(std::vector<std::string> words);
 CLI::Validator ListOf(std::vector<std::string> words);
 
-// Takes anything; completion offers `words` for a list with commas in between.
+// Accepts anything. Completion offers `words` for a list with commas in
+// between.
 CLI::Validator Offers(std::vector<std::string> words);
 
-// Among the words of an option: the names of all metrics of the daemon.
+// Stands for the names of all metrics of the daemon among the words of an
+// option.
 inline constexpr char kMetricWord[] = "METRIC";
 
-// What OneOf, ListOf or Offers of an option has; none of any other option.
+// Returns the words of the OneOf, ListOf or Offers of an option; none if it has
+// none of these.
 std::vector<std::string> WordsOf(const CLI::Option& option);
 
-// The type of an option as help shows it, without its checks.
+// Returns the type of an option as help shows it, without its checks.
 std::string TypeOf(const CLI::Option& option);
 
 }  // namespace msitd::ctl

@@ -14,10 +14,10 @@
 
 namespace msitd::ctl {
 
-// Plug-ins of one command; the daemon takes as many metrics.
+// Most plug-ins of one command. The daemon takes as many metrics.
 inline constexpr size_t kPluginsMax = 16;
 
-// Own metrics, as the command line says them.
+// Metrics of the user, as the command line says them.
 struct PluginFlags {
   std::vector<std::string> plugins;
   std::vector<std::string> names;
@@ -27,12 +27,13 @@ struct PluginFlags {
   uint64_t pair_bytes_max = uint64_t{1} << 30;
 };
 
-// Binds --plugin and what goes with it; the names of metrics to `name_flag`.
+// Binds --plugin and the flags that go with it. `name_flag` is the flag for the
+// names of the metrics.
 void AddPluginFlags(CLI::App& verb, const std::string& name_flag,
                     PluginFlags& flags);
 
-// Checks the flags and makes a plug-in of each --plugin. No metric may be
-// called like one of `taken`, which are those of the daemon, or like a column
+// Checks the flags and makes a plug-in of each --plugin. A metric must not have
+// a name in `taken`, which are the metrics of the daemon, nor that of a column
 // of reports.
 Outcome StartPlugins(const PluginFlags& flags,
                      std::span<const std::string> taken, Interrupts& interrupts,

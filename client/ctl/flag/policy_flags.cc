@@ -26,7 +26,8 @@ absl::StatusOr<v1::Policy::MetricSet> ParseMetricSet(std::string_view word) {
     const auto set = static_cast<v1::Policy::MetricSet>(i);
     if (WordOf(v1::Policy::MetricSet_Name(set)) == word) return set;
   }
-  // The formats of reports, without the end that keeps them apart from presets.
+  // Named like the formats of reports. Enum values have `_METRICS` at their
+  // ends, to tell them from presets.
   if (word == "msit") return v1::Policy::MSIT_METRICS;
   if (word == "msprobe") return v1::Policy::MSPROBE_METRICS;
   return MakeStatus(absl::StatusCode::kInvalidArgument,
@@ -44,7 +45,7 @@ std::vector<std::string> PresetWords() {
   return words;
 }
 
-// True if `predicate` compares `name` with a number that it is to exceed.
+// True if `predicate` requires `name` to exceed a number.
 bool AsksForMore(std::string_view predicate, std::string_view name) {
   for (size_t at = predicate.find(name); at != std::string_view::npos;
        at = predicate.find(name, at + 1)) {

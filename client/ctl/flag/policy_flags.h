@@ -25,13 +25,13 @@ struct PolicyFlags {
 
 void AddPolicyFlags(CLI::App& verb, PolicyFlags& flags);
 
-// Returns a policy that the daemon has yet to check, and for each of its rules
-// where it comes from: `--policy p.txt, line 3`.
+// Fills in `policy`, which the daemon still has to check, and for each of its
+// rules where it comes from: `--policy p.txt, line 3`.
 Outcome ToPolicy(const PolicyFlags& flags, v1::Policy& policy,
                  std::vector<std::string>& rule_sources);
 
-// Warns on stderr of rules that ask for a large value of a metric that is
-// better the lower: any run passes, or none.
+// Warns on stderr of rules that require a large value of a metric for which
+// lower is better: any run passes such a rule, or none.
 void WarnOfDirections(const v1::Policy& policy,
                       const std::vector<std::string>& rule_sources,
                       const std::vector<v1::Metric>& metrics);

@@ -41,8 +41,8 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
 
 namespace {
 
-// Errors: INVALID_ARGUMENT if the flag was given and has nothing in it, which
-// must not be taken for no flag at all.
+// Errors: INVALID_ARGUMENT if the flag was given with nothing in it: that must
+// not select all.
 absl::StatusOr<std::vector<std::string>> Parts(
     std::string_view flag, const std::vector<std::string>& texts) {
   std::vector<std::string> parts = SplitLists(texts);

@@ -23,17 +23,17 @@ struct SelectionFlags {
 // Binds --ranks, --devices, --tokens, --ops and --io. `flags` outlives `verb`.
 void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags);
 
-// Makes a repeatable option of text: one value each time, no list syntax of
-// CLI11, so that an op name in brackets stays whole.
+// Adds a repeatable option that takes one text each time. It has no list syntax
+// of CLI11, so that an op name in brackets stays whole.
 CLI::Option* AddTexts(CLI::App& verb, const std::string& name,
                       std::vector<std::string>& texts,
                       const std::string& description);
 
-// The flags that were given, as they would be typed; empty without any.
+// Returns the flags that were given as one would type them; empty without any.
 std::string TextOf(const SelectionFlags& flags);
 
-// INVALID_ARGUMENT names the flag that is wrong. Without flags the filter is
-// empty and takes all.
+// Makes the filter. Without flags it is empty and takes all tensors.
+// INVALID_ARGUMENT names the flag that is wrong.
 absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags);
 
 }  // namespace msitd::ctl

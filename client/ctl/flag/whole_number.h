@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
-// Checks of numbers on the command line. Each says in few words what is wrong
+// Checks of numbers on the command line. An error says briefly what is wrong
 // and repeats what was typed; CLI11 puts the flag before it.
 namespace msitd::ctl {
 

@@ -34,23 +34,23 @@ constexpr uint32_t kValue = 1;
 constexpr uint32_t kRefused = 2;
 constexpr uint32_t kUnusable = 3;
 
-// The descriptor of the child that is its end of the socket.
+// The descriptor of the socket in the child.
 constexpr int kChildSocket = 3;
-// Above all that the child is given.
+// Our ends lie above all descriptors that the child gets.
 constexpr int kDescriptorMin = 10;
 
-// Larger buffers mean fewer turns between the two processes.
+// Larger buffers mean fewer switches between the two processes.
 constexpr int kSocketBufferBytes = 1 << 20;
 
-// How long an interrupt may go unnoticed while nothing comes.
+// Longest time until an interrupt is noticed while nothing comes.
 constexpr std::chrono::milliseconds kInterruptPoll(100);
 
-// What a process that has closed its socket gets to end by itself.
+// Time for a process that has closed its socket to end by itself.
 constexpr std::chrono::milliseconds kEndGrace(1000);
 constexpr std::chrono::milliseconds kEndPoll(10);
 
-// As both ends are on one machine, numbers are copied; it must be the order
-// that the header tells.
+// Numbers are copied as they are, since both ends are on one machine. The
+// header promises little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 template <typename T>
@@ -78,7 +78,7 @@ std::string Seconds(std::chrono::milliseconds time) {
   return fmt::format("{}", std::chrono::duration<double>(time).count());
 }
 
-// What the child begins with: its descriptors, signals and process group.
+// What the child starts with: descriptors, signals and process group.
 class SpawnPlan {
  public:
   explicit SpawnPlan(int socket) {
@@ -86,7 +86,7 @@ class SpawnPlan {
     posix_spawn_file_actions_adddup2(&actions_, socket, kChildSocket);
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null",
                                      O_RDONLY, 0);
-    // What a plug-in prints is no data of msitctl.
+    // Output of a plug-in must not mix with the data of msitctl.
     posix_spawn_file_actions_adddup2(&actions_, STDERR_FILENO, STDOUT_FILENO);
     posix_spawnattr_init(&attributes_);
     sigset_t none;
@@ -108,7 +108,7 @@ class SpawnPlan {
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
 
-  // Returns what posix_spawnp does.
+  // Returns the result of posix_spawnp.
   int Spawn(std::vector<std::string>& arguments, pid_t& pid) {
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -169,7 +169,7 @@ absl::Status Interpreter::Spawn() {
   const UniqueFd child(fcntl(low.get(), F_DUPFD_CLOEXEC, kDescriptorMin));
   if (!child.valid()) return ErrnoStatus(errno, "dup");
   for (const int end : {socket_.get(), child.get()}) {
-    // A smaller buffer works as well.
+    // No check: a smaller buffer works as well.
     setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes,
                sizeof(kSocketBufferBytes));
   }
@@ -286,7 +286,7 @@ absl::Status Interpreter::Ended() {
   siginfo_t end = {};
   for (auto waited = std::chrono::milliseconds(0);
        end.si_pid == 0 && waited < kEndGrace; waited += kEndPoll) {
-    // It stays a zombie, so that its number is its own until Kill.
+    // WNOWAIT leaves a zombie, so that the pid is not reused before Kill.
     waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT);
     if (end.si_pid == 0) std::this_thread::sleep_for(kEndPoll);
   }
@@ -305,7 +305,7 @@ absl::Status Interpreter::Ended() {
 void Interpreter::Kill() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
-  // It may have left its group.
+  // It may have left its process group.
   kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

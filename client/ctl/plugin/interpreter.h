@@ -19,13 +19,13 @@ namespace msitd::ctl {
 
 // What an interpreter runs.
 struct InterpreterOptions {
-  std::string python;    // A program, looked for as a shell does.
+  std::string python;    // A program, searched for as a shell does.
   std::string file;      // The plug-in.
   std::string function;  // The name of the function in it.
-  std::string arrays;    // What it takes: "numpy" or "torch".
-  // For the interpreter to load the plug-in and try the function out.
+  std::string arrays;    // What the function takes: "numpy" or "torch".
+  // Time to load the plug-in and try the function.
   std::chrono::milliseconds start_limit{120'000};
-  // For one pair, from its first byte to the answer.
+  // Time for one pair, from its first byte to the answer.
   std::chrono::milliseconds pair_limit{60'000};
 };
 
@@ -37,7 +37,7 @@ struct TensorPairBytes {
   DType target_dtype = DType::kUnspecified;
 };
 
-// What a function said of a pair.
+// What a function returned for a pair.
 struct PairAnswer {
   bool has_value = false;
   double value = 0;  // Any double.
@@ -45,21 +45,22 @@ struct PairAnswer {
 };
 inline constexpr size_t kAnswerTextBytesMax = 1024;
 
-// Foreign text as an answer can have it: Printable, and cut between characters.
+// Returns foreign text as an answer may have it: Printable, and not too long.
 std::string AnswerText(std::string_view text);
 
-// A Python interpreter that calls one function: a child in a process group of
-// its own, killed with it when this goes. It can write to stderr only; its
-// stdin is empty. What it answers is foreign: checked, bounded, and waited for
-// no longer than the limits. Thread-compatible.
+// A Python interpreter that calls one function. It is a child in a process
+// group of its own; the destructor kills the group. It can write to stderr
+// only, and its stdin is empty. Its answers are foreign: they are checked,
+// bounded, and waited for no longer than the limits. Thread-compatible.
 //
-// Request: u64 bytes of golden, u64 of target, two dtype names of 16 bytes,
-// padded with zeros; then the bytes of both. Answer: "mpr1", u32 kind, u32
-// bytes of text, f64 value; then the text. All little-endian. The first answer
-// comes without a request, once the function has been tried out.
+// Messages, all little-endian:
+// - Request: u64 bytes of golden, u64 bytes of target, two dtype names of 16
+//   bytes, padded with zeros; then the bytes of both tensors.
+// - Answer: "mpr1", u32 kind, u32 bytes of text, f64 value; then the text. The
+//   first answer comes without a request, once the function has been tried.
 class Interpreter {
  public:
-  // Errors: INVALID_ARGUMENT if the function cannot be used, and why;
+  // Errors: INVALID_ARGUMENT, with the reason, if the function cannot be used;
   // FAILED_PRECONDITION if the interpreter cannot; those of Measure.
   static absl::StatusOr<std::unique_ptr<Interpreter>> Start(
       const InterpreterOptions& options, Interrupts& interrupts);
@@ -68,11 +69,11 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // An exception of the function is an answer without a value. Of no use after
-  // an error:
+  // Measures one pair. If the function raises, the answer has no value. After
+  // an error the interpreter is of no more use.
   //
   // Errors: UNAVAILABLE if the process ended; DEADLINE_EXCEEDED if its time is
-  // up; DATA_LOSS if its answer is none; CANCELLED by an interrupt.
+  // up; DATA_LOSS if its answer is malformed; CANCELLED by an interrupt.
   absl::StatusOr<PairAnswer> Measure(const TensorPairBytes& pair);
 
  private:
@@ -83,14 +84,15 @@ class Interpreter {
       : options_(options), interrupts_(interrupts) {}
 
   absl::Status Spawn();
-  // What follows is to be over within `limit`.
+  // Sets the deadline of what follows to `limit` from now.
   void SetLimit(std::chrono::milliseconds limit);
   absl::StatusOr<Reply> ReadReply();
   absl::Status Send(std::string_view bytes);
   absl::Status Receive(char* out, size_t size);
   // Waits until the socket is ready for `events`.
   absl::Status Await(short events);
-  // How the process, whose socket is closed, ended; ends it if it has not.
+  // Returns how the process ended, once its socket is closed. Kills it if it
+  // still runs.
   absl::Status Ended();
   void Kill();
 

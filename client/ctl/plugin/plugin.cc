@@ -10,13 +10,13 @@
 namespace msitd::ctl {
 namespace {
 
-// What an interpreter says of a plug-in that it cannot use.
+// The outcome if an interpreter cannot use a plug-in.
 Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
   if (absl::IsCancelled(status)) return Interrupted();
   const std::string line =
       fmt::format("--plugin {}: {}", spec.file, Message(status));
-  // An interpreter that ends, or hangs, while it loads a file does so because
-  // of that.
+  // If an interpreter ends or hangs while it loads the file, that is the fault
+  // of the file.
   const bool is_of_file =
       absl::IsInvalidArgument(status) || absl::IsUnavailable(status) ||
       absl::IsDeadlineExceeded(status) || absl::IsDataLoss(status);

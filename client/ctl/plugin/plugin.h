@@ -15,8 +15,8 @@
 
 namespace msitd::ctl {
 
-// Interpreters that a plug-in may lose, by crashes and time limits, before it
-// is given up.
+// Most interpreters that a plug-in may lose to crashes and time limits before
+// it is given up.
 inline constexpr int kInterpretersLostMax = 16;
 
 // One function of the user, and the name of its metric.
@@ -26,13 +26,13 @@ struct PluginSpec {
   std::string metric;
 };
 
-// Takes FILE.py:FUNCTION apart; the metric has the name of the function.
+// Parses FILE.py:FUNCTION. The metric is named after the function.
 //
 // Errors: INVALID_ARGUMENT.
 absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text);
 
-// Measures pairs with one function. A pair that brings its interpreter down, or
-// takes too long, has that for a text, and the next one gets a new interpreter.
+// Measures pairs with one function. If a pair crashes its interpreter or takes
+// too long, its text says so, and the next pair gets a new interpreter.
 // Thread-compatible.
 class Plugin {
  public:
@@ -41,12 +41,12 @@ class Plugin {
                         const InterpreterOptions& options,
                         Interrupts& interrupts, std::unique_ptr<Plugin>& out);
 
-  // Fills in value and text. The one failure is an interrupt.
+  // Fills in value and text. Fails only by an interrupt.
   Outcome Measure(const TensorPairBytes& pair, v1::CustomMetric& metric);
 
   const std::string& metric() const { return metric_; }
 
-  // Why no pair is measured any more; empty while they are.
+  // Why no more pairs are measured; empty while they are.
   const std::string& given_up() const { return given_up_; }
 
  private:
@@ -54,7 +54,7 @@ class Plugin {
          Interrupts& interrupts)
       : metric_(spec.metric), options_(options), interrupts_(interrupts) {}
 
-  // Has an interpreter ready, unless the plug-in is given up.
+  // Makes sure that there is an interpreter, unless the plug-in is given up.
   absl::Status Prepare();
 
   const std::string metric_;

@@ -3,8 +3,8 @@
 
 namespace msitd::ctl {
 
-// The program of the interpreters of plug-ins, plugin_runner.py. Lives as long
-// as the process.
+// Returns plugin_runner.py, the program that runs in the interpreters. Lives as
+// long as the process.
 const char* PluginScript();
 
 }  // namespace msitd::ctl

@@ -17,7 +17,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Deeper nesting is shown as a whole: it can only be a recursive type.
+// Deeper nesting, which only a recursive type has, is shown as a whole.
 constexpr int kNestingMax = 8;
 
 bool IsNested(const FieldDescriptor& field) {
@@ -97,7 +97,7 @@ absl::Status NoSuchColumn(std::string_view name,
                     DidYouMean(name, others));
 }
 
-// The names by which `paths` may be called: each itself and its last part.
+// The names that `paths` go by: each path itself and its last part.
 std::vector<std::string> NamesOf(const std::vector<Column>& known,
                                  const std::vector<std::string>& paths) {
   std::vector<std::string> names;
@@ -109,7 +109,7 @@ std::vector<std::string> NamesOf(const std::vector<Column>& known,
   return names;
 }
 
-// True if `path` takes a key that its list does not have.
+// True if `path` names a key that its list does not have.
 bool HasUnknownKey(std::string_view path, const ColumnKeys& keys) {
   for (const auto& [list, known] : keys) {
     if (!path.starts_with(list + ".")) continue;

@@ -26,7 +26,7 @@ constexpr char kTimestamp[] = "google.protobuf.Timestamp";
 constexpr char kDuration[] = "google.protobuf.Duration";
 constexpr char kRankRange[] = "msitd.v1.RankRange";
 
-// "D_TYPE_" for DType.
+// The prefix of the values of an enum: "D_TYPE_" for DType.
 std::string EnumPrefix(std::string_view type_name) {
   std::string out;
   for (size_t i = 0; i < type_name.size(); ++i) {
@@ -79,7 +79,7 @@ std::string DurationText(const Message& message, CellStyle style) {
                        static_cast<double>(duration.nanos()) * 1e-9);
 }
 
-// As --ranks takes it.
+// Ranks in the form of --ranks.
 std::string RankRangeText(const Message& message) {
   v1::RankRange range;
   range.CopyFrom(message);
@@ -106,7 +106,7 @@ std::string MessageText(const Message& message, CellStyle style) {
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;
   std::string out;
-  // Fails for text that is not UTF-8 only, which proto3 does not let through.
+  // Fails only for text that is not UTF-8, which proto3 rejects before.
   const auto status =
       google::protobuf::util::MessageToJsonString(message, &out, options);
   return status.ok() ? out : std::string();
@@ -182,7 +182,7 @@ std::string KeyListText(const Message& message, const FieldDescriptor& field,
     entries.push_back(fmt::format("{}: {}", SingularText(entry, key, style),
                                   EntryText(entry, style)));
   }
-  // A map has no order of its own.
+  // Maps have no order.
   if (field.is_map()) std::sort(entries.begin(), entries.end());
   return fmt::format("{}", fmt::join(entries, "; "));
 }

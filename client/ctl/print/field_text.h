@@ -10,11 +10,11 @@
 
 namespace msitd::ctl {
 
-// True for a message that is shown as one value: a timestamp or a duration.
+// True for a type that is shown as one value: a timestamp or a duration.
 bool IsScalarMessage(const google::protobuf::Descriptor& type);
 
-// If `field` is a map, or a repeated message of a string, a scalar and maybe
-// `text`, returns the field of the value; else null.
+// If `field` is a list of keys and values (see FieldPath), returns the field of
+// the value; else null.
 const google::protobuf::FieldDescriptor* ValueOfKeyList(
     const google::protobuf::FieldDescriptor& field);
 
@@ -22,11 +22,11 @@ const google::protobuf::FieldDescriptor* ValueOfKeyList(
 const google::protobuf::FieldDescriptor* TextOfKeyList(
     const google::protobuf::FieldDescriptor& field);
 
-// What people read of one entry of such a list: its value, its text, or both.
+// Returns one entry of such a list for people: its value, its text, or both.
 std::string EntryText(const google::protobuf::Message& entry, CellStyle style);
 
-// Text of a field that is present, or repeated. Enum values are lower-case
-// words without the name of their type; an unspecified one is empty.
+// Returns the text of a field that is present, or repeated. An enum value is a
+// lower-case word without the name of its type; the unspecified value is empty.
 std::string FieldText(const google::protobuf::Message& message,
                       const google::protobuf::FieldDescriptor& field,
                       CellStyle style);

@@ -82,7 +82,7 @@ absl::Status FileSink::Write(std::string_view bytes) {
 
 absl::Status FileSink::Commit() {
   const int fd = fd_.release();
-  // Some file systems tell a full disk only here.
+  // Some file systems report a full disk only here.
   const bool is_closed = close(fd) == 0;
   const int error = errno;
   if (partial_.empty()) {

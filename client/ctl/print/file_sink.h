@@ -9,12 +9,12 @@
 
 namespace msitd::ctl {
 
-// A file that is there whole or not at all: what is written goes to a file
-// beside it, which Commit renames. A path that exists and is no regular file,
-// such as a pipe, is written directly. Thread-compatible.
+// Writes a file that appears whole or not at all: the bytes go to a file beside
+// it, which Commit renames. A path that exists and is no regular file, such as
+// a pipe, is written directly. Thread-compatible.
 class FileSink {
  public:
-  // "-" is stdout, which may not be a terminal: FAILED_PRECONDITION.
+  // "-" is stdout. FAILED_PRECONDITION if that is a terminal.
   static absl::StatusOr<FileSink> Open(const std::string& path,
                                        bool stdout_is_terminal);
 
@@ -25,7 +25,7 @@ class FileSink {
 
   absl::Status Write(std::string_view bytes);
 
-  // Nothing may be written any more.
+  // Makes the file appear. Nothing may be written afterwards.
   absl::Status Commit();
 
  private:

@@ -14,14 +14,14 @@ constexpr size_t kAlignment = 64;
 // Magic, version and the two bytes of the length.
 constexpr size_t kPrefixBytes = 10;
 
-// The type string of NumPy: a byte has no order.
+// The type string of NumPy, without a byte order for single bytes.
 std::string DescriptorOf(DType dtype) {
   const std::string_view type = InfoOf(dtype).numpy;
   MSITD_CHECK(!type.empty());
   return fmt::format("{}{}", type.ends_with('1') ? '|' : '<', type);
 }
 
-// The unsigned integer that takes the place of a type without a name in NumPy.
+// The unsigned integer that stands for a type that NumPy cannot name.
 std::string StoredAs(DType dtype) {
   const DTypeInfo& info = InfoOf(dtype);
   const bool has_number =

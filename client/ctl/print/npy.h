@@ -12,12 +12,12 @@ namespace msitd::ctl {
 struct NpyHeader {
   // Magic, version 1.0, length and dictionary; a multiple of 64 bytes.
   std::string bytes;
-  // The type that stands in the file if numpy has no such dtype: bfloat16 and
-  // the 8-bit floats are stored as unsigned integers. Empty if it has.
+  // The unsigned integer type that the file names if numpy has no such dtype,
+  // as for bfloat16 and the 8-bit floats. Empty if numpy has it.
   std::string stored_as;
 };
 
-// `dtype` is valid. The bytes that follow are row-major and little-endian.
+// `dtype` is valid. The bytes behind the header are row-major, little-endian.
 NpyHeader MakeNpyHeader(DType dtype, const std::vector<int64_t>& shape);
 
 }  // namespace msitd::ctl

@@ -8,8 +8,8 @@
 
 namespace msitd::ctl {
 
-// stdout, or a file in its place. Keeps the first error, after which nothing
-// more is written. Thread-compatible.
+// stdout, or a file in its place. Writes nothing after the first error, which
+// it keeps. Thread-compatible.
 class Output {
  public:
   // Borrows `file`.
@@ -17,10 +17,10 @@ class Output {
 
   void Write(std::string_view text);
 
-  // Writes out what is buffered; Finish tells of an error.
+  // Writes out what is buffered. Finish reports an error.
   void Flush();
 
-  // Writes out what is buffered; returns the first error of all.
+  // Writes out what is buffered. Returns the first error since the beginning.
   Outcome Finish();
 
  private:

@@ -23,7 +23,7 @@ std::string JoinColumns(const std::vector<std::string>& columns) {
   return fmt::format("{}", fmt::join(columns, ","));
 }
 
-// What CSV has of `row`.
+// The columns of CSV.
 std::string AllColumns(const Descriptor& row, const ListLayout& layout) {
   std::vector<std::string> out = AllPaths(row, layout.keys);
   for (const auto& [name, value] : layout.computed) {
@@ -52,8 +52,8 @@ std::string HeadingLine(const std::vector<Column>& columns,
   return CsvLine(fields, options.guards_formulas);
 }
 
-// A name with a line break would come out as two names: it is escaped even if
-// no terminal is there, so that it names nothing.
+// A line break in a name would make two names of it, so it is escaped even if
+// stdout is no terminal. The escaped name names nothing.
 std::string NameLine(const std::vector<FieldPath>& paths, const Message& row) {
   for (const FieldPath& path : paths) {
     const auto value = path.Get(row, CellStyle::kExact);
@@ -75,7 +75,7 @@ absl::StatusOr<std::vector<FieldPath>> ParseNames(const Descriptor& row,
   return paths;
 }
 
-// `"field": value` of one field of `message`; empty if it is not set.
+// `"field": value` for one field of `message`; empty if it is not set.
 std::string MemberJson(const Message& message, const FieldDescriptor& field) {
   const std::unique_ptr<Message> only(message.New());
   only->CopyFrom(message);
@@ -132,7 +132,7 @@ void NoteColumnsLeftOut(const Table& table) {
 
 std::string OnTerminal(std::string json, const PrintOptions& options) {
   if (!options.to_terminal) return json;
-  // Line breaks of the layout are the only ones: those in text are escaped.
+  // All line breaks come from the layout, since JSON escapes those in text.
   std::string out;
   for (size_t begin = 0; begin < json.size();) {
     const size_t end = std::min(json.find('\n', begin), json.size());

@@ -18,8 +18,8 @@
 #include "client/text/json_text.h"
 
 // Prints messages in any format from their descriptors. JSON is the proto JSON
-// of the message with the field names of the .proto file; fields that are zero
-// are there, absent ones are not.
+// of the message with the field names of the .proto file. It has fields that
+// are zero, but not absent ones.
 namespace msitd::ctl {
 
 enum class Format { kTable, kJson, kCsv, kName };
@@ -30,9 +30,9 @@ std::optional<Format> ParseFormat(std::string_view name);
 struct PrintOptions {
   Format format = Format::kTable;
   Table::Style table = {};
-  // Then nothing but Printable text is written in any format.
+  // If true, every format writes Printable text only.
   bool to_terminal = false;
-  // GuardFormula in every cell of CSV.
+  // If true, every cell of CSV goes through GuardFormula.
   bool guards_formulas = false;
   // Columns of a table or CSV, in place of the default ones.
   std::string columns = {};
@@ -49,18 +49,18 @@ struct ListLayout {
   // Columns of a table, in the form of ParseColumns. CSV has all fields.
   std::string columns;
 
-  // What -o name prints: the first of these paths, between commas, that is in
-  // the row. Empty if rows have no names.
+  // What -o name prints: the first of these paths, separated by commas, that
+  // the row has. Empty if rows have no names.
   std::string name;
 
-  // CSV has a column for each of these keys, and there are no others.
+  // All keys of these lists. CSV has a column for each.
   ColumnKeys keys;
 
-  // Values that no field has: `columns` may have them, CSV has them last.
+  // Values that no field has. `columns` may name them; CSV has them last.
   ComputedValues computed;
 };
 
-// Prints the rows of a list as they come; memory does not grow with their
+// Prints the rows of a list as they come. Memory does not grow with their
 // number. Thread-compatible.
 class ListPrinter {
  public:
@@ -70,13 +70,13 @@ class ListPrinter {
 
   void Add(const google::protobuf::Message& row);
 
-  // Writes the heading of CSV, and the rows of a table that wait for others to
-  // settle the widths.
+  // Writes the heading of CSV, and the rows of a table that are held back until
+  // the widths are settled.
   void Flush();
 
-  // Ends the list. `rest`, a message of type `layout.response`, has the other
-  // fields of the response for JSON; its rows are ignored. `member` is one more
-  // of the JSON object, `"name": value`, unless it is empty.
+  // Ends the list. `rest`, of type `layout.response`, has the other fields of
+  // the response for JSON; its rows are ignored. `member`, unless empty, is one
+  // more member of the JSON object: `"name": value`.
   void Finish(const google::protobuf::Message& rest,
               std::string_view member = {});
 
@@ -98,18 +98,18 @@ class ListPrinter {
   std::vector<FieldPath> names_;
   std::optional<Table> table_;
   bool is_first_ = true;
-  bool heading_is_due_ = false;  // Of CSV: what fails before prints nothing.
+  bool heading_is_due_ = false;  // For CSV: nothing is printed if a call fails.
   bool has_waiting_rows_ = false;
 };
 
-// Prints one message: as a table a line for each value that is there, as CSV a
-// heading and a line. `name` is as in ListLayout. INVALID_ARGUMENT if the
+// Prints one message. A table has a line for each value that is there, CSV a
+// heading and one line. `name` is as in ListLayout. INVALID_ARGUMENT if the
 // options do not fit the message.
 absl::Status PrintMessage(const google::protobuf::Message& message,
                           std::string_view name, const PrintOptions& options,
                           Output& out);
 
-// The proto JSON of `message` in the form in which a terminal may get it.
+// Returns the proto JSON of `message`, Printable if it goes to a terminal.
 std::string ToJson(const google::protobuf::Message& message, bool indented,
                    const PrintOptions& options);
 

@@ -18,7 +18,7 @@ constexpr char kEraseLine[] = "\r\x1b[K";
 Progress::Progress(bool enabled, size_t width)
     : enabled_(enabled),
       width_(width == 0 ? 80 : width),
-      // What is over at once needs no progress.
+      // Short work shows no progress.
       next_(std::chrono::steady_clock::now() + kInterval) {}
 
 void Progress::Show(std::string_view text) {

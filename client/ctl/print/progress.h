@@ -7,17 +7,19 @@
 
 namespace msitd::ctl {
 
-// One line on stderr that is written over and over and is gone in the end.
-// Thread-compatible.
+// One line on stderr that is overwritten again and again, and removed in the
+// end. Thread-compatible.
 class Progress {
  public:
-  // Does nothing if not `enabled`. `width`: columns of the terminal; 0 for 80.
+  // Does nothing unless `enabled`. `width`: columns of the terminal; 0 stands
+  // for 80.
   Progress(bool enabled, size_t width);
   ~Progress() { Clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows `text`, ten times a second at most, and not in the first tenth.
+  // Shows `text`, but at most ten times a second, and never in the first tenth
+  // of a second.
   void Show(std::string_view text);
 
   // Removes the line, so that something else can be written.

@@ -13,9 +13,9 @@ namespace msitd::ctl {
 namespace {
 
 constexpr size_t kGap = 2;
-// A shorter name says nothing.
+// Text is not shortened below this: it would say nothing.
 constexpr size_t kShortestText = 12;
-// Text is shortened to this before an optional column is left out.
+// Text is shortened to this width before a column is left out.
 constexpr size_t kReadableText = 24;
 
 constexpr char kReset[] = "\x1b[0m";
@@ -131,7 +131,7 @@ size_t Table::TellingWidth(size_t column) const {
 }
 
 void Table::LeaveOut(const std::vector<size_t>& least) {
-  // What shortening of text can gain without harm.
+  // How much room shortening can gain without harm.
   size_t gain = 0;
   for (size_t i = 0; i < widths_.size(); ++i) {
     if (IsShown(i) && widths_[i] > least[i]) gain += widths_[i] - least[i];
@@ -168,6 +168,11 @@ void Table::Shrink(const std::vector<size_t>& least) {
   }
 }
 
+// Each column begins with its full width. If the table is too wide, columns are
+// left out until the rest would fit with all text shortened to a readable
+// width. Then text is shortened, the widest first, in three rounds with ever
+// lower bounds: while it is readable, while different names stay different, and
+// down to kShortestText.
 void Table::SettleWidths() {
   for (size_t i = 0; i < headings_.size(); ++i) {
     size_t width = DisplayWidth(headings_[i].name);

@@ -11,31 +11,33 @@ namespace msitd::ctl {
 
 // Lays out rows of cells in columns, two blanks apart.
 //
-// The widths come from the header and the rows that are there at the first
-// Flush; a later cell that is wider pushes its line to the right. Cells are
-// made Printable here. Thread-compatible.
+// The header and the rows of the first Flush decide the widths. A later cell
+// that is wider pushes its line to the right. The table makes cells Printable.
+// Thread-compatible.
 class Table {
  public:
   struct Heading {
     std::string name;
     bool is_number = false;  // Aligned to the right.
     ColumnNeed need = ColumnNeed::kAlways;
-    // Cut off at its end where there is no room, any other text in the middle.
+    // True for text that is shortened at its end; other text is shortened in
+    // its middle.
     bool is_prose = false;
   };
   struct Style {
-    // Columns of the terminal. Columns that may be left out are, until the
-    // table fits: first those that say nothing, zeros and dashes; then those
-    // that say the same in all rows; then the others from the right, those last
-    // that a column of prose names. Text is shortened, but names that differ
-    // stay different as long as there is anything else to gain. 0: no limit.
+    // Columns of the terminal; 0: no limit. To make the table fit, columns that
+    // need not stay are left out, in this order: columns of nothing but zeros
+    // or dashes; columns that say the same in all rows; the others from the
+    // right; and last, columns that a column of prose mentions. Remaining text
+    // is shortened. Names that differ stay different as long as there is
+    // anything else to shorten.
     size_t width = 0;
     // Bold headings, verdicts and states in colour.
     bool color = false;
   };
 
-  // Rows kept back before the widths are settled: more would be memory without
-  // bound, fewer would misalign what one screen shows.
+  // Rows held back before the widths are settled. With more, memory would grow;
+  // with fewer, rows on one screen would be misaligned.
   static constexpr size_t kSampleRows = 1000;
 
   Table(std::vector<Heading> headings, Style style);
@@ -46,16 +48,16 @@ class Table {
   // True once kSampleRows rows are waiting: the caller should Flush.
   bool wants_flush() const { return rows_.size() >= kSampleRows; }
 
-  // Returns the lines of all rows added since the last Flush; the first time,
-  // and be it without rows, the headings come before them.
+  // Returns the lines of all rows added since the last Flush. The first Flush
+  // puts the headings before them, even if there are no rows.
   std::string Flush();
 
-  // Headings of the columns that were left out for want of room, in order; what
-  // one says in all rows is behind it: `rank (all 0)`.
+  // Headings of the columns left out for lack of room, in order. If a column
+  // says the same in all rows, that is added: `rank (all 0)`.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
-  // Why a column goes early: the lower, the sooner. kNever for one that stays.
+  // Why a column may be left out. The lower, the earlier. kNever: it stays.
   enum class Turn { kVoid, kEqual, kOther, kNamed, kNever };
 
   void SettleWidths();
@@ -64,9 +66,10 @@ class Table {
   bool HasAny(size_t column) const;
   bool IsEqual(size_t column) const;
   bool IsNamed(size_t column) const;
-  // The least width at which names that differ do so still.
+  // The smallest width at which different names still look different.
   size_t TellingWidth(size_t column) const;
-  // Shortens the widest text, none below `least`, until the table fits.
+  // Shortens the widest text, column by column, until the table fits, but no
+  // column below `least`.
   void Shrink(const std::vector<size_t>& least);
   std::string Fitted(const std::string& cell, size_t column) const;
   size_t TotalWidth() const;

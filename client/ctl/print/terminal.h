@@ -5,12 +5,12 @@
 
 namespace msitd::ctl {
 
-// What is behind the standard descriptors.
+// What the standard descriptors are attached to.
 struct Terminal {
   bool stdin_is_terminal = false;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
-  // Columns; 0 if the descriptor is no terminal or does not tell.
+  // Width in columns; 0 if the descriptor is no terminal or does not tell.
   size_t stdout_width = 0;
   size_t stderr_width = 0;
 

@@ -7,19 +7,19 @@
 // Records tensors of this process into a run of an msitd daemon.
 //
 // A client stands for one rank of one run. msit_record copies the tensor into
-// memory of the client, which is bounded, and returns; a thread of the client
-// sends what is there and keeps it until the daemon has made it durable. When
-// the memory is full, msit_record waits for at most `max_block_us`, then drops
-// the record and counts it; msit_options.overflow has other ways.
+// memory of the client, which is bounded, and returns. A thread of the client
+// sends it and keeps it until the daemon has made it durable. When the memory
+// is full, msit_record waits for at most `max_block_us`, then drops the record
+// and counts it; msit_options.overflow selects other behaviours.
 //
 // The library never ends the process, throws, installs signal handlers, forks
-// or prints. After a fork the child's copy of a client is off: it records
-// nothing, and only counts what it was given.
+// or prints. After a fork the client is off in the child: it records nothing
+// and only counts what it is given.
 //
-// Unless a function says otherwise: any thread may call it at any time, it
-// does not block beyond the time of a copy, and pointers that it is given are
-// borrowed during the call only. Text is UTF-8 without NUL inside. A function
-// that fails leaves a description for msit_last_error.
+// Unless a function says otherwise: any thread may call it at any time, it does
+// not block beyond the time of a copy, and it borrows the pointers it is given
+// for the duration of the call only. Text is UTF-8 without a NUL inside. A
+// function that fails leaves a description for msit_last_error.
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,13 +42,14 @@ typedef enum msit_code {
   // The record was dropped, or truncated, and counted: there was no room within
   // `max_block_us`, or the daemon has refused the stream for good.
   MSIT_ERROR_DROPPED = 2,
-  // The time of the call ran out first. Nothing is lost by that.
+  // The time limit of the call ran out. Nothing is lost by that, except in
+  // msit_close, which drops what is not acknowledged.
   MSIT_ERROR_TIMEOUT = 3,
   // The daemon cannot be reached now.
   MSIT_ERROR_UNAVAILABLE = 4,
-  // The daemon refuses this stream: the run is sealed, has another world size
-  // or tensors of this rank from another process, or the rank is not in it.
-  // Trying again does not help.
+  // The daemon refuses this stream for good: the run is sealed, has another
+  // world size, does not have this rank, or has tensors of this rank from
+  // another process (see msit_if_exists). Trying again does not help.
   MSIT_ERROR_REFUSED = 5,
   // The client was closed.
   MSIT_ERROR_CLOSED = 6,
@@ -82,8 +83,8 @@ typedef enum msit_dtype {
   MSIT_DTYPE_FLOAT8_E5M2 = 15,
   MSIT_DTYPE_COMPLEX64 = 16,
   MSIT_DTYPE_COMPLEX128 = 17,
-  // Elements of fewer than 8 bits have a byte each, in its lower bits; the sign
-  // of an integer is extended to the whole byte.
+  // Types of fewer than 8 bits follow. Each element takes one byte and lies in
+  // its lower bits; the sign of an integer is extended to the whole byte.
   MSIT_DTYPE_INT1 = 18,
   MSIT_DTYPE_UINT1 = 19,
   MSIT_DTYPE_INT2 = 20,
@@ -114,42 +115,46 @@ typedef enum msit_io {
 // What msit_record does when tensors come faster than the daemon takes them.
 // Whatever is lost is counted; see msit_counters.
 typedef enum msit_overflow {
-  // When the memory is full, the record waits for room, for at most
-  // `max_block_us`, and is dropped then.
+  // When the memory is full, the record waits for room for at most
+  // `max_block_us`. It is dropped if there is none by then.
   MSIT_OVERFLOW_BLOCK = 0,
-  // The record is dropped at once: it never waits, whatever `max_block_us` is.
+  // When the memory is full, the record is dropped at once. It never waits,
+  // whatever `max_block_us` is.
   MSIT_OVERFLOW_DROP_NEWEST = 1,
-  // The record takes the place of those of the oldest token that are not on
-  // their way to the daemon yet, which are dropped: all of that token that are
-  // in complete chunks. It does not wait then. Only where no lower token than
-  // its own is left, it waits as with BLOCK. A chunk holds records of one token
-  // only, and at most half of the memory is on its way at a time.
+  // When the memory is full, the oldest token makes room: all its records that
+  // lie in complete chunks and have not been sent are dropped. The record does
+  // not wait then. It waits as with BLOCK only if no token lower than its own
+  // can be dropped. A chunk holds records of one token only, and at most half
+  // of the memory is sent ahead of acknowledgements, so that there is something
+  // to drop.
   MSIT_OVERFLOW_DROP_OLDEST_TOKEN = 2,
-  // While less than a quarter of the memory is free, or than two chunks, and
-  // from then on until half of it is, tensors that the capture policy asks for
-  // with their bytes are kept as summary and hash: the daemon takes those at
-  // the speed of memory, not of the disk. A record that finds no room even so
-  // waits as with BLOCK. All parts of a tensor are kept alike.
+  // While memory is short, tensors whose bytes the capture policy asks for are
+  // kept as summary and hash, which the daemon takes at the speed of memory,
+  // not of the disk. Memory is short from when less than a quarter of it, or
+  // fewer than two chunks, are free until half of it is free. All parts of a
+  // tensor are kept alike. A record that finds no room even so waits as with
+  // BLOCK.
   MSIT_OVERFLOW_DEGRADE = 3
 } msit_overflow;
 
-// What msit_open makes of a run that has tensors of this rank from another
-// process already. A stream that comes back after a broken connection, and a
-// second client of the same process, are no other.
+// What msit_open does with a run that already has tensors of this rank from
+// another process. A stream that resumes after a broken connection does not
+// count as another process, nor does a second client of the same process.
 typedef enum msit_if_exists {
   // msit_open fails with REFUSED.
   MSIT_IF_EXISTS_FAIL = 1,
-  // The client adds to them: of a tensor that is there already the first bytes
-  // stay, and msit_counters.conflict_count says how often others came. For a
-  // job that goes on after a restart.
+  // The client adds to them. Where the run already has a tensor, its first
+  // bytes stay, and msit_counters.conflict_count counts records that came with
+  // other bytes. For a job that goes on after a restart.
   MSIT_IF_EXISTS_APPEND = 2,
-  // The run is deleted and made again, by the first rank of the launch that
-  // comes. msit_open waits while others stream into it.
+  // The first rank of the launch that comes deletes the run and makes it again.
+  // msit_open waits while others stream into it.
   MSIT_IF_EXISTS_REPLACE = 3,
-  // The launch gets a run of its own: `run` if that holds nothing of another
-  // launch, else `run-2`, `run-3`, and so on, the same for all its ranks; see
-  // msit_run_name. Daemons count each for themselves: where the ranks of a
-  // launch stream to several, give it a name of its own instead.
+  // The launch gets a run of its own, the same for all its ranks: `run` if that
+  // holds nothing of another launch, else `run-2`, `run-3`, and so on.
+  // msit_run_name tells which. Each daemon chooses by itself: if the ranks of a
+  // launch stream to several daemons, give the launch a run name of its own
+  // instead.
   MSIT_IF_EXISTS_NEW = 4
 } msit_if_exists;
 
@@ -162,22 +167,26 @@ typedef struct msit_options {
   // sizeof(msit_options) of the caller.
   size_t struct_size;
 
-  // `/path` or `unix:/path` for a daemon of this node: its socket directory or
-  // a socket in it. Memory is shared with the daemon if it has an `ingest.sock`
-  // there when the client is opened, or nothing yet. `host:port` or
-  // `dns:///name:port` for one elsewhere: gRPC, as for a local daemon that
-  // shares no memory, which needs libmsit_grpc.so beside this library, or where
-  // the environment variable MSIT_GRPC_LIBRARY says.
-  // Default: the environment variable MSITD_ENDPOINT, or /run/msitd if there is
-  // an `ingest.sock` in it, or 127.0.0.1:7741.
+  // Where the daemon is:
+  // - `/path` or `unix:/path`: a daemon of this node, by its socket directory
+  //   or a socket in it. The client shares memory with it if the directory has
+  //   an `ingest.sock`, or no socket yet, when the client is opened. Otherwise
+  //   it uses gRPC.
+  // - `host:port` or `dns:///name:port`: a daemon elsewhere, over gRPC.
   //
-  // gRPC to elsewhere is encrypted if the environment has MSITD_TLS=1, or
-  // MSITD_CA_FILE: PEM certificates to trust instead of the system's.
-  // MSITD_CERT_FILE and MSITD_KEY_FILE are what to show to a daemon that asks
-  // for a certificate.
+  // gRPC needs libmsit_grpc.so, beside this library or where the environment
+  // variable MSIT_GRPC_LIBRARY says. Default: the environment variable
+  // MSITD_ENDPOINT, or /run/msitd if there is an `ingest.sock` in it, or
+  // 127.0.0.1:7741.
+  //
+  // gRPC to a daemon elsewhere is encrypted if the environment has MSITD_TLS=1,
+  // or MSITD_CA_FILE: PEM certificates to trust instead of the system's.
+  // MSITD_CERT_FILE and MSITD_KEY_FILE name the PEM certificate and key to show
+  // to a daemon that asks for a certificate.
   const char* endpoint;
 
-  // Required. Name of the run, 1 to 128 bytes; made if it does not exist.
+  // Required. Name of the run, 1 to 128 bytes. The run is made if it does not
+  // exist.
   const char* run;
 
   // Rank of this process, 0 to world_size - 1. Default 0 of 1. No other
@@ -186,21 +195,21 @@ typedef struct msit_options {
   int32_t world_size;
 
   // Longest time in microseconds that one msit_record waits for room, where
-  // `overflow` lets it wait. After a record has waited in vain, the following
-  // ones do not wait until the daemon has taken something: one that is gone
-  // costs the process this time once, not per record. 0: never wait. Default
-  // 1 s.
+  // `overflow` lets it wait. After one record has waited in vain, later records
+  // do not wait until the daemon has taken something: a daemon that is gone
+  // costs the process this time once, not once per record. 0: never wait.
+  // Default 1 s.
   int64_t max_block_us;
 
-  // Memory for records that are not yet durable, in bytes, rounded down to
-  // whole chunks of 4.5 MiB, but two at least. Pages are taken from the system
+  // Memory for records that are not yet durable, in bytes. Rounded down to
+  // whole chunks of 4.5 MiB, but at least two. Pages are taken from the system
   // when they are first needed. A daemon that shares memory may give less, and
-  // never more than 1 GiB. Default 64 MiB.
+  // never gives more than 1 GiB. Default 64 MiB.
   uint64_t buffer_bytes;
 
   // A chunk that is not full is sent this many microseconds after its first
-  // record, or later if half of the memory is waiting for the daemon.
-  // Default 5 ms.
+  // record. While half of the memory is waiting for the daemon, it is sent only
+  // once it is full. Default 5 ms.
   int64_t linger_us;
 
   // Longest time in microseconds that msit_open waits for the daemon. 0: do
@@ -217,11 +226,11 @@ typedef struct msit_options {
   int32_t overflow;
 
   // Lets the host end calls that wait, as an interpreter does when its user
-  // interrupts. msit_open, msit_record, msit_flush and msit_close ask it about
-  // every 50 ms while they wait, on the calling thread and without a lock of
-  // the library, and return MSIT_ERROR_INTERRUPTED when it returns other than
-  // 0. It does not call the library. NULL, the default: they wait for their
-  // time.
+  // presses Ctrl-C. While msit_open, msit_record, msit_flush and msit_close
+  // wait, they call this function about every 50 ms, on the calling thread and
+  // without a lock of the library held. If it returns anything but 0, they
+  // return MSIT_ERROR_INTERRUPTED. It must not call the library. NULL, the
+  // default: the calls wait until their time limits.
   int32_t (*is_interrupted)(void* interrupt_context);
   void* interrupt_context;
 
@@ -229,21 +238,21 @@ typedef struct msit_options {
   // `open_timeout_us` above 0.
   int32_t if_exists;
 
-  // What all ranks of this launch have in common and no other launch has, at
-  // most 128 bytes: tells REPLACE and NEW which ranks belong together. Default:
-  // the environment variable MSITD_JOB; with a world_size of 1 this process;
-  // what torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT say; or the
-  // parent process.
+  // Tells REPLACE and NEW which ranks belong together: a text that all ranks of
+  // this launch share and no other launch has, at most 128 bytes. Default: the
+  // environment variable MSITD_JOB; with a world_size of 1, this process; what
+  // torchrun, Slurm, PMIx or MASTER_ADDR and MASTER_PORT say; or the parent
+  // process.
   const char* job;
 } msit_options;
 
 // msit_tensor.token: the current token, see msit_next_token.
 #define MSIT_TOKEN_CURRENT (-1)
 
-// msit_tensor.call: count the records of the same device, token, op, io and
-// index in this client, filtered ones left out, and take their number. That
-// pairs inputs and outputs of a call only if every call records all of them;
-// where that is not certain, ask msit_begin_call once per call. Do not mix the
+// msit_tensor.call: the client numbers the records of the same device, token,
+// op, io and index, filtered ones left out, and uses that number. This pairs
+// the inputs and outputs of a call only if every call records all of them.
+// Where that is not certain, ask msit_begin_call once per call. Do not mix the
 // two ways for one op.
 #define MSIT_CALL_AUTO (-1)
 
@@ -252,8 +261,8 @@ typedef struct msit_tensor {
   // sizeof(msit_tensor) of the caller.
   size_t struct_size;
 
-  // Accelerator that the tensor lives on, such as `npu:3`; NULL stands for
-  // msit_options.device. The bytes must be in host memory all the same.
+  // Accelerator that the tensor belongs to, such as `npu:3`. NULL stands for
+  // msit_options.device. The bytes at `data` are in host memory in any case.
   const char* device;
 
   // Generated token or step, 0 to 2^40 - 1, or MSIT_TOKEN_CURRENT.
@@ -288,17 +297,18 @@ typedef struct msit_tensor {
   // First element (all indices 0). May be NULL if a dimension is 0.
   const void* data;
 
-  // For a shard, or a copy, of a tensor that several ranks hold: how it lies on
-  // them, as `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at
-  // most 256 bytes. The rank at (i, j) of that mesh is first + 4 i + 1 j; along
-  // a dimension of the mesh the tensor is replicated `R`, sharded along its
-  // dimension d `S(d)`, or a term of a sum `P(sum)`. A comparison puts the
-  // shards together. NULL or empty: the tensor stands for itself.
+  // For a shard or a copy: how the whole tensor lies on the ranks, as
+  // `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`; at most 256
+  // bytes. In this example the rank at (i, j) of the mesh is 0 + 4 i + 1 j.
+  // Along each dimension of the mesh the tensor is replicated (`R`), sharded
+  // along its own dimension d (`S(d)`), or a term of a sum (`P(sum)`). A
+  // comparison puts the shards together. NULL or empty: the tensor stands for
+  // itself.
   const char* placement;
 } msit_tensor;
 
-// What a client did so far. recorded = acknowledged + pending + those of
-// `dropped` and `truncated` that had been recorded.
+// What a client has done so far. recorded = acknowledged + pending + those
+// dropped and truncated records that had been recorded.
 typedef struct msit_counters {
   // sizeof(msit_counters) of the caller.
   size_t struct_size;
@@ -308,9 +318,9 @@ typedef struct msit_counters {
   // Records that are durable and visible in the daemon, and their bytes.
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
-  // Records that will never get there: no room in time, given up for a newer
-  // token, refused by the daemon, given up by msit_close, or handed in after
-  // the stream had ended for good or in a forked child.
+  // Records that will never reach the daemon: there was no room in time, they
+  // gave way to a newer token, the daemon refused them, msit_close gave them
+  // up, or they came after the stream had ended for good or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;
@@ -321,15 +331,14 @@ typedef struct msit_counters {
   // Records for which msit_record returned MSIT_OK and which the capture policy
   // of the run does not ask for. They count nowhere else.
   uint64_t filtered_count;
-  // Records that will never get there, but some parts of 4 MiB of which had
-  // been taken: what there is of them is not shown. They are not `dropped`.
+  // Records given up after some of their parts of 4 MiB had been taken. The
+  // daemon does not show those parts. These records do not count as dropped.
   uint64_t truncated_count;
-  // Of the acknowledged records: those that are kept as summary and hash though
-  // the capture policy asks for their bytes; see MSIT_OVERFLOW_DEGRADE.
+  // Acknowledged records that are kept as summary and hash although the capture
+  // policy asks for their bytes; see MSIT_OVERFLOW_DEGRADE.
   uint64_t degraded_count;
-  // Of the acknowledged records: those that the run had already, with other
-  // bytes: these were not kept. The name of the run, or a call number, was used
-  // twice.
+  // Acknowledged records that the run already had with other bytes. The first
+  // bytes were kept. The name of the run, or a call number, was used twice.
   uint64_t conflict_count;
 } msit_counters;
 
@@ -347,21 +356,23 @@ MSIT_API msit_code msit_open(const msit_options* options,
 
 // Copies `tensor` into the client, or counts it as filtered if the capture
 // policy of the run does not ask for it. The caller may overwrite the bytes
-// when the call returns. Records of one thread keep their order. Blocks for at
-// most `max_block_us` beyond the copy, a tensor larger than the memory of the
-// client included: it goes through in parts, as fast as the daemon takes them.
-// MSIT_OK is no promise: a record may still be dropped later.
+// when the call returns. Records of one thread keep their order. MSIT_OK is no
+// promise: a record may still be dropped later.
 //
-// Errors: INVALID_ARGUMENT. After all others the record counts as dropped or
-// truncated: DROPPED, INTERRUPTED, CLOSED, FORKED, NO_MEMORY.
+// Blocks for at most `max_block_us` beyond the copy. This holds for a tensor
+// larger than the memory of the client too: it goes through in parts, as fast
+// as the daemon takes them.
+//
+// Errors: INVALID_ARGUMENT. DROPPED, INTERRUPTED, CLOSED, FORKED and NO_MEMORY:
+// the record counts as dropped or truncated.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 
-// Returns 0 if the capture policy of the run does not ask for a tensor like
-// that on any device, so that there is no use in bringing it to the host; else
-// 1, also for arguments that msit_record refuses. `token` may be
-// MSIT_TOKEN_CURRENT, `io` may be 0 for any side of the op. The policy may
-// change at any time.
+// Returns whether the capture policy of the run may ask for such a tensor. 0
+// means that it does not, on any device, so there is no use in bringing the
+// tensor to the host. 1 also stands for arguments that msit_record refuses.
+// `token` may be MSIT_TOKEN_CURRENT, `io` may be 0 for any side of the op. The
+// policy may change at any time.
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 
@@ -378,11 +389,12 @@ MSIT_API msit_code msit_set_token(msit_client* client,
                                   int64_t token) MSIT_NOEXCEPT;
 
 // Stores in `*call` which call of `op` within `token` (or MSIT_TOKEN_CURRENT)
-// begins now: 0, 1, 2, ... Give this number to all tensors of the call. Numbers
-// are remembered for at most 262,144 ops of the highest tokens; an older token
-// begins at 0 again.
+// begins now: 0, 1, 2, ... Give this number to all tensors of the call. The
+// client remembers at most 262,144 ops over all tokens. It forgets the lowest
+// token first; calls of a forgotten token begin at 0 again.
 //
-// Errors: INVALID_ARGUMENT; NO_MEMORY: that many ops in one token; FORKED.
+// Errors: INVALID_ARGUMENT; NO_MEMORY: one token alone has that many ops;
+// FORKED.
 MSIT_API msit_code msit_begin_call(msit_client* client, int64_t token,
                                    const char* op, int32_t* call) MSIT_NOEXCEPT;
 
@@ -400,30 +412,32 @@ MSIT_API msit_code msit_flush(msit_client* client,
 MSIT_API msit_code msit_get_counters(const msit_client* client,
                                      msit_counters* counters) MSIT_NOEXCEPT;
 
-// Copies why the stream is broken now, has ended, or last had a chunk refused
-// into `text`, cut to `text_bytes` with a NUL; empty while all is well. Returns
-// its whole length.
+// Copies into `text` why the stream is broken, has ended, or last had a chunk
+// refused; empty while all is well. The text is cut to `text_bytes`, which
+// include a NUL. Returns the length of the whole text. `text` may be NULL, to
+// ask for the length alone.
 MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
                                   size_t text_bytes) MSIT_NOEXCEPT;
 
-// Copies the name of the run into `text`, as msit_stream_error does: the one
-// that msit_open was given, or that of MSIT_IF_EXISTS_NEW.
+// Copies the name of the run into `text`, in the way of msit_stream_error: the
+// name given to msit_open, or the one that MSIT_IF_EXISTS_NEW chose.
 MSIT_API size_t msit_run_name(const msit_client* client, char* text,
                               size_t text_bytes) MSIT_NOEXCEPT;
 
 // Flushes, ends the stream and stops the client's threads. What is not
-// acknowledged after `timeout_us` is dropped and counted. Records that come
-// later are refused with CLOSED. Closing again does nothing. Blocks for at
-// most `timeout_us`; where all is acknowledged in that time, for one second
-// more at most, to end the stream in good order. What the system still does for
-// a connection that cannot be ended goes on behind it, and is freed then.
+// acknowledged after `timeout_us` is dropped and counted. Later records are
+// refused with CLOSED. Closing again does nothing.
 //
-// Errors: as msit_flush. A close that is INTERRUPTED has closed the client, as
-// if its time had run out.
+// Blocks for at most `timeout_us`. If everything is acknowledged in that time,
+// it takes up to one second more to end the stream in good order. A connection
+// that cannot be ended by then is freed in the background.
+//
+// Errors: as msit_flush. INTERRUPTED: the client is closed all the same, as if
+// the time had run out.
 MSIT_API msit_code msit_close(msit_client* client,
                               int64_t timeout_us) MSIT_NOEXCEPT;
 
-// Destroys the client, after closing it with a timeout of 0 if that was not
+// Destroys the client. Closes it first, with a timeout of 0, if that was not
 // done. No other call may use it then. NULL does nothing.
 MSIT_API void msit_free(msit_client* client) MSIT_NOEXCEPT;
 
@@ -434,7 +448,7 @@ MSIT_API const char* msit_last_error(void) MSIT_NOEXCEPT;
 // Returns the version of the library, such as "0.1.0".
 MSIT_API const char* msit_version(void) MSIT_NOEXCEPT;
 
-// Returns the bytes of one element, or 0 if `dtype` is no msit_dtype.
+// Returns the size of one element in bytes, or 0 if `dtype` is no msit_dtype.
 MSIT_API size_t msit_dtype_bytes(int32_t dtype) MSIT_NOEXCEPT;
 
 // Returns the name that torch uses, such as "bfloat16"; NULL if `dtype` is no

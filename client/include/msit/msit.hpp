@@ -11,8 +11,8 @@
 
 #include "msit.h"
 
-// The C interface with owners and spans: header-only, no exceptions, nothing
-// that msit.h does not do. The contracts are those of msit.h.
+// The C interface with owners and spans: header-only, no exceptions of its own,
+// nothing that msit.h does not do. The contracts are those of msit.h.
 namespace msit {
 
 // What became of a call.
@@ -31,7 +31,8 @@ class [[nodiscard]] Status {
   msit_code code_ = MSIT_OK;
 };
 
-// The msit_dtype of a C++ type; float16, bfloat16 and float8 have none.
+// The msit_dtype of a C++ type: bool, an integer, float, double or std::complex
+// of these two. Use Client::RecordRaw for all other dtypes.
 template <typename T>
 constexpr msit_dtype DTypeOf() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -76,15 +77,16 @@ inline msit_options DefaultOptions() {
   return options;
 }
 
-// One rank of one run. Movable; thread-safe but for moving and destruction,
-// which closes it with a timeout of 0. An empty client refuses every call with
-// INVALID_ARGUMENT.
+// One rank of one run. Thread-safe, except for moving and destruction.
+// Destruction closes the client with a timeout of 0. An empty client refuses
+// every call with INVALID_ARGUMENT.
 class Client {
  public:
   using Microseconds = std::chrono::microseconds;
 
   Client() = default;
 
+  // See msit_open. `*client` is empty on failure.
   static Status Open(const msit_options& options, Client* client) {
     msit_client* handle = nullptr;
     const Status status(msit_open(&options, &handle));
@@ -92,8 +94,8 @@ class Client {
     return status;
   }
 
-  // Records a tensor of row-major elements, whose number is the product of
-  // `dims`.
+  // Records a tensor of row-major elements. INVALID_ARGUMENT if `elements` is
+  // not as long as the product of `dims`.
   template <typename T>
   Status Record(const Key& key, std::span<const T> elements,
                 std::span<const int64_t> dims) {
@@ -104,7 +106,8 @@ class Client {
                      elements.data());
   }
 
-  // Records a tensor of any dtype; no `byte_strides` stands for row-major.
+  // Records a tensor of any dtype. `byte_strides` has as many entries as
+  // `dims`, or none for row-major.
   Status RecordRaw(const Key& key, msit_dtype dtype,
                    std::span<const int64_t> dims,
                    std::span<const int64_t> byte_strides, const void* data) {
