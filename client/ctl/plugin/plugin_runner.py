@@ -1,7 +1,8 @@
 """Calls a function of a plug-in with one pair of tensors after another.
 
-msitctl starts this text with an interpreter of the user's choice and talks to it
-over descriptor 3; interpreter.h has the messages. It needs numpy and nothing else.
+msitctl runs this program in an interpreter of the user's choice and talks to it
+over descriptor 3. interpreter.h describes the messages. It needs numpy and
+nothing else.
 """
 
 import faulthandler
@@ -23,12 +24,12 @@ NO_VALUE, VALUE, REFUSED, UNUSABLE = range(4)
 TEXT_BYTES_MAX = 1024
 PRINTED_BYTES_MAX = 64 << 10
 
-# What an interpreter without a parent may outlive its limit by.
+# How long an interpreter without a parent may outlive its limit.
 GRACE_S = 10.0
 
 
 class Printed(io.RawIOBase):
-    """What a plug-in prints, up to a limit: msitctl lets it through to its stderr."""
+    """Output of a plug-in, up to a limit. msitctl passes it on to its stderr."""
 
     left = PRINTED_BYTES_MAX
 
@@ -73,7 +74,7 @@ def told(error: BaseException) -> str:
 
 
 def load(file: str, name: str) -> Any:
-    """Returns the function, or raises what is to be told the user."""
+    """Returns the function. Raises an exception whose text is for the user."""
     sys.path.append(os.path.dirname(os.path.abspath(file)))
     stem = os.path.basename(file).removesuffix(".py")
     if stem in sys.modules:
@@ -184,7 +185,8 @@ class Arrays:
         return self.given(self.numpy.ones(1, self.numpy.float32))
 
     def of(self, data: Any, dtype: str) -> Any:
-        """`data` is an array of bytes, which the result may share."""
+        """Returns the elements in `data`, an array of bytes that the result may
+        share."""
         numpy = self.numpy
         if dtype in ("float32", "float64", "complex64", "complex128"):
             return self.given(data.view(dtype))
@@ -225,7 +227,7 @@ def receive(channel: socket.socket, data: Any) -> bool:
 def serve_one(
     channel: socket.socket, function: Any, arrays: Arrays, limit_s: float
 ) -> bool:
-    """Answers one request; false when there is none any more."""
+    """Answers one request. Returns false when there are no more."""
     header = bytearray(REQUEST.size)
     if not receive(channel, header):
         return False

@@ -9,33 +9,34 @@ if TYPE_CHECKING:
 
 
 def teacher_forcing(ids: Any) -> dict[str, Any]:
-    """Returns arguments for `generate` of Hugging Face with which it gives `ids`.
+    """Returns arguments with which `generate` of Hugging Face returns `ids`.
 
-    Two models that compute almost the same choose another token sooner or
-    later; from there on their inputs differ, and so does everything. With this
-    each step is given the token of the golden run, whatever the model computes,
-    so that both runs can be compared to the end:
+    Two models that compute almost the same choose different tokens sooner or
+    later. From there on their inputs differ, and so does everything else. With
+    these arguments each step is given the token of the golden run, whatever the
+    model computes, so that both runs can be compared to their ends:
 
         ids = golden.generate(**prompt, max_new_tokens=64)
         target.generate(**prompt, **msitd.teacher_forcing(ids))
 
     Hooks record what the model computes, not what it is made to choose. The
-    golden run may be made in the same way, and gives the same then. Its `ids`
-    can be kept by `torch.save`, or as a tensor of the run.
+    golden run may be made in the same way; it returns the same. Its `ids` can
+    be kept by `torch.save`, or as a tensor of the run.
 
     Args:
         ids: What `generate` returned, or its `sequences`: a tensor, an array or
-            lists of one row for each sequence, with the prompt where the model
-            returns it, and with its padding. A row alone stands for a batch of
-            one.
+            lists of integers of shape (sequences, length). It includes the
+            prompt if the model returns that, and the padding. Shape (length,)
+            stands for one sequence.
 
     Returns:
-        `logits_processor`, `max_length`, `do_sample` and `num_beams`: give
-        `generate` none of them, nor `max_new_tokens`, beside these. The first is
-        a list of one function in the form of LogitsProcessor, which can stand
-        before or behind others, in other programs too that generate in this
-        way. It raises ValueError where `generate` does not go along with `ids`:
-        for another prompt, another number of sequences, or beams.
+        `logits_processor`, `max_length`, `do_sample` and `num_beams`. Give
+        `generate` none of these beside them, nor `max_new_tokens`.
+        `logits_processor` is a list of one function in the form of
+        LogitsProcessor. It may stand before or behind others, and in other
+        programs that generate in this way. It raises ValueError if `generate`
+        departs from `ids`: another prompt, another number of sequences, or
+        beams.
     """
     import torch
 
@@ -56,11 +57,11 @@ def teacher_forcing(ids: Any) -> dict[str, Any]:
 
 
 class _Forcing:
-    """Makes the scores of one step such that only the given token is chosen."""
+    """Makes the scores of each step such that only the given token can be chosen."""
 
     def __init__(self, ids: torch.Tensor) -> None:
         self._ids = ids
-        # How many tokens the next step has if it follows on the last one.
+        # Length of the sequences at the next step if it follows on the last one.
         self._expected = -1
 
     def __call__(
@@ -83,12 +84,12 @@ class _Forcing:
             raise ValueError(
                 f"token {step} is not in the vocabulary of {scores.shape[1]}"
             )
-        # Made anew: NaN in the scores must not choose.
+        # New scores, because NaN in the old ones must not decide.
         forced = scores.new_full(scores.shape, -float("inf"))
         return forced.scatter_(1, tokens[:, None], 0)
 
     def _check(self, input_ids: torch.LongTensor, first: int) -> None:
-        """Refuses other tokens than the given ones, from `first` on."""
+        """Raises ValueError if the tokens from `first` on are not the given ones."""
         given = self._ids[:, first : input_ids.shape[1]]
         fed = input_ids[:, first:].to(given.device)
         differing = (fed != given).nonzero()

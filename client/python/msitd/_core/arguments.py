@@ -40,9 +40,9 @@ def _number_problem(name: str, value: Any) -> Exception | None:
 def problem_of(
     error: TypeError, texts: dict[str, Any], numbers: dict[str, Any]
 ) -> Exception:
-    """Returns what to raise in place of `error`: of the first argument that is wrong.
+    """Returns the exception for the first argument that is wrong, in place of `error`.
 
-    Those that may be None and are it are right.
+    Optional arguments may be None.
     """
     for arguments, problem in ((texts, _text_problem), (numbers, _number_problem)):
         for name, value in arguments.items():

@@ -1,9 +1,9 @@
-"""What torch.compile is told of this package: to leave it out of its graphs.
+"""Keeps this package out of the graphs of torch.compile.
 
-A graph has no room for a record, which copies bytes at the moment it is made.
-Python that takes part in one is run while the graph is made, with tensors that
-have no bytes. So the functions here are opaque to Dynamo: a graph ends before
-them and another one begins behind them.
+A graph cannot contain a record, which copies bytes at the moment it is made.
+Python code that becomes part of a graph runs once, while the graph is made,
+with tensors that have no bytes. So the functions here are opaque to Dynamo: a
+graph ends before them, and another begins behind them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Dynamo shows it where a graph may not end, with fullgraph=True.
+# What Dynamo shows if fullgraph=True forbids a graph to end here.
 _REASON = (
     "msitd records here, which no graph can hold: compile without "
     "fullgraph=True, or remove the hooks of msitd"
@@ -37,9 +37,9 @@ def is_loaded() -> bool:
 
 
 def make_opaque(function: _Function) -> _Function:
-    """Has Dynamo never look into `function`; imports Dynamo.
+    """Keeps Dynamo from ever looking into `function`. Imports Dynamo.
 
-    The function itself comes back, without a frame around it.
+    Returns the function itself, without a frame around it.
 
     Raises:
         RuntimeError: This version of torch has no means for it.
@@ -51,14 +51,14 @@ def make_opaque(function: _Function) -> _Function:
             "this version of torch cannot be told to leave functions out of its graphs"
         ) from error
     skip(function)
-    # What torch.compiler.disable(reason=...) does.
+    # torch.compiler.disable(reason=...) does the same.
     function._torchdynamo_disable_msg = _REASON  # type: ignore[attr-defined]
     return function
 
 
 @functools.cache
 def make_package_opaque() -> None:
-    """The same for all functions of the core that are handed tensors."""
+    """Does the same for all functions of the core that get tensors."""
     for name in ("hooks", "losses", "memory", "placement", "recorder", "walk"):
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
@@ -67,10 +67,10 @@ def make_package_opaque() -> None:
 
 
 def forget_graphs() -> None:
-    """Has Dynamo make all graphs of the process again.
+    """Makes Dynamo compile all graphs of the process again.
 
-    It does not notice hooks that come to a module, or leave one, which is in a
-    graph already.
+    Dynamo does not notice hooks that are added to, or removed from, a module in
+    a graph.
     """
     if is_loaded():
         sys.modules["torch"].compiler.reset()
@@ -93,7 +93,7 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
 def named_modules(
     model: torch.nn.Module,
 ) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Names modules as if none of them was compiled; leaves out the wrappers.
+    """Names modules as if none of them was compiled. Leaves out the wrappers.
 
     Each module comes once, under its first name.
     """
@@ -103,7 +103,7 @@ def named_modules(
 
 
 def plain_name(name: str) -> str:
-    """Returns a dotted name without what torch.compile puts in it."""
+    """Returns a dotted name without the parts that torch.compile adds."""
     if _WRAPPED not in name:
         return name
     return ".".join(part for part in name.split(".") if part != _WRAPPED)

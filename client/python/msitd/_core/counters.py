@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Counters(NamedTuple):
-    """What a client did so far.
+    """What a client has done so far.
 
-    recorded = acknowledged + pending + those of `dropped_count` and
-    `truncated_count` that had been recorded.
+    recorded = acknowledged + pending + those dropped and truncated records that had
+    been recorded.
     """
 
     recorded_count: int
@@ -21,7 +21,7 @@ class Counters(NamedTuple):
     acknowledged_bytes: int
     """Their bytes."""
     dropped_count: int
-    """Records that will never get there."""
+    """Records that will never reach the daemon."""
     invalid_count: int
     """Records that were refused with ValueError."""
     refused_chunk_count: int
@@ -29,14 +29,14 @@ class Counters(NamedTuple):
     reconnect_count: int
     """Streams opened after the first one."""
     filtered_count: int
-    """Records that the capture policy of the run does not ask for. They count
-    nowhere else."""
+    """Records that the capture policy of the run does not ask for. They count nowhere
+    else."""
     truncated_count: int
-    """Records that will never get there, but some parts of which had been
-    taken. They are not dropped."""
+    """Records given up after some of their parts had been taken. They do not count as
+    dropped."""
     degraded_count: int
-    """Of the acknowledged records: those that are kept as summary and hash
-    though the capture policy asks for their bytes."""
+    """Acknowledged records that are kept as summary and hash although the capture
+    policy asks for their bytes."""
     conflict_count: int
-    """Of the acknowledged records: those that the run had already, with other
-    bytes: these were not kept."""
+    """Acknowledged records that the run already had with other bytes. The first bytes
+    were kept."""

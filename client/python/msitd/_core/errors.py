@@ -1,4 +1,4 @@
-"""What goes wrong with a daemon."""
+"""Errors of a daemon or a client."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class DroppedError(MsitError):
     """Records were lost since the last `flush` or `close` that said so."""
 
     dropped_count: int
-    """Records that will never get there."""
+    """Number of records that will never reach the daemon."""
     truncated_count: int
-    """Records some parts of which had been taken, but not all."""
+    """Number of records of which only some parts were taken."""
 
     def __init__(self, dropped_count: int, truncated_count: int) -> None:
         super().__init__(

@@ -38,44 +38,44 @@ def register_hook(
     """Records inputs and outputs of every sub-module of `model`, per forward.
 
     The op is `root` for the model itself and `root.<dotted name>` for a
-    sub-module; a module that has several names is recorded under the first.
-    The index is the position of a positional argument or of an element of the
-    result, the name of a keyword argument or of a key, and a dotted path of
+    sub-module. A module with several names is recorded under the first. The
+    index is the position of a positional argument or of an element of the
+    result, the name of a keyword argument or of a key, or a dotted path of
     these where tensors are nested: `0`, `1.0`, `attention_mask`. The only
-    tensor of a result is `0`. What is no tensor is skipped.
+    tensor of a result is `0`. Values that are no tensors are skipped.
 
-    Inputs are copied before the module runs and outputs when it returns, so
-    that later changes in place do not alter the record. The client's token
+    Inputs are copied before the module runs, outputs when it returns, so that
+    later changes in place do not alter the record. The token of the client
     advances after each forward of `model`, whether it returned or raised. A
     problem with one tensor is logged once and counted; it never reaches the
     model.
 
-    A model may be compiled by `torch.compile`, before or after, as a whole or
-    in part: the names of ops are those of the model as it was. The hooks are no
-    part of any graph; graphs end in front of every recorded module and begin
-    behind it, so what runs is compiled in smaller pieces than without hooks. A
-    warning says so once. `fullgraph=True` allows no such ends: the first call
-    raises what torch raises then. All graphs of the process are made again when
-    hooks come and when they go.
+    `torch.compile` may compile the model, before or after, as a whole or in
+    part. Ops keep the names that they have in the model without it. The hooks
+    are no part of any graph: a graph ends before every recorded module, and
+    another begins behind it, so the model is compiled in smaller pieces than
+    without hooks. A warning says so once. With `fullgraph=True` torch allows no
+    such ends, and the first call raises what torch raises then. All graphs of
+    the process are made again when hooks are added or removed.
 
-    A call that the capture policy asks nothing of costs next to nothing, and is
-    not counted as a call of its op: a policy that begins in the middle of a
-    token numbers calls from there.
+    A call of which the capture policy asks for nothing costs next to nothing.
+    It is not counted as a call of its op: if a policy begins in the middle of a
+    token, calls are numbered from there.
 
     Args:
         model: The module, on any device, of any dtype.
-        client: Where to record; it must stay open until the hooks are removed.
+        client: Where to record. It must stay open until the hooks are removed.
         inputs: Whether to record positional and keyword arguments.
         outputs: Whether to record results.
-        weights: Whether to record every parameter once, now: io `weight`, the
-            op of its module, the parameter's name as index.
+        weights: Whether to record every parameter once, now, with io `weight`,
+            the op of its module, and its name as index.
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any characters, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
 
     Returns:
-        A handle; `remove()`, or leaving it as a context manager, takes the
-        hooks away.
+        A handle. Its `remove()` takes the hooks away, and so does leaving it as
+        a context manager.
     """
     return HookHandle(
         model,
@@ -102,7 +102,7 @@ class HookHandle:
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
     ) -> None:
-        # Who has a module has torch; the package itself does not import it.
+        # A caller with a module has torch; the package itself does not import it.
         import torch
 
         compiled.make_package_opaque()
@@ -123,7 +123,7 @@ class HookHandle:
                 self._record_weights(model)
             for name, module in compiled.named_modules(model):
                 self._hook_module(module, _op_of(name), module is model)
-            # Those that are there already know of no hooks.
+            # Existing graphs do not know of the hooks.
             compiled.forget_graphs()
         except BaseException:
             self.remove()
@@ -174,8 +174,8 @@ class HookHandle:
     def _recording_hooks(self, op: str) -> _Hooks:
         """Returns the hooks that record the calls of `op`.
 
-        They are closures over all that they need: a call that the capture
-        policy asks nothing of pays for every name that is looked up, and for
+        They are closures over all that they need: a call of which the capture
+        policy asks for nothing pays for every name that is looked up, and for
         every frame.
         """
         thread = self._thread
@@ -214,7 +214,7 @@ class HookHandle:
             call = calls[-1]
             if call is off:
                 calls.pop()
-            # Torch does not call the one hook for every call of the other.
+            # Torch does not call both hooks for every call.
             elif call.op == op:
                 calls.pop()
                 self._end(call, result)
@@ -342,7 +342,7 @@ class _Call(NamedTuple):
 
     op: str
     token: int
-    # -1 if it is not recorded.
+    # -1 if the call is not recorded.
     number: int
 
 
@@ -352,8 +352,7 @@ class _Forward:
     __slots__ = ("calls", "depth", "token")
 
     def __init__(self) -> None:
-        # Forwards of the model that contain each other, and the token of the
-        # outermost.
+        # How many forwards of the model are nested now, and the token of the outermost.
         self.depth = 0
         self.token = 0
         # Calls that have not ended.

@@ -1,4 +1,4 @@
-"""Who is told of records that were lost, and how often: each one once."""
+"""Tells the user of lost records, of each of them once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _logger = logging.getLogger("msitd")
 
 
 class Losses:
-    """What was lost of one client; each record is told of once."""
+    """What one client has lost. Tells of each record once."""
 
     def __init__(self, native: _msit.Client) -> None:
         self._native = native
-        # Signal handlers run inside take(), and may close the client.
+        # Signal handlers may run inside take(), and may close the client.
         self._lock = threading.RLock()
         self._told = (0, 0)
         self._has_told_of_conflicts = False
@@ -52,7 +52,7 @@ class Losses:
             return lost[0] - told[0], lost[1] - told[1]
 
     def warn(self, lost: tuple[int, int], reason: str) -> None:
-        """Says so where nobody may be interrupted by an exception."""
+        """Logs losses where an exception would be in the way."""
         _logger.warning(
             "%d records were dropped and %d truncated%s",
             *lost,
@@ -61,7 +61,7 @@ class Losses:
 
 
 def close_forgotten(losses: Losses, native: _msit.Client, timeout_us: int) -> None:
-    """Closes what nobody has closed, and raises nothing."""
+    """Closes a client that nobody has closed. Raises nothing."""
     try:
         code = native.close(timeout_us)
     except KeyboardInterrupt:

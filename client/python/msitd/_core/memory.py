@@ -11,8 +11,8 @@ from typing import Any
 from msitd import _msit
 from msitd._core.placement import placement_of
 
-# struct format characters of the buffer protocol whose length does not depend
-# on the platform; `l`, `L`, `n` and `N` are looked up by their length.
+# Format characters of the buffer protocol whose size does not depend on the platform.
+# `l`, `L`, `n` and `N` are looked up by their size.
 _BUFFER_DTYPES = {
     "?": "bool",
     "b": "int8",
@@ -41,16 +41,16 @@ def record(
         native: The client of libmsit.
         tensor: As `Client.record` takes it: of torch, of numpy, or with
             `__dlpack__` or the buffer protocol.
-        dtype: Reads the elements as this dtype, of the same length.
-        place: What the tensor is; the device and the placement of the tensor
-            itself go where it has none.
+        dtype: Takes the elements as this dtype, which has the same size.
+        place: Where the record belongs. If it names no device or placement,
+            those of the tensor are used.
 
     Returns:
         A code of msit.h.
 
     Raises:
-        TypeError: This is no tensor, or of a dtype without name here.
-        ValueError: `dtype` is of another length.
+        TypeError: `tensor` is no tensor, or its dtype has no name here.
+        ValueError: `dtype` has another size.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
@@ -75,7 +75,7 @@ def _record_torch(
         if place[-1] is None:
             place = (*place[:-1], placement_of(tensor))
         tensor = tensor.to_local()
-    # What a collective has not made yet has no bytes.
+    # The result of a collective has no bytes before it is waited for.
     if type(tensor).__name__ == "AsyncCollectiveTensor":
         tensor = tensor.wait()
     if tensor.layout is not torch.strided:
@@ -114,10 +114,10 @@ def _record_numpy(
         raise ValueError(f"{dtype} is not as long as {name}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    # ml_dtypes leaves the upper bits 0; here they extend the sign.
+    # ml_dtypes leaves the upper bits 0; the format extends the sign to them.
     if name in ("int2", "int4"):
         array = array.astype(numpy.int8)
-    # Types that others have registered with numpy are in no buffer.
+    # Types registered with numpy by others have no buffer protocol.
     elif array.dtype.isbuiltin == 2:
         array = array.view(f"u{array.dtype.itemsize}")
     return native.record_buffer(array, number, place)

@@ -17,9 +17,9 @@ _REDUCTION = re.compile("[a-z_]{1,16}")
 def placement_of(tensor: Any) -> str | None:
     """Returns the placement of a DTensor, as `Client.record` takes it.
 
-    None if there are no words for it: the ranks of its mesh are at no even
-    distances, the tensor is sharded in a way that is not known here, or this
-    process is not in the mesh.
+    None if it cannot be written: the ranks of its mesh are not evenly spaced,
+    the tensor is sharded in a way that is not known here, or this process is
+    not in the mesh.
     """
     mesh = getattr(tensor, "device_mesh", None)
     placements = getattr(tensor, "placements", None)
@@ -68,7 +68,8 @@ def _describe_mesh(
     for size in sizes:
         step //= size
         strides.append(ranks[step] - ranks[0] if size > 1 else 1)
-    # Each stride leads beyond what all smaller ones reach.
+    # Each stride must reach past all ranks that the smaller ones reach, so that no two
+    # places of the mesh are one rank.
     reach = 0
     for stride, size in sorted(zip(strides, sizes, strict=True)):
         if stride <= (reach if size > 1 else 0):
@@ -85,7 +86,10 @@ def _order_of_cuts(
 ) -> list[int] | None:
     """Returns the dimensions of the mesh in the order in which they cut.
 
-    That is their own order, unless one is strided: it cuts behind later ones.
+    Usually this is their own order. A strided dimension (`split_factor`) cuts
+    after later dimensions that shard the same dimension of the tensor, so it
+    moves behind the last of them. None if the cuts are uneven, since then no
+    order describes the pieces.
     """
     strided = [i for i, p in enumerate(placements) if hasattr(p, "split_factor")]
     order = list(range(len(placements)))
@@ -101,7 +105,7 @@ def _order_of_cuts(
     pieces = 1
     for i in later:
         pieces *= sizes[i]
-    # Uneven pieces do not lie in the order of any cuts.
+    # Uneven pieces are in the order of no cuts.
     if pieces != placements[moved].split_factor or shape[dim] % (pieces * sizes[moved]):
         return None
     order.remove(moved)
@@ -114,7 +118,7 @@ def _word(placement: Any, dim_count: int) -> str | None:
     if placement.is_replicate():
         return "R"
     if placement.is_partial():
-        # Others need more than the reduction to become one tensor.
+        # Sub-classes need more than the reduction to become one tensor.
         if type(placement).__name__ not in ("Partial", "_Partial"):
             return "P(masked)"
         reduction = str(placement.reduce_op).rpartition(".")[2].lower()

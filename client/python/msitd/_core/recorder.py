@@ -39,69 +39,73 @@ class Client:
     """One rank of one run.
 
     `record` copies a tensor into memory of the client and returns; threads of
-    libmsit send it. The memory is bounded: when it is full, `record` waits for
-    at most `max_block` seconds, then drops the record and counts it, or does
-    what `overflow` says.
+    libmsit send it. The memory is bounded. When it is full, `record` waits for
+    at most `max_block` seconds, then drops the record and counts it. `overflow`
+    selects other behaviours.
 
-    Any thread may use a client. Ctrl-C, and every other exception of a signal
-    handler, ends a call that waits: a `record` is dropped then, and a `close` drops
-    what is not acknowledged. In a forked child the client is off: `record`
-    returns False. What is not closed is closed when the interpreter exits.
+    Any thread may use a client. Ctrl-C, like every other exception of a signal
+    handler, ends a call that waits: the record is then dropped, and `close`
+    drops what is not acknowledged. In a forked child the client is off:
+    `record` returns False. A client that nobody has closed is closed when the
+    interpreter exits.
 
     Args:
-        run: Name of the run, 1 to 128 bytes of UTF-8; made if it does not
-            exist. Default: the environment variable MSITD_RUN.
+        run: Name of the run, 1 to 128 bytes of UTF-8. The run is made if it
+            does not exist. Default: the environment variable MSITD_RUN.
         rank: Rank of this process, 0 to `world_size` - 1. Default: the
             environment variable RANK, or 0.
         world_size: Ranks of the job. Default: WORLD_SIZE, or 1.
-        endpoint: `/path` or `unix:/path` for a daemon of this node, its socket
-            directory or a socket in it, with which memory is shared if it
-            does that; `host:port` or `dns:///name:port` for any other. Default:
-            MSITD_ENDPOINT, or /run/msitd if a daemon shares memory there, or
-            127.0.0.1:7741. The environment variables MSITD_TLS,
-            MSITD_CA_FILE, MSITD_CERT_FILE and MSITD_KEY_FILE turn on
-            encryption: see msit.h.
+        endpoint: Where the daemon is. `/path` or `unix:/path` for a daemon of
+            this node: its socket directory or a socket in it. The client shares
+            memory with a daemon that does so. `host:port` or `dns:///name:port`
+            for any other daemon. Default: MSITD_ENDPOINT, or /run/msitd if a
+            daemon shares memory there, or 127.0.0.1:7741. The environment
+            variables MSITD_TLS, MSITD_CA_FILE, MSITD_CERT_FILE and
+            MSITD_KEY_FILE turn on encryption: see msit.h.
         max_block: Longest time in seconds that one `record` waits for room.
-            After one has waited in vain the following ones do not wait, until
-            there is room again.
-        buffer_bytes: Memory for records that are not yet durable.
+            After one has waited in vain, later ones do not wait until the
+            daemon has taken something.
+        buffer_bytes: Memory in bytes for records that are not yet durable.
         linger: A chunk that is not full is sent this many seconds after its
             first record.
-        open_timeout: Longest time in seconds to wait for the daemon. 0: do not
-            wait, connect in the background.
-        close_timeout: Longest time in seconds that leaving a `with` block, or
-            the interpreter's exit, waits for the daemon.
+        open_timeout: Longest time in seconds to wait for the daemon. 0: does
+            not wait, connects in the background.
+        close_timeout: Longest time in seconds to wait for the daemon at the end
+            of a `with` block, and at the interpreter's exit.
         device: Device of tensors in host memory.
-        on_drop: What `flush` and `close`, and the end of a `with` block, do about
-            records that were lost: `raise` a DroppedError, or `warn` by a line
-            of the logger `msitd`. Where an exception is on its way already, and
-            at the interpreter's exit, it is a line in any case.
+        on_drop: What `flush`, `close` and the end of a `with` block do about
+            lost records: `raise` a DroppedError, or `warn` with a line of the
+            logger `msitd`. It is always a line at the interpreter's exit, and
+            where another exception is already on its way.
         overflow: What `record` does when tensors come faster than the daemon
-            takes them. `block` waits for room, for at most `max_block`, then
-            drops the record. `drop-newest` drops it at once. `drop-oldest-token`
-            drops what is not on its way yet of the oldest token that is lower
-            than that of the record, and waits only if there is none. `degrade`
-            keeps summary and hash, but no bytes, of tensors that come while
-            little of the memory is free; it waits if none is. The counters say
-            what was dropped and degraded; msit.h says more of each.
-        if_exists: What to do if the run has tensors of this rank from another
-            process already; a stream that comes back after a broken connection
-            is no other. `fail` raises. `append` adds to them: where both have a
-            tensor the first one stays, which the logger `msitd` says once and
-            `Counters.conflict_count` counts; a job that is restarted wants this.
-            `replace` deletes the run and makes it again, once for all ranks of a
-            launch. `new` gives the launch a run of its own, `run-2` and so on if
-            need be, the same for all its ranks: see `Client.run`. Daemons count
-            each for themselves: where ranks stream to several, give a name.
-        job: What the ranks of this launch have in common and no other launch
-            has, for `replace` and `new`. Default: MSITD_JOB; with a `world_size`
-            of 1 this process; what torchrun, Slurm, PMIx or MASTER_ADDR and
+            takes them. `block` waits for room for at most `max_block`, then
+            drops the record. `drop-newest` drops it at once.
+            `drop-oldest-token` drops records of the oldest token that were not
+            sent yet; it waits only if no token lower than that of the record
+            can be dropped. `degrade` keeps summary and hash, but no bytes, of
+            tensors that come while memory is short; it waits if there is none.
+            The counters say what was dropped and degraded. See msit_overflow in
+            msit.h.
+        if_exists: What to do if the run already has tensors of this rank from
+            another process. A stream that resumes after a broken connection
+            does not count as another. `fail` raises. `append` adds to them, as
+            a restarted job wants: where the run already has a tensor, its first
+            bytes stay; the logger `msitd` says so once, and
+            `Counters.conflict_count` counts later records with other bytes.
+            `replace` deletes the run and makes it again, once for all ranks of
+            a launch. `new` gives the launch a run of its own, the same for all
+            its ranks: `run-2` and so on if need be; see `Client.run`. Each
+            daemon chooses by itself: if ranks stream to several daemons, give
+            the launch a run name of its own.
+        job: A text that the ranks of this launch share and no other launch has,
+            for `replace` and `new`. Default: MSITD_JOB; with a `world_size` of
+            1, this process; what torchrun, Slurm, PMIx or MASTER_ADDR and
             MASTER_PORT say; or the parent process.
 
     Raises:
         ValueError: An argument is out of its range.
-        MsitError: The daemon does not take the stream, or not in time; or the run
-            has tensors of this rank: see `if_exists`.
+        MsitError: The daemon does not take the stream, or not in time. Also if
+            the run has tensors of this rank: see `if_exists`.
     """
 
     def __init__(
@@ -186,7 +190,7 @@ class Client:
         try:
             self.close()
         except (MsitError, TimeoutError) as problem:
-            # An error on its way out says more than this one.
+            # The error that is already on its way says more than this one.
             if error is None:
                 raise
             _logger.warning("%s", problem)
@@ -211,31 +215,35 @@ class Client:
 
         Args:
             tensor: A numpy array or scalar, a torch tensor, or anything with
-                `__dlpack__` or the buffer protocol, of any shape of at most 32
+                `__dlpack__` or the buffer protocol. Any shape of at most 32
                 dimensions. Views are recorded row-major, without gaps.
             op: Name of the module, API, graph node or kernel, 1 to 1024 bytes.
             io: `input`, `output`, `weight`, `grad_input`, `grad_output`,
                 `grad_weight` or `state`.
             index: Which argument: `0`, `1.0`, a keyword; at most 128 bytes.
-            token: Generated token or step. Default: the current one, see
-                `next_token`.
-            call: Which call of the op within the token, as `begin_call`
-                numbers them. Default: counted per token, op, io and index.
-            device: Where the tensor lives, such as `npu:3`. Default: that of
-                the tensor, or that of the client if it is in host memory.
-            dtype: Reads the elements as this dtype, of the same length:
-                `float8_e4m3fn` for an array of uint8, for example.
-            placement: Of a shard, how the whole tensor lies on the ranks:
+            token: Generated token or step, 0 to 2^40 - 1. Default: the current
+                one, see `next_token`.
+            call: Which call of the op within the token, as `begin_call` numbers
+                them. Default: records of the same device, token, op, io and
+                index are counted.
+            device: Where the tensor lives, such as `npu:3`. Default: the device
+                of the tensor; for host memory, that of the client.
+            dtype: Takes the elements as this dtype of the same size, such as
+                `float8_e4m3fn` for an array of uint8. Default: the dtype of the
+                tensor.
+            placement: For a shard, how the whole tensor lies on the ranks:
                 `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`;
-                see `msit_tensor` in msit.h. Default: that of a DTensor, of
-                which the local shard is recorded.
+                see `msit_tensor` in msit.h. Default: that of a DTensor, whose
+                local shard is recorded.
 
         Returns:
-            False if the record was dropped or truncated: there was no room within
-            `max_block`, or the daemon has refused the stream for good.
+            False if the record was dropped or truncated: there was no room in
+            time, or the daemon has refused the stream for good. True otherwise,
+            also if the capture policy does not ask for the tensor. True is no
+            promise: the record may still be dropped later.
 
         Raises:
-            TypeError: This is no tensor, or of a dtype without name here.
+            TypeError: `tensor` is no tensor, or its dtype has no name here.
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
@@ -273,9 +281,9 @@ class Client:
 
         `io` may be None for any side of the op.
 
-        False says that `record` would only count them as filtered, whatever
-        their device, so that there is no use in bringing them to the host. The
-        policy may change at any time.
+        False means that `record` would only count them as filtered, on any
+        device, so there is no use in bringing them to the host. The policy may
+        change at any time.
         """
         try:
             return self._native.selects(
@@ -297,7 +305,7 @@ class Client:
 
     @property
     def run(self) -> str:
-        """Name of the run: the one asked for, or that of `if_exists` new."""
+        """Name of the run: the one asked for, or the one that `if_exists` chose."""
         return self._native.run()
 
     def next_token(self) -> int:
@@ -308,7 +316,7 @@ class Client:
     def begin_call(self, op: str, token: int | None = None) -> int:
         """Returns which call of `op` within the token begins now: 0, 1, 2, …
 
-        Give it to all records of the call.
+        Give this number to all records of the call.
 
         Raises:
             ValueError: An argument is out of its range.
@@ -329,11 +337,11 @@ class Client:
 
         Args:
             timeout: Longest time to wait, in seconds.
-            check: Whether to raise DroppedError. Default: as `on_drop` says.
+            check: Whether to raise DroppedError for lost records. Default: as
+                `on_drop` says.
 
         Returns:
-            How many records were lost since the last `flush`, if it raises
-            nothing.
+            Number of records lost since the last `flush`, if it raises nothing.
 
         Raises:
             TimeoutError: The time ran out. Nothing is lost by that.
@@ -346,7 +354,7 @@ class Client:
         return self._tell_losses(check)
 
     def counters(self) -> Counters:
-        """Returns what the client did so far; it may be closed."""
+        """Returns what the client has done so far. It may be closed."""
         return Counters(*self._native.counters())
 
     def stream_error(self) -> str:
@@ -357,15 +365,14 @@ class Client:
         """Flushes and ends the stream. Closing again does nothing.
 
         Args:
-            timeout: Longest time to wait for the daemon, in seconds. What is
-                not acknowledged then is dropped and counted. Where all is
-                acknowledged, one second more may go by to end the stream in
+            timeout: Longest time in seconds to wait for the daemon. What is not
+                acknowledged by then is dropped and counted. If everything is
+                acknowledged, up to one second more goes by to end the stream in
                 good order. Default: `close_timeout`.
             check: False: raises nothing. Default: as `on_drop` says.
 
         Returns:
-            How many records were lost since the last `flush`, if it raises
-            nothing.
+            Number of records lost since the last `flush`, if it raises nothing.
 
         Raises:
             TimeoutError: Not everything was acknowledged in time.

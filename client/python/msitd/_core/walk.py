@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# Deeper nesting of arguments is not looked into: nothing real has it, and a
-# structure that contains itself ends there.
+# Deeper nesting is not searched. Nothing real has it, and a structure that contains
+# itself ends there.
 _DEPTH_MAX = 16
 
 

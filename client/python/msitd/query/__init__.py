@@ -10,8 +10,7 @@ with query.connect() as daemon:
     rows = daemon.comparisons.rows(done, verdicts="fail").to_pandas()
 
 Needs grpcio and protobuf: pip install 'msitd[query]'. numpy, torch, ml_dtypes,
-pandas and pyarrow are used where a method gives what is theirs, and imported
-then.
+pandas and pyarrow are imported only by the methods that return their objects.
 """
 
 from __future__ import annotations
@@ -135,10 +134,10 @@ __all__ = [
 
 
 class Connection:
-    """One daemon, and the calls that it takes. Any thread may use it.
+    """One daemon and its calls. Thread-safe.
 
-    Nothing is sent before the first call. A process that forks makes a connection
-    of its own in the child.
+    Nothing is sent before the first call. After a fork the child has to make a
+    connection of its own.
     """
 
     runs: Runs
@@ -183,22 +182,24 @@ def connect(
 ) -> Connection:
     """Names a daemon; the first call connects to it.
 
-    What is None is taken from the variables of msitctl: MSITCTL_ENDPOINT,
-    MSITCTL_TLS, MSITCTL_CA_FILE, MSITCTL_CERT_FILE, MSITCTL_KEY_FILE.
+    Arguments that are None come from the environment variables of msitctl, if
+    they are set: MSITCTL_ENDPOINT, MSITCTL_TLS, MSITCTL_CA_FILE,
+    MSITCTL_CERT_FILE, MSITCTL_KEY_FILE.
 
     Args:
         endpoint: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`. Default:
-            unix:/run/msitd/msitd.sock if it is there and TLS is not asked for,
+            unix:/run/msitd/msitd.sock if that exists and TLS is not asked for,
             else 127.0.0.1:7741.
-        tls: Whether to encrypt. Default: if there is a `ca_file` or a
+        tls: Whether to encrypt. Default: only if there is a `ca_file` or a
             `cert_file`.
-        ca_file: Trusts these PEM certificates. Default: those of gRPC.
-        cert_file: Shows this PEM certificate to the daemon.
-        key_file: Its private key, PEM.
-        timeout: Longest time of each call, wait or stream, in seconds. Default:
-            60 s for a call, 24 h for a wait or a stream.
-        connect_timeout: Longest time to reach the daemon, in seconds. Default:
-            5 s.
+        ca_file: PEM file of certificates to trust. Default: those that gRPC
+            trusts.
+        cert_file: PEM file of the certificate to show to the daemon.
+        key_file: PEM file of its private key.
+        timeout: Longest time of each call, wait or stream, in seconds or as a
+            timedelta. Default: 60 s for a call, 24 h for a wait or a stream.
+        connect_timeout: Longest time to reach the daemon, in seconds or as a
+            timedelta. Default: 5 s.
 
     Raises:
         ImportError: grpcio or protobuf is not installed.

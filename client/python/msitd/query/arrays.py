@@ -1,4 +1,4 @@
-"""From the bytes of a tensor to arrays of numpy and tensors of torch."""
+"""Makes numpy arrays and torch tensors from the bytes of tensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msitd.query.messages import missing
 if TYPE_CHECKING:
     import torch
 
-# Element types that numpy has itself, as its type strings. Integers of fewer
-# than 8 bits have a byte each, which holds their value.
+# Element types that numpy has itself, by its type strings. Integers of fewer than 8
+# bits have one byte each, which holds their value.
 _NUMPY = {
     "bool": "|b1",
     "int8": "|i1",
@@ -36,7 +36,7 @@ _NUMPY = {
     "uint4": "|u1",
 }
 
-# Those of ml_dtypes, which has them by the same names.
+# Element types that ml_dtypes has under the same names.
 _ML_DTYPES = (
     "bfloat16",
     "float8_e4m3fn",
@@ -47,8 +47,8 @@ _ML_DTYPES = (
     "float4_e2m1fn",
 )
 
-# Bits of exponent and mantissa and bias of floats without infinities and NaN;
-# those of fewer than 8 bits lie in the lower bits of a byte.
+# Bits of exponent, bits of mantissa and bias of floats without infinities and NaN.
+# Those of fewer than 8 bits lie in the lower bits of a byte.
 _FINITE_FLOATS = {
     "float4_e2m1fn": (2, 1, 1),
     "float4_e1m2": (1, 2, 1),
@@ -58,18 +58,18 @@ _FINITE_FLOATS = {
 
 
 def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
-    """Returns the elements of a tensor as an array, which owns its memory.
+    """Returns the elements of a tensor as a numpy array, which owns its memory.
 
     Args:
         data: The elements, row-major and little-endian.
         dtype: Name as torch has it.
-        shape: Dimensions, whose elements `data` has.
+        shape: The dimensions; `data` has as many elements.
 
     Returns:
-        An array of that dtype. Integers of fewer than 8 bits are int8 or uint8,
-        complex32 is complex64. Floats that numpy lacks are those of ml_dtypes if
-        that is installed and has them, else float32, which holds every value of
-        theirs.
+        An array of that shape and dtype, with these exceptions: integers of
+        fewer than 8 bits are int8 or uint8; complex32 is complex64; floats that
+        numpy lacks are those of ml_dtypes, or float32, which holds all their
+        values, if that is not installed or lacks them.
 
     Raises:
         ImportError: numpy is not installed.
@@ -88,16 +88,17 @@ def to_numpy(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> Any:
 
 
 def to_torch(data: bytes | bytearray, dtype: str, shape: Sequence[int]) -> torch.Tensor:
-    """Returns the elements of a tensor as a tensor of torch on the CPU.
+    """Returns the elements of a tensor as a torch tensor on the CPU.
 
     Args:
-        data: As in `to_numpy`, like all that follow.
+        data: The elements, as `to_numpy` takes them.
         dtype: Name as torch has it.
         shape: Dimensions.
 
     Returns:
-        A tensor of that dtype. Integers of fewer than 8 bits are int8 or uint8,
-        and a float that torch lacks is float32.
+        A tensor of that shape and dtype, with these exceptions: integers of
+        fewer than 8 bits are int8 or uint8, and a float that torch lacks is
+        float32.
 
     Raises:
         ImportError: torch is not installed.
@@ -129,7 +130,7 @@ def _numpy() -> Any:
 
 
 def _small_floats(np: Any, data: bytearray, dtype: str) -> Any:
-    """Floats that numpy lacks."""
+    """Returns floats of a dtype that numpy lacks."""
     if dtype in _ML_DTYPES:
         try:
             import ml_dtypes
@@ -172,7 +173,8 @@ def _values(dtype: str) -> Any:
 
 
 def _ieee_like(np: Any, codes: Any, exponent_bits: int, digits: int, bias: int) -> Any:
-    """Sign, exponent and mantissa from the top of the lower bits; all finite."""
+    """Values of IEEE-like codes: sign, exponent, mantissa in the lower bits, all
+    finite."""
     mantissas = codes & ((1 << digits) - 1)
     exponents = codes >> digits & ((1 << exponent_bits) - 1)
     signs = 1 - 2 * (codes >> (digits + exponent_bits) & 1)
@@ -186,9 +188,10 @@ def _ieee_like(np: Any, codes: Any, exponent_bits: int, digits: int, bias: int) 
 def _hifloat8(code: int) -> float:
     """The value of a HiFloat8 (arXiv:2409.16626).
 
-    Behind the sign, a prefix says how many bits the exponent has: a sign and a
-    magnitude whose leading one is not stored. The rest is the mantissa. Without
-    a prefix it is a power of two below the others.
+    After the sign, a prefix says how many bits the exponent has. The exponent
+    is a sign and a magnitude whose leading one is not stored. The remaining
+    bits are the mantissa. A code without a prefix is a power of two below all
+    others.
     """
     special = {0x80: float("nan"), 0x6F: float("inf"), 0xEF: float("-inf")}
     if code in special:
@@ -197,7 +200,7 @@ def _hifloat8(code: int) -> float:
     code &= 0x7F
     if code < 8:
         return sign * 2.0 ** (code - 23) if code else 0.0
-    # 11, 10, 01, 001 and 0001 stand for 4, 3, 2, 1 and 0 bits.
+    # The prefixes 11, 10, 01, 001 and 0001 stand for 4, 3, 2, 1 and 0 bits.
     exponent_bits = (code >> 5) + 1 if code >= 32 else int(code >= 16)
     digits = 3 if exponent_bits < 2 else 5 - exponent_bits
     exponent = 0

@@ -39,16 +39,16 @@ class Captures:
         rules: Sequence[CaptureRule] | None = None,
         first_token: int | None = None,
     ) -> CapturePolicy:
-        """Says what the clients of a run record. Makes the run if need be.
+        """Sets what the clients of a run record. Makes the run if it does not exist.
 
         Args:
             run: Name of the run.
-            select: What is recorded; all else is off. None: all.
+            select: Tensors to record; all others are off. None: all.
             level: How much of it.
-            rules: In place of both: the first rule that selects a tensor
-                decides, and what none selects is off.
-            first_token: The policy holds from here on; None: a token that all
-                ranks have ahead of them.
+            rules: Used in place of `select` and `level`: the first rule that
+                selects a tensor decides. Tensors that no rule selects are off.
+            first_token: First token for which the policy holds; None: a token
+                that no rank has begun.
 
         Returns:
             The policy, with its revision and first token.

@@ -1,4 +1,4 @@
-"""What a daemon is asked of a comparison, and what it says of it.
+"""The types of comparisons: what is asked of a daemon, and what it answers.
 
 Every class mirrors a message, as in `types`. The comments of protos/msitd/v1 and
 docs/comparison.md say more of each field.
@@ -15,7 +15,7 @@ from msitd.query.messages import mirrors
 from msitd.query.types import Io, RunRanks, TensorFilter
 
 Verdict = Literal["pass", "fail", "unmatched", "skipped"]
-"""What a row says of its pair."""
+"""The verdict of a row on its pair."""
 
 Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", "fp8"]
 """Tolerances by element type, as docs/predicates.md has them."""
@@ -23,7 +23,7 @@ Preset = Literal["torch", "polygraphy", "sglang", "msit", "msprobe", "bitwise", 
 MetricSet = Literal[
     "ulp", "shares", "percentiles", "pearson", "bits", "top_k", "msit", "msprobe"
 ]
-"""Metrics that are measured only where they are asked for."""
+"""Sets of metrics that are measured only on request."""
 
 
 @mirrors("Policy.Rule")
@@ -36,28 +36,28 @@ class Rule:
     predicate: str = ""
     """What must hold, such as `cosine >= 0.999 and max_abs <= 1e-2`."""
     op_regex: str = ""
-    """In place of `op_pattern`: an RE2 expression for all of the op."""
+    """Used in place of `op_pattern`: an RE2 expression that matches the whole op."""
     preset: Preset | Literal[""] = ""
-    """In place of `predicate`."""
+    """Used in place of `predicate`."""
     rtol: float | None = None
-    """With `atol`: an element is an outlier if |t - g| > atol + rtol |g|."""
+    """Used with `atol`: an element is an outlier if |t - g| > atol + rtol |g|."""
     atol: float | None = None
 
 
 @mirrors("Policy")
 @dataclass(frozen=True)
 class Policy:
-    """What passes, and what is measured. The first rule that matches decides."""
+    """What passes, and what is measured. The first rule that matches an op decides."""
 
     rules: Sequence[Rule] = ()
     preset: Preset | Literal[""] = ""
-    """What decides where no rule matches; empty: the defaults of msitd."""
+    """Decides where no rule matches; empty: the defaults of msitd."""
     metric_sets: Sequence[MetricSet] = ()
     shape_rule: Literal["", "exact", "squeeze", "count"] = ""
     top_k: int = 0
     """Elements that `top_k_overlap` looks at, 1 to 64; 0 stands for 5."""
     allow_unmatched: Sequence[str] = ()
-    """Tensors that either run may have alone: `PATTERN[@IO[/INDEX]]`."""
+    """Tensors that may be missing in either run: `PATTERN[@IO[/INDEX]]`."""
 
 
 @mirrors("Layout")
@@ -68,19 +68,19 @@ class Layout:
     op_pattern: str
     kind: Literal["concat", "sum", "replicated", "pick", "zigzag"]
     io: Io | Literal[""] = ""
-    """Empty stands for all sides."""
+    """Side of the ops; empty: all sides."""
     index: str | None = None
-    """None stands for all arguments."""
+    """Index of the arguments; None: all."""
     dim: int = 0
-    """Of `concat` and `zigzag`; -1 is the last."""
+    """Dimension of `concat` and `zigzag`; -1 is the last one."""
     rank: int = 0
-    """Of `pick`: counted from the first rank of the group."""
+    """Rank of `pick`, counted from the first rank of the group."""
     group_size: int = 0
-    """Consecutive ranks that hold one tensor; 0: all."""
+    """Number of consecutive ranks that hold one tensor; 0: all ranks."""
     sections: Sequence[int] = ()
-    """Of `concat`: lengths of the sections that each shard is made of."""
+    """Lengths of the sections of each shard, for `concat`."""
     unless_placed: bool = False
-    """Leaves out tensors that have a placement."""
+    """Excludes tensors that have a placement."""
 
 
 @mirrors("Matching.Rewrite")
@@ -130,17 +130,17 @@ class Matching:
 @mirrors("RequiredTolerance")
 @dataclass(frozen=True)
 class RequiredTolerance:
-    """What a bound of the policy would have to be for all rows to satisfy it."""
+    """The value that a bound of the policy needs so that all rows satisfy it."""
 
     rule: int
-    """Number of the rule; -1 for the preset."""
+    """Number of the rule that has the bound; -1 for the preset."""
     predicate: str
     metric: str
     at_least: bool
     bound: float
     required: float
     row: int
-    """The row that asks for it."""
+    """Number of the row that needs this value."""
     row_count: int
     strict: bool
     negated: bool
@@ -150,10 +150,10 @@ class RequiredTolerance:
 @mirrors("ComparedTensor")
 @dataclass(frozen=True)
 class ComparedTensor:
-    """One side of a row. What is None is not known, or there is none."""
+    """One side of a row. A field that is None is unknown or does not exist."""
 
     name: str
-    """By which `tensors.read` reads it."""
+    """Resource name, for `tensors.read`."""
     dtype: str
     shape: tuple[int, ...]
     min: float | None
@@ -164,15 +164,15 @@ class ComparedTensor:
     l2_norm: float | None
     hash: str
     ranks: tuple[int, ...]
-    """With a layout: the ranks whose shards took part."""
+    """With a layout: the ranks whose shards were put together."""
     layout: str
-    """Such as `concat(0)`."""
+    """The layout, such as `concat(0)`."""
 
 
 @mirrors("CustomMetric")
 @dataclass(frozen=True)
 class CustomMetric:
-    """One metric of a row that somebody else than the daemon has added."""
+    """A metric of a row that did not come from the daemon: a value, a text, or both."""
 
     metric: str
     value: float | None = None
@@ -182,7 +182,7 @@ class CustomMetric:
 @mirrors("ComparisonRow")
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One tensor of the golden run with its counterpart, or either alone."""
+    """A tensor of the golden run with its counterpart, or a tensor of one run alone."""
 
     row: int
     """Number of the row, from 0, in execution order."""
@@ -204,37 +204,38 @@ class ComparisonRow:
     rtol: float | None
     atol: float | None
     origin: str
-    """Of a failing row: `created`, `passed_on`, `inside`, `unknown_inputs` or
-    `drifted`."""
+    """Where the failure of a failing row comes from: `created`, `passed_on`, `inside`,
+    `unknown_inputs` or `drifted`."""
     watches: tuple[int, ...]
-    """Numbers of the watches that hold."""
+    """Numbers of the watches whose conditions the row meets."""
     metrics: Mapping[str, float]
-    """Those that are defined for the pair, by name."""
+    """Values by name, of the metrics that are defined for the pair."""
     custom_metrics: tuple[CustomMetric, ...]
     sampled: bool
     """True if only samples were compared."""
     for_want_of_ranks: bool
-    """Of an unmatched row: ranks that a run lacks may have what is missing."""
+    """True if an unmatched row may only lack its counterpart for want of ranks."""
     amplification: float | None
-    """Of a failing row: its error by that of what the tensor is made of."""
+    """For a failing row: its error, divided by the error of what the tensor is made
+    of."""
     layout_hint: str
-    """A guess of the layout that would put the pieces together."""
+    """Layout that would probably put the shards together; a guess."""
 
 
 @mirrors("InputDifference")
 @dataclass(frozen=True)
 class InputDifference:
-    """From where on the model is given other integers."""
+    """The first row where both models are given different integers."""
 
     row: ComparisonRow | None
     difference: str
-    """The target first: `403 against 186`, or both shapes."""
+    """Target against golden: `403 against 186`, or both shapes."""
 
 
 @mirrors("Maker")
 @dataclass(frozen=True)
 class Maker:
-    """Who made a difference."""
+    """What made a difference."""
 
     kind: str
     """`op`, `weight`, `own_code`, `model_inputs`, `drift` or `not_known`."""
@@ -243,9 +244,9 @@ class Maker:
     before: str
     row: ComparisonRow | None
     input_error: float
-    """As `nl2`."""
+    """Error of the inputs, as `nl2`."""
     output_error: float
-    """As `nl2`."""
+    """Error of the outputs, as `nl2`."""
     ranks: tuple[int, ...]
     note: str
 
@@ -267,7 +268,7 @@ class Comparison:
     """Two runs set side by side: state, counts, and what they come to."""
 
     name: str = ""
-    """Given by the daemon, such as `c-000001`."""
+    """Name that the daemon has given, such as `c-000001`."""
     golden_run: str = ""
     target_run: str = ""
     filter: TensorFilter | None = None
@@ -282,7 +283,7 @@ class Comparison:
     unmatched_count: int = 0
     skipped_count: int = 0
     total_count: int = 0
-    """Tensors to look at in all; 0 until known."""
+    """Number of tensors to look at; 0 until it is known."""
     read_bytes: int = 0
     first_divergence: ComparisonRow | None = None
     """The first row in execution order that fails."""
@@ -303,7 +304,7 @@ class Comparison:
     target_conflict_count: int = 0
     silent_ranks: tuple[SilentRank, ...] = ()
     error_code: int = 0
-    """The number of the gRPC code of `error`."""
+    """Number of the gRPC code of `error`."""
     error_reason: str = ""
     golden_ranks: RunRanks | None = None
     target_ranks: RunRanks | None = None
@@ -313,7 +314,7 @@ class Comparison:
     may_diverge_before: bool = False
     concurrent_divergences: tuple[ComparisonRow, ...] = ()
     makers: tuple[Maker, ...] = ()
-    """Who made the first divergence."""
+    """What made the first divergence."""
     input_difference: InputDifference | None = None
     first_unmatched: ComparisonRow | None = None
     allowed_unmatched_count: int = 0
@@ -324,19 +325,20 @@ class Comparison:
     both_non_finite_count: int = 0
     first_both_non_finite: ComparisonRow | None = None
     idle_rules: tuple[str, ...] = ()
-    """Parts of the policy that have met no op."""
+    """Parts of the policy that matched no op."""
 
     @property
     def is_over(self) -> bool:
-        """True once nothing more comes of it."""
+        """True once the comparison is done, cancelled or failed."""
         return self.state in ("done", "cancelled", "failed")
 
     @property
     def verdict(self) -> str:
-        """`pass`, `fail`, or `partial` if no rank that is there tells against it.
+        """The result, as msitctl prints it: `pass`, `fail` or `partial`.
 
-        It is what msitctl prints: a comparison that has not come to its end, and
-        one in which nothing passes, is `fail`.
+        `partial` means that ranks are lacking and those that are there prove no
+        failure. A comparison that is not done, or in which nothing passes, is
+        `fail`.
         """
         proven = self.fail_count + self.unmatched_count - self.for_want_of_ranks_count
         if self.state != "done" or proven > 0:

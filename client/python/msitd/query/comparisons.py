@@ -26,15 +26,15 @@ from msitd.query.types import TensorFilter
 # Short comparisons end at once, long ones are asked about twice a second.
 _FIRST_POLL_S = 0.005
 _SLOWEST_POLL_S = 0.5
-# Polls, or streams without a row, in a row that may fail with UNAVAILABLE: the
+# Polls, or streams without a row, that may fail in a row with UNAVAILABLE while the
 # daemon restarts.
 _LOST_MAX = 10
 _RETRY_DELAY_S = 0.2
 
-# What one call adds metrics to: the daemon takes 1000 rows, and 4 MiB.
+# Rows of one call that adds metrics. The daemon takes 1000 rows, and 4 MiB.
 _ROWS_PER_CALL = 256
 
-# Names of the gRPC codes that a comparison fails with.
+# Names of the gRPC codes with which a comparison may fail.
 _CODES = {5: "NOT_FOUND", 8: "RESOURCE_EXHAUSTED", 14: "UNAVAILABLE", 15: "DATA_LOSS"}
 
 
@@ -65,8 +65,8 @@ class Comparisons:
     ) -> Comparison:
         """Compares two runs and waits for the end.
 
-        A comparison that is not waited for any more, because time ran out or
-        by Ctrl-C, is cancelled.
+        Cancels the comparison if the wait ends before it does, because time ran
+        out or by Ctrl-C.
 
         Args:
             golden_run: The run taken as right.
@@ -78,11 +78,11 @@ class Comparisons:
                 connection, else 24 hours.
 
         Returns:
-            The comparison; its `verdict` says what it comes to.
+            The comparison when it is done; its `verdict` is the result.
 
         Raises:
-            QueryError: It failed, or was cancelled by another; or
-                `DEADLINE_EXCEEDED`.
+            QueryError: It failed, or somebody else cancelled it;
+                `DEADLINE_EXCEEDED` if time ran out.
         """
         made = self.create(
             golden_run, target_run, select, policy=policy, matching=matching
@@ -92,7 +92,7 @@ class Comparisons:
         except BaseException as error:
             code = error.code if isinstance(error, QueryError) else ""
             if code in ("", "DEADLINE_EXCEEDED"):
-                # What ended the wait says more than a daemon that is gone.
+                # The reason that ended the wait says more than a daemon that is gone.
                 with contextlib.suppress(QueryError):
                     self.cancel(made)
             raise
@@ -117,9 +117,9 @@ class Comparisons:
             select: Which tensors of both; None: all.
             policy: What passes; None: the defaults.
             matching: Which tensors belong to each other; None: equal names.
-            follow: Goes on as the runs grow, until both are sealed, as long as
-                somebody reads it: see `follow`.
-            detach: With `follow`: goes on though nobody reads it.
+            follow: Goes on as the runs grow, until both are sealed. Stops if
+                nobody reads it; see `follow`.
+            detach: With `follow`: goes on even if nobody reads it.
             watches: Conditions on rows, such as `target_nan_count > 0`.
         """
         comparison = Comparison(
@@ -151,8 +151,8 @@ class Comparisons:
 
         Raises:
             ValueError: `timeout` is not above zero.
-            QueryError: It failed or was cancelled; `DEADLINE_EXCEEDED`, and the
-                comparison goes on.
+            QueryError: It failed or was cancelled. `DEADLINE_EXCEEDED` if time
+                ran out; the comparison then goes on.
         """
         name = _name_of(comparison)
         limit = seconds_of(timeout)
@@ -181,7 +181,8 @@ class Comparisons:
             delay = min(delay * 1.5, _SLOWEST_POLL_S)
 
     def get(self, comparison: Comparison | str) -> Comparison:
-        """Returns one comparison as it is now; `NOT_FOUND` if there is none."""
+        """Returns one comparison as it is now. QueryError `NOT_FOUND` if there is
+        none."""
         request = new("GetComparisonRequest", comparison=_name_of(comparison))
         return self._call("GetComparison", request)
 
@@ -213,7 +214,7 @@ class Comparisons:
 
         Args:
             comparison: The comparison, or its name.
-            verdicts: Which rows; none: all.
+            verdicts: Verdicts of the rows; none: all.
             ops: Patterns of ops, at most 64; none: all.
             rows: Numbers of rows, at most 1000; none: all.
             limit: Most rows; None: all.
@@ -237,10 +238,10 @@ class Comparisons:
     def follow(
         self, comparison: Comparison | str, *, first_row: int = 0
     ) -> Iterator[ComparisonRow]:
-        """Yields rows as they come to be, until the comparison is over.
+        """Yields rows as they are made, until the comparison is over.
 
-        Goes on behind the last row where a stream breaks. `get` says what became
-        of the comparison.
+        If a stream breaks, it resumes behind the last row. `get` tells what
+        became of the comparison.
 
         Args:
             comparison: The comparison, or its name.
@@ -279,7 +280,7 @@ class Comparisons:
         return self._call("CancelComparison", request)
 
     def delete(self, comparison: Comparison | str) -> None:
-        """Stops a comparison and removes it with its rows. Asks nobody."""
+        """Stops a comparison and removes it with its rows, without asking."""
         request = new("DeleteComparisonRequest", comparison=_name_of(comparison))
         self._caller.unary(
             "ComparisonService/DeleteComparison", request, "google.protobuf.Empty"
@@ -292,20 +293,21 @@ class Comparisons:
     ) -> Comparison:
         """Adds metrics of one's own to rows of a comparison that has ended.
 
-        They are kept with the rows and shown by every report, and change no
-        verdict. One of the same name in the same row is replaced.
+        The metrics are kept with the rows, and every report shows them. They
+        change no verdict. One with the same name in the same row is replaced.
 
         Args:
             comparison: The comparison, or its name.
-            metrics: By the number of the row, at most 16 each.
+            metrics: Metrics by the number of the row, at most 16 for each.
 
         Returns:
-            The comparison, with the names in `custom_metrics`.
+            The comparison, with the names of all its metrics in
+            `custom_metrics`.
 
         Raises:
-            QueryError: `INVALID_ARGUMENT` for a row that is not there, or a name
-                that is taken. Rows are sent 256 at a time in ascending order;
-                those before stay.
+            QueryError: `INVALID_ARGUMENT` for a row that does not exist or a
+                name that is taken. Rows are sent 256 at a time, in ascending
+                order; those sent before keep their metrics.
         """
         name = _name_of(comparison)
         latest = None
@@ -329,13 +331,14 @@ def _name_of(comparison: Comparison | str) -> str:
 
 
 def _succeeded(comparison: Comparison) -> Comparison:
-    """Returns what is done; raises QueryError for all else that is over."""
+    """Returns a comparison that is done. Raises QueryError if it failed or was
+    cancelled."""
     if comparison.state == "done":
         return comparison
     if comparison.state == "cancelled":
         why = comparison.error or "cancelled by another"
         raise QueryError("CANCELLED", "", f"{comparison.name}: {why}")
-    # Of a daemon that tells no code, something is wrong in it.
+    # A daemon that tells no code has a fault of its own.
     code = _CODES.get(comparison.error_code, "INTERNAL")
     raise QueryError(
         code, comparison.error_reason, f"{comparison.name} failed: {comparison.error}"

@@ -13,26 +13,26 @@ from typing import Any
 from msitd.query.errors import QueryError
 from msitd.query.messages import message_class, missing
 
-# As in client/query of msitctl, like all that follow.
+# As in client/query, like the constants below.
 DEFAULT_SOCKET = "/run/msitd/msitd.sock"
 DEFAULT_ADDRESS = "127.0.0.1:7741"
 UNARY_TIMEOUT_S = 60.0
 STREAM_TIMEOUT_S = 24 * 3600.0
 CONNECT_TIMEOUT_S = 5.0
 
-# A page of 1000 rows with the longest names.
+# Fits a page of 1000 rows with the longest names.
 _MESSAGE_BYTES_MAX = 64 << 20
 _SOCKET_PATH_BYTES_MAX = 107
 _RECONNECT_MS_MAX = 1000
 
-# The daemon reports its statuses in this form.
+# Metadata key of the details of a status.
 _DETAILS_KEY = "grpc-status-details-bin"
 
 _HOST_PORT = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]]+):(\d{1,5})")
 
 
 def target_of(endpoint: str) -> str:
-    """Checks an endpoint and returns what a gRPC channel takes.
+    """Checks an endpoint and returns the target for a gRPC channel.
 
     Args:
         endpoint: `unix:PATH`, `HOST:PORT` or `[V6]:PORT`.
@@ -54,7 +54,7 @@ def target_of(endpoint: str) -> str:
 
 
 class Settings:
-    """Which daemon, and how: arguments, else the variables of msitctl."""
+    """Which daemon, and how to reach it: arguments, else the variables of msitctl."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class Settings:
         connect_ms = max(int(connect_timeout * 1000), 1)
         options = [
             ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
-            # A daemon is reached directly; a proxy for the web is in the way.
+            # A daemon is reached directly; a web proxy would be in the way.
             ("grpc.enable_http_proxy", 0),
-            # What one attempt may take, in spite of the name.
+            # Bounds the time of one attempt, in spite of its name.
             ("grpc.min_reconnect_backoff_ms", connect_ms),
             ("grpc.dns_ares_query_timeout", connect_ms),
-            # A daemon that was started meanwhile is found at once.
+            # Finds a daemon at once that was started in between.
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", _RECONNECT_MS_MAX),
         ]
@@ -119,7 +119,7 @@ class Caller:
             import grpc
         except ImportError as error:
             raise missing("grpcio") from error
-        # A wrong installation is told at once.
+        # Raises at once if the installation is wrong.
         self._status_class = message_class("google.rpc.Status")
         self._info_class = message_class("google.rpc.ErrorInfo")
         self._grpc = grpc
@@ -128,7 +128,8 @@ class Caller:
         self._channel = settings.channel(
             grpc, CONNECT_TIMEOUT_S if connect_timeout is None else connect_timeout
         )
-        # Whether the daemon has answered anything: only words depend on it.
+        # True once the daemon has answered anything. Only the words of errors depend on
+        # it.
         self._was_reached = False
         self._is_closed = False
 
@@ -138,7 +139,7 @@ class Caller:
         self._channel.close()
 
     def stream_deadline(self) -> float:
-        """When a wait or a stream that begins now ends, of time.monotonic()."""
+        """Returns when a wait or a stream that begins now ends, in time.monotonic()."""
         return time.monotonic() + (
             STREAM_TIMEOUT_S if self._timeout is None else self._timeout
         )
@@ -149,8 +150,8 @@ class Caller:
         Args:
             method: `Service/Method` of msitd.v1.
             request: A message.
-            response: Name of the message of msitd.v1, or a full one, that
-                comes back.
+            response: Name of the message that comes back: of msitd.v1, or a
+                full one.
 
         Raises:
             QueryError: The daemon refuses, or does not answer in time.
@@ -172,7 +173,7 @@ class Caller:
     def stream(
         self, method: str, request: Any, response: str, deadline: float
     ) -> Iterator[Any]:
-        """Makes a call that many messages answer; see `unary`.
+        """Makes a call with a stream of answers; see `unary`.
 
         A caller that stops reading cancels the call.
         """
@@ -207,7 +208,7 @@ class Caller:
         return QueryError(code, reason, message)
 
     def _reason_of(self, error: Any) -> str:
-        """The reason in the details; empty for details that are none of ours."""
+        """The reason in the details; empty if they are not those of a daemon."""
         from google.protobuf.message import DecodeError
 
         for key, value in error.trailing_metadata() or ():

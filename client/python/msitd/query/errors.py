@@ -1,4 +1,4 @@
-"""What a daemon answers in place of what it was asked for."""
+"""The exception for calls that fail."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class QueryError(MsitError):
     """A call failed: the daemon refused it, or was not reached in time."""
 
     code: str
-    """The gRPC code, such as `NOT_FOUND`; `UNAVAILABLE` if the daemon is not
-    reached, `DEADLINE_EXCEEDED` if time ran out."""
+    """The gRPC code, such as `NOT_FOUND`. `UNAVAILABLE` if the daemon is not reached,
+    `DEADLINE_EXCEEDED` if the time ran out."""
     reason: str
-    """The value of msitd.v1.ErrorReason, such as `RUN_NOT_FOUND`; empty if the
-    answer has none, as that of a proxy."""
+    """The value of msitd.v1.ErrorReason, such as `RUN_NOT_FOUND`. Empty if the answer
+    has none, such as that of a proxy."""
     message: str
     """What is wrong, in words."""
 

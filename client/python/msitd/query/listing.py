@@ -22,10 +22,10 @@ PAGE_ROWS_MAX = 1000
 
 
 class Listing(Generic[T]):
-    """Rows of a daemon, one page of at most 1000 in memory at a time.
+    """Iterates over rows of a daemon, with one page of at most 1000 in memory.
 
-    Nothing is asked for before the first row is wanted, and no page before its
-    first row is. Each iteration asks anew. Iterating raises QueryError.
+    A page is asked for only when its first row is wanted. Each iteration asks
+    anew. Iterating raises QueryError.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Listing(Generic[T]):
         request: Mapping[str, Any],
         limit: int | None,
     ) -> None:
-        """Names a list; `field` of the answer to `method` has its rows.
+        """Names a list. `field` of the answer to `method` has its rows.
 
         Raises:
             ValueError: `limit` is below 0.
@@ -97,5 +97,5 @@ class Listing(Generic[T]):
         return self._caller.unary(self._method, request, f"{noun}Response")
 
     def _names(self, rows: Sequence[T]) -> Mapping[str, Sequence[str]]:
-        """The columns that rows name themselves."""
+        """For each field whose keys are columns, those keys."""
         return {}

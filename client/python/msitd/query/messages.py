@@ -1,9 +1,10 @@
-"""Between the messages of msitd.v1 and the dataclasses of this package.
+"""Converts between messages of msitd.v1 and the dataclasses of this package.
 
-The messages come from the descriptors that the package carries, in a pool of
-their own: nothing is generated, and nobody else's msitd.v1 or google.rpc is in the
-way. A dataclass names its message; fields go by their names, so the dataclasses
-are all that is to be known of a message here.
+The messages are made from descriptors that the package carries, in a pool of
+their own. Nothing is generated, and no other msitd.v1 or google.rpc in the
+process gets in the way. A dataclass names its message, and its fields have the
+names of the fields. So the dataclasses are all that has to be written about a
+message.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _names: dict[type[Any], str] = {}
 
 
 def mirrors(message: str) -> Callable[[type[_T]], type[_T]]:
-    """Says that a dataclass is `message` of msitd.v1, such as `Policy.Rule`."""
+    """Makes a dataclass the mirror of `message` of msitd.v1, such as `Policy.Rule`."""
 
     def register(mirror: type[_T]) -> type[_T]:
         _classes[f"msitd.v1.{message}"] = mirror
@@ -41,7 +42,7 @@ def mirrored() -> dict[str, type[Any]]:
 
 
 def missing(package: str) -> ImportError:
-    """Returns what to raise where `package` is not installed."""
+    """Returns the exception to raise if `package` is not installed."""
     return ImportError(
         f"msitd.query needs {package}: pip install 'msitd[query]'", name=package
     )
@@ -74,18 +75,18 @@ def message_class(name: str) -> Any:
 
 
 def new(name: str, /, **fields: Any) -> Any:
-    """Makes a message of msitd.v1; fields as `to_message` takes them."""
+    """Makes a message of msitd.v1. `fields` are as `to_message` takes them."""
     message = message_class(f"msitd.v1.{name}")()
     _fill(message, fields)
     return message
 
 
 def to_message(value: Any) -> Any:
-    """Makes the message of a dataclass; what is None is left out.
+    """Makes the message of a dataclass. Fields that are None are left out.
 
     Raises:
-        ValueError: A word is none of its enum's, or a number out of range.
-        TypeError: A field is of another type.
+        ValueError: A word is not in its enum, or a number is out of range.
+        TypeError: A field has the wrong type.
     """
     return new(_names[type(value)], **_fields_of(value))
 
@@ -98,7 +99,8 @@ def from_message(message: Any) -> Any:
 def word_of(name: str, unspecified: str) -> str:
     """Returns a value of an enum as users write it; empty for the value 0.
 
-    `unspecified` is the name of the value 0, whose prefix the others may have.
+    `unspecified` is the name of the value 0. The other names may share its
+    prefix.
     """
     if name == unspecified:
         return ""
@@ -111,7 +113,7 @@ def _fields_of(value: Any) -> dict[str, Any]:
 
 def _word(enum: Any, number: int) -> str:
     value = enum.values_by_number.get(number)
-    # Of a daemon that is newer than this package.
+    # The daemon is newer than this package.
     return word_of(value.name, enum.values[0].name) if value else str(number)
 
 
@@ -120,7 +122,7 @@ def _number(enum: Any, word: str) -> int:
         return 0
     words = {_word(enum, value.number): value.number for value in enum.values}
     wanted = word.replace("-", "_")
-    # As msitctl has it: the sets of metrics that reports need are `msit_metrics`.
+    # As in msitctl: `msit` stands for `msit_metrics`, a set that a report needs.
     for candidate in (wanted, f"{wanted}_metrics"):
         if candidate in words:
             return int(words[candidate])
@@ -134,7 +136,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _is_repeated(field: Any) -> bool:
-    # Protobuf before 6.31 has the label only, which later ones warn of.
+    # Protobuf before 6.31 has only `label`; later versions warn of that.
     if hasattr(field, "is_repeated"):
         return bool(field.is_repeated)
     return bool(field.label == field.LABEL_REPEATED)
@@ -172,7 +174,7 @@ def _set(message: Any, field: Any, value: Any) -> None:
 
 
 def _elements(value: Any) -> Iterable[Any]:
-    """What a repeated field gets; a text stands for itself."""
+    """The elements for a repeated field; a single text is one element."""
     return (value,) if isinstance(value, str) else value
 
 

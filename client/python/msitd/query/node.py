@@ -16,7 +16,7 @@ class Node:
         self._caller = caller
 
     def status(self) -> NodeStatus:
-        """Returns how the daemon does now: state and counters."""
+        """Returns the state and the counters of the daemon."""
         answer = self._caller.unary(
             "NodeService/GetNodeStatus", new("GetNodeStatusRequest"), "NodeStatus"
         )

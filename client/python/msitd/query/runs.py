@@ -27,7 +27,7 @@ class Runs:
         return Listing(self._caller, "RunService/ListRuns", "runs", Run, {}, limit)
 
     def get(self, run: str) -> Run:
-        """Returns one run; `NOT_FOUND` if there is none of that name."""
+        """Returns one run. QueryError `NOT_FOUND` if there is none of that name."""
         return self._call("GetRun", new("GetRunRequest", run=run))
 
     def create(
@@ -37,12 +37,13 @@ class Runs:
         world_size: int = 0,
         labels: Mapping[str, str] | None = None,
     ) -> Run:
-        """Makes an empty run, to give it labels before it is filled.
+        """Makes an empty run, so that it has labels before it gets tensors.
 
         Args:
             run: Name, 1 to 128 bytes of UTF-8.
-            world_size: Ranks of the job; 0: what the first producer says.
-            labels: Whatever is to be kept with it, at most 64.
+            world_size: Number of ranks of the job; 0: what the first producer
+                says.
+            labels: Any texts to keep with the run, at most 64.
 
         Raises:
             QueryError: `ALREADY_EXISTS`, or `INVALID_ARGUMENT`.
@@ -63,13 +64,15 @@ class Runs:
         token_count: int | None = None,
         pinned: bool | None = None,
     ) -> Run:
-        """Says how much of a run is kept; what is None stays as it is.
+        """Sets how much of a run is kept. Arguments that are None leave it as it is.
 
         Args:
             run: Name of the run.
-            size_bytes_max: Bytes of tensors; 0: the daemon's limit.
-            age_max: How long bytes are kept; zero: the daemon's limit.
-            token_count: Tokens from the highest down; 0: the daemon's limit.
+            size_bytes_max: Most bytes of tensors to keep; 0: the limit of the
+                daemon.
+            age_max: How long bytes are kept; zero: the limit of the daemon.
+            token_count: How many tokens to keep, from the highest down; 0: the
+                limit of the daemon.
             pinned: True keeps all bytes, whatever the limits.
         """
         retention = Retention(pinned, size_bytes_max, age_max, token_count)
@@ -77,7 +80,7 @@ class Runs:
         return self._call("SetRunRetention", request)
 
     def delete(self, run: str) -> None:
-        """Removes a run, its tensors and their bytes. Asks nobody."""
+        """Removes a run with its tensors and their bytes, without asking."""
         request = new("DeleteRunRequest", run=run)
         self._caller.unary("RunService/DeleteRun", request, "google.protobuf.Empty")
 

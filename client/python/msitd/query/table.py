@@ -1,8 +1,9 @@
 """Rows as columns, for pandas and Arrow.
 
-A column is a field, nested ones with dots, as in the CSV of msitctl: `summary.min`,
-`golden.dtype`, `metrics.cosine`. Its type depends on the field alone, so an empty
-table has the columns of a full one.
+A column is a field. Nested fields have dots in their names, as in the CSV of
+msitctl: `summary.min`, `golden.dtype`, `metrics.cosine`. The type of a column
+depends on the field alone, so an empty table has the same columns as a full
+one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from msitd.query.comparison_types import CustomMetric
 from msitd.query.messages import missing
 from msitd.query.types import RankRange
 
-# Kind of a column -> how pyarrow and pandas spell it. What pandas has no type
-# for holds Python objects.
+# Kind of a column -> its type in pyarrow and pandas. Columns without a type in pandas
+# hold Python objects.
 _ARROW: dict[str, Callable[[Any], Any]] = {
     "int": lambda pa: pa.int64(),
     "float": lambda pa: pa.float64(),
@@ -65,7 +66,7 @@ class Column(NamedTuple):
 
 @functools.cache
 def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
-    """The columns of a dataclass but for those that its rows name themselves."""
+    """The columns of a dataclass, except those that depend on its rows."""
     columns: list[Column] = []
     hints = typing.get_type_hints(row_type)
     for field in dataclasses.fields(row_type):
@@ -83,7 +84,7 @@ def _fixed_columns(row_type: Any) -> tuple[Column, ...]:
         elif hint in _KINDS:
             columns.append(Column(field.name, _KINDS[hint], get))
         elif hint in (Mapping[str, float], tuple[CustomMetric, ...]):
-            # In place of these, `columns_of` has a column for each name.
+            # `columns_of` replaces this one by a column for each name.
             columns.append(Column(field.name, "names", get))
     return tuple(columns)
 
@@ -93,7 +94,7 @@ def columns_of(row_type: Any, names: Mapping[str, Sequence[str]]) -> list[Column
 
     Args:
         row_type: The dataclass of the rows.
-        names: Of a field whose keys are columns: which ones.
+        names: For each field whose keys are columns, the keys.
     """
     columns: list[Column] = []
     for column in _fixed_columns(row_type):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
-# Streams in a row that bring no byte before reading is given up: with the
-# delays about 6 seconds, in which a daemon restarts.
+# Reading is given up after this many streams in a row without a byte. With the delays
+# that is about 6 seconds, in which a daemon restarts.
 _FRUITLESS_STREAMS_MAX = 6
 _FIRST_DELAY_S = 0.1
 
@@ -38,10 +38,10 @@ class TensorListing(Listing[Tensor]):
     """Tensors of a run."""
 
     def ranks(self) -> RunRanks:
-        """Returns which ranks of the run the list is made of.
+        """Returns which ranks of the run the list covers.
 
-        Of an active run: so far. The list is about a part of the run if it is
-        `partial`.
+        Of an active run: those so far. If the result is `partial`, the list
+        covers only a part of the run.
         """
         page = self._page(1, "")
         lacking = tuple(from_message(r) for r in page.ranks_lacking)
@@ -83,18 +83,18 @@ class Tensors:
 
         Args:
             run: Name of the run.
-            where: Such as `nan_count > 0 or abs_max >= 1e4`; docs/predicates.md.
+            where: The condition, such as `nan_count > 0 or abs_max >= 1e4`; see
+                docs/predicates.md.
             select: Which tensors; None: all.
             limit: Most tensors; None: all.
         """
         return self._list(run, select, where, limit)
 
     def get(self, name: str) -> Tensor:
-        """Returns what is known of one tensor; `NOT_FOUND` if it is not there.
+        """Returns one tensor without its bytes; `NOT_FOUND` if it is not there.
 
         Args:
-            name: Its resource name, as `Tensor.name` and
-                `ComparedTensor.name` have it.
+            name: Its resource name: `Tensor.name` or `ComparedTensor.name`.
         """
         request = new("GetTensorRequest", name=name)
         answer = self._caller.unary("TensorService/GetTensor", request, "Tensor")
@@ -107,12 +107,12 @@ class Tensors:
         *,
         by: GroupBy | None = None,
     ) -> Stats:
-        """Reduces tensors, from their summaries: no bytes are read.
+        """Returns statistics of sets of tensors, from their summaries. Reads no bytes.
 
         Args:
             run: Name of the run.
             select: Which tensors; None: all.
-            by: What to group by; None: one group of all.
+            by: What to group by; None: all tensors are one group.
         """
         request = new(
             "SummarizeTensorsRequest", run=run, filter=select, group_by=by or ""
@@ -135,8 +135,8 @@ class Tensors:
         Args:
             tensor: The tensor, or its name.
             bins: Bins of equal width, 1 to 1024.
-            low: Where the first begins; None: the smallest finite element.
-            high: Where the last ends; None: the largest finite element.
+            low: Lower edge of the first bin; None: the smallest finite element.
+            high: Upper edge of the last bin; None: the largest finite element.
 
         Raises:
             QueryError: `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if the bytes are
@@ -157,23 +157,24 @@ class Tensors:
     def read(
         self, tensor: Tensor | ComparedTensor | str, *, sample: bool = False
     ) -> numpy.ndarray[Any, Any]:
-        """Reads a tensor as an array of numpy, which owns its memory.
+        """Reads a tensor as a numpy array, which owns its memory.
 
         Args:
             tensor: The tensor, or its name.
-            sample: Reads every step-th element only, at most 1024, in one
-                dimension: all that is kept of a tensor captured at level
-                `sample`.
+            sample: Reads only the sample: every step-th element, at most 1024
+                in all. For a tensor captured at level `sample` that is all that
+                is kept.
 
         Returns:
-            The shape of the tensor, or (n,) of a sample. The dtype is that of
-            the tensor; integers of fewer than 8 bits are int8 or uint8, complex32
-            is complex64. bfloat16 and smaller floats are those of ml_dtypes, or
-            float32 where that is not installed or has none.
+            An array of the shape of the tensor, or (n,) for a sample. Its dtype
+            is that of the tensor, with these exceptions: integers of fewer than
+            8 bits are int8 or uint8; complex32 is complex64; bfloat16 and
+            smaller floats are those of ml_dtypes, or float32 if that is not
+            installed or lacks them.
 
         Raises:
             ImportError: numpy is not installed.
-            ValueError: The dtype is one of a newer daemon.
+            ValueError: The dtype is unknown here: the daemon is newer.
             QueryError: `NOT_FOUND`; `FAILED_PRECONDITION` (`TENSOR_EXPIRED`) if
                 the bytes are not kept; `DATA_LOSS` if they fail their hash.
         """
@@ -187,9 +188,11 @@ class Tensors:
     def read_torch(
         self, tensor: Tensor | ComparedTensor | str, *, sample: bool = False
     ) -> torch.Tensor:
-        """Reads a tensor as one of torch on the CPU; see `read`.
+        """Reads a tensor as a torch tensor on the CPU; see `read`.
 
-        Floats that torch lacks are float32.
+        The dtype is that of the tensor, with these exceptions: integers of
+        fewer than 8 bits are int8 or uint8, and floats that torch lacks are
+        float32.
 
         Raises:
             ImportError: torch is not installed.
@@ -219,11 +222,11 @@ class Tensors:
         )
 
     def _known(self, tensor: Tensor | ComparedTensor | str) -> Tensor:
-        # That of a row may be a whole of which one shard has the name.
+        # The name in a row may be that of one shard of the whole tensor.
         return tensor if isinstance(tensor, Tensor) else self.get(_name_of(tensor))
 
     def _read_bytes(self, tensor: Tensor, sample: bool) -> bytearray:
-        """Reads to the end, over streams that break, within one deadline."""
+        """Reads all bytes, over as many streams as it takes, within one deadline."""
         size = tensor.size_bytes
         if sample:
             count = math.prod(tensor.shape)
@@ -248,7 +251,7 @@ class Tensors:
     def _read_stream(
         self, name: str, sample: bool, size: int, data: bytearray, deadline: float
     ) -> None:
-        """Appends what follows on `data`; returns once that is all."""
+        """Appends what follows on `data`; returns once it has `size` bytes."""
         request = new(
             "ReadTensorRequest", name=name, offset_bytes=len(data), sample=sample
         )
@@ -276,7 +279,7 @@ def _name_of(tensor: Tensor | ComparedTensor | str) -> str:
 
 
 def _sample_count(element_count: int) -> int:
-    """How many elements the sample of so many has."""
+    """Number of elements in the sample of a tensor with so many elements."""
     step = max(1, -(-element_count // _SAMPLE_ELEMENTS_MAX))
     return -(-element_count // step)
 

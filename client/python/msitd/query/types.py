@@ -1,8 +1,8 @@
-"""What a daemon says of runs, tensors, captures and itself.
+"""The types of runs, tensors, captures and the daemon itself.
 
-Every class mirrors a message of protos/msitd/v1 field by field, and enums are their
-words: `sealed`, `float32`, `output`. A field that is None is not there. A word or
-a number that this package does not know is that of a newer daemon.
+Every class mirrors a message of protos/msitd/v1 field by field. Enums are
+words: `sealed`, `float32`, `output`. A field that is None is absent. A word or
+a number that is unknown here comes from a newer daemon.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ class RankRange:
 @mirrors("RunRanks")
 @dataclass(frozen=True)
 class RunRanks:
-    """Which ranks of a run an answer is made of."""
+    """Which ranks of a run an answer covers."""
 
     ranks_held: tuple[RankRange, ...] = ()
     """Ranks that the daemon holds, ascending."""
     ranks_lacking: tuple[RankRange, ...] = ()
     """The other ranks of the world size."""
     partial: bool = False
-    """True if there are `ranks_lacking`: the answer is about a part of the run."""
+    """True if there are `ranks_lacking`: the answer covers only a part of the run."""
 
 
 @mirrors("TensorFilter")
 @dataclass(frozen=True)
 class TensorFilter:
-    """Selects tensors: those for which every field that is set agrees."""
+    """Selects the tensors that match every field that is set."""
 
     ranks: tuple[int, ...] = ()
     devices: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ def select(
     ranks: int | Iterable[int] = (),
     devices: str | Iterable[str] = (),
 ) -> TensorFilter:
-    """Selects tensors; what is not given selects nothing away.
+    """Makes a filter of tensors. Arguments that are not given match all.
 
     Args:
         ops: Patterns of ops: `*` stands for any bytes, `?` for one.
@@ -127,22 +127,22 @@ def _token_range(token: int | range | TokenRange) -> TokenRange:
 @mirrors("Retention")
 @dataclass(frozen=True)
 class Retention:
-    """When bytes of a run are given up; None is the daemon's configuration."""
+    """How much of a run is kept. None: as the daemon is configured."""
 
     pinned: bool | None = None
-    """True: nothing is given up."""
+    """True: all bytes are kept."""
     size_bytes_max: int | None = None
-    """Bytes of tensors to keep."""
+    """Most bytes of tensors to keep."""
     age_max: timedelta | None = None
-    """Bytes that came longer ago go."""
+    """Bytes older than this are given up."""
     token_count: int | None = None
-    """Tokens to keep, from the highest down."""
+    """Number of tokens to keep, from the highest down."""
 
 
 @mirrors("RunCounters")
 @dataclass(frozen=True)
 class RunCounters:
-    """What a run holds, and what it had to refuse."""
+    """Counts of what a run holds, had to refuse and lost."""
 
     tensor_count: int = 0
     size_bytes: int = 0
@@ -156,7 +156,7 @@ class RunCounters:
     truncated_count: int = 0
     """Records given up after some of their parts were kept."""
     expired_size_bytes: int = 0
-    """Of `size_bytes`: given up."""
+    """How many of `size_bytes` were given up."""
 
 
 @mirrors("Run")
@@ -166,19 +166,19 @@ class Run:
 
     name: str
     world_size: int = 0
-    """Ranks of the job; 0 while no producer has told."""
+    """Number of ranks of the job; 0 until a producer has told."""
     labels: Mapping[str, str] = field(default_factory=dict)
     state: str = ""
     """`active` or `sealed`."""
     create_time: datetime | None = None
     seal_time: datetime | None = None
-    """None while it is active."""
+    """When the run was sealed; None while it is active."""
     counters: RunCounters | None = None
     retention: Retention | None = None
     ranks_held: tuple[RankRange, ...] = ()
-    """Ranks that have come."""
+    """Ranks that have come so far; see `RunRanks`."""
     ranks_lacking: tuple[RankRange, ...] = ()
-    """The others; an active run may still get them."""
+    """The other ranks of the world size. An active run may still get them."""
     partial: bool = False
     """True if there are `ranks_lacking`."""
 
@@ -186,7 +186,7 @@ class Run:
 @mirrors("Summary")
 @dataclass(frozen=True)
 class Summary:
-    """Reduction of elements; a complex one counts as its two components."""
+    """Statistics of elements. A complex element counts as its two components."""
 
     count: int = 0
     nan_count: int = 0
@@ -200,9 +200,9 @@ class Summary:
     abs_max: float | None = None
     """Largest magnitude that is not NaN."""
     sum: float = 0.0
-    """Of the finite elements."""
+    """Sum of the finite elements."""
     mean: float | None = None
-    """Of the finite elements."""
+    """Mean of the finite elements."""
     l1_norm: float = 0.0
     l2_norm: float = 0.0
 
@@ -213,7 +213,7 @@ class Tensor:
     """One recorded value, without its bytes."""
 
     name: str
-    """Resource name, by which it is read."""
+    """Resource name, for `tensors.read` and `tensors.get`."""
     run: str
     rank: int
     device: str
@@ -223,27 +223,27 @@ class Tensor:
     io: str
     index: str
     dtype: str
-    """As torch has it: `float32`, `bfloat16`, `float8_e4m3fn`."""
+    """Name as in torch: `float32`, `bfloat16`, `float8_e4m3fn`."""
     shape: tuple[int, ...]
-    """Dimensions; none for a scalar."""
+    """Lengths of the dimensions; empty for a scalar."""
     size_bytes: int
     sequence: int
     """Position in the execution order of the rank."""
     summary: Summary | None
     hash: str
-    """XXH3-128 in hexadecimal digits."""
+    """XXH3-128 of the bytes, in hexadecimal digits."""
     has_bytes: bool
-    """False if the bytes are not kept, or no longer."""
+    """False if the bytes were not kept, or were given up."""
     placement: str
     """How a shard lies on the ranks, such as `0+2x4/4x1:R,S(0)`."""
     has_sample: bool
-    """True if elements at even distances are kept instead of all."""
+    """True if a sample is kept in place of all elements."""
 
 
 @mirrors("SummarizeTensorsResponse.Group")
 @dataclass(frozen=True)
 class StatsGroup:
-    """Reduction of the tensors of one group."""
+    """Statistics of one group of tensors."""
 
     key: str
     """The rank, token, op or device; empty if not grouped."""
@@ -255,7 +255,7 @@ class StatsGroup:
 @mirrors("SummarizeTensorsResponse")
 @dataclass(frozen=True)
 class Stats:
-    """Reductions by group, and the ranks that they are made of."""
+    """Statistics by group, and the ranks that they cover."""
 
     groups: tuple[StatsGroup, ...]
     ranks_held: tuple[RankRange, ...]
@@ -270,11 +270,12 @@ class Histogram:
     """How the elements of a tensor spread over bins of equal width."""
 
     low: float
-    """Where the first bin begins."""
+    """Lower edge of the first bin."""
     high: float
-    """Where the last bin ends."""
+    """Upper edge of the last bin."""
     counts: tuple[int, ...]
-    """Elements in each bin. A bin has its lower edge, the last one both."""
+    """Elements in each bin. A bin includes its lower edge; the last one includes
+    both."""
     below_count: int
     """Elements below the first bin, -Inf included."""
     above_count: int
@@ -288,7 +289,7 @@ class CaptureRule:
     """How much is recorded of the tensors that a filter selects."""
 
     filter: TensorFilter | None = None
-    """None selects all."""
+    """Tensors that the rule selects; None: all."""
     level: CaptureLevel = "full"
 
 
@@ -298,9 +299,10 @@ class CapturePolicy:
     """What the clients of a run record: the first rule that selects decides."""
 
     revision: int = 0
-    """Counts the policies of a run; 0: there is none, and all is recorded."""
+    """Number of the policy, counted within its run. 0: there is none; all is
+    recorded."""
     first_token: int | None = None
-    """The policy holds from this token on."""
+    """First token for which the policy holds."""
     rules: Sequence[CaptureRule] = ()
 
 
@@ -327,7 +329,7 @@ class RankCoverage:
     pending_count: int
     lost_count: int
     stream_state: str
-    """`none`, `open`, `finished` or `broken`; empty of a sealed run."""
+    """`none`, `open`, `finished` or `broken`; empty if the run is sealed."""
     streamless_duration: timedelta | None
     """How long the rank has had no stream; None while it has one."""
 
@@ -353,7 +355,7 @@ class Metric:
     direction: str
     """`lower_is_better` or `higher_is_better`."""
     unit: str
-    """Such as `elements` or `ulp`; empty for a number without a unit."""
+    """Unit, such as `elements` or `ulp`; empty if the number has none."""
     family: str
     """`fused`, `derived` or `element`."""
     in_default_columns: bool
@@ -369,7 +371,7 @@ class Capabilities:
     chunk_size_bytes_max: int
     read_piece_bytes_max: int
     metrics: tuple[str, ...]
-    """In the order of the rows."""
+    """Names of the metrics, in the order in which rows have them."""
     simd_target: str
     metric_table: tuple[Metric, ...]
     """One entry for each of `metrics`."""
@@ -378,7 +380,7 @@ class Capabilities:
 @mirrors("NodeStatus")
 @dataclass(frozen=True)
 class NodeStatus:
-    """How a daemon does. Counters begin at its start; docs/operations.md."""
+    """State and counters of a daemon since its start; see docs/operations.md."""
 
     version: str
     uptime: timedelta | None
