@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "client/text/text.h"
@@ -14,6 +15,9 @@ namespace {
 // Most ranges that a line names.
 constexpr int kRangesShown = 8;
 
+// A message has no more, however many there are; see v1.RunRanks.
+constexpr int kRankRangesMax = 4096;
+
 int64_t Count(const RankRanges& ranges) {
   int64_t count = 0;
   for (const v1::RankRange& range : ranges) {
@@ -21,6 +25,9 @@ int64_t Count(const RankRanges& ranges) {
   }
   return count;
 }
+
+// What goes before a count if it may leave some out.
+std::string_view AtLeast(bool is_cut) { return is_cut ? "at least " : ""; }
 
 std::string Text(const RankRanges& ranges) {
   std::string out;
@@ -37,9 +44,12 @@ std::string Text(const RankRanges& ranges) {
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking) {
   const int64_t lacking_count = Count(lacking);
+  const bool is_held_cut = held.size() >= kRankRangesMax;
+  const bool is_cut = is_held_cut || lacking.size() >= kRankRangesMax;
   return Printable(
-      fmt::format("partial: {} of {} ranks; run {} lacks rank{} {}",
-                  Count(held), Count(held) + lacking_count, run,
+      fmt::format("partial: {}{} of {}{} ranks; run {} lacks rank{} {}",
+                  AtLeast(is_held_cut), Count(held), AtLeast(is_cut),
+                  Count(held) + lacking_count, run,
                   lacking_count == 1 ? "" : "s", Text(lacking)));
 }
 

@@ -13,7 +13,8 @@ namespace msitd::ctl {
 
 using RankRanges = google::protobuf::RepeatedPtrField<v1::RankRange>;
 
-// `partial: 2 of 4 ranks; run tp8 lacks ranks 2-3`. Printable.
+// `partial: 2 of 4 ranks; run tp8 lacks ranks 2-3`. Printable. Says `at least`
+// before a number if the daemon may have left ranges out.
 std::string PartialText(std::string_view run, const RankRanges& held,
                         const RankRanges& lacking);
 
