@@ -144,7 +144,8 @@ class IngestPipeline final : public ChunkSink {
     std::vector<Report> reports;
     // One for each of `commits`.
     std::vector<absl::Status> results;
-    // Nothing was there to do for so long that the storage is to be probed.
+    // True if there was nothing to do for so long that the storage is to be
+    // probed.
     bool is_probe = false;
   };
 

@@ -127,7 +127,8 @@ class Predicate {
   // that comparison would have to be true.
   std::pair<uint32_t, bool> Culprit(uint32_t node, bool wanted,
                                     Values values) const;
-  // What makes the comparison come out as `wanted`; nothing if it is no bound.
+  // The bound within which the comparison comes out as `wanted`; nothing if the
+  // comparison is no bound.
   std::optional<Bound> BoundOf(const Comparison& comparison, bool wanted) const;
   void AppendBounds(uint32_t node, bool wanted, std::vector<Bound>& out) const;
   // The same as Evaluate, but takes every bound that some number would satisfy

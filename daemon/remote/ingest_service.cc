@@ -126,7 +126,7 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  // A response is to be written, with the four values behind this.
+  // A response is to be written, with the four values below this one.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;

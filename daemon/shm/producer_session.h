@@ -116,7 +116,7 @@ class ProducerSession final : private ingest::StreamPeer {
   bool WasClosed() const;
   // Takes the next chunk that a dead producer had begun; nothing at the end.
   std::optional<ingest::ChunkSink::Offered> OfferDraft();
-  // The end of a stream all of whose chunks were taken.
+  // The status of a stream that ends after all its chunks were taken.
   absl::Status TakenStatus() const;
   // Takes no more chunks; the end of the stream follows.
   void EndStream(const absl::Status& status);

@@ -62,8 +62,8 @@ struct Verification {
   bool hash_decides = false;
 };
 
-// Says what passes: rules by op, of which the first that matches decides, and a
-// preset for all other ops.
+// Says what passes. The first rule that matches the op decides, or else a
+// preset.
 //
 // Immutable, hence thread-safe.
 class Policy {

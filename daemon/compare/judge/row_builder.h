@@ -26,8 +26,8 @@ std::string ShapeDifference(const LogicalTensor& target,
                             const LogicalTensor& golden,
                             std::string_view layout_hint);
 
-// Returns the metrics that are defined in the wire format of a row. Overwrites
-// those of `row`, whose memory is used again if it is the same for every row.
+// Returns the defined metrics in the wire format of a row. Overwrites the
+// metrics of `row`, which is there to be given again: its memory is reused.
 std::string EncodeMetrics(const RowMetrics& metrics, v1::ComparisonRow& row);
 
 // Returns `[2,3]`; `[]` for a scalar.

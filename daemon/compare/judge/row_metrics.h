@@ -51,7 +51,7 @@ uint32_t SetOf(int metric);
 RowMetrics ToRowMetrics(const compute::PairMetrics& pair,
                         const Summary& golden);
 
-// Adds the element metrics, of which those that were not asked for are absent.
+// Adds the element metrics. Those that were not asked for are absent.
 void AddElementMetrics(const compute::ElementMetrics& elements,
                        RowMetrics& out);
 

@@ -24,7 +24,7 @@ class GridReader {
   GridReader(const ShardGrid& grid, std::span<const storage::TensorInfo> shards,
              std::vector<ShardReader> readers);
 
-  // Fills `out` with the next bytes. At least so many are left. Errors: those
+  // Fills `out` with the next bytes. At least that many are left. Errors: those
   // of ShardReader::Read.
   absl::Status Read(std::span<std::byte> out);
 

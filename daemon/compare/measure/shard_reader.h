@@ -35,7 +35,7 @@ struct PairAhead {
 // True if what the index says of the parts, the shape and the type of a tensor
 // is consistent. The index is read from disk, so it may be damaged.
 bool HasAllParts(const storage::TensorInfo& tensor);
-// DATA_LOSS for a tensor of which that is not true.
+// Returns DATA_LOSS for a tensor for which HasAllParts is false.
 absl::Status PartsDoNotFit(const storage::TensorInfo& tensor,
                            std::string_view label);
 
@@ -76,7 +76,7 @@ class ShardReader {
   // RunReader::ReadSample, which name the tensor.
   absl::StatusOr<std::span<const std::byte>> ReadSample(size_t index);
 
-  // Fills `out` with the next bytes. At least so many are left.
+  // Fills `out` with the next bytes. At least that many are left.
   //
   // Errors: CANCELLED once the observer says so, which is asked before every
   // part; those of ReadPart.

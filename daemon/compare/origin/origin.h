@@ -18,7 +18,7 @@
 
 namespace msitd::compare {
 
-// An error was made in a tensor if it is at least so many times the error of
+// An error was made in a tensor if it is at least this many times the error of
 // what the tensor is made of; a smaller one came with that.
 inline constexpr double kAmplificationMax = 8;
 

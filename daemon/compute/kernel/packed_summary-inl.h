@@ -6,9 +6,9 @@
 // Memory is taken in rounds of 4 KiB, each read twice. The first pass works on
 // the bits, many elements to a vector: it finds the extremes as integers, sees
 // whether all is finite, and counts zeros only where there are any. The second
-// pass converts to float and sums two blocks at a time. A round that is not all
-// finite, and a block whose squares overflow or vanish, go block by block to
-// the general path instead.
+// pass converts to float and sums two blocks at a time. The general path takes
+// the blocks of a round that is not all finite, and any block whose squares
+// overflow or vanish.
 #if defined(MSITD_DAEMON_COMPUTE_PACKED_SUMMARY_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef MSITD_DAEMON_COMPUTE_PACKED_SUMMARY_INL_H_
