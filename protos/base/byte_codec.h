@@ -72,7 +72,7 @@ class FieldWriter {
 
   void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
 
-  // Behind the last field.
+  // The end of the last field.
   const char* end() const { return end_; }
 
  private:
@@ -116,8 +116,8 @@ class ByteWriter {
   std::string& out_;
 };
 
-// Reads fields back. The first field that is not there makes ok() false for
-// good, and every field from then on is zero or empty.
+// Reads fields back. The first field that is missing makes ok() false for good;
+// that field and all later ones are zero or empty.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view in)
@@ -163,7 +163,7 @@ class ByteReader {
 
   double GetDouble() { return std::bit_cast<double>(GetFixed64()); }
 
-  // The view is into what the reader was made from.
+  // The view points into the text that the reader was made from.
   std::string_view GetText() {
     const uint64_t size = GetVarint();
     const char* at = begin_;

@@ -55,31 +55,33 @@ enum class DTypeKind : uint8_t {
   kComplex,
 };
 
-// What is to be known of an element type. Whatever depends on one asks here;
-// only the loaders of daemon/compute know more.
+// The properties of an element type. Code that depends on one asks here; only
+// the loaders of daemon/compute know more.
 struct DTypeInfo {
-  // As torch calls it, or would.
+  // The name in torch, or one in its style.
   std::string_view name;
-  // As CANN does, behind `DT_`; empty if it has none.
+  // The name in CANN, without `DT_`; empty if CANN lacks the type.
   std::string_view cann_name;
-  // What NumPy keeps the elements as: a kind of its type strings and a number
-  // of bytes, such as `f4`. Of a type that NumPy lacks, the bits.
+  // The NumPy type that holds the elements, as in its type strings: a kind and
+  // a number of bytes, such as `f4`. For a type that NumPy lacks, one that
+  // holds the bits.
   std::string_view numpy;
   DTypeKind kind = DTypeKind::kNone;
-  // Of an element that mean something; of a complex one, those of both parts.
+  // Significant bits of an element; for a complex type, of both parts together.
   uint8_t bits = 0;
-  // That an element takes in a tensor. One of fewer than 8 bits has a byte to
-  // itself, in its lower bits; an integer is extended to the whole byte.
+  // Bytes that an element takes in a tensor. An element of fewer than 8 bits
+  // has a byte to itself and uses the lower bits; integers are extended to the
+  // whole byte.
   uint8_t bytes = 0;
-  // Significant binary digits of a float near 1, the one that is not stored
-  // included; of a complex one, those of a part. 0 for all else.
+  // Significant binary digits of a float near 1, including the digit that is
+  // not stored; for a complex type, of one part. 0 for all other types.
   uint8_t digits = 0;
-  // True if the bytes of two floats, taken as sign and magnitude, are ordered
-  // as their values are: then neighbours can be counted.
+  // True if the bits of floats, read as sign and magnitude, are ordered as the
+  // values are, so that steps between neighbours can be counted.
   bool is_ordered = false;
 };
 
-// In the order of the numbers.
+// Indexed by the number of the dtype.
 inline constexpr std::array<DTypeInfo, kDTypeCount> kDTypes = {{
     {"unspecified", "", "", DTypeKind::kNone},
     {"bool", "BOOL", "b1", DTypeKind::kBool, 8, 1},
@@ -114,14 +116,14 @@ inline constexpr std::array<DTypeInfo, kDTypeCount> kDTypes = {{
     {"complex32", "COMPLEX32", "u4", DTypeKind::kComplex, 32, 4, 11},
 }};
 
-// The row of `dtype`; that of kUnspecified for a number that names none.
+// Returns the row of `dtype`; that of kUnspecified for an unknown number.
 constexpr const DTypeInfo& InfoOf(DType dtype) {
   const auto number = static_cast<size_t>(dtype);
   return kDTypes[number < kDTypes.size() ? number : 0];
 }
 
-// Returns how many bytes an element takes in a tensor, or 0 if `dtype` is none
-// of the above.
+// Returns how many bytes an element takes in a tensor; 0 for kUnspecified or an
+// unknown number.
 constexpr uint32_t ElementBytes(DType dtype) { return InfoOf(dtype).bytes; }
 
 // True for a number that names an element type.
@@ -135,7 +137,7 @@ constexpr bool IsComplex(DType dtype) {
   return InfoOf(dtype).kind == DTypeKind::kComplex;
 }
 
-// Returns the name that torch uses, e.g. "bfloat16"; "unspecified" otherwise.
+// Returns DTypeInfo::name, such as "bfloat16"; "unspecified" if there is none.
 constexpr std::string_view DTypeName(DType dtype) { return InfoOf(dtype).name; }
 
 // The inverse of DTypeName; nothing for an unknown name.

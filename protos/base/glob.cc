@@ -12,7 +12,9 @@ bool GlobMatch(std::string_view pattern, std::string_view text,
                uint64_t& step_count) {
   size_t p = 0;
   size_t t = 0;
-  // Where to go on after a mismatch: behind the last star, one byte further.
+  // Where to go on after a mismatch: in the pattern behind the last star, which
+  // then takes one more byte of the text. Earlier stars need no second try, so
+  // the steps are bounded by the product of the lengths.
   size_t after_star = std::string_view::npos;
   size_t retry = 0;
   for (; t < text.size(); ++step_count) {

@@ -6,10 +6,9 @@
 
 namespace msitd {
 
-// True if all of `text` matches `pattern`, in which `*` stands for any bytes,
-// none included, and `?` for one byte. There are no escapes and no character
-// classes: op names contain brackets. Takes at most
-// pattern.size() * text.size() steps.
+// True if all of `text` matches `pattern`. `*` stands for any bytes or none,
+// `?` for one byte. There are no escapes and no character classes: op names
+// contain brackets. Takes at most pattern.size() * text.size() steps.
 bool GlobMatch(std::string_view pattern, std::string_view text);
 
 // The same, and adds the steps that it took to `step_count`.

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // Every bound that both sides of the wire rely on, with its unit and what
-// happens there. A client that stays inside them is never refused for size.
+// happens beyond it. A client that stays inside them is never refused for size.
 namespace msitd {
 
 // Frames and chunk payloads begin at multiples of this, so that a slot can be
@@ -15,9 +15,9 @@ inline constexpr uint64_t kChunkAlignment = 4096;
 // the alignment that the SIMD kernels like best.
 inline constexpr uint64_t kRecordAlignment = 64;
 
-// A tensor larger than this is cut into parts of exactly this size, the last
-// one excepted. The cut is canonical: hashes and summaries of a tensor do not
-// depend on how it was sent. A record cut elsewhere is refused.
+// A larger tensor is cut into parts of exactly this size, except the last part.
+// The cut is canonical, so the hash and the summary of a tensor do not depend
+// on how it was sent. A record that is cut elsewhere is refused.
 inline constexpr uint64_t kPartBytes = uint64_t{4} << 20;
 
 // A chunk that exceeds one of these is refused with INVALID_ARGUMENT.

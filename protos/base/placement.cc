@@ -25,8 +25,8 @@ std::optional<int32_t> ParseNumber(std::string_view text, int32_t max) {
   return out;
 }
 
-// Takes what is before the first `end` off the front of `text`, and `end` with
-// it; all if there is none.
+// Removes the text before the first `end`, and `end` itself, from the front of
+// `text` and returns what was before; all of it if there is no `end`.
 std::string_view TakeUpTo(char end, std::string_view& text) {
   const size_t at = std::min(text.find(end), text.size());
   const std::string_view out = text.substr(0, at);
@@ -63,8 +63,8 @@ bool ParseKind(std::string_view text, Placement::MeshDim& out) {
   return text[0] == 'P' && IsReduction(argument);
 }
 
-// No rank is over the limit, and none is there twice: each stride leads beyond
-// all that the smaller ones reach.
+// True if no rank is above kRankMax and none can occur twice: each stride is
+// above the reach of all smaller ones.
 bool HasDistinctRanks(const Placement& placement) {
   std::vector<const Placement::MeshDim*> by_stride;
   for (const Placement::MeshDim& dim : placement.dims) {
@@ -72,7 +72,7 @@ bool HasDistinctRanks(const Placement& placement) {
   }
   std::sort(by_stride.begin(), by_stride.end(),
             [](const auto* a, const auto* b) { return a->stride < b->stride; });
-  // Both factors are at most kRankMax, and so is the reach before.
+  // No overflow: both factors are at most kRankMax, and so is the reach so far.
   int64_t reach = 0;
   for (const Placement::MeshDim* const dim : by_stride) {
     if (dim->stride <= reach) return false;

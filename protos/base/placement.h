@@ -9,9 +9,9 @@
 
 namespace msitd {
 
-// How a tensor lies on the ranks of a job, as its framework says: on a mesh of
-// ranks, along each dimension of which the tensor is replicated, sharded, or a
-// term of a reduction. See Tensor.placement of msitd.v1.
+// How a tensor lies on the ranks of a job, as its framework says. The ranks
+// form a mesh; along each dimension of the mesh the tensor is replicated,
+// sharded, or a term of a reduction. See Tensor.placement of msitd.v1.
 struct Placement {
   enum class Kind : uint8_t { kReplicated, kSharded, kPartial };
 
@@ -27,22 +27,22 @@ struct Placement {
 
   // The rank at index 0 of all dimensions.
   int32_t first = 0;
-  // At least one; of several that shard one dimension of the tensor, the first
-  // cuts the tensor, the next what that makes, and so on.
+  // At least one. If several shard the same dimension of the tensor, the first
+  // cuts the tensor, the next cuts the pieces, and so on.
   std::vector<MeshDim> dims;
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// Returns `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`, which
-// is the only text for the placement.
+// Returns the one text of a placement, `first+shape/strides:placements`, such
+// as `0+2x4/4x1:R,S(0)`.
 std::string FormatPlacement(const Placement& placement);
 
-// The inverse of FormatPlacement. Nothing if `text` is not of that form or over
-// kPlacementBytesMax; if there are more than kMeshDimsMax dimensions or a rank
-// over kRankMax; if a stride does not lead beyond what all smaller ones reach,
-// so that ranks could be there twice; or if a dimension of the tensor is not
-// below kDimsMax.
+// The inverse of FormatPlacement. Returns nothing if `text` is not of that form
+// or longer than kPlacementBytesMax; if the mesh has more than kMeshDimsMax
+// dimensions or a rank above kRankMax; if a stride is not above the reach of
+// all smaller ones, so that a rank could occur twice; or if a sharded dimension
+// is not below kDimsMax.
 std::optional<Placement> ParsePlacement(std::string_view text);
 
 }  // namespace msitd

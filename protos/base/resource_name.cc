@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kHexDigits[] = "0123456789ABCDEF";
 
-// Of most names, without their components.
+// Bytes of most names without their components.
 constexpr size_t kNumbersAndFixedBytes = 96;
 
 constexpr std::array<bool, 256> kMustEscape = [] {
@@ -25,7 +25,7 @@ constexpr std::array<bool, 256> kMustEscape = [] {
 bool MustEscape(char c) { return kMustEscape[static_cast<unsigned char>(c)]; }
 
 void AppendEscaped(std::string_view component, std::string& out) {
-  // Hardly any has something to escape.
+  // Few components have something to escape.
   if (std::none_of(component.begin(), component.end(), MustEscape)) {
     out += component;
     return;

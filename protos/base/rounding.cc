@@ -7,8 +7,8 @@
 namespace msitd {
 namespace {
 
-// To `digits` significant bits, or fewer below the smallest normal number,
-// which is 2^(`exponent_min` - 1).
+// Rounds to `digits` significant bits; to fewer below the smallest normal
+// number, which is 2^(`exponent_min` - 1).
 double RoundToDigits(double value, int digits, int exponent_min, double max) {
   if (!std::isfinite(value)) return value;
   int exponent = 0;

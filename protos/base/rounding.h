@@ -5,9 +5,9 @@
 
 namespace msitd {
 
-// The number of `dtype` that is nearest to `value`, of two the even one: an
-// infinity beyond its range. Only float16, bfloat16 and float32 round; of
-// other types `value` comes back.
+// Returns the number of `dtype` that is nearest to `value`, the even one of
+// two; an infinity beyond its range. Only float16, bfloat16 and float32 round;
+// for other types it returns `value`.
 double RoundTo(DType dtype, double value);
 
 }  // namespace msitd

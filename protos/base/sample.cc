@@ -9,7 +9,7 @@
 namespace msitd {
 namespace {
 
-// By way of a local, since the two may be the same place.
+// Copies through a local, since `in` and `out` may overlap.
 template <size_t kBytes>
 void GatherElements(const SampleSlice& slice, const std::byte* in,
                     std::byte* out) {

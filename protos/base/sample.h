@@ -9,10 +9,11 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 
-// The sample of a tensor: its first element and every step-th one behind it,
-// the step being the smallest that leaves at most kSampleElementsMax. A complex
-// element is one element. Where the elements lie depends on their number alone,
-// so samples of equally many elements lie side by side, whoever took them.
+// The sample of a tensor: its first element and every step-th one after it. The
+// step is the smallest that leaves at most kSampleElementsMax elements. A
+// complex element is one element. Which elements are sampled depends on their
+// number alone, so samples of tensors with equally many elements can be
+// compared element by element, whoever took them.
 namespace msitd {
 
 inline constexpr uint64_t kSampleElementsMax = 1024;
@@ -23,7 +24,7 @@ constexpr uint64_t SampleStep(uint64_t element_count) {
              : (element_count + kSampleElementsMax - 1) / kSampleElementsMax;
 }
 
-// Returns how many elements the sample of so many has.
+// Returns how many elements the sample of a tensor of `element_count` has.
 constexpr uint64_t SampleCount(uint64_t element_count) {
   const uint64_t step = SampleStep(element_count);
   return (element_count + step - 1) / step;
@@ -36,12 +37,12 @@ struct TensorPart {
   uint64_t offset = 0;        // A multiple of kPartBytes.
 };
 
-// What of a sample lies in one part.
+// The elements of a sample that lie in one part.
 struct SampleSlice {
   uint32_t element_bytes = 1;
   uint64_t step = 1;
-  uint64_t first = 0;  // Element of the part.
-  uint64_t count = 0;  // May be 0, of the parts of a very large tensor.
+  uint64_t first = 0;  // Index of an element in the part.
+  uint64_t count = 0;  // May be 0 in parts of a very large tensor.
 
   uint64_t bytes() const { return count * element_bytes; }
 };
@@ -55,7 +56,8 @@ constexpr SampleSlice SampleOf(const TensorPart& part) {
   const uint64_t end =
       begin +
       std::min(kPartBytes, part.tensor_bytes - part.offset) / out.element_bytes;
-  // Sampled elements of the tensor before either.
+  // How many sampled elements of the tensor lie before `begin`, and before
+  // `end`.
   const uint64_t before = (begin + out.step - 1) / out.step;
   const uint64_t until = (end + out.step - 1) / out.step;
   out.count = until - before;
@@ -63,8 +65,8 @@ constexpr SampleSlice SampleOf(const TensorPart& part) {
   return out;
 }
 
-// Copies what `slice` says of `part`, the bytes of the whole part, to the begin
-// of `out`, which may begin where the part does.
+// Copies the elements that `slice` names from `part`, the bytes of the whole
+// part, to the start of `out`, which may start where `part` does.
 void GatherSample(const SampleSlice& slice, std::span<const std::byte> part,
                   std::span<std::byte> out);
 

@@ -5,8 +5,9 @@
 
 namespace msitd {
 
-// The number of elements of a tensor with these dimensions, none negative: 1 of
-// a scalar. Modulo 2^64, which no tensor reaches that has elements.
+// Returns the number of elements of a tensor with these dimensions, none of
+// which is negative: 1 for a scalar. Computed modulo 2^64, which no tensor with
+// elements reaches.
 template <typename Shape>
 uint64_t ElementCount(const Shape& shape) {
   uint64_t count = 1;

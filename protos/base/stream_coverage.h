@@ -6,9 +6,9 @@
 
 namespace msitd {
 
-// How many tensors a stream was handed since it was first opened, and how many
-// of them did not come through, or not whole. These are totals over all its
-// connections, so telling them once more changes nothing.
+// How many tensors were handed to a stream since it was first opened, and how
+// many of them did not come through whole. These are totals over all its
+// connections, so reporting them again changes nothing.
 struct StreamCoverage {
   static constexpr uint64_t kCountMax = INT64_MAX;
 
@@ -31,7 +31,7 @@ constexpr bool IsSound(const StreamCoverage& coverage) {
          coverage.degraded_count <= kMax;
 }
 
-// What two streams have together; a sum over kCountMax stays there.
+// Returns the totals of two streams together; each sum is capped at kCountMax.
 constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
   constexpr uint64_t kMax = StreamCoverage::kCountMax;
   return {std::min(a.seen_count + b.seen_count, kMax),
@@ -41,7 +41,8 @@ constexpr StreamCoverage Sum(const StreamCoverage& a, const StreamCoverage& b) {
           std::min(a.degraded_count + b.degraded_count, kMax)};
 }
 
-// The newer of two totals of one stream, none of which ever decreases.
+// Returns the newer of two reports of one stream. Totals never decrease, so
+// that is the larger of each.
 constexpr StreamCoverage Newer(const StreamCoverage& a,
                                const StreamCoverage& b) {
   return {std::max(a.seen_count, b.seen_count),

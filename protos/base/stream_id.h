@@ -3,13 +3,14 @@
 
 #include <cstdint>
 
-// How a stream tells itself from others.
+// How streams are told apart.
 //
-// The id of a stream: its upper half stands for the process that opened it, so
-// that streams of one process are known from those of others.
+// The upper half of a stream id stands for the process that opened the stream,
+// so that streams of one process are told from those of others.
 namespace msitd {
 
-// Not 0 in an id that a client of ours makes.
+// Returns the number of the process. Never 0 in an id that msitd's own clients
+// make.
 constexpr uint32_t ProcessOf(uint64_t stream_id) {
   return static_cast<uint32_t>(stream_id >> 32);
 }
@@ -18,8 +19,9 @@ constexpr uint64_t MakeStreamId(uint32_t process, uint32_t number) {
   return uint64_t{process} << 32 | number;
 }
 
-// What a stream makes of a run that has tensors of its rank from another
-// process already; see ingest_service.proto. The numbers travel.
+// What happens when a stream is opened for a run that already has tensors of
+// its rank from another process; see ingest_service.proto. The numbers are part
+// of the session's format.
 enum class IfExists : uint32_t {
   kFail = 1,
   kAppend = 2,

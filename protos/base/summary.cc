@@ -15,7 +15,8 @@ void AddSquares(const Summary& a, const Summary& b, Summary& out) {
     out.sum_squares_exponent = only.sum_squares_exponent;
     return;
   }
-  // Scale to the larger exponent: what vanishes there is below one rounding.
+  // Scaled to the larger exponent: whatever vanishes there is smaller than one
+  // rounding.
   int64_t exponent = std::max(a.sum_squares_exponent, b.sum_squares_exponent);
   const auto sum_at = [&a, &b](int64_t scale) {
     const auto scaled = [scale](const Summary& side) {
@@ -45,7 +46,7 @@ double Summary::mean() const {
 }
 
 double Summary::l2_norm() const {
-  // An odd exponent leaves a factor of two under the root.
+  // With an odd exponent, a factor of two stays under the root.
   const int64_t half = sum_squares_exponent / 2;
   const int64_t rest = sum_squares_exponent - 2 * half;
   return std::ldexp(std::sqrt(std::ldexp(sum_squares, static_cast<int>(rest))),

@@ -13,16 +13,16 @@ namespace msitd {
 // for, in double. A complex element counts as its two components.
 // The layout is part of the chunk format (docs/format/chunk.md).
 struct Summary {
-  // Elements (components, if complex) seen. NaN, infinities and zeros (either
-  // sign) are counted once each in their own field as well.
+  // Elements seen (components, if complex). NaN, infinities and zeros of either
+  // sign are also counted in fields of their own.
   uint64_t count = 0;
   uint64_t nan_count = 0;
   uint64_t positive_infinity_count = 0;
   uint64_t negative_infinity_count = 0;
   uint64_t zero_count = 0;
 
-  // Over all elements that are not NaN, infinities included. +Inf and -Inf
-  // where there are none.
+  // Over all elements that are not NaN, infinities included. +Inf and -Inf if
+  // there are no such elements.
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
@@ -40,7 +40,8 @@ struct Summary {
            negative_infinity_count;
   }
 
-  // False if there is no element that is not NaN: `min` and `max` are void.
+  // False if all elements are NaN or there are none: `min` and `max` are void
+  // then.
   bool has_extremes() const { return count > nan_count; }
 
   // Largest |x| that is not NaN; 0 if there is none.
@@ -60,8 +61,8 @@ static_assert(sizeof(Summary) == 88);
 // the same order gives the same bits everywhere.
 Summary Merge(const Summary& a, const Summary& b);
 
-// XXH3 128-bit hash of the bytes of a part. For a tensor of several parts: of
-// the 16-byte little-endian part hashes (low first) in order.
+// XXH3 128-bit hash of the bytes of a part. For a tensor of several parts it is
+// the hash of their 16-byte little-endian hashes (low first), in order.
 struct ContentHash {
   uint64_t low = 0;
   uint64_t high = 0;

@@ -58,7 +58,8 @@ absl::StatusOr<Chunk> Chunk::FromProducer(std::span<const std::byte> bytes) {
                      bytes.size(), span);
   }
   AlignedBuffer head(head_span);
-  // From here on the producer's memory is not read again, but for the payload.
+  // The header is the private copy that was checked. Once these copies are
+  // made, only the payload is still read from the producer's memory.
   std::memcpy(head.data(), &header, sizeof(header));
   std::memcpy(head.data() + sizeof(header), bytes.data() + sizeof(header),
               header.head_bytes - sizeof(header));
@@ -139,7 +140,7 @@ absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin) {
 }
 
 // The head is aligned to a page and both structs are trivially copyable, so
-// they are read where they lie.
+// they are used in place.
 ChunkHeader& Chunk::header() {
   return *reinterpret_cast<ChunkHeader*>(head_.data());
 }
@@ -189,7 +190,7 @@ std::span<const std::byte> Chunk::GatherSamples(AlignedBuffer& buffer) {
     std::fill_n(out.begin() + end, place.offset - end, std::byte{0});
     const std::span<std::byte> sample = out.subspan(place.offset, place.bytes);
     GatherSample(SampleOf(record), PayloadOf(record), sample);
-    // Of our copy: the producer may rewrite the payload meanwhile.
+    // Hashes the private copy: the producer may rewrite the payload meanwhile.
     record.sample_hash = HashSample(sample);
   }
   std::fill(out.begin() + samples.end(), out.end(), std::byte{0});

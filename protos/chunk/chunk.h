@@ -16,8 +16,8 @@
 
 namespace msitd::chunk {
 
-// A chunk whose descriptors can be trusted: its head is a private copy that
-// passed every check below, its payload is opaque bytes that the producer may
+// A chunk whose descriptors can be trusted. Its head is a private copy that
+// passed every check below; its payload is opaque bytes that the producer may
 // still rewrite.
 //
 // Thread-compatible. The payload is borrowed and outlives the chunk.
@@ -33,13 +33,13 @@ class Chunk {
   //  - a part begins at a multiple of kPartBytes and has the canonical size;
   //  - records lie in the payload, aligned, in order, and do not overlap;
   //    sequences do not decrease.
-  // What the producer wrote into stamped fields is cleared.
+  // Clears whatever the producer wrote into stamped fields.
   //
   // Errors: INVALID_ARGUMENT with a reason of error_reason.proto; the message
   // names the record and the values.
   static absl::StatusOr<Chunk> FromProducer(std::span<const std::byte> bytes);
 
-  // What a draft says of its stream, and what it cannot know.
+  // What identifies the chunk of a draft: the draft itself does not say it.
   struct DraftIdentity {
     std::string_view run;
     int32_t rank = 0;
@@ -47,17 +47,18 @@ class Chunk {
     uint64_t chunk_sequence = 0;
   };
 
-  // Makes a chunk of the records that are whole in the draft in `piece`, which
-  // is kPieceBytes long and was left by a producer that is dead: a head of
-  // private copies that passed the checks above. Nothing if there is no such
-  // record.
+  // Makes a chunk of the complete records of the draft in `piece`, which is
+  // kPieceBytes long and whose producer is dead. The head is made of private
+  // copies and passed the checks above. Returns nothing if the draft has no
+  // complete record.
   //
   // Errors: those of FromProducer.
   static absl::StatusOr<std::optional<Chunk>> FromDraft(
       std::span<const std::byte> piece, const DraftIdentity& identity);
 
-  // The same checks for `head`, the head of a frame read from a segment, and
-  // its checksum; stamped fields are kept. The payload is left empty.
+  // Makes a chunk of `head`, the head of a frame that was read from a segment.
+  // Does the same checks and verifies the checksum; stamped fields are kept.
+  // The payload stays empty.
   //
   // Errors: DATA_LOSS.
   static absl::StatusOr<Chunk> FromFrame(AlignedBuffer head);
@@ -81,28 +82,28 @@ class Chunk {
     return payload_.subspan(record.payload_offset, record.payload_bytes);
   }
 
-  // How much of the payload the frame holds; all of it, or less.
+  // How much of the payload the frame holds.
   Kept kept() const { return KeptOf(header()); }
   bool keeps_payload() const { return kept() == Kept::kAll; }
 
-  // Puts the samples of all records into `buffer`, which is made larger if need
-  // be, as the frame is to hold them, stamps their hashes, and returns them
-  // with their padding. For a chunk with a payload whose samples are kept.
+  // Puts the samples of all records into `buffer`, laid out as the frame holds
+  // them, stamps their hashes, and returns them with their padding. `buffer` is
+  // made larger if need be. The chunk has its payload, and kept() is kSample.
   std::span<const std::byte> GatherSamples(AlignedBuffer& buffer);
 
-  // What the frame holds of the payload, on disk, with its padding.
+  // Bytes of the payload that the frame holds on disk, with padding.
   uint64_t stored_payload_bytes() const;
 
-  // The same of head and payload.
+  // Bytes of the whole frame: head and stored payload, with padding.
   uint64_t frame_bytes() const { return head_.size() + stored_payload_bytes(); }
 
   // How many of its records came again with other bytes than the store has. Set
-  // by whoever stores it.
+  // by the store.
   uint32_t conflict_count() const { return conflict_count_; }
   void set_conflict_count(uint32_t count) { conflict_count_ = count; }
 
-  // Writes the checksum of the head as it is now. The last stamp. Others may
-  // read the records and the other fields of the header meanwhile.
+  // Writes the checksum of the head as it is now, so it is the last stamp.
+  // Other threads may read the records and the other header fields meanwhile.
   void StampChecksum();
 
  private:
@@ -118,13 +119,13 @@ class Chunk {
   uint32_t conflict_count_ = 0;
 };
 
-// Returns what the frame of a chunk with this header holds of its payload, with
-// its padding; nothing where that hangs on its descriptors.
+// Returns how many bytes of its payload the frame of a chunk with this header
+// holds, with padding; nothing if that depends on the descriptors.
 std::optional<uint64_t> StoredPayloadBytes(const ChunkHeader& header);
 
-// Returns how many bytes the head of the frame takes with its padding, given
-// its first sizeof(ChunkHeader) bytes, so that a reader knows what to pass to
-// FromFrame.
+// Returns how many bytes the head of a frame takes with its padding, so that a
+// reader knows how much to read for FromFrame. `begin` holds at least the first
+// sizeof(ChunkHeader) bytes of the frame.
 //
 // Errors: DATA_LOSS if these bytes cannot begin a frame.
 absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin);
@@ -137,7 +138,7 @@ constexpr uint64_t PartCount(uint64_t tensor_bytes) {
 // Returns the XXH3-128 hash of `bytes`.
 ContentHash HashBytes(std::span<const std::byte> bytes);
 
-// Returns RecordDescriptor::sample_hash of a sample.
+// Returns the hash of a sample, as RecordDescriptor::sample_hash has it.
 uint64_t HashSample(std::span<const std::byte> sample);
 
 // Returns the hash of a tensor, given those of its parts in order.

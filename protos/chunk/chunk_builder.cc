@@ -79,8 +79,8 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.io = static_cast<uint8_t>(record.io);
   out.dtype = static_cast<uint8_t>(record.dtype);
   out.dim_count = static_cast<uint8_t>(record.dims.size());
-  // The table before the tail is a multiple of 8 bytes long, so a multiple of
-  // 8 in the tail is one in the head.
+  // The table before the tail is a multiple of 8 bytes long, so dims that are
+  // aligned in the tail are aligned in the head.
   tail_.resize(AlignUp(tail_.size(), kDimBytes), '\0');
   out.dims_offset = static_cast<uint32_t>(tail_.size());
   if (!record.dims.empty()) {

@@ -17,7 +17,7 @@
 
 namespace msitd::chunk {
 
-// What a record says of itself. The views need to live during the call only.
+// Describes one record. The views need to live only during the call.
 struct RecordSpec {
   uint64_t sequence = 0;
   std::string_view device;
@@ -35,39 +35,42 @@ struct RecordSpec {
 };
 
 // Lays one chunk out in memory that the caller lends: the producer's half of
-// the format. Depends on the standard library only, and does not judge what it
-// is given beyond what fits; Chunk::FromProducer does.
+// the format. Depends on the standard library only. Checks only that a record
+// fits; Chunk::FromProducer checks the rest.
 //
-// The payload grows from `payload_begin()`; the head is kept aside and placed
-// right before it by Finish, so a finished chunk is contiguous and both parts
-// are aligned, however many records it holds.
+// The payload grows from kChunkHeadBytesMax on. How long the head gets is known
+// only at the end, so the table and the text are kept aside, with offsets that
+// count from the start of the text; Finish makes these offsets count from the
+// head and places the head right before the payload. So a finished chunk is
+// contiguous and both parts are aligned, and no payload byte ever moves.
 //
 // Single-sequence: the thread that fills the slot.
 class ChunkBuilder {
  public:
-  // Bytes of memory that hold the largest chunk.
+  // Size of the buffer: room for the largest chunk.
   static constexpr uint64_t kBufferBytes = kPieceBytes;
 
   // `buffer` begins at a multiple of kChunkAlignment, is kBufferBytes long and
-  // outlives the builder, which may be reused by Start any number of times.
+  // outlives the builder. Start may be called any number of times.
   explicit ChunkBuilder(std::span<std::byte> buffer);
 
   // Begins an empty chunk.
   void Start(std::string_view run, int32_t rank, uint64_t stream_id,
              uint64_t chunk_sequence);
 
-  // Asks the daemon to keep summaries and hashes of the records only.
+  // Asks the daemon to keep only summaries and hashes of the records.
   void KeepSummariesOnly() { header_.flags |= kSummaryOnlyFlag; }
-  // Asks it to keep a sample of each besides. Not both.
+  // Asks the daemon to keep a sample of each record besides. Not together with
+  // KeepSummariesOnly.
   void KeepSamples() { header_.flags |= kSampleFlag; }
 
-  // Keeps a draft in the buffer from now on, which is the first thing to do
-  // with a chunk once its flags are set. `number`, `client_time_ns`: see
-  // DraftHeader. The caller says which records are written, and ends it.
+  // Keeps a draft in the buffer from now on. Called right after the flags are
+  // set, before the first Add. `number`, `client_time_ns`: see DraftHeader. The
+  // caller marks records as written and ends the draft; see Draft.
   void StartDraft(uint64_t number, int64_t client_time_ns);
 
-  // Adds a record and returns where its `part_bytes` bytes are to be written,
-  // or an empty span with a null pointer if the chunk cannot hold it. A chunk
+  // Adds a record and returns the place for its `part_bytes` bytes. Returns an
+  // empty span with a null pointer if the chunk cannot hold the record; a chunk
   // without records can hold every record inside the limits of limits.h.
   std::span<std::byte> Add(const RecordSpec& record);
 
@@ -87,7 +90,7 @@ class ChunkBuilder {
   std::span<std::byte> buffer_;
   ChunkHeader header_;
   std::vector<RecordDescriptor> records_;
-  // Text and dims; offsets count from the begin of tail_ until Finish.
+  // Text and dims. Until Finish, offsets count from the start of tail_.
   std::string tail_;
   std::unordered_map<std::string, TextRef> interned_;
   uint64_t payload_bytes_ = 0;

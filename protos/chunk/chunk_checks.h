@@ -25,7 +25,7 @@ absl::Status Malformed(fmt::format_string<Args...> format, Args&&... args) {
 // Checks what the header says by itself: magic, version and sizes.
 absl::Status CheckHeader(const ChunkHeader& header);
 
-// Checks that nobody has stamped its flags.
+// Checks that its flags have no stamped bit.
 absl::Status CheckUnstamped(const ChunkHeader& header);
 
 // Checks a whole head, whose header passed CheckHeader and whose memory is at

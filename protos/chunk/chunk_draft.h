@@ -10,17 +10,17 @@
 #include "protos/base/limits.h"
 #include "protos/chunk/chunk_format.h"
 
-// What the daemon needs of a chunk that its producer is still filling, in case
-// the producer dies: docs/format/ring.md has the bytes.
+// The draft of a chunk: what the daemon needs to take over a chunk that its
+// producer was still filling when it died. docs/format/ring.md has the bytes.
 //
 // A piece of shared memory holds one chunk. Its first kChunkHeadBytesMax bytes
-// have room for the draft, at their begin, and for the head of the finished
-// chunk, at their end; the payload lies behind them.
+// begin with the draft and end with the head of the finished chunk; the payload
+// lies behind them.
 //
 //   DraftHeader | DraftRecord[1024] | text and dims | ... | head | payload
 //
-// The draft stays true until the daemon has the chunk for good, so nothing is
-// lost between two of its states.
+// The draft stays valid until the chunk is durable, so there is no moment at
+// which a chunk could be lost.
 namespace msitd::chunk {
 
 inline constexpr uint64_t kPieceBytes =
@@ -28,12 +28,13 @@ inline constexpr uint64_t kPieceBytes =
 
 // All loads and stores are relaxed but where a partner is named.
 struct DraftHeader {
-  // 1, 2, 3, ... as the chunks of the stream were begun; 0 where there is no
-  // draft. Released behind all else of the header when a draft begins.
+  // 1, 2, 3, ... in the order in which the chunks of the stream were begun; 0
+  // if there is no draft. Stored with release order after all other header
+  // fields when a draft begins.
   std::atomic<uint64_t> number;
-  // chunk_sequence + 1 of the last time that the chunk was published; 0 before.
+  // chunk_sequence + 1 as of the last time the chunk was published; 0 before.
   std::atomic<uint64_t> sent_count;
-  // Released behind the record and its text.
+  // Stored with release order after the record and its text.
   std::atomic<uint32_t> record_count;
   std::atomic<uint32_t> text_bytes;
   std::atomic<int64_t> client_time_ns;
@@ -41,12 +42,12 @@ struct DraftHeader {
   uint32_t reserved[7];
 };
 
-// The first bytes of a RecordDescriptor, whose reserved_1 says instead whether
-// the bytes of the record are all there. Texts and dims count from the begin of
-// the text of the draft.
+// The bytes of a RecordDescriptor before its summary. `is_written`, in the
+// place of reserved_1, says whether all bytes of the record are there. Offsets
+// of texts and dims count from the start of the draft's text.
 struct DraftRecord {
   std::byte begin[offsetof(RecordDescriptor, reserved_1)];
-  std::atomic<uint32_t> is_written;  // Released behind the payload.
+  std::atomic<uint32_t> is_written;  // Released after the payload.
   std::byte end[offsetof(RecordDescriptor, summary) -
                 offsetof(RecordDescriptor, payload_offset)];
 };
@@ -76,24 +77,26 @@ class Draft {
   // Begins the draft of an empty chunk.
   void Start(uint64_t number, uint32_t flags, int64_t client_time_ns);
 
-  // True if a draft with so much text leaves room for a head of `head_bytes`.
+  // True if a draft with `text_bytes` of text leaves room for a head of
+  // `head_bytes`.
   static bool Fits(uint64_t text_bytes, uint64_t head_bytes);
 
-  // Adds record `index`, the next one, whose bytes are not there yet. `text` is
-  // that of all records, of which the first `old_text_bytes` are in the draft.
+  // Adds the next record, number `index`, whose bytes are not written yet.
+  // `text` is the text of all records so far; its first `old_text_bytes` bytes
+  // are in the draft already.
   void Add(uint32_t index, const RecordDescriptor& record,
            std::string_view text, size_t old_text_bytes);
 
-  // The bytes of the record are all there.
+  // Notes that all bytes of the record are written.
   void SetWritten(uint32_t index);
 
-  // The chunk is about to be published under this number.
+  // Notes that the chunk is about to be published under this number.
   void SetSent(uint64_t chunk_sequence);
 
-  // There is no draft any more.
+  // Ends the draft: the daemon takes nothing from this piece any more.
   void End();
 
-  // Makes `to`, another piece, hold the same draft.
+  // Copies the draft to `to`, another piece.
   void CopyTo(std::span<std::byte> to) const;
 
  private:

@@ -15,9 +15,9 @@
 //   ChunkHeader | RecordDescriptor[record_count] | text and dims | zeros
 //   payload: record 0 | pad | record 1 | ... | zeros
 //
-// The first line is the head; its first `head_bytes` bytes count and zeros
-// fill it to a multiple of kChunkAlignment. The payload begins there and is
-// filled likewise.
+// The first line is the head: `head_bytes` bytes, filled with zeros to a
+// multiple of kChunkAlignment. The payload begins there and is filled in the
+// same way.
 namespace msitd::chunk {
 
 static_assert(std::endian::native == std::endian::little);
@@ -25,7 +25,8 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr uint32_t kMagic = 0x4354534d;  // "MSTC"
 inline constexpr uint16_t kVersion = 1;
 
-// Bytes of the head, counted from its begin, behind the descriptor table.
+// A range of bytes of the head, behind the descriptor table. `offset` counts
+// from the start of the head.
 struct TextRef {
   uint32_t offset = 0;
   uint32_t length = 0;
@@ -33,17 +34,18 @@ struct TextRef {
 
 // Bits of ChunkHeader::flags. Others are refused.
 //
-// Summaries and hashes are kept, and the payload is not: the frame of the chunk
-// is its head alone, while its descriptors go on saying what the payload was.
+// Summaries and hashes are kept, but not the payload: the frame of the chunk is
+// its head alone. The descriptors still describe the payload.
 inline constexpr uint32_t kSummaryOnlyFlag = 1;
-// Of the payload, the frame holds the samples of its records; the descriptors
-// go on saying what the payload was. Not together with kSummaryOnlyFlag.
+// In place of the payload, the frame holds the samples of its records. The
+// descriptors still describe the payload. Not together with kSummaryOnlyFlag.
 inline constexpr uint32_t kSampleFlag = 2;
-// Stamped by the daemon, one of the two; a producer leaves them. The bytes were
-// hashed, and then written, from memory that the producer shared and could
-// change in between.
+// The daemon stamps one of these two; a producer sets neither.
+//
+// The bytes were hashed and then written from memory that the producer shared,
+// and could have changed in between.
 inline constexpr uint32_t kSharedMemoryFlag = 4;
-// They were so from memory of the daemon alone.
+// The bytes were hashed and written from memory that only the daemon has.
 inline constexpr uint32_t kOwnMemoryFlag = 8;
 
 struct ChunkHeader {
@@ -64,13 +66,13 @@ struct ChunkHeader {
   int32_t rank = 0;
   uint32_t flags = 0;
 
-  // Everything below is stamped by the store; a producer leaves zeros, and
-  // what it leaves is overwritten.
+  // The store stamps everything below. A producer leaves zeros; anything else
+  // is overwritten.
   uint64_t run_id = 0;
   uint64_t segment_id = 0;
   // Where the frame begins in its segment: a frame found elsewhere is stale.
   uint64_t frame_offset = 0;
-  // Bytes of this segment that were durable when the frame was written.
+  // How many bytes of this segment were durable when the frame was written.
   // Frames that end there or before are known to be whole.
   uint64_t durable_bytes = 0;
   // 1, 2, 3, ... over all segments of the store.
@@ -105,12 +107,12 @@ struct RecordDescriptor {
   // `dim_count` int64 numbers in the head, at a multiple of 8.
   uint32_t dims_offset = 0;
   uint32_t reserved_1 = 0;
-  // Where this record's bytes lie in the payload (a multiple of
-  // kRecordAlignment), and how many they are.
+  // Where the record's bytes lie in the payload, a multiple of
+  // kRecordAlignment; and how many there are.
   uint64_t payload_offset = 0;
   uint64_t payload_bytes = 0;
-  // Bytes of the whole tensor, row-major without gaps, and where the part
-  // begins in it (a multiple of kPartBytes).
+  // Bytes of the whole tensor, row-major without gaps; and where the part
+  // begins in it, a multiple of kPartBytes.
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
   // A placement of protos/base/placement.h; zeros for a tensor that is no

@@ -19,7 +19,7 @@ RecordDescriptor Copy(const DraftRecord& from) {
   return out;
 }
 
-// Where a lie takes an offset by this is for the checks of the head to see.
+// A false offset may lead anywhere after this; the checks of the head find it.
 void Shift(RecordDescriptor& record, uint32_t by) {
   record.op.offset += by;
   record.index.offset += by;

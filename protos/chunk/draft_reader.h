@@ -12,15 +12,15 @@
 
 namespace msitd::chunk {
 
-// What was copied out of a draft, laid out as in a head but not checked.
+// What was copied out of a draft. Laid out as in a head, but not checked.
 struct DraftContents {
   ChunkHeader header;
   std::vector<RecordDescriptor> records;
   std::string text;  // And dims; the run is at the end.
 };
 
-// Copies the records that are whole out of the draft in `piece`, which is
-// kPieceBytes long: each number is read once. Internal to Chunk.
+// Copies the complete records out of the draft in `piece`, which is kPieceBytes
+// long. Reads each number once. Internal to Chunk.
 //
 // Errors: INVALID_ARGUMENT (CHUNK_MALFORMED) if the draft is larger than one
 // can be.

@@ -7,8 +7,8 @@
 #include "protos/chunk/chunk_format.h"
 
 // What the frame of a chunk holds of its payload: all of it as it came,
-// nothing, or the samples of its records, one behind the other. Follows from
-// the head alone, which passed its checks.
+// nothing, or the samples of its records, one behind the other. Computed from
+// the head alone, which has passed its checks.
 namespace msitd::chunk {
 
 // How much of the payload the frame holds.
@@ -19,10 +19,10 @@ constexpr Kept KeptOf(const ChunkHeader& header) {
   return (header.flags & kSampleFlag) != 0 ? Kept::kSample : Kept::kAll;
 }
 
-// The sampled elements that lie in the record.
+// Returns the sampled elements that lie in the record.
 SampleSlice SampleOf(const RecordDescriptor& record);
 
-// Says where what a frame holds of each record lies. Thread-compatible.
+// Finds where a frame holds each record, or its sample. Thread-compatible.
 class FramePayload {
  public:
   explicit FramePayload(const ChunkHeader& header) : kept_(KeptOf(header)) {}
@@ -32,10 +32,11 @@ class FramePayload {
     uint64_t bytes = 0;
   };
 
-  // Called with each record of the chunk, in their order.
+  // Returns the place of the next record. Called with each record of the chunk,
+  // in order.
   Place Next(const RecordDescriptor& record);
 
-  // Where what is held of the records so far ends.
+  // Where the bytes of the last record end.
   uint64_t end() const { return end_; }
 
  private:

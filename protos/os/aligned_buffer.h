@@ -15,8 +15,8 @@ constexpr uint64_t AlignUp(uint64_t bytes, uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Owns uninitialised memory that begins at a multiple of kChunkAlignment and
-// is as long as asked for, rounded up to one: fit for O_DIRECT.
+// Owns uninitialised memory that is fit for O_DIRECT: it begins at a multiple
+// of kChunkAlignment, and its length is rounded up to one.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

@@ -7,8 +7,8 @@
 
 namespace msitd {
 
-// Returns a thread that calls `work`, or one that is not joinable if the system
-// has none to spare: for work that its owner can do as well, only later.
+// Returns a thread that calls `work`, or a thread that is not joinable if the
+// system has none to spare. For work that its owner can also do itself, later.
 template <typename Work>
 std::thread StartSpareThread(Work work) {
   try {

@@ -29,14 +29,14 @@ Owned<BIO> Open(std::string_view text) {
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// In place of the one of OpenSSL, which asks on the terminal.
+// Replaces OpenSSL's own callback, which would ask on the terminal.
 int RefusePassphrase(char* /*buffer*/, int /*size*/, int /*writes*/,
                      void* was_asked) {
   *static_cast<bool*>(was_asked) = true;
   return -1;
 }
 
-// What is left in the queue of the thread would be taken for the next error.
+// An entry left in the thread's error queue would be taken for the next error.
 absl::Status Invalid(const char* what) {
   ERR_clear_error();
   return absl::InvalidArgumentError(what);

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Files in the form of PEM. Thread-safe.
+// Reads PEM files. Thread-safe.
 namespace msitd::pem {
 
 // When a certificate is valid, in seconds since the Unix epoch.
@@ -22,11 +22,11 @@ struct Certificate {
 // Errors: INVALID_ARGUMENT if there is none.
 absl::StatusOr<Certificate> ReadCertificate(std::string_view text);
 
-// Checks that a text has a private key, and that it is the one of the first
-// certificate of another.
+// Checks that `key` holds a private key, and that it belongs to the first
+// certificate in `certificate`.
 //
-// Errors: INVALID_ARGUMENT that says `no PEM private key is in it`, that it has
-// a passphrase, or that it does not fit.
+// Errors: INVALID_ARGUMENT, whose message says that there is no PEM private
+// key, that the key has a passphrase, or that it does not fit.
 absl::Status CheckKey(std::string_view key, std::string_view certificate);
 
 // `2026-11-22T09:42:28Z`.

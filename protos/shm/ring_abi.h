@@ -24,29 +24,29 @@
 //   ... 5 | 6 | 7 | ... | 11 | 12 | 13 ...
 //   free    the daemon's           free
 //
-// Either side may write what it likes. The daemon loads an entry once, checks
-// what it loaded, and takes nothing from here that leads outside the arena.
+// The producer may write anything anywhere in here. So the daemon loads each
+// entry once, checks what it loaded, and never follows it outside the arena.
 namespace msitd::shm {
 
 inline constexpr uint32_t kRingMagic = 0x54524d53;  // "SMRT"
 inline constexpr uint16_t kRingVersion = 1;
 
-// Chunks that can be published and not yet committed: more than an arena holds
-// of the size that pays, so that the arena is the bound in practice. A power
-// of two.
+// The most chunks that can be published but not yet committed. An arena holds
+// fewer chunks of a size that pays off, so in practice the arena is the bound.
+// A power of two.
 inline constexpr uint32_t kRingEntryCount = 1024;
 
-// Smallest and largest arena: two chunks of the largest size, and what 64
-// ranks of a node can all have.
+// The smallest arena holds two chunks of the largest size; the largest is one
+// that 64 ranks of a node can all have.
 inline constexpr uint64_t kArenaBytesMin =
     2 * (kChunkHeadBytesMax + kChunkPayloadBytesMax);
 inline constexpr uint64_t kArenaBytesMax = uint64_t{1} << 30;
 
-// Values of RingHeader::draft_state; a producer that has no drafts leaves 0.
+// Value of RingHeader::draft_state; a producer without drafts leaves 0.
 inline constexpr uint64_t kDraftsKept = 1;
 
-// Where one chunk lies. Written by the producer before it raises
-// published_count over it; the single loads and stores are relaxed.
+// Where one chunk lies. The producer writes it before it raises published_count
+// past it; the single loads and stores are relaxed.
 struct RingEntry {
   std::atomic<uint64_t> chunk_sequence;
   // In the arena, a multiple of kChunkAlignment.
@@ -68,14 +68,14 @@ struct RingHeader {
   // released by RingWriter::Publish, acquired by RingReader::Next.
   alignas(64) std::atomic<uint64_t> published_count;
 
-  // Written by the producer: kDraftsKept while the arena is pieces with drafts
-  // (protos/chunk/chunk_draft.h) that the daemon is to take if the producer
-  // ends; else 0. Released by RingWriter::KeepDrafts, acquired by
+  // Written by the producer: kDraftsKept while the arena consists of pieces
+  // with drafts (protos/chunk/chunk_draft.h) that the daemon is to take if the
+  // producer ends; else 0. Released by RingWriter::KeepDrafts, acquired by
   // RingReader::Drafts.
   std::atomic<uint64_t> draft_state;
 
-  // Chunks of the stream that are durable, whose memory the daemon reads no
-  // more. Written by the daemon: released by RingReader::Commit, acquired by
+  // Chunks of the stream that are durable; the daemon no longer reads their
+  // memory. Written by the daemon: released by RingReader::Commit, acquired by
   // RingWriter::committed_count.
   alignas(64) std::atomic<uint64_t> committed_count;
 };

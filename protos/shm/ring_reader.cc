@@ -106,7 +106,7 @@ absl::StatusOr<std::optional<std::span<const std::byte>>> RingReader::Next() {
   if (sequence != next_) {
     return Refused("the entry of chunk {} says {}", next_, sequence);
   }
-  // The size of the mapping, whatever the header says now.
+  // Checked against the mapping, whatever arena_bytes in the header says now.
   const std::span<const std::byte> arena = arena_->bytes();
   if (offset % kChunkAlignment != 0 || offset > arena.size() ||
       bytes > arena.size() - offset) {

@@ -15,21 +15,21 @@
 
 namespace msitd::shm {
 
-// The memory in which one producer lays out its chunks, as the daemon sees it:
-// read-only, and safe to touch from end to end whatever the producer does.
+// The daemon's view of the memory in which one producer lays out its chunks. It
+// is read-only, and all of it is safe to read whatever the producer does.
 class RingArena {
  public:
-  // Makes a new one; `fd` of it is to be passed to the producer.
+  // Makes a new arena. The caller passes its fd() to the producer.
   //
   // Errors: INVALID_ARGUMENT (RING_INVALID) if the size is out of range; those
   // of memfd_create.
   static absl::StatusOr<std::shared_ptr<RingArena>> Create(uint64_t bytes);
 
-  // Takes back the one that a producer held while the daemon was away.
+  // Takes back the arena that a producer held while the daemon was away.
   //
-  // Errors: INVALID_ARGUMENT (RING_INVALID) if `fd` is no sealed memory of an
-  // arena's size; RESOURCE_EXHAUSTED (RING_INVALID) if it is one of more than
-  // `bytes_max`.
+  // Errors: INVALID_ARGUMENT (RING_INVALID) if `fd` is not sealed memory of a
+  // valid arena's size; RESOURCE_EXHAUSTED (RING_INVALID) if the arena has more
+  // than `bytes_max`.
   static absl::StatusOr<std::shared_ptr<RingArena>> Adopt(
       UniqueFd fd, uint64_t bytes_max = kArenaBytesMax);
 
@@ -41,7 +41,7 @@ class RingArena {
   }
   int fd() const { return fd_.get(); }
 
-  // The memory stays mapped; a descriptor of it is no longer needed.
+  // Closes the descriptor. The memory stays mapped.
   void CloseFd() { fd_.reset(); }
 
  private:
@@ -54,7 +54,7 @@ class RingArena {
 // Next is called from one thread at a time, Commit from another one.
 class RingReader {
  public:
-  // Makes the table for a session of the stream, which goes on behind its
+  // Makes the table for a session of the stream. The session goes on after the
   // first `committed_count` chunks.
   //
   // Errors: those of memfd_create and eventfd.
@@ -69,33 +69,34 @@ class RingReader {
   // The bytes may still be rewritten by the producer.
   //
   // Errors: INVALID_ARGUMENT (RING_INVALID) if the table contradicts itself.
-  // The ring is of no more use then.
+  // The ring must not be used any more then.
   absl::StatusOr<std::optional<std::span<const std::byte>>> Next();
 
-  // Whether Next has something to return, or to refuse.
+  // True if Next has a chunk to return or an error to report.
   bool HasNext() const;
 
-  // Returns the pieces of the arena with a chunk that was begun and is not
-  // among those that Next has returned, in the order in which they were begun.
-  // None if the producer keeps no drafts. To be called once it is dead: one
-  // that is not would send them again.
+  // Returns the pieces of the arena that hold a chunk that was begun but not
+  // returned by Next, in the order in which they were begun; none if the
+  // producer keeps no drafts. Called only once the producer is dead, because a
+  // live one would still publish these chunks.
   std::vector<std::span<const std::byte>> Drafts() const;
 
   // The number of the chunk that Next returns next.
   uint64_t next() const { return next_; }
 
-  // Tells the producer that the first `count` chunks are durable and that
-  // their memory is free. The caller wakes the producer.
+  // Tells the producer that the first `count` chunks are durable and their
+  // memory is free. The caller wakes the producer.
   void Commit(uint64_t count);
 
   const std::shared_ptr<RingArena>& arena() const { return arena_; }
 
-  // To be passed to the producer, and closed by CloseTableFd then.
+  // The caller passes it to the producer and then calls CloseTableFd.
   int table_fd() const { return table_fd_.get(); }
   void CloseTableFd() { table_fd_.reset(); }
 
-  // The producer writes it after each publication. To be watched edge by edge
-  // and never read: whoever has a descriptor of it can make a read block.
+  // The producer writes to it after each publication. It is watched
+  // edge-triggered and never read, because anybody who has the descriptor could
+  // make a read block.
   int data_ready_fd() const { return data_ready_.get(); }
 
  private:

@@ -21,7 +21,7 @@ RingWriter::RingWriter(MappedRegion table, std::span<const std::byte> arena,
     : table_(std::move(table)),
       arena_(arena),
       data_ready_(std::move(data_ready)),
-      // The daemon's own number, from before it passed the table on.
+      // The daemon stored this number before it passed the table on.
       next_(header().published_count.load(std::memory_order_relaxed)) {}
 
 bool RingWriter::Publish(std::span<const std::byte> chunk) {
@@ -40,8 +40,9 @@ bool RingWriter::Publish(std::span<const std::byte> chunk) {
   entry.chunk_bytes.store(chunk.size(), std::memory_order_relaxed);
   // Releases the entry and the chunk to the load in RingReader::Next.
   header().published_count.store(++next_, std::memory_order_release);
-  // Once per chunk and not on a thread of the host, so it is not worth knowing
-  // whether the daemon sleeps. Cannot block: nobody writes 2^64 times.
+  // One write per chunk, not on a thread of the host program, so finding out
+  // whether the daemon sleeps would not pay. Cannot block: nobody writes 2^64
+  // times.
   const uint64_t one = 1;
   (void)!::write(data_ready_.get(), &one, sizeof(one));
   return true;
@@ -53,7 +54,7 @@ void RingWriter::KeepDrafts(bool keep) {
 }
 
 uint64_t RingWriter::committed_count() const {
-  // Pairs with the store in RingReader::Commit: the daemon has done with the
+  // Pairs with the store in RingReader::Commit: the daemon no longer reads the
   // memory of these chunks.
   return header().committed_count.load(std::memory_order_acquire);
 }

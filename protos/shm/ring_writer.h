@@ -21,18 +21,18 @@ class RingWriter {
   // size.
   static bool IsTable(const MappedRegion& table, uint64_t arena_bytes);
 
-  // `table` is one; `arena` is mapped as long as the writer lives. The daemon
-  // waits for writes to `data_ready`, an eventfd.
+  // IsTable holds for `table`. `arena` stays mapped while the writer lives. The
+  // daemon waits for writes to `data_ready`, an eventfd.
   RingWriter(MappedRegion table, std::span<const std::byte> arena,
              UniqueFd data_ready);
 
-  // Hands the next chunk over and wakes the daemon. The chunk lies in the
-  // arena and stays as it is until committed_count covers it. False if the
-  // entries are all in use or the chunk lies elsewhere.
+  // Publishes the next chunk and wakes the daemon. The chunk lies in the arena
+  // and must not change until committed_count covers it. Returns false if all
+  // entries are in use or the chunk does not lie in the arena.
   bool Publish(std::span<const std::byte> chunk);
 
-  // Says whether the arena is pieces with drafts, which the daemon takes if
-  // this process ends, or closes the session, without having said false.
+  // Says whether the arena consists of pieces with drafts. While this is true,
+  // the daemon takes the drafts if the process ends or closes the session.
   void KeepDrafts(bool keep);
 
   // Chunks of the stream that are durable, as the daemon says.

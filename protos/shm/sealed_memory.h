@@ -14,12 +14,13 @@
 // only.
 namespace msitd::shm {
 
-// Owns one shared mapping of a descriptor, which may be closed meanwhile.
+// Owns one shared mapping of a descriptor. The descriptor may be closed while
+// the mapping lives.
 class MappedRegion {
  public:
   MappedRegion() = default;
 
-  // Invalid, with errno set, where mmap fails. `protection` as of mmap.
+  // Invalid, with errno set, if mmap fails. `protection` is as for mmap.
   MappedRegion(int fd, uint64_t bytes, int protection)
       : data_(::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0)),
         bytes_(bytes) {}
@@ -39,7 +40,7 @@ class MappedRegion {
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   uint64_t size() const { return bytes_; }
 
-  // Takes the mapping away from children that this process forks.
+  // Keeps the mapping out of children that this process forks.
   void KeepFromChildren() const { ::madvise(data_, bytes_, MADV_DONTFORK); }
 
  private:
@@ -47,13 +48,13 @@ class MappedRegion {
   uint64_t bytes_ = 0;
 };
 
-// Makes a memfd of `bytes` zeros that can neither shrink nor grow; `name` is
-// seen in /proc. Invalid with errno set on failure.
+// Makes a memfd of `bytes` zeros that can neither shrink nor grow; /proc shows
+// `name`. Invalid, with errno set, on failure.
 UniqueFd MakeSealedMemory(const char* name, uint64_t bytes);
 
 // Returns the size of the memory behind `fd`; nothing if it is no memfd of
-// ordinary pages whose size is sealed. Only such memory can be mapped without
-// fear that the other side takes pages away.
+// ordinary pages whose size is sealed. Only such memory is safe to map: the
+// other side cannot take pages away.
 std::optional<uint64_t> SealedMemorySize(int fd);
 
 }  // namespace msitd::shm

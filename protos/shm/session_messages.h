@@ -48,7 +48,7 @@ struct SessionHeader {
   SessionMessage type{};
 };
 
-// Opens a session. Carries the memfd of the arena where the producer holds one
+// Opens a session. Carries the memfd of the arena if the producer holds one
 // from a session that broke off.
 struct SessionHello {
   static constexpr SessionMessage kType = SessionMessage::kHello;
@@ -76,13 +76,13 @@ struct SessionWelcome {
   // Chunks of the stream that are durable; also in the table.
   uint64_t committed_count = 0;
   uint64_t arena_bytes = 0;
-  // The run that chunks are to name, where it is not the one asked for.
+  // The run that chunks have to name, if it is not the one asked for.
   uint32_t run_bytes = 0;
   uint32_t reserved = 0;
   char run[kRunNameBytesMax] = {};
 };
 
-// RingHeader::committed_count has risen.
+// Tells that RingHeader::committed_count has risen.
 struct SessionCommitted {
   static constexpr SessionMessage kType = SessionMessage::kCommitted;
   SessionHeader header{.type = kType};
@@ -90,25 +90,26 @@ struct SessionCommitted {
   uint64_t conflict_count = 0;
 };
 
-// What the producer is to record from now on: carries a memfd, whose size is
-// sealed, with encoded capture::Policies. One that holds already comes before
-// the welcome.
+// What the producer is to record from now on. Carries a memfd of sealed size
+// with encoded capture::Policies. A policy that the run has already comes
+// before the welcome.
 struct SessionPolicy {
   static constexpr SessionMessage kType = SessionMessage::kPolicy;
   SessionHeader header{.type = kType};
   uint64_t policy_bytes = 0;
 };
 
-// What the stream was handed so far.
+// The coverage of the stream so far.
 struct SessionCoverage {
   static constexpr SessionMessage kType = SessionMessage::kCoverage;
   SessionHeader header{.type = kType};
   StreamCoverage coverage;
-  // Behind the highest token that has begun; 0 if none has.
+  // The highest token that has begun, plus 1; 0 if none has.
   int64_t token_end = 0;
 };
 
-// The producer will publish no more; an end follows when all is durable.
+// Tells that the producer will publish no more. A SessionEnd follows when all
+// is durable.
 struct SessionFinish {
   static constexpr SessionMessage kType = SessionMessage::kFinish;
   SessionHeader header{.type = kType};

@@ -11,7 +11,8 @@
 namespace msitd::shm {
 namespace {
 
-// Descriptors that the kernel lets anybody send with one packet (SCM_MAX_FD).
+// The most descriptors that the kernel lets anybody send with one packet
+// (SCM_MAX_FD).
 constexpr size_t kForeignFdsMax = 253;
 
 // Room for `count` descriptors, aligned as cmsg wants it.
@@ -24,14 +25,14 @@ union ControlBuffer {
 // More packets than the buffer of a socket holds.
 constexpr int kDiscardsMax = 4096;
 
-// The last copy of a TCP socket that lingers would make whoever closes it wait
-// for its peer.
+// Closing the last copy of a TCP socket that lingers would wait for its peer.
 void DoNotLinger(int fd) {
   const linger off{0, 0};
   (void)::setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
 }
 
-// Returns false if there are more than a packet may carry, which are closed.
+// Returns false if there are more descriptors than a packet may carry; those
+// are closed.
 bool TakeDescriptors(msghdr& header, Packet& packet) {
   bool fits = true;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr;
@@ -63,7 +64,8 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
   packet.fd_count = 0;
   packet.size = 0;
   iovec piece{packet.bytes.data(), packet.bytes.size()};
-  // Of those without room here the kernel would close the last copies itself.
+  // Has room for all descriptors that can come: the kernel would close the
+  // others itself, and might linger.
   ControlBuffer<kForeignFdsMax> control;
   msghdr header{};
   header.msg_iov = &piece;
@@ -89,8 +91,8 @@ ReceiveResult ReceivePacket(int socket, Packet& packet) {
 
 void DiscardPackets(int socket) {
   ::shutdown(socket, SHUT_RD);
-  // Every packet comes with credentials now, an empty one too; the end does
-  // not.
+  // From now on every packet comes with credentials, even an empty one. The end
+  // of the stream does not, which tells the two apart.
   const int on = 1;
   (void)::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   for (int i = 0; i < kDiscardsMax; ++i) {

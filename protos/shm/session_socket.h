@@ -43,20 +43,21 @@ struct Packet {
 
 enum class ReceiveResult {
   kPacket,
-  kNothing,  // None has come.
+  kNothing,  // No packet has come.
   kClosed,   // By the other side, or broken.
 };
 
-// Receives one packet. A packet over the limits counts as broken. Descriptors
-// that nobody asked for are closed, and no close of one waits for its peer.
+// Receives one packet. A packet over the limits counts as a broken socket.
+// Descriptors beyond kPacketFdsMax are closed, and closing one never waits for
+// its peer.
 ReceiveResult ReceivePacket(int socket, Packet& packet);
 
-// Receives and forgets all packets that have come, and lets no more come: what
-// closing the socket alone would leave to the kernel.
+// Receives and drops all packets that have come, and lets no more come. Closing
+// the socket alone would leave their descriptors to the kernel to close.
 void DiscardPackets(int socket);
 
-// Sends `message` with `fds`; false with errno set where that fails, EAGAIN if
-// the other side does not read.
+// Sends `message` with `fds`. Returns false with errno set on failure: EAGAIN
+// if the other side does not read.
 bool SendPacket(int socket, std::span<const std::byte> message,
                 std::span<const int> fds = {});
 

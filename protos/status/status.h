@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-// Making, reading and passing on of absl::Status. Debian's Abseil has a
-// string_view of its own, so messages are built with {fmt}.
+// Makes, reads and passes on absl::Status. Debian's Abseil has a string_view of
+// its own, so messages are built with {fmt}.
 namespace msitd {
 
 // Returns a status of `code` whose message is the formatted text.
