@@ -13,11 +13,9 @@
 namespace msitd::storage {
 namespace {
 
-// Records begin at multiples of it, so a shorter gap between two is padding.
-constexpr uint64_t kRecordAlignment = 64;
-
 // Sorts the ranges in the order of the log and joins those with only padding
-// between them.
+// between them: records begin at multiples of kRecordAlignment, so a shorter
+// gap is padding.
 std::vector<ByteRange> Joined(std::vector<ByteRange> ranges) {
   std::sort(
       ranges.begin(), ranges.end(),
