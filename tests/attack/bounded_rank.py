@@ -16,7 +16,7 @@ import msitd
 import numpy as np
 
 RECORD_BYTES = 3 << 20
-# One fills a chunk: more than the client has memory for, in tokens of three.
+# Each fills a chunk. They are more than the client has memory for, three per token.
 RECORDS = 40
 BUFFER_BYTES = 9 << 20
 
@@ -27,7 +27,7 @@ OPEN_S = 0.2
 
 
 def new_client(endpoint: str, overflow: str, rank: int) -> msitd.Client:
-    """Opens the client of one rank of four, the last one when it is too late."""
+    """Opens the client of one rank of four. The last one opens when it is too late."""
     return msitd.Client(
         "bounds",
         rank=rank,
@@ -61,11 +61,11 @@ def measure(call: Callable[[], Any]) -> float:
 
 
 def main() -> None:
-    """Does everything that a client can do, while its daemon does nothing."""
+    """Makes every call of a client while its daemon does nothing."""
     endpoint, overflow = sys.argv[1:]
     busy = new_client(endpoint, overflow, 0)
     idle = new_client(endpoint, overflow, 1)
-    # Is never closed: the interpreter's exit is to do that.
+    # Never closed: the exit of the interpreter has to do that.
     left = new_client(endpoint, overflow, 2)
     for client in (busy, idle, left):
         client.record(np.zeros(8, np.uint8), op="first")

@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that keeps no rule but flow control: for what gRPC would not send."""
+"""An HTTP/2 client that obeys flow control only, for what gRPC would not send."""
 
 import selectors
 import socket
@@ -16,7 +16,7 @@ INITIAL_WINDOW_SIZE = 4
 
 FRAME_BYTES_MAX = 16384
 WINDOW_BYTES = 65535
-# What is handed to the kernel of one connection at a time.
+# Bytes handed to the kernel for one connection at a time.
 BATCH_BYTES = 1 << 20
 
 
@@ -30,7 +30,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def header_block(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """HPACK without its tables and without Huffman's code."""
+    """Encodes fields by HPACK without its tables and without Huffman codes."""
 
     def text(value: bytes) -> bytes:
         if len(value) < 127:
@@ -60,14 +60,14 @@ def call_headers(path: str, *more: tuple[bytes, bytes]) -> bytes:
 
 
 def message(payload: bytes, announced: int | None = None, flag: int = 0) -> bytes:
-    """A message of gRPC, which may announce other bytes than it has."""
+    """A gRPC message, which may announce another length than it has."""
     length = len(payload) if announced is None else announced
     return struct.pack(">BI", flag, length) + payload
 
 
 @dataclass
 class Stream:
-    """One call: what is still to be sent, and what the daemon allows."""
+    """One call: what it still has to send, and what the daemon allows."""
 
     window: int
     header: bytes
@@ -76,7 +76,7 @@ class Stream:
     is_over: bool = False
 
     def take(self, count: int) -> bytes:
-        """The next bytes to send, `count` at most."""
+        """Returns the next bytes to send, at most `count`."""
         head, self.header = self.header[:count], self.header[count:]
         count = min(count - len(head), self.left)
         self.left -= count
@@ -89,7 +89,7 @@ class Stream:
 
 @dataclass
 class Connection:
-    """One connection; nothing blocks but connect."""
+    """One connection. Nothing but connecting blocks."""
 
     address: tuple[str, int] | str
     sock: socket.socket = field(init=False)
@@ -128,7 +128,7 @@ class Connection:
         return number
 
     def step(self) -> None:
-        """Reads what there is, then writes what may be written."""
+        """Reads what has arrived, then writes what may be written."""
         if self.is_over:
             return
         try:
@@ -202,7 +202,7 @@ class Connection:
 
 
 def run(connections: list[Connection], seconds: float) -> None:
-    """Serves the connections until nothing moves for a while, or that long."""
+    """Runs the connections for `seconds`, or until nothing happens for a while."""
     deadline = time.monotonic() + seconds
     quiet_s = 0.5
     with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""A rank whose user has enough while its client waits for a daemon that hangs.
+"""A rank that interrupts itself while its client waits for a daemon that hangs.
 
 Run by test_client_interrupt.py as a process of its own, with an endpoint and the
 name of a call. It prints `ready` when the daemon has its first record, waits for a
@@ -16,7 +16,7 @@ import msitd
 import numpy as np
 
 LONG_S = 60.0
-# Until the call waits.
+# Time until the call waits.
 BEFORE_S = 0.5
 
 
@@ -42,7 +42,7 @@ def wait_in(call: str, client: msitd.Client, endpoint: str) -> None:
 def main() -> None:
     """Makes one call."""
     endpoint, call = sys.argv[1:]
-    # A shell has its background processes ignore it.
+    # Shells make background processes ignore it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     client = msitd.Client(
         "interrupt",

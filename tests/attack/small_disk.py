@@ -1,4 +1,4 @@
-"""A file system of a test's own, small enough to be filled to the last byte."""
+"""File systems for tests, small enough to be filled to the last byte."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ class SmallDisk:
             pytest.skip(f"no small disk: {done.stderr.strip()}")
 
     def fill(self, leave: int = 0) -> None:
-        """Takes all room but about `leave` bytes; 0: to the last byte."""
+        """Takes all room but about `leave` bytes; with 0, to the last byte."""
         with open(self._filler, "ab", buffering=0) as filler:
             step = MIB
             while step >= 1:
@@ -52,7 +52,7 @@ class SmallDisk:
                     step //= 16
 
     def empty(self) -> None:
-        """Gives the room back that fill took."""
+        """Releases the room that fill took."""
         self._filler.unlink()
 
     def free(self) -> int:
@@ -61,17 +61,17 @@ class SmallDisk:
         return info.f_bavail * info.f_frsize
 
     def after_power_loss(self, folder: Path) -> "SmallDisk":
-        """Returns an ext4 as the loss of power would leave this one now."""
+        """Returns a copy of this ext4 as a loss of power would leave it now."""
         copy = SmallDisk.__new__(SmallDisk)
         copy.path = folder / "after-power-loss"
         copy.path.mkdir()
         copy.image = folder / "after-power-loss.img"
         copy._filler = copy.path / "filler"
-        # What the kernel has not written to the device is not in its file.
+        # The file of the disk lacks what the kernel has not written to the device.
         shutil.copyfile(self.image, copy.image)
         self._run("mount", "-o", "loop", copy.image, copy.path)
         return copy
 
     def unmount(self) -> None:
-        """Ends the disk; what is in use of it goes later."""
+        """Unmounts the disk. Files in use disappear when they are closed."""
         subprocess.run(["umount", "-l", self.path], check=False, capture_output=True)

@@ -17,12 +17,12 @@ from daemon import Daemon
 
 MODES = ["block", "drop-newest", "drop-oldest-token", "degrade"]
 
-# A busy machine may not run a thread for so long. Without a bound a call takes
-# ten times that, or for ever.
+# A busy machine may not run a thread for this long. Without a bound a call takes ten
+# times as long, or for ever.
 SLACK_S = 0.4
-# A client whose records have all arrived may take so long to say goodbye.
+# Time for a client whose records have all arrived to end its stream.
 FINISH_S = 1.0
-# Loading the interpreter's own parts away.
+# Time for the interpreter to unload its own parts.
 EXIT_S = 0.5
 PATIENCE_S = 90
 
@@ -30,7 +30,7 @@ Bounds = dict[str, float]
 
 
 class Namespace:
-    """A network of one's own, of one loopback device."""
+    """A network namespace with a loopback device only."""
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(
@@ -50,7 +50,7 @@ class Namespace:
 
     @property
     def prefix(self) -> list[str]:
-        """What runs a command in here."""
+        """The words before a command that run it in here."""
         return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net"]
 
     def drop(self) -> None:
@@ -58,7 +58,7 @@ class Namespace:
         subprocess.run([*self.prefix, "ip", "link", "set", "lo", "down"], check=True)
 
     def end(self) -> None:
-        """Ends the process that holds it."""
+        """Ends the process that holds the namespace."""
         self._holder.kill()
         self._holder.communicate()
 

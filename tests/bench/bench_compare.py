@@ -28,7 +28,7 @@ from measure import (
     take_turns,
 )
 
-# Behind every row: a stream that tells of the end alone.
+# Behind every row: a stream from here tells only of the end.
 BEHIND_ALL_ROWS = 1 << 40
 
 
@@ -54,7 +54,7 @@ def compare(channel: grpc.Channel, golden: str, target: str) -> Any:
 
 @dataclass
 class ComparedRuns:
-    """What comparing two large runs takes."""
+    """The results of comparing two large runs."""
 
     bytes_read: int
     compare_s: float
@@ -110,7 +110,7 @@ def run_growth_mib(bench: Bench) -> Result:
 
 @dataclass
 class DifferentRuns:
-    """What comparing two runs of tensors that all differ takes."""
+    """The results of comparing two runs of tensors that all differ."""
 
     gigabytes: float
     compare_s: float

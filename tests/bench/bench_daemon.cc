@@ -26,7 +26,7 @@ std::string Binary(const char* name) {
   return Environment("MSITD_BIN_DIR", "build/release/bin") + "/" + name;
 }
 
-// Its standard output is nobody's: that of the benchmark is read by others.
+// Its stdout is discarded, because others read that of the benchmark.
 pid_t Start(const std::string& binary, std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), binary.c_str());
   arguments.push_back(nullptr);

@@ -12,12 +12,12 @@
 
 #include "client/include/msit/msit.hpp"
 
-// What the benchmarks that run a daemon share. Whatever goes wrong ends the
-// process: there is nothing to measure then.
+// What benchmarks with a daemon share. Any error ends the process, since there
+// is nothing to measure then.
 namespace msitd::bench {
 
 // The environment says where msitd is (MSITD_BIN_DIR), where a benchmark may
-// write (MSITD_BENCH_DIR), and how much it does.
+// write (MSITD_BENCH_DIR), and how much it does. `otherwise` is the default.
 std::string Environment(const char* name, const char* otherwise);
 int64_t Number(const char* name, int64_t otherwise);
 
@@ -42,8 +42,7 @@ class BenchDaemon {
   BenchDaemon(const BenchDaemon&) = delete;
   BenchDaemon& operator=(const BenchDaemon&) = delete;
 
-  // Opens one rank of `run`: over memory that it shares with the daemon, or
-  // over the network.
+  // Opens one rank of `run`, over shared memory or over the network.
   msit::Client Open(const char* run, int rank, int world_size) const {
     return Open(run, rank, world_size, sockets_);
   }
@@ -51,10 +50,10 @@ class BenchDaemon {
     return Open(run, 0, 1, NetworkEndpoint());
   }
 
-  // Makes the clients of `run` record nothing but ops called `op`.
+  // Makes the clients of `run` record only ops called `op`.
   void SelectOnly(const char* run, const char* op) const;
 
-  // Bytes of memory that the daemon has, without what it shares with ranks.
+  // Memory of the daemon in bytes, without what it shares with ranks.
   int64_t MemoryBytes() const;
 
  private:
@@ -73,7 +72,8 @@ inline constexpr size_t kMiB = size_t{1} << 20;
 using Tensors = std::vector<std::vector<float>>;
 Tensors MakeTensors(size_t bytes);
 
-// Records one of `tensors` as the `n`th of the client: 64 ops are a token.
+// Records one of `tensors` as the `n`th record of the client. 64 ops are a
+// token.
 void Record(msit::Client& client, const Tensors& tensors, int64_t n);
 
 // Waits until all that was recorded is acknowledged.

@@ -65,7 +65,8 @@ def capture_off_ns(bench: Bench) -> Result:
 def capture_off_hook_ns(bench: Bench) -> Result:
     """One hook of an op that the capture policy does not ask for.
 
-    What torch takes to call a hook of that kind is the baseline, and not in it.
+    The time that torch itself takes to call such a hook is the baseline, and
+    subtracted.
     """
     modules = 64
     x = torch.zeros(1)
@@ -184,7 +185,7 @@ def files_ratio(bench: Bench) -> Result:
 
 
 def records_ratio(bench: Bench) -> Result:
-    """Records of 1 KiB against the entries that the index has of them."""
+    """Records of 1 KiB against index entries of the same number and size."""
     record_s, put_s = medians(
         google(
             bench,

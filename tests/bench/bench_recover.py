@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 def start_s(daemon: Daemon) -> float:
-    """Starts a daemon whose segments no page cache has; returns how long."""
+    """Starts a daemon without its segments in the page cache; returns the seconds."""
     endpoint = daemon.socket_dir / "endpoint"
     endpoint.unlink(missing_ok=True)
     for file in segments(daemon):
@@ -58,9 +58,9 @@ def replace(folder: Path, by: Path) -> None:
 
 
 def seconds_per_gib(bench: Bench) -> Result:
-    """Reading back what the index of a killed daemon misses.
+    """The time to read back what the index of a killed daemon lacks.
 
-    What a start takes that finds nothing to read back is not counted.
+    The time of a start that has nothing to read back is subtracted.
     """
     count = bench.scale.recover_mib
     gibibytes = count * MIB / GIB

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-// A stream of messages over gRPC to a process that throws them away: what the
-// network of the machine gives at best.
+// A stream of messages over gRPC to a process that throws them away: the most
+// that the network of the machine can do.
 namespace msitd::bench {
 
 // A process of this program with the argument `--sink`, which runs RunByteSink.
@@ -27,12 +27,12 @@ class ByteSinkProcess {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Takes streams on a port of the loopback interface, which it prints, until
-// the process is killed.
+// Accepts streams on a loopback port, which it prints, until the process is
+// killed.
 int RunByteSink();
 
-// Sends `message`, which is not copied, `count` times in one stream and waits
-// until the sink has had the last one.
+// Sends `message` `count` times in one stream, without copying it, and waits
+// until the sink has the last one.
 void SendBytes(const std::shared_ptr<grpc::Channel>& channel,
                const std::string& message, int64_t count);
 

@@ -155,7 +155,7 @@ BENCHMARK_CAPTURE(BM_Histogram, bfloat16, DType::kBfloat16);
 BENCHMARK_CAPTURE(BM_Histogram, float16, DType::kFloat16);
 BENCHMARK_CAPTURE(BM_Histogram, float8_e4m3fn, DType::kFloat8E4m3fn);
 
-// How fast blocks are that the fast path does not take.
+// Speed of blocks that the fast path does not take.
 void BM_SummarizeCarefully(benchmark::State& state) {
   AlignedBuffer tensor = MakeTensor(DType::kFloat32, 1);
   const uint32_t nan = 0x7fc00000;

@@ -11,9 +11,9 @@ class DB;
 
 namespace msitd::bench {
 
-// A bare RocksDB, without a log, that is given what the index of a store has of
-// small tensors of 1 KiB: 1000 ops a token, one rank or several. Lives in
-// MSITD_BENCH_DIR.
+// A bare RocksDB without a log, in MSITD_BENCH_DIR. It gets the entries that
+// the index of a store has for tensors of 1 KiB: 1000 ops for each token, one
+// rank or several.
 class IndexEntries {
  public:
   IndexEntries();
@@ -21,8 +21,8 @@ class IndexEntries {
   IndexEntries(const IndexEntries&) = delete;
   IndexEntries& operator=(const IndexEntries&) = delete;
 
-  // Puts the entries of the tensors from number `first`, in batches as large as
-  // a chunk may be.
+  // Puts the entries of `count` tensors, beginning with number `first`, in
+  // batches as large as a chunk may be.
   void Put(int64_t first, int64_t count, uint32_t rank = 0);
 
   // Writes what is in memory to the disk.

@@ -1,4 +1,4 @@
-"""What the benchmarks share: how much they do, how, and with which daemons."""
+"""Shared by the benchmarks: scales, results, and daemons."""
 
 import functools
 import json
@@ -54,7 +54,7 @@ class Scale:
 
 
 SCALES = {
-    # Shows that everything works, and measures nothing.
+    # Shows that everything runs, and measures nothing.
     "smoke": Scale(
         repetitions=1,
         kernel_time_s=0.001,
@@ -176,7 +176,7 @@ def take_turns(
 ) -> list[float]:
     """Returns the median seconds of each of `works`.
 
-    They take turns, so that what else the machine does meets all.
+    They take turns, so that other load of the machine meets all alike.
     """
     seconds: list[list[float]] = [[] for _ in works]
     for _ in range(min(repetitions, bench.scale.repetitions)):
@@ -260,7 +260,7 @@ def new_daemon(bench: Bench) -> Iterator[Daemon]:
 
 @contextmanager
 def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
-    """A client that waits for the daemon where it has to, and loses nothing."""
+    """A client that waits for the daemon where it must, and loses nothing."""
     endpoint = f"unix:{daemon.socket_dir}"
     with msitd.Client(run, endpoint=endpoint, max_block=60) as client:
         yield client
@@ -270,14 +270,14 @@ def new_client(daemon: Daemon, run: str) -> Iterator[msitd.Client]:
 
 
 def record_mebibytes(daemon: Daemon, run: str, count: int, seed: int) -> None:
-    """Records tensors of 1 MiB; those of another seed differ by little."""
+    """Records tensors of 1 MiB. Another seed gives slightly different ones."""
     record_different(daemon, run, count, seed, MIB, 64)
 
 
 def record_different(
     daemon: Daemon, run: str, count: int, seed: int, size_bytes: int, op_count: int
 ) -> None:
-    """Records tensors that all differ; those of another seed do so by little."""
+    """Records tensors that all differ. Another seed gives slightly different ones."""
     tensors = np.random.default_rng(0).standard_normal(
         (16, size_bytes // 4), dtype=np.float32
     )
@@ -343,7 +343,7 @@ def memory_bytes(daemon: Daemon) -> int:
 
 @contextmanager
 def peak_memory(daemon: Daemon) -> Iterator[list[int]]:
-    """Yields a list of what memory a daemon has at every moment."""
+    """Yields a list that collects the memory of a daemon over time."""
     observed = [memory_bytes(daemon)]
     done = threading.Event()
 

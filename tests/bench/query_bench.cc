@@ -45,11 +45,11 @@ constexpr char kRun[] = "bench";
 constexpr int64_t kOpsPerToken = 1000;
 constexpr int kPageSize = 1000;
 constexpr int kGetCount = 1000;
-// Pages in a row, and how often from another place.
+// Pages read in a row, and from how many places.
 constexpr int kPagesInRow = 10;
 constexpr int kRowCount = 10;
 
-// A daemon, or what stands for one, and what it has.
+// A daemon or its substitute, and what its index has.
 struct Index {
   std::unique_ptr<Stub> stub;
   int64_t tensor_count = 0;
@@ -168,7 +168,7 @@ void MeasureListPage(benchmark::State& state, const Index& index) {
   }
 }
 
-// Answers what a daemon would, without looking.
+// Gives the answers of a daemon without looking anything up.
 class BareService final : public v1::TensorService::CallbackService {
  public:
   explicit BareService(const Index& index) {
@@ -292,8 +292,8 @@ void BM_ScanEntries(benchmark::State& state) {
 }
 BENCHMARK(BM_ScanEntries)->UseManualTime()->Iterations(5);
 
-// Queries that take long: lists, page after page, of names that match none of
-// as many patterns as a filter takes, on a connection each.
+// Slow queries: they list, page after page, names that match none of as many
+// patterns as a filter takes. Each has a connection of its own.
 class SlowQueries {
  public:
   explicit SlowQueries(int count) {

@@ -59,7 +59,7 @@ void BM_RecordMiB(benchmark::State& state) {
   const Tensors tensors = MakeTensors(kMiB);
   msit::Client client = daemon.Open("record", 0, 1);
   int64_t n = 0;
-  // Every page of the memory is there from the second round on.
+  // From the second round on, every page of the memory is mapped.
   const auto round = [&] {
     for (int i = 0; i < kBatch; ++i, ++n) Record(client, tensors, n);
   };

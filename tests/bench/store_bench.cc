@@ -31,10 +31,10 @@ using ::msitd::testing::TestTensor;
 constexpr int kRecordsPerChunk = 512;
 constexpr int kChunksPerAppend = 8;
 constexpr uint64_t kRecordBytes = 1024;
-// What one entry of the primary index takes.
+// Size of one entry of the primary index.
 constexpr size_t kEntryBytes = 108;
 
-// Chunks of one token each, with ops in no order of names.
+// Chunks of one token each, whose ops are in no order of names.
 TestChunks MakeChunks() {
   TestChunks chunks;
   for (int chunk = 0; chunk < kChunksPerAppend; ++chunk) {

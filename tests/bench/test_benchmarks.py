@@ -1,4 +1,4 @@
-"""Every benchmark still runs. What it measures here means nothing."""
+"""Every benchmark still runs. Its figures mean nothing here."""
 
 import json
 import math
@@ -24,7 +24,7 @@ FIELDS = {
     "baseline": str,
     "baseline_value": float,
 }
-# What is left of one time without another: on a busy machine less than nothing.
+# Differences of two times. On a busy machine they may be below zero.
 DIFFERENCES = {"capture.off_hook_ns", "recover.seconds_per_gib"}
 
 

@@ -31,13 +31,13 @@ from stubs import make_stubs
 
 from daemon import Daemon
 
-# Kills in one folder of data, so that damage would add up and be seen.
+# Number of kills in one folder of data, so that damage adds up and shows.
 ROUNDS_PER_STORE = 15
-# A point that is not reached in this time is given up for a plain kill.
+# A point that is not reached in this time is replaced by a plain kill.
 POINT_PATIENCE_S = 1.5
 START_PATIENCE_S = 30
 PROGRESS_PATIENCE_S = 60
-# Longer than that of the ranks.
+# Longer than the patience of the ranks.
 END_PATIENCE_S = 200
 # Chances of a round.
 NAMED_CHANCE = 0.7
@@ -51,7 +51,7 @@ FLAGS = ("--segment-bytes", str(16 << 20), "--index-write-buffer-bytes", str(1 <
 
 @dataclass(frozen=True)
 class RankPlan:
-    """One rank and the way by which it reaches the daemon."""
+    """One rank and how it reaches the daemon."""
 
     run: str
     rank: int
@@ -78,7 +78,7 @@ class RankProcess:
     process: "subprocess.Popen[str]"
 
     def has_begun(self) -> bool:
-        """True once it records, and SIGTERM ends it well."""
+        """True once it records. From then on SIGTERM ends it in good order."""
         return max(self.ledger.read().begun, default=-1) >= self.first_token
 
 
@@ -116,11 +116,11 @@ class Store:
         self.switch = KillSwitch(folder)
         self.daemon = Daemon(folder)
         self.daemon.environment = dict(self.switch.environment)
-        # Where ranks that stream find every start of the daemon.
+        # One address for all starts of the daemon, for ranks that use gRPC.
         self.address = f"127.0.0.1:{free_port()}"
         self.flags = (*FLAGS, "--listen", self.address)
         self.ranks: list[RankProcess] = []
-        # By run: each thread of a rank may have been amid a tensor.
+        # By run: each thread of a rank may have been in the middle of a tensor.
         self.torn_max: Counter[str] = Counter()
         self.ledgers = {
             plan: Ledger(folder / f"{plan.run}-{plan.rank}.ledger") for plan in RANKS
@@ -175,7 +175,7 @@ class Store:
         self._look(rng)
 
     def end(self) -> None:
-        """Ends ranks and daemon well, and checks everything."""
+        """Ends ranks and daemon in good order, and checks everything."""
         self._await(lambda: all(rank.has_begun() for rank in self.ranks))
         self._signal_ranks(signal.SIGTERM)
         for rank in self.ranks:
@@ -199,7 +199,7 @@ class Store:
         self.tally.read_count += self.judge.read_count
 
     def clean(self) -> None:
-        """Ends what still runs."""
+        """Ends all processes that still run."""
         for rank in self.ranks:
             rank.process.kill()
             rank.process.wait()
@@ -211,7 +211,7 @@ class Store:
     def _look(self, rng: random.Random) -> None:
         import remains
 
-        # Else there is more to read the longer the judge reads.
+        # Otherwise there would be more to read the longer the judge reads.
         self._signal_ranks(signal.SIGSTOP)
         try:
             self._judge(self.judge.check(self.daemon.channel(), rng))
@@ -267,7 +267,7 @@ class Store:
         """Counts how the daemon died; kills it if it lives."""
         assert self.daemon.process is not None
         self.switch.disarm()
-        # A point with a delay may have fired right now.
+        # A point with a delay may have fired just now.
         if self.switch.has_fired:
             status = self.daemon.process.wait(START_PATIENCE_S)
             if status != -signal.SIGKILL:

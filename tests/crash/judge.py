@@ -1,4 +1,4 @@
-"""Says whether a store kept its promises, from the ledgers and the API alone."""
+"""Checks that a store kept its promises, by the ledgers and the API alone."""
 
 import random
 from collections import Counter
@@ -20,17 +20,17 @@ from recorded import Entries, Key, Ledger, hash_of, ops_of, tensor_bytes
 
 TIMEOUT_S = 60
 PAGE = 1000
-# Bytes go by whole frames, until no more is left than was asked for.
+# Bytes are given up in whole frames, until no more are left than asked for.
 FRAME_BYTES_MAX = 4 << 20
-# Recorded tensors have two parts at most, of which the first has this size.
+# Recorded tensors have at most two parts. The first has this size.
 PART_BYTES = 4 << 20
-# Of tensors that were found right before, looked at once more by each check.
+# How many tensors that were right before each check reads again.
 SAMPLE = 20
 
 
 @dataclass(frozen=True)
 class RankLedger:
-    """Where one rank writes down what it did."""
+    """The ledger of one rank, and which rank that is."""
 
     run: str
     rank: int
@@ -40,33 +40,33 @@ class RankLedger:
 class Judge:
     """Compares what the daemon shows with the ledgers.
 
-    Bytes of a tensor are read when it is first seen, those of a few afterwards,
-    and those of all by a check of everything.
+    The bytes of a tensor are read when it is first seen. Each check reads those of a
+    few tensors again; a check of everything reads them all.
     """
 
     def __init__(
         self, seed: int, ledgers: Iterable[RankLedger], expiring: dict[str, int]
     ) -> None:
-        """`expiring`: runs of which bytes go, and how many of them stay."""
+        """`expiring`: runs whose bytes are given up, and how many bytes stay."""
         self._seed = seed
         self._ledgers = list(ledgers)
         self._expiring = expiring
-        # What the daemon said about tensors that were right.
+        # Answers of the daemon about tensors that were right.
         self._known: dict[str, str] = {}
         self.acknowledged_count = 0
         self.read_count = 0
 
     def check(self, channel: grpc.Channel, rng: random.Random) -> list[str]:
-        """Returns what is wrong; ranks may go on recording."""
+        """Returns what is wrong. Ranks may go on recording meanwhile."""
         return self._check(channel, rng, is_all=False)
 
     def check_all(
         self, channel: grpc.Channel, torn_max: Mapping[str, int] | None = None
     ) -> list[str]:
-        """Returns what is wrong, once the ranks have ended, reading all bytes.
+        """Returns what is wrong, reading all bytes. The ranks have ended.
 
-        `torn_max`: for each run, how many tensors may have lost their last part
-        with the rank that was recording them. They count, and are not listed.
+        `torn_max`: for each run, how many tensors may have lost their last part with
+        the rank that recorded them. Such tensors are counted, but not listed.
         """
         findings = self._check(channel, random.Random(0), is_all=True)
         for run in self._runs():
@@ -90,7 +90,8 @@ class Judge:
     def _check(
         self, channel: grpc.Channel, rng: random.Random, is_all: bool
     ) -> list[str]:
-        # Before the tensors are listed: what is in the ledgers now must be there.
+        # Read before the tensors are listed: all that is acknowledged now must be
+        # there.
         entries = {
             (ledger.run, ledger.rank): Ledger(ledger.path).read()
             for ledger in self._ledgers
@@ -99,7 +100,8 @@ class Judge:
         findings = self._check_node(channel)
         for run in self._runs():
             tensors = self._list(channel, run)
-            # Before they are read again: what a rank begins now is listed later.
+            # Taken before the next reading: what a rank begins from now on is listed
+            # later.
             begun = {
                 (ledger.run, ledger.rank): Ledger(ledger.path).read().begun
                 for ledger in self._ledgers
@@ -195,7 +197,7 @@ class Judge:
         try:
             pieces = [p.data for p in stub.ReadTensor(request, timeout=TIMEOUT_S)]
         except grpc.RpcError as error:
-            # Given up since it was listed.
+            # It may have been given up since it was listed.
             if tensor.run in self._expiring and not self._has_bytes(
                 channel, tensor.name
             ):
@@ -230,7 +232,7 @@ def duplicates(tensors: Iterable[Any]) -> list[str]:
 
 
 def check_summary(tensor: Any, expected: bytes) -> list[str]:
-    """Returns what is wrong with what an index entry says of its bytes."""
+    """Returns what is wrong with the summary of a tensor."""
     summary = tensor.summary
     said = [tensor.size_bytes, *tensor.shape, summary.count]
     true = [len(expected)] * 3

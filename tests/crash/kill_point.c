@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into a process, kills it at a chosen system call.
+// Kills the process that it is preloaded into at a chosen system call.
 //
 // MSITD_KILL_FILE names a file of sizeof(struct control), which is mapped
-// shared: whoever else maps it chooses the call, also while the process runs.
-// The order of the fields is known to kill_point.py.
+// shared. Another process that maps it chooses the call, also while this one
+// runs. kill_point.py knows the order of the fields.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -34,16 +34,18 @@ enum call {
 enum phase { PHASE_BEFORE = 1, PHASE_TORN, PHASE_AFTER };
 
 struct control {
-  // The others are read only while this is 1; set to 0 when the call comes.
+  // The other fields are read only while this is 1. Set to 0 when the call
+  // comes.
   uint32_t is_armed;
   uint32_t call;
   uint32_t phase;
-  // With PHASE_AFTER: how long the process lives on.
+  // With PHASE_AFTER: how long the process lives on, in microseconds.
   uint32_t delay_us;
-  // Matching calls until the one that kills, that one included.
+  // Number of matching calls up to the one that kills, that one included.
   int32_t remaining;
   uint32_t has_fired;
-  // Of the path of the file, as fnmatch(3) has it; sockets are `socket:[N]`.
+  // Pattern of the path of the file, as for fnmatch(3). Sockets have paths
+  // `socket:[N]`.
   char pattern[64];
 };
 
@@ -74,7 +76,7 @@ static int is_due_at(const char* path) {
   return __atomic_fetch_sub(&control->remaining, 1, __ATOMIC_ACQ_REL) == 1;
 }
 
-// Acquire: the other fields, written before is_armed by whoever armed.
+// Acquire: the other fields were written before is_armed.
 static int is_armed(enum call call) {
   return control != NULL &&
          __atomic_load_n(&control->is_armed, __ATOMIC_ACQUIRE) == 1 &&
@@ -127,8 +129,8 @@ static void after(int due) {
   if (due && control->phase == PHASE_AFTER) fire();
 }
 
-// How much of `size` bytes a torn write leaves: half, in whole pages if it is
-// that long, as O_DIRECT wants it.
+// How many of `size` bytes a torn write leaves: half, and whole pages if there
+// are any, as O_DIRECT needs.
 static size_t torn_bytes(size_t size) {
   return size < kPageBytes ? size / 2 : size / 2 / kPageBytes * kPageBytes;
 }

@@ -1,4 +1,4 @@
-"""Where a process is killed: named points, each a system call of msitd."""
+"""Points where a process is killed: each is a system call of msitd."""
 
 import mmap
 import random
@@ -64,7 +64,7 @@ _LOG = "*/index/*.log"
 _MANIFEST = "*/MANIFEST-*"
 
 POINTS = (
-    # A batch on its way from the producer to the acknowledgement.
+    # The way of a batch from the producer to the acknowledgement.
     KillPoint("frame not written", When.SERVES, Phase.BEFORE, Call.WRITE, _SEGMENT, 24),
     KillPoint("frame torn", When.SERVES, Phase.TORN, Call.WRITE, _SEGMENT, 24),
     KillPoint(
@@ -101,7 +101,7 @@ POINTS = (
         24,
     ),
     KillPoint("acknowledged", When.SERVES, Phase.AFTER, Call.SEND, "socket:*", 24),
-    # The end of a segment and the begin of the next one.
+    # The end of a segment and the beginning of the next one.
     KillPoint(
         "segment full, not cut",
         When.SERVES,
@@ -133,7 +133,7 @@ POINTS = (
     ),
     KillPoint("room not reserved", When.STARTS, Phase.BEFORE, Call.RESERVE, _SEGMENT),
     KillPoint("room reserved", When.STARTS, Phase.AFTER, Call.RESERVE, _SEGMENT),
-    # Reading the log back after a kill, and the checkpoint behind it.
+    # Reading the log back after a kill, and the checkpoint after that.
     KillPoint(
         "reading the log back", When.STARTS, Phase.BEFORE, Call.READ, _SEGMENT, 8
     ),
@@ -155,7 +155,7 @@ POINTS = (
     ),
     KillPoint("tail not cut", When.STARTS, Phase.BEFORE, Call.TRUNCATE, _SEGMENT),
     KillPoint("tail cut", When.STARTS, Phase.AFTER, Call.TRUNCATE, _SEGMENT),
-    # Bytes that go.
+    # Bytes that are given up.
     KillPoint("hole not punched", When.STARTS, Phase.BEFORE, Call.PUNCH, _SEGMENT, 3),
     KillPoint("hole punched", When.STARTS, Phase.AFTER, Call.PUNCH, _SEGMENT, 3),
     KillPoint(
@@ -164,7 +164,7 @@ POINTS = (
     KillPoint(
         "hole punched meanwhile", When.SERVES, Phase.AFTER, Call.PUNCH, _SEGMENT, 3
     ),
-    # A stop that does not come to its end.
+    # A stop that is not completed.
     KillPoint(
         "last segment not cut", When.STOPS, Phase.BEFORE, Call.TRUNCATE, _SEGMENT
     ),
@@ -204,7 +204,7 @@ class KillSwitch:
         path.write_bytes(bytes(_CONTROL.size))
         with open(path, "r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _CONTROL.size)
-        # What a process needs to be killed by this switch.
+        # Environment of a process that this switch can kill.
         self.environment = {
             "LD_PRELOAD": str(library),
             "MSITD_KILL_FILE": str(path),
@@ -229,5 +229,5 @@ class KillSwitch:
 
     @property
     def has_fired(self) -> bool:
-        """True if the process was killed since it was armed last."""
+        """True if the process was killed since the last arm()."""
         return self._memory[_FIRED_AT : _FIRED_AT + 4] != bytes(4)

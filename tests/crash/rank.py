@@ -14,12 +14,12 @@ from pathlib import Path
 import msitd
 from recorded import Key, Ledger, hash_of, ops_of, tensor_bytes
 
-# A rank may come back too late for several daemons that others keep busy, and
-# stands still while the judge reads.
+# With daemons that others keep busy a rank may be late several times, and it stands
+# still while the judge reads.
 PATIENCE_S = 180
 BUFFER_BYTES = 24 << 20
 TOKENS_UNACKNOWLEDGED_MAX = 8
-# How long a rank pauses at most between two tokens: it computes, so to say.
+# Longest pause between two tokens. It stands for the computation.
 PAUSE_S_MAX = 0.06
 
 
@@ -40,7 +40,7 @@ class Rank:
             buffer_bytes=BUFFER_BYTES,
             open_timeout=PATIENCE_S,
             close_timeout=PATIENCE_S,
-            # Who was killed comes back as another process.
+            # A killed rank comes back as another process.
             if_exists="append",
         )
 
@@ -55,7 +55,7 @@ class Rank:
     def _work(self, thread: int) -> None:
         o = self.options
         token = o.first_token + thread
-        # Who was killed and comes back does not pause as before.
+        # A rank that comes back after a kill draws other pauses.
         rng = random.Random(f"{o.seed}/{o.run}/{o.rank}/{token}/pauses")
         recorded: list[tuple[int, str, str]] = []
         while not self.stopped.is_set():
@@ -106,7 +106,7 @@ def main() -> int:
     ]
     for thread in threads:
         thread.start()
-    # A signal interrupts a wait of this thread only.
+    # A signal interrupts waits of this thread only.
     while not rank.stopped.wait(1):
         pass
     for thread in threads:

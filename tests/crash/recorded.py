@@ -1,4 +1,4 @@
-"""What a rank records: every byte follows from where the tensor belongs."""
+"""The tensors of a rank: their bytes follow from where they belong."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 KIB = 1 << 10
 MIB = 1 << 20
 OPS_MAX = 5
-# At every so many tokens the first op has the same bytes again.
+# Every so many tokens the first op has the same bytes again.
 REPEAT_TOKENS = 4
 REPEATED_BYTES = 50_000
 
@@ -49,35 +49,36 @@ def hash_of(data: bytes) -> str:
 
 @dataclass
 class Entries:
-    """What one ledger says."""
+    """The content of one ledger."""
 
-    # Tokens of which at least one tensor may have been recorded.
+    # Tokens that may have recorded tensors.
     begun: set[int] = field(default_factory=set)
     # Acknowledged tensors: (token, op) to hash.
     acknowledged: dict[tuple[int, str], str] = field(default_factory=dict)
 
 
 class Ledger:
-    """What one rank did, in a file outside of the daemon that is only added to.
+    """The record of what one rank did, in a file that only grows.
 
-    `begin` comes before the first record of a token, `ack` after the
-    acknowledgement. Any thread, any number of readers; a line of a rank that was
-    killed while it wrote is no line.
+    `begin` is written before the first record of a token, `ack` after the
+    acknowledgement. Any thread may write, any number of readers read. An unfinished
+    line, of a rank that was killed while it wrote, does not count. The daemon does not
+    know of the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def begin(self, token: int) -> None:
-        """Says that tensors of the token may be there from now on."""
+        """Notes that tensors of the token may exist from now on."""
         self._append(f"begin {token}\n")
 
     def acknowledge(self, tensors: list[tuple[int, str, str]]) -> None:
-        """Says that tensors (token, op, hash) are durable."""
+        """Notes that tensors (token, op, hash) are durable."""
         self._append("".join(f"ack {t} {op} {digest}\n" for t, op, digest in tensors))
 
     def read(self) -> Entries:
-        """Returns what the whole lines say."""
+        """Returns the content of all finished lines."""
         entries = Entries()
         if not self.path.exists():
             return entries
@@ -92,7 +93,7 @@ class Ledger:
         return entries
 
     def cut_torn_line(self) -> None:
-        """Removes what is no line, before another rank goes on."""
+        """Removes an unfinished line, before another rank goes on."""
         if self.path.exists():
             data = self.path.read_bytes()
             os.truncate(self.path, data.rfind(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""What a daemon that was killed and stopped may leave behind, and what not."""
+"""Finds what a daemon must not leave behind when it was killed or stopped."""
 
 import os
 import re
@@ -14,13 +14,13 @@ _INDEX_FILE = re.compile(
     r"(\d+\.(sst|log)|MANIFEST-\d+|OPTIONS-\d+|CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?)"
 )
 _SEGMENT = re.compile(r"\d{8,}\.seg")
-# Of RocksDB: the log in use; the manifest in use; the two last options; the
-# last notes and those before.
+# Files of RocksDB: the log in use, the manifest in use, the last two options, the last
+# notes and those before.
 _INDEX_COUNTS = {r"\d+\.log": 1, r"MANIFEST-\d+": 1, r"OPTIONS-\d+": 2, r"LOG.*": 2}
 
 
 def in_store(data_dir: Path) -> list[str]:
-    """Returns a line for each file that has no business in a closed store."""
+    """Returns a line for each file that does not belong in a closed store."""
     findings = []
     expected = {"segments", "index", "LOCK", "ballast"}
     for path in data_dir.iterdir():
@@ -41,7 +41,7 @@ def in_store(data_dir: Path) -> list[str]:
 
 
 def of_sockets(socket_dir: Path, expected: set[str]) -> list[str]:
-    """Returns a line for each file that a daemon left when it was stopped."""
+    """Returns a line for each file that a stopped daemon left."""
     return [
         f"left among the sockets: {path.name}"
         for path in socket_dir.iterdir()
@@ -50,7 +50,7 @@ def of_sockets(socket_dir: Path, expected: set[str]) -> list[str]:
 
 
 def shared_memory(pid: int) -> list[str]:
-    """Returns what a process without ranks still shares after a while."""
+    """Returns the memory that a process without ranks still shares after a while."""
     deadline = time.monotonic() + WAIT_S
     while held := _memory_of(pid):
         if time.monotonic() > deadline:
@@ -86,7 +86,7 @@ def inspect(daemon: Daemon, *, is_live: bool) -> list[str]:
         return [f"msitd-inspect verify: {result.stdout}{result.stderr}"]
     said = re.findall(r"(\w+)=(\d+)", result.stdout)
     numbers = {name: int(number) for name, number in said}
-    # A live index is read before the segments are: it lags behind.
+    # A live index is read before the segments, so it lags behind them.
     surplus = numbers["records"] - (numbers["entries"] - numbers["recordless"])
     if not is_live and not 0 <= surplus <= numbers["torn"]:
         return [f"msitd-inspect verify: {result.stdout}"]

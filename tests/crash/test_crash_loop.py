@@ -1,4 +1,4 @@
-"""Some rounds of the crash loop, and what its parts promise to each other."""
+"""Some rounds of the crash loop, and what its parts expect of each other."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from crash_loop import run
 from kill_point import Call, KillPoint, KillSwitch, Phase, When
 
 ROUNDS = 52
-# Fixed, so that a change fails for what it did; `tests/nightly crash` draws one.
+# Fixed, so that a failure is due to the change; `tests/nightly crash` draws one.
 SEED = int(os.environ.get("MSITD_CRASH_SEED", "20261121"))
 
 
@@ -22,7 +22,7 @@ def test_daemon_and_ranks_survive_kills(tmp_path: Path) -> None:
     assert tally.kills.total() >= ROUNDS
     assert tally.acknowledged_count > ROUNDS
     assert tally.read_count > tally.acknowledged_count
-    # Most named points are where msitd passes.
+    # msitd reaches most of the named points.
     missed = sum(n for name, n in tally.kills.items() if name.endswith("reached)"))
     assert missed < tally.kills.total() / 2, tally.kills
 
@@ -57,7 +57,7 @@ def test_process_dies_at_the_call_that_was_named(
     assert write(tmp_path / "a.seg", switch) == -9
     assert switch.has_fired
     assert (tmp_path / "a.seg").stat().st_size == size
-    # Once is enough.
+    # It kills only once.
     assert write(tmp_path / "b.seg", switch) == 0
 
 

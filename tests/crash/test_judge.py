@@ -1,4 +1,4 @@
-"""The judge finds what it is there to find."""
+"""The judge finds every kind of fault that it looks for."""
 
 import random
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ TOKENS = 12
 
 
 class Case:
-    """A daemon that holds what a ledger says, and their judge."""
+    """A daemon with the tensors of a ledger, and a judge of both."""
 
     def __init__(self, folder: Path) -> None:
         self.daemon = Daemon(folder)
@@ -31,7 +31,7 @@ class Case:
         self.record(SEED, range(TOKENS))
 
     def record(self, seed: int, tokens: range) -> None:
-        """Records as the rank of this seed does."""
+        """Records what the rank with this seed would."""
         acknowledged = []
         with msitd.Client(RUN, endpoint=str(self.daemon.socket_dir)) as client:
             for token in tokens:
@@ -45,14 +45,14 @@ class Case:
         self.ledger.acknowledge(acknowledged)
 
     def findings(self) -> list[str]:
-        """What a judge says who sees this for the first time."""
+        """The findings of a judge that has not seen this before."""
         return self.judge().check_all(self.daemon.channel())
 
     def judge(self) -> Judge:
         return Judge(SEED, [RankLedger(RUN, 0, self.ledger.path)], {})
 
     def key(self) -> Key:
-        """A tensor in the middle of the log that is not small."""
+        """The key of a tensor in the middle of the log that is not small."""
         keys = [
             Key(RUN, 0, token, op)
             for token in range(2, TOKENS - 2)
@@ -92,7 +92,7 @@ def test_byte_that_changed_on_the_disk_is_found(case: Case) -> None:
 
 
 def test_tensor_that_the_index_lost_is_found(case: Case) -> None:
-    # Killed, the daemon builds the index from the log, which lacks a frame.
+    # After a kill the daemon builds the index from the log, which lacks a frame.
     case.daemon.kill()
     case.daemon.spoil(b"op.0")
     case.daemon.start()

@@ -42,7 +42,7 @@ class Record:
 
 @dataclass
 class Chunk:
-    """A chunk to be written; fields that a test spoils are plain attributes."""
+    """A chunk to write. Tests may spoil its attributes."""
 
     run: str | bytes
     records: list[Record]
@@ -121,7 +121,7 @@ class Chunk:
 
 
 def stream_id_of(run: str | bytes, rank: int) -> int:
-    """Returns a stream id for tests that do not care: one per rank of a run."""
+    """Returns a stream id for tests that need no special one: one per rank of a run."""
     raw = run.encode() if isinstance(run, str) else run
     return (zlib.crc32(raw) << 24) + rank % (1 << 20) + 1
 

@@ -20,7 +20,7 @@ from crafted_models import (
 from torch import Tensor, nn
 
 Call = tuple[Tensor, Tensor]
-# Small models lose more by threads than they win.
+# Threads cost small models more than they gain.
 torch.set_num_threads(1)
 
 MODELS = {"encoder": encoder, "decoder": decoder}
@@ -30,9 +30,9 @@ MODELS = {"encoder": encoder, "decoder": decoder}
 class Case:
     """One mistake of the target run, and who made it.
 
-    `encoder` and `decoder` are what the line `made by` begins with, and `place`
-    is in it too. `wrong` changes the model, `wrong_calls` what it is given, in
-    the target run only.
+    `encoder` and `decoder` are the beginnings that the line `made by` must have for
+    each model; `place` must be in it too. `wrong` changes the model and `wrong_calls`
+    its inputs, in the target run only.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Case:
     place: str = ""
     wrong: Callable[[nn.Module], object] | None = None
     wrong_calls: Callable[[list[Call]], object] | None = None
-    # What both runs have in common, beside the models themselves.
+    # What both runs share besides the models.
     variant: str = ""
     make: Callable[[nn.Module], nn.Module] = lambda model: model
     hook: dict[str, bool] = dataclasses.field(default_factory=dict)
@@ -50,7 +50,7 @@ class Case:
 
 @dataclasses.dataclass(kw_only=True)
 class RankCase:
-    """One mistake in a run of two ranks. Its kinds are two models each too."""
+    """One mistake in a run of two ranks, again for two models."""
 
     name: str
     kinds: tuple[str, str]
@@ -60,7 +60,7 @@ class RankCase:
 
 
 def at(path: str, fault: str) -> Callable[[nn.Module], None]:
-    """Returns what gives the module at `path` a fault."""
+    """Returns a function that gives the module at `path` a fault."""
 
     def change(model: nn.Module) -> None:
         model.get_submodule(path).fault = fault  # type: ignore[assignment]
@@ -69,7 +69,7 @@ def at(path: str, fault: str) -> Callable[[nn.Module], None]:
 
 
 def add(path: str, value: float, rows: int = 4) -> Callable[[nn.Module], None]:
-    """Returns what changes the first rows of a parameter."""
+    """Returns a function that adds to the first rows of a parameter."""
 
     def change(model: nn.Module) -> None:
         data = model.get_parameter(path).data[:rows]
@@ -335,7 +335,7 @@ CASES = [
     Case(
         name="tokens",
         wrong_calls=wrong_tokens,
-        # Nobody made it: the line is not there.
+        # Nothing made it, so the line is missing.
         **same(""),
         place="inputs of the model differ from token 2: ",
     ),
@@ -448,7 +448,7 @@ RANK_CASES = [
 
 
 def calls_of(kind: str) -> list[Call]:
-    """What the model is given: three tokens."""
+    """The inputs of the model: three tokens."""
     torch.manual_seed(4)
     lengths = (6, 6, 6) if kind == "encoder" else (5, 1, 1)
     return [

@@ -16,7 +16,7 @@ DIM, HEADS, VOCABULARY, LAYERS = 32, 4, 64, 3
 
 
 class Faulty(nn.Module):
-    """A module that can be told to do something wrong."""
+    """A module with a `fault` that it can be given."""
 
     fault = ""
 
@@ -62,7 +62,7 @@ class LayerNorm(nn.LayerNorm, Faulty):
 
 
 class Attention(Faulty):
-    """Attention in code of its own between four Linears."""
+    """Attention, written as own code between four Linears."""
 
     def __init__(self, causal: bool) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Attention(Faulty):
 
 
 class Mix(nn.Module):
-    """A residual as a module of two inputs that are not alike."""
+    """A residual as a module with two inputs that differ in kind."""
 
     def forward(self, x: Tensor, change: Tensor) -> Tensor:
         return x + 0.7 * change
@@ -126,7 +126,7 @@ class Mlp(Faulty):
 
 
 class EncoderLayer(Faulty):
-    """Norms behind the residuals."""
+    """A layer with norms after the residuals."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class EncoderLayer(Faulty):
 
 
 class DecoderLayer(Faulty):
-    """Norms before the residuals."""
+    """A layer with norms before the residuals."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class DecoderLayer(Faulty):
 
 
 class Positions(nn.Module):
-    """A module that no tensor is given to."""
+    """A module that gets no tensor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class Positions(nn.Module):
 
 
 class Memory(Faulty):
-    """A module with a state that it keeps from token to token."""
+    """A module that keeps a state from token to token."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class Model(Faulty):
 
 
 class Twice(Faulty):
-    """A part that is called twice, and is wrong in one call."""
+    """A part that is called twice and may be wrong in one call."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -283,7 +283,7 @@ class Stage(nn.Module):
 
 
 class Group:
-    """Ranks that are threads, and what they sum together."""
+    """Ranks that are threads, and the sums that they make together."""
 
     def __init__(self, size: int) -> None:
         self.terms: list[Tensor] = [torch.empty(0)] * size
@@ -298,7 +298,7 @@ class Group:
 
 
 class RowLinear(nn.Module):
-    """Half the columns of a weight; what it returns is summed over ranks."""
+    """Half the columns of a weight. Its results are summed over the ranks."""
 
     def __init__(self, group: Group, rank: int) -> None:
         super().__init__()
@@ -310,7 +310,7 @@ class RowLinear(nn.Module):
 
 
 class ShardedLayer(nn.Module):
-    """An MLP of which each rank has a half; the last rank has a monitor too."""
+    """Half of an MLP on each rank; the last rank also has a monitor."""
 
     def __init__(self, group: Group, rank: int) -> None:
         super().__init__()
@@ -329,7 +329,7 @@ class ShardedLayer(nn.Module):
 
 
 class ExpertLayer(nn.Module):
-    """Experts of which each rank has one, under a name of its own."""
+    """One expert on each rank, under a name of its own."""
 
     def __init__(self, group: Group, rank: int) -> None:
         super().__init__()
@@ -348,7 +348,7 @@ class ExpertLayer(nn.Module):
 
 
 class ShardedModel(nn.Module):
-    """Two layers of a kind."""
+    """A model of two equal layers."""
 
     def __init__(
         self, layer: Callable[[Group, int], nn.Module], group: Group, rank: int
@@ -366,7 +366,7 @@ class ShardedModel(nn.Module):
 
 
 def sharded(kind: str) -> Sequence[ShardedModel]:
-    """One rank after the other of "tensor" or "expert" parallel models."""
+    """The models of all ranks of a "tensor" or "expert" parallel model, in order."""
     group = Group(2)
     layer = ShardedLayer if kind == "tensor" else ExpertLayer
     return [ShardedModel(layer, group, rank).eval() for rank in range(2)]

@@ -35,16 +35,16 @@ def help_of(*words: str) -> str:
 
 
 class Daemon:
-    """One private msitd: its data outlives its processes."""
+    """A private msitd. Its data outlives its processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
-        # Paths of Unix sockets are short; those of pytest are not.
+        # Paths of Unix sockets have to be short; those of pytest are not.
         self.socket_dir = Path(tempfile.mkdtemp(prefix="msitd-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._channels: list[grpc.Channel] = []
-        # Beside what this process has itself.
+        # Variables that are added to those of this process.
         self.environment: dict[str, str] = {}
         # A command that runs the daemon, such as one that enters a namespace.
         self.prefix: list[str] = []
@@ -87,7 +87,7 @@ class Daemon:
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kills the daemon: it runs no code of its own any more."""
+        """Kills the daemon with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: signal.Signals) -> int:
@@ -110,7 +110,7 @@ class Daemon:
 
     @property
     def endpoint(self) -> str:
-        """host:port of this start."""
+        """host:port of the current process."""
         lines = (self.socket_dir / "endpoint").read_text().split()
         return next(line for line in lines if not line.startswith("unix:"))
 
@@ -130,7 +130,7 @@ class Daemon:
         raise AssertionError("the bytes are in no segment")
 
     def channel(self) -> grpc.Channel:
-        """Returns a channel that ends with this process of the daemon."""
+        """Returns a channel that is closed when this process of the daemon ends."""
         channel = grpc.insecure_channel(
             self.endpoint, options=[("grpc.max_receive_message_length", -1)]
         )

@@ -2,8 +2,8 @@
 
 usage: dtensor_rank.py ENDPOINT RUN RANK WORLD_SIZE RENDEZVOUS_FILE [TAMPERED_RANK]
 
-A world of one rank runs the model as it is; one of two ranks shards it by
-tensors; one of four by data and tensors.
+A world of one rank runs the model unchanged. Two ranks shard it by tensors, four by
+data and tensors.
 """
 
 import sys
@@ -26,7 +26,7 @@ BATCH, WIDTH, HIDDEN = 6, 8, 12
 
 
 class Gather(nn.Module):
-    """Adds the terms of its input up, without waiting for them."""
+    """Sums the terms of its input over the ranks, without waiting for the result."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not isinstance(x, DTensor):
@@ -61,7 +61,7 @@ def shard(model: Net, mesh: DeviceMesh) -> None:
 
 
 def record_kinds(client: msitd.Client, whole: torch.Tensor, mesh: DeviceMesh) -> None:
-    """Records one tensor in every way in which a mesh of one dimension holds it."""
+    """Records one tensor in every placement of a mesh of one dimension."""
     for op, placement in (
         ("kind.rows", Shard(0)),
         ("kind.columns", Shard(1)),

@@ -1,4 +1,4 @@
-"""Daemons of a test's own, for every lane that starts the real msitd."""
+"""Fixtures of daemons, for all tests that start the real msitd."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from daemon import Daemon
 
 @pytest.fixture
 def new_daemon(tmp_path: Path) -> Iterator[Callable[[], Daemon]]:
-    """Returns a function that makes a daemon that is not started yet."""
+    """Returns a function that makes a daemon without starting it."""
     made: list[Daemon] = []
 
     def make() -> Daemon:
@@ -26,7 +26,7 @@ def new_daemon(tmp_path: Path) -> Iterator[Callable[[], Daemon]]:
 
 @pytest.fixture
 def daemon(new_daemon: Callable[[], Daemon]) -> Daemon:
-    """A daemon that serves."""
+    """A running daemon."""
     daemon = new_daemon()
     daemon.start()
     return daemon

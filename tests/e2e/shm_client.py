@@ -1,6 +1,6 @@
-"""The ingest socket from docs/format/session.md and ring.md alone.
+"""A producer written from docs/format/session.md and ring.md alone.
 
-A producer without the library, which can also do what no library would.
+It does not use the library, and can do what the library never would.
 """
 
 import array
@@ -26,7 +26,7 @@ TIMEOUT_S = 60
 
 
 def hello(run: str, rank: int = 0, stream_id: int = 7) -> bytes:
-    """The packet with which a rank begins."""
+    """The first packet of a rank."""
     name, agent = run.encode(), b"test"
     return (
         struct.pack("<IHH", MAGIC, VERSION, HELLO)
@@ -72,14 +72,14 @@ class ShmProducer:
         return (kind, packet[8:]), list(fds)
 
     def publish(self, chunk: bytes, offset: int) -> None:
-        """Lays a chunk down at `offset` of the arena and publishes it."""
+        """Writes a chunk at `offset` of the arena and publishes it."""
         self.arena[offset : offset + len(chunk)] = chunk
         self.publish_entry(self._published, offset, len(chunk))
 
     def publish_entry(self, sequence: int, offset: int, size: int) -> None:
         """Publishes an entry, true or not."""
         at = ENTRIES_AT + self._published % ENTRY_COUNT * 32
-        # Not pack_into, which writes zeros first: the daemon may look in between.
+        # Not pack_into, which writes zeros first, and the daemon may look in between.
         self.table[at : at + 24] = struct.pack("<QQQ", sequence, offset, size)
         self._published += 1
         count = struct.pack("<Q", self._published)
@@ -101,7 +101,7 @@ class ShmProducer:
         self.socket.send(struct.pack("<IHH", MAGIC, VERSION, FINISH))
 
     def wait_end(self) -> tuple[int, str]:
-        """Returns code and reason of the end; -1 if there was none."""
+        """Waits for the end; returns its code and reason, or -1 if there was none."""
         while True:
             (kind, body), _ = self._receive()
             if kind == 0:

@@ -25,7 +25,7 @@ def make_stubs(folder: Path) -> None:
     )
     assert status == 0
     sys.path.insert(0, str(folder))
-    # The stubs are msitd.v1, and the Python package is msitd: let both be.
+    # The stubs are msitd.v1 and the Python package is msitd; both must be importable.
     import msitd
 
     msitd.__path__.append(str(folder / "msitd"))

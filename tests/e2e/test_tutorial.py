@@ -8,14 +8,14 @@ import tutorial
 
 pytest.importorskip("torch")
 
-# Of all others it is 0.
+# Commands whose exit code is not 0.
 EXIT_CODES = {"msitctl compare run golden bf16-broken --rows none": 1}
 
 
 def test_every_command_prints_what_the_page_says() -> None:
     page = tutorial.PAGE.read_text()
     steps = tutorial.steps(page)
-    # Short, since the sockets lie in it.
+    # A short path, since the sockets lie in it.
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
         results = tutorial.perform(page, Path(folder))
         assert (Path(folder) / "report.html").stat().st_size > 0

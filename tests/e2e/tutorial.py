@@ -18,13 +18,13 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"-?\d[\d.:TZe+-]*")
-# What the shell prints between two commands, before the exit code of the first.
+# Printed by the shell between two commands, before the exit code of the first.
 _MARK = "tutorial-mark"
 
 
 @dataclass
 class Step:
-    """A command, and what the page says that it prints."""
+    """A command, and its output as the page has it."""
 
     command: str
     output: str
@@ -81,13 +81,13 @@ def perform(page: str, folder: Path) -> list[tuple[str, int]]:
 
 
 def shape(text: str) -> str:
-    """Leaves out of an output what differs from one machine to the next."""
+    """Removes from an output what differs between machines."""
     return re.sub(r"[ ]+", " ", _NUMBER.sub("0", text))
 
 
 def main() -> None:
     page = PAGE.read_text()
-    # Short, since the sockets lie in it.
+    # A short path, since the sockets lie in it.
     with tempfile.TemporaryDirectory(prefix="msitd-") as folder:
         results = iter(perform(page, Path(folder)))
 

@@ -82,7 +82,7 @@ class IngestStream:
         self.send(pb.WriteChunksRequest(chunk=chunk))
 
     def opened(self) -> int:
-        """Waits for the answer to the opening; returns where to go on."""
+        """Waits for the answer to the opening. Returns the committed count in it."""
         self.committed = next(self._call).committed_chunk_count
         return self.committed
 
@@ -94,13 +94,13 @@ class IngestStream:
             self.committed = now
 
     def finish(self) -> None:
-        """Half-closes the stream and waits for its good end."""
+        """Half-closes the stream and waits until it ends without an error."""
         self._requests.put(None)
         for response in self._call:
             self.committed = response.committed_chunk_count
 
     def refused(self) -> Refusal:
-        """Waits for the stream to be ended by the daemon, and says how."""
+        """Waits until the daemon ends the stream, and returns how."""
         try:
             for response in self._call:
                 self.committed = response.committed_chunk_count
@@ -110,7 +110,7 @@ class IngestStream:
         raise AssertionError("the stream ended well")
 
     def cut(self) -> None:
-        """Cuts the connection of the stream as a dying client does."""
+        """Breaks the connection, as a dying client does."""
         self._call.cancel()
         self._requests.put(None)
 

@@ -20,9 +20,9 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_chunk.h"
 
-// Fails the first, the second, the third ... operation of the disk during one
-// and the same work, until none is left to fail, and checks after each that
-// what was acknowledged is there, bit-equal, and that nothing torn is.
+// Fails the first operation of the disk during a piece of work, then the second
+// in the same work, and so on, until none is left to fail. Checks after each
+// that what was acknowledged is there, bit for bit, and that nothing torn is.
 namespace msitd::storage {
 namespace {
 
@@ -39,14 +39,13 @@ constexpr int kRoundCount = 7;
 // Bytes of the run that retention is to keep, in the rounds that retain.
 constexpr uint64_t kKeptBytesMax = 45'000;
 
-// In the chunks of works that share: tokens from the first on have the same
-// bytes, whole pages of them.
+// In works that share bytes: from the first of these tokens on, tensors have
+// equal bytes, whole pages of them.
 constexpr int64_t kFirstWeightsToken = 10'000;
 constexpr uint64_t kWeightsBytes = 5 * 4096;
 constexpr uint32_t kWeightsSeed = 9'999;
 
-// The tensors of chunk `chunk` of stream `stream`: their names say which bytes
-// they have.
+// The tensors of one chunk of a stream. Their names determine their bytes.
 std::vector<TestTensor> RecordsOf(int stream, int chunk,
                                   bool has_weights = false) {
   std::vector<TestTensor> records;
@@ -63,12 +62,12 @@ std::vector<TestTensor> RecordsOf(int stream, int chunk,
   return records;
 }
 
-// One producer for each stream, which sends until it is acknowledged.
+// One producer for each stream. It sends a chunk until that is acknowledged.
 class Workload {
  public:
   explicit Workload(const StoreOptions& options) : options_(options) {}
 
-  // Opens the store and works on it; ends early once the store is of no use.
+  // Opens the store and works on it. Ends early if the store becomes useless.
   void Run(Env& env) {
     auto store = Store::Open(options_, env);
     if (!store.ok()) return;
@@ -91,7 +90,7 @@ class Workload {
   int acknowledged_chunks(int stream) const { return chunks_[stream]; }
 
  private:
-  // What fails is left to the next round, or to nobody.
+  // A step that fails is left to the next round, or not done at all.
   static void Retain(Store& store) {
     const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
     for (int step = 0; step < 8; ++step) {
@@ -115,7 +114,7 @@ class Workload {
       chunks.Add(1 + stream, chunks_[stream], records);
       sent.insert(sent.end(), records.begin(), records.end());
     }
-    // Failing to delete leaves no more than a file behind.
+    // A failed deletion leaves at most a file behind.
     if (round == 2) {
       store.runs().CreateRun({"short-lived", 0, {}}).status().IgnoreError();
       store.runs().DeleteRun("short-lived").IgnoreError();
@@ -133,7 +132,8 @@ class Workload {
   std::vector<TestTensor> acknowledged_;
 };
 
-// What the store holds is what was sent, and all that was acknowledged.
+// Expects that the store holds only what was sent, and all that was
+// acknowledged.
 void Judge(Store& store, const Workload& work) {
   std::map<int64_t, std::vector<std::byte>> found;
   NamedRuns read(store.readers());
@@ -170,7 +170,8 @@ void Judge(Store& store, const Workload& work) {
     found[info.key.token].assign(bytes->begin(), bytes->end());
     EXPECT_TRUE(found[info.key.token] == expected.bytes) << info.key.token;
   }
-  // No more went than had to: at most one chunk too many, of at most that.
+  // At most one chunk more than necessary was given up; it has at most that
+  // size.
   if (expired_bytes > 0) {
     EXPECT_GT(kept_bytes + 30'000, kKeptBytesMax);
   }
@@ -181,7 +182,8 @@ void Judge(Store& store, const Workload& work) {
     const auto count = store.log().CommittedChunkCount(kRun, 0, 1 + stream);
     ASSERT_TRUE(count.ok()) << count.status();
     EXPECT_GE(*count, static_cast<uint64_t>(work.acknowledged_chunks(stream)));
-    // The chunks that count are all there: nobody will send them again.
+    // All chunks that count as committed are there: nobody will send them
+    // again.
     for (uint64_t chunk = 0; chunk < *count; ++chunk) {
       for (const auto& record :
            RecordsOf(stream, static_cast<int>(chunk), work.shares())) {
@@ -205,8 +207,8 @@ struct Scenario {
   FaultEnv::PowerLoss power_loss = FaultEnv::PowerLoss::kLoseAll;
   bool retains = false;
   bool shares = false;
-  // The files of the index fail as well. Of those operations, which are many,
-  // each scenario has a third fail, beginning with this one.
+  // Operations on the files of the index fail as well. They are many, so each
+  // scenario fails every third, beginning with this one.
   int first_index_operation = 0;
 };
 
@@ -214,7 +216,7 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
   *out << scenario.name;
 }
 
-// Retention goes on where it was, and the room really comes back.
+// Expects that retention resumes, and that the room really comes back.
 void ExpectRetained(Store& store) {
   const RetentionPolicy policy = {.run = {.bytes_max = kKeptBytesMax}};
   bool is_done = false;
@@ -226,13 +228,13 @@ void ExpectRetained(Store& store) {
   EXPECT_TRUE(is_done);
   const RunCounters counters = store.runs().GetRun(kRun)->counters;
   EXPECT_LE(counters.kept_bytes(), kKeptBytesMax);
-  // Beside the payload, up to a page for each tensor and each head, and the
-  // headers of segments.
+  // Besides the payload there is up to a page for each tensor and each head,
+  // and the headers of segments.
   EXPECT_LE(store.upkeep().Stats().segment_bytes,
             counters.kept_bytes() + 5 * 4096 * 2 * kRoundCount);
 }
 
-// Equal bytes end up in one place, whatever failed on the way.
+// Expects that equal bytes end up in one place, whatever failed before.
 void ExpectShared(Store& store, const Workload& work) {
   bool is_done = false;
   for (int step = 0; step < 20 && !is_done; ++step) {
@@ -245,8 +247,8 @@ void ExpectShared(Store& store, const Workload& work) {
   for (int stream = 0; stream < kStreamCount; ++stream) {
     chunk_count += work.acknowledged_chunks(stream);
   }
-  // Beside the payload a head and the rest of a page for each chunk, the
-  // headers of segments, and what a failed Append could not take back.
+  // Besides the payload there is a head and the rest of a page for each chunk,
+  // the headers of segments, and what a failed Append could not take back.
   constexpr uint64_t kLeftoverBytes = 2 * 60'000;
   EXPECT_LE(
       store.upkeep().Stats().segment_bytes + (chunk_count - 1) * kWeightsBytes,
@@ -286,12 +288,12 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     if (scenario.cut_power) {
       env.CutPower(scenario.power_loss, static_cast<uint32_t>(number));
     }
-    // What is found once is found for good.
+    // What one opening finds, the next one finds too.
     for (int i = 0; i < 2; ++i) {
       auto store = Store::Open(options, env);
       ASSERT_TRUE(store.ok()) << store.status();
       Judge(**store, work);
-      // Whatever was left half done is done now.
+      // Work that was left half done is finished now.
       if (scenario.retains && i == 0 && !work.acknowledged().empty()) {
         ExpectRetained(**store);
         Judge(**store, work);
@@ -304,7 +306,7 @@ TEST_P(StoreFaultTest, NthFailureLosesNothingAcknowledged) {
     }
     if (!has_failed) break;
   }
-  // The work has more operations than that, or nothing was tested.
+  // Fewer operations would mean that nothing was tested.
   EXPECT_GT(number, 30u);
   RecordProperty("operations", static_cast<int>(number));
 }
@@ -397,7 +399,7 @@ TEST_F(StoreFaultCaseTest, FailuresCarryTheirReasonAndTheNextAppendGoesOn) {
       std::filesystem::exists(options_.directory + "/segments/00000003.seg"));
 }
 
-// So many that the index is prepared while they are written.
+// So many records that the index is prepared while they are written.
 TEST_F(StoreFaultCaseTest, ManyRecordsAreSeenAtOnceOrNotAtAll) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
@@ -468,7 +470,8 @@ TEST_F(StoreFaultCaseTest, ProbeTellsWhetherAppendWouldSucceed) {
   ASSERT_TRUE(store_->log().Append(again.span()).ok());
   Open();
   EXPECT_TRUE(read_->GetTensor(RecordsOf(0, 0)[0].key).ok());
-  // The one in use, and that of the first Append, which could not be removed.
+  // The segment in use, and that of the first Append, which could not be
+  // removed.
   EXPECT_EQ(store_->upkeep().Stats().segment_count, 2u);
 }
 
@@ -477,8 +480,7 @@ TEST_F(StoreFaultCaseTest, FailedSyncIsNeverTriedAgain) {
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
   ASSERT_TRUE(store_->log().Append(first.span()).ok());
-  // Room for the chunk is there already, so its operations are a write and the
-  // sync.
+  // Room is allocated already, so the operations are one write and one sync.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("input/output error"), false);
   EXPECT_EQ(Reason(store_->log().Append(second.span())), "STORAGE_FAILED");
@@ -531,14 +533,15 @@ TEST_F(StoreFaultCaseTest, ReadErrorAtOpenIsReportedAndNothingIsCutOff) {
   EXPECT_GT(failures, 5);
 }
 
-// Who restarts between the write of a frame and its sync finds it whole in the
-// page cache, and tells its producer that it is safe.
+// A daemon that restarts between the write of a frame and its sync finds the
+// frame whole in the page cache, and tells its producer that it is safe.
 TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
   TestChunks first(1, 0, RecordsOf(0, 0));
   ASSERT_TRUE(store_->log().Append(first.span()).ok());
-  // The write succeeds; the sync, and all that would take it back, does not.
+  // The write succeeds. The sync fails, and so does all that would undo the
+  // write.
   TestChunks second(1, 1, RecordsOf(0, 1));
   env_.FailAt(2, absl::UnavailableError("killed"), /*forever=*/true);
   EXPECT_FALSE(store_->log().Append(second.span()).ok());
@@ -563,7 +566,7 @@ TEST_F(StoreFaultCaseTest, RecoveredFramesAreDurableBeforeTheyCount) {
   }
 }
 
-// Near its end the disk is for what cannot wait.
+// An almost full disk is kept for what cannot wait.
 TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   Open();
   ASSERT_TRUE(store_->runs().CreateRun({kRun, 0, {}}).ok());
@@ -599,8 +602,8 @@ TEST_F(StoreFaultCaseTest, LittleRoomRefusesWhatIsNewAndNothingElse) {
   EXPECT_TRUE(store_->runs().CreateRun({"more", 0, {}}).ok());
 }
 
-// One error that RocksDB holds for fatal, such as too many open files, must not
-// last longer than its cause.
+// RocksDB treats some errors, such as too many open files, as fatal. They must
+// not last longer than their cause.
 TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   Open();
   env_.CountIndex();
@@ -610,8 +613,8 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
   const TestTensor known = RecordsOf(0, 0)[0];
   auto before = read_->Scan(kRun, {}, "");
   ASSERT_TRUE(before.ok());
-  // Readers that go on all the time: they see what was acknowledged, or are
-  // told to come back, and never that it is not there.
+  // Readers run all the time. They see what was acknowledged, or are told to
+  // come back, but never that it does not exist.
   std::atomic<bool> ends = false;
   std::atomic<int> found_count = 0;
   const auto read = [&] {
@@ -628,7 +631,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
       if (next.ok()) ++found_count;
     }
   };
-  // And the figures, which the opening changes as well.
+  // A thread reads the figures too, since opening the index changes them.
   const auto count = [&] {
     while (!ends) EXPECT_EQ(store_->upkeep().Stats().run_count, 1u);
   };
@@ -643,7 +646,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
     EXPECT_EQ(Reason(store_->log().Probe()), "STORAGE_FAILED");
   }
   env_.StopFailing();
-  // It goes on without a restart.
+  // The store recovers without a restart.
   absl::Status status;
   for (int i = 0; i < 6; ++i) {
     status = store_->log().Probe();
@@ -666,7 +669,7 @@ TEST_F(StoreFaultCaseTest, IndexThatCannotResumeIsOpenedAnewBelowItsReaders) {
       EXPECT_TRUE(read_->GetTensor(tensor.key).ok());
     }
   }
-  // What began before is told so.
+  // A scan that began before is told so.
   TensorInfo info;
   EXPECT_EQ((*before)->Next(info).status().code(),
             absl::StatusCode::kUnavailable);

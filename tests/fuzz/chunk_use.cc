@@ -48,7 +48,7 @@ void UseRecord(const chunk::Chunk& chunk,
               chunk.header().payload_bytes - record.payload_bytes);
 }
 
-// What the frame holds lies where the producer's payload could.
+// The payload of the frame lies where that of the producer could.
 void UseFramePayload(const chunk::Chunk& chunk) {
   MSITD_CHECK(chunk.stored_payload_bytes() <= kChunkPayloadBytesMax);
   chunk::FramePayload payload(chunk.header());
@@ -80,7 +80,7 @@ void UsePayload(const chunk::Chunk& chunk) {
     const ContentHash hash = chunk::HashBytes(chunk.PayloadOf(record));
     sum.low ^= hash.low;
   }
-  // What the compiler must not leave out.
+  // Keeps the compiler from leaving the reads out.
   volatile uint64_t sink = sum.low;
   (void)sink;
 }

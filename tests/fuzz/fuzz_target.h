@@ -14,11 +14,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace msitd::fuzz {
 
-// Returns the inputs that mutations begin with: what the code gets from those
+// Returns the inputs that mutations start from: what the code gets from peers
 // who keep to the documents. Every target defines its own.
 std::vector<std::string> Seeds();
 
-// Reads an input from its begin; zeros and nothing behind the end.
+// Reads an input from its beginning. Behind its end it reads zeros and nothing.
 class Input {
  public:
   Input(const uint8_t* data, size_t size)
@@ -45,7 +45,7 @@ class Input {
   std::string_view rest_;
 };
 
-// Returns the bytes of a number or a struct, to make inputs of.
+// Returns the bytes of a number or a struct, to build inputs.
 template <typename T>
 std::string BytesOf(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};

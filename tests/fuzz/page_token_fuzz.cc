@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   const auto position = DecodePageToken(key, rest);
   if (position.ok()) MSITD_CHECK(position->empty() == rest.empty());
-  // What we give comes back, for this request and for no other one.
+  // A token that we made decodes for its request, and for no other one.
   if (!rest.empty() && rest.size() < 4096) {
     const std::string token = EncodePageToken(key, rest);
     const auto again = DecodePageToken(key, token);

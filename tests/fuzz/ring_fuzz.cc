@@ -32,7 +32,7 @@ enum Step : uint8_t {
   kStepCount,
 };
 
-// What inputs reach of the arena, and what is clean again for the next one.
+// Inputs reach this part of the arena only. It is cleaned for the next input.
 constexpr uint64_t kReachBytes = (1 << 16) + 256;
 constexpr uint64_t kPageCount = 8;
 constexpr uint64_t kPieceCount = kArenaBytesMin / chunk::kPieceBytes;

@@ -23,7 +23,8 @@ namespace {
 constexpr uint16_t kSizeMask = 0x3ff;
 constexpr int kPacketsMax = 64;
 constexpr int kPatienceMs = 20'000;
-// Runs pile up in a store; it is changed for an empty one after so many.
+// A store collects runs, so it is replaced by an empty one after this many
+// inputs.
 constexpr int kInputsPerServer = 256;
 
 class Server {
@@ -62,7 +63,7 @@ class Server {
   std::vector<std::thread> tasks_;
 };
 
-// What the daemon says is a message that a producer can expect.
+// Expects a message that a producer can understand.
 void Use(const Packet& packet) {
   SessionWelcome welcome;
   SessionPolicy policy;

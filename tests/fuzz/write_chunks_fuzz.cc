@@ -14,7 +14,7 @@
 namespace msitd::fuzz {
 namespace {
 
-// A message in an input: its length, and of how many bytes its slices are.
+// The head of a message in an input: its length, and the length of its slices.
 struct Head {
   uint16_t message_bytes = 0;
   uint16_t slice_bytes = 0;
@@ -72,7 +72,7 @@ grpc::ByteBuffer BufferOf(std::string_view bytes, size_t slice_bytes) {
 // Reads one message of a stream. False if the stream would end here.
 bool Read(std::string_view bytes, size_t slice_bytes,
           WriteChunksMessage& message) {
-  // A line for each name that is not UTF-8.
+  // protobuf would log a line for each name that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
   v1::WriteChunksRequest expected;
   const bool is_message =

@@ -134,7 +134,7 @@ def read_chunk(chunk: bytes) -> list[Record]:
 
 
 class FakeDaemon:
-    """Acknowledges every chunk, unless told to hold them."""
+    """Acknowledges every chunk unless it is told to hold them."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -171,7 +171,7 @@ class FakeDaemon:
 
     @property
     def records(self) -> list[Record]:
-        """What has been acknowledged, in order."""
+        """Records that have been acknowledged, in order."""
         with self._lock:
             return [r for chunk in self._chunks for r in read_chunk(chunk)]
 

@@ -1,4 +1,4 @@
-"""The services that msitd.query asks, in this process, as a test says."""
+"""The services that msitd.query asks, in this process. Tests set the answers."""
 
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -16,7 +16,7 @@ def fail(
     reason: str,
     message: str,
 ) -> None:
-    """Ends a call as the daemon does, with an ErrorInfo."""
+    """Ends a call with an ErrorInfo, as the daemon does."""
     info = message_class("google.rpc.ErrorInfo")(reason=reason, domain="msitd")
     status = message_class("google.rpc.Status")(code=code.value[0], message=message)
     status.details.add().Pack(info)
@@ -26,7 +26,7 @@ def fail(
 
 
 class FakeQueries(grpc.GenericRpcHandler):
-    """Answers the methods that a test has named, and keeps their requests."""
+    """Answers the methods that a test has set, and keeps their requests."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -37,7 +37,7 @@ class FakeQueries(grpc.GenericRpcHandler):
         self._server.start()
 
     def answer(self, method: str, answer: Answer, *, streams: bool = False) -> None:
-        """Has `answer` make the response to `Service/Method`, or the responses."""
+        """Makes `answer` produce the response, or responses, of `Service/Method`."""
 
         def unary(request: Any, context: grpc.ServicerContext) -> Any:
             self.requests.append(request)

@@ -26,7 +26,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList([Block(), Block()])
-        # A class of torch itself, which torch.compile wraps in another way.
+        # A class of torch itself: torch.compile wraps it in another way.
         self.head = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
 
     def forward(self, x):
@@ -52,7 +52,7 @@ def fresh():
 
 @pytest.fixture
 def eager():
-    """What two forwards of a model without torch.compile record."""
+    """Records of two forwards of a model without torch.compile."""
     daemon = FakeDaemon()
     model = Model()
     with (

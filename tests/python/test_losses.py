@@ -1,4 +1,4 @@
-"""Lost records are said, once, and never in the way of the user's own program."""
+"""Lost records are reported once, and never in the way of the program."""
 
 import gc
 import logging
@@ -28,7 +28,7 @@ def lossy_client(daemon: FakeDaemon, **options: object) -> msitd.Client:
 
 
 def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged about losses; the first drop has a line of its own."""
+    """Log lines about losses. The first drop has a line of its own."""
     return [m for m in caplog.messages if "were dropped and" in m]
 
 

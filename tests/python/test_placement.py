@@ -1,4 +1,4 @@
-"""What is recorded of a DTensor beside its local shard."""
+"""The placement that is recorded with the local shard of a DTensor."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ RANK, WORLD_SIZE = 5, 8
 
 @pytest.fixture
 def world() -> Iterator[None]:
-    """Makes this process one of a world whose others are not there."""
+    """Makes this process part of a world whose other processes do not exist."""
     dist.init_process_group("fake", rank=RANK, world_size=WORLD_SIZE, store=FakeStore())
     yield
     dist.destroy_process_group()
@@ -76,7 +76,7 @@ def test_strided_shards_are_cut_in_their_own_order(recorded):
     strided = _StridedShard(0, split_factor=4)
     tensor = dtensor(mesh, [strided, Shard(0)])
     assert recorded(tensor).placement == "0+4x2/1x4:S(0),S(0)"
-    # Three rows on eight ranks do not lie in the order of any cuts.
+    # Three rows on eight ranks are in the order of no cuts.
     uneven = DTensor.from_local(
         torch.ones(1, 2),
         mesh,

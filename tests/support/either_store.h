@@ -14,16 +14,16 @@ namespace msitd::testing {
 
 enum class StoreKind { kFake, kReal };
 
-// Names a test of a suite that runs on both.
+// Names a test of a suite that runs on both kinds of store.
 std::string StoreName(const ::testing::TestParamInfo<StoreKind>& info);
 
-// A store of either kind; a real one in a directory of its own, in memory.
+// A store of either kind. A real one has a directory of its own, in memory.
 class EitherStore {
  public:
   explicit EitherStore(StoreKind kind);
 
   storage::Store& operator*() { return *store_; }
-  // Null for a real one.
+  // Null if the store is real.
   FakeStore* fake() { return fake_; }
 
  private:
@@ -32,7 +32,7 @@ class EitherStore {
   FakeStore* fake_ = nullptr;
 };
 
-// A suite that runs on both.
+// Base of suites that run on both kinds of store.
 class EitherStoreTest : public ::testing::TestWithParam<StoreKind> {
  protected:
   EitherStore either_{GetParam()};
@@ -41,7 +41,7 @@ class EitherStoreTest : public ::testing::TestWithParam<StoreKind> {
 
 }  // namespace msitd::testing
 
-// Has all tests of a suite, a class below EitherStoreTest, run on both.
+// Runs all tests of `suite`, a class derived from EitherStoreTest, on both.
 #define MSITD_ON_BOTH_STORES(suite)                          \
   INSTANTIATE_TEST_SUITE_P(                                  \
       Stores, suite,                                         \

@@ -18,8 +18,8 @@
 
 namespace msitd::testing {
 
-// A store in memory with the promises of the real one, which can be made to
-// fail and to stall; each of its faces too. Thread-safe.
+// A store in memory that keeps the promises of the real one and can be made to
+// fail and to stall. It implements each of its own faces. Thread-safe.
 class FakeStore final : public storage::Store,
                         public storage::Runs,
                         public storage::ChunkLog,
@@ -30,7 +30,7 @@ class FakeStore final : public storage::Store,
   FakeStore() = default;
 
   // Every Append from now on returns `status`; OK lets them through again.
-  // AwaitFailedAppend returns once one has.
+  // AwaitFailedAppend returns once one has failed.
   void FailAppends(absl::Status status);
   void AwaitFailedAppend();
 
@@ -39,10 +39,11 @@ class FakeStore final : public storage::Store,
   void AwaitAppend();
   void UnblockAppends();
 
-  // Has batches take no more parts than this.
+  // Batches take at most this many parts from now on.
   void LimitBatches(size_t part_count);
 
-  // The part at `part_index` of the tensor fails its hash, or is gone.
+  // Makes the part at `part_index` of the tensor fail its hash, or the tensor
+  // expire.
   void Corrupt(const TensorKey& key, size_t part_index);
   void Expire(const TensorKey& key);
 
@@ -52,7 +53,7 @@ class FakeStore final : public storage::Store,
   void AwaitRead();
   void UnblockReads();
 
-  // Parts read so far, and tensors looked up by their keys.
+  // Number of parts read so far, and of tensors looked up by their keys.
   uint64_t read_part_count();
   uint64_t get_tensor_count();
 
@@ -62,22 +63,25 @@ class FakeStore final : public storage::Store,
   // `hook` runs in every DeleteComparison, before anything is deleted.
   void OnDeleteComparison(std::function<void()> hook);
 
-  // What the calls of Retain return, one after another; then nothing is due.
+  // Results of the next calls of Retain, one after another. Afterwards nothing
+  // is due.
   void ScriptRetention(
       std::vector<absl::StatusOr<storage::RetentionStep>> steps);
   size_t retain_count();
-  // Returns the policy of the `count`th call of Retain, from 1, once it came.
+  // Waits for the `count`th call of Retain, from 1, and returns its policy.
   storage::RetentionPolicy AwaitRetain(size_t count);
 
-  // What the calls of Share return, one after another; then nothing is left.
+  // Results of the next calls of Share, one after another. Afterwards nothing
+  // is left.
   void ScriptSharing(std::vector<absl::StatusOr<storage::ShareStep>> steps);
   size_t share_count();
-  // Returns once Share was called so often.
+  // Returns once Share was called `count` times.
   void AwaitShare(size_t count);
 
-  // What the calls of Tidy return, one after another; then nothing is left.
+  // Results of the next calls of Tidy, one after another. Afterwards nothing is
+  // left.
   void ScriptTidying(std::vector<absl::StatusOr<bool>> steps);
-  // Returns once Tidy was called so often.
+  // Returns once Tidy was called `count` times.
   void AwaitTidy(size_t count);
 
   // Sizes of the Append calls that succeeded.
@@ -139,8 +143,8 @@ class FakeStore final : public storage::Store,
   class Reader;
   class Batch;
 
-  // In the order of the primary index; the name fields are numbers by first
-  // appearance.
+  // Sorts like the primary index. Names are numbers, in the order of their
+  // first appearance.
   using Key = std::tuple<int32_t, uint32_t, int64_t, uint32_t, int32_t, uint8_t,
                          uint32_t>;
 

@@ -14,24 +14,24 @@
 
 namespace msitd::testing {
 
-// An Env over a real one that fails when it is told to, and that forgets what
-// was not synced when the power goes. Thread-safe.
+// An Env over a real one that fails on demand, and loses what was not synced
+// when the power is cut. Thread-safe.
 //
-// The database of the index has files of its own: what it does can fail as well
-// once that is asked for, but nothing of them is lost.
+// The database of the index has files of its own. Its operations fail too after
+// CountIndex, but its files lose nothing.
 class FaultEnv final : public storage::Env {
  public:
   explicit FaultEnv(storage::Env& base) : base_(base) {}
 
-  // What becomes of pages that were written and not synced.
+  // What happens to pages that were written and not synced.
   enum class PowerLoss {
     kLoseAll,    // The file ends where it was synced.
     kLoseSome,   // Each page stays or reads as zeros, by chance.
     kKeepSizes,  // All of them read as zeros.
   };
 
-  // The `number`th operation from now on, counted from 1, fails with `status`;
-  // so do all that follow if `forever`. A write that fails has written the
+  // The `number`th operation from now on, counted from 1, fails with `status`,
+  // and so do all that follow if `forever`. A write that fails has written the
   // first half of its bytes.
   void FailAt(uint64_t number, absl::Status status, bool forever);
   void StopFailing();
@@ -46,29 +46,29 @@ class FaultEnv final : public storage::Env {
     clock_offset_ns_ += ns;
     boot_offset_ns_ += ns;
   }
-  // Sets the clock on the wall so much forward, or back.
+  // Moves the wall clock by `ns`, forward or back.
   void SetClock(int64_t ns) { clock_offset_ns_ += ns; }
-  // The machine is off for so long, and started again.
+  // Turns the machine off for `off_ns`, and starts it again.
   void Reboot(int64_t off_ns) {
     clock_offset_ns_ += off_ns;
     boot_offset_ns_ = -base_.BootNs();
     ++boot_count_;
   }
 
-  // File systems differ: this one has no holes from now on.
+  // This file system has no holes from now on, as some have none.
   void RefuseHoles() { refuses_holes_ = true; }
 
-  // What the database of the index does counts as operations too.
+  // Operations of the database of the index count too from now on.
   void CountIndex() { counts_index_ = true; }
 
-  // No more than this is free from now on, whatever the disk says.
+  // At most this many bytes are free from now on, whatever the disk says.
   void LimitFreeBytes(uint64_t bytes) { free_bytes_max_ = bytes; }
 
-  // Operations since the last FailAt, or since the begin.
+  // Number of operations since the last FailAt, or since the beginning.
   uint64_t operation_count();
 
-  // Loses what is not synced, in the files themselves. The store that used the
-  // Env has been dropped before. Returns the number of pages lost.
+  // Loses what is not synced, in the files themselves. Drop the store that used
+  // the Env before. Returns the number of pages lost.
   uint64_t CutPower(PowerLoss mode, uint32_t seed);
 
   absl::StatusOr<std::unique_ptr<storage::File>> Create(const std::string& path,
@@ -97,7 +97,7 @@ class FaultEnv final : public storage::Env {
     uint64_t written_bytes = 0;
   };
 
-  // The error that the present operation is to return.
+  // Returns the result that the present operation must have.
   absl::Status Step();
   void HangIfToldTo();
   void OnWritten(const std::string& path, uint64_t end);

@@ -9,7 +9,7 @@
 
 namespace msitd::testing {
 
-// A file to read whose bytes are at hand.
+// A read-only file in memory.
 class MemoryFile final : public storage::File {
  public:
   std::vector<std::byte> bytes;

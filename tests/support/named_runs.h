@@ -20,11 +20,11 @@
 
 namespace msitd::testing {
 
-// Asks runs by their names: opens the run anew for each question, and keeps the
-// readers, for scans and batches, until it goes. Thread-safe.
+// Asks runs by their names. Opens the run anew for each question and keeps the
+// readers, for scans and batches, until its own end. Thread-safe.
 class NamedRuns {
  public:
-  // It outlives this.
+  // `readers` outlives this object.
   explicit NamedRuns(storage::RunReaders& readers) : readers_(readers) {}
 
   absl::StatusOr<storage::RunReader*> Open(std::string_view run) {

@@ -23,8 +23,8 @@ struct ProducedTensor {
   Io io = Io::kOutput;
 };
 
-// Lays chunks out as a producer does: bytes as they come over the wire, which
-// nobody has looked at. Thread-compatible.
+// Lays chunks out as a producer does. The results are bytes as they come over
+// the wire, not checked. Thread-compatible.
 class Producer {
  public:
   Producer(std::string run, int32_t rank, uint64_t stream_id);
@@ -33,18 +33,19 @@ class Producer {
   int32_t rank() const { return rank_; }
   uint64_t stream_id() const { return stream_id_; }
 
-  // The chunk `sequence` of the stream.
+  // Returns the chunk of this sequence number.
   std::string Chunk(uint64_t sequence,
                     const std::vector<ProducedTensor>& tensors);
 
-  // The same with one tensor of one value, `sequence` itself.
+  // The same with one tensor, whose only value is `sequence`.
   std::string Chunk(uint64_t sequence);
 
-  // One part of a uint8 tensor of `tensor_bytes` bytes, each of them `fill`.
+  // Returns a chunk with one part of a uint8 tensor of `tensor_bytes` bytes,
+  // all `fill`.
   std::string Part(uint64_t sequence, const std::string& op,
                    uint64_t tensor_bytes, uint64_t part_index, char fill);
 
-  // The key of a produced tensor.
+  // Returns the key of a produced tensor.
   TensorKey KeyOf(const ProducedTensor& tensor) const;
 
  private:
@@ -55,10 +56,10 @@ class Producer {
   chunk::ChunkBuilder builder_;
 };
 
-// A copy of `bytes` that begins at a multiple of kChunkAlignment.
+// Returns a copy of `bytes` that begins at a multiple of kChunkAlignment.
 AlignedBuffer Aligned(const std::string& bytes);
 
-// `chunk` with the number at `offset` replaced.
+// Returns `chunk` with the number at `offset` replaced.
 template <typename T>
 std::string Patched(std::string chunk, size_t offset, T value) {
   std::memcpy(chunk.data() + offset, &value, sizeof(value));

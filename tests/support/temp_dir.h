@@ -16,8 +16,8 @@ class TempDir {
  public:
   TempDir() : TempDir(std::filesystem::temp_directory_path()) {}
 
-  // A directory in memory where there is such a file system: for tests that
-  // sync so often that a disk would make them slow.
+  // A directory in memory if there is such a file system, for tests that sync
+  // so often that a disk would make them slow.
   static TempDir InMemory() {
     const std::filesystem::path memory = "/dev/shm";
     return TempDir(std::filesystem::is_directory(memory)

@@ -14,7 +14,7 @@
 
 namespace msitd::testing {
 
-// A tensor with its bytes, and which of its parts a record carries.
+// A tensor with its bytes. `part` is the part of it that a record carries.
 struct TestTensor {
   TensorKey key;
   DType dtype = DType::kUint8;
@@ -25,12 +25,13 @@ struct TestTensor {
   std::string placement = "";
 };
 
-// A one-dimensional tensor of `byte_count` uint8 elements that `seed` decides.
+// Makes a one-dimensional tensor of `byte_count` uint8 elements, which follow
+// from `seed`.
 TestTensor MakeTensor(std::string run, int64_t token, std::string op,
                       uint64_t byte_count, uint32_t seed = 1);
 
-// Chunks as the store gets them: laid out as a producer does it, validated,
-// with hashes and summaries. Owns their memory.
+// Chunks as the store gets them: laid out by a producer, validated, with hashes
+// and summaries. Owns their memory.
 class TestChunks {
  public:
   TestChunks() = default;
@@ -40,11 +41,11 @@ class TestChunks {
     Add(stream_id, chunk_sequence, records);
   }
 
-  // The run and the rank are those of the first record.
+  // Adds a chunk. Its run and rank are those of the first record.
   void Add(uint64_t stream_id, uint64_t chunk_sequence,
            const std::vector<TestTensor>& records);
 
-  // What ChunkLog::Append takes.
+  // The argument of ChunkLog::Append.
   std::span<chunk::Chunk> span() { return chunks_; }
 
  private:

@@ -1,9 +1,9 @@
 """Who may include whom.
 
-A module is a folder. MODULES names, for each one, the modules of ours and the
-libraries of others that its files may include; what is not named is refused.
-Layers are ordered: protos < storage < daemon, and protos < client. client and
-daemon never include each other, and nothing includes tests.
+A module is a folder. MODULES names, for each one, our modules and the foreign libraries
+that its files may include. All other includes are refused. Layers are ordered: protos <
+storage < daemon, and protos < client. client and daemon never include each other, and
+nothing includes tests.
 """
 
 import re
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 LOWEST = ("protos/base", "protos/os")
 PROTOS = (*LOWEST, "protos/status", "protos/chunk")
 
-# What the rest of the program sees of the storage layer: its faces, and what
-# stands on them. Only who opens a store, and hands its faces out, sees STORE.
+# What the rest of the program sees of the storage layer: its faces, and what stands on
+# them. Only code that opens a store and hands its faces out sees STORE.
 STORAGE_FACE = ("storage/face", "storage/run_ranks.h")
 STORE = ("storage/store.h", "storage/env/env.h")
 
-# How the index names segments, of which it knows no more.
+# The only thing that the index knows of segments: their names.
 SEGMENT_ID = "storage/segment/segment_id.h"
 
 # The rooms of the index, from the bottom up.
@@ -33,14 +33,14 @@ INDEX = (
 # Logging, for all of the daemon.
 LOG = "daemon/log"
 
-# What producers see of the chunk format. The rest of protos/chunk needs Abseil.
+# What producers include of the chunk format. The rest of protos/chunk needs Abseil.
 CHUNK_PRODUCER = (
     "protos/chunk/chunk_builder.h",
     "protos/chunk/chunk_draft.h",
     "protos/chunk/chunk_format.h",
 )
 
-# The same of protos/shm.
+# What producers include of protos/shm.
 SHM_PRODUCER = (
     "protos/shm/ring_abi.h",
     "protos/shm/ring_writer.h",
@@ -58,7 +58,7 @@ COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 # The client library without its C face, and its way out.
 CLIENT_CORE = ("client/core", "client/core/delivery")
 
-# What all rooms of msitctl know.
+# What all rooms of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
 
 
@@ -318,8 +318,8 @@ MODULES: dict[str, Module] = {
     ),
 }
 
-# Files that keep to less than their module does: they travel in libmsit, which
-# shows no library of others.
+# Files that may include less than their module: they are part of libmsit, which exposes
+# no foreign library.
 NARROWER: dict[str, Module] = {
     "protos/chunk/chunk_builder.h": Module((*LOWEST, *CHUNK_PRODUCER[1:])),
     "protos/chunk/chunk_builder.cc": Module((*LOWEST, *CHUNK_PRODUCER)),
@@ -357,7 +357,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "systemd": re.compile(r"systemd/"),
     "nanobind": re.compile(r"nanobind/"),
     "python": re.compile(r"Python\.h$"),
-    # Of the compiler: nothing to link.
+    # Part of the compiler: nothing to link.
     "sse2": re.compile(r"emmintrin\.h$"),
 }
 

@@ -1,9 +1,9 @@
 """Who may import whom in the Python package, and when.
 
-Importing the package imports nothing but itself and the standard library: what a
-caller may not have, or pays for, is imported where it is used. A package is a
-folder, or a module at the top. PACKAGES names, for each one, what of ours it may
-import, and which libraries inside of functions or for the type checker.
+Importing the package imports only itself and the standard library. Libraries that a
+caller may not have, or that are slow to import, are imported where they are used. A
+package is a folder, or a module at the top. PACKAGES names, for each one, what it may
+import of ours, and which libraries inside functions or for the type checker.
 """
 
 import ast
@@ -17,7 +17,7 @@ LINES_MAX = 600
 
 @dataclass(frozen=True)
 class Package:
-    """Imports that one package is allowed, beside those of itself."""
+    """Imports that one package is allowed, besides those of itself."""
 
     ours: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -26,10 +26,10 @@ class Package:
 PACKAGES: dict[str, Package] = {
     # The public names.
     "msitd": Package(("msitd._core", "msitd.forcing")),
-    # What every face records with.
+    # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
     "msitd.forcing": Package((), ("torch",)),
-    # Speaks to a daemon by gRPC alone: it needs nothing that records.
+    # Speaks to a daemon by gRPC alone, and needs nothing that records.
     "msitd.query": Package(
         ("msitd._core.errors",),
         ("google", "grpc", "ml_dtypes", "numpy", "pandas", "pyarrow", "torch"),

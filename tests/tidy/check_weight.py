@@ -1,8 +1,8 @@
-"""Which headers may make heavy ones of others part of who includes them.
+"""Which headers may bring heavy foreign headers into their includers.
 
-A header that a hundred sources include must not cost each of them seconds. RULES
-names the heavy headers and, for each, the folders whose headers may reach it,
-directly or through others of ours. Sources include what they need.
+A header that a hundred sources include must not cost each of them seconds. RULES names
+the heavy headers and, for each, the folders whose headers may reach it, directly or
+through other headers of ours. Sources include what they need.
 """
 
 import re
@@ -19,7 +19,7 @@ class Rule:
     folders: tuple[str, ...] = ()  # Theirs and of folders in them may reach it.
 
 
-# A stub and what it needs are 170,000 lines, messages 130,000, gRPC 100,000.
+# Lines: a stub and what it needs 170,000, messages 130,000, gRPC 100,000.
 SERVICES = (
     "client/ctl/command",
     "client/ctl/command_line.h",
@@ -57,7 +57,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def check(texts: Mapping[str, str]) -> list[str]:
-    """Returns what headers reach that they may not; texts are by their names."""
+    """Returns which headers reach what they may not. `texts` maps names to texts."""
     includes = {file: _INCLUDE.findall(text) for file, text in texts.items()}
     findings = []
     for rule in RULES:
@@ -81,7 +81,7 @@ def _may(file: str, rule: Rule) -> bool:
 def _way(
     file: str, heavy: re.Pattern[str], includes: Mapping[str, list[str]]
 ) -> list[str]:
-    """Returns how a header comes to include a heavy one; nothing if it does not."""
+    """Returns the includes from a header to a heavy one; empty if there are none."""
     ways = [[file]]
     seen = {file}
     for way in ways:

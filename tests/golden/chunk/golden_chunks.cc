@@ -83,7 +83,7 @@ RecordSpec AddDTypes(Maker& maker, int first, int last) {
   return record;
 }
 
-// Those of the first version, and shapes.
+// All dtypes of the first version, and shapes.
 std::vector<std::byte> EveryDType() {
   Maker maker("every dtype");
   RecordSpec record = AddDTypes(maker, 1, 17);
@@ -152,7 +152,7 @@ std::vector<std::byte> Placed() {
   return maker.Finish();
 }
 
-// The stamps of a frame but for those of its records.
+// Sets the stamps of a frame, except those of its records.
 void StampHeader(ChunkHeader& header) {
   header.run_id = 2;
   header.segment_id = 1;

@@ -41,8 +41,7 @@ struct Arrived {
   chunk::Kept kept;
 };
 
-// Reads chunks the way the daemon does; a chunk that it would refuse fails the
-// test.
+// Reads chunks as the daemon does. A chunk that it would refuse fails the test.
 inline std::vector<Arrived> ReadChunks(
     const std::vector<FakeDaemon::Bytes>& chunks, uint64_t stream_id) {
   std::vector<Arrived> out;

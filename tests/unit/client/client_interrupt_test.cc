@@ -4,11 +4,12 @@
 
 #include "tests/unit/client/client_fixture.h"
 
-// Calls that wait for a daemon that does nothing, and a host that has enough.
+// Calls that wait for a daemon that does nothing, and a host that interrupts
+// them.
 namespace msitd::client {
 namespace {
 
-// A host that has not interrupted yet is asked at least so often before.
+// How often a host is asked, at least, before it interrupts.
 constexpr int kQuestions = 2;
 
 class ClientInterruptTest : public ClientTest {
@@ -64,7 +65,7 @@ TEST_F(ClientInterruptTest, EndsFlushAndLosesNothing) {
 TEST_F(ClientInterruptTest, EndsFlushThoughAcknowledgementsComeAllTheTime) {
   OpenAndFill();
   std::atomic<bool> is_over = false;
-  // Of what the daemon has already, so that the flush makes no progress.
+  // Repeats old acknowledgements, so that the flush makes no progress.
   std::thread busy([&] {
     while (!is_over) daemon_.Commit(0);
   });

@@ -58,7 +58,7 @@ TEST(OverflowDecisionTest, OnlyProgressOfTheDaemonEndsAStall) {
 
 class OverflowModeTest : public ClientTest {
  protected:
-  // A client of `slot_count` slots, of which the daemon takes nothing yet.
+  // A client of `slot_count` slots. The daemon takes nothing yet.
   void OpenWith(OverflowMode mode, uint64_t slot_count) {
     options_.overflow = mode;
     options_.buffer_bytes = slot_count * kSlotBytes;
@@ -71,7 +71,7 @@ class OverflowModeTest : public ClientTest {
     return set.ok() ? Record(op, bytes) : set;
   }
 
-  // Lets the daemon take everything; what came through is checked against the
+  // Lets the daemon take everything, and checks what arrived against the
   // counters.
   void Deliver() {
     daemon_.CommitAll();
@@ -299,7 +299,8 @@ TEST_F(DropOldestTokenTest, DaemonThatHangsCostsOneWaitAndNotOnePerToken) {
   const auto start = std::chrono::steady_clock::now();
   uint64_t dropped_count = 0;
   for (int64_t token = 0; token < 20; ++token) {
-    // The first takes the place of the token before, the second finds none.
+    // The first record takes the place of the token before; the second finds
+    // none.
     for (int i = 0; i < 3; ++i) {
       const bool is_dropped =
           RecordAt(token, kPartBytes).code == MSIT_ERROR_DROPPED;
@@ -310,7 +311,7 @@ TEST_F(DropOldestTokenTest, DaemonThatHangsCostsOneWaitAndNotOnePerToken) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10 * options_.max_block);
   EXPECT_GE(dropped_count, 20u);
 
-  // A daemon that goes on is worth to be waited for again.
+  // Records wait again once the daemon goes on.
   daemon_.CommitAll();
   EXPECT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(RecordAt(20, kPartBytes).code, MSIT_OK);
@@ -438,7 +439,8 @@ TEST_F(DropOldestTokenTest, ThreadsInDifferentTokensAddUp) {
       --running_count;
     });
   }
-  // Some room for every few records that were lost, and now and then a break.
+  // Frees some room for every few lost records, and breaks the stream now and
+  // then.
   uint64_t dropped_before = 0;
   for (int turn = 1; running_count != 0;) {
     const uint64_t dropped = client_->counters().dropped_count;

@@ -15,7 +15,7 @@
 
 namespace msitd::client {
 
-// An IngestService that keeps chunks, and does to a stream what the test asks.
+// An IngestService that keeps chunks. The test decides how a stream ends.
 class FakeIngestService final : public v1::IngestService::Service {
  public:
   using Bytes = std::vector<std::byte>;

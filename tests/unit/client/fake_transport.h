@@ -21,14 +21,14 @@
 
 namespace msitd::client {
 
-// A daemon and the way to it, in this process. Chunks that arrive are copied
-// and kept; the test decides what is acknowledged, and breaks connections.
-// Thread-safe. Events reach the listener on a thread of the fake.
+// A daemon and its transport in this process. Keeps copies of the chunks that
+// arrive. The test decides what is acknowledged, and breaks connections.
+// Thread-safe. A thread of the fake calls the listener.
 class FakeDaemon {
  public:
   using Bytes = std::vector<std::byte>;
 
-  // If set, chunks are acknowledged as they arrive.
+  // If `acknowledges`, chunks are acknowledged as they arrive.
   explicit FakeDaemon(bool acknowledges) : acknowledges_(acknowledges) {}
   ~FakeDaemon() {
     {
@@ -53,13 +53,13 @@ class FakeDaemon {
     CommitLocked(count);
   }
 
-  // Says so whether true or not.
+  // Claims that the first `count` chunks are committed, true or not.
   void ClaimCommitted(uint64_t count) {
     const std::lock_guard lock(mu_);
     Post([count](TransportListener& l) { l.OnCommitted(count); });
   }
 
-  // Sends a capture policy, now and at each opening that follows.
+  // Sends a capture policy, now and at each later opening.
   void SetPolicy(const std::string& policy) {
     const std::lock_guard lock(mu_);
     policy_ = policy;
@@ -68,7 +68,7 @@ class FakeDaemon {
     }
   }
 
-  // Acknowledges what has arrived, and all that will arrive.
+  // Acknowledges all chunks that have arrived or will arrive.
   void CommitAll() {
     const std::lock_guard lock(mu_);
     acknowledges_ = true;
@@ -88,7 +88,7 @@ class FakeDaemon {
     Post([end, message](TransportListener& l) { l.OnEnd(end, message); });
   }
 
-  // Forgets all, as a daemon with a new store would.
+  // Forgets everything, as a daemon with a new store would.
   void Wipe() {
     const std::lock_guard lock(mu_);
     chunks_.clear();
@@ -96,7 +96,7 @@ class FakeDaemon {
     coverage_ = {};
   }
 
-  // Refuses, or ignores, the openings that follow.
+  // Refuses, or ignores, later openings.
   void RefuseOpening(StreamEnd end, std::string message) {
     const std::lock_guard lock(mu_);
     opening_ = [end, message](TransportListener& l) { l.OnEnd(end, message); };
@@ -116,31 +116,31 @@ class FakeDaemon {
     refuses_next_ = true;
   }
 
-  // Streams that are finished do not end.
+  // Does not end streams that finish.
   void IgnoreFinish() {
     const std::lock_guard lock(mu_);
     ignores_finish_ = true;
   }
 
-  // The next Stop lets through an acknowledgement that was under way.
+  // Delivers an acknowledgement during the next Stop, as if it was under way.
   void CommitDuringStop(uint64_t count) {
     const std::lock_guard lock(mu_);
     last_event_ = [count](TransportListener& l) { l.OnCommitted(count); };
   }
 
-  // Stop says that chunks are still borrowed.
+  // Stop returns false from now on: chunks are still borrowed.
   void KeepChunks() {
     const std::lock_guard lock(mu_);
     keeps_chunks_ = true;
   }
 
-  // What the client left here. Unmapped at the end.
+  // Mappings that the client left to KeepMemory. The destructor unmaps them.
   std::vector<std::span<std::byte>> kept_memory() const {
     const std::lock_guard lock(mu_);
     return kept_memory_;
   }
 
-  // Waits until `count` chunks lie here, or a long time has passed.
+  // Waits until `count` chunks are here. False after a long time.
   bool WaitForChunks(size_t count) {
     return WaitFor([&] { return chunks_.size() >= count; });
   }
@@ -152,12 +152,12 @@ class FakeDaemon {
     const std::lock_guard lock(mu_);
     return chunks_;
   }
-  // Chunks that ever came in, those that came again included.
+  // Number of chunks that ever arrived, repeated ones included.
   size_t arrival_count() const {
     const std::lock_guard lock(mu_);
     return arrival_count_;
   }
-  // What the client told last, and how often it told something.
+  // What the client reported last, and how often it reported.
   StreamCoverage coverage() const {
     const std::lock_guard lock(mu_);
     return coverage_;
@@ -184,18 +184,17 @@ class FakeDaemon {
     return stream_id_;
   }
 
-  // Gives the run this name, as for IfExists::kNew, at the openings that
-  // follow.
+  // Gives the run this name at later openings, as IfExists::kNew does.
   void RenameRun(const std::string& run) {
     const std::lock_guard lock(mu_);
     new_run_ = run;
   }
-  // Says how many records came again with other bytes.
+  // Tells the client how many records came again with other bytes.
   void TellConflicts(uint64_t count) {
     const std::lock_guard lock(mu_);
     Post([count](TransportListener& l) { l.OnConflicts(count); });
   }
-  // Of each opening: run, if_exists, job.
+  // What each opening said.
   struct Opening {
     std::string run;
     IfExists if_exists;

@@ -16,7 +16,7 @@
 namespace msitd::client {
 namespace {
 
-// Of this process, private and writable.
+// Private writable memory of this process.
 size_t MappedBytes() {
   std::ifstream status("/proc/self/status");
   std::string word;
@@ -182,11 +182,11 @@ class HungConnectionTest : public GrpcTransportTest {
   // More than the sockets on the way hold.
   static constexpr size_t kPartCount = 12;
 
-  // The client has written more into the socket than the socket takes.
+  // Makes the client write more than the socket takes.
   void Hang() {
     options_.buffer_bytes = 2 * kPartCount * kSlotBytes;
     ASSERT_TRUE(OpenGrpc(relay_->port(), GrpcTransport::Keepalive()).ok());
-    // gRPC lets more bytes go where many have gone before.
+    // gRPC sends more at a time once it has sent much.
     RecordAll();
     ASSERT_TRUE(client_->Flush(kLong).ok());
     relay_->Freeze();

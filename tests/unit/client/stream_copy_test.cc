@@ -23,8 +23,8 @@ std::vector<std::byte> Numbers(size_t count) {
   return bytes;
 }
 
-// Copies `size` bytes from `from_shift` bytes behind a line to `to_shift` bytes
-// behind one, and looks at all bytes around.
+// Copies `size` bytes. `from_shift` and `to_shift` are offsets within a cache
+// line. Checks all bytes around the result.
 void ExpectCopied(size_t size, size_t from_shift, size_t to_shift) {
   SCOPED_TRACE(testing::Message()
                << size << " bytes from " << from_shift << " to " << to_shift);

@@ -11,7 +11,7 @@
 namespace msitd::client {
 namespace {
 
-// Element by element, the slow way.
+// Copies element by element, the slow way.
 std::vector<std::byte> Gather(const std::byte* data,
                               const std::vector<int64_t>& dims,
                               const std::vector<int64_t>& strides,

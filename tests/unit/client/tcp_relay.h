@@ -18,12 +18,12 @@
 
 namespace msitd::client {
 
-// A network of one wire on loopback, from a port of its own to another one,
-// which can stop to carry anything. Thread-safe.
+// A network with one wire: relays a port of its own to another one on loopback,
+// and can stop carrying anything. Thread-safe.
 class TcpRelay {
  public:
   explicit TcpRelay(int to_port) : to_port_(to_port) {
-    // So that little lies on the way.
+    // A small buffer, so that few bytes are under way.
     const int bytes = 4096;
     ::setsockopt(listener_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
     sockaddr_in address = Loopback(0);
@@ -44,12 +44,11 @@ class TcpRelay {
 
   int port() const { return port_; }
 
-  // From now on nothing gets through, in either direction, and nothing is said
-  // about it.
+  // Stops both directions from now on, without telling either side.
   void Freeze() { is_frozen_ = true; }
   void Thaw() { is_frozen_ = false; }
 
-  // Connections that were ever made.
+  // Number of connections ever made.
   int connection_count() const { return connection_count_; }
 
  private:
@@ -118,7 +117,7 @@ class TcpRelay {
   std::atomic<bool> is_frozen_{false};
   std::atomic<bool> stops_{false};
   std::atomic<int> connection_count_{0};
-  std::list<Wire> wires_;  // The thread's.
+  std::list<Wire> wires_;  // Used by the thread only.
   std::thread thread_;
 };
 

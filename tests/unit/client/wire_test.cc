@@ -10,7 +10,7 @@
 #include "google/rpc/status.pb.h"
 #include "msitd/v1/ingest_service.pb.h"
 
-// What we write by hand, the generated code reads, and the other way round.
+// Generated code reads what we encode by hand, and the other way round.
 namespace msitd::client {
 namespace {
 

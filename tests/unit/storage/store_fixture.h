@@ -61,7 +61,7 @@ class StoreTest : public ::testing::Test {
     return store_->log().Append(chunks.span());
   }
 
-  // One chunk with these records, the next of its stream.
+  // Appends one chunk with these records, the next of its stream.
   absl::Status Append(const std::vector<TestTensor>& records) {
     return Append(TestChunks(kStream, next_chunk_++, records));
   }
@@ -78,8 +78,7 @@ class StoreTest : public ::testing::Test {
     return bytes;
   }
 
-  // The tensor is there, with the dtype, the shape and the bytes it was sent
-  // with.
+  // Expects the tensor with the dtype, the shape and the bytes that were sent.
   void ExpectStored(const TestTensor& tensor) {
     const auto info = read_->GetTensor(tensor.key);
     ASSERT_TRUE(info.ok()) << info.status();
@@ -132,7 +131,7 @@ class StoreTest : public ::testing::Test {
   StoreOptions options_;
   uint64_t next_chunk_ = 0;
   std::unique_ptr<Store> store_;
-  std::optional<NamedRuns> read_;  // Of the store that is open.
+  std::optional<NamedRuns> read_;  // Reads the store that is open.
 };
 
 }  // namespace msitd::storage

@@ -13,16 +13,17 @@ namespace msitd::ctl {
 // One run of msitctl.
 struct ChildOptions {
   std::vector<std::string> arguments = {};
-  // Beside those of this process, less MSITCTL_… and NO_COLOR.
+  // Variables added to those of this process, without MSITCTL_… and NO_COLOR.
   std::map<std::string, std::string> environment = {};
-  // What stdin gives; then its end.
+  // Content of stdin.
   std::string input = {};
-  // Which descriptors are terminals, each its own one, `columns` wide.
+  // Which descriptors are terminals. Each gets a terminal of its own, `columns`
+  // wide.
   bool stdin_is_terminal = false;
   bool stdout_is_terminal = false;
   bool stderr_is_terminal = false;
   unsigned short columns = 80;
-  // A file in place of stdout; nothing of it is in the result.
+  // A file in place of stdout. The result then has no output.
   std::string stdout_path = {};
   // Called in this thread while the child runs, before its output is read.
   std::function<void(pid_t)> meanwhile = {};

@@ -17,10 +17,10 @@
 
 namespace msitd::ctl {
 
-// A daemon without a store: it answers from what the test has put into it.
+// A daemon without a store. It answers with the data of the test.
 //
-// Serves a unix socket in a folder of its own and a TCP port that the system
-// chooses. Thread-safe, but the data is set before a client is started.
+// Serves a Unix socket in a folder of its own, and a TCP port that the system
+// chooses. Thread-safe, but `data` has to be set before a client starts.
 class FakeDaemon {
  public:
   struct Data {
@@ -29,21 +29,23 @@ class FakeDaemon {
     // Returned once the comparison is over.
     v1::Comparison comparison;
     std::vector<v1::ComparisonRow> rows;
-    std::string bytes;  // Of every tensor.
-    // By the name of the tensor; whatever the bins that are asked for.
+    std::string bytes;  // The bytes of every tensor.
+    // By the name of the tensor, whatever bins are asked for.
     std::map<std::string, v1::Histogram> histograms;
     // ComputeHistogram answers RESOURCE_EXHAUSTED.
     bool histograms_fail = false;
 
-    // Streams of ReadTensor that end with UNAVAILABLE after one piece.
+    // Number of ReadTensor streams that end with UNAVAILABLE after one piece.
     int broken_stream_count = 0;
-    // Calls of GetComparison that still say RUNNING; below 0: until cancelled.
+    // Number of GetComparison calls that still say RUNNING; below 0: until
+    // cancelled.
     int polls_while_running = 0;
-    // These say that so many are before it, if that is not 0.
+    // Number of comparisons that those calls put before this one; 0: none.
     int32_t waiting_behind_count = 0;
-    // CreateComparison answers INVALID_ARGUMENT with this, unless it is empty.
+    // CreateComparison answers INVALID_ARGUMENT with this text, unless it is
+    // empty.
     std::string refusal;
-    // ListRuns answers nothing until its client goes away.
+    // ListRuns does not answer until its client goes away.
     bool list_runs_hangs = false;
   };
 
@@ -55,7 +57,7 @@ class FakeDaemon {
 
   Data& data() { return data_; }
 
-  // The last requests; of histograms, all.
+  // The last request of each kind; of histograms, all.
   v1::ListTensorsRequest list_tensors() const;
   v1::SummarizeTensorsRequest summarize() const;
   std::vector<v1::ComputeHistogramRequest> histogram_requests() const;
@@ -64,7 +66,7 @@ class FakeDaemon {
   // All calls so far, by name.
   std::vector<std::string> calls() const;
 
-  // Blocks until `call` has come once.
+  // Blocks until `call` was made once.
   void WaitForCall(const std::string& call);
 
  private:

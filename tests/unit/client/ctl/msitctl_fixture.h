@@ -13,7 +13,7 @@
 
 namespace msitd::ctl {
 
-// A fake daemon and the real msitctl, which is told where it is.
+// A fake daemon, and the real msitctl pointed at it.
 class MsitctlTest : public ::testing::Test {
  protected:
   ChildResult Run(std::vector<std::string> arguments,

@@ -43,7 +43,7 @@ TEST_F(GlobalFlagsTest, ADaemonThatIsNotThereCanBeStarted) {
             "is no such socket; start one with: msitd --data-dir DIR "
             "--socket-dir /nonexistent, or say with --endpoint or "
             "MSITCTL_ENDPOINT where one is\n");
-  // Port 1 is for the superuser, who has better things to do.
+  // Only the superuser could listen on port 1.
   EXPECT_THAT(Run({"--endpoint", "127.0.0.1:1", "run", "list"}).err,
               HasSubstr("no daemon is there; start one with: msitd --data-dir "
                         "DIR --listen 127.0.0.1:1, or say"));

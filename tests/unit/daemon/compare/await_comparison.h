@@ -33,7 +33,7 @@ class Gate {
   bool open_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Returns the comparison once `condition` is true of it.
+// Waits until `condition` is true of the comparison, and returns it.
 template <typename Condition>
 v1::Comparison AwaitThat(ComparisonJobs& jobs, uint64_t id,
                          const Condition& condition) {

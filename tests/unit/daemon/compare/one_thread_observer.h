@@ -11,7 +11,7 @@
 
 namespace msitd::compare {
 
-// Expects that the thread that made it is the only one to call it.
+// Expects that only the thread that made it calls it.
 class OneThreadObserver final : public WorkObserver {
  public:
   bool IsCancelled() override {

@@ -15,7 +15,7 @@
 
 namespace msitd::compare {
 
-// Nothing if the row does not have it.
+// Returns a metric of a row by its name; nothing if the row does not have it.
 inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
                                       std::string_view name) {
   for (const v1::MetricValue& value : row.metrics()) {
@@ -24,7 +24,7 @@ inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
   return std::nullopt;
 }
 
-// Keeps the rows of a comparison and what comes with them.
+// Keeps the rows of a comparison, and the other results that come with them.
 class RowObserver final : public ComparisonObserver {
  public:
   bool IsCancelled() override { return is_cancelled && is_cancelled(); }
@@ -46,7 +46,7 @@ class RowObserver final : public ComparisonObserver {
     return absl::OkStatus();
   }
 
-  // Asked if there is one.
+  // Asked whether the comparison is cancelled; may be empty.
   std::function<bool()> is_cancelled;
   uint64_t total = 0;
   uint64_t read_bytes = 0;

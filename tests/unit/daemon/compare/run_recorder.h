@@ -16,7 +16,7 @@
 
 namespace msitd::compare {
 
-// A tensor to be recorded. `sequence` -1 stands for the next one of its rank.
+// A tensor to record. `sequence` -1 stands for the next one of its rank.
 struct RecordedTensor {
   std::string op = "op";
   std::string bytes;
@@ -43,11 +43,11 @@ std::string BytesOf(const std::vector<T>& values) {
 // A vector of float32 values.
 RecordedTensor Floats(std::string_view op, const std::vector<float>& values);
 
-// The same values as bfloat16, cut off: exact for values with short mantissas.
+// The values as bfloat16, truncated: exact if their mantissas are short.
 RecordedTensor Bfloats(std::string_view op, const std::vector<float>& values);
 
-// Writes one run into a store the way the daemon does: chunks of digested
-// records.
+// Writes one run into a store as the daemon does: as chunks whose records have
+// hashes and summaries.
 class RunRecorder {
  public:
   // Makes the run. The store must outlive the recorder.

@@ -10,7 +10,7 @@
 
 namespace msitd::compute {
 
-// Kinds of input that take different ways through the kernels.
+// Kinds of input that take different paths through the kernels.
 enum class Pattern {
   kNormal,    // about the size of activations
   kAnyBits,   // every bit pattern of the dtype: NaN, infinities, subnormals

@@ -40,12 +40,12 @@ class RecordingPeer final : public StreamPeer {
     changed_.NotifyAll();
   }
 
-  // Returns once `count` chunks or more are acknowledged.
+  // Returns once at least `count` chunks are acknowledged.
   void AwaitCommit(uint64_t count) {
     MutexLock lock(mu_);
     while (commits_.empty() || commits_.back() < count) changed_.Wait(mu_);
   }
-  // Returns once `count` policies have come, with the last of them.
+  // Waits for `count` policies and returns the last of them.
   std::string AwaitPolicy(size_t count) {
     MutexLock lock(mu_);
     while (policies_.size() < count) changed_.Wait(mu_);
@@ -86,7 +86,7 @@ class RecordingPeer final : public StreamPeer {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
 };
 
-// Memory of one chunk that is counted while it is lent.
+// Memory of one chunk. Counts how often it is lent.
 class CountedLease final : public Lease {
  public:
   CountedLease(AlignedBuffer memory, std::atomic<int>& count)

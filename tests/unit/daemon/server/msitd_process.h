@@ -11,11 +11,11 @@
 
 namespace msitd::server {
 
-// The msitd binary as a child process, with data and sockets in a directory
-// that the caller keeps; the test stands in for the service manager.
+// The msitd binary as a child process. Its data and sockets lie in a directory
+// of the caller. The test acts as the service manager.
 class MsitdProcess {
  public:
-  // Starts it on `directory`; `flags` are added to those that place it there.
+  // Starts it on `directory`, with `flags` in addition to those that say so.
   explicit MsitdProcess(const testing::TempDir& directory,
                         const std::vector<std::string>& flags = {});
   // Kills it if it still runs.
@@ -23,13 +23,14 @@ class MsitdProcess {
   MsitdProcess(const MsitdProcess&) = delete;
   MsitdProcess& operator=(const MsitdProcess&) = delete;
 
-  // Returns once the service manager was told `state`, such as `READY=1`;
-  // false if the process ends before.
+  // Returns once it has told the service manager `state`, such as `READY=1`.
+  // False if the process ends before.
   bool AwaitNotice(const std::string& state);
 
   void Signal(int signal) const;
 
-  // Waits for the end: the exit status, or minus the signal that killed it.
+  // Waits for its end. Returns the exit status, or minus the signal that killed
+  // it.
   int Wait();
 
   // What it wrote to stderr so far.

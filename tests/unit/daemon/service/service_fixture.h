@@ -22,7 +22,7 @@
 
 namespace msitd::service {
 
-// What a client makes of the details of a failed call.
+// The details of a failed call, as a client reads them.
 struct ErrorDetails {
   grpc::StatusCode code = grpc::StatusCode::OK;
   std::string message;
@@ -33,7 +33,7 @@ struct ErrorDetails {
 };
 ErrorDetails DetailsOf(const grpc::Status& status);
 
-// "CODE_NUMBER REASON" of a failed call, "0 " of one that is fine.
+// Returns "CODE_NUMBER REASON" for a failed call, "0 " for a successful one.
 std::string Outcome(const grpc::Status& status);
 
 // A channel with a connection of its own, for messages of any size.
@@ -48,8 +48,8 @@ class ChunkStream {
   int64_t AwaitOpened() { return AwaitCommit(0); }
   bool Write(const std::string& chunk);
   bool Write(const v1::WriteChunksRequest& request);
-  // Returns once `count` chunks are acknowledged: how many are then; -1 if the
-  // call ended before.
+  // Waits until `count` chunks are acknowledged. Returns how many are then; -1
+  // if the call ended before.
   int64_t AwaitCommit(int64_t count);
   void Cancel() { context_.TryCancel(); }
   // Says that nothing will follow.
@@ -81,7 +81,8 @@ class ServiceFixture : public ::testing::Test {
   // Builds node and stubs on the store as it is.
   void Start();
   void StopNode();
-  // The same with the store closed and opened again, if it is a real one.
+  // Stops and starts the node. A real store is closed and opened again in
+  // between.
   void RestartWithStore();
 
   static v1::OpenStream OpenOf(const testing::Producer& producer,

@@ -17,8 +17,8 @@
 
 namespace msitd::shm {
 
-// The other end of the ingest socket without a client: does what it is told,
-// the wrong things included.
+// A producer without the client library. Does exactly what it is told, wrong
+// things included.
 class RawProducer {
  public:
   explicit RawProducer(const std::string& path) : socket_(Connect(path)) {}
@@ -57,7 +57,7 @@ class RawProducer {
     }
   }
 
-  // Opens a stream, with the arena of `before` if there is one; false if the
+  // Opens a stream, with the arena of `before` if that is given. False if the
   // daemon did not welcome it.
   bool Open(const SessionHello& hello, const RawProducer* before = nullptr) {
     const int fd = before == nullptr ? -1 : before->arena_fd_.get();
@@ -82,20 +82,19 @@ class RawProducer {
     return true;
   }
 
-  // Copies a chunk into the arena, at a place of its own for each `place`, and
-  // publishes it.
+  // Copies a chunk to place `place` of the arena and publishes it.
   bool Publish(const std::string& chunk, uint64_t place) {
     const auto bytes = arena().subspan(place * kPlaceBytes, chunk.size());
     std::memcpy(bytes.data(), chunk.data(), chunk.size());
     return writer_->Publish(bytes);
   }
 
-  // Publishes one that lies there already.
+  // Publishes a chunk that already lies there.
   bool PublishAgain(size_t size, uint64_t place) {
     return writer_->Publish(arena().subspan(place * kPlaceBytes, size));
   }
 
-  // Whether the daemon is to take drafts if the socket closes.
+  // Says whether the daemon must take drafts when the socket closes.
   void KeepDrafts(bool keep) { writer_->KeepDrafts(keep); }
 
   // The memory of a chunk that is not finished.
@@ -114,7 +113,7 @@ class RawProducer {
     return true;
   }
 
-  // Returns the end of the session, whatever comes before it.
+  // Returns the end of the session. Skips all packets before it.
   std::optional<SessionEnd> AwaitEnd() {
     while (const std::optional<Packet> packet = Receive()) {
       SessionEnd end;

@@ -12,10 +12,10 @@
 #include "protos/chunk/chunk_builder.h"
 #include "protos/chunk/chunk_format.h"
 
-// Chunks to test with, and their raw bytes to spoil.
+// Chunks for tests, and access to their raw bytes to spoil them.
 namespace msitd::chunk {
 
-// A record that owns what a RecordSpec only views.
+// A record that owns the data that a RecordSpec views.
 struct SampleRecord {
   uint64_t sequence = 0;
   std::string device = "cpu:0";

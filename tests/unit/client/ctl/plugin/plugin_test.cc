@@ -35,7 +35,7 @@ TEST(PluginTest, ForeignTextIsMadePrintableAndCutBetweenCharacters) {
             std::string(1022, 'x') + "\u00e4");
 }
 
-// Answers are foreign: a program that is no interpreter of ours.
+// Runs programs that are no interpreters of ours, since answers are foreign.
 class InterpreterTest : public ::testing::Test {
  protected:
   // Starts a shell that runs `script` in place of ours.
@@ -68,7 +68,7 @@ TEST_F(InterpreterTest, AnAnswerOfAnotherFormIsRefused) {
     return "printf '" + bytes + "' >&3; cat <&3";
   };
   const std::string zeros = R"(\0\0\0\0\0\0\0\0)";
-  // What an interpreter says that is ready: kind 0, no text, value 0.
+  // The first answer of an interpreter that is ready: kind 0, no text, value 0.
   EXPECT_TRUE(Start(printf("mpr1" + zeros + zeros)).ok());
   for (const std::string& wrong :
        {"mpr2" + zeros + zeros,
