@@ -147,7 +147,8 @@ bool Client::HasBegunTokens() const {
 }
 
 // If there is no news, this asks for notice of the next filtered record and
-// looks again: a record between the first look and the notice would be missed.
+// then looks again. Otherwise a record between the look and the request would
+// be missed.
 std::optional<Client::Clock::time_point> Client::ReportTime() {
   ledger_.SetFiltered(filter_.filtered_count());
   if (!ledger_.has_news()) {

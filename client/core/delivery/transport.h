@@ -90,8 +90,8 @@ class Transport {
   // acknowledged it or Stop has returned true.
   virtual void Send(std::span<const std::byte> chunk) = 0;
 
-  // Tells the daemon what became of the records so far, and which tokens have
-  // begun: all below `token_end`, 0 if none.
+  // Tells the daemon what became of the records so far. `token_end` is one
+  // above the highest token that has begun; 0 if none has.
   virtual void ReportCoverage(const StreamCoverage& coverage,
                               int64_t token_end) = 0;
 
