@@ -7,6 +7,7 @@
 
 #include "client/text/trim.h"
 #include "protos/base/limits.h"
+#include "protos/base/selector.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -71,10 +72,10 @@ absl::StatusOr<std::vector<int32_t>> ParseRanks(std::string_view text) {
   for (const Range& range : ranges) {
     for (int64_t rank = range.first; rank <= range.last; ++rank) {
       ranks.insert(static_cast<int32_t>(rank));
-      if (ranks.size() > kFilterRanksMax) {
+      if (ranks.size() > Selector::kRanksMax) {
         return MakeStatus(absl::StatusCode::kInvalidArgument,
                           "\"{}\" gives more than {} ranks", text,
-                          kFilterRanksMax);
+                          Selector::kRanksMax);
       }
     }
   }

@@ -13,10 +13,6 @@
 // INVALID_ARGUMENT and shows the part that is wrong.
 namespace msitd::ctl {
 
-// Most ranks, and most ranges of tokens, that the daemon takes in one filter.
-inline constexpr size_t kFilterRanksMax = 4096;
-inline constexpr size_t kFilterTokenRangesMax = 256;
-
 // An inclusive range.
 struct Range {
   int64_t first = 0;

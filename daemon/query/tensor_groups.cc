@@ -20,8 +20,6 @@ namespace msitd::query {
 namespace {
 
 using storage::TensorInfo;
-using storage::TensorSelector;
-using storage::TokenRange;
 
 // A scan that has called its stop check this often has taken some milliseconds,
 // and is worth a second thread.
@@ -126,7 +124,7 @@ absl::Status AddSelected(storage::TensorScan& scan, GroupBy group_by,
 
 // Narrows `selector` to the tokens from `first` to `last`. It selects some of
 // them.
-TensorSelector Within(TensorSelector selector, int64_t first, int64_t last) {
+Selector Within(Selector selector, int64_t first, int64_t last) {
   if (selector.tokens.empty()) selector.tokens = {{0, kTokenMax}};
   std::erase_if(selector.tokens, [first, last](TokenRange& range) {
     range.first = std::max(range.first, first);
@@ -141,7 +139,7 @@ TensorSelector Within(TensorSelector selector, int64_t first, int64_t last) {
 // Returns where the upper half of the tokens that `selector` spans below
 // `token_end` begins; nothing if they are fewer than two. Both halves have
 // selected tokens.
-std::optional<int64_t> MiddleToken(const TensorSelector& selector,
+std::optional<int64_t> MiddleToken(const Selector& selector,
                                    int64_t token_end) {
   int64_t first = selector.tokens.empty() ? 0 : kTokenMax;
   int64_t last = selector.tokens.empty() ? token_end - 1 : 0;
@@ -210,7 +208,7 @@ class SpareScan {
 
 // Adds the tensors of the tokens below `middle`, and those of the others at the
 // same time if that is worth a thread.
-absl::Status AddHalves(storage::RunReader& run, const TensorSelector& selector,
+absl::Status AddHalves(storage::RunReader& run, const Selector& selector,
                        int64_t middle, GroupBy group_by,
                        storage::StopCheck stop, GroupTable& groups) {
   // Both begin before either is read, so that they see the same tensors.
@@ -231,9 +229,10 @@ absl::Status AddHalves(storage::RunReader& run, const TensorSelector& selector,
 
 }  // namespace
 
-absl::StatusOr<std::vector<Group>> SummarizeTensors(
-    storage::RunReader& run, const TensorSelector& selector, GroupBy group_by,
-    storage::StopCheck stop) {
+absl::StatusOr<std::vector<Group>> SummarizeTensors(storage::RunReader& run,
+                                                    const Selector& selector,
+                                                    GroupBy group_by,
+                                                    storage::StopCheck stop) {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
   GroupTable groups;
   if (group_by == GroupBy::kNone) {

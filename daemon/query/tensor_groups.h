@@ -38,8 +38,9 @@ struct Group {
 //
 // Blocks on the reader. Errors: RESOURCE_EXHAUSTED (FIELD_INVALID) for
 // more than kGroupsMax groups; those of RunReader::GetInfo and Scan.
-absl::StatusOr<std::vector<Group>> SummarizeTensors(
-    storage::RunReader& run, const storage::TensorSelector& selector,
-    GroupBy group_by, storage::StopCheck stop);
+absl::StatusOr<std::vector<Group>> SummarizeTensors(storage::RunReader& run,
+                                                    const Selector& selector,
+                                                    GroupBy group_by,
+                                                    storage::StopCheck stop);
 
 }  // namespace msitd::query

@@ -11,7 +11,7 @@ namespace msitd::query {
 using Clock = std::chrono::steady_clock;
 
 absl::StatusOr<TensorPage> ListTensors(
-    storage::RunReader& run, const storage::TensorSelector& selector,
+    storage::RunReader& run, const Selector& selector,
     std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
     storage::StopCheck stop) {

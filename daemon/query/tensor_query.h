@@ -35,7 +35,7 @@ struct TensorPage {
 //
 // Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(
-    storage::RunReader& run, const storage::TensorSelector& selector,
+    storage::RunReader& run, const Selector& selector,
     std::string_view position, size_t page_size,
     absl::FunctionRef<bool(const storage::TensorInfo&)> condition,
     storage::StopCheck stop);

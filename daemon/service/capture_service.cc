@@ -38,15 +38,7 @@ absl::StatusOr<capture::Level> ToLevel(v1::CaptureLevel level) {
 absl::StatusOr<capture::Rule> ToRule(const v1::CaptureRule& from) {
   capture::Rule rule;
   MSITD_ASSIGN_OR_RETURN(rule.level, ToLevel(from.level()));
-  MSITD_ASSIGN_OR_RETURN(storage::TensorSelector selector,
-                         ToSelector(from.filter()));
-  for (const storage::TokenRange& range : selector.tokens) {
-    rule.tokens.push_back({range.first, range.last});
-  }
-  rule.ranks = std::move(selector.ranks);
-  rule.devices = std::move(selector.devices);
-  rule.op_patterns = std::move(selector.op_patterns);
-  rule.ios = std::move(selector.ios);
+  MSITD_ASSIGN_OR_RETURN(rule.tensors, ToSelector(from.filter()));
   return rule;
 }
 
@@ -75,16 +67,7 @@ absl::StatusOr<capture::Policy> ToPolicy(const v1::CapturePolicy& from) {
 
 void ToProto(const capture::Rule& from, v1::CaptureRule& out) {
   out.set_level(kLevels[static_cast<int>(from.level)]);
-  v1::TensorFilter& filter = *out.mutable_filter();
-  filter.mutable_ranks()->Add(from.ranks.begin(), from.ranks.end());
-  for (const std::string& device : from.devices) filter.add_devices(device);
-  for (const capture::TokenRange& range : from.tokens) {
-    v1::TokenRange& tokens = *filter.add_tokens();
-    tokens.set_first(range.first);
-    tokens.set_last(range.last);
-  }
-  for (const std::string& op : from.op_patterns) filter.add_op_patterns(op);
-  for (const Io io : from.ios) filter.add_ios(static_cast<v1::Io>(io));
+  service::ToProto(from.tensors, *out.mutable_filter());
 }
 
 void ToProto(const capture::Policy& from, v1::CapturePolicy& out) {

@@ -25,16 +25,15 @@ bool IsName(std::string_view text) {
          IsValidUtf8(text);
 }
 
-absl::Status CheckCount(std::string_view field, int count, int max) {
-  if (count <= max) return absl::OkStatus();
+absl::Status CheckCount(std::string_view field, int count, size_t max) {
+  if (static_cast<size_t>(count) <= max) return absl::OkStatus();
   return FieldInvalid(
       field, fmt::format("{} values, at most {} are taken", count, max));
 }
 
-absl::Status AddRanks(const v1::TensorFilter& filter,
-                      storage::TensorSelector& out) {
+absl::Status AddRanks(const v1::TensorFilter& filter, Selector& out) {
   MSITD_RETURN_IF_ERROR(
-      CheckCount("filter.ranks", filter.ranks_size(), kFilterRanksMax));
+      CheckCount("filter.ranks", filter.ranks_size(), Selector::kRanksMax));
   for (int i = 0; i < filter.ranks_size(); ++i) {
     const int32_t rank = filter.ranks(i);
     if (rank < 0 || rank > kRankMax) {
@@ -46,10 +45,9 @@ absl::Status AddRanks(const v1::TensorFilter& filter,
   return absl::OkStatus();
 }
 
-absl::Status AddTokens(const v1::TensorFilter& filter,
-                       storage::TensorSelector& out) {
-  MSITD_RETURN_IF_ERROR(
-      CheckCount("filter.tokens", filter.tokens_size(), kFilterTokenRangesMax));
+absl::Status AddTokens(const v1::TensorFilter& filter, Selector& out) {
+  MSITD_RETURN_IF_ERROR(CheckCount("filter.tokens", filter.tokens_size(),
+                                   Selector::kTokenRangesMax));
   for (int i = 0; i < filter.tokens_size(); ++i) {
     const v1::TokenRange& range = filter.tokens(i);
     if (range.first() < 0 || range.first() > kTokenMax ||
@@ -64,8 +62,9 @@ absl::Status AddTokens(const v1::TensorFilter& filter,
 }
 
 template <typename Texts>
-absl::Status AddTexts(std::string_view field, const Texts& texts, int count_max,
-                      size_t bytes_max, std::vector<std::string>& out) {
+absl::Status AddTexts(std::string_view field, const Texts& texts,
+                      size_t count_max, size_t bytes_max,
+                      std::vector<std::string>& out) {
   MSITD_RETURN_IF_ERROR(CheckCount(field, texts.size(), count_max));
   for (int i = 0; i < texts.size(); ++i) {
     const std::string& text = texts.Get(i);
@@ -79,8 +78,7 @@ absl::Status AddTexts(std::string_view field, const Texts& texts, int count_max,
   return absl::OkStatus();
 }
 
-absl::Status AddIos(const v1::TensorFilter& filter,
-                    storage::TensorSelector& out) {
+absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
   // A repeated side selects nothing more, so this bounds the list.
   MSITD_RETURN_IF_ERROR(
       CheckCount("filter.ios", filter.ios_size(), 4 * kIoCount));
@@ -132,19 +130,30 @@ absl::StatusOr<int> ToPageSize(int32_t page_size) {
   return std::min<int>(page_size, kPageSizeMax);
 }
 
-absl::StatusOr<storage::TensorSelector> ToSelector(
-    const v1::TensorFilter& filter) {
-  storage::TensorSelector out;
+absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter) {
+  Selector out;
   MSITD_RETURN_IF_ERROR(AddRanks(filter, out));
   MSITD_RETURN_IF_ERROR(AddTexts("filter.devices", filter.devices(),
-                                 kFilterDevicesMax, kDeviceBytesMax,
+                                 Selector::kDevicesMax, kDeviceBytesMax,
                                  out.devices));
   MSITD_RETURN_IF_ERROR(AddTokens(filter, out));
   MSITD_RETURN_IF_ERROR(AddTexts("filter.op_patterns", filter.op_patterns(),
-                                 kFilterOpPatternsMax, kOpBytesMax,
+                                 Selector::kOpPatternsMax, kOpBytesMax,
                                  out.op_patterns));
   MSITD_RETURN_IF_ERROR(AddIos(filter, out));
   return out;
+}
+
+void ToProto(const Selector& selector, v1::TensorFilter& out) {
+  out.mutable_ranks()->Add(selector.ranks.begin(), selector.ranks.end());
+  for (const std::string& device : selector.devices) out.add_devices(device);
+  for (const TokenRange& range : selector.tokens) {
+    v1::TokenRange& tokens = *out.add_tokens();
+    tokens.set_first(range.first);
+    tokens.set_last(range.last);
+  }
+  for (const std::string& op : selector.op_patterns) out.add_op_patterns(op);
+  for (const Io io : selector.ios) out.add_ios(static_cast<v1::Io>(io));
 }
 
 void ToProto(int64_t time_ns, google::protobuf::Timestamp& out) {

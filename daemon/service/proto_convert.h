@@ -17,12 +17,6 @@
 // several services share.
 namespace msitd::service {
 
-// Bounds of TensorFilter, as filter.proto states them.
-inline constexpr int kFilterRanksMax = 4096;
-inline constexpr int kFilterDevicesMax = 64;
-inline constexpr int kFilterTokenRangesMax = 256;
-inline constexpr int kFilterOpPatternsMax = 64;
-
 // Page sizes of every List call. A request of 0 gets the default, and one above
 // the maximum gets the maximum.
 inline constexpr int kPageSizeDefault = 100;
@@ -46,9 +40,9 @@ absl::StatusOr<int> ToPageSize(int32_t page_size);
 // filter is the default instance.
 //
 // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message names the field.
-absl::StatusOr<storage::TensorSelector> ToSelector(
-    const v1::TensorFilter& filter);
+absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter);
 
+void ToProto(const Selector& selector, v1::TensorFilter& out);
 void ToProto(int64_t time_ns, google::protobuf::Timestamp& out);
 void ToProto(const Summary& summary, v1::Summary& out);
 void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out);

@@ -141,8 +141,7 @@ absl::Status TensorServiceImpl::Get(const v1::GetTensorRequest& request,
 absl::Status TensorServiceImpl::List(const Call& call,
                                      const v1::ListTensorsRequest& request,
                                      v1::ListTensorsResponse& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorSelector selector,
-                         ToSelector(request.filter()));
+  MSITD_ASSIGN_OR_RETURN(const Selector selector, ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const TensorCondition condition,
                          TensorCondition::Parse(request.where()));
   MSITD_ASSIGN_OR_RETURN(const int page_size, ToPageSize(request.page_size()));
@@ -175,8 +174,7 @@ absl::Status TensorServiceImpl::List(const Call& call,
 absl::Status TensorServiceImpl::Summarize(
     const Call& call, const v1::SummarizeTensorsRequest& request,
     v1::SummarizeTensorsResponse& response) {
-  MSITD_ASSIGN_OR_RETURN(const storage::TensorSelector selector,
-                         ToSelector(request.filter()));
+  MSITD_ASSIGN_OR_RETURN(const Selector selector, ToSelector(request.filter()));
   MSITD_ASSIGN_OR_RETURN(const query::GroupBy group_by,
                          ToGroupBy(request.group_by()));
   MSITD_ASSIGN_OR_RETURN(const auto run, readers_.OpenRun(request.run()));

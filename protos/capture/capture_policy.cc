@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "protos/base/byte_codec.h"
-#include "protos/base/glob.h"
 #include "protos/base/limits.h"
 
 namespace msitd::capture {
@@ -16,42 +15,11 @@ namespace {
 
 constexpr uint8_t kVersion = 1;
 
-template <typename Items, typename Item>
-bool HasOrIsEmpty(const Items& items, const Item& item) {
-  return items.empty() ||
-         std::find(items.begin(), items.end(), item) != items.end();
-}
-
-// Whatever tensors its ranks have.
-bool IsForAll(const Rule& rule) {
-  return rule.devices.empty() && rule.tokens.empty() &&
-         rule.op_patterns.empty() && rule.ios.empty();
-}
-
-bool HasOp(const Rule& rule, std::string_view op) {
-  return rule.op_patterns.empty() ||
-         std::any_of(rule.op_patterns.begin(), rule.op_patterns.end(),
-                     [op](const std::string& pattern) {
-                       return GlobMatch(pattern, op);
-                     });
-}
-
-// kUnspecified agrees with any side.
-bool HasTokenAndIo(const Rule& rule, int64_t token, Io io) {
-  const bool has_token =
-      rule.tokens.empty() ||
-      std::any_of(rule.tokens.begin(), rule.tokens.end(),
-                  [token](const TokenRange& range) {
-                    return range.first <= token && token <= range.last;
-                  });
-  return has_token && (io == Io::kUnspecified || HasOrIsEmpty(rule.ios, io));
-}
-
 // Says which rules of one policy a text agrees with.
 struct MatchText {
   std::string_view op;
   bool operator()(size_t /*number*/, const Rule& rule) const {
-    return HasOp(rule, op);
+    return rule.tensors.HasOp(op);
   }
 };
 
@@ -68,9 +36,10 @@ Level LevelIn(const Policy& policy, std::string_view device, int64_t token,
               const Match& has_op, Io io) {
   for (size_t i = 0; i < policy.rules.size(); ++i) {
     const Rule& rule = policy.rules[i];
+    const Selector& tensors = rule.tensors;
     // The cheapest first: most tensors of a narrow policy end at the token.
-    if (HasTokenAndIo(rule, token, io) && HasOrIsEmpty(rule.devices, device) &&
-        has_op(i, rule)) {
+    if (tensors.HasToken(token) && tensors.HasIo(io) &&
+        tensors.HasDevice(device) && has_op(i, rule)) {
       return rule.level;
     }
   }
@@ -82,11 +51,14 @@ bool MayRecordIn(const Policy& policy, int64_t token, const Match& has_op,
                  Io io) {
   for (size_t i = 0; i < policy.rules.size(); ++i) {
     const Rule& rule = policy.rules[i];
-    if (!HasTokenAndIo(rule, token, io) || !has_op(i, rule)) continue;
+    const Selector& tensors = rule.tensors;
+    if (!tensors.HasToken(token) || !tensors.HasIo(io) || !has_op(i, rule)) {
+      continue;
+    }
     if (rule.level != Level::kOff) return true;
     // Off on all devices, and all sides that count: later rules do not.
-    const bool is_for_all_sides = rule.ios.empty() || io != Io::kUnspecified;
-    if (rule.devices.empty() && is_for_all_sides) return false;
+    const bool is_for_all_sides = tensors.ios.empty() || io != Io::kUnspecified;
+    if (tensors.devices.empty() && is_for_all_sides) return false;
   }
   return false;
 }
@@ -98,7 +70,8 @@ class RankAnswers {
   explicit RankAnswers(const Policies& policies) {
     for (const Policy& policy : policies) {
       for (const Rule& rule : policy.rules) {
-        named_.insert(named_.end(), rule.ranks.begin(), rule.ranks.end());
+        const std::vector<int32_t>& ranks = rule.tensors.ranks;
+        named_.insert(named_.end(), ranks.begin(), ranks.end());
       }
     }
     std::sort(named_.begin(), named_.end());
@@ -111,16 +84,16 @@ class RankAnswers {
     std::vector<bool> is_decided(may_record_.size());
     for (const Rule& rule : policy.rules) {
       const bool records = rule.level != Level::kOff;
-      if (!records && !IsForAll(rule)) continue;
+      if (!records && !rule.tensors.TakesWholeRanks()) continue;
       const auto decide = [&](size_t index) {
         if (!is_decided[index] && records) may_record_[index] = true;
         is_decided[index] = true;
       };
-      for (const int32_t rank : rule.ranks) {
+      for (const int32_t rank : rule.tensors.ranks) {
         const auto at = std::lower_bound(named_.begin(), named_.end(), rank);
         decide(static_cast<size_t>(at - named_.begin()));
       }
-      if (!rule.ranks.empty()) continue;
+      if (!rule.tensors.ranks.empty()) continue;
       for (size_t i = 0; i < is_decided.size(); ++i) decide(i);
       return;
     }
@@ -140,23 +113,27 @@ class RankAnswers {
   std::vector<bool> may_record_;  // In this order; the last is for all others.
 };
 
-void Put(ByteWriter& out, const Rule& rule) {
-  out.PutByte(static_cast<uint8_t>(rule.level));
-  out.PutVarint(rule.ranks.size());
-  for (const int32_t rank : rule.ranks) {
+void Put(ByteWriter& out, const Selector& tensors) {
+  out.PutVarint(tensors.ranks.size());
+  for (const int32_t rank : tensors.ranks) {
     out.PutVarint(static_cast<uint64_t>(rank));
   }
-  out.PutVarint(rule.devices.size());
-  for (const std::string& device : rule.devices) out.PutText(device);
-  out.PutVarint(rule.tokens.size());
-  for (const TokenRange& range : rule.tokens) {
+  out.PutVarint(tensors.devices.size());
+  for (const std::string& device : tensors.devices) out.PutText(device);
+  out.PutVarint(tensors.tokens.size());
+  for (const TokenRange& range : tensors.tokens) {
     out.PutVarint(static_cast<uint64_t>(range.first));
     out.PutVarint(static_cast<uint64_t>(range.last));
   }
-  out.PutVarint(rule.op_patterns.size());
-  for (const std::string& pattern : rule.op_patterns) out.PutText(pattern);
-  out.PutVarint(rule.ios.size());
-  for (const Io io : rule.ios) out.PutByte(static_cast<uint8_t>(io));
+  out.PutVarint(tensors.op_patterns.size());
+  for (const std::string& pattern : tensors.op_patterns) out.PutText(pattern);
+  out.PutVarint(tensors.ios.size());
+  for (const Io io : tensors.ios) out.PutByte(static_cast<uint8_t>(io));
+}
+
+void Put(ByteWriter& out, const Rule& rule) {
+  out.PutByte(static_cast<uint8_t>(rule.level));
+  Put(out, rule.tensors);
 }
 
 bool GetToken(ByteReader& in, int64_t& token) {
@@ -179,32 +156,35 @@ bool GetText(ByteReader& in, uint32_t bytes_max, std::string& text) {
   return in.ok() && text.size() <= bytes_max;
 }
 
-bool Get(ByteReader& in, Rule& rule) {
-  const uint8_t level = in.GetByte();
-  rule.level = static_cast<Level>(level);
-  return level < kLevelCount &&
-         GetList(in, kRanksMax, rule.ranks,
+bool Get(ByteReader& in, Selector& tensors) {
+  return GetList(in, Selector::kRanksMax, tensors.ranks,
                  [&in](int32_t& rank) {
                    const uint64_t value = in.GetVarint();
                    rank = static_cast<int32_t>(value);
                    return in.ok() && value <= uint64_t{kRankMax};
                  }) &&
-         GetList(in, kDevicesMax, rule.devices,
+         GetList(in, Selector::kDevicesMax, tensors.devices,
                  [&in](std::string& device) {
                    return GetText(in, kDeviceBytesMax, device);
                  }) &&
-         GetList(in, kTokenRangesMax, rule.tokens,
+         GetList(in, Selector::kTokenRangesMax, tensors.tokens,
                  [&in](TokenRange& range) {
                    return GetToken(in, range.first) && GetToken(in, range.last);
                  }) &&
-         GetList(in, kOpPatternsMax, rule.op_patterns,
+         GetList(in, Selector::kOpPatternsMax, tensors.op_patterns,
                  [&in](std::string& pattern) {
                    return GetText(in, kOpBytesMax, pattern);
                  }) &&
-         GetList(in, kIoCount, rule.ios, [&in](Io& io) {
+         GetList(in, kIoCount, tensors.ios, [&in](Io& io) {
            io = static_cast<Io>(in.GetByte());
            return in.ok() && IsValid(io);
          });
+}
+
+bool Get(ByteReader& in, Rule& rule) {
+  const uint8_t level = in.GetByte();
+  rule.level = static_cast<Level>(level);
+  return level < kLevelCount && Get(in, rule.tensors);
 }
 
 void Put(ByteWriter& out, const Policy& policy) {
@@ -274,9 +254,9 @@ bool RecordsAllAtFirst(const Policies& policies, int32_t rank) {
   // Below the first policy everything is recorded.
   if (first.first_token > 0) return true;
   for (const Rule& rule : first.rules) {
-    if (!HasOrIsEmpty(rule.ranks, rank)) continue;
+    if (!rule.tensors.HasRank(rank)) continue;
     if (rule.level == Level::kOff) return false;
-    if (IsForAll(rule)) return true;
+    if (rule.tensors.TakesWholeRanks()) return true;
   }
   return false;
 }
@@ -297,7 +277,7 @@ Schedule::Schedule(Policies policies, int32_t rank)
     : policies_(std::move(policies)) {
   for (Policy& policy : policies_) {
     std::erase_if(policy.rules, [rank](const Rule& rule) {
-      return !HasOrIsEmpty(rule.ranks, rank);
+      return !rule.tensors.HasRank(rank);
     });
   }
 }
@@ -325,7 +305,7 @@ OpRules Schedule::RulesOf(std::string_view op) const {
   OpRules rules{};
   for (size_t p = 0; p < policies_.size(); ++p) {
     for (size_t r = 0; r < policies_[p].rules.size(); ++r) {
-      if (HasOp(policies_[p].rules[r], op)) rules[p] |= uint64_t{1} << r;
+      if (policies_[p].rules[r].tensors.HasOp(op)) rules[p] |= uint64_t{1} << r;
     }
   }
   return rules;

@@ -7,16 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "protos/base/selector.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::capture {
 
 // Bounds of one policy, then of all that a run knows; more is refused.
 inline constexpr size_t kRulesMax = 64;
-inline constexpr size_t kRanksMax = 4096;
-inline constexpr size_t kDevicesMax = 64;
-inline constexpr size_t kTokenRangesMax = 256;
-inline constexpr size_t kOpPatternsMax = 64;
 inline constexpr size_t kPoliciesMax = 16;
 inline constexpr size_t kPoliciesBytesMax = size_t{256} << 10;
 
@@ -29,23 +26,10 @@ enum class Level : uint8_t {
 };
 inline constexpr int kLevelCount = 4;
 
-// An inclusive range of tokens.
-struct TokenRange {
-  int64_t first = 0;
-  int64_t last = 0;
-
-  friend bool operator==(const TokenRange&, const TokenRange&) = default;
-};
-
-// What is recorded of the tensors with which every list that is not empty
-// agrees.
+// What is recorded of the tensors that are selected.
 struct Rule {
   Level level = Level::kOff;
-  std::vector<int32_t> ranks;
-  std::vector<std::string> devices;
-  std::vector<TokenRange> tokens;
-  std::vector<std::string> op_patterns;  // GlobMatch; one of them must match.
-  std::vector<Io> ios;
+  Selector tensors;
 
   friend bool operator==(const Rule&, const Rule&) = default;
 };

@@ -112,7 +112,7 @@ class RunReader {
   // agrees with the selector's ranks, devices and tokens, in primary order. The
   // cost does not grow with the number of ops.
   virtual absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
-      const TensorSelector& selector) = 0;
+      const Selector& selector) = 0;
 
   // Returns the placements of the tensors, each once. Costs next to nothing if
   // there are none.
@@ -124,7 +124,7 @@ class RunReader {
   //
   // Errors: INVALID_ARGUMENT with PAGE_TOKEN_INVALID for another position.
   virtual absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
-      TensorSelector selector, std::string_view position) = 0;
+      Selector selector, std::string_view position) = 0;
 
   // Returns one whole tensor; `key.run` is not looked at. NOT_FOUND with
   // TENSOR_NOT_FOUND.

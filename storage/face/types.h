@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "protos/base/dtype.h"
+#include "protos/base/selector.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/base/summary.h"
 #include "protos/base/tensor_key.h"
@@ -153,20 +154,6 @@ struct TensorInfo {
   bool has_sample = false;
   std::vector<PartInfo> parts;
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
-};
-
-struct TokenRange {
-  int64_t first = 0;
-  int64_t last = 0;  // Inclusive.
-};
-
-// Selects tensors: each field that is not empty must agree.
-struct TensorSelector {
-  std::vector<int32_t> ranks;
-  std::vector<std::string> devices;
-  std::vector<TokenRange> tokens;
-  std::vector<std::string> op_patterns;  // GlobMatch; one of them must match.
-  std::vector<Io> ios;
 };
 
 // One (rank, device, token) at which a run has tensors.

@@ -33,7 +33,7 @@ class StoredRunReaders::Reader final : public RunReader {
   }
 
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
-      const TensorSelector& selector) override {
+      const Selector& selector) override {
     MSITD_RETURN_IF_ERROR(CheckRun());
     return index_->tensors().ListCoordinates(id_, selector);
   }
@@ -44,7 +44,7 @@ class StoredRunReaders::Reader final : public RunReader {
   }
 
   absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
-      TensorSelector selector, std::string_view position) override {
+      Selector selector, std::string_view position) override {
     const IndexGate::Use index(index_);
     if (!index->runs().BriefById(id_).ok()) return NoLongerThere();
     MSITD_ASSIGN_OR_RETURN(

@@ -64,7 +64,7 @@ Store& FilledStore() {
 
 void Scan(benchmark::State& state, const std::string& pattern, int64_t count) {
   NamedRuns runs(FilledStore().readers());
-  TensorSelector selector;
+  Selector selector;
   selector.op_patterns = {pattern};
   for (auto _ : state) {
     auto scan = runs.Scan("r", selector, "");

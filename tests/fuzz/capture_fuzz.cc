@@ -11,11 +11,11 @@ namespace msitd::fuzz {
 std::vector<std::string> Seeds() {
   capture::Rule rule;
   rule.level = capture::Level::kFull;
-  rule.ranks = {0, 3};
-  rule.devices = {"npu:0"};
-  rule.tokens = {{0, 3}, {10, 10}};
-  rule.op_patterns = {"layers.*.attn", "?*"};
-  rule.ios = {Io::kInput, Io::kOutput};
+  rule.tensors.ranks = {0, 3};
+  rule.tensors.devices = {"npu:0"};
+  rule.tensors.tokens = {{0, 3}, {10, 10}};
+  rule.tensors.op_patterns = {"layers.*.attn", "?*"};
+  rule.tensors.ios = {Io::kInput, Io::kOutput};
   return {capture::Encode({{1, 0, {rule}}}),
           capture::Encode({{1, 0, {}}, {2, 500, {rule, capture::Rule()}}})};
 }

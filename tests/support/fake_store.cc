@@ -5,7 +5,6 @@
 #include <cstring>
 #include <set>
 
-#include "protos/base/glob.h"
 #include "protos/base/sample.h"
 #include "protos/base/stream_id.h"
 #include "protos/status/status.h"
@@ -30,33 +29,6 @@ absl::Status Expired() {
 absl::Status ComparisonNotFound(uint64_t id) {
   return WithReason(MakeStatus(Code::kNotFound, "no comparison {}", id),
                     "COMPARISON_NOT_FOUND");
-}
-
-template <typename T>
-bool Has(const std::vector<T>& wanted, const T& value) {
-  return wanted.empty() ||
-         std::find(wanted.begin(), wanted.end(), value) != wanted.end();
-}
-
-bool AgreesPlace(const storage::TensorSelector& selector,
-                 const TensorKey& key) {
-  const auto in_range = [&key](const storage::TokenRange& range) {
-    return range.first <= key.token && key.token <= range.last;
-  };
-  return Has(selector.ranks, key.rank) && Has(selector.devices, key.device) &&
-         (selector.tokens.empty() ||
-          std::any_of(selector.tokens.begin(), selector.tokens.end(),
-                      in_range));
-}
-
-bool Agrees(const storage::TensorSelector& selector, const TensorKey& key) {
-  const auto matches = [&key](const std::string& pattern) {
-    return GlobMatch(pattern, key.op);
-  };
-  return AgreesPlace(selector, key) && Has(selector.ios, key.io) &&
-         (selector.op_patterns.empty() ||
-          std::any_of(selector.op_patterns.begin(), selector.op_patterns.end(),
-                      matches));
 }
 
 class FakeScan final : public storage::TensorScan {
@@ -115,10 +87,10 @@ class FakeStore::Reader final : public storage::RunReader {
   absl::StatusOr<std::vector<storage::RankCoverage>> ListCoverage() override;
   absl::StatusOr<std::vector<int32_t>> ListRanks() override;
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
-      const storage::TensorSelector& selector) override;
+      const Selector& selector) override;
   absl::StatusOr<std::vector<std::string>> ListPlacements() override;
   absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
-      storage::TensorSelector selector, std::string_view position) override;
+      Selector selector, std::string_view position) override;
   absl::StatusOr<TensorInfo> GetTensor(const TensorKey& key) override;
 
   absl::StatusOr<std::span<const std::byte>> ReadPart(
@@ -602,12 +574,12 @@ absl::StatusOr<TensorInfo> FakeStore::Reader::GetTensor(const TensorKey& key) {
 }
 
 absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
-    storage::TensorSelector selector, std::string_view position) {
+    Selector selector, std::string_view position) {
   MutexLock lock(store_.mu_);
   MSITD_ASSIGN_OR_RETURN(const Run* const run, Find());
   std::vector<TensorInfo> tensors;
   for (const auto& [key, tensor] : run->tensors) {
-    if (IsWhole(tensor) && Agrees(selector, tensor.info.key)) {
+    if (IsWhole(tensor) && selector.Matches(tensor.info.key)) {
       tensors.push_back(InfoOf(tensor));
     }
   }
@@ -616,14 +588,15 @@ absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
 }
 
 absl::StatusOr<std::vector<storage::Coordinate>>
-FakeStore::Reader::ListCoordinates(const storage::TensorSelector& selector) {
+FakeStore::Reader::ListCoordinates(const Selector& selector) {
   MutexLock lock(store_.mu_);
   MSITD_ASSIGN_OR_RETURN(const Run* const run, Find());
+  const Selector places{selector.ranks, selector.devices, selector.tokens};
   std::vector<storage::Coordinate> out;
   for (const auto& [key, tensor] : run->tensors) {
     const TensorKey& k = tensor.info.key;
     storage::Coordinate place{k.rank, k.device, k.token};
-    if (!IsWhole(tensor) || !AgreesPlace(selector, k)) continue;
+    if (!IsWhole(tensor) || !places.Matches(k)) continue;
     if (out.empty() || !(out.back() == place)) out.push_back(std::move(place));
   }
   return out;

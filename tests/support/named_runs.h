@@ -40,14 +40,13 @@ class NamedRuns {
   }
 
   absl::StatusOr<std::unique_ptr<storage::TensorScan>> Scan(
-      std::string_view run, storage::TensorSelector selector,
-      std::string_view position) {
+      std::string_view run, Selector selector, std::string_view position) {
     MSITD_ASSIGN_OR_RETURN(auto* const reader, Open(run));
     return reader->Scan(std::move(selector), position);
   }
 
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
-      std::string_view run, const storage::TensorSelector& selector) {
+      std::string_view run, const Selector& selector) {
     MSITD_ASSIGN_OR_RETURN(auto* const reader, Open(run));
     return reader->ListCoordinates(selector);
   }

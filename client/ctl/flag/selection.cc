@@ -5,6 +5,7 @@
 #include "client/ctl/flag/one_of.h"
 #include "client/text/ranges.h"
 #include "protos/base/limits.h"
+#include "protos/base/selector.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
@@ -80,9 +81,10 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
   if (!flags.tokens.empty()) {
     const auto tokens = ParseRanges(flags.tokens, kTokenMax);
     if (!tokens.ok()) return Annotate(tokens.status(), "--tokens");
-    if (tokens->size() > kFilterTokenRangesMax) {
+    if (tokens->size() > Selector::kTokenRangesMax) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "--tokens: more than {} ranges", kFilterTokenRangesMax);
+                        "--tokens: more than {} ranges",
+                        Selector::kTokenRangesMax);
     }
     for (const Range& range : *tokens) {
       v1::TokenRange& out = *filter.add_tokens();

@@ -16,16 +16,6 @@
 #include "protos/status/status.h"
 
 namespace msitd::compare {
-namespace {
-
-bool SelectsAll(const storage::TensorSelector& selector) {
-  return selector.ranks.empty() && selector.devices.empty() &&
-         selector.tokens.empty() && selector.op_patterns.empty() &&
-         selector.ios.empty();
-}
-
-}  // namespace
-
 std::span<const std::string_view> WatchNames() {
   static const auto& names = *new std::vector<std::string_view>([] {
     const auto metrics = MetricNames();
@@ -166,7 +156,7 @@ ComparisonEngine::Plans ComparisonEngine::TakePlans() {
 }
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
-  if (SelectsAll(plan_.selector)) {
+  if (plan_.selector == Selector()) {
     MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
     return run.counters.tensor_count;
   }

@@ -41,7 +41,7 @@ namespace msitd::compare {
 struct ComparisonPlan {
   std::string golden_run;
   std::string target_run;
-  storage::TensorSelector selector;
+  Selector selector;
   Policy policy;
   Matching matching = {};
   // Goes on until both runs are sealed; see v1.Comparison.follow and detach.

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "daemon/compare/match/target_names.h"
-#include "protos/base/glob.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -66,7 +65,7 @@ void SortByExecution(std::vector<LogicalTensor>& tensors) {
 
 absl::StatusOr<TensorMatcher> TensorMatcher::Create(
     storage::RunReader& golden_run, storage::RunReader& target_run,
-    storage::TensorSelector selector, Matching matching, bool looks_ahead) {
+    Selector selector, Matching matching, bool looks_ahead) {
   TensorMatcher out(golden_run, target_run, std::move(selector),
                     std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
@@ -163,10 +162,10 @@ absl::Status TensorMatcher::AddTargetCoordinates() {
 
 absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
     Side side) const {
-  std::vector<storage::TokenRange>& tokens = side.selector.tokens;
+  std::vector<TokenRange>& tokens = side.selector.tokens;
   if (looks_ahead_ && !tokens.empty()) {
     int64_t last = 0;
-    for (const storage::TokenRange& range : tokens) {
+    for (const TokenRange& range : tokens) {
       last = std::max(last, range.last);
     }
     if (last < kTokenMax) tokens.push_back({last + 1, kTokenMax});
@@ -199,9 +198,7 @@ absl::Status TensorMatcher::CompactGroups() {
 }
 
 bool TensorMatcher::IsSelected(int32_t place) const {
-  return selector_.ranks.empty() ||
-         std::find(selector_.ranks.begin(), selector_.ranks.end(), place) !=
-             selector_.ranks.end();
+  return selector_.HasRank(place);
 }
 
 std::vector<int32_t> TensorMatcher::PlacesOfGoldenRank(int32_t rank) const {
@@ -230,11 +227,7 @@ std::vector<int32_t> TensorMatcher::PlacesOfTargetRank(int32_t rank) const {
 }
 
 bool TensorMatcher::IsSelectedToken(int64_t token) const {
-  return selector_.tokens.empty() ||
-         std::any_of(selector_.tokens.begin(), selector_.tokens.end(),
-                     [token](const storage::TokenRange& range) {
-                       return range.first <= token && token <= range.last;
-                     });
+  return selector_.HasToken(token);
 }
 
 bool TensorMatcher::HasCopies() const {
@@ -255,7 +248,7 @@ TensorMatcher::Side TensorMatcher::GoldenSide() const {
 TensorMatcher::Side TensorMatcher::TargetSide() const {
   Side side{*target_,       selector_,     matching_.target_layouts(),
             target_meshes_, target_ranks_, HasCopies()};
-  storage::TensorSelector& selector = side.selector;
+  Selector& selector = side.selector;
   // A golden rank without a counterpart selects nothing.
   std::erase_if(selector.ranks, [this](int32_t& rank) {
     return !matching_.TargetRank(rank, rank);
@@ -264,7 +257,7 @@ TensorMatcher::Side TensorMatcher::TargetSide() const {
     selector.ranks = {-1};
   }
   if (!side.layouts.empty() || !side.meshes.empty()) selector.ranks.clear();
-  for (storage::TokenRange& range : selector.tokens) {
+  for (TokenRange& range : selector.tokens) {
     range.first += matching_.token_offset();
     range.last += matching_.token_offset();
   }
@@ -274,11 +267,8 @@ TensorMatcher::Side TensorMatcher::TargetSide() const {
 }
 
 bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
-  if (selector_.op_patterns.empty() || !matching_.renames()) return true;
-  const std::string op = matching_.GoldenOpOf(target.key.op);
-  return std::any_of(
-      selector_.op_patterns.begin(), selector_.op_patterns.end(),
-      [&](const std::string& pattern) { return GlobMatch(pattern, op); });
+  return selector_.op_patterns.empty() || !matching_.renames() ||
+         selector_.HasOp(matching_.GoldenOpOf(target.key.op));
 }
 
 bool TensorMatcher::MatchInStep(bool with_device, TensorGroup& group) const {

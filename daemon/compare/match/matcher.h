@@ -94,7 +94,7 @@ class TensorMatcher {
   // by device where shards lie on meshes; those of the store.
   static absl::StatusOr<TensorMatcher> Create(storage::RunReader& golden,
                                               storage::RunReader& target,
-                                              storage::TensorSelector selector,
+                                              Selector selector,
                                               Matching matching,
                                               bool looks_ahead = false);
 
@@ -179,7 +179,7 @@ class TensorMatcher {
   // One run, with what is asked of it.
   struct Side {
     storage::RunReader& run;
-    storage::TensorSelector selector;
+    Selector selector;
     const LayoutRules& layouts;
     const MeshSet& meshes;
     RankCount ranks;
@@ -188,8 +188,7 @@ class TensorMatcher {
   };
 
   TensorMatcher(storage::RunReader& golden, storage::RunReader& target,
-                storage::TensorSelector selector, Matching matching,
-                bool looks_ahead)
+                Selector selector, Matching matching, bool looks_ahead)
       : golden_(&golden),
         target_(&target),
         selector_(std::move(selector)),
@@ -251,7 +250,7 @@ class TensorMatcher {
 
   storage::RunReader* golden_;
   storage::RunReader* target_;
-  storage::TensorSelector selector_;
+  Selector selector_;
   Matching matching_;
   bool looks_ahead_;
   std::vector<GroupKey> groups_;

@@ -44,13 +44,13 @@ IndexScan::~IndexScan() = default;
 
 absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
     IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
-    const ScannedRun& run, const TensorSelector& selector,
+    const ScannedRun& run, const Selector& selector,
     std::string_view position) {
   std::unique_ptr<IndexScan> scan(new IndexScan(db, names, expiry, run));
   // Compiled after the iterator was made, so that all names of the tensors that
   // it sees are known.
   MSITD_ASSIGN_OR_RETURN(scan->selector_,
-                         Selector::Compile(selector, names, globs));
+                         CompiledSelector::Compile(selector, names, globs));
   const std::string prefix = TensorRunPrefix(scan->run_);
   if (position.empty()) {
     scan->it_->Seek(prefix);

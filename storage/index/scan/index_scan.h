@@ -12,7 +12,7 @@
 #include "storage/index/db/index_key.h"
 #include "storage/index/name/name_verdicts.h"
 #include "storage/index/name/work_meter.h"
-#include "storage/index/scan/selector.h"
+#include "storage/index/scan/compiled_selector.h"
 #include "storage/index/scan/tensor_assembler.h"
 
 namespace msitd::storage {
@@ -30,7 +30,7 @@ class IndexScan final : public TensorScan {
   // or of no scan.
   static absl::StatusOr<std::unique_ptr<TensorScan>> Begin(
       IndexDb& db, NameTable& names, GlobNames& globs, ExpiryTable& expiry,
-      const ScannedRun& run, const TensorSelector& selector,
+      const ScannedRun& run, const Selector& selector,
       std::string_view position);
   ~IndexScan() override;
 
@@ -60,7 +60,7 @@ class IndexScan final : public TensorScan {
   const std::string run_name_;
   const uint32_t run_;
   const std::string end_;  // Where the next run begins.
-  Selector selector_;
+  CompiledSelector selector_;
   NameVerdicts verdicts_;  // On the patterns of selector_.
   WorkMeter meter_;
   NameTable& name_table_;

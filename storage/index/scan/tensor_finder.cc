@@ -12,8 +12,8 @@
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 #include "storage/index/db/index_key.h"
+#include "storage/index/scan/compiled_selector.h"
 #include "storage/index/scan/index_scan.h"
-#include "storage/index/scan/selector.h"
 #include "storage/index/scan/tensor_assembler.h"
 
 namespace msitd::storage {
@@ -80,19 +80,18 @@ absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {
 }
 
 absl::StatusOr<std::unique_ptr<TensorScan>> TensorFinder::Scan(
-    const ScannedRun& run, const TensorSelector& selector,
+    const ScannedRun& run, const Selector& selector,
     std::string_view position) {
   return IndexScan::Begin(db_, names_, globs_, expiry_, run, selector,
                           position);
 }
 
 absl::StatusOr<std::vector<Coordinate>> TensorFinder::ListCoordinates(
-    RunId run, const TensorSelector& selector) {
+    RunId run, const Selector& selector) {
   MSITD_ASSIGN_OR_RETURN(
-      const Selector places,
-      Selector::Compile(
-          {selector.ranks, selector.devices, selector.tokens, {}, {}}, names_,
-          globs_));
+      const CompiledSelector places,
+      CompiledSelector::Compile(
+          {selector.ranks, selector.devices, selector.tokens}, names_, globs_));
   std::vector<Coordinate> out;
   if (places.is_void()) return out;
   const auto it = db_.Iterate(Table::kTensor, rocksdb::ReadOptions());

@@ -24,11 +24,11 @@ class TensorFinder {
 
   // See RunReader for all four. `run` is the run that the reader stands for.
   absl::StatusOr<TensorInfo> Get(RunId run, const TensorKey& key);
-  absl::StatusOr<std::unique_ptr<TensorScan>> Scan(
-      const ScannedRun& run, const TensorSelector& selector,
-      std::string_view position);
+  absl::StatusOr<std::unique_ptr<TensorScan>> Scan(const ScannedRun& run,
+                                                   const Selector& selector,
+                                                   std::string_view position);
   absl::StatusOr<std::vector<Coordinate>> ListCoordinates(
-      RunId run, const TensorSelector& selector);
+      RunId run, const Selector& selector);
   absl::StatusOr<std::vector<int32_t>> ListRanks(RunId run);
 
  private:

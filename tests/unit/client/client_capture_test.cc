@@ -21,7 +21,7 @@ class ClientCaptureTest : public ClientTest {
   static capture::Rule Rule(capture::Level level, const std::string& pattern) {
     capture::Rule rule;
     rule.level = level;
-    rule.op_patterns = {pattern};
+    rule.tensors.op_patterns = {pattern};
     return rule;
   }
 

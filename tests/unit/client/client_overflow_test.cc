@@ -199,10 +199,10 @@ TEST_F(DegradeTest, AllPartsOfATensorAreKeptAlike) {
 TEST_F(DegradeTest, WhatThePolicyAsksForAsSummaryIsNotDegraded) {
   capture::Rule summary;
   summary.level = capture::Level::kSummary;
-  summary.op_patterns = {"s"};
+  summary.tensors.op_patterns = {"s"};
   capture::Rule full;
   full.level = capture::Level::kFull;
-  full.op_patterns = {"f*"};
+  full.tensors.op_patterns = {"f*"};
   daemon_.SetPolicy(capture::Encode({{1, 0, {summary, full}}}));
   FillUntilShort();
   EXPECT_TRUE(Record("s", 10).ok());

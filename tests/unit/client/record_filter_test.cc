@@ -21,7 +21,7 @@ capture::Policy Ask(uint64_t revision, int64_t first_token,
                     std::vector<std::string> patterns) {
   capture::Rule rule;
   rule.level = Level::kFull;
-  rule.op_patterns = std::move(patterns);
+  rule.tensors.op_patterns = std::move(patterns);
   return {revision, first_token, {std::move(rule)}};
 }
 

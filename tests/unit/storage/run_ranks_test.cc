@@ -40,7 +40,7 @@ class RunRanksTest : public ::testing::Test {
            int64_t first_token = 0) {
     capture::Rule rule;
     rule.level = level;
-    rule.ranks = std::move(ranks);
+    rule.tensors.ranks = std::move(ranks);
     const capture::Policies policies = {{1, first_token, {rule}}};
     ASSERT_TRUE(store_.SetCapturePolicy("r", capture::Encode(policies)).ok());
   }
@@ -114,7 +114,7 @@ TEST_F(RunRanksTest, RankThatStreamedAndSawNothingIsLacking) {
   EXPECT_THAT(Find().lacking, IsEmpty());
   capture::Rule rule;
   rule.level = capture::Level::kFull;
-  rule.op_patterns = {"layers.0.*"};
+  rule.tensors.op_patterns = {"layers.0.*"};
   const capture::Policies policies = {{1, 0, {rule}}};
   ASSERT_TRUE(store_.SetCapturePolicy("r", capture::Encode(policies)).ok());
   EXPECT_THAT(Find().lacking, IsEmpty());
@@ -128,7 +128,7 @@ TEST_F(RunRanksTest, LargestWorldIsAFewRanges) {
   // One that is left out by name splits a range, one that was asked for nothing
   // as well.
   capture::Rule none;
-  none.ranks = {100};
+  none.tensors.ranks = {100};
   capture::Rule all;
   all.level = capture::Level::kFull;
   const capture::Policies policies = {{1, 0, {none, all}}};

@@ -100,7 +100,7 @@ class StoreTest : public ::testing::Test {
   }
 
   std::vector<TensorKey> ScanKeys(std::string_view run,
-                                  const TensorSelector& selector = {}) {
+                                  const Selector& selector = {}) {
     std::vector<TensorKey> keys;
     auto scan = read_->Scan(run, selector, "");
     EXPECT_TRUE(scan.ok()) << scan.status();
@@ -115,7 +115,7 @@ class StoreTest : public ::testing::Test {
   }
 
   std::vector<std::string> ScanOps(std::string_view run,
-                                   const TensorSelector& selector = {}) {
+                                   const Selector& selector = {}) {
     std::vector<std::string> ops;
     for (const TensorKey& key : ScanKeys(run, selector)) ops.push_back(key.op);
     return ops;

@@ -19,7 +19,7 @@ bool IsAllowed(const std::vector<int32_t>& allowed, int32_t rank) {
 }
 
 // What the contract says, without an index.
-bool Matches(const TensorSelector& selector, const TensorKey& key) {
+bool Matches(const Selector& selector, const TensorKey& key) {
   const auto any = [](const auto& list, const auto& matches) {
     return list.empty() || std::any_of(list.begin(), list.end(), matches);
   };
@@ -86,7 +86,7 @@ class StoreScanTest : public StoreTest {
               });
   }
 
-  std::vector<TensorKey> Expected(const TensorSelector& selector) const {
+  std::vector<TensorKey> Expected(const Selector& selector) const {
     std::vector<TensorKey> out;
     for (const TensorKey& key : keys_) {
       if (Matches(selector, key)) out.push_back(key);
@@ -115,7 +115,7 @@ TEST_F(StoreScanTest, EverySelectorGivesWhatItSays) {
       for (const auto& token : tokens) {
         for (const auto& pattern : patterns) {
           for (const auto& io : ios) {
-            const TensorSelector selector{rank, device, token, pattern, io};
+            const Selector selector{rank, device, token, pattern, io};
             ASSERT_EQ(ScanKeys("r", selector), Expected(selector));
           }
         }
@@ -126,7 +126,7 @@ TEST_F(StoreScanTest, EverySelectorGivesWhatItSays) {
 
 TEST_F(StoreScanTest, PatternsSelectTheSameAmongAGreatManyNames) {
   Fill();
-  const TensorSelector selector{{}, {}, {}, {"*attn", "a"}, {}};
+  const Selector selector{{}, {}, {}, {"*attn", "a"}, {}};
   // Known already, and tried once more on the names that come now.
   EXPECT_EQ(ScanKeys("r", selector), Expected(selector));
   constexpr uint64_t kNamesPerChunk = 1024;
@@ -144,7 +144,7 @@ TEST_F(StoreScanTest, PatternsSelectTheSameAmongAGreatManyNames) {
 
 TEST_F(StoreScanTest, PatternsSelectNamesThatCameLater) {
   Fill();
-  const TensorSelector selector{{}, {}, {}, {"late.*"}, {}};
+  const Selector selector{{}, {}, {}, {"late.*"}, {}};
   EXPECT_THAT(ScanKeys("other", selector), IsEmpty());
   for (uint64_t i = 0; i < 3; ++i) {
     const TestTensor tensor =
@@ -156,7 +156,7 @@ TEST_F(StoreScanTest, PatternsSelectNamesThatCameLater) {
 
 TEST_F(StoreScanTest, ScanGoesOnFromItsPosition) {
   Fill();
-  const TensorSelector selector{{}, {}, {{1, 7}}, {"layers.*"}, {}};
+  const Selector selector{{}, {}, {{1, 7}}, {"layers.*"}, {}};
   const std::vector<TensorKey> expected = Expected(selector);
   std::vector<TensorKey> found;
   std::string position;
@@ -192,8 +192,8 @@ class SlowPatternsTest : public StoreScanTest {
     ASSERT_TRUE(Append(records).ok());
   }
 
-  static TensorSelector Selector(const std::string& last_pattern) {
-    TensorSelector selector;
+  static Selector SlowSelector(const std::string& last_pattern) {
+    Selector selector;
     for (int i = 0; i < 8; ++i) {
       selector.op_patterns.push_back("*" + std::string(90, 'a') + "b" +
                                      std::to_string(i));
@@ -205,7 +205,7 @@ class SlowPatternsTest : public StoreScanTest {
 
 TEST_F(SlowPatternsTest, StopIsAskedThoughNothingIsFound) {
   Fill();
-  const auto scan = read_->Scan("r", Selector("*b"), "");
+  const auto scan = read_->Scan("r", SlowSelector("*b"), "");
   ASSERT_TRUE(scan.ok());
   int question_count = 0;
   const auto stop = [&question_count] {
@@ -223,7 +223,7 @@ TEST_F(SlowPatternsTest, StopIsAskedThoughNothingIsFound) {
 
 TEST_F(SlowPatternsTest, StoppedScansLeadToTheEnd) {
   Fill();
-  const TensorSelector selector = Selector("*7");
+  const Selector selector = SlowSelector("*7");
   std::vector<std::string> ops;
   std::string position;
   int stop_count = 0;
@@ -293,7 +293,7 @@ TEST_F(StoreScanTest, ScanPassesOverPartsWithoutABeginOrAnEnd) {
 
 TEST_F(StoreScanTest, CoordinatesAreThePlacesOfTheSelector) {
   Fill();
-  const auto expect = [this](const TensorSelector& selector) {
+  const auto expect = [this](const Selector& selector) {
     std::vector<Coordinate> expected;
     for (const TensorKey& key : Expected(selector)) {
       const Coordinate place{key.rank, key.device, key.token};

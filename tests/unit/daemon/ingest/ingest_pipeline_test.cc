@@ -600,7 +600,7 @@ TEST_F(IngestPipelineTest, CapturePolicyReachesTheStreamsOfItsRun) {
   peer.AwaitCommit(1);
 
   capture::Policy policy;
-  policy.rules.emplace_back().op_patterns = {"a*"};
+  policy.rules.emplace_back().tensors.op_patterns = {"a*"};
   const auto first = pipeline_->SetCapturePolicy("run", policy, {});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->revision, 1u);
@@ -641,7 +641,7 @@ TEST_F(IngestPipelineTest, CapturePolicyThatIsTooLongLeavesTheOneBefore) {
   const std::string before = store_.GetRun("run")->capture_policy;
   policy.rules.resize(capture::kRulesMax);
   for (capture::Rule& rule : policy.rules) {
-    rule.op_patterns.assign(8, std::string(kOpBytesMax, '*'));
+    rule.tensors.op_patterns.assign(8, std::string(kOpBytesMax, '*'));
   }
   EXPECT_EQ(Reason(pipeline_->SetCapturePolicy("run", policy, 4).status()),
             "FIELD_INVALID");

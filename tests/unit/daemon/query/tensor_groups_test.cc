@@ -74,7 +74,7 @@ void MakeRun(FakeStore& store) {
 
 // By one scan, in the order of keys. Sums of bytes are exact in any order.
 std::map<std::string, Group> GroupsOfOneScan(
-    storage::RunReader& run, const storage::TensorSelector& selector,
+    storage::RunReader& run, const Selector& selector,
     std::string (*key_of)(const TensorKey&)) {
   std::map<std::string, Group> out;
   auto scan = run.Scan(selector, "");
@@ -118,12 +118,12 @@ TEST(TensorGroupsTest, TwoHalvesGiveTheGroupsOfOneScan) {
        [](const TensorKey& key) { return std::to_string(key.token); }},
       {GroupBy::kOp, [](const TensorKey& key) { return key.op; }},
       {GroupBy::kDevice, [](const TensorKey& key) { return key.device; }}};
-  std::vector<storage::TensorSelector> selectors(5);
+  std::vector<Selector> selectors(5);
   selectors[1].tokens = {{7, 7}};
   selectors[2].tokens = {{190, int64_t{1} << 39}, {3, 4}, {0, 3}};
   selectors[3].ranks = {1};
   selectors[4].op_patterns = {"op1*"};
-  for (const storage::TensorSelector& selector : selectors) {
+  for (const Selector& selector : selectors) {
     for (const Case& one : cases) {
       const auto groups = SummarizeTensors(*run, selector, one.group_by, GoOn);
       ASSERT_TRUE(groups.ok()) << groups.status();
@@ -138,7 +138,7 @@ TEST(TensorGroupsTest, GroupsComeByNumberOrByFirstAppearance) {
   const auto run = *store.OpenRun("r");
   const auto keys_of = [&](GroupBy group_by) {
     std::vector<std::string> out;
-    storage::TensorSelector selector;
+    Selector selector;
     selector.tokens = {{8, 11}};
     selector.op_patterns = {"op8", "op1?"};
     const auto groups = SummarizeTensors(*run, selector, group_by, GoOn);
@@ -159,7 +159,7 @@ TEST(TensorGroupsTest, NothingSelectedIsOneEmptyGroupOrNone) {
   FakeStore store;
   MakeRun(store);
   const auto run = *store.OpenRun("r");
-  storage::TensorSelector selector;
+  Selector selector;
   selector.op_patterns = {"none"};
   auto groups = SummarizeTensors(*run, selector, GroupBy::kNone, GoOn);
   ASSERT_TRUE(groups.ok());
@@ -210,7 +210,7 @@ TEST(TensorGroupsTest, TooManyGroupsOverBothHalvesAreRefused) {
       SummarizeTensors(*run, {}, GroupBy::kToken, GoOn).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   EXPECT_EQ(Reason(refused), "FIELD_INVALID");
-  storage::TensorSelector selector;
+  Selector selector;
   selector.tokens = {{1, kGroupsMax}};
   EXPECT_TRUE(SummarizeTensors(*run, selector, GroupBy::kToken, GoOn).ok());
 }

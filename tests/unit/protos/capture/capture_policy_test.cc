@@ -15,7 +15,7 @@ namespace {
 Rule Full(std::vector<std::string> patterns) {
   Rule rule;
   rule.level = Level::kFull;
-  rule.op_patterns = std::move(patterns);
+  rule.tensors.op_patterns = std::move(patterns);
   return rule;
 }
 
@@ -54,9 +54,9 @@ TEST(CapturePolicyTest, FirstRuleThatAgreesDecides) {
 
 TEST(CapturePolicyTest, EveryListThatIsNotEmptyMustAgree) {
   Rule rule = Full({"a", "b*"});
-  rule.devices = {"npu:1", "npu:2"};
-  rule.tokens = {{0, 3}, {10, 10}};
-  rule.ios = {Io::kInput};
+  rule.tensors.devices = {"npu:1", "npu:2"};
+  rule.tensors.tokens = {{0, 3}, {10, 10}};
+  rule.tensors.ios = {Io::kInput};
   const Schedule schedule({OneRule(1, 0, rule)}, 0);
   EXPECT_EQ(LevelOf(schedule, 10, "bc", Io::kInput, "npu:2"), Level::kFull);
   EXPECT_EQ(LevelOf(schedule, 4, "bc", Io::kInput, "npu:2"), Level::kOff);
@@ -67,7 +67,7 @@ TEST(CapturePolicyTest, EveryListThatIsNotEmptyMustAgree) {
 
 TEST(CapturePolicyTest, RulesOfOtherRanksDoNotCount) {
   Rule rule = Full({});
-  rule.ranks = {1, 3};
+  rule.tensors.ranks = {1, 3};
   const Policy policy = OneRule(1, 0, rule);
   EXPECT_EQ(LevelOf(Schedule({policy}, 3), 0, "a"), Level::kFull);
   EXPECT_EQ(LevelOf(Schedule({policy}, 2), 0, "a"), Level::kOff);
@@ -79,9 +79,9 @@ TEST(CapturePolicyTest, NoRuleIsOff) {
 
 TEST(CapturePolicyTest, TensorMayBeRecordedIfItIsOnSomeDevice) {
   Rule off;
-  off.devices = {"npu:0"};
+  off.tensors.devices = {"npu:0"};
   Rule full = Full({"a"});
-  full.tokens = {{2, 3}};
+  full.tensors.tokens = {{2, 3}};
   const Schedule schedule({{1, 1, {off, full}}}, 0);
   EXPECT_TRUE(MayRecord(schedule, 0, "b", Io::kInput));
   EXPECT_TRUE(MayRecord(schedule, 2, "a", Io::kInput));
@@ -100,9 +100,9 @@ TEST(CapturePolicyTest, RuleThatIsOffEverywhereHidesThoseBehindIt) {
 TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
   Rule off = Full({"a*"});
   off.level = Level::kOff;
-  off.ios = {Io::kInput};
+  off.tensors.ios = {Io::kInput};
   Rule full = Full({"a1", "c"});
-  full.ios = {Io::kOutput};
+  full.tensors.ios = {Io::kOutput};
   const Schedule schedule({{1, 0, {off, full}}}, 0);
   EXPECT_TRUE(MayRecord(schedule, 0, "a1", Io::kUnspecified));
   EXPECT_TRUE(MayRecord(schedule, 0, "c", Io::kUnspecified));
@@ -112,12 +112,12 @@ TEST(CapturePolicyTest, OpMayBeRecordedIfOneOfItsSidesIs) {
 
 TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
   Rule none;
-  none.ranks = {1};
+  none.tensors.ranks = {1};
   Rule some = Full({"mlp.*"});
-  some.ranks = {1, 2};
+  some.tensors.ranks = {1, 2};
   // Off with a condition hides only what meets it.
   Rule not_norms;
-  not_norms.op_patterns = {"*.norm"};
+  not_norms.tensors.op_patterns = {"*.norm"};
   const Policies policies = {{1, 0, {not_norms, none, some}}};
   const RecordedRanks ranks = FindRecordedRanks(policies);
   EXPECT_FALSE(ranks.Has(0));
@@ -136,7 +136,7 @@ TEST(CapturePolicyTest, RankMayRecordIfSomeRuleIsForIt) {
 
 TEST(CapturePolicyTest, RanksThatAreLeftOutByNameAreTheOnlyOnes) {
   Rule none;
-  none.ranks = {7, 3};
+  none.tensors.ranks = {7, 3};
   const RecordedRanks ranks = FindRecordedRanks({{1, 0, {none, Full({})}}});
   EXPECT_TRUE(ranks.has_most);
   EXPECT_EQ(ranks.others, (std::vector<int32_t>{3, 7}));
@@ -181,7 +181,8 @@ TEST(CaptureScheduleTest, ForgetsTheOldestOfMany) {
 
 TEST(CaptureScheduleTest, ForgetsTheOldestOfLongOnes) {
   Rule rule = Full({});
-  rule.op_patterns.assign(kOpPatternsMax, std::string(kOpBytesMax, 'x'));
+  rule.tensors.op_patterns.assign(Selector::kOpPatternsMax,
+                                  std::string(kOpBytesMax, 'x'));
   Policies policies;
   for (int i = 1; i <= 10; ++i) {
     ASSERT_TRUE(Add({uint64_t(i), i, {rule}}, policies));
@@ -202,11 +203,12 @@ class CaptureCodecTest : public ::testing::Test {
     Rule rule;
     rule.level = static_cast<Level>(Draw(kLevelCount));
     for (uint64_t i = Draw(4); i > 0; --i) {
-      rule.ranks.push_back(static_cast<int32_t>(Draw(kRankMax + 1)));
-      rule.devices.push_back("npu:" + std::to_string(Draw(9)));
-      rule.tokens.push_back({static_cast<int64_t>(Draw(kTokenMax)), kTokenMax});
-      rule.op_patterns.push_back(std::string(Draw(200), 'x') + "*");
-      rule.ios.push_back(static_cast<Io>(1 + Draw(7)));
+      rule.tensors.ranks.push_back(static_cast<int32_t>(Draw(kRankMax + 1)));
+      rule.tensors.devices.push_back("npu:" + std::to_string(Draw(9)));
+      rule.tensors.tokens.push_back(
+          {static_cast<int64_t>(Draw(kTokenMax)), kTokenMax});
+      rule.tensors.op_patterns.push_back(std::string(Draw(200), 'x') + "*");
+      rule.tensors.ios.push_back(static_cast<Io>(1 + Draw(7)));
     }
     return rule;
   }
@@ -260,8 +262,8 @@ TEST_F(CaptureCodecTest, SpoiledBytesAreRefusedOrInsideTheBounds) {
       ASSERT_LE(policy.rules.size(), kRulesMax);
       ASSERT_LE(policy.first_token, kTokenMax);
       for (const Rule& rule : policy.rules) {
-        ASSERT_LE(rule.op_patterns.size(), kOpPatternsMax);
-        for (const int32_t rank : rule.ranks) ASSERT_LE(rank, kRankMax);
+        ASSERT_LE(rule.tensors.op_patterns.size(), Selector::kOpPatternsMax);
+        for (const int32_t rank : rule.tensors.ranks) ASSERT_LE(rank, kRankMax);
       }
     }
   }
@@ -273,9 +275,9 @@ TEST_F(CaptureCodecTest, OneOverABoundIsRefused) {
     return Decode(Encode({policy}), decoded);
   };
   Policy policy = OneRule(1, 0, Rule());
-  policy.rules[0].ranks.assign(kRanksMax, 0);
+  policy.rules[0].tensors.ranks.assign(Selector::kRanksMax, 0);
   EXPECT_TRUE(is_taken(policy));
-  policy.rules[0].ranks.push_back(0);
+  policy.rules[0].tensors.ranks.push_back(0);
   EXPECT_FALSE(is_taken(policy));
   policy.rules.assign(kRulesMax, Rule());
   EXPECT_TRUE(is_taken(policy));

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 class TensorMatcherTest : public ::testing::Test {
  protected:
   // All pairs as `rank/token: golden = target`, in order.
-  std::vector<std::string> Pairs(storage::TensorSelector selector = {}) {
+  std::vector<std::string> Pairs(Selector selector = {}) {
     auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
                                          std::move(selector),
                                          *Matching::Create(matching_));
@@ -195,7 +195,7 @@ TEST_F(TensorMatcherTest, SelectorNarrowsBothSides) {
       run->Record(At("keep", 1, token));
     }
   }
-  storage::TensorSelector selector;
+  Selector selector;
   selector.ranks = {0};
   selector.tokens = {{1, 1}};
   selector.op_patterns = {"k*"};
@@ -225,7 +225,7 @@ TEST_F(TensorMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
                                    "model.layer_3.mlp.0.output.0@d",
                                    "0/0: - = other.0.output.0@d"));
   // Patterns are for golden names.
-  storage::TensorSelector selector;
+  Selector selector;
   selector.op_patterns = {"layers.*"};
   EXPECT_EQ(Pairs(selector).size(), 1u);
 }
@@ -263,7 +263,7 @@ TEST_F(TensorMatcherTest, TokensAreShiftedAndRanksMapped) {
   target_.Record(At("x", 0, 1));
   EXPECT_THAT(Pairs(), ElementsAre("0/-1: - = x.0.output.0@d",
                                    "0/0: x.0.output.0@d = x.0.output.0@d"));
-  storage::TensorSelector selector;
+  Selector selector;
   selector.tokens = {{0, 0}};
   selector.ranks = {0};
   EXPECT_EQ(Pairs(selector).size(), 1u);

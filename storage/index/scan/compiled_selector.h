@@ -14,17 +14,18 @@
 
 namespace msitd::storage {
 
-// A TensorSelector in terms of the index: names are numbers, ranges are sorted
+// A Selector in terms of the index: names are numbers, ranges are sorted
 // and merged, so that a scan can seek over what cannot match. The names that an
 // op pattern stands for are looked up before; if there are too many of them, or
 // that takes too long (GlobNames), whoever scans judges names as they come.
 //
 // Constant after Compile: thread-safe.
-class Selector {
+class CompiledSelector {
  public:
   // Errors: those of reading names.
-  static absl::StatusOr<Selector> Compile(const TensorSelector& selector,
-                                          NameTable& names, GlobNames& globs);
+  static absl::StatusOr<CompiledSelector> Compile(const Selector& selector,
+                                                  NameTable& names,
+                                                  GlobNames& globs);
 
   // True if nothing can match: a device or op is asked for that no tensor of
   // the store has.

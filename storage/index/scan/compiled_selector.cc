@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/index/scan/selector.h"
+#include "storage/index/scan/compiled_selector.h"
 
 #include <algorithm>
 #include <bitset>
@@ -69,9 +69,9 @@ absl::StatusOr<std::vector<uint64_t>> IdsOf(
 
 }  // namespace
 
-absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
-                                           NameTable& names, GlobNames& globs) {
-  Selector out;
+absl::StatusOr<CompiledSelector> CompiledSelector::Compile(
+    const Selector& selector, NameTable& names, GlobNames& globs) {
+  CompiledSelector out;
   for (const int32_t rank : selector.ranks) {
     if (rank >= 0) out.ranks_.push_back(static_cast<uint64_t>(rank));
   }
@@ -94,8 +94,9 @@ absl::StatusOr<Selector> Selector::Compile(const TensorSelector& selector,
   return out;
 }
 
-absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
-                                  NameTable& names, GlobNames& globs) {
+absl::Status CompiledSelector::CompileOps(
+    const std::vector<std::string>& patterns, NameTable& names,
+    GlobNames& globs) {
   if (patterns.empty() ||
       std::find(patterns.begin(), patterns.end(), "*") != patterns.end()) {
     return absl::OkStatus();
@@ -125,8 +126,9 @@ absl::Status Selector::CompileOps(const std::vector<std::string>& patterns,
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Selector::MatchesOp(std::string_view op, WorkMeter& meter,
-                                         StopCheck stop) const {
+absl::StatusOr<bool> CompiledSelector::MatchesOp(std::string_view op,
+                                                 WorkMeter& meter,
+                                                 StopCheck stop) const {
   for (const std::string& pattern : patterns_) {
     uint64_t steps = 0;
     if (GlobMatch(pattern, op, steps)) return true;
@@ -135,7 +137,7 @@ absl::StatusOr<bool> Selector::MatchesOp(std::string_view op, WorkMeter& meter,
   return patterns_.empty();
 }
 
-bool Selector::AdvanceToken(IndexKey& key) const {
+bool CompiledSelector::AdvanceToken(IndexKey& key) const {
   if (tokens_.empty()) return true;
   const auto token = static_cast<int64_t>(key.token);
   const auto it = std::lower_bound(
@@ -149,7 +151,7 @@ bool Selector::AdvanceToken(IndexKey& key) const {
   return true;
 }
 
-bool Selector::Advance(IndexKey& key) const {
+bool CompiledSelector::Advance(IndexKey& key) const {
   const IndexKey start = key;
   uint64_t rank = key.rank;
   uint64_t device = key.device;

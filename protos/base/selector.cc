@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "protos/base/selector.h"
+
+#include <algorithm>
+
+#include "protos/base/glob.h"
+
+namespace msitd {
+namespace {
+
+template <typename Items, typename Item>
+bool HasOrIsEmpty(const Items& items, const Item& item) {
+  return items.empty() ||
+         std::find(items.begin(), items.end(), item) != items.end();
+}
+
+}  // namespace
+
+bool Selector::HasRank(int32_t rank) const { return HasOrIsEmpty(ranks, rank); }
+
+bool Selector::HasDevice(std::string_view device) const {
+  return HasOrIsEmpty(devices, device);
+}
+
+bool Selector::HasToken(int64_t token) const {
+  return tokens.empty() || std::any_of(tokens.begin(), tokens.end(),
+                                       [token](const TokenRange& range) {
+                                         return range.Contains(token);
+                                       });
+}
+
+bool Selector::HasOp(std::string_view op) const {
+  return op_patterns.empty() ||
+         std::any_of(op_patterns.begin(), op_patterns.end(),
+                     [op](const std::string& pattern) {
+                       return GlobMatch(pattern, op);
+                     });
+}
+
+bool Selector::HasIo(Io io) const {
+  return io == Io::kUnspecified || HasOrIsEmpty(ios, io);
+}
+
+bool Selector::TakesWholeRanks() const {
+  return devices.empty() && tokens.empty() && op_patterns.empty() &&
+         ios.empty();
+}
+
+bool Selector::Matches(const TensorKey& key) const {
+  return HasRank(key.rank) && HasToken(key.token) && HasIo(key.io) &&
+         HasDevice(key.device) && HasOp(key.op);
+}
+
+}  // namespace msitd
