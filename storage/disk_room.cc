@@ -33,10 +33,11 @@ absl::Status LittleRoom(uint64_t free) {
 
 absl::Status ToAppendStatus(const absl::Status& status) {
   const bool is_full = absl::IsResourceExhausted(status);
-  return WithReason(absl::Status(is_full ? absl::StatusCode::kResourceExhausted
-                                         : absl::StatusCode::kUnavailable,
-                                 status.message()),
-                    is_full ? "DISK_FULL" : "STORAGE_FAILED");
+  return WithReason(
+      absl::Status(is_full ? absl::StatusCode::kResourceExhausted
+                           : absl::StatusCode::kUnavailable,
+                   status.message()),
+      is_full ? ErrorReason::kDiskFull : ErrorReason::kStorageFailed);
 }
 
 std::unique_ptr<Ballast> MakeBallast(const StoreOptions& options, Env& env) {

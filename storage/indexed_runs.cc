@@ -14,14 +14,14 @@ absl::Status CheckRunName(std::string_view name) {
         MakeStatus(absl::StatusCode::kInvalidArgument,
                    "the run name is {} bytes long, at most {} may be",
                    name.size(), kRunNameBytesMax),
-        "NAME_TOO_LONG");
+        ErrorReason::kNameTooLong);
   }
   if (name.empty() || name.find('\0') != std::string_view::npos ||
       !IsValidUtf8(name)) {
     return WithReason(
         absl::InvalidArgumentError(
             "the run name is empty, or no UTF-8 text without NUL"),
-        "NAME_INVALID");
+        ErrorReason::kNameInvalid);
   }
   return absl::OkStatus();
 }

@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<StoreImpl::Admitted>> StoreImpl::Admit(
       if (run.sealed) {
         return WithReason(MakeStatus(absl::StatusCode::kFailedPrecondition,
                                      "run {} is sealed", chunk.run()),
-                          "RUN_SEALED");
+                          ErrorReason::kRunSealed);
       }
       MSITD_ASSIGN_OR_RETURN(
           const bool is_new,

@@ -6,6 +6,7 @@
 #include "client/text/text.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "protos/base/error_reason.h"
 
 namespace msitd::ctl {
 namespace {
@@ -36,7 +37,7 @@ Outcome DaemonError(const grpc::Status& status) {
   const google::rpc::ErrorInfo info = InfoOf(status);
   Outcome outcome =
       DaemonError(status.error_code(), info.reason(), status.error_message());
-  if (info.reason() == "RUN_NOT_FOUND") {
+  if (info.reason() == ErrorReasonName(ErrorReason::kRunNotFound)) {
     const auto run = info.metadata().find("run");
     if (run != info.metadata().end()) outcome.missing_run = run->second;
   }

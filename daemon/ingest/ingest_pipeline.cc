@@ -64,7 +64,7 @@ absl::StatusOr<capture::Policy> IngestPipeline::SetCapturePolicy(
     return WithReason(
         MakeStatus(Code::kInvalidArgument, "the policy is over {} bytes long",
                    capture::kPoliciesBytesMax),
-        "FIELD_INVALID");
+        ErrorReason::kFieldInvalid);
   }
   const RunHold hold(*this, run);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info,
@@ -104,7 +104,7 @@ absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,
                  "stream is for rank {} of run '{}', stream {:#x}",
                  header.rank, chunk.run(), header.stream_id, spec.rank,
                  spec.run, spec.stream_id),
-      "CHUNK_MISDIRECTED");
+      ErrorReason::kChunkMisdirected);
 }
 
 IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
@@ -141,7 +141,7 @@ IngestPipeline::Offered IngestPipeline::Offer(const StreamHandle& stream,
                     MakeStatus(Code::kOutOfRange,
                                "chunk {} came where chunk {} was expected",
                                sequence, stream->next_sequence),
-                    "CHUNK_OUT_OF_ORDER"),
+                    ErrorReason::kChunkOutOfOrder),
                 "expected", std::to_string(stream->next_sequence)),
             "received", std::to_string(sequence)));
     return Offered::kEnded;

@@ -61,7 +61,7 @@ absl::Status ForProducer(const absl::Status& status) {
   if (status.code() != Code::kNotFound) return status;
   return WithReason(
       MakeStatus(Code::kFailedPrecondition, "{}", Message(status)),
-      "RUN_SEALED");
+      ErrorReason::kRunSealed);
 }
 
 }  // namespace

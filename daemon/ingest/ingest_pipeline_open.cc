@@ -23,25 +23,25 @@ constexpr size_t kRunsAtOnce = 256;
 absl::Status CheckSpec(const StreamSpec& spec) {
   if (spec.stream_id == 0) {
     return WithReason(MakeStatus(Code::kInvalidArgument, "stream_id is 0"),
-                      "FIELD_INVALID");
+                      ErrorReason::kFieldInvalid);
   }
   if (spec.world_size < 1 || spec.world_size > kRankMax + 1) {
     return WithReason(
         MakeStatus(Code::kInvalidArgument, "world_size: {} is not in 1..{}",
                    spec.world_size, kRankMax + 1),
-        "FIELD_INVALID");
+        ErrorReason::kFieldInvalid);
   }
   if (spec.rank < 0 || spec.rank >= spec.world_size) {
     return WithReason(
         MakeStatus(Code::kInvalidArgument, "rank {} is not in 0..{}", spec.rank,
                    spec.world_size - 1),
-        "RANK_OUT_OF_RANGE");
+        ErrorReason::kRankOutOfRange);
   }
   if (spec.job.size() > kJobBytesMax) {
     return WithReason(MakeStatus(Code::kInvalidArgument,
                                  "job: {} bytes long, at most {} are taken",
                                  spec.job.size(), kJobBytesMax),
-                      "FIELD_INVALID");
+                      ErrorReason::kFieldInvalid);
   }
   return absl::OkStatus();
 }
@@ -70,14 +70,14 @@ absl::Status RankRecorded(const StreamSpec& spec) {
                  "already: give another name, or say what is to become of them "
                  "with if_exists: append, replace or new",
                  spec.run, spec.rank),
-      "RUN_EXISTS");
+      ErrorReason::kRunExists);
 }
 
 absl::Status RunBusy(std::string_view run) {
   return WithReason(
       MakeStatus(Code::kAlreadyExists,
                  "run '{}' is to be replaced, and others stream into it", run),
-      "RANK_BUSY");
+      ErrorReason::kRankBusy);
 }
 
 // The number behind `prefix` in `name`, as IfExists::kNew gives it; 0 for none.
@@ -96,14 +96,14 @@ uint32_t NumberBehind(std::string_view prefix, std::string_view name) {
 
 absl::Status NotServing() {
   return WithReason(MakeStatus(Code::kUnavailable, "the daemon is going down"),
-                    "NOT_SERVING");
+                    ErrorReason::kNotServing);
 }
 
 absl::Status RunSealed(std::string_view run, std::string_view what) {
   return WithReason(
       MakeStatus(Code::kFailedPrecondition,
                  "run '{}' {}: it takes no more tensors", run, what),
-      "RUN_SEALED");
+      ErrorReason::kRunSealed);
 }
 
 IngestPipeline::RunHold::RunHold(IngestPipeline& pipeline, std::string_view run)
@@ -209,7 +209,7 @@ absl::StatusOr<storage::RunInfo> IngestPipeline::JoinRun(
         MakeStatus(Code::kFailedPrecondition,
                    "run '{}' has world size {}, the stream says {}", spec.run,
                    run.spec.world_size, spec.world_size),
-        "RUN_EXISTS");
+        ErrorReason::kRunExists);
   }
   if (IsUntouched(run)) {
     MSITD_ASSIGN_OR_RETURN(run, runs_.SetJob(spec.run, spec.job));
@@ -281,7 +281,7 @@ absl::StatusOr<std::string> IngestPipeline::FindNewRun(const StreamSpec& spec) {
       MakeStatus(Code::kInvalidArgument,
                  "run '{}' exists, and '{}' is longer than {} bytes", spec.run,
                  name, kRunNameBytesMax),
-      "NAME_TOO_LONG");
+      ErrorReason::kNameTooLong);
 }
 
 absl::Status IngestPipeline::RemoveRunOfOthers(const StreamSpec& spec) {

@@ -17,7 +17,7 @@ absl::StatusOr<StreamHandle> StreamRegistry::Predecessor(
   return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
                                "rank {} of run '{}' is streaming already ({})",
                                spec.rank, spec.run, other.spec.user_agent),
-                    "RANK_BUSY");
+                    ErrorReason::kRankBusy);
 }
 
 absl::Status StreamRegistry::Add(StreamHandle stream) {
@@ -27,7 +27,7 @@ absl::Status StreamRegistry::Add(StreamHandle stream) {
             MakeStatus(absl::StatusCode::kResourceExhausted,
                        "{} streams are open, no more are taken", size()),
             "limit", std::to_string(streams_max_)),
-        "STREAMS_EXHAUSTED");
+        ErrorReason::kStreamsExhausted);
   }
   const StreamSpec& spec = stream->spec;
   MSITD_CHECK(

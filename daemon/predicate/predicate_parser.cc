@@ -259,7 +259,7 @@ absl::Status PredicateParser::ErrorAt(size_t offset,
                                       std::string_view problem) const {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
                                "predicate, column {}: {}", offset + 1, problem),
-                    "PREDICATE_INVALID");
+                    ErrorReason::kPredicateInvalid);
 }
 
 std::string PredicateParser::NameList() const {

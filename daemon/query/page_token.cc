@@ -42,7 +42,7 @@ absl::StatusOr<std::string> DecodePageToken(std::string_view request_key,
   const absl::Status invalid =
       WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
                             "the page token was not given for this request"),
-                 "PAGE_TOKEN_INVALID");
+                 ErrorReason::kPageTokenInvalid);
   std::string bytes;
   if (token.size() > kPageTokenBytesMax ||
       !absl::WebSafeBase64Unescape(std::string(token), &bytes) ||

@@ -58,7 +58,7 @@ class GroupTable {
         return WithReason(
             MakeStatus(absl::StatusCode::kResourceExhausted,
                        "the tensors make more than {} groups", kGroupsMax),
-            "FIELD_INVALID");
+            ErrorReason::kFieldInvalid);
       }
       entries_.push_back({std::move(added), position()});
       return absl::OkStatus();

@@ -24,7 +24,7 @@ absl::Status CheckSize(const TensorInfo& tensor) {
   return WithReason(MakeStatus(absl::StatusCode::kDataLoss,
                                "the index has a tensor of {} bytes of {}",
                                tensor.tensor_bytes, DTypeName(tensor.dtype)),
-                    "FRAME_CORRUPT");
+                    ErrorReason::kFrameCorrupt);
 }
 
 // Gives all bytes to `take`, whole elements at a time.

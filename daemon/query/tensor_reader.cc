@@ -21,7 +21,7 @@ absl::Status Expired(bool has_sample = false) {
       MakeStatus(Code::kFailedPrecondition,
                  "the bytes of the tensor are not kept{}",
                  has_sample ? ", but its sample is: ask for that" : ""),
-      "TENSOR_EXPIRED");
+      ErrorReason::kTensorExpired);
 }
 
 uint64_t SampleBytes(const storage::TensorInfo& tensor) {
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<storage::RunReader>> OpenRunOf(
   return WithReason(
       MakeStatus(Code::kNotFound, "there is no tensor {}, or not all of it",
                  FormatTensorName(key)),
-      "TENSOR_NOT_FOUND");
+      ErrorReason::kTensorNotFound);
 }
 
 absl::StatusOr<TensorReader> TensorReader::Open(storage::RunReaders& readers,
@@ -59,14 +59,14 @@ absl::StatusOr<TensorReader> TensorReader::Open(storage::RunReaders& readers,
                            "offset {} is not in 0..{}, the size of the "
                            "{}",
                            range.offset, size, is_sample ? "sample" : "tensor"),
-                "OFFSET_OUT_OF_RANGE"),
+                ErrorReason::kOffsetOutOfRange),
             "offset_bytes", std::to_string(range.offset)),
         "size_bytes", std::to_string(size));
   }
   if (range.limit < 0) {
     return WithReason(MakeStatus(Code::kInvalidArgument,
                                  "limit_bytes: {} is negative", range.limit),
-                      "FIELD_INVALID");
+                      ErrorReason::kFieldInvalid);
   }
   if (!tensor.has_bytes && !(is_sample && tensor.has_sample)) {
     return Expired(tensor.has_sample);
@@ -81,8 +81,9 @@ absl::StatusOr<TensorReader> TensorReader::Open(storage::RunReaders& readers,
 absl::Status TensorReader::LoadPart(uint64_t part_index) {
   const auto read = run_->ReadPart(tensor_.parts[part_index], buffer_);
   if (!read.ok()) {
-    return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
-                                                     : read.status();
+    return HasReason(read.status(), ErrorReason::kTensorExpired)
+               ? Expired()
+               : read.status();
   }
   const uint64_t expected =
       std::min(kPartBytes, tensor_.tensor_bytes - part_index * kPartBytes);
@@ -90,7 +91,7 @@ absl::Status TensorReader::LoadPart(uint64_t part_index) {
     return WithReason(MakeStatus(Code::kDataLoss,
                                  "part {} of the tensor has {} bytes, not {}",
                                  part_index, read->size(), expected),
-                      "FRAME_CORRUPT");
+                      ErrorReason::kFrameCorrupt);
   }
   part_index_ = part_index;
   part_ = *read;
@@ -103,8 +104,9 @@ absl::Status TensorReader::LoadSample(storage::StopCheck stop) {
     if (i > 0) MSITD_RETURN_IF_ERROR(stop());
     const auto read = run_->ReadSample(tensor_, i, buffer_);
     if (!read.ok()) {
-      return Reason(read.status()) == "TENSOR_EXPIRED" ? Expired()
-                                                       : read.status();
+      return HasReason(read.status(), ErrorReason::kTensorExpired)
+                 ? Expired()
+                 : read.status();
     }
     sample_.insert(sample_.end(), read->begin(), read->end());
   }
@@ -112,7 +114,7 @@ absl::Status TensorReader::LoadSample(storage::StopCheck stop) {
     return WithReason(
         MakeStatus(Code::kDataLoss, "the sample has {} bytes, not {}",
                    sample_.size(), SampleBytes(tensor_)),
-        "FRAME_CORRUPT");
+        ErrorReason::kFrameCorrupt);
   }
   part_ = sample_;
   return absl::OkStatus();

@@ -10,7 +10,7 @@ absl::Status TimeLimit::Check() const {
   if (std::chrono::steady_clock::now() < deadline_) return absl::OkStatus();
   return WithReason(
       absl::DeadlineExceededError("this takes too long at a time; select less"),
-      "QUERY_TOO_LONG");
+      ErrorReason::kQueryTooLong);
 }
 
 }  // namespace msitd::query

@@ -309,7 +309,7 @@ void WriteChunksCall::HandleChunk(const ingest::StreamHandle& stream,
         WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
                               "the chunk has {} bytes, at most {} are taken",
                               bytes, BufferPool::kBufferBytesMax),
-                   "CHUNK_MALFORMED"));
+                   ErrorReason::kChunkMalformed));
   }
   Hold();
   const std::thread::id reader = std::this_thread::get_id();

@@ -223,7 +223,7 @@ absl::Status CaptureServiceImpl::Coverage(
     return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
                                  "the run has {} ranks, at most {} are shown",
                                  ranks.size(), query::kGroupsMax),
-                      "FIELD_INVALID");
+                      ErrorReason::kFieldInvalid);
   }
   for (auto& [number, rank] : ranks) {
     rank.told.rank = number;

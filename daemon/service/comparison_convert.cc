@@ -19,7 +19,7 @@ absl::StatusOr<uint64_t> ToComparisonId(std::string_view name) {
   return WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                "no comparison '{}'; names look like {}", name,
                                compare::FormatComparisonName(1)),
-                    "COMPARISON_NOT_FOUND");
+                    ErrorReason::kComparisonNotFound);
 }
 
 namespace {

@@ -61,7 +61,7 @@ absl::StatusOr<int64_t> DecodePosition(std::string_view key,
   if (error != std::errc() || stop != end || position < 0) {
     return WithReason(
         absl::InvalidArgumentError("page_token: not given for this request"),
-        "PAGE_TOKEN_INVALID");
+        ErrorReason::kPageTokenInvalid);
   }
   return position;
 }

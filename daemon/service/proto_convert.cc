@@ -98,26 +98,19 @@ absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
 
 }  // namespace
 
-absl::Status FieldInvalid(std::string_view field, std::string_view problem) {
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
-}
-
 absl::Status CheckRunName(std::string_view name) {
   if (name.size() > kRunNameBytesMax) {
     return WithReason(
         MakeStatus(absl::StatusCode::kInvalidArgument,
                    "the run name has {} bytes, at most {} are taken",
                    name.size(), kRunNameBytesMax),
-        "NAME_TOO_LONG");
+        ErrorReason::kNameTooLong);
   }
   if (!IsName(name)) {
     return WithReason(
         MakeStatus(absl::StatusCode::kInvalidArgument,
                    "the run name is empty or no UTF-8 without NUL"),
-        "NAME_INVALID");
+        ErrorReason::kNameInvalid);
   }
   return absl::OkStatus();
 }

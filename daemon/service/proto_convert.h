@@ -22,10 +22,6 @@ namespace msitd::service {
 inline constexpr int kPageSizeDefault = 100;
 inline constexpr int kPageSizeMax = 1000;
 
-// INVALID_ARGUMENT with FIELD_INVALID: "filter.ranks[3]: ...". `field` is also
-// in the metadata.
-absl::Status FieldInvalid(std::string_view field, std::string_view problem);
-
 // Checks a run name in a request.
 //
 // Errors: INVALID_ARGUMENT with NAME_INVALID or NAME_TOO_LONG.

@@ -28,7 +28,7 @@ absl::StatusOr<TensorKey> ToKey(std::string_view name) {
     return WithReason(
         MakeStatus(absl::StatusCode::kInvalidArgument,
                    "name: '{}' is not the name of a tensor", name),
-        "NAME_INVALID");
+        ErrorReason::kNameInvalid);
   }
   return *std::move(key);
 }

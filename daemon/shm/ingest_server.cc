@@ -45,7 +45,7 @@ absl::Status Exhausted(size_t sessions_max) {
   return WithReason(
       MakeStatus(absl::StatusCode::kResourceExhausted,
                  "{} sessions are open, no more are taken", sessions_max),
-      "STREAMS_EXHAUSTED");
+      ErrorReason::kStreamsExhausted);
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ void IngestServer::Greet(UniqueFd socket) {
   }
   while (greetings_.size() >= options_.greetings_max) {
     TurnAway(absl::ResourceExhaustedError("others wait to say hello"),
-             "STREAMS_EXHAUSTED");
+             ErrorReason::kStreamsExhausted);
   }
   Held held;
   const auto data = [this](Source source) {
@@ -210,8 +210,7 @@ void IngestServer::Greet(UniqueFd socket) {
   greetings_.emplace_back(Clock::now() + options_.hello_timeout, last_id_);
 }
 
-void IngestServer::TurnAway(const absl::Status& status,
-                            std::string_view reason) {
+void IngestServer::TurnAway(const absl::Status& status, ErrorReason reason) {
   const uint64_t id = greetings_.front().second;
   greetings_.pop_front();
   const auto it = sessions_.find(id);
@@ -232,7 +231,8 @@ void IngestServer::RefuseSilent() {
         it != sessions_.end() &&
         it->second.session->state() == ProducerSession::State::kGreeting;
     if (is_silent && now < deadline && !is_stopping_) return;
-    TurnAway(absl::DeadlineExceededError("no hello has come"), "FIELD_INVALID");
+    TurnAway(absl::DeadlineExceededError("no hello has come"),
+             ErrorReason::kFieldInvalid);
   }
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/log/log.h"
 #include "daemon/shm/event_queue.h"
 #include "daemon/shm/producer_session.h"
+#include "protos/base/error_reason.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::shm {
@@ -91,7 +92,7 @@ class IngestServer {
   void Accept();
   void Greet(UniqueFd socket);
   // Ends the oldest session that greets.
-  void TurnAway(const absl::Status& status, std::string_view reason);
+  void TurnAway(const absl::Status& status, ErrorReason reason);
   void RefuseSilent();
   void HandleEvents();
   void HandleSource(uint64_t data);

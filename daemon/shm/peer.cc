@@ -49,7 +49,7 @@ absl::Status CheckPeer(const Peer& peer, gid_t socket_group) {
       MakeStatus(absl::StatusCode::kPermissionDenied,
                  "user {} is neither that of the daemon nor in group {}",
                  peer.uid, socket_group),
-      "PEER_REFUSED");
+      ErrorReason::kPeerRefused);
 }
 
 UniqueFd WatchProcess(const Peer& peer) {

@@ -45,9 +45,9 @@ class ArenaLease final : public ingest::Lease {
   const std::shared_ptr<RingArena> arena_;
 };
 
-absl::Status FieldInvalid(std::string_view what) {
+absl::Status PacketInvalid(std::string_view what) {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, "{}", what),
-                    "FIELD_INVALID");
+                    ErrorReason::kFieldInvalid);
 }
 
 SessionEnd ToMessage(const absl::Status& status) {
@@ -91,7 +91,7 @@ void ProducerSession::HandlePacket(Packet& packet) {
   SessionFinish finish;
   if (state_ == State::kGreeting) {
     if (!packet.As(hello)) {
-      return Refuse(FieldInvalid("the session does not begin with a hello"));
+      return Refuse(PacketInvalid("the session does not begin with a hello"));
     }
     return HandleHello(hello, packet);
   }
@@ -101,7 +101,7 @@ void ProducerSession::HandlePacket(Packet& packet) {
   } else if (packet.As(finish)) {
     is_complete_ = true;
   } else {
-    EndStream(FieldInvalid("a packet that does not belong here"));
+    EndStream(PacketInvalid("a packet that does not belong here"));
   }
 }
 
@@ -109,18 +109,18 @@ void ProducerSession::HandleHello(const SessionHello& hello, Packet& packet) {
   if (hello.run_bytes > sizeof(hello.run) ||
       hello.user_agent_bytes > sizeof(hello.user_agent) ||
       hello.job_bytes > sizeof(hello.job)) {
-    return Refuse(FieldInvalid("a name of the hello is too long"));
+    return Refuse(PacketInvalid("a name of the hello is too long"));
   }
   const std::string_view run(hello.run, hello.run_bytes);
   const std::string_view agent(hello.user_agent, hello.user_agent_bytes);
   // The store checks the name, but the log has it before.
   if (!IsValidUtf8(run) || !IsValidUtf8(agent)) {
-    return Refuse(FieldInvalid("a name of the hello is no UTF-8"));
+    return Refuse(PacketInvalid("a name of the hello is no UTF-8"));
   }
   spec_ = ingest::StreamSpec{std::string(run), hello.rank, hello.world_size,
                              hello.stream_id, std::string(agent)};
   if (!IsIfExists(static_cast<uint32_t>(hello.if_exists))) {
-    return Refuse(FieldInvalid("if_exists of the hello is unknown"));
+    return Refuse(PacketInvalid("if_exists of the hello is unknown"));
   }
   spec_.shares_memory = true;
   spec_.if_exists = hello.if_exists;

@@ -107,7 +107,8 @@ absl::StatusOr<std::optional<Chunk>> Chunk::FromDraft(
 
 absl::StatusOr<Chunk> Chunk::FromFrame(AlignedBuffer head) {
   const auto data_loss = [](std::string_view what) {
-    return WithReason(absl::DataLossError(std::string(what)), "FRAME_CORRUPT");
+    return WithReason(absl::DataLossError(std::string(what)),
+                      ErrorReason::kFrameCorrupt);
   };
   const auto span = FrameHeadSpan(head.span());
   if (!span.ok()) return span.status();
@@ -134,7 +135,7 @@ absl::StatusOr<uint64_t> FrameHeadSpan(std::span<const std::byte> begin) {
   }
   if (!status.ok()) {
     return WithReason(absl::DataLossError(std::string(Message(status))),
-                      "FRAME_CORRUPT");
+                      ErrorReason::kFrameCorrupt);
   }
   return AlignUp(header.head_bytes, kChunkAlignment);
 }

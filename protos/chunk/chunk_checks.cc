@@ -14,8 +14,8 @@ namespace msitd::chunk {
 namespace {
 
 template <typename... Args>
-absl::Status Invalid(std::string_view reason,
-                     fmt::format_string<Args...> format, Args&&... args) {
+absl::Status Invalid(ErrorReason reason, fmt::format_string<Args...> format,
+                     Args&&... args) {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, format,
                                std::forward<Args>(args)...),
                     reason);
@@ -49,8 +49,9 @@ class HeadCheck {
 absl::Status HeadCheck::CheckName(std::string_view what, TextRef ref,
                                   uint32_t max, bool may_be_empty) const {
   if (ref.length > max) {
-    return Invalid("NAME_TOO_LONG", "{} is {} bytes long, at most {} may be",
-                   what, ref.length, max);
+    return Invalid(ErrorReason::kNameTooLong,
+                   "{} is {} bytes long, at most {} may be", what, ref.length,
+                   max);
   }
   if (ref.offset < table_end_ ||
       uint64_t{ref.offset} + ref.length > header_.head_bytes) {
@@ -59,28 +60,30 @@ absl::Status HeadCheck::CheckName(std::string_view what, TextRef ref,
   const std::string_view text(
       reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
   if (text.empty() && !may_be_empty) {
-    return Invalid("NAME_INVALID", "{} is empty", what);
+    return Invalid(ErrorReason::kNameInvalid, "{} is empty", what);
   }
   if (text.find('\0') != std::string_view::npos || !IsValidUtf8(text)) {
-    return Invalid("NAME_INVALID", "{} is not UTF-8 text without NUL", what);
+    return Invalid(ErrorReason::kNameInvalid,
+                   "{} is not UTF-8 text without NUL", what);
   }
   return absl::OkStatus();
 }
 
 absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
   if (record.token < 0 || record.token > kTokenMax) {
-    return Invalid("TOKEN_OUT_OF_RANGE", "token {} is not in 0..{}",
+    return Invalid(ErrorReason::kTokenOutOfRange, "token {} is not in 0..{}",
                    record.token, kTokenMax);
   }
   if (record.call < 0 || record.call > kCallMax) {
-    return Invalid("CALL_OUT_OF_RANGE", "call {} is not in 0..{}", record.call,
-                   kCallMax);
+    return Invalid(ErrorReason::kCallOutOfRange, "call {} is not in 0..{}",
+                   record.call, kCallMax);
   }
   if (!IsValid(static_cast<Io>(record.io))) {
-    return Invalid("UNKNOWN_IO", "io {} is unknown", record.io);
+    return Invalid(ErrorReason::kUnknownIo, "io {} is unknown", record.io);
   }
   if (!IsValid(static_cast<DType>(record.dtype))) {
-    return Invalid("UNKNOWN_DTYPE", "dtype {} is unknown", record.dtype);
+    return Invalid(ErrorReason::kUnknownDType, "dtype {} is unknown",
+                   record.dtype);
   }
   if (record.flags != 0 || record.reserved_1 != 0) {
     return Malformed("record flags {:#x} {:#x} are unknown", record.flags,
@@ -91,8 +94,9 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
 
 absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   if (record.dim_count > kDimsMax) {
-    return Invalid("SHAPE_MISMATCH", "{} dimensions, at most {} may be",
-                   record.dim_count, kDimsMax);
+    return Invalid(ErrorReason::kShapeMismatch,
+                   "{} dimensions, at most {} may be", record.dim_count,
+                   kDimsMax);
   }
   if (record.dims_offset % sizeof(int64_t) != 0 ||
       record.dims_offset < table_end_ ||
@@ -108,7 +112,7 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   bool is_empty = false;
   for (const int64_t dim : dims) {
     if (dim < 0) {
-      return Invalid("SHAPE_MISMATCH", "a dimension is {}", dim);
+      return Invalid(ErrorReason::kShapeMismatch, "a dimension is {}", dim);
     }
     is_empty |= dim == 0;
     overflow |= __builtin_mul_overflow(
@@ -117,10 +121,10 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   }
   if (is_empty) bytes = 0;
   if ((overflow && !is_empty) || record.tensor_bytes != bytes) {
-    return Invalid("SHAPE_MISMATCH", "shape [{}] of {} does not take {} bytes",
-                   fmt::join(dims, ", "),
-                   DTypeName(static_cast<DType>(record.dtype)),
-                   record.tensor_bytes);
+    return Invalid(
+        ErrorReason::kShapeMismatch, "shape [{}] of {} does not take {} bytes",
+        fmt::join(dims, ", "), DTypeName(static_cast<DType>(record.dtype)),
+        record.tensor_bytes);
   }
   return absl::OkStatus();
 }
@@ -128,14 +132,14 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
 absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
   if (record.part_offset % kPartBytes != 0 ||
       (record.part_offset != 0 && record.part_offset >= record.tensor_bytes)) {
-    return Invalid("PART_MISPLACED",
+    return Invalid(ErrorReason::kPartMisplaced,
                    "no part of a tensor of {} bytes begins at byte {}",
                    record.tensor_bytes, record.part_offset);
   }
   const uint64_t part_bytes =
       std::min(kPartBytes, record.tensor_bytes - record.part_offset);
   if (record.payload_bytes != part_bytes) {
-    return Invalid("PART_MISPLACED",
+    return Invalid(ErrorReason::kPartMisplaced,
                    "the part at byte {} has {} bytes instead of {}",
                    record.part_offset, record.payload_bytes, part_bytes);
   }
@@ -150,7 +154,7 @@ absl::Status HeadCheck::CheckPlacement(const RecordDescriptor& record) const {
   const std::string_view text(
       reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
   if (ParsePlacement(text).has_value()) return absl::OkStatus();
-  return Invalid("NAME_INVALID",
+  return Invalid(ErrorReason::kNameInvalid,
                  "the placement \"{}\" is not like 0+2x4/4x1:R,S(0), or its "
                  "ranks are no mesh",
                  text);
@@ -205,12 +209,12 @@ absl::Status CheckHeader(const ChunkHeader& header) {
     return Malformed("magic {:#x} is not that of a chunk", header.magic);
   }
   if (header.version != kVersion) {
-    return Invalid("CHUNK_VERSION_UNSUPPORTED", "chunk version {} is not {}",
-                   header.version, kVersion);
+    return Invalid(ErrorReason::kChunkVersionUnsupported,
+                   "chunk version {} is not {}", header.version, kVersion);
   }
   if (header.rank < 0 || header.rank > kRankMax) {
-    return Invalid("RANK_OUT_OF_RANGE", "rank {} is not in 0..{}", header.rank,
-                   kRankMax);
+    return Invalid(ErrorReason::kRankOutOfRange, "rank {} is not in 0..{}",
+                   header.rank, kRankMax);
   }
   if (header.record_count == 0 || header.record_count > kChunkRecordsMax) {
     return Malformed("{} records are not in 1..{}", header.record_count,

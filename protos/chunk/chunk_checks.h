@@ -19,7 +19,7 @@ template <typename... Args>
 absl::Status Malformed(fmt::format_string<Args...> format, Args&&... args) {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, format,
                                std::forward<Args>(args)...),
-                    "CHUNK_MALFORMED");
+                    ErrorReason::kChunkMalformed);
 }
 
 // Checks what the header says by itself: magic, version and sizes.

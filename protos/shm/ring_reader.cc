@@ -19,7 +19,7 @@ template <typename... Args>
 absl::Status Refused(fmt::format_string<Args...> format, Args&&... args) {
   return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument, format,
                                std::forward<Args>(args)...),
-                    "RING_INVALID");
+                    ErrorReason::kRingInvalid);
 }
 
 absl::StatusOr<std::shared_ptr<RingArena>> Map(UniqueFd fd, uint64_t bytes) {
@@ -53,7 +53,7 @@ absl::StatusOr<std::shared_ptr<RingArena>> RingArena::Adopt(
                                  "an arena of {} bytes is over ring_bytes_max, "
                                  "{}",
                                  *bytes, bytes_max),
-                      "RING_INVALID");
+                      ErrorReason::kRingInvalid);
   }
   return Map(std::move(fd), *bytes);
 }

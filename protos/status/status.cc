@@ -47,14 +47,19 @@ absl::Status ErrnoStatus(int error_number, std::string_view context) {
                     std::generic_category().message(error_number));
 }
 
-absl::Status WithReason(absl::Status status, std::string_view reason) {
-  status.SetPayload(kReasonUrl, absl::Cord(std::string(reason)));
+absl::Status WithReason(absl::Status status, ErrorReason reason) {
+  status.SetPayload(kReasonUrl,
+                    absl::Cord(std::string(ErrorReasonName(reason))));
   return status;
 }
 
 std::string Reason(const absl::Status& status) {
   const auto payload = status.GetPayload(kReasonUrl);
   return payload.has_value() ? std::string(*payload) : std::string();
+}
+
+bool HasReason(const absl::Status& status, ErrorReason reason) {
+  return Reason(status) == ErrorReasonName(reason);
 }
 
 absl::Status WithMetadata(absl::Status status, std::string_view key,
@@ -72,6 +77,13 @@ std::map<std::string, std::string> Metadata(const absl::Status& status) {
     out.emplace(name.substr(kMetadataUrl.size()), std::string(bytes));
   });
   return out;
+}
+
+absl::Status FieldInvalid(std::string_view field, std::string_view problem) {
+  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                            "{}: {}", field, problem),
+                                 ErrorReason::kFieldInvalid),
+                      "field", field);
 }
 
 }  // namespace msitd

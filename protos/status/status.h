@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "protos/base/error_reason.h"
 
 // Makes, reads and passes on absl::Status. Debian's Abseil has a string_view of
 // its own, so messages are built with {fmt}.
@@ -38,12 +39,13 @@ absl::Status Annotate(const absl::Status& status, std::string_view context);
 // UNAVAILABLE.
 absl::Status ErrnoStatus(int error_number, std::string_view context);
 
-// Sets the machine-readable reason of an error: the name of a value of
-// msitd.v1.ErrorReason. The service layer puts it into ErrorInfo.
-absl::Status WithReason(absl::Status status, std::string_view reason);
+// Sets the machine-readable reason of an error. The service layer puts its name
+// into ErrorInfo.
+absl::Status WithReason(absl::Status status, ErrorReason reason);
 
-// Returns what WithReason set; empty if nothing.
+// Returns the name of what WithReason set; empty if nothing.
 std::string Reason(const absl::Status& status);
+bool HasReason(const absl::Status& status, ErrorReason reason);
 
 // Repeats a value of the message for machines: ErrorInfo.metadata.
 absl::Status WithMetadata(absl::Status status, std::string_view key,
@@ -51,6 +53,10 @@ absl::Status WithMetadata(absl::Status status, std::string_view key,
 
 // Returns what WithMetadata set.
 std::map<std::string, std::string> Metadata(const absl::Status& status);
+
+// INVALID_ARGUMENT for a field of a request: "filter.ranks[3]: 7 is twice
+// there", with the reason FIELD_INVALID, and the field in the metadata.
+absl::Status FieldInvalid(std::string_view field, std::string_view problem);
 
 }  // namespace msitd
 

@@ -99,7 +99,7 @@ absl::StatusOr<RunInfo> ChunkIndex::CreateRun(const RunSpec& spec,
   if (runs_.Brief(spec.name).ok()) {
     return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
                                  "there is a run {}", spec.name),
-                      "RUN_EXISTS");
+                      ErrorReason::kRunExists);
   }
   RunInfo run;
   run.spec = spec;
@@ -156,7 +156,7 @@ absl::StatusOr<RunInfo> ChunkIndex::SetWorldSize(std::string_view name,
     return WithReason(MakeStatus(absl::StatusCode::kAlreadyExists,
                                  "run {} has a world size of {}, not {}", name,
                                  run.spec.world_size, world_size),
-                      "RUN_EXISTS");
+                      ErrorReason::kRunExists);
   }
   run.spec.world_size = world_size;
   return StoreRun(std::move(run));

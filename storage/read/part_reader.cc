@@ -21,7 +21,7 @@ absl::Status TensorExpired(const PartInfo& part) {
       MakeStatus(absl::StatusCode::kNotFound,
                  "the bytes in segment {} at offset {} are not kept",
                  part.place.file, part.place.offset),
-      "TENSOR_EXPIRED");
+      ErrorReason::kTensorExpired);
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class StoredRunReaders::Reader final : public RunReader {
   absl::Status NoLongerThere() const {
     return WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                  "there is no run {} any more", name_),
-                      "RUN_NOT_FOUND");
+                      ErrorReason::kRunNotFound);
   }
 
   absl::Status CheckRun() const {

@@ -15,7 +15,7 @@ absl::Status Corrupt(SegmentId segment, uint64_t offset, uint64_t bytes,
   return WithReason(MakeStatus(absl::StatusCode::kDataLoss,
                                "segment {} at offset {}: {} bytes {}",
                                ToNumber(segment), offset, bytes, what),
-                    "FRAME_CORRUPT");
+                    ErrorReason::kFrameCorrupt);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::StatusOr<SegmentReader::SharedFile> SegmentReader::Open(
   if (absl::IsNotFound(opened.status())) {
     return WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                  "segment {} is no longer kept", number),
-                      "TENSOR_EXPIRED");
+                      ErrorReason::kTensorExpired);
   }
   if (!opened.ok()) return opened.status();
   SharedFile file = *std::move(opened);
@@ -69,7 +69,7 @@ absl::StatusOr<uint64_t> SegmentReader::ReadPages(SegmentId segment,
   if (read.ok()) return read;
   return WithReason(Annotate(read.status(),
                              fmt::format("read segment {}", ToNumber(segment))),
-                    "STORAGE_FAILED");
+                    ErrorReason::kStorageFailed);
 }
 
 absl::StatusOr<std::span<const std::byte>> SegmentReader::ReadUnchecked(

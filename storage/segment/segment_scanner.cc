@@ -17,7 +17,7 @@ template <typename... Args>
 absl::Status Corrupt(fmt::format_string<Args...> format, Args&&... args) {
   return WithReason(MakeStatus(absl::StatusCode::kDataLoss, format,
                                std::forward<Args>(args)...),
-                    "FRAME_CORRUPT");
+                    ErrorReason::kFrameCorrupt);
 }
 
 }  // namespace

@@ -18,17 +18,17 @@ using storage::TensorInfo;
 
 absl::Status RunNotFound(std::string_view name) {
   return WithReason(MakeStatus(Code::kNotFound, "no run '{}'", name),
-                    "RUN_NOT_FOUND");
+                    ErrorReason::kRunNotFound);
 }
 
 absl::Status Expired() {
   return WithReason(MakeStatus(Code::kNotFound, "the bytes are not kept"),
-                    "TENSOR_EXPIRED");
+                    ErrorReason::kTensorExpired);
 }
 
 absl::Status ComparisonNotFound(uint64_t id) {
   return WithReason(MakeStatus(Code::kNotFound, "no comparison {}", id),
-                    "COMPARISON_NOT_FOUND");
+                    ErrorReason::kComparisonNotFound);
 }
 
 class FakeScan final : public storage::TensorScan {
@@ -214,7 +214,7 @@ absl::StatusOr<RunInfo> FakeStore::CreateRun(const storage::RunSpec& spec) {
   if (!created) {
     return WithReason(
         MakeStatus(Code::kAlreadyExists, "run '{}' exists already", spec.name),
-        "RUN_EXISTS");
+        ErrorReason::kRunExists);
   }
   RunInfo& info = it->second.info;
   info.id = storage::RunId{++last_run_id_};
@@ -424,7 +424,7 @@ absl::Status FakeStore::Append(std::span<chunk::Chunk> chunks) {
     if (it->second.info.sealed) {
       return WithReason(MakeStatus(Code::kFailedPrecondition,
                                    "run '{}' is sealed", chunk.run()),
-                        "RUN_SEALED");
+                        ErrorReason::kRunSealed);
     }
   }
   if (!append_status_.ok()) {
@@ -570,7 +570,7 @@ absl::StatusOr<TensorInfo> FakeStore::Reader::GetTensor(const TensorKey& key) {
     return InfoOf(it->second);
   }
   return WithReason(MakeStatus(Code::kNotFound, "no such tensor"),
-                    "TENSOR_NOT_FOUND");
+                    ErrorReason::kTensorNotFound);
 }
 
 absl::StatusOr<std::unique_ptr<storage::TensorScan>> FakeStore::Reader::Scan(
@@ -639,7 +639,7 @@ absl::StatusOr<std::span<const std::byte>> FakeStore::ReadPart(
   const std::span<const std::byte> out = buffer.span().first(bytes.size());
   if (!(chunk::HashBytes(out) == part.hash)) {
     return WithReason(MakeStatus(Code::kDataLoss, "a part fails its hash"),
-                      "FRAME_CORRUPT");
+                      ErrorReason::kFrameCorrupt);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 """Every element of our protos carries a comment, and error reasons are real."""
 
 import re
+from collections.abc import Container
 
 _ELEMENT = re.compile(
     r"^\s*(?:"
@@ -10,8 +11,10 @@ _ELEMENT = re.compile(
     r"|(?P<value>[A-Z][A-Z0-9_]*)\s*=\s*\d+"
     r")"
 )
-_REASON = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=\s*\d+", re.MULTILINE)
-_USED_REASON = re.compile(r'WithReason\([^;]*?"([A-Z][A-Z0-9_]+)"\s*\)', re.DOTALL)
+_REASON = re.compile(r"^\s*([A-Z][A-Z0-9_]*)\s*=\s*(\d+)", re.MULTILINE)
+_ENUMERATOR = re.compile(r"^\s*(k\w+) = (\d+),", re.MULTILINE)
+_NAME_ROW = re.compile(r'\{ErrorReason::(k\w+),\s*"(\w+)"\}')
+_GIVEN_REASON = re.compile(r"ErrorReason::(k\w+)")
 
 
 def check_comments(file: str, text: str) -> list[str]:
@@ -27,21 +30,38 @@ def check_comments(file: str, text: str) -> list[str]:
     return findings
 
 
-def reasons(error_reason_proto: str) -> set[str]:
-    """Returns the names of all error reasons."""
-    return set(_REASON.findall(error_reason_proto))
+def reasons(error_reason_proto: str) -> dict[str, int]:
+    """Returns the number of each error reason of the API; 0 is none."""
+    found = {name: int(number) for name, number in _REASON.findall(error_reason_proto)}
+    return {name: number for name, number in found.items() if number}
 
 
-def check_reasons(file: str, text: str, known: set[str]) -> list[str]:
-    """Returns uses of WithReason whose reason error_reason.proto lacks."""
-    return [
-        f"{file}: {reason} is no value of ErrorReason"
-        for reason in _USED_REASON.findall(text)
-        if reason not in known
+def cpp_reasons(header: str, source: str) -> dict[str, tuple[str, int]]:
+    """Returns the name and number in C++ of each error reason that has a name."""
+    numbers = {name: int(number) for name, number in _ENUMERATOR.findall(header)}
+    return {
+        text: (name, numbers.pop(name, -1)) for name, text in _NAME_ROW.findall(source)
+    } | {name: (name, number) for name, number in numbers.items() if number}
+
+
+def check_cpp_reasons(
+    api: dict[str, int], cpp: dict[str, tuple[str, int]], texts: list[str]
+) -> list[str]:
+    """Returns reasons that are not the same in C++, or that no source gives."""
+    given = {name for text in texts for name in _GIVEN_REASON.findall(text)}
+    findings = [
+        f"{name} is {api.get(name)} in the API and {cpp.get(name, ('', None))[1]} in C++"
+        for name in sorted(api.keys() | cpp.keys())
+        if api.get(name) != cpp.get(name, ("", None))[1]
+    ]
+    return findings + [
+        f"{text} is a reason that nothing gives"
+        for text, (name, _) in sorted(cpp.items())
+        if name not in given
     ]
 
 
-def check_documented_reasons(file: str, text: str, known: set[str]) -> list[str]:
+def check_documented_reasons(file: str, text: str, known: Container[str]) -> list[str]:
     """Returns reasons that the comments of a proto promise and nobody defines."""
     codes = {
         "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "protos/base/error_reason.h"
+
 namespace msitd::client {
 namespace {
 
@@ -43,8 +45,9 @@ StreamEnd EndOf(int32_t code, std::string_view reason) {
       return StreamEnd::kFinished;
     case kInvalidArgument:
       // The ring itself is wrong, so no chunk is to blame.
-      return reason == "RING_INVALID" ? StreamEnd::kRefused
-                                      : StreamEnd::kChunkRefused;
+      return reason == ErrorReasonName(ErrorReason::kRingInvalid)
+                 ? StreamEnd::kRefused
+                 : StreamEnd::kChunkRefused;
     case kFailedPrecondition:
     case kPermissionDenied:
     case kUnauthenticated:

@@ -277,7 +277,8 @@ void SetFailed(const absl::Status& error, v1::Comparison& comparison) {
 }
 
 absl::Status DaemonStopped() {
-  return WithReason(absl::UnavailableError(kDaemonStopped), "NOT_SERVING");
+  return WithReason(absl::UnavailableError(kDaemonStopped),
+                    ErrorReason::kNotServing);
 }
 
 void ComparisonJob::End(const absl::Status& status) {

@@ -34,13 +34,13 @@ absl::StatusOr<v1::Comparison> Parse(uint64_t id, const std::string& document) {
 
 absl::Status NotServing() {
   return WithReason(absl::UnavailableError("the daemon is going down"),
-                    "NOT_SERVING");
+                    ErrorReason::kNotServing);
 }
 
 absl::Status ComparisonNotFound(uint64_t id) {
   return WithReason(MakeStatus(absl::StatusCode::kNotFound, "no comparison {}",
                                FormatComparisonName(id)),
-                    "COMPARISON_NOT_FOUND");
+                    ErrorReason::kComparisonNotFound);
 }
 
 absl::Status NotEnded(uint64_t id) {
@@ -48,7 +48,7 @@ absl::Status NotEnded(uint64_t id) {
                                "comparison {} has not ended, or its end is not "
                                "stored",
                                FormatComparisonName(id)),
-                    "FIELD_INVALID");
+                    ErrorReason::kFieldInvalid);
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ absl::Status ComparisonJobs::Reserve(bool follows) {
         MakeStatus(absl::StatusCode::kResourceExhausted,
                    "{} comparisons {}, as many as there may be", count,
                    follows ? "follow their runs" : "run or wait"),
-        "COMPARISONS_EXHAUSTED");
+        ErrorReason::kComparisonsExhausted);
   }
   ++reserved_count_;
   if (follows) ++reserved_follower_count_;

@@ -22,13 +22,6 @@ namespace {
 
 using AddedMetrics = v1::AddRowMetricsRequest::RowMetrics;
 
-absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
-}
-
 bool IsNameCharacter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';

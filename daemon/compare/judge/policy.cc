@@ -20,13 +20,6 @@ namespace {
 // Memory of one compiled expression; RE2 works in linear time within it.
 constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
 
-absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
-}
-
 absl::StatusOr<std::shared_ptr<const re2::RE2>> Compile(
     const std::string& text, const std::string& field) {
   re2::RE2::Options options;

@@ -28,11 +28,8 @@ constexpr std::array<std::string_view, 6> kSdpaEager = {
 constexpr std::array<Preset, 1> kPresets = {{{"sdpa-eager", kSdpaEager}}};
 
 absl::Status Invalid(size_t number, std::string_view problem) {
-  const std::string field = fmt::format("policy.allow_unmatched[{}]", number);
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
+  return FieldInvalid(fmt::format("policy.allow_unmatched[{}]", number),
+                      problem);
 }
 
 }  // namespace

@@ -19,13 +19,6 @@ constexpr int64_t kRegexBytesMax = int64_t{256} << 10;
 // here, and one that does is at worst unmatched.
 constexpr char kMappedMark = '\1';
 
-absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
-}
-
 std::string Lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -16,13 +16,6 @@ using storage::RankRange;
 
 constexpr int kDims = static_cast<int>(kDimsMax);
 
-absl::Status FieldInvalid(const std::string& field, std::string_view problem) {
-  return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
-                                            "{}: {}", field, problem),
-                                 "FIELD_INVALID"),
-                      "field", field);
-}
-
 absl::Status CheckKind(const v1::Layout& layout, const std::string& field) {
   switch (layout.kind()) {
     case v1::Layout::CONCAT:

@@ -22,7 +22,7 @@ absl::Status TooLarge(const google::protobuf::Message& request,
                       std::string_view problem) {
   return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted, "a {} {}",
                                request.GetDescriptor()->name(), problem),
-                    "REQUEST_TOO_LARGE");
+                    ErrorReason::kRequestTooLarge);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ absl::Status ParseRequest(grpc::ByteBuffer& bytes, size_t bytes_max,
     return WithReason(
         MakeStatus(absl::StatusCode::kInvalidArgument, "the bytes are no {}",
                    out.GetDescriptor()->name()),
-        "FIELD_INVALID");
+        ErrorReason::kFieldInvalid);
   };
   {
     grpc::ProtoBufferReader reader(&bytes);

@@ -64,7 +64,7 @@ absl::Status FirstReads::Enter(Reader& reader, grpc_call* call,
       return WithReason(
           MakeStatus(absl::StatusCode::kResourceExhausted,
                      "{} calls wait for their request", waiting_count_),
-          "REQUESTS_EXHAUSTED");
+          ErrorReason::kRequestsExhausted);
     }
     Connection& connection = connections_[peer];
     connection.waiting.push_back({&reader, call});

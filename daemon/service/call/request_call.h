@@ -60,8 +60,9 @@ class RequestCall
   void OnReadDone(bool ok) override {
     reads_.Leave(*this);
     if (ok) return HandleRequest();
-    Finish(ToGrpcStatus(WithReason(
-        absl::InvalidArgumentError("no request has come"), "FIELD_INVALID")));
+    Finish(ToGrpcStatus(
+        WithReason(absl::InvalidArgumentError("no request has come"),
+                   ErrorReason::kFieldInvalid)));
   }
 
   void OnCancel() override {

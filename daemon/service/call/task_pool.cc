@@ -32,12 +32,12 @@ absl::Status TaskPool::Enqueue(Task task, bool bounded) {
     if (stopped_ || (drains_ && bounded)) {
       return WithReason(MakeStatus(absl::StatusCode::kUnavailable,
                                    "the daemon is going down"),
-                        "NOT_SERVING");
+                        ErrorReason::kNotServing);
     }
     if (bounded && queue_.size() >= queue_max_) {
       return WithReason(MakeStatus(absl::StatusCode::kResourceExhausted,
                                    "{} requests are waiting", queue_.size()),
-                        "REQUESTS_EXHAUSTED");
+                        ErrorReason::kRequestsExhausted);
     }
     queue_.push_back(std::move(task));
   }
@@ -69,7 +69,7 @@ absl::Status TaskPool::CallCount::HoldAnswer(size_t bytes, bool is_local) {
         MakeStatus(absl::StatusCode::kResourceExhausted,
                    "answers of {} bytes wait for their callers to take them",
                    pool_.answer_bytes_),
-        "REQUESTS_EXHAUSTED");
+        ErrorReason::kRequestsExhausted);
   }
   pool_.answer_bytes_ += bytes;
   answer_bytes_ = bytes;

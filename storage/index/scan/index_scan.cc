@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<TensorScan>> IndexScan::Begin(
       return WithReason(
           MakeStatus(absl::StatusCode::kInvalidArgument,
                      "the position is of no scan of run {}", scan->run_name_),
-          "PAGE_TOKEN_INVALID");
+          ErrorReason::kPageTokenInvalid);
     }
     std::string key(position);
     key.resize(kIndexKeyBytes);

@@ -38,7 +38,7 @@ absl::Status TensorNotFound(const TensorKey& key) {
   return WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                "there is no tensor {}, or not all of it",
                                FormatTensorName(key)),
-                    "TENSOR_NOT_FOUND");
+                    ErrorReason::kTensorNotFound);
 }
 
 absl::StatusOr<TensorInfo> TensorFinder::Get(RunId run, const TensorKey& key) {

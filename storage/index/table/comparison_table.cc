@@ -76,7 +76,7 @@ absl::StatusOr<std::string> ComparisonTable::Get(uint64_t id) {
   if (!document.has_value()) {
     return WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                  "there is no comparison {}", id),
-                      "COMPARISON_NOT_FOUND");
+                      ErrorReason::kComparisonNotFound);
   }
   return *std::move(document);
 }

@@ -28,7 +28,7 @@ std::string IdKey(char tag, RunId id) {
 absl::Status NotFound(std::string_view name) {
   return WithMetadata(WithReason(MakeStatus(absl::StatusCode::kNotFound,
                                             "there is no run {}", name),
-                                 "RUN_NOT_FOUND"),
+                                 ErrorReason::kRunNotFound),
                       "run", name);
 }
 
@@ -132,7 +132,7 @@ absl::Status RunTable::CheckRoomFor(const RunInfo& run) {
         text_bytes_, run.spec.name, text_bytes_ - before + after,
         kTextBytesMax);
   }
-  return status.ok() ? status : WithReason(status, "RUNS_EXHAUSTED");
+  return status.ok() ? status : WithReason(status, ErrorReason::kRunsExhausted);
 }
 
 std::vector<RunInfo> RunTable::List(std::string_view after, size_t limit) {

@@ -156,8 +156,8 @@ TEST_F(ShmClientTest, ChunksThatWereNotAcknowledgedAreOfferedAgain) {
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record(*client_, "first", 10).ok());
   ASSERT_TRUE(client_->Flush(kLong).ok());
-  store_.FailAppends(
-      WithReason(absl::UnavailableError("no disk"), "STORAGE_FAILED"));
+  store_.FailAppends(WithReason(absl::UnavailableError("no disk"),
+                                ErrorReason::kStorageFailed));
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(Record(*client_, "op" + std::to_string(i), kPartBytes, i).ok());
   }

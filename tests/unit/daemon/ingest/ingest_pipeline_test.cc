@@ -34,7 +34,7 @@ using Code = absl::StatusCode;
 
 absl::Status DiskError() {
   return WithReason(absl::UnavailableError("write: input/output error"),
-                    "STORAGE_FAILED");
+                    ErrorReason::kStorageFailed);
 }
 
 class IngestPipelineTest : public ::testing::Test {
@@ -272,8 +272,8 @@ TEST_F(IngestPipelineTest, FullDiskIsToldApart) {
   Producer producer("run", 0, 7);
   RecordingPeer& peer = NewPeer();
   const StreamHandle stream = Open(producer, peer);
-  store_.FailAppends(
-      WithReason(absl::ResourceExhaustedError("no space"), "DISK_FULL"));
+  store_.FailAppends(WithReason(absl::ResourceExhaustedError("no space"),
+                                ErrorReason::kDiskFull));
   Offer(stream, producer.Chunk(0));
   const absl::Status end = peer.AwaitEnd();
   EXPECT_EQ(end.code(), Code::kResourceExhausted);
@@ -308,8 +308,8 @@ TEST_F(IngestPipelineTest, StorageThatRecoversIsKnownWithoutAnAppend) {
   Offer(Open(producer, peer), producer.Chunk(0));
   EXPECT_FALSE(peer.AwaitEnd().ok());
   EXPECT_EQ(pipeline_->Stats().storage_state, StorageState::kFailed);
-  store_.FailAppends(
-      WithReason(absl::ResourceExhaustedError("no space"), "DISK_FULL"));
+  store_.FailAppends(WithReason(absl::ResourceExhaustedError("no space"),
+                                ErrorReason::kDiskFull));
   while (pipeline_->Stats().storage_state != StorageState::kFull) {
     std::this_thread::yield();
   }

@@ -346,8 +346,8 @@ TEST_F(FakeIngestServiceTest, StreamsBeyondTheLimitAreRefused) {
 
 TEST_F(FakeIngestServiceTest, StorageFailuresAskToResendLater) {
   Producer producer("run", 0, 7);
-  fake_->FailAppends(
-      WithReason(absl::UnavailableError("fsync: i/o error"), "STORAGE_FAILED"));
+  fake_->FailAppends(WithReason(absl::UnavailableError("fsync: i/o error"),
+                                ErrorReason::kStorageFailed));
   auto stream = OpenChunks(producer);
   stream->Write(producer.Chunk(0));
   ErrorDetails error = DetailsOf(stream->Finish());
@@ -360,7 +360,7 @@ TEST_F(FakeIngestServiceTest, StorageFailuresAskToResendLater) {
   EXPECT_THAT(status.storage_error(), HasSubstr("fsync"));
 
   fake_->FailAppends(
-      WithReason(absl::ResourceExhaustedError("full"), "DISK_FULL"));
+      WithReason(absl::ResourceExhaustedError("full"), ErrorReason::kDiskFull));
   stream = OpenChunks(producer);
   stream->Write(producer.Chunk(0));
   EXPECT_EQ(Outcome(stream->Finish()), "8 DISK_FULL");

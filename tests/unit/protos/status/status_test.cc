@@ -20,7 +20,8 @@ TEST(StatusTest, MakeStatusFormatsItsMessage) {
 
 TEST(StatusTest, AnnotateAddsOnePhraseAndKeepsTheRest) {
   const absl::Status inner = WithMetadata(
-      WithReason(absl::DataLossError("bad"), "FRAME_CORRUPT"), "segment", "42");
+      WithReason(absl::DataLossError("bad"), ErrorReason::kFrameCorrupt),
+      "segment", "42");
   const absl::Status outer = Annotate(inner, "read segment 42");
   EXPECT_EQ(outer.code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(Message(outer), "read segment 42: bad");
@@ -38,10 +39,29 @@ TEST(StatusTest, ReasonIsEmptyWhereNoneWasSet) {
   EXPECT_TRUE(Metadata(absl::InternalError("x")).empty());
 }
 
+TEST(StatusTest, ReasonIsAskedForByItsValue) {
+  const absl::Status status =
+      WithReason(absl::NotFoundError("x"), ErrorReason::kRunNotFound);
+  EXPECT_TRUE(HasReason(status, ErrorReason::kRunNotFound));
+  EXPECT_FALSE(HasReason(status, ErrorReason::kTensorNotFound));
+  EXPECT_FALSE(HasReason(absl::NotFoundError("x"), ErrorReason::kRunNotFound));
+}
+
+TEST(StatusTest, InvalidFieldIsNamedToPeopleAndMachines) {
+  const absl::Status status = FieldInvalid("filter.ranks[3]", "-1 is no rank");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Message(status), "filter.ranks[3]: -1 is no rank");
+  EXPECT_TRUE(HasReason(status, ErrorReason::kFieldInvalid));
+  EXPECT_EQ(Metadata(status),
+            (std::map<std::string, std::string>{{"field", "filter.ranks[3]"}}));
+}
+
 TEST(StatusTest, MetadataDoesNotHoldTheReason) {
   const absl::Status status = WithMetadata(
-      WithMetadata(WithReason(absl::OutOfRangeError("x"), "R"), "a", "1"), "b",
-      "2");
+      WithMetadata(
+          WithReason(absl::OutOfRangeError("x"), ErrorReason::kRankBusy), "a",
+          "1"),
+      "b", "2");
   EXPECT_EQ(Metadata(status),
             (std::map<std::string, std::string>{{"a", "1"}, {"b", "2"}}));
 }

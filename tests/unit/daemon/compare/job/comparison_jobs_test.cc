@@ -378,8 +378,8 @@ TEST_F(ComparisonJobsTest, StoreThatRefusesRowsFailsTheComparison) {
   store_.BlockReads();
   const uint64_t id = Start();
   store_.AwaitRead();
-  store_.FailComparisonWrites(
-      WithReason(absl::ResourceExhaustedError("disk full"), "DISK_FULL"));
+  store_.FailComparisonWrites(WithReason(
+      absl::ResourceExhaustedError("disk full"), ErrorReason::kDiskFull));
   store_.UnblockReads();
   const v1::Comparison ended = AwaitEnd(*jobs_, id);
   EXPECT_EQ(ended.state(), v1::Comparison::FAILED);

@@ -242,8 +242,8 @@ TEST_F(CustomMetricsTest, NothingOfADeletedComparisonIsWritten) {
 
 TEST_F(CustomMetricsTest, AStoreThatTakesNothingIsAnError) {
   Compare();
-  store_.FailComparisonWrites(
-      WithReason(absl::ResourceExhaustedError("disk full"), "DISK_FULL"));
+  store_.FailComparisonWrites(WithReason(
+      absl::ResourceExhaustedError("disk full"), ErrorReason::kDiskFull));
   const absl::Status status = jobs_->AddRowMetrics(1, One(0, "a")).status();
   EXPECT_EQ(Reason(status), "DISK_FULL");
   EXPECT_THAT(std::string(Message(status)), HasSubstr("disk full"));

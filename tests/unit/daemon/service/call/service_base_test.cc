@@ -37,9 +37,10 @@ TEST(StatusMappingTest, OkHasNoDetails) {
 }
 
 TEST(StatusMappingTest, CarriesReasonAndMetadata) {
-  const grpc::Status status = ToGrpcStatus(WithMetadata(
-      WithReason(absl::OutOfRangeError("chunk 4"), "CHUNK_OUT_OF_ORDER"),
-      "received", "4"));
+  const grpc::Status status =
+      ToGrpcStatus(WithMetadata(WithReason(absl::OutOfRangeError("chunk 4"),
+                                           ErrorReason::kChunkOutOfOrder),
+                                "received", "4"));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::OUT_OF_RANGE);
   EXPECT_EQ(status.error_message(), "chunk 4");
   const google::rpc::Status details = DetailsOf(status);

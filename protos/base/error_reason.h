@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace msitd {
+
+// Why something was refused or failed: the values of msitd.v1.ErrorReason,
+// which says what each one means. They are here too because storage and libmsit
+// know no messages; a test holds the two together.
+enum class ErrorReason : uint8_t {
+  kUnspecified = 0,
+
+  kChunkMalformed = 1,
+  kChunkVersionUnsupported = 2,
+  kChunkOutOfOrder = 3,
+  kChunkMisdirected = 4,
+  kNameTooLong = 5,
+  kNameInvalid = 6,
+  kRankOutOfRange = 7,
+  kTokenOutOfRange = 8,
+  kCallOutOfRange = 9,
+  kUnknownIo = 10,
+  kUnknownDType = 11,
+  kShapeMismatch = 12,
+  kPartMisplaced = 13,
+  kRingInvalid = 14,
+
+  kRunNotFound = 20,
+  kRunExists = 21,
+  kRunSealed = 22,
+  kRankBusy = 23,
+  kStreamsExhausted = 24,
+  kRunsExhausted = 25,
+
+  kTensorNotFound = 30,
+  kTensorExpired = 31,
+  kOffsetOutOfRange = 32,
+  kFrameCorrupt = 33,
+
+  kComparisonNotFound = 40,
+  kComparisonsExhausted = 41,
+  kPredicateInvalid = 42,
+
+  kPageTokenInvalid = 50,
+  kFieldInvalid = 51,
+  kRequestsExhausted = 52,
+  kRequestTooLarge = 53,
+  kQueryTooLong = 54,
+
+  kNotServing = 60,
+  kDiskFull = 61,
+  kStorageFailed = 62,
+  kPeerRefused = 63,
+};
+
+// Returns "RUN_NOT_FOUND" and the like: names travel, numbers do not. Empty for
+// kUnspecified and for what is no reason.
+std::string_view ErrorReasonName(ErrorReason reason);
+
+}  // namespace msitd
