@@ -17,10 +17,3 @@ namespace msitd {
   (__builtin_expect(static_cast<bool>(condition), 1) \
        ? static_cast<void>(0)                        \
        : ::msitd::CheckFailed(__FILE__, __LINE__, #condition))
-
-// The same for places too hot to check in release builds.
-#ifdef NDEBUG
-#define MSITD_DCHECK(condition) static_cast<void>(sizeof(condition))
-#else
-#define MSITD_DCHECK(condition) MSITD_CHECK(condition)
-#endif

@@ -84,34 +84,6 @@ bool HasDistinctRanks(const Placement& placement) {
 
 }  // namespace
 
-std::string FormatPlacement(const Placement& placement) {
-  std::string sizes;
-  std::string strides;
-  std::string kinds;
-  for (const Placement::MeshDim& dim : placement.dims) {
-    if (!sizes.empty()) {
-      sizes += 'x';
-      strides += 'x';
-      kinds += ',';
-    }
-    sizes += std::to_string(dim.size);
-    strides += std::to_string(dim.stride);
-    switch (dim.kind) {
-      case Placement::Kind::kReplicated:
-        kinds += 'R';
-        break;
-      case Placement::Kind::kSharded:
-        kinds += "S(" + std::to_string(dim.tensor_dim) + ")";
-        break;
-      case Placement::Kind::kPartial:
-        kinds += "P(" + dim.reduction + ")";
-        break;
-    }
-  }
-  return std::to_string(placement.first) + "+" + sizes + "/" + strides + ":" +
-         kinds;
-}
-
 std::optional<Placement> ParsePlacement(std::string_view text) {
   if (text.size() > kPlacementBytesMax) return std::nullopt;
   if (CountOf('+', text) != 1 || CountOf('/', text) != 1 ||

@@ -34,15 +34,12 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// Returns the one text of a placement, `first+shape/strides:placements`, such
-// as `0+2x4/4x1:R,S(0)`.
-std::string FormatPlacement(const Placement& placement);
-
-// The inverse of FormatPlacement. Returns nothing if `text` is not of that form
-// or longer than kPlacementBytesMax; if the mesh has more than kMeshDimsMax
-// dimensions or a rank above kRankMax; if a stride is not above the reach of
-// all smaller ones, so that a rank could occur twice; or if a sharded dimension
-// is not below kDimsMax.
+// Reads `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`: the one
+// text of a placement. Returns nothing if `text` is not of that form or longer
+// than kPlacementBytesMax; if the mesh has more than kMeshDimsMax dimensions or
+// a rank above kRankMax; if a stride is not above the reach of all smaller
+// ones, so that a rank could occur twice; or if a sharded dimension is not
+// below kDimsMax.
 std::optional<Placement> ParsePlacement(std::string_view text);
 
 }  // namespace msitd

@@ -6,8 +6,8 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
-#include "protos/base/placement.h"
 #include "protos/base/utf8.h"
+#include "tests/support/placement_text.h"
 
 namespace msitd::fuzz {
 namespace {

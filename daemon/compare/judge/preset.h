@@ -21,7 +21,6 @@ enum class Preset {
   kBitwise = 6,
   kFp8 = 7,
 };
-inline constexpr int kPresetCount = 8;
 
 // What a preset asks of a pair.
 struct PresetTolerance {

@@ -36,10 +36,6 @@ std::span<const std::string_view> MetricNames() {
   return names;
 }
 
-bool HigherIsBetter(int metric) {
-  return compute::MetricTable()[static_cast<size_t>(metric)].higher_is_better;
-}
-
 uint32_t SetOf(int metric) {
   return compute::MetricTable()[static_cast<size_t>(metric)].set;
 }

@@ -32,10 +32,6 @@ using RowMetrics = std::array<std::optional<double>, kRowMetricCount>;
 // Returns the names in the order of reports; they live as long as the process.
 std::span<const std::string_view> MetricNames();
 
-// True if a larger value of the metric with this index of MetricNames means a
-// smaller difference.
-bool HigherIsBetter(int metric);
-
 // The set that the metric with this index of MetricNames belongs to; 0 for one
 // that is always computed.
 uint32_t SetOf(int metric);

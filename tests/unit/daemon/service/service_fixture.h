@@ -52,8 +52,6 @@ class ChunkStream {
   // if the call ended before.
   int64_t AwaitCommit(int64_t count);
   void Cancel() { context_.TryCancel(); }
-  // Says that nothing will follow.
-  void HalfClose() { call_->WritesDone(); }
   // Reads what is left and returns the status. May be called once.
   grpc::Status Finish();
 

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "protos/base/limits.h"
+#include "tests/support/placement_text.h"
 
 namespace msitd {
 namespace {

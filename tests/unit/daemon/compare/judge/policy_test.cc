@@ -15,6 +15,7 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compute/digest.h"
 #include "daemon/compute/pair_metrics.h"
+#include "msitd/v1/comparison_policy.pb.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -197,8 +198,6 @@ TEST(RowMetricsTest, NamesAreThoseOfThePairThenDerivedThenElementOnes) {
   EXPECT_EQ(names[kScaledMaxAbs], "scaled_max_abs");
   EXPECT_EQ(names[kPsnrDb], "psnr_db");
   EXPECT_EQ(names[kFirstElementMetric], "outlier_count");
-  EXPECT_TRUE(HigherIsBetter(kPsnrDb));
-  EXPECT_FALSE(HigherIsBetter(kScaledMaxAbs));
   EXPECT_EQ(SetOf(kPsnrDb), 0u);
   EXPECT_EQ(SetOf(kFirstElementMetric), uint32_t{compute::kToleranceSet});
 }
@@ -268,7 +267,7 @@ TEST(PolicyTest, APredicateAsksForTheSetsThatItNames) {
 }
 
 TEST(PolicyTest, EveryPresetHasAPredicateForEveryPairOfTypes) {
-  for (int preset = 0; preset < kPresetCount; ++preset) {
+  for (int preset = 0; preset < v1::Policy::Preset_ARRAYSIZE; ++preset) {
     for (int t = 1; t < kDTypeCount; ++t) {
       for (int g = 1; g < kDTypeCount; ++g) {
         const PresetTolerance tolerance =
