@@ -119,7 +119,7 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
                          ToPolicySpec(request.policy()));
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
   MSITD_ASSIGN_OR_RETURN(plan.matching,
-                         compare::Matching::Create(request.matching()));
+                         compare::MatchRules::Create(request.matching()));
   const bool has_layouts = !plan.matching.golden_layouts().empty() ||
                            !plan.matching.target_layouts().empty();
   if (has_layouts && !plan.selector.devices.empty()) {

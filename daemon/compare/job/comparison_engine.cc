@@ -52,9 +52,9 @@ absl::Status ComparisonEngine::Run() {
   MSITD_ASSIGN_OR_RETURN(RanksOfRuns ranks,
                          RanksOfRuns::Find(*golden_, *target_));
   MSITD_ASSIGN_OR_RETURN(
-      const TensorMatcher matcher,
-      TensorMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
-                            plan_.follow));
+      const GroupMatcher matcher,
+      GroupMatcher::Create(*golden_, *target_, plan_.selector, plan_.matching,
+                           plan_.follow));
   absent_.emplace(plan_.golden_run, plan_.target_run, std::move(ranks),
                   matcher);
   observer_.OnRanks(absent_->golden().ranks(), absent_->target().ranks());
@@ -79,7 +79,7 @@ absl::Status ComparisonEngine::Run() {
   return status;
 }
 
-absl::Status ComparisonEngine::CompareReady(const TensorMatcher& matcher) {
+absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
   std::vector<size_t> ready;
   partial_.clear();
   std::pair closed(golden_mark_.Closed(), target_mark_.Closed());

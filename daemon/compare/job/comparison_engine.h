@@ -24,7 +24,7 @@
 #include "daemon/compare/judge/row_metrics.h"
 #include "daemon/compare/match/absent_ranks.h"
 #include "daemon/compare/match/group_loader.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/stream_watch.h"
 #include "daemon/compare/measure/pair_measurer.h"
 #include "daemon/compare/origin/findings.h"
@@ -43,7 +43,7 @@ struct ComparisonPlan {
   std::string target_run;
   Selector selector;
   Policy policy;
-  Matching matching = {};
+  MatchRules matching = {};
   // Goes on until both runs are sealed; see v1.Comparison.follow and detach.
   bool follow = false;
   bool detach = false;
@@ -123,11 +123,11 @@ class ComparisonEngine {
     Outlook outlook = {};
 
     // Nothing more comes.
-    TensorMatcher::Closed Sealed() const { return {sealed}; }
+    GroupMatcher::Closed Sealed() const { return {sealed}; }
     // The same, or nothing has come for so long that nothing more may.
-    TensorMatcher::Closed Closed() const;
+    GroupMatcher::Closed Closed() const;
     // The same, or that is how it looks.
-    TensorMatcher::Closed Stalled() const;
+    GroupMatcher::Closed Stalled() const;
 
     friend bool operator==(const RunMark&, const RunMark&) = default;
   };
@@ -136,10 +136,10 @@ class ComparisonEngine {
   absl::StatusOr<RunMark> Mark(storage::RunReader& run) const;
   absl::StatusOr<uint64_t> CountGolden();
   // Compares the groups that may be, and that `done_` has not.
-  absl::Status CompareReady(const TensorMatcher& matcher);
+  absl::Status CompareReady(const GroupMatcher& matcher);
   // Whether a group may be compared: all of it, or the pairs that are there.
   enum class Readiness { kNot, kPairs, kAll };
-  Readiness ReadinessOf(const TensorMatcher& matcher, size_t index);
+  Readiness ReadinessOf(const GroupMatcher& matcher, size_t index);
   // Adds the numbers of the watches that hold.
   void Watch(const RowMetrics& metrics, v1::ComparisonRow& row) const;
   // Plans the pairs of a group and has those measured that must be, in their
@@ -187,7 +187,7 @@ class ComparisonEngine {
   void FindMaker(const TensorGroup& group, const v1::ComparisonRow& row,
                  const std::string& bytes);
   // Puts the ranks that fail first in order, if there are several.
-  absl::Status OrderRanks(const TensorMatcher& matcher);
+  absl::Status OrderRanks(const GroupMatcher& matcher);
 
   storage::RunReaders& readers_;
   const ComparisonPlan& plan_;
@@ -222,7 +222,7 @@ class ComparisonEngine {
   // Those that were, and of which nothing more has come: what they lack is
   // missing once the runs are sealed. As long as what is closed is so.
   std::set<GroupKey> settled_;
-  std::pair<TensorMatcher::Closed, TensorMatcher::Closed> settled_for_;
+  std::pair<GroupMatcher::Closed, GroupMatcher::Closed> settled_for_;
   RankCounts ranks_;
   int64_t row_count_ = 0;
   // One for all pairs: it keeps its memory. Without metrics: those of equal

@@ -24,14 +24,14 @@ absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
   return mark;
 }
 
-TensorMatcher::Closed ComparisonEngine::RunMark::Closed() const {
+GroupMatcher::Closed ComparisonEngine::RunMark::Closed() const {
   if (!outlook.are_others_closed) return {sealed, outlook.closed};
   std::set<int32_t> open = outlook.going;
   open.insert(outlook.stalled.begin(), outlook.stalled.end());
   return {sealed, std::move(open), /*is_all_but=*/true};
 }
 
-TensorMatcher::Closed ComparisonEngine::RunMark::Stalled() const {
+GroupMatcher::Closed ComparisonEngine::RunMark::Stalled() const {
   if (outlook.are_others_closed) {
     return {sealed, outlook.going, /*is_all_but=*/true};
   }
@@ -49,7 +49,7 @@ bool ComparisonEngine::HasNews() const {
 }
 
 ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
-    const TensorMatcher& matcher, size_t index) {
+    const GroupMatcher& matcher, size_t index) {
   if (!plan_.follow) return Readiness::kAll;
   const GroupKey key{matcher.token(index), matcher.rank(index)};
   if (done_.contains(key)) return Readiness::kNot;

@@ -72,7 +72,7 @@ void ComparisonEngine::FindMaker(const TensorGroup& group,
   findings_.SetMaker(row, std::move(failure));
 }
 
-absl::Status ComparisonEngine::OrderRanks(const TensorMatcher& matcher) {
+absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
   if (!findings_.WantsOrder()) return absl::OkStatus();
   const std::vector<int32_t> ranks = findings_.FailingRanks();
   RankOrder order;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "daemon/compare/judge/policy.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/tensor_group.h"
 
 namespace msitd::compare {
 

@@ -14,7 +14,7 @@ bool HaveAllMet(const std::vector<bool>& rules) {
 
 }  // namespace
 
-IdleRules::IdleRules(const Policy& policy, const Matching& matching)
+IdleRules::IdleRules(const Policy& policy, const MatchRules& matching)
     : policy_(policy),
       matching_(matching),
       rules_(policy.rule_count()),

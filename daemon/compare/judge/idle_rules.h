@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/compare/judge/policy.h"
-#include "daemon/compare/match/matching.h"
+#include "daemon/compare/match/match_rules.h"
 
 namespace msitd::compare {
 
@@ -28,7 +28,7 @@ inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
 class IdleRules {
  public:
   // Both must outlive it.
-  IdleRules(const Policy& policy, const Matching& matching);
+  IdleRules(const Policy& policy, const MatchRules& matching);
 
   // Takes the next op of either run.
   void Meet(std::string_view op, bool is_golden);
@@ -42,7 +42,7 @@ class IdleRules {
   void MeetUnmatchedRules(std::string_view op);
 
   const Policy& policy_;
-  const Matching& matching_;
+  const MatchRules& matching_;
   std::vector<bool> rules_;  // True for those that have met one.
   std::vector<bool> rewrites_;
   std::vector<bool> unmatched_rules_;

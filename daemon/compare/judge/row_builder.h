@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "daemon/compare/judge/row_metrics.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/tensor_group.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 // What a row says of its pair, apart from how it is judged.

@@ -18,13 +18,13 @@ bool IsMissing(const LogicalTensor* tensor) {
 }
 
 AbsentRanks AbsentOf(const std::string& run, bool is_target,
-                     storage::RunRanks ranks, const TensorMatcher& matcher) {
+                     storage::RunRanks ranks, const GroupMatcher& matcher) {
   std::erase_if(ranks.held, [&](int32_t rank) {
     return (is_target ? matcher.PlacesOfTargetRank(rank)
                       : matcher.PlacesOfGoldenRank(rank))
         .empty();
   });
-  TensorMatcher::Compared compared =
+  GroupMatcher::Compared compared =
       matcher.ComparedOf(is_target, RankRanges(std::move(ranks.lacking)));
   ranks.lacking = compared.ranks.ranges();
   return AbsentRanks(run, std::move(ranks), std::move(compared.places));
@@ -62,7 +62,7 @@ absl::StatusOr<RanksOfRuns> RanksOfRuns::Find(storage::RunReader& golden,
 
 AbsentSides::AbsentSides(const std::string& golden_run,
                          const std::string& target_run, RanksOfRuns ranks,
-                         const TensorMatcher& matcher)
+                         const GroupMatcher& matcher)
     : matcher_(&matcher),
       golden_run_(golden_run),
       target_run_(target_run),

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/rank_ranges.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "storage/run_ranks.h"
@@ -61,7 +61,7 @@ class AbsentSides {
  public:
   // The matcher must live as long as Explain is called.
   AbsentSides(const std::string& golden_run, const std::string& target_run,
-              RanksOfRuns ranks, const TensorMatcher& matcher);
+              RanksOfRuns ranks, const GroupMatcher& matcher);
 
   const AbsentRanks& golden() const { return golden_; }
   const AbsentRanks& target() const { return target_; }
@@ -82,7 +82,7 @@ class AbsentSides {
   // Whether what is missing of one side of a pair may be on absent ranks alone.
   bool IsExplained(const TensorPair& pair, bool is_target, int32_t place) const;
 
-  const TensorMatcher* matcher_;
+  const GroupMatcher* matcher_;
   std::string golden_run_;
   std::string target_run_;
   AbsentRanks golden_;

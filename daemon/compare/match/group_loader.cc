@@ -17,7 +17,7 @@ size_t TensorCount(const TensorGroup& group) {
 
 }  // namespace
 
-GroupLoader::GroupLoader(const TensorMatcher& matcher,
+GroupLoader::GroupLoader(const GroupMatcher& matcher,
                          std::vector<size_t> groups, WorkObserver& observer,
                          OnLoaded on_loaded)
     : matcher_(matcher),
@@ -40,7 +40,7 @@ GroupLoader::~GroupLoader() {
 }
 
 absl::StatusOr<TensorGroup> GroupLoader::Load(
-    size_t index, TensorMatcher::IsCancelled is_cancelled) {
+    size_t index, GroupMatcher::IsCancelled is_cancelled) {
   absl::StatusOr<TensorGroup> group =
       matcher_.Load(groups_[index], is_cancelled);
   if (group.ok()) on_loaded_(*group);

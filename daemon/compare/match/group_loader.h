@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/work_observer.h"
 #include "protos/status/mutex.h"
 
@@ -31,7 +31,7 @@ class GroupLoader {
   using OnLoaded = std::function<void(const TensorGroup& group)>;
 
   // `groups` are numbers of the matcher, in the order in which they are wanted.
-  GroupLoader(const TensorMatcher& matcher, std::vector<size_t> groups,
+  GroupLoader(const GroupMatcher& matcher, std::vector<size_t> groups,
               WorkObserver& observer, OnLoaded on_loaded);
   // Waits until the second thread has noticed: some thousand tensors.
   ~GroupLoader();
@@ -40,15 +40,15 @@ class GroupLoader {
 
   // Returns the next one; not called more often than there are groups.
   //
-  // Errors: CANCELLED once the observer says so; those of TensorMatcher::Load.
+  // Errors: CANCELLED once the observer says so; those of GroupMatcher::Load.
   absl::StatusOr<TensorGroup> Next();
 
  private:
   absl::StatusOr<TensorGroup> Load(size_t index,
-                                   TensorMatcher::IsCancelled is_cancelled);
+                                   GroupMatcher::IsCancelled is_cancelled);
   void LoadAhead();
 
-  const TensorMatcher& matcher_;
+  const GroupMatcher& matcher_;
   const std::vector<size_t> groups_;
   WorkObserver& observer_;
   const OnLoaded on_loaded_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/measure/pair_reader.h"
 #include "daemon/compare/measure/shard_reader.h"
 #include "daemon/compare/work_observer.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "daemon/compare/judge/row_metrics.h"
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/origin/call_tree.h"
 #include "msitd/v1/comparison_service.pb.h"
 

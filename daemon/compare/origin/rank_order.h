@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/tensor_group.h"
 
 namespace msitd::compare {
 

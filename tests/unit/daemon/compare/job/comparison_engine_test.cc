@@ -570,7 +570,7 @@ TEST_F(ComparisonEngineTest, RulesThatMeetNoOpAreNamed) {
     rewrite.set_regex(regex);
     rewrite.set_replacement("root");
   }
-  plan_.matching = *Matching::Create(matching);
+  plan_.matching = *MatchRules::Create(matching);
   RowObserver observer;
   ASSERT_TRUE(Run(observer).ok());
   EXPECT_THAT(observer.comparison.idle_rules(),

@@ -46,7 +46,7 @@ class LayoutRowsTest : public testing::EitherStoreTest {
   }
 
   std::vector<v1::ComparisonRow> Rows() {
-    plan_.matching = *Matching::Create(matching_);
+    plan_.matching = *MatchRules::Create(matching_);
     RowObserver observer;
     const absl::Status status =
         ComparisonEngine(store_.readers(), plan_, observer).Run();
@@ -448,10 +448,10 @@ TEST_P(LayoutRowsTest, ATokenIsCompleteOnceAllRanksOfItsGroupWentOn) {
     run.Record(tensor);
   };
   Add(false, "*", v1::Layout::REPLICATED);
-  const Matching matching = *Matching::Create(matching_);
+  const MatchRules matching = *MatchRules::Create(matching_);
   const auto is_complete = [&](bool target_sealed) {
-    const auto matcher = TensorMatcher::Create(**runs_.Open("g"),
-                                               **runs_.Open("t"), {}, matching);
+    const auto matcher = GroupMatcher::Create(**runs_.Open("g"),
+                                              **runs_.Open("t"), {}, matching);
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     return matcher->IsComplete(0, {false}, {target_sealed});
   };
@@ -487,8 +487,8 @@ TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
   v1::Layout& pick = Add(false, "*", v1::Layout::PICK);
   pick.set_group_size(2);
   pick.set_rank(1);
-  const auto matcher = TensorMatcher::Create(
-      **runs_.Open("g"), **runs_.Open("t"), {}, *Matching::Create(matching_));
+  const auto matcher = GroupMatcher::Create(
+      **runs_.Open("g"), **runs_.Open("t"), {}, *MatchRules::Create(matching_));
   ASSERT_TRUE(matcher.ok()) << matcher.status();
   std::vector<std::pair<int, bool>> complete;
   for (size_t i = 0; i < matcher->group_count() && matcher->token(i) == 0;
@@ -500,8 +500,8 @@ TEST_P(LayoutRowsTest, AGroupIsCompleteWithoutGroupsAndRanksThatCannotBe) {
                                     Pair(2, false), Pair(3, false)))
       << "ranks 0 and 1 are added up, ranks 2 and 3 of golden have no group";
   matching_.mutable_target_layouts()->DeleteSubrange(0, 1);
-  const auto picked = TensorMatcher::Create(
-      **runs_.Open("g"), **runs_.Open("t"), {}, *Matching::Create(matching_));
+  const auto picked = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
+                                           {}, *MatchRules::Create(matching_));
   EXPECT_TRUE(picked->IsComplete(0, {true}, {false})) << "rank 0 is not picked";
 }
 

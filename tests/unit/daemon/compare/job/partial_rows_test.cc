@@ -43,7 +43,7 @@ class PartialRowsTest : public testing::EitherStoreTest {
   }
 
   v1::ComparisonRow RowOf(const std::string& op) {
-    plan_.matching = *Matching::Create(matching_);
+    plan_.matching = *MatchRules::Create(matching_);
     RowObserver observer;
     const absl::Status status =
         ComparisonEngine(store_.readers(), plan_, observer).Run();

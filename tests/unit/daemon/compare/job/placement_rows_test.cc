@@ -34,7 +34,7 @@ class PlacementRowsTest : public testing::EitherStoreTest {
   }
 
   absl::Status Run() {
-    plan_.matching = *Matching::Create(matching_);
+    plan_.matching = *MatchRules::Create(matching_);
     RowObserver observer;
     const absl::Status status =
         ComparisonEngine(store_.readers(), plan_, observer).Run();
@@ -486,7 +486,7 @@ TEST_P(PlacementRowsTest, FollowingWaitsForTheRanksOfTheMesh) {
   };
   for (int64_t token = 0; token < 3; ++token) record(0, token);
   plan_.follow = true;
-  plan_.matching = *Matching::Create(matching_);
+  plan_.matching = *MatchRules::Create(matching_);
   RowObserver observer;
   ComparisonEngine engine(store_.readers(), plan_, observer);
   ASSERT_TRUE(engine.Run().ok());

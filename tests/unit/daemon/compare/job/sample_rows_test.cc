@@ -332,14 +332,14 @@ TEST_F(SampleRowsTest, SideWithoutBytesAndSampleIsSkipped) {
 }
 
 // Layouts of both runs, so that either may have the shards.
-Matching LayoutOf(v1::Layout::Kind kind) {
+MatchRules LayoutOf(v1::Layout::Kind kind) {
   v1::Matching matching;
   for (v1::Layout* layout :
        {matching.add_target_layouts(), matching.add_golden_layouts()}) {
     layout->set_op_pattern("op");
     layout->set_kind(kind);
   }
-  return *Matching::Create(matching);
+  return *MatchRules::Create(matching);
 }
 
 TEST_F(SampleRowsTest, SamplesOfShardsAreThatOfTheWholeWhereTheyFit) {

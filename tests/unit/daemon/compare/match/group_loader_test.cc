@@ -23,7 +23,7 @@ namespace {
 class GroupLoaderTest : public ::testing::Test {
  protected:
   // Gives both runs so many tensors at each of so many tokens.
-  const TensorMatcher& Matcher(int64_t token_count, size_t op_count = 2) {
+  const GroupMatcher& Matcher(int64_t token_count, size_t op_count = 2) {
     for (int64_t token = 0; token < token_count; ++token) {
       for (size_t op = 0; op < op_count; ++op) {
         RecordedTensor tensor = Floats("op." + std::to_string(op), {1});
@@ -32,15 +32,16 @@ class GroupLoaderTest : public ::testing::Test {
         target_.Record(tensor);
       }
     }
-    auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
-                                         {}, *Matching::Create(v1::Matching()));
+    auto matcher =
+        GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
+                             *MatchRules::Create(v1::Matching()));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     matcher_.emplace(*std::move(matcher));
     EXPECT_EQ(matcher_->group_count(), static_cast<size_t>(token_count));
     return *matcher_;
   }
 
-  static std::vector<size_t> AllOf(const TensorMatcher& matcher) {
+  static std::vector<size_t> AllOf(const GroupMatcher& matcher) {
     std::vector<size_t> out(matcher.group_count());
     std::iota(out.begin(), out.end(), 0);
     return out;
@@ -50,7 +51,7 @@ class GroupLoaderTest : public ::testing::Test {
   RunRecorder golden_{store_, "g"};
   RunRecorder target_{store_, "t"};
   testing::NamedRuns runs_{store_};
-  std::optional<TensorMatcher> matcher_;
+  std::optional<GroupMatcher> matcher_;
   OneThreadObserver observer_;
   std::atomic<int64_t> loaded_count_{0};
   // Tokens are told in the order asked for.
@@ -78,7 +79,7 @@ TEST_F(GroupLoaderTest, GroupsComeInTheOrderAskedForWithTheirPairs) {
 }
 
 TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
-  const TensorMatcher& matcher = Matcher(20);
+  const GroupMatcher& matcher = Matcher(20);
   const auto nobody = [](const TensorGroup&) {};
   GroupLoader none(matcher, {}, observer_, nobody);
   GroupLoader untouched(matcher, AllOf(matcher), observer_, nobody);
@@ -87,7 +88,7 @@ TEST_F(GroupLoaderTest, NothingNeedsToBeTaken) {
 }
 
 TEST_F(GroupLoaderTest, ObserverEndsIt) {
-  const TensorMatcher& matcher = Matcher(20);
+  const GroupMatcher& matcher = Matcher(20);
   GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
   EXPECT_TRUE(loader.Next().ok());
   EXPECT_TRUE(loader.Next().ok());
@@ -96,7 +97,7 @@ TEST_F(GroupLoaderTest, ObserverEndsIt) {
 }
 
 TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
-  const TensorMatcher& matcher = Matcher(20);
+  const GroupMatcher& matcher = Matcher(20);
   {
     GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
     for (int64_t i = 0; i < 20; ++i) {
@@ -109,7 +110,7 @@ TEST_F(GroupLoaderTest, GroupsAreToldOfBeforeTheyAreGivenOut) {
 }
 
 TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
-  const TensorMatcher& matcher = Matcher(4, GroupLoader::kAheadTensorsMax / 2);
+  const GroupMatcher& matcher = Matcher(4, GroupLoader::kAheadTensorsMax / 2);
   GroupLoader loader(matcher, AllOf(matcher), observer_, on_loaded_);
   for (int64_t i = 1; i <= 4; ++i) {
     ASSERT_TRUE(loader.Next().ok());
@@ -118,7 +119,7 @@ TEST_F(GroupLoaderTest, OneGroupIsAheadIfItIsLarge) {
 }
 
 TEST_F(GroupLoaderTest, ErrorsComeInTheirPlace) {
-  const TensorMatcher& matcher = Matcher(3);
+  const GroupMatcher& matcher = Matcher(3);
   std::vector<size_t> groups(100, 0);
   GroupLoader loader(matcher, groups, observer_, [this](const TensorGroup&) {
     if (++loaded_count_ == 50) {

@@ -290,7 +290,7 @@ TEST_P(FindingsTest, PartsWithoutACounterpartAreNotTakenForOwnCode) {
   v1::Matching matching;
   matching.add_rewrites()->set_regex("^root\\.0");
   matching.mutable_rewrites(0)->set_replacement("root");
-  plan_.matching = *Matching::Create(matching);
+  plan_.matching = *MatchRules::Create(matching);
   comparison = Compare();
   ASSERT_EQ(comparison.makers_size(), 1);
   EXPECT_EQ(comparison.makers(0).kind(), v1::Maker::OP);

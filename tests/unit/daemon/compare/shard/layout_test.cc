@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/compare/match/matching.h"
+#include "daemon/compare/match/match_rules.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -79,7 +79,7 @@ TEST(LayoutRulesTest, WhatIsWrongIsNamedByItsPlace) {
     v1::Matching matching;
     *matching.add_target_layouts() = LayoutOf("a", v1::Layout::REPLICATED);
     change(*matching.add_target_layouts() = LayoutOf("b", v1::Layout::CONCAT));
-    const auto status = Matching::Create(matching).status();
+    const auto status = MatchRules::Create(matching).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << field;
     EXPECT_THAT(std::string(Message(status)),
                 HasSubstr("matching.target_layouts[1]." + field + ": "));
@@ -90,7 +90,7 @@ TEST(LayoutRulesTest, ARuleBehindOneForEverythingIsRefused) {
   v1::Matching matching;
   *matching.add_golden_layouts() = LayoutOf("*", v1::Layout::REPLICATED);
   *matching.add_golden_layouts() = LayoutOf("a", v1::Layout::SUM);
-  const auto status = Matching::Create(matching).status();
+  const auto status = MatchRules::Create(matching).status();
   EXPECT_THAT(std::string(Message(status)),
               HasSubstr("golden_layouts[1]: never counts"));
 }
@@ -100,7 +100,7 @@ TEST(LayoutRulesTest, TooManyAreRefused) {
   for (int i = 0; i <= kLayoutsMax; ++i) {
     *matching.add_golden_layouts() = LayoutOf("a", v1::Layout::SUM);
   }
-  EXPECT_TRUE(absl::IsInvalidArgument(Matching::Create(matching).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(MatchRules::Create(matching).status()));
 }
 
 TEST(LayoutRulesTest, TheFirstThatFitsOpIoAndIndexCounts) {
@@ -110,7 +110,7 @@ TEST(LayoutRulesTest, TheFirstThatFitsOpIoAndIndexCounts) {
   rule->set_io(v1::IO_OUTPUT);
   rule->set_index("1");
   *matching.add_golden_layouts() = LayoutOf("*.mlp", v1::Layout::CONCAT);
-  const Matching checked = *Matching::Create(matching);
+  const MatchRules checked = *MatchRules::Create(matching);
   const LayoutRules& rules = checked.golden_layouts();
   TensorKey key;
   key.op = "l.mlp";
@@ -130,7 +130,7 @@ TEST(LayoutRulesTest, ARuleMayLeaveOutWhatSaysHowItLies) {
   rule->set_unless_placed(true);
   // Not for all ops, so that others may follow.
   *matching.add_golden_layouts() = LayoutOf("a*", v1::Layout::SUM);
-  const Matching checked = *Matching::Create(matching);
+  const MatchRules checked = *MatchRules::Create(matching);
   const LayoutRules& rules = checked.golden_layouts();
   EXPECT_FALSE(rules.takes_all());
   TensorKey key;
@@ -147,10 +147,10 @@ TEST(LayoutRulesTest, RanksHaveTheirPlacesByGroup) {
   *rule = LayoutOf("a", v1::Layout::SUM);
   rule->set_group_size(2);
   *matching.add_golden_layouts() = LayoutOf("b", v1::Layout::SUM);
-  EXPECT_THAT(Matching::Create(matching)->golden_layouts().PlacesOf(5),
+  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().PlacesOf(5),
               ElementsAre(0, 2, 5));
   matching.mutable_golden_layouts(1)->set_op_pattern("*");
-  EXPECT_THAT(Matching::Create(matching)->golden_layouts().PlacesOf(5),
+  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().PlacesOf(5),
               ElementsAre(0, 2));
   EXPECT_THAT(LayoutRules().PlacesOf(5), ElementsAre(5));
 }

@@ -28,14 +28,14 @@ inline constexpr size_t kMappedOpsMax = size_t{1} << 16;
 // golden run. See msitd.v1.Matching.
 //
 // Immutable, hence thread-safe.
-class Matching {
+class MatchRules {
  public:
   // Everything stands for itself.
-  Matching() = default;
+  MatchRules() = default;
 
   // Errors: INVALID_ARGUMENT with FIELD_INVALID; the message begins with the
   // field: `matching.ops[3].target_op: ...`.
-  static absl::StatusOr<Matching> Create(const v1::Matching& spec);
+  static absl::StatusOr<MatchRules> Create(const v1::Matching& spec);
 
   // Equal for a golden and a target op that belong to each other. What is in
   // the list of ops equals nothing but its other side.

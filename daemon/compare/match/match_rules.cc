@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/match/matching.h"
+#include "daemon/compare/match/match_rules.h"
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -37,8 +37,8 @@ bool IsWrapper(std::string_view component) {
 
 }  // namespace
 
-absl::StatusOr<Matching> Matching::Create(const v1::Matching& spec) {
-  Matching out;
+absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
+  MatchRules out;
   out.ignore_case_ = spec.ignore_case();
   out.fuzzy_ = spec.fuzzy();
   out.ignore_placements_ = spec.ignore_placements();
@@ -60,7 +60,7 @@ absl::StatusOr<Matching> Matching::Create(const v1::Matching& spec) {
   return out;
 }
 
-absl::Status Matching::AddRewrites(const v1::Matching& spec) {
+absl::Status MatchRules::AddRewrites(const v1::Matching& spec) {
   if (static_cast<size_t>(spec.rewrites_size()) > kRewritesMax) {
     return FieldInvalid("matching.rewrites",
                         fmt::format("{} of them, at most {}",
@@ -90,7 +90,7 @@ absl::Status Matching::AddRewrites(const v1::Matching& spec) {
   return absl::OkStatus();
 }
 
-absl::Status Matching::AddOps(const v1::Matching& spec) {
+absl::Status MatchRules::AddOps(const v1::Matching& spec) {
   if (static_cast<size_t>(spec.ops_size()) > kMappedOpsMax) {
     return FieldInvalid(
         "matching.ops",
@@ -119,7 +119,7 @@ absl::Status Matching::AddOps(const v1::Matching& spec) {
   return absl::OkStatus();
 }
 
-absl::Status Matching::AddRanks(const v1::Matching& spec) {
+absl::Status MatchRules::AddRanks(const v1::Matching& spec) {
   for (int i = 0; i < spec.ranks_size(); ++i) {
     const std::string field = fmt::format("matching.ranks[{}]", i);
     const int32_t golden = spec.ranks(i).golden_rank();
@@ -141,39 +141,39 @@ absl::Status Matching::AddRanks(const v1::Matching& spec) {
   return absl::OkStatus();
 }
 
-std::string Matching::KeyOfGolden(std::string_view op) const {
+std::string MatchRules::KeyOfGolden(std::string_view op) const {
   if (target_by_golden_.find(op) != target_by_golden_.end()) {
     return kMappedMark + std::string(op);
   }
   return ignore_case_ ? Lower(op) : std::string(op);
 }
 
-std::string Matching::KeyOfTarget(std::string_view op) const {
+std::string MatchRules::KeyOfTarget(std::string_view op) const {
   const auto mapped = golden_by_target_.find(op);
   if (mapped != golden_by_target_.end()) return kMappedMark + mapped->second;
   const std::string rewritten = Rewritten(op);
   return ignore_case_ ? Lower(rewritten) : rewritten;
 }
 
-std::optional<std::string> Matching::TargetOpOf(std::string_view op) const {
+std::optional<std::string> MatchRules::TargetOpOf(std::string_view op) const {
   const auto mapped = target_by_golden_.find(op);
   if (mapped != target_by_golden_.end()) return mapped->second;
   if (!rewrites_.empty()) return std::nullopt;
   return std::string(op);
 }
 
-std::string Matching::GoldenOpOf(std::string_view op) const {
+std::string MatchRules::GoldenOpOf(std::string_view op) const {
   const auto mapped = golden_by_target_.find(op);
   return mapped != golden_by_target_.end() ? mapped->second : Rewritten(op);
 }
 
-std::string Matching::RewriteText(size_t number) const {
+std::string MatchRules::RewriteText(size_t number) const {
   const Rewrite& rewrite = rewrites_[number];
   return fmt::format("{}=>{}", rewrite.regex->pattern(), rewrite.replacement);
 }
 
-void Matching::MarkRewrites(std::string_view op,
-                            std::vector<bool>& marks) const {
+void MatchRules::MarkRewrites(std::string_view op,
+                              std::vector<bool>& marks) const {
   std::string out(op);
   for (size_t i = 0; i < rewrites_.size(); ++i) {
     const Rewrite& rewrite = rewrites_[i];
@@ -184,7 +184,7 @@ void Matching::MarkRewrites(std::string_view op,
   }
 }
 
-std::string Matching::Rewritten(std::string_view op) const {
+std::string MatchRules::Rewritten(std::string_view op) const {
   std::string out(op);
   for (const Rewrite& rewrite : rewrites_) {
     re2::RE2::GlobalReplace(&out, *rewrite.regex, rewrite.replacement);
@@ -194,7 +194,7 @@ std::string Matching::Rewritten(std::string_view op) const {
   return out;
 }
 
-std::string Matching::LooseName(std::string_view op) {
+std::string MatchRules::LooseName(std::string_view op) {
   std::string text = Lower(op);
   for (char& c : text) {
     if (c == '/' || c == ':') c = '.';
@@ -211,7 +211,7 @@ std::string Matching::LooseName(std::string_view op) {
   return out;
 }
 
-bool Matching::TargetRank(int32_t golden, int32_t& target) const {
+bool MatchRules::TargetRank(int32_t golden, int32_t& target) const {
   target = golden;
   if (target_by_golden_rank_.empty()) return true;
   const auto found = target_by_golden_rank_.find(golden);
@@ -220,7 +220,7 @@ bool Matching::TargetRank(int32_t golden, int32_t& target) const {
   return true;
 }
 
-bool Matching::GoldenRank(int32_t target, int32_t& golden) const {
+bool MatchRules::GoldenRank(int32_t target, int32_t& golden) const {
   golden = target;
   if (golden_by_target_rank_.empty()) return true;
   const auto found = golden_by_target_rank_.find(target);

@@ -12,8 +12,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/compare/match/matching.h"
+#include "daemon/compare/match/match_rules.h"
 #include "daemon/compare/match/rank_ranges.h"
+#include "daemon/compare/match/tensor_group.h"
 #include "daemon/compare/shard/assembly.h"
 #include "daemon/compare/shard/mesh.h"
 #include "storage/face/run_reader.h"
@@ -24,51 +25,14 @@ namespace msitd::compare {
 // A comparison over more pairs of rank and token is refused; narrow its filter.
 inline constexpr size_t kGroupsMax = size_t{1} << 20;
 
-// A rank and token with more tensors than this in one run, shards included, is
-// not compared. Bounds the memory of a comparison: some 500 bytes for each
-// tensor of the group at hand and of the next ones (GroupLoader), in both runs.
-inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
-
-// Parts of tensors of several that a group remembers: those of 512 GiB. Others
-// are looked up when they are read.
-inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
-
-// One tensor with its counterpart, or either alone: one of the two is null at
-// most.
-struct TensorPair {
-  const LogicalTensor* golden = nullptr;
-  const LogicalTensor* target = nullptr;
-};
-
-// The tensors of both runs at one rank and token.
-struct TensorGroup {
-  TensorGroup() = default;
-  TensorGroup(TensorGroup&&) = default;
-  TensorGroup& operator=(TensorGroup&&) = default;
-
-  int64_t token = 0;
-  int32_t rank = 0;
-  // Names the run that has more than kGroupTensorsMax tensors here; there are
-  // no pairs then.
-  std::string too_large_run;
-  // Execution order of the golden run; what only the target has comes last, in
-  // its own order. They point into the vectors below, which must not change,
-  // and which a copy would leave behind.
-  std::vector<TensorPair> pairs;
-  // `key.run` is left empty, to save memory, and so are `parts` of more than
-  // one behind the first kGroupPartsMax of a run.
-  std::vector<LogicalTensor> golden;
-  std::vector<LogicalTensor> target;
-};
-
 // Finds which tensor of one run belongs to which of another: rank, token, op,
-// call, io and index are equal, once a Matching has made golden names of those
+// call, io and index are equal, once the rules have made golden names of those
 // of the target. Devices must be equal as well, unless each run has a single
 // device for the rank.
 //
 // What is left over is paired once more if the matching is fuzzy: the first
 // golden tensor in the order of execution with the first target one that has
-// its shape, io, index and op; then those whose Matching::LooseName is equal.
+// its shape, io, index and op; then those whose MatchRules::LooseName is equal.
 // Takes time in proportion to the number of tensors.
 //
 // Where the matching has layouts, or the shards say how they lie, those of all
@@ -87,16 +51,16 @@ struct TensorGroup {
 //
 // Thread-compatible; both readers must outlive it. What appears in a run after
 // Create at a new rank and token, or on a new mesh, is not seen.
-class TensorMatcher {
+class GroupMatcher {
  public:
   // `looks_ahead` has IsComplete know of tokens behind those of the selector.
   // Errors: RESOURCE_EXHAUSTED above kGroupsMax; INVALID_ARGUMENT for a filter
   // by device where shards lie on meshes; those of the store.
-  static absl::StatusOr<TensorMatcher> Create(storage::RunReader& golden,
-                                              storage::RunReader& target,
-                                              Selector selector,
-                                              Matching matching,
-                                              bool looks_ahead = false);
+  static absl::StatusOr<GroupMatcher> Create(storage::RunReader& golden,
+                                             storage::RunReader& target,
+                                             Selector selector,
+                                             MatchRules matching,
+                                             bool looks_ahead = false);
 
   // Groups are in the order of token, then rank.
   size_t group_count() const { return groups_.size(); }
@@ -187,8 +151,8 @@ class TensorMatcher {
     bool has_copies;
   };
 
-  TensorMatcher(storage::RunReader& golden, storage::RunReader& target,
-                Selector selector, Matching matching, bool looks_ahead)
+  GroupMatcher(storage::RunReader& golden, storage::RunReader& target,
+               Selector selector, MatchRules matching, bool looks_ahead)
       : golden_(&golden),
         target_(&target),
         selector_(std::move(selector)),
@@ -251,7 +215,7 @@ class TensorMatcher {
   storage::RunReader* golden_;
   storage::RunReader* target_;
   Selector selector_;
-  Matching matching_;
+  MatchRules matching_;
   bool looks_ahead_;
   std::vector<GroupKey> groups_;
   std::map<int32_t, Place> places_;  // By place of the golden run.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 
 #include <fmt/format.h>
 
@@ -63,11 +63,11 @@ void SortByExecution(std::vector<LogicalTensor>& tensors) {
 
 }  // namespace
 
-absl::StatusOr<TensorMatcher> TensorMatcher::Create(
+absl::StatusOr<GroupMatcher> GroupMatcher::Create(
     storage::RunReader& golden_run, storage::RunReader& target_run,
-    Selector selector, Matching matching, bool looks_ahead) {
-  TensorMatcher out(golden_run, target_run, std::move(selector),
-                    std::move(matching), looks_ahead);
+    Selector selector, MatchRules matching, bool looks_ahead) {
+  GroupMatcher out(golden_run, target_run, std::move(selector),
+                   std::move(matching), looks_ahead);
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo golden, golden_run.GetInfo());
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo target, target_run.GetInfo());
   const auto ranks_of = [](const storage::RunInfo& run) {
@@ -82,7 +82,7 @@ absl::StatusOr<TensorMatcher> TensorMatcher::Create(
   return out;
 }
 
-absl::StatusOr<MeshSet> TensorMatcher::FindMeshes(
+absl::StatusOr<MeshSet> GroupMatcher::FindMeshes(
     storage::RunReader& run, const LayoutRules& layouts,
     size_t& placement_count) const {
   placement_count = 0;
@@ -99,7 +99,7 @@ absl::StatusOr<MeshSet> TensorMatcher::FindMeshes(
   return MeshSet(placements);
 }
 
-absl::StatusOr<bool> TensorMatcher::FindGroups() {
+absl::StatusOr<bool> GroupMatcher::FindGroups() {
   const auto find_meshes = [this](size_t& golden_count,
                                   size_t& target_count) -> absl::Status {
     MSITD_ASSIGN_OR_RETURN(
@@ -125,7 +125,7 @@ absl::StatusOr<bool> TensorMatcher::FindGroups() {
   return golden_count == golden_count_now && target_count == target_count_now;
 }
 
-absl::Status TensorMatcher::AddGoldenCoordinates() {
+absl::Status GroupMatcher::AddGoldenCoordinates() {
   const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
@@ -142,7 +142,7 @@ absl::Status TensorMatcher::AddGoldenCoordinates() {
   return absl::OkStatus();
 }
 
-absl::Status TensorMatcher::AddTargetCoordinates() {
+absl::Status GroupMatcher::AddTargetCoordinates() {
   const Side side = TargetSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
@@ -160,7 +160,7 @@ absl::Status TensorMatcher::AddTargetCoordinates() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
+absl::StatusOr<std::vector<storage::Coordinate>> GroupMatcher::ListCoordinates(
     Side side) const {
   std::vector<TokenRange>& tokens = side.selector.tokens;
   if (looks_ahead_ && !tokens.empty()) {
@@ -173,9 +173,9 @@ absl::StatusOr<std::vector<storage::Coordinate>> TensorMatcher::ListCoordinates(
   return side.run.ListCoordinates(side.selector);
 }
 
-absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
-                                     const storage::Coordinate& at, bool is_own,
-                                     Holders Place::*side) {
+absl::Status GroupMatcher::AddGroup(int32_t place, int64_t token,
+                                    const storage::Coordinate& at, bool is_own,
+                                    Holders Place::*side) {
   if (!IsSelected(place)) return absl::OkStatus();
   if (IsSelectedToken(token)) groups_.push_back({token, place});
   Holders& holders = places_[place].*side;
@@ -187,7 +187,7 @@ absl::Status TensorMatcher::AddGroup(int32_t place, int64_t token,
   return groups_.size() > 2 * kGroupsMax ? CompactGroups() : absl::OkStatus();
 }
 
-absl::Status TensorMatcher::CompactGroups() {
+absl::Status GroupMatcher::CompactGroups() {
   std::sort(groups_.begin(), groups_.end());
   groups_.erase(std::unique(groups_.begin(), groups_.end()), groups_.end());
   if (groups_.size() <= kGroupsMax) return absl::OkStatus();
@@ -197,11 +197,11 @@ absl::Status TensorMatcher::CompactGroups() {
                     kGroupsMax);
 }
 
-bool TensorMatcher::IsSelected(int32_t place) const {
+bool GroupMatcher::IsSelected(int32_t place) const {
   return selector_.HasRank(place);
 }
 
-std::vector<int32_t> TensorMatcher::PlacesOfGoldenRank(int32_t rank) const {
+std::vector<int32_t> GroupMatcher::PlacesOfGoldenRank(int32_t rank) const {
   std::vector<int32_t> out;
   PlacesOfRank places(matching_.golden_layouts(), golden_meshes_);
   for (const int32_t place : places.Of(rank)) {
@@ -212,7 +212,7 @@ std::vector<int32_t> TensorMatcher::PlacesOfGoldenRank(int32_t rank) const {
   return out;
 }
 
-std::vector<int32_t> TensorMatcher::PlacesOfTargetRank(int32_t rank) const {
+std::vector<int32_t> GroupMatcher::PlacesOfTargetRank(int32_t rank) const {
   std::vector<int32_t> out;
   PlacesOfRank places(matching_.target_layouts(), target_meshes_);
   for (const int32_t place : places.Of(rank)) {
@@ -226,16 +226,16 @@ std::vector<int32_t> TensorMatcher::PlacesOfTargetRank(int32_t rank) const {
   return out;
 }
 
-bool TensorMatcher::IsSelectedToken(int64_t token) const {
+bool GroupMatcher::IsSelectedToken(int64_t token) const {
   return selector_.HasToken(token);
 }
 
-bool TensorMatcher::HasCopies() const {
+bool GroupMatcher::HasCopies() const {
   return golden_ranks_.is_final && target_ranks_.is_final &&
          golden_ranks_.count != target_ranks_.count;
 }
 
-TensorMatcher::Side TensorMatcher::GoldenSide() const {
+GroupMatcher::Side GroupMatcher::GoldenSide() const {
   Side side{*golden_,       selector_,     matching_.golden_layouts(),
             golden_meshes_, golden_ranks_, HasCopies()};
   // Shards of other ranks belong to what is asked for.
@@ -245,7 +245,7 @@ TensorMatcher::Side TensorMatcher::GoldenSide() const {
   return side;
 }
 
-TensorMatcher::Side TensorMatcher::TargetSide() const {
+GroupMatcher::Side GroupMatcher::TargetSide() const {
   Side side{*target_,       selector_,     matching_.target_layouts(),
             target_meshes_, target_ranks_, HasCopies()};
   Selector& selector = side.selector;
@@ -266,12 +266,12 @@ TensorMatcher::Side TensorMatcher::TargetSide() const {
   return side;
 }
 
-bool TensorMatcher::IsSelected(const storage::TensorInfo& target) const {
+bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
   return selector_.op_patterns.empty() || !matching_.renames() ||
          selector_.HasOp(matching_.GoldenOpOf(target.key.op));
 }
 
-bool TensorMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
+bool GroupMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
   const auto is_pair = [with_device](const LogicalTensor& golden,
                                      const LogicalTensor& target) {
     return golden.assembly == nullptr && target.assembly == nullptr &&
@@ -293,7 +293,7 @@ bool TensorMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
   return true;
 }
 
-void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
+void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   SortByExecution(group.golden);
   SortByExecution(group.target);
   if (MatchInStep(with_device, group)) return;
@@ -325,11 +325,11 @@ void TensorMatcher::Match(bool with_device, TensorGroup& group) const {
   }
 }
 
-void TensorMatcher::MatchLeftOvers(bool loose, bool with_device,
-                                   TensorGroup& group,
-                                   std::vector<bool>& matched) const {
+void GroupMatcher::MatchLeftOvers(bool loose, bool with_device,
+                                  TensorGroup& group,
+                                  std::vector<bool>& matched) const {
   const auto name_of = [loose](std::string op, const LogicalTensor& tensor) {
-    if (loose) op = Matching::LooseName(op);
+    if (loose) op = MatchRules::LooseName(op);
     return LooseNameOf(op, tensor);
   };
   TargetNames names(with_device);

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/match/target_names.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
@@ -161,8 +161,8 @@ int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
 
 }  // namespace
 
-bool TensorMatcher::IsComplete(size_t index, const Closed& golden,
-                               const Closed& target) const {
+bool GroupMatcher::IsComplete(size_t index, const Closed& golden,
+                              const Closed& target) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
@@ -176,10 +176,10 @@ bool TensorMatcher::IsComplete(size_t index, const Closed& golden,
                      target_ranks_, place.target, target, key.token));
 }
 
-bool TensorMatcher::IsComplete(const LayoutRules& layouts,
-                               const MeshSet& meshes, int32_t place,
-                               RankCount ranks, const Holders& holders,
-                               const Closed& closed, int64_t token) {
+bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
+                              int32_t place, RankCount ranks,
+                              const Holders& holders, const Closed& closed,
+                              int64_t token) {
   if (holders.last_tokens.empty()) return false;
   std::map<int32_t, int64_t> last_tokens = holders.last_tokens;
   for (auto& [rank, last] : last_tokens) {
@@ -198,8 +198,8 @@ bool TensorMatcher::IsComplete(const LayoutRules& layouts,
   return meshes.AreBeyond(token, place, ranks, last_tokens);
 }
 
-absl::StatusOr<TensorGroup> TensorMatcher::Load(
-    size_t index, IsCancelled is_cancelled) const {
+absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
+                                               IsCancelled is_cancelled) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
@@ -228,7 +228,7 @@ absl::StatusOr<TensorGroup> TensorMatcher::Load(
   return group;
 }
 
-absl::StatusOr<bool> TensorMatcher::LoadSide(
+absl::StatusOr<bool> GroupMatcher::LoadSide(
     Side side, const GroupKey& key, const Holders& holders,
     IsCancelled is_cancelled, std::vector<LogicalTensor>& out) const {
   if (holders.devices.empty() || key.token < 0) return true;

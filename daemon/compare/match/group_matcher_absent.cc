@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 #include "daemon/compare/shard/shard_joiner.h"
 
 // What ranks that are not there would have.
@@ -35,7 +35,7 @@ bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
 
 }  // namespace
 
-std::vector<int32_t> TensorMatcher::SelectedPlaces() const {
+std::vector<int32_t> GroupMatcher::SelectedPlaces() const {
   std::vector<int32_t> out;
   const auto add = [&](int32_t place) {
     int32_t ignored = 0;
@@ -47,8 +47,8 @@ std::vector<int32_t> TensorMatcher::SelectedPlaces() const {
   return out;
 }
 
-TensorMatcher::Compared TensorMatcher::ComparedOf(
-    bool is_target, const RankRanges& ranks) const {
+GroupMatcher::Compared GroupMatcher::ComparedOf(bool is_target,
+                                                const RankRanges& ranks) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
   const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
   std::vector<storage::RankRange> places;
@@ -82,8 +82,8 @@ TensorMatcher::Compared TensorMatcher::ComparedOf(
   return {RankRanges(std::move(kept)), RankRanges(std::move(places))};
 }
 
-std::optional<int64_t> TensorMatcher::LastToken(bool is_target,
-                                                int32_t golden_place) const {
+std::optional<int64_t> GroupMatcher::LastToken(bool is_target,
+                                               int32_t golden_place) const {
   const auto place = places_.find(golden_place);
   if (place == places_.end() || !selector_.tokens.empty()) return std::nullopt;
   const Holders& holders =
@@ -96,9 +96,9 @@ std::optional<int64_t> TensorMatcher::LastToken(bool is_target,
   return out;
 }
 
-bool TensorMatcher::MayBeOn(const RankRanges& absent, bool is_target,
-                            const LogicalTensor& other,
-                            int32_t golden_place) const {
+bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
+                           const LogicalTensor& other,
+                           int32_t golden_place) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
   const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
   const RankCount ranks = RanksOf(is_target);

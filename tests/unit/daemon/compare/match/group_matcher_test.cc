@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/compare/match/matcher.h"
+#include "daemon/compare/match/group_matcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,13 +21,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class TensorMatcherTest : public ::testing::Test {
+class GroupMatcherTest : public ::testing::Test {
  protected:
   // All pairs as `rank/token: golden = target`, in order.
   std::vector<std::string> Pairs(Selector selector = {}) {
-    auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
-                                         std::move(selector),
-                                         *Matching::Create(matching_));
+    auto matcher = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"),
+                                        std::move(selector),
+                                        *MatchRules::Create(matching_));
     EXPECT_TRUE(matcher.ok()) << matcher.status();
     std::vector<std::string> out;
     for (size_t i = 0; i < matcher->group_count(); ++i) {
@@ -65,7 +65,7 @@ class TensorMatcherTest : public ::testing::Test {
   testing::NamedRuns runs_{store_};
 };
 
-TEST_F(TensorMatcherTest, EveryPartOfTheNameCounts) {
+TEST_F(GroupMatcherTest, EveryPartOfTheNameCounts) {
   RecordedTensor tensor = At("op");
   golden_.Record(tensor);
   target_.Record(tensor);
@@ -81,7 +81,7 @@ TEST_F(TensorMatcherTest, EveryPartOfTheNameCounts) {
                           "0/0: - = op.1.input.0@d"));
 }
 
-TEST_F(TensorMatcherTest, RowsComeByTokenThenRankThenGoldenExecutionOrder) {
+TEST_F(GroupMatcherTest, RowsComeByTokenThenRankThenGoldenExecutionOrder) {
   for (const int32_t rank : {1, 0}) {
     for (const int64_t token : {1, 0}) {
       golden_.Record(At("second", rank, token, 20));
@@ -104,7 +104,7 @@ TEST_F(TensorMatcherTest, RowsComeByTokenThenRankThenGoldenExecutionOrder) {
   EXPECT_EQ(Pairs(), expected);
 }
 
-TEST_F(TensorMatcherTest, TensorsOfOneSequenceAreOrderedByIoAndIndex) {
+TEST_F(GroupMatcherTest, TensorsOfOneSequenceAreOrderedByIoAndIndex) {
   for (const auto& [io, index] :
        {std::pair(Io::kOutput, "0"), {Io::kInput, "1"}, {Io::kInput, "0"}}) {
     RecordedTensor tensor = At("op", 0, 0, 7);
@@ -117,7 +117,7 @@ TEST_F(TensorMatcherTest, TensorsOfOneSequenceAreOrderedByIoAndIndex) {
                           "0/0: op.0.output.0@d = -"));
 }
 
-TEST_F(TensorMatcherTest, RankAndTokenThatOneRunLacksAreUnmatched) {
+TEST_F(GroupMatcherTest, RankAndTokenThatOneRunLacksAreUnmatched) {
   golden_.Record(At("a", 0, 0));
   golden_.Record(At("a", 1, 0));
   target_.Record(At("a", 0, 0));
@@ -127,14 +127,14 @@ TEST_F(TensorMatcherTest, RankAndTokenThatOneRunLacksAreUnmatched) {
                                    "0/5: - = a.0.output.0@d"));
 }
 
-TEST_F(TensorMatcherTest, SingleDevicesMatchWhateverTheirNames) {
+TEST_F(GroupMatcherTest, SingleDevicesMatchWhateverTheirNames) {
   golden_.Record(At("a", 0, 0, -1, "cpu:0"));
   target_.Record(At("a", 0, 0, -1, "npu:3"));
   EXPECT_THAT(Pairs(),
               ElementsAre("0/0: a.0.output.0@cpu:0 = a.0.output.0@npu:3"));
 }
 
-TEST_F(TensorMatcherTest, SeveralDevicesMustAgree) {
+TEST_F(GroupMatcherTest, SeveralDevicesMustAgree) {
   golden_.Record(At("a", 0, 0, -1, "npu:0"));
   golden_.Record(At("a", 0, 0, -1, "npu:1"));
   target_.Record(At("a", 0, 0, -1, "npu:1"));
@@ -143,7 +143,7 @@ TEST_F(TensorMatcherTest, SeveralDevicesMustAgree) {
                           "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
 }
 
-TEST_F(TensorMatcherTest, DevicesCountThoughNamesComeInTheSameOrder) {
+TEST_F(GroupMatcherTest, DevicesCountThoughNamesComeInTheSameOrder) {
   golden_.Record(At("a", 0, 0, 1, "npu:0"));
   golden_.Record(At("a", 0, 0, 2, "npu:1"));
   target_.Record(At("a", 0, 0, 1, "npu:1"));
@@ -153,7 +153,7 @@ TEST_F(TensorMatcherTest, DevicesCountThoughNamesComeInTheSameOrder) {
                           "0/0: a.0.output.0@npu:1 = a.0.output.0@npu:1"));
 }
 
-TEST_F(TensorMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
+TEST_F(GroupMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
   for (int differing = 0; differing < 4; ++differing) {
     const int64_t token = differing;
     RecordedTensor tensor = At("op", 0, token);
@@ -172,7 +172,7 @@ TEST_F(TensorMatcherTest, EveryPartOfTheNameCountsInEqualPlaces) {
                   "0/3: op.0.output.0@d = -", "0/3: - = op.0.output.1@d"));
 }
 
-TEST_F(TensorMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
+TEST_F(GroupMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
   // One device at each token, but two in all: they must agree.
   golden_.Record(At("a", 0, 0, -1, "npu:0"));
   golden_.Record(At("a", 0, 1, -1, "npu:1"));
@@ -187,7 +187,7 @@ TEST_F(TensorMatcherTest, DevicesAreCountedForEachRankOverAllTokens) {
                   "0/1: a.0.output.0@npu:1 = -"));
 }
 
-TEST_F(TensorMatcherTest, SelectorNarrowsBothSides) {
+TEST_F(GroupMatcherTest, SelectorNarrowsBothSides) {
   for (RunRecorder* run : {&golden_, &target_}) {
     for (const int64_t token : {0, 1, 2}) {
       run->Record(At("keep", 0, token));
@@ -205,14 +205,14 @@ TEST_F(TensorMatcherTest, SelectorNarrowsBothSides) {
   EXPECT_THAT(Pairs(selector), IsEmpty());
 }
 
-TEST_F(TensorMatcherTest, RunThatIsGoneIsAnError) {
+TEST_F(GroupMatcherTest, RunThatIsGoneIsAnError) {
   storage::RunReader& target = **runs_.Open("t");
   ASSERT_TRUE(store_.DeleteRun("t").ok());
-  const auto matcher = TensorMatcher::Create(**runs_.Open("g"), target, {}, {});
+  const auto matcher = GroupMatcher::Create(**runs_.Open("g"), target, {}, {});
   EXPECT_EQ(Reason(matcher.status()), "RUN_NOT_FOUND");
 }
 
-TEST_F(TensorMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
+TEST_F(GroupMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
   v1::Matching::Rewrite* rewrite = matching_.add_rewrites();
   rewrite->set_regex("^model\\.");
   rewrite = matching_.add_rewrites();
@@ -230,7 +230,7 @@ TEST_F(TensorMatcherTest, TargetNamesAreRewrittenOneRuleAfterTheOther) {
   EXPECT_EQ(Pairs(selector).size(), 1u);
 }
 
-TEST_F(TensorMatcherTest, CaseIsIgnoredWhereAsked) {
+TEST_F(GroupMatcherTest, CaseIsIgnoredWhereAsked) {
   golden_.Record(At("Layer"));
   target_.Record(At("layer"));
   EXPECT_EQ(Pairs().size(), 2u);
@@ -238,7 +238,7 @@ TEST_F(TensorMatcherTest, CaseIsIgnoredWhereAsked) {
   EXPECT_EQ(Pairs().size(), 1u);
 }
 
-TEST_F(TensorMatcherTest, MappedOpsMatchNothingElse) {
+TEST_F(GroupMatcherTest, MappedOpsMatchNothingElse) {
   v1::Matching::OpPair* pair = matching_.add_ops();
   pair->set_golden_op("a");
   pair->set_target_op("b");
@@ -251,7 +251,7 @@ TEST_F(TensorMatcherTest, MappedOpsMatchNothingElse) {
                                    "0/0: - = a.0.output.0@d"));
 }
 
-TEST_F(TensorMatcherTest, TokensAreShiftedAndRanksMapped) {
+TEST_F(GroupMatcherTest, TokensAreShiftedAndRanksMapped) {
   matching_.set_token_offset(1);
   v1::Matching::RankPair* ranks = matching_.add_ranks();
   ranks->set_golden_rank(0);
@@ -269,7 +269,7 @@ TEST_F(TensorMatcherTest, TokensAreShiftedAndRanksMapped) {
   EXPECT_EQ(Pairs(selector).size(), 1u);
 }
 
-TEST_F(TensorMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
+TEST_F(GroupMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
   matching_.set_fuzzy(true);
   RecordedTensor golden = At("layer/conv");
   RecordedTensor target = At("module.Layer.conv");
@@ -293,7 +293,7 @@ TEST_F(TensorMatcherTest, FuzzyPairsWhatIsLeftOverInOrder) {
 }
 
 // The rule once more, by looking at every pair.
-TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
+TEST_F(GroupMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
   matching_.set_fuzzy(true);
   std::mt19937 random(11);
   struct Side {
@@ -320,9 +320,9 @@ TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
       for (int t = 0; t < 60 && !golden.used[g]; ++t) {
         const RecordedTensor& a = golden.tensors[g];
         const RecordedTensor& b = target.tensors[t];
-        const bool same_op =
-            level == 2 ? Matching::LooseName(a.op) == Matching::LooseName(b.op)
-                       : a.op == b.op;
+        const bool same_op = level == 2 ? MatchRules::LooseName(a.op) ==
+                                              MatchRules::LooseName(b.op)
+                                        : a.op == b.op;
         if (target.used[t] || !same_op || a.io != b.io) continue;
         if (level == 0 && a.call != b.call) continue;
         golden.used[g] = target.used[t] = true;
@@ -331,8 +331,8 @@ TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
     }
   }
   std::sort(expected.begin(), expected.end());
-  auto matcher = TensorMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
-                                       *Matching::Create(matching_));
+  auto matcher = GroupMatcher::Create(**runs_.Open("g"), **runs_.Open("t"), {},
+                                      *MatchRules::Create(matching_));
   ASSERT_TRUE(matcher.ok());
   const auto group = matcher->Load(0, [] { return false; });
   ASSERT_TRUE(group.ok());
@@ -348,7 +348,7 @@ TEST_F(TensorMatcherTest, FuzzyPairsAsLookingAtEveryPairWould) {
 
 TEST(MatchingTest, WhatIsWrongIsNamedByItsPlace) {
   const auto error = [](const v1::Matching& spec) {
-    return std::string(Message(Matching::Create(spec).status()));
+    return std::string(Message(MatchRules::Create(spec).status()));
   };
   v1::Matching spec;
   for (const char* target : {"x", "y", "x"}) {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/shard/assembly.h"
+
+namespace msitd::compare {
+
+// A rank and token with more tensors than this in one run, shards included, is
+// not compared. Bounds the memory of a comparison: some 500 bytes for each
+// tensor of the group at hand and of the next ones (GroupLoader), in both runs.
+inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
+
+// Parts of tensors of several that a group remembers: those of 512 GiB. Others
+// are looked up when they are read.
+inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
+
+// One tensor with its counterpart, or either alone: one of the two is null at
+// most.
+struct TensorPair {
+  const LogicalTensor* golden = nullptr;
+  const LogicalTensor* target = nullptr;
+};
+
+// The tensors of both runs at one rank and token.
+struct TensorGroup {
+  TensorGroup() = default;
+  TensorGroup(TensorGroup&&) = default;
+  TensorGroup& operator=(TensorGroup&&) = default;
+
+  int64_t token = 0;
+  int32_t rank = 0;
+  // Names the run that has more than kGroupTensorsMax tensors here; there are
+  // no pairs then.
+  std::string too_large_run;
+  // Execution order of the golden run; what only the target has comes last, in
+  // its own order. They point into the vectors below, which must not change,
+  // and which a copy would leave behind.
+  std::vector<TensorPair> pairs;
+  // `key.run` is left empty, to save memory, and so are `parts` of more than
+  // one behind the first kGroupPartsMax of a run.
+  std::vector<LogicalTensor> golden;
+  std::vector<LogicalTensor> target;
+};
+
+}  // namespace msitd::compare
