@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "storage/face/attachments.h"
 #include "storage/face/chunk_log.h"
 #include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
@@ -42,13 +43,14 @@ class Store {
   static absl::StatusOr<std::unique_ptr<Store>> Open(
       const StoreOptions& options, Env& env);
 
-  // All readers, scans and batches have ended.
+  // All readers, scans, batches and writers of attachments have ended.
   virtual ~Store() = default;
 
   virtual Runs& runs() = 0;
   virtual ChunkLog& log() = 0;
   virtual RunReaders& readers() = 0;
   virtual Comparisons& comparisons() = 0;
+  virtual Attachments& attachments() = 0;
   virtual Upkeep& upkeep() = 0;
 
   // Makes everything durable, index included, so that the next Open has no

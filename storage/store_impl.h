@@ -20,6 +20,7 @@
 #include "storage/index/chunk_index.h"
 #include "storage/index/index_gate.h"
 #include "storage/index/name/name_sweep.h"
+#include "storage/indexed_attachments.h"
 #include "storage/indexed_comparisons.h"
 #include "storage/indexed_runs.h"
 #include "storage/read/stored_run_readers.h"
@@ -64,6 +65,7 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   ChunkLog& log() override { return *this; }
   RunReaders& readers() override { return readers_; }
   Comparisons& comparisons() override { return comparisons_; }
+  Attachments& attachments() override { return attachments_; }
   Upkeep& upkeep() override { return *this; }
   absl::Status Close() override;
 
@@ -187,6 +189,7 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
 
   IndexedRuns runs_;
   IndexedComparisons comparisons_;
+  IndexedAttachments attachments_;
   StoredRunReaders readers_;
 
   // Held for a step of retention or sharing, and by whatever must not run

@@ -105,7 +105,8 @@ absl::StatusOr<bool> StoreImpl::Tidy() {
   // Compaction takes room before it gives any back.
   const uint64_t needed = std::min(index_->db().DiskBytes(), kTidyRoomBytesMax);
   if (!room_.EnsureFree(kProbeRoomBytes + needed).ok()) return true;
-  absl::StatusOr<bool> is_done = index_->TidyGoneRuns();
+  absl::StatusOr<bool> is_done = attachments_.Tidy();
+  if (is_done.value_or(false)) is_done = index_->TidyGoneRuns();
   if (is_done.value_or(false)) is_done = SweepNames();
   if (is_done.ok()) return is_done;
   const MutexLock append_lock(append_mu_);

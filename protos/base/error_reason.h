@@ -33,6 +33,9 @@ enum class ErrorReason : uint8_t {
   kRankBusy = 23,
   kStreamsExhausted = 24,
   kRunsExhausted = 25,
+  kAttachmentNotFound = 26,
+  kAttachmentExists = 27,
+  kAttachmentsExhausted = 28,
 
   kTensorNotFound = 30,
   kTensorExpired = 31,

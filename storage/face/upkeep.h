@@ -40,10 +40,11 @@ class Upkeep {
   // disk and the index; the next call goes on.
   virtual absl::StatusOr<ShareStep> Share() = 0;
 
-  // Removes from the index what deleted runs left there: names that no tensor
-  // has any more, comparisons with their rows, and the room of entries. Returns
-  // true once nothing is left to do now. Holds up Append for no longer than
-  // some hundred names take.
+  // Removes from the index what nobody needs any more. Deleted runs left names
+  // that no tensor has, comparisons with their rows, and the room of entries;
+  // attachments that were deleted, replaced or never committed left their
+  // bytes. Returns true once nothing is left to do now. Holds up Append for no
+  // longer than some hundred names take.
   //
   // Errors: those of the index; the next call goes on.
   virtual absl::StatusOr<bool> Tidy() = 0;

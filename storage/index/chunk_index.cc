@@ -39,6 +39,7 @@ ChunkIndex::ChunkIndex(std::unique_ptr<IndexDb> db)
       expiry_(*db_),
       shared_(*db_),
       comparisons_(*db_),
+      attachments_(*db_),
       frames_(*db_, names_, runs_, streams_, segments_, placements_, coverage_),
       tensors_(*db_, names_, expiry_) {}
 
@@ -69,6 +70,7 @@ absl::Status ChunkIndex::Load() {
   }
   MSITD_RETURN_IF_ERROR(expiry_.Load());
   MSITD_RETURN_IF_ERROR(shared_.Load());
+  MSITD_RETURN_IF_ERROR(attachments_.Load());
   for (const RunBrief& run : runs_.Briefs()) {
     runs_.AcceptExpired(run.id, expiry_.ExpiredBytes(run.id));
     MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> ranks,
@@ -256,6 +258,8 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
                          segments_.AppendRemovalTo(batch, run));
   expiry_.AppendRemovalTo(batch, run);
   shared_.AppendRemovalTo(batch, run);
+  MSITD_ASSIGN_OR_RETURN(const AttachmentTable::Removal attachments,
+                         attachments_.AppendRemovalTo(batch, run));
   db_->DeleteRange(batch, Table::kTensor, TensorRunPrefix(id),
                    TensorRunPrefix(id + 1));
   const GoneTable::Gone gone{run, GoneTable::Stage::kEmptied};
@@ -265,6 +269,7 @@ absl::StatusOr<std::vector<SegmentId>> ChunkIndex::EmptyRun(RunId run) {
   gone_.Accept(gone);
   expiry_.AcceptRemoval(run);
   shared_.AcceptRemoval(run);
+  attachments_.AcceptRemoval(attachments);
   is_name_sweep_due_ = true;
   ++gone_count_;
   return dead;
@@ -279,6 +284,21 @@ absl::StatusOr<uint64_t> ChunkIndex::CreateComparison(
     ids.push_back(run.id);
   }
   return comparisons_.Create(document, ids);
+}
+
+absl::Status ChunkIndex::CommitAttachment(RunId run,
+                                          const AttachmentInfo& attachment,
+                                          bool replaces) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_RETURN_IF_ERROR(runs_.BriefById(run).status());
+  return attachments_.Commit(run, attachment, replaces);
+}
+
+absl::Status ChunkIndex::DeleteAttachment(std::string_view run,
+                                          std::string_view name) {
+  const MutexLock lock(run_change_mu_);
+  MSITD_ASSIGN_OR_RETURN(const RunBrief brief, runs_.Brief(run));
+  return attachments_.Delete(brief.id, name);
 }
 
 absl::StatusOr<bool> ChunkIndex::TidyGoneRuns() {

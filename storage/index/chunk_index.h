@@ -21,6 +21,7 @@
 #include "storage/index/name/name_table.h"
 #include "storage/index/name/placement_table.h"
 #include "storage/index/scan/tensor_finder.h"
+#include "storage/index/table/attachment_table.h"
 #include "storage/index/table/comparison_table.h"
 #include "storage/index/table/coverage_table.h"
 #include "storage/index/table/expiry_table.h"
@@ -81,6 +82,11 @@ class ChunkIndex {
   absl::StatusOr<uint64_t> CreateComparison(std::string_view document,
                                             std::span<const std::string> runs);
 
+  // See AttachmentWriter::Commit and Attachments.
+  absl::Status CommitAttachment(RunId run, const AttachmentInfo& attachment,
+                                bool replaces);
+  absl::Status DeleteAttachment(std::string_view run, std::string_view name);
+
   // Removes from the index what emptied runs left there: their comparisons, and
   // the room of their entries. One step; returns true once nothing is left.
   // Does not hold up others.
@@ -129,6 +135,7 @@ class ChunkIndex {
   ExpiryTable& expiry() { return expiry_; }
   SharedTable& shared() { return shared_; }
   ComparisonTable& comparisons() { return comparisons_; }
+  AttachmentTable& attachments() { return attachments_; }
   FrameIndexer& frames() { return frames_; }
   TensorFinder& tensors() { return tensors_; }
 
@@ -152,6 +159,7 @@ class ChunkIndex {
   ExpiryTable expiry_;
   SharedTable shared_;
   ComparisonTable comparisons_;
+  AttachmentTable attachments_;
   FrameIndexer frames_;
   TensorFinder tensors_;
 

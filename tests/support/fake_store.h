@@ -15,6 +15,7 @@
 
 #include "protos/status/mutex.h"
 #include "storage/store.h"
+#include "tests/support/fake_attachments.h"
 
 namespace msitd::testing {
 
@@ -91,6 +92,7 @@ class FakeStore final : public storage::Store,
   storage::ChunkLog& log() override { return *this; }
   storage::RunReaders& readers() override { return *this; }
   storage::Comparisons& comparisons() override { return *this; }
+  storage::Attachments& attachments() override { return attachments_; }
   storage::Upkeep& upkeep() override { return *this; }
 
   absl::StatusOr<storage::RunInfo> CreateRun(
@@ -211,6 +213,7 @@ class FakeStore final : public storage::Store,
   size_t share_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<absl::StatusOr<bool>> tidy_steps_ ABSL_GUARDED_BY(mu_);
   size_t tidy_count_ ABSL_GUARDED_BY(mu_) = 0;
+  FakeAttachments attachments_{*this};
 };
 
 }  // namespace msitd::testing
