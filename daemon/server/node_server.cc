@@ -79,6 +79,7 @@ NodeServer::NodeServer(const config::DaemonConfig& config,
       pipeline_(store.runs(), store.log(), ToIngestOptions(config)),
       retention_(store.upkeep(), ToRetentionOptions(config)),
       comparisons_(std::move(comparisons)),
+      attachment_service_(store.attachments(), pools(), first_reads_),
       comparison_service_(*comparisons_, pools(), first_reads_),
       capture_service_(store.readers(), pipeline_, pools(), first_reads_),
       ingest_service_(pipeline_, buffers_, ingest_tasks_, first_reads_),
@@ -104,6 +105,7 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
       new NodeServer(config, store, std::move(comparisons)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));
   const NamedService services[] = {
+      {v1::AttachmentService::service_full_name(), &out->attachment_service_},
       {v1::CaptureService::service_full_name(), &out->capture_service_},
       {v1::ComparisonService::service_full_name(), &out->comparison_service_},
       {v1::IngestService::service_full_name(), &out->ingest_service_},

@@ -15,6 +15,7 @@
 #include "daemon/ingest/retention_loop.h"
 #include "daemon/remote/ingest_service.h"
 #include "daemon/server/grpc_server.h"
+#include "daemon/service/attachment_service.h"
 #include "daemon/service/call/first_reads.h"
 #include "daemon/service/call/task_pool.h"
 #include "daemon/service/capture_service.h"
@@ -80,6 +81,7 @@ class NodeServer {
   ingest::RetentionLoop retention_;
   std::unique_ptr<compare::ComparisonJobs> comparisons_;
   service::FirstReads first_reads_;
+  service::AttachmentServiceImpl attachment_service_;
   service::ComparisonServiceImpl comparison_service_;
   service::CaptureServiceImpl capture_service_;
   service::IngestServiceImpl ingest_service_;

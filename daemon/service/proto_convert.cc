@@ -98,21 +98,25 @@ absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
 
 }  // namespace
 
-absl::Status CheckRunName(std::string_view name) {
-  if (name.size() > kRunNameBytesMax) {
-    return WithReason(
-        MakeStatus(absl::StatusCode::kInvalidArgument,
-                   "the run name has {} bytes, at most {} are taken",
-                   name.size(), kRunNameBytesMax),
-        ErrorReason::kNameTooLong);
+absl::Status CheckName(std::string_view what, std::string_view name,
+                       size_t bytes_max) {
+  if (name.size() > bytes_max) {
+    return WithReason(MakeStatus(absl::StatusCode::kInvalidArgument,
+                                 "the {} has {} bytes, at most {} are taken",
+                                 what, name.size(), bytes_max),
+                      ErrorReason::kNameTooLong);
   }
   if (!IsName(name)) {
     return WithReason(
         MakeStatus(absl::StatusCode::kInvalidArgument,
-                   "the run name is empty or no UTF-8 without NUL"),
+                   "the {} is empty or no UTF-8 without NUL", what),
         ErrorReason::kNameInvalid);
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRunName(std::string_view name) {
+  return CheckName("run name", name, kRunNameBytesMax);
 }
 
 absl::StatusOr<int> ToPageSize(int32_t page_size) {

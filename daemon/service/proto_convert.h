@@ -22,9 +22,11 @@ namespace msitd::service {
 inline constexpr int kPageSizeDefault = 100;
 inline constexpr int kPageSizeMax = 1000;
 
-// Checks a run name in a request.
+// Checks a name in a request: `what` says of what.
 //
 // Errors: INVALID_ARGUMENT with NAME_INVALID or NAME_TOO_LONG.
+absl::Status CheckName(std::string_view what, std::string_view name,
+                       size_t bytes_max);
 absl::Status CheckRunName(std::string_view name);
 
 // Returns how many results a page takes.

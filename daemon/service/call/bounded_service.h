@@ -47,6 +47,17 @@ class BoundedService : public Api::CallbackService {
     });
   }
 
+  // `method` returns an UploadCall, which reads its messages itself.
+  template <typename Self>
+  void Bound(const std::string& name,
+             grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* (
+                 Self::*method)(grpc::CallbackServerContext&, FirstReads&)) {
+    Handle(name, [this, self = static_cast<Self*>(this),
+                  method](grpc::CallbackServerContext* context) {
+      return (self->*method)(*context, reads_);
+    });
+  }
+
   // `method` copies what it needs of the request.
   template <typename Self, typename Request, typename Response>
   void Bound(const std::string& name,

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "daemon/service/call/bounded_service.h"
+#include "daemon/service/call/read_watch.h"
+#include "daemon/service/call/task_pool.h"
+#include "daemon/service/call/upload_call.h"
+#include "msitd/v1/attachment_service.grpc.pb.h"
+#include "protos/status/mutex.h"
+#include "storage/face/attachments.h"
+
+namespace msitd::service {
+
+// How much is written at a time; attachment_service.proto states the defaults.
+struct AttachmentWrites {
+  size_t count_max = 8;
+  UploadTimes times = {std::chrono::seconds(30), std::chrono::minutes(10)};
+};
+
+// AttachmentService over the attachments of a store. All outlive it.
+class AttachmentServiceImpl final
+    : public BoundedService<v1::AttachmentService> {
+ public:
+  AttachmentServiceImpl(storage::Attachments& attachments, CallPools pools,
+                        FirstReads& reads, AttachmentWrites writes = {})
+      : BoundedService(reads),
+        attachments_(attachments),
+        pools_(pools),
+        writes_(writes) {
+    Bound("GetAttachment", &AttachmentServiceImpl::GetAttachment);
+    Bound("ListAttachments", &AttachmentServiceImpl::ListAttachments);
+    Bound("DeleteAttachment", &AttachmentServiceImpl::DeleteAttachment);
+    Bound("WriteAttachment", &AttachmentServiceImpl::WriteBytes);
+    Bound("ReadAttachment", &AttachmentServiceImpl::ReadAttachment);
+  }
+
+  grpc::ServerUnaryReactor* GetAttachment(
+      grpc::CallbackServerContext* context,
+      const v1::GetAttachmentRequest* request,
+      v1::Attachment* response) override;
+  grpc::ServerUnaryReactor* ListAttachments(
+      grpc::CallbackServerContext* context,
+      const v1::ListAttachmentsRequest* request,
+      v1::ListAttachmentsResponse* response) override;
+  grpc::ServerUnaryReactor* DeleteAttachment(
+      grpc::CallbackServerContext* context,
+      const v1::DeleteAttachmentRequest* request,
+      google::protobuf::Empty* response) override;
+  grpc::ServerWriteReactor<v1::ReadAttachmentResponse>* ReadAttachment(
+      grpc::CallbackServerContext* context,
+      const v1::ReadAttachmentRequest* request) override;
+
+ private:
+  class WriteSink;
+
+  // WriteAttachment.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* WriteBytes(
+      grpc::CallbackServerContext& context, FirstReads& reads);
+  absl::Status List(const v1::ListAttachmentsRequest& request,
+                    v1::ListAttachmentsResponse& response);
+
+  // One more is written, if there may be; one less.
+  absl::Status EnterWrite();
+  void LeaveWrite();
+
+  storage::Attachments& attachments_;
+  const CallPools pools_;
+  const AttachmentWrites writes_;
+  ReadWatch watch_;
+
+  Mutex mu_;
+  size_t write_count_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace msitd::service
