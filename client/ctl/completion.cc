@@ -66,16 +66,22 @@ struct ValueWords {
   std::string flag;
   std::vector<std::string> words;
   std::string_view lister;  // See ListerOf.
+  // Behind a run, which the lister lists, stands an attachment of it.
+  bool has_attachments = false;
 };
 
 std::vector<ValueWords> AllValueWords(const CLI::App& root) {
   std::vector<ValueWords> out;
   ForEachCommand(root, "", [&](const CLI::App& app, const std::string& path) {
     std::string_view lister_of_arguments;
+    bool has_attachments = false;
     for (const CLI::Option* option : app.get_options()) {
+      has_attachments |= TypeOf(*option) == "ATTACHMENT";
       ValueWords value = {path, "", WordsOf(*option),
                           ListerOf(TypeOf(*option))};
-      if (option->get_positional()) lister_of_arguments = value.lister;
+      if (option->get_positional() && !has_attachments) {
+        lister_of_arguments = value.lister;
+      }
       if (option->get_lnames().empty()) continue;
       value.flag = "--" + option->get_lnames().front();
       if (std::erase(value.words, kMetricWord) > 0) {
@@ -86,7 +92,7 @@ std::vector<ValueWords> AllValueWords(const CLI::App& root) {
       }
     }
     if (!lister_of_arguments.empty()) {
-      out.push_back({path, "", {}, lister_of_arguments});
+      out.push_back({path, "", {}, lister_of_arguments, has_attachments});
     }
   });
   return out;
@@ -128,8 +134,12 @@ std::string BashCompletion(const CLI::App& root) {
     const std::string words =
         ScriptWords(value, "$($ask {} -o name 2>/dev/null)");
     if (value.flag.empty()) {
-      arguments += fmt::format("            \"{}\") words=\"{}\" ;;\n",
-                               value.path, words);
+      const std::string_view attachments =
+          R"sh(; [[ $path == */"$before" ]] || words="$($ask run )sh"
+          R"sh(attachments "$before" -o name 2>/dev/null)")sh";
+      arguments +=
+          fmt::format("            \"{}\") words=\"{}\"{} ;;\n", value.path,
+                      words, value.has_attachments ? attachments : "");
     } else {
       values += fmt::format("        \"{} {}\") words=\"{}\" ;;\n", value.path,
                             value.flag, words);
@@ -185,8 +195,13 @@ std::string ZshCompletion(const CLI::App& root) {
     const std::string words =
         ScriptWords(value, "${{(f)\"$(${{=ask}} {} -o name 2>/dev/null)\"}}");
     if (value.flag.empty()) {
-      arguments += fmt::format("            (\"{}\") choices=({}) ;;\n",
-                               value.path, words);
+      const std::string_view attachments =
+          R"sh(; [[ $command_path == */"$words[CURRENT-1]" ]] || )sh"
+          R"sh(choices=(${(f)"$(${=ask} run attachments )sh"
+          R"sh("$words[CURRENT-1]" -o name 2>/dev/null)"}))sh";
+      arguments +=
+          fmt::format("            (\"{}\") choices=({}){} ;;\n", value.path,
+                      words, value.has_attachments ? attachments : "");
     } else {
       values += fmt::format("        (\"{} {}\") choices=({}) ;;\n", value.path,
                             value.flag, words);
@@ -241,7 +256,12 @@ std::string FishCompletion(const CLI::App& root) {
         value.flag.empty() ? std::string("-f")
                            : "-x -l " + value.flag.substr(2),
         ScriptWords(value,
-                    "(msitctl --connect-timeout 1s {} -o name 2>/dev/null)"));
+                    value.has_attachments
+                        ? "(msitctl --connect-timeout 1s run attachments "
+                          "(commandline -opc)[-1] -o name 2>/dev/null; or "
+                          "msitctl --connect-timeout 1s {} -o name 2>/dev/null)"
+                        : "(msitctl --connect-timeout 1s {} -o name "
+                          "2>/dev/null)"));
   }
   return fmt::format(
       R"(# fish completion of msitctl

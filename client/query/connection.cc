@@ -115,6 +115,7 @@ Outcome Connection::OpenChannel() {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   channel_ = grpc::CreateCustomChannel(options_.target, credentials, arguments);
   stubs_ = {v1::RunService::NewStub(channel_),
+            v1::AttachmentService::NewStub(channel_),
             v1::TensorService::NewStub(channel_),
             v1::ComparisonService::NewStub(channel_),
             v1::CaptureService::NewStub(channel_),

@@ -14,6 +14,7 @@
 #include "client/query/interrupts.h"
 #include "client/query/outcome.h"
 #include "client/query/tls_probe.h"
+#include "msitd/v1/attachment_service.grpc.pb.h"
 #include "msitd/v1/capture_service.grpc.pb.h"
 #include "msitd/v1/comparison_service.grpc.pb.h"
 #include "msitd/v1/node_service.grpc.pb.h"
@@ -131,6 +132,7 @@ class Connection {
   std::shared_ptr<grpc::Channel> channel_;
   bool was_ready_ = false;
   std::tuple<std::unique_ptr<v1::RunService::Stub>,
+             std::unique_ptr<v1::AttachmentService::Stub>,
              std::unique_ptr<v1::TensorService::Stub>,
              std::unique_ptr<v1::ComparisonService::Stub>,
              std::unique_ptr<v1::CaptureService::Stub>,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/command/attachment_commands.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
@@ -188,6 +189,7 @@ void AddRunCommands(CommandLine& line) {
   AddPin(line, noun, /*pinned=*/true);
   AddPin(line, noun, /*pinned=*/false);
   AddRetain(line, noun);
+  AddAttachmentVerbs(line, noun);
   AddDeleteVerb(line, noun,
                 {.name = "delete",
                  .summary = "Removes a run with its tensors. Asks on a "

@@ -47,6 +47,7 @@ from msitd.query.node import Node
 from msitd.query.runs import Runs
 from msitd.query.tensors import TensorListing, Tensors
 from msitd.query.types import (
+    Attachment,
     Capabilities,
     CaptureCoverage,
     CaptureLevel,
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "Attachment",
     "Capabilities",
     "CaptureCoverage",
     "CaptureLevel",

@@ -193,6 +193,22 @@ class Caller:
         finally:
             call.cancel()
 
+    def upload(self, method: str, requests: Iterator[Any], response: str) -> Any:
+        """Makes a call of many messages that one answers; see `unary`."""
+        self._check_open()
+        call = self._channel.stream_unary(
+            f"/msitd.v1.{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=_class_of(response).FromString,
+        )
+        timeout = STREAM_TIMEOUT_S if self._timeout is None else self._timeout
+        try:
+            answer = call(requests, timeout=timeout)
+        except self._grpc.RpcError as error:
+            raise self._query_error(error) from None
+        self._was_reached = True
+        return answer
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise QueryError("CANCELLED", "", "the connection is closed")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from msitd.query.connection import Caller
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
-from msitd.query.types import Retention, Run
+from msitd.query.resuming import check_whole, read_to_the_end, take
+from msitd.query.types import Attachment, Retention, Run
+
+# As in protos/base/attachment_limits.h.
+_PIECE_BYTES = 1 << 20
 
 
 class Runs:
@@ -84,6 +88,106 @@ class Runs:
         request = new("DeleteRunRequest", run=run)
         self._caller.unary("RunService/DeleteRun", request, "google.protobuf.Empty")
 
+    def attachments(self, run: str, *, limit: int | None = None) -> Listing[Attachment]:
+        """Lists what is kept with a run, in the order of names.
+
+        Args:
+            run: Name of the run.
+            limit: Most attachments; None: all.
+        """
+        return Listing(
+            self._caller,
+            "AttachmentService/ListAttachments",
+            "attachments",
+            Attachment,
+            {"run": run},
+            limit,
+        )
+
+    def attachment(self, run: str, name: str) -> Attachment:
+        """Returns what is known of one attachment; `NOT_FOUND` if there is none."""
+        request = new("GetAttachmentRequest", run=run, name=name)
+        answer = self._caller.unary(
+            "AttachmentService/GetAttachment", request, "Attachment"
+        )
+        return cast(Attachment, from_message(answer))
+
+    def attach(
+        self,
+        run: str,
+        name: str,
+        data: bytes,
+        *,
+        media_type: str = "application/octet-stream",
+        replace: bool = False,
+    ) -> Attachment:
+        """Keeps bytes with a run; they are there whole or not at all.
+
+        Args:
+            run: Name of the run; it may be sealed.
+            name: Of the attachment, 1 to 128 bytes of UTF-8.
+            data: At most 64 MiB.
+            media_type: What they are, such as `application/json`.
+            replace: One of that name goes, if there is one.
+
+        Raises:
+            QueryError: `ALREADY_EXISTS`; `RESOURCE_EXHAUSTED` if it is too large,
+                or the run or the daemon has too many.
+        """
+        opening = new(
+            "WriteAttachmentRequest.Open",
+            run=run,
+            name=name,
+            media_type=media_type,
+            size_bytes=len(data),
+            replace=replace,
+        )
+        answer = self._caller.upload(
+            "AttachmentService/WriteAttachment", _pieces(opening, data), "Attachment"
+        )
+        return cast(Attachment, from_message(answer))
+
+    def read_attachment(self, run: str, name: str) -> bytes:
+        """Reads all bytes of an attachment; `NOT_FOUND` if there is none."""
+        data = bytearray()
+        request = new("ReadAttachmentRequest", run=run, name=name)
+        deadline = self._caller.stream_deadline()
+        size = 0
+
+        def read() -> None:
+            nonlocal size
+            request.offset_bytes = len(data)
+            for piece in self._caller.stream(
+                "AttachmentService/ReadAttachment",
+                request,
+                "ReadAttachmentResponse",
+                deadline,
+            ):
+                if piece.HasField("attachment"):
+                    size = piece.attachment.size_bytes
+                    # What is read on must be of the same bytes.
+                    request.hash = piece.attachment.hash
+                take(data, piece.offset_bytes, piece.data, size)
+            check_whole(data, size)
+
+        read_to_the_end(data, read)
+        return bytes(data)
+
+    def detach(self, run: str, name: str) -> None:
+        """Removes an attachment. Asks nobody."""
+        request = new("DeleteAttachmentRequest", run=run, name=name)
+        self._caller.unary(
+            "AttachmentService/DeleteAttachment", request, "google.protobuf.Empty"
+        )
+
     def _call(self, method: str, request: object) -> Run:
         answer = self._caller.unary(f"RunService/{method}", request, "Run")
         return cast(Run, from_message(answer))
+
+
+def _pieces(opening: Any, data: bytes) -> Iterator[Any]:
+    """The messages that write an attachment."""
+    yield new("WriteAttachmentRequest", open=opening)
+    for at in range(0, len(data), _PIECE_BYTES):
+        yield new("WriteAttachmentRequest", data=data[at : at + _PIECE_BYTES])
+    yield new("WriteAttachmentRequest", commit=new("WriteAttachmentRequest.Commit"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from msitd.query import arrays
 from msitd.query.comparison_types import ComparedTensor
 from msitd.query.connection import Caller
-from msitd.query.errors import QueryError
 from msitd.query.listing import Listing
 from msitd.query.messages import from_message, new
+from msitd.query.resuming import check_whole, read_to_the_end, take
 from msitd.query.types import (
     GroupBy,
     Histogram,
@@ -24,11 +23,6 @@ from msitd.query.types import (
 if TYPE_CHECKING:
     import numpy
     import torch
-
-# Reading is given up after this many streams in a row without a byte. With the delays
-# that is about 6 seconds, in which a daemon restarts.
-_FRUITLESS_STREAMS_MAX = 6
-_FIRST_DELAY_S = 0.1
 
 # As in protos/base/sample.h.
 _SAMPLE_ELEMENTS_MAX = 1024
@@ -233,20 +227,10 @@ class Tensors:
             size = _sample_count(count) * (size // count if count else 0)
         data = bytearray()
         deadline = self._caller.stream_deadline()
-        fruitless_count = 0
-        while True:
-            before = len(data)
-            try:
-                self._read_stream(tensor.name, sample, size, data, deadline)
-                return data
-            except QueryError as error:
-                fruitless_count = 0 if len(data) > before else fruitless_count + 1
-                if (
-                    error.code != "UNAVAILABLE"
-                    or fruitless_count == _FRUITLESS_STREAMS_MAX
-                ):
-                    raise
-            time.sleep(_FIRST_DELAY_S * (1 << fruitless_count))
+        read_to_the_end(
+            data, lambda: self._read_stream(tensor.name, sample, size, data, deadline)
+        )
+        return data
 
     def _read_stream(
         self, name: str, sample: bool, size: int, data: bytearray, deadline: float
@@ -258,20 +242,8 @@ class Tensors:
         for piece in self._caller.stream(
             "TensorService/ReadTensor", request, "ReadTensorResponse", deadline
         ):
-            if piece.offset_bytes != len(data) or len(piece.data) > size - len(data):
-                raise QueryError(
-                    "INTERNAL",
-                    "",
-                    f"the daemon sent {len(piece.data)} bytes at "
-                    f"{piece.offset_bytes}; {len(data)} of {size} were read",
-                )
-            data += piece.data
-        if len(data) != size:
-            raise QueryError(
-                "UNAVAILABLE",
-                "",
-                f"the daemon ended the stream after {len(data)} of {size} bytes",
-            )
+            take(data, piece.offset_bytes, piece.data, size)
+        check_whole(data, size)
 
 
 def _name_of(tensor: Tensor | ComparedTensor | str) -> str:

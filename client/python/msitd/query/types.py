@@ -183,6 +183,21 @@ class Run:
     """True if there are `ranks_lacking`."""
 
 
+@mirrors("Attachment")
+@dataclass(frozen=True)
+class Attachment:
+    """Named bytes of a run."""
+
+    run: str
+    name: str
+    media_type: str = ""
+    """What the bytes are, such as `application/json`."""
+    size_bytes: int = 0
+    hash: str = ""
+    """XXH3-128 of them as 32 hexadecimal digits."""
+    create_time: datetime | None = None
+
+
 @mirrors("Summary")
 @dataclass(frozen=True)
 class Summary:

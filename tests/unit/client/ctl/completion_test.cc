@@ -118,6 +118,22 @@ TEST(CompletionTest, EveryShellAsksForNames) {
   }
 }
 
+TEST(CompletionTest, BashOffersTheAttachmentsOfARun) {
+  CommandLine line;
+  const std::string script =
+      BashCompletion(line.app()) +
+      "timeout() { case \"$*\" in *\" run list\"*) echo golden; echo tp2 ;; "
+      "*\" run attachments tp2 \"*) echo tree; echo graph ;; esac; }\n";
+  EXPECT_EQ(Offered(script, "msitctl run detach \"\""), " golden tp2 \n");
+  EXPECT_EQ(Offered(script, "msitctl run detach tp2 g"), " graph \n");
+  EXPECT_EQ(Offered(script, "msitctl run attachment golden \"\""), "  \n");
+  EXPECT_EQ(Offered(script, "msitctl run attach t"), " tp2 \n");
+  for (const std::string& other :
+       {ZshCompletion(line.app()), FishCompletion(line.app())}) {
+    EXPECT_THAT(other, HasSubstr("run attachments "));
+  }
+}
+
 TEST(CompletionTest, ZshAndFishHaveEveryVerb) {
   CommandLine line;
   const std::string zsh = ZshCompletion(line.app());
