@@ -88,22 +88,26 @@ RankSet Lacking(const RunInfo& run, const Ranks& held) {
 // True if a rank streamed and the policy asked it for nothing. Counts alone do
 // not tell: hooks hand nothing over of what a policy leaves out, so
 // `seen_count` may be 0. In that case the rank was left out unless the policy
-// asks everything of it; then it has not come.
-bool WasLeftOut(const RankCoverage& rank, const capture::Policies& policies) {
+// asks everything of it (`at_first`); then it has not come.
+bool WasLeftOut(const RankCoverage& rank,
+                const capture::RecordedRanks& at_first) {
   const StreamCoverage& total = rank.total;
   if (total.seen_count > 0) return total.seen_count <= total.filtered_count;
-  return !policies.empty() && !capture::RecordsAllAtFirst(policies, rank.rank);
+  return !at_first.Has(rank.rank);
 }
 
 absl::StatusOr<Ranks> FindLeftOut(RunReader& reader, const RunInfo& run) {
   MSITD_ASSIGN_OR_RETURN(const std::vector<RankCoverage> coverage,
                          reader.ListCoverage());
   capture::Policies policies;
-  if (!capture::Decode(run.capture_policy, policies)) policies.clear();
+  capture::RecordedRanks at_first;  // Without a policy, all.
+  if (capture::Decode(run.capture_policy, policies)) {
+    at_first = capture::FindRanksRecordedAtFirst(policies);
+  }
   Ranks out;
   for (const RankCoverage& rank : coverage) {
     const bool is_in_world = rank.rank >= 0 && rank.rank < run.spec.world_size;
-    if (is_in_world && WasLeftOut(rank, policies)) out.push_back(rank.rank);
+    if (is_in_world && WasLeftOut(rank, at_first)) out.push_back(rank.rank);
   }
   return out;
 }

@@ -64,7 +64,7 @@ bool MayRecordIn(const Policy& policy, int64_t token, const Match& has_op,
 }
 
 // For each rank that a rule names, and for all others as one: whether a policy
-// may record something of it.
+// records something of it.
 class RankAnswers {
  public:
   explicit RankAnswers(const Policies& policies) {
@@ -79,12 +79,18 @@ class RankAnswers {
     may_record_.resize(named_.size() + 1);
   }
 
-  void Add(const Policy& policy) {
+  // Which rules for some tensors of a rank say something of it: those that
+  // record, or those that leave out. Rules for all of its tensors do.
+  enum class Partial { kRecords, kLeavesOut };
+  void Add(const Policy& policy, Partial partial) {
     // The first rule that says something of a rank decides.
     std::vector<bool> is_decided(may_record_.size());
     for (const Rule& rule : policy.rules) {
       const bool records = rule.level != Level::kOff;
-      if (!records && !rule.tensors.TakesWholeRanks()) continue;
+      if (records != (partial == Partial::kRecords) &&
+          !rule.tensors.TakesWholeRanks()) {
+        continue;
+      }
       const auto decide = [&](size_t index) {
         if (!is_decided[index] && records) may_record_[index] = true;
         is_decided[index] = true;
@@ -249,18 +255,6 @@ bool Decode(std::string_view bytes, Policies& out) {
   return true;
 }
 
-bool RecordsAllAtFirst(const Policies& policies, int32_t rank) {
-  const Policy& first = policies.front();
-  // Below the first policy everything is recorded.
-  if (first.first_token > 0) return true;
-  for (const Rule& rule : first.rules) {
-    if (!rule.tensors.HasRank(rank)) continue;
-    if (rule.level == Level::kOff) return false;
-    if (rule.tensors.TakesWholeRanks()) return true;
-  }
-  return false;
-}
-
 bool RecordedRanks::Has(int32_t rank) const {
   return has_most != std::binary_search(others.begin(), others.end(), rank);
 }
@@ -269,7 +263,17 @@ RecordedRanks FindRecordedRanks(const Policies& policies) {
   // Below the first policy everything is recorded.
   if (policies.front().first_token > 0) return {};
   RankAnswers answers(policies);
-  for (const Policy& policy : policies) answers.Add(policy);
+  for (const Policy& policy : policies) {
+    answers.Add(policy, RankAnswers::Partial::kRecords);
+  }
+  return answers.Find();
+}
+
+RecordedRanks FindRanksRecordedAtFirst(const Policies& policies) {
+  // Below the first policy everything is recorded.
+  if (policies.front().first_token > 0) return {};
+  RankAnswers answers(policies);
+  answers.Add(policies.front(), RankAnswers::Partial::kLeavesOut);
   return answers.Find();
 }
 

@@ -73,9 +73,10 @@ struct RecordedRanks {
 // all tensors. Takes time in proportion to the ranks that rules name.
 RecordedRanks FindRecordedRanks(const Policies& policies);
 
-// True if the first tensors of a rank are recorded whatever they are. False if
-// rules for some tensors only, or those that leave some out, may leave out all.
-bool RecordsAllAtFirst(const Policies& policies, int32_t rank);
+// The same of the ranks whose first tensors are recorded whatever they are. Not
+// those of which rules for some tensors only, or those that leave some out, may
+// leave out all.
+RecordedRanks FindRanksRecordedAtFirst(const Policies& policies);
 
 // Which rules the name of an op agrees with: bit r of word p stands for rule r
 // of policy p of a schedule, and for nothing in another schedule.

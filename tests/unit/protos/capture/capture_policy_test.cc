@@ -144,6 +144,26 @@ TEST(CapturePolicyTest, RanksThatAreLeftOutByNameAreTheOnlyOnes) {
   EXPECT_TRUE(ranks.Has(8));
 }
 
+TEST(CapturePolicyTest, RulesForSomeTensorsMayLeaveOutTheFirst) {
+  Rule none;
+  none.tensors.ranks = {3};
+  Rule norms = Full({"*.norm"});
+  norms.tensors.ranks = {4, 5};
+  Rule not_norms;
+  not_norms.tensors.ranks = {5, 6};
+  not_norms.tensors.op_patterns = {"*.norm"};
+  const Policy first{1, 0, {none, norms, not_norms, Full({})}};
+  const RecordedRanks ranks = FindRanksRecordedAtFirst({first});
+  EXPECT_TRUE(ranks.has_most);
+  EXPECT_EQ(ranks.others, (std::vector<int32_t>{3, 5, 6}));
+  // Later policies do not count.
+  EXPECT_FALSE(FindRanksRecordedAtFirst({first, {2, 5, {Full({})}}}).Has(3));
+  EXPECT_FALSE(FindRanksRecordedAtFirst({{1, 0, {norms}}}).Has(4));
+  EXPECT_FALSE(FindRanksRecordedAtFirst({{1, 0, {norms}}}).has_most);
+  // Below the first policy everything is recorded.
+  EXPECT_TRUE(FindRanksRecordedAtFirst({{1, 7, {none}}}).Has(3));
+}
+
 TEST(CaptureScheduleTest, PolicyHoldsFromItsFirstTokenOn) {
   const Schedule schedule(
       Chain({OneRule(1, 5, Full({"a"})), OneRule(2, 9, Full({"b"}))}), 0);
