@@ -32,8 +32,8 @@ std::shared_ptr<spdlog::logger> Get(const std::string& module) {
   return logger;
 }
 
-std::optional<uint64_t> Limiter::Admit() {
-  const auto now = std::chrono::steady_clock::now();
+std::optional<uint64_t> Limiter::Admit(
+    std::chrono::steady_clock::time_point now) {
   MutexLock lock(mu_);
   if (now - window_begin_ >= kWindow) {
     window_begin_ = now;

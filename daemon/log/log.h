@@ -30,7 +30,8 @@ class Limiter {
  public:
   // Decides on one message. If it may be written, returns how many were
   // suppressed since the last one that was; otherwise returns nothing.
-  std::optional<uint64_t> Admit();
+  std::optional<uint64_t> Admit(std::chrono::steady_clock::time_point now =
+                                    std::chrono::steady_clock::now());
 
  private:
   static constexpr uint64_t kWindowMessagesMax = 64;

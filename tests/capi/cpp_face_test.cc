@@ -13,7 +13,7 @@
 
 #include "client/include/msit/msit.hpp"
 #include "protos/chunk/chunk.h"
-#include "tests/unit/client/fake_ingest_service.h"
+#include "tests/unit/client/grpc/fake_ingest_service.h"
 
 // msit.hpp over the shared library, which loads the gRPC transport by itself.
 namespace msit {

@@ -2,7 +2,7 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 // Calls that wait for a daemon that does nothing, and a host that interrupts
 // them.

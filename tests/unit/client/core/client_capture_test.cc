@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "protos/capture/capture_policy.h"
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 // What a client records under a capture policy.
 namespace msitd::client {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <thread>
 
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 namespace msitd::client {
 namespace {

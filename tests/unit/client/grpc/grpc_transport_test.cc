@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "client/core/client.h"
-#include "tests/unit/client/client_fixture.h"
-#include "tests/unit/client/fake_ingest_service.h"
-#include "tests/unit/client/tcp_relay.h"
+#include "tests/unit/client/core/client_fixture.h"
+#include "tests/unit/client/grpc/fake_ingest_service.h"
+#include "tests/unit/client/grpc/tcp_relay.h"
 
 namespace msitd::client {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/query/tensor_histogram.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "daemon/query/tensor_histogram.h"
 #include "daemon/service/tensor_service.h"
 #include "protos/base/limits.h"
 #include "protos/base/resource_name.h"

@@ -9,7 +9,7 @@
 
 #include "client/core/overflow.h"
 #include "protos/capture/capture_policy.h"
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 // What is kept, and what is counted, when records come faster than they go.
 namespace msitd::client {

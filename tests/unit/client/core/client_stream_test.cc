@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "client/core/client.h"
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 // What a client does when memory is full, and when the stream breaks.
 namespace msitd::client {

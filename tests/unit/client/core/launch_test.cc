@@ -10,7 +10,7 @@
 
 #include "protos/base/limits.h"
 #include "protos/base/stream_id.h"
-#include "tests/unit/client/client_fixture.h"
+#include "tests/unit/client/core/client_fixture.h"
 
 namespace msitd::client {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "client/core/client.h"
 #include "protos/chunk/chunk.h"
-#include "tests/unit/client/fake_transport.h"
+#include "tests/unit/client/core/fake_transport.h"
 
 namespace msitd::client {
 
