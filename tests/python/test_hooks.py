@@ -191,6 +191,16 @@ def test_op_pattern(run, client, pattern, ops):
     assert client.token == 1
 
 
+@pytest.mark.parametrize(
+    ("pattern", "matches"), [("*.?", 0), ("*.??", 1), ("*.\u00e9", 1)]
+)
+def test_op_pattern_stands_for_bytes_as_in_a_capture_policy(run, pattern, matches):
+    model = nn.Sequential()
+    model.add_module("\u00e9", nn.Identity())
+    records = run(model, torch.zeros(1), op_pattern=pattern, outputs=False)
+    assert len(records) == matches
+
+
 def test_tokens(run):
     model = nn.Identity()
     records = run(

@@ -70,7 +70,7 @@ def register_hook(
         weights: Whether to record every parameter once, now, with io `weight`,
             the op of its module, and its name as index.
         op_pattern: Ops to record: one of these patterns must match the whole
-            op. `*` stands for any characters, `?` for one. Default: all.
+            op. `*` stands for any bytes, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
 
     Returns:
@@ -382,9 +382,15 @@ def _compile_patterns(patterns: str | Iterable[str] | None) -> Any:
         return lambda op: True
     if isinstance(patterns, str):
         patterns = [patterns]
-    wildcards = {"*": ".*", "?": "."}
-    regex = "|".join(
-        "".join(wildcards.get(c) or re.escape(c) for c in pattern)
+    # Of bytes, as GlobMatch of the capture policy.
+    regex = b"|".join(
+        re.escape(_bytes_of(pattern)).replace(rb"\*", b".*").replace(rb"\?", b".")
         for pattern in patterns
     )
-    return re.compile(regex, re.DOTALL).fullmatch
+    matches = re.compile(regex, re.DOTALL).fullmatch
+    return lambda op: matches(_bytes_of(op))
+
+
+def _bytes_of(name: str) -> bytes:
+    # A lone surrogate is refused where it is recorded, not here.
+    return name.encode(errors="surrogatepass")
