@@ -4,21 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
-#include "daemon/compare/match/target_names.h"
+#include "daemon/compare/match/pairing.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
-
-// What fuzzy matching goes by.
-std::string LooseNameOf(std::string_view op, const LogicalTensor& tensor) {
-  return fmt::format("{}{}{}{}{}{}{}", op, '\0', fmt::join(tensor.shape, ","),
-                     '\0', IoName(tensor.key.io), '\0', tensor.key.index);
-}
 
 // Where tensors of a rank may have their place, ascending, for ranks of which
 // equal ones come one after the other.
@@ -271,79 +266,24 @@ bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
          selector_.HasOp(matching_.GoldenOpOf(target.key.op));
 }
 
-bool GroupMatcher::MatchInStep(bool with_device, TensorGroup& group) const {
-  const auto is_pair = [with_device](const LogicalTensor& golden,
-                                     const LogicalTensor& target) {
-    return golden.assembly == nullptr && target.assembly == nullptr &&
-           golden.key.op == target.key.op &&
-           golden.key.index == target.key.index &&
-           golden.key.call == target.key.call &&
-           golden.key.io == target.key.io &&
-           (!with_device || golden.key.device == target.key.device);
-  };
-  if (matching_.renames() ||
-      !std::equal(group.golden.begin(), group.golden.end(),
-                  group.target.begin(), group.target.end(), is_pair)) {
-    return false;
-  }
-  group.pairs.reserve(group.golden.size());
-  for (size_t i = 0; i < group.golden.size(); ++i) {
-    group.pairs.push_back({&group.golden[i], &group.target[i]});
-  }
-  return true;
-}
-
 void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   SortByExecution(group.golden);
   SortByExecution(group.target);
-  if (MatchInStep(with_device, group)) return;
-  TargetNames names(with_device);
-  // Of several with one name, those that are something go first.
-  for (const bool is_sound : {true, false}) {
-    for (size_t i = 0; i < group.target.size(); ++i) {
-      const LogicalTensor& target = group.target[i];
-      if (HasAllShards(target) != is_sound) continue;
-      names.Add(PairName(matching_.KeyOfTarget(target.key.op), target.key),
-                target, i);
-    }
+  const PairingSides sides{group.golden, group.target, with_device};
+  Partners partners(sides);
+  for (const auto& pairing : PairingsOf(matching_)) {
+    pairing->Pair(sides, partners);
   }
-  std::vector<bool> matched(group.target.size());
   group.pairs.reserve(group.golden.size());
-  for (const LogicalTensor& golden : group.golden) {
-    const auto found =
-        names.Take(PairName(matching_.KeyOfGolden(golden.key.op), golden.key),
-                   golden, matched);
-    group.pairs.push_back({&golden, found ? &group.target[*found] : nullptr});
-  }
-  if (matching_.fuzzy()) {
-    MatchLeftOvers(false, with_device, group, matched);
-    MatchLeftOvers(true, with_device, group, matched);
+  for (size_t i = 0; i < group.golden.size(); ++i) {
+    const std::optional<size_t> target = partners.TargetOf(i);
+    group.pairs.push_back({&group.golden[i],
+                           target ? &group.target[*target] : nullptr,
+                           partners.ReasonOf(i)});
   }
   for (size_t i = 0; i < group.target.size(); ++i) {
-    if (matched[i] || !IsSelected(group.target[i])) continue;
+    if (partners.IsTaken(i) || !IsSelected(group.target[i])) continue;
     group.pairs.push_back({nullptr, &group.target[i]});
-  }
-}
-
-void GroupMatcher::MatchLeftOvers(bool loose, bool with_device,
-                                  TensorGroup& group,
-                                  std::vector<bool>& matched) const {
-  const auto name_of = [loose](std::string op, const LogicalTensor& tensor) {
-    if (loose) op = MatchRules::LooseName(op);
-    return LooseNameOf(op, tensor);
-  };
-  TargetNames names(with_device);
-  for (size_t i = 0; i < group.target.size(); ++i) {
-    if (matched[i]) continue;
-    const LogicalTensor& target = group.target[i];
-    names.Add(name_of(matching_.KeyOfTarget(target.key.op), target), target, i);
-  }
-  for (TensorPair& pair : group.pairs) {
-    if (pair.target != nullptr) continue;
-    const auto found = names.Take(
-        name_of(matching_.KeyOfGolden(pair.golden->key.op), *pair.golden),
-        *pair.golden, matched);
-    if (found) pair.target = &group.target[*found];
   }
 }
 

@@ -30,10 +30,7 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 // of the target. Devices must be equal as well, unless each run has a single
 // device for the rank.
 //
-// What is left over is paired once more if the matching is fuzzy: the first
-// golden tensor in the order of execution with the first target one that has
-// its shape, io, index and op; then those whose MatchRules::LooseName is equal.
-// Takes time in proportion to the number of tensors.
+// What is left over is paired once more if the rules are fuzzy: see PairingsOf.
 //
 // Where the matching has layouts, or the shards say how they lie, those of all
 // ranks of a group are put together before, and have the number of the group
@@ -44,8 +41,6 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 // others that do are taken for copies of one, of those ranks of their mesh that
 // have them: of the smallest mesh of several ranks that their rank is in.
 //
-// Several of one name are paired in the order of execution, those of which
-// shards are amiss last.
 // Ranks and tokens of the selector are those of the golden run; its op patterns
 // match golden names.
 //
@@ -195,12 +190,8 @@ class GroupMatcher {
                                 const Holders& holders,
                                 IsCancelled is_cancelled,
                                 std::vector<LogicalTensor>& out) const;
+  // Fills in the pairs.
   void Match(bool with_device, TensorGroup& group) const;
-  // Match, if all names are equal and in the same order; false, and nothing is
-  // changed, if they are not.
-  bool MatchInStep(bool with_device, TensorGroup& group) const;
-  void MatchLeftOvers(bool loose, bool with_device, TensorGroup& group,
-                      std::vector<bool>& matched) const;
   // True for what the op patterns select by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
   // The places that are asked for, if not all are.

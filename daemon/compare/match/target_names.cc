@@ -41,27 +41,26 @@ void TargetNames::Add(std::string name, const LogicalTensor& target,
 
 std::optional<size_t> TargetNames::Take(std::string name,
                                         const LogicalTensor& golden,
-                                        std::vector<bool>& taken) {
-  if (!with_device_) return TakeFrom(name, taken);
+                                        const Partners& partners) {
+  if (!with_device_) return TakeFrom(name, partners);
   const std::string preferred =
       golden.assembly == nullptr ? OnDevice(name, golden.key.device) : name;
-  if (const auto found = TakeFrom(preferred, taken)) return found;
-  return TakeFrom(golden.assembly == nullptr ? name : OnAnyDevice(name), taken);
+  if (const auto found = TakeFrom(preferred, partners)) return found;
+  return TakeFrom(golden.assembly == nullptr ? name : OnAnyDevice(name),
+                  partners);
 }
 
 std::optional<size_t> TargetNames::TakeFrom(const std::string& name,
-                                            std::vector<bool>& taken) {
+                                            const Partners& partners) {
   const auto found = queues_.find(name);
   if (found == queues_.end()) return std::nullopt;
   Queue& queue = found->second;
   while (queue.next < queue.targets.size() &&
-         taken[queue.targets[queue.next]]) {
+         partners.IsTaken(queue.targets[queue.next])) {
     ++queue.next;
   }
   if (queue.next == queue.targets.size()) return std::nullopt;
-  const size_t target = queue.targets[queue.next++];
-  taken[target] = true;
-  return target;
+  return queue.targets[queue.next++];
 }
 
 }  // namespace msitd::compare

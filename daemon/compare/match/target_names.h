@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/compare/match/pairing.h"
 #include "daemon/compare/shard/assembly.h"
 
 namespace msitd::compare {
@@ -30,10 +31,10 @@ class TargetNames {
   // NUL in a row.
   void Add(std::string name, const LogicalTensor& target, size_t index);
 
-  // Takes the first target tensor that belongs to `golden` of this name and for
-  // which `taken` is not yet set, and sets it.
+  // Takes the first target tensor that belongs to `golden` of this name and has
+  // no partner yet. The caller joins the two.
   std::optional<size_t> Take(std::string name, const LogicalTensor& golden,
-                             std::vector<bool>& taken);
+                             const Partners& partners);
 
  private:
   struct Queue {
@@ -42,7 +43,7 @@ class TargetNames {
   };
 
   std::optional<size_t> TakeFrom(const std::string& name,
-                                 std::vector<bool>& taken);
+                                 const Partners& partners);
 
   const bool with_device_;
   std::unordered_map<std::string, Queue> queues_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/compare/shard/assembly.h"
@@ -24,6 +25,8 @@ inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
 struct TensorPair {
   const LogicalTensor* golden = nullptr;
   const LogicalTensor* target = nullptr;
+  // Why they belong together; empty if that follows from their names.
+  std::string_view reason = {};
 };
 
 // The tensors of both runs at one rank and token.
