@@ -136,9 +136,9 @@ std::string RemarkText(const v1::Comparison& comparison,
 }
 
 // The columns of a table for the metrics that it has anyway, and for those that
-// the policy asks for, which only some rows may have.
+// the policy asks for, which only some rows may have, or the user: `wanted`.
 std::string MetricColumns(const std::vector<v1::Metric>& metrics,
-                          const v1::Policy& policy) {
+                          const v1::Policy& policy, std::string_view wanted) {
   std::string out;
   // A daemon that tells names only may have any of them.
   const bool is_told =
@@ -147,9 +147,15 @@ std::string MetricColumns(const std::vector<v1::Metric>& metrics,
   for (const v1::Metric& metric : metrics) {
     const bool may_be_asked_for =
         metric.family() == v1::Metric::ELEMENT && policy.metric_sets_size() > 0;
-    if (is_told && !metric.in_default_columns() && !may_be_asked_for) continue;
-    out += fmt::format(",{0}{1}=metrics.{0}", metric.name(),
-                       metric.in_default_columns() ? "?" : "+");
+    const bool is_wanted = metric.name() == wanted;
+    if (is_told && !metric.in_default_columns() && !may_be_asked_for &&
+        !is_wanted) {
+      continue;
+    }
+    const char* const mark = is_wanted                     ? ""
+                             : metric.in_default_columns() ? "?"
+                                                           : "+";
+    out += fmt::format(",{0}{1}=metrics.{0}", metric.name(), mark);
   }
   return out;
 }
@@ -252,7 +258,8 @@ Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics) {
   return {};
 }
 
-ListLayout RowLayout(Session& session, const v1::Comparison& comparison) {
+ListLayout RowLayout(Session& session, const v1::Comparison& comparison,
+                     std::string_view wanted) {
   ListLayout layout;
   layout.response = v1::ListComparisonRowsResponse::descriptor();
   layout.field = "rows";
@@ -261,7 +268,7 @@ ListLayout RowLayout(Session& session, const v1::Comparison& comparison) {
   // Without an answer the metrics stay together in one column.
   std::vector<v1::Metric> metrics;
   if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
-    layout.columns += MetricColumns(metrics, comparison.policy());
+    layout.columns += MetricColumns(metrics, comparison.policy(), wanted);
     layout.keys["metrics"] = NamesOf(metrics);
   }
   std::vector<std::string>& custom_columns = layout.keys["custom_metrics"];

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/ctl/command/pages.h"
@@ -48,8 +49,10 @@ Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics);
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 
 // How rows of `comparison`, of which policy and custom metrics count, are
-// shown. Asks the daemon which metrics it has itself.
-ListLayout RowLayout(Session& session, const v1::Comparison& comparison);
+// shown; no table does without the metric `wanted`. Asks the daemon which
+// metrics it has itself.
+ListLayout RowLayout(Session& session, const v1::Comparison& comparison,
+                     std::string_view wanted = {});
 
 // What completion offers for --columns of rows.
 std::vector<std::string> RowColumnWords();

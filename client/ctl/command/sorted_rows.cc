@@ -88,7 +88,7 @@ Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
       printer,
-      ListPrinter::Create(RowLayout(session, comparison),
+      ListPrinter::Create(RowLayout(session, comparison, order.metric),
                           session.print_options(flags.columns), session.out()));
   const auto kept_max = static_cast<size_t>(
       flags.limit == 0 ? kSortedRowsMax

@@ -44,6 +44,12 @@ const char* ColorOf(std::string_view cell) {
   return nullptr;
 }
 
+// What may be shortened. A cell of numbers may be a text, or have one behind
+// its number: a metric of one's own.
+bool IsText(const Table::Heading& heading, std::string_view cell) {
+  return !heading.is_number || cell.find(' ') != std::string_view::npos;
+}
+
 bool SaysNothing(std::string_view cell) {
   return cell.empty() || cell == "-" || cell == "0" || cell == "0 B";
 }
@@ -86,6 +92,14 @@ bool Table::HasAny(size_t column) const {
   return std::any_of(rows_.begin(), rows_.end(), [column](const auto& row) {
     return row[column] != "-" && !row[column].empty();
   });
+}
+
+bool Table::HasText(size_t column) const {
+  const Heading& heading = headings_[column];
+  return !heading.is_number ||
+         std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) {
+           return IsText(heading, row[column]);
+         });
 }
 
 bool Table::IsEqual(size_t column) const {
@@ -149,10 +163,11 @@ void Table::LeaveOut(const std::vector<size_t>& least) {
   }
   for (size_t i = 0; i < widths_.size(); ++i) {
     if (IsShown(i) || headings_[i].need == ColumnNeed::kIfAny) continue;
-    left_out_.push_back(IsEqual(i) && rows_.size() > 1
-                            ? headings_[i].name + " (all " + rows_.front()[i] +
-                                  ")"
-                            : headings_[i].name);
+    const bool tells_all =
+        IsEqual(i) && rows_.size() > 1 && !rows_.front()[i].empty();
+    left_out_.push_back(tells_all ? headings_[i].name + " (all " +
+                                        rows_.front()[i] + ")"
+                                  : headings_[i].name);
   }
 }
 
@@ -187,7 +202,7 @@ void Table::SettleWidths() {
   std::vector<size_t> telling = widths_;
   std::vector<size_t> shortest = widths_;
   for (size_t i = 0; i < widths_.size(); ++i) {
-    if (!IsShown(i) || headings_[i].is_number) continue;
+    if (!IsShown(i) || !HasText(i)) continue;
     shortest[i] = std::min(widths_[i], kShortestText);
     telling[i] = std::min(
         widths_[i], headings_[i].is_prose ? kShortestText : TellingWidth(i));
@@ -198,7 +213,7 @@ void Table::SettleWidths() {
 }
 
 std::string Table::Fitted(const std::string& cell, size_t column) const {
-  if (style_.width == 0 || headings_[column].is_number) return cell;
+  if (style_.width == 0 || !IsText(headings_[column], cell)) return cell;
   const size_t width = std::max(widths_[column], kShortestText);
   return headings_[column].is_prose ? ShortenEnd(cell, width)
                                     : Shorten(cell, width);

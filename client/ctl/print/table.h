@@ -64,6 +64,8 @@ class Table {
   void LeaveOut(const std::vector<size_t>& least);
   Turn TurnOf(size_t column) const;
   bool HasAny(size_t column) const;
+  // True if some of its cells may be shortened.
+  bool HasText(size_t column) const;
   bool IsEqual(size_t column) const;
   bool IsNamed(size_t column) const;
   // The smallest width at which different names still look different.

@@ -429,6 +429,10 @@ TEST_F(CompareCommandsTest, RowsAreSortedByAMetricTheWorstFirst) {
   const ChildResult two = sorted({"cosine", "--limit", "2"});
   EXPECT_EQ(two.out, "row\n2\n1\n");
   EXPECT_EQ(two.err, "msitctl: note: 2 of 5 rows, the worst by cosine\n");
+  EXPECT_THAT(Run({"compare", "rows", "c-000001"}).out,
+              Not(HasSubstr("sqnr_db")));
+  EXPECT_THAT(Run({"compare", "rows", "c-000001", "--sort-by", "sqnr_db"}).out,
+              HasSubstr("sqnr_db"));
   const ChildResult wrong = sorted({"cosin"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--sort-by: \"cosin\" is no metric; did you "

@@ -53,6 +53,16 @@ TEST(TableTest, OnATerminalTheWidestTextIsShortenedToFit) {
   EXPECT_EQ(DisplayWidth(last_line.substr(0, last_line.size() - 1)), 30u);
 }
 
+TEST(TableTest, TextAmongNumbersIsShortened) {
+  Table table({{"row", true}, {"mine", true}, {"n", true}}, {.width = 29});
+  table.Add({"1", "not measured: 2 elements against 3", "7"});
+  table.Add({"2", "0.5", "1234567890"});
+  EXPECT_EQ(table.Flush(),
+            "row          mine           n\n"
+            "  1  not me\u2026nst 3           7\n"
+            "  2           0.5  1234567890\n");
+}
+
 TEST(TableTest, OptionalColumnsGoFromTheRightIfThereIsNoRoom) {
   Table table({{"op"}, {"a", true, kIfRoom}, {"b", true, kIfRoom}, {"reason"}},
               {.width = 24});
@@ -87,6 +97,14 @@ TEST(TableTest, WhatSaysNothingGoesFirstThenWhatIsEqual) {
   table.Add({"3", "0", "2", "0.7"});
   EXPECT_EQ(table.Flush(), "token  mean\n    1   0.5\n    2   0.7\n");
   EXPECT_THAT(table.left_out(), ElementsAre("rank (all 3)", "lost (all 0)"));
+}
+
+TEST(TableTest, WhatIsEmptyInAllRowsIsNamedAlone) {
+  Table table({{"name"}, {"labels", false, kIfRoom}}, {.width = 6});
+  table.Add({"a", ""});
+  table.Add({"b", ""});
+  EXPECT_EQ(table.Flush(), "name\na\nb\n");
+  EXPECT_THAT(table.left_out(), ElementsAre("labels"));
 }
 
 TEST(TableTest, WhatDiffersStaysIfItIsOnlyToGoWhereItIsEqual) {
