@@ -13,6 +13,12 @@
 
 namespace msitd::compare {
 
+google::protobuf::Timestamp Now() {
+  const std::chrono::nanoseconds time =
+      std::chrono::system_clock::now().time_since_epoch();
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(time.count());
+}
+
 int64_t RowCount(const v1::Comparison& comparison) {
   return comparison.pass_count() + comparison.fail_count() +
          comparison.unmatched_count() + comparison.skipped_count();
@@ -298,8 +304,7 @@ void ComparisonJob::End(const absl::Status& status) {
     const absl::Status& error = publish_status_.ok() ? status : publish_status_;
     SetFailed(stopped ? DaemonStopped() : error, working_);
   }
-  *working_.mutable_end_time() =
-      google::protobuf::util::TimeUtil::GetCurrentTime();
+  *working_.mutable_end_time() = Now();
   if (const absl::Status stored = StoreDocument(); !stored.ok()) {
     spdlog::error(
         "compare: the end of {} was not stored, a restart will call "

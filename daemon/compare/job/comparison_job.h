@@ -40,6 +40,9 @@ absl::Status DaemonStopped();
 // Makes the state of `comparison` FAILED because of `error`.
 void SetFailed(const absl::Status& error, v1::Comparison& comparison);
 
+// Returns the time of the system, in nanoseconds.
+google::protobuf::Timestamp Now();
+
 // Returns how many rows `comparison` has.
 int64_t RowCount(const v1::Comparison& comparison);
 

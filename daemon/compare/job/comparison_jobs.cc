@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
-#include "google/protobuf/util/time_util.h"
 #include "protos/base/check.h"
 #include "protos/status/status.h"
 
@@ -80,8 +79,7 @@ absl::Status ComparisonJobs::FailUnfinished() {
       auto comparison = Parse(id, document);
       if (!comparison.ok() || HasEnded(*comparison)) continue;
       SetFailed(DaemonStopped(), *comparison);
-      *comparison->mutable_end_time() =
-          google::protobuf::util::TimeUtil::GetCurrentTime();
+      *comparison->mutable_end_time() = Now();
       MSITD_RETURN_IF_ERROR(
           store_.PutComparison(id, comparison->SerializeAsString()));
     }
@@ -106,8 +104,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   *comparison.mutable_watches() = request.watches();
   comparison.set_state(v1::Comparison::PENDING);
   comparison.set_first_hopeless_row(-1);
-  *comparison.mutable_create_time() =
-      google::protobuf::util::TimeUtil::GetCurrentTime();
+  *comparison.mutable_create_time() = Now();
 
   const bool follows = plan.follow;
   plan.activity = activity_;

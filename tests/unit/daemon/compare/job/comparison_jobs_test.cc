@@ -12,6 +12,7 @@
 
 #include "daemon/compare/job/comparison_name.h"
 #include "daemon/compare/match/group_loader.h"
+#include "google/protobuf/util/time_util.h"
 #include "protos/status/status.h"
 #include "tests/support/fake_store.h"
 #include "tests/unit/daemon/compare/await_comparison.h"
@@ -100,12 +101,21 @@ TEST_F(ComparisonJobsTest, ComparisonRunsToItsEnd) {
   request.mutable_filter()->add_ranks(0);
   ComparisonPlan plan = Plan();
   plan.selector.ranks = {0};
+  using google::protobuf::util::TimeUtil;
+  const auto now_ns = [] {
+    return std::chrono::nanoseconds(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const int64_t begin_ns = now_ns();
   const auto started = jobs_->Start(request, plan);
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(started->name(), "c-000001");
   EXPECT_EQ(started->state(), v1::Comparison::PENDING);
   EXPECT_EQ(started->first_hopeless_row(), -1);
-  EXPECT_GT(started->create_time().seconds(), 0);
+  const int64_t create_ns =
+      TimeUtil::TimestampToNanoseconds(started->create_time());
+  EXPECT_GE(create_ns, begin_ns);
 
   const v1::Comparison ended = AwaitEnd(*jobs_, 1);
   EXPECT_EQ(ended.name(), "c-000001");
@@ -118,7 +128,9 @@ TEST_F(ComparisonJobsTest, ComparisonRunsToItsEnd) {
   EXPECT_EQ(ended.total_count(), 2);
   EXPECT_EQ(ended.read_bytes(), 8);
   EXPECT_EQ(ended.first_divergence().op(), "changed");
-  EXPECT_TRUE(ended.has_end_time());
+  const int64_t end_ns = TimeUtil::TimestampToNanoseconds(ended.end_time());
+  EXPECT_GE(end_ns, create_ns);
+  EXPECT_LE(end_ns, now_ns());
 
   const auto rows = jobs_->Rows(1, 0, 10);
   ASSERT_TRUE(rows.ok());
