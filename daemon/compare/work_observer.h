@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace msitd::compare {
 
 // The longest time that an observer is not asked while its thread waits for
@@ -17,8 +19,8 @@ class WorkObserver {
   virtual ~WorkObserver() = default;
 
   // Asked between pairs and between the parts of a pair, so at least every few
-  // milliseconds of work; true ends the comparison.
-  virtual bool IsCancelled() = 0;
+  // milliseconds of work; an error ends the comparison: CANCELLED.
+  virtual absl::Status Check() = 0;
 
   // Bytes of tensors that were read since the last call.
   virtual void OnRead(uint64_t bytes) = 0;

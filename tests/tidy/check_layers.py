@@ -161,7 +161,7 @@ MODULES: dict[str, Module] = {
         (*COMMON, "re2", "xxhash"),
     ),
     # Comparisons and their rows are stored as the messages they are sent as.
-    "daemon/compare": Module(),
+    "daemon/compare": Module((), ("absl",)),
     "daemon/compare/shard": Module((*PROTOS, *STORAGE_FACE), COMPARE_LIBRARIES),
     "daemon/compare/match": Module(
         (*PROTOS, *STORAGE_FACE, "daemon/compare", "daemon/compare/shard"),

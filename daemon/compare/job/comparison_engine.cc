@@ -88,7 +88,7 @@ absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
     settled_for_ = std::move(closed);
   }
   for (size_t i = 0; i < matcher.group_count(); ++i) {
-    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_RETURN_IF_ERROR(observer_.Check());
     const Readiness readiness = ReadinessOf(matcher, i);
     if (readiness == Readiness::kNot) continue;
     ready.push_back(i);
@@ -120,7 +120,7 @@ absl::Status ComparisonEngine::CompareReady(const GroupMatcher& matcher) {
 }
 
 absl::Status ComparisonEngine::CompareNext(GroupLoader& loader) {
-  if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+  MSITD_RETURN_IF_ERROR(observer_.Check());
   MSITD_ASSIGN_OR_RETURN(const TensorGroup group, loader.Next());
   absl::Status status = CompareGroup(group, TakePlans());
   // The pairs go with the group.
@@ -163,10 +163,7 @@ absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          golden_->Scan(plan_.selector, ""));
   storage::TensorInfo tensor;
-  const auto stop = [this] {
-    return observer_.IsCancelled() ? absl::CancelledError("cancelled")
-                                   : absl::OkStatus();
-  };
+  const auto stop = [this] { return observer_.Check(); };
   for (uint64_t count = 0;; ++count) {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) return count;
@@ -207,7 +204,7 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
   for (size_t i = 0; i < group.pairs.size(); ++i) {
     const TensorPair& pair = group.pairs[i];
     const PairPlan& plan = plans[i];
-    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_RETURN_IF_ERROR(observer_.Check());
     if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
     if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
     if (plan.way == PairPlan::Way::kLater) {

@@ -141,11 +141,12 @@ bool ComparisonJob::RemoveWaiter(uint64_t waiter) {
   return waiters_.erase(waiter) == 1;
 }
 
-bool ComparisonJob::IsCancelled() {
+absl::Status ComparisonJob::Check() {
   // What takes long must not keep rows back. A failure is kept, and shows
   // below.
   if (!pending_rows_.empty()) PublishIfDue().IgnoreError();
-  return is_stopping() || !publish_status_.ok();
+  const bool must_end = is_stopping() || !publish_status_.ok();
+  return must_end ? absl::CancelledError("cancelled") : absl::OkStatus();
 }
 
 void ComparisonJob::OnTotal(uint64_t tensor_count) {

@@ -124,7 +124,7 @@ class ComparisonJob final : private ComparisonObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool IsCancelled() override;
+  absl::Status Check() override;
   void OnTotal(uint64_t tensor_count) override;
   void OnConflicts(uint64_t golden_count, uint64_t target_count) override;
   void OnSilentRanks(const std::vector<Outlook::Silent>& golden,

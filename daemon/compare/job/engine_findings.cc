@@ -84,7 +84,7 @@ absl::Status ComparisonEngine::OrderRanks(const GroupMatcher& matcher) {
     }
     if (count++ == kOrderedRanksMax) break;
     MSITD_ASSIGN_OR_RETURN(const TensorGroup group, matcher.Load(i, [this] {
-      return observer_.IsCancelled();
+      return observer_.Check();
     }));
     if (!order.Add(group)) break;
   }

@@ -6,6 +6,7 @@
 
 #include "protos/base/check.h"
 #include "protos/os/spare_thread.h"
+#include "protos/status/status.h"
 
 namespace msitd::compare {
 
@@ -39,10 +40,9 @@ GroupLoader::~GroupLoader() {
   ahead_.join();
 }
 
-absl::StatusOr<TensorGroup> GroupLoader::Load(
-    size_t index, GroupMatcher::IsCancelled is_cancelled) {
-  absl::StatusOr<TensorGroup> group =
-      matcher_.Load(groups_[index], is_cancelled);
+absl::StatusOr<TensorGroup> GroupLoader::Load(size_t index,
+                                              storage::StopCheck stop) {
+  absl::StatusOr<TensorGroup> group = matcher_.Load(groups_[index], stop);
   if (group.ok()) on_loaded_(*group);
   return group;
 }
@@ -51,9 +51,10 @@ absl::StatusOr<TensorGroup> GroupLoader::Next() {
   MSITD_CHECK(next_ < groups_.size());
   const size_t index = next_++;
   if (!ahead_.joinable()) {
-    return Load(index, [this] { return observer_.IsCancelled(); });
+    return Load(index, [this] { return observer_.Check(); });
   }
-  while (!observer_.IsCancelled()) {
+  while (true) {
+    MSITD_RETURN_IF_ERROR(observer_.Check());
     const MutexLock lock(mu_);
     if (loaded_.empty()) {
       changed_.WaitUntil(mu_,
@@ -67,7 +68,6 @@ absl::StatusOr<TensorGroup> GroupLoader::Next() {
       return group;
     }
   }
-  return absl::CancelledError("cancelled");
 }
 
 void GroupLoader::LoadAhead() {
@@ -83,7 +83,10 @@ void GroupLoader::LoadAhead() {
       }
     }
     if (is_stopping()) return;
-    absl::StatusOr<TensorGroup> group = Load(i, is_stopping);
+    absl::StatusOr<TensorGroup> group = Load(i, [&is_stopping] {
+      return is_stopping() ? absl::CancelledError("cancelled")
+                           : absl::OkStatus();
+    });
     const MutexLock lock(mu_);
     if (group.ok()) ahead_tensors_ += TensorCount(*group);
     loaded_.push_back(std::move(group));

@@ -40,12 +40,11 @@ class GroupLoader {
 
   // Returns the next one; not called more often than there are groups.
   //
-  // Errors: CANCELLED once the observer says so; those of GroupMatcher::Load.
+  // Errors: that of the observer; those of GroupMatcher::Load.
   absl::StatusOr<TensorGroup> Next();
 
  private:
-  absl::StatusOr<TensorGroup> Load(size_t index,
-                                   GroupMatcher::IsCancelled is_cancelled);
+  absl::StatusOr<TensorGroup> Load(size_t index, storage::StopCheck stop);
   void LoadAhead();
 
   const GroupMatcher& matcher_;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/compare/match/match_rules.h"
@@ -108,14 +107,10 @@ class GroupMatcher {
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
 
-  // Asked now and then while a group is loaded; true ends that.
-  using IsCancelled = absl::FunctionRef<bool()>;
-
   // Loads `index`, which is below group_count(). Reads the descriptors of all
-  // ranks of its groups. Thread-safe. Errors: CANCELLED if told so; those of
-  // the store.
-  absl::StatusOr<TensorGroup> Load(size_t index,
-                                   IsCancelled is_cancelled) const;
+  // ranks of its groups. Thread-safe. Errors: that of `stop`, which is asked
+  // now and then; those of the store.
+  absl::StatusOr<TensorGroup> Load(size_t index, storage::StopCheck stop) const;
 
  private:
   struct GroupKey {
@@ -187,8 +182,7 @@ class GroupMatcher {
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
   absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
-                                const Holders& holders,
-                                IsCancelled is_cancelled,
+                                const Holders& holders, storage::StopCheck stop,
                                 std::vector<LogicalTensor>& out) const;
   // Fills in the pairs.
   void Match(bool with_device, TensorGroup& group) const;

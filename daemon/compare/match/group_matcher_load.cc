@@ -199,7 +199,7 @@ bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
 }
 
 absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
-                                               IsCancelled is_cancelled) const {
+                                               storage::StopCheck stop) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
   const Place& place = places_.at(key.rank);
@@ -208,14 +208,14 @@ absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
-      LoadSide(GoldenSide(), key, place.golden, is_cancelled, group.golden));
+      LoadSide(GoldenSide(), key, place.golden, stop, group.golden));
   group.target.reserve(group.golden.size());
   GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
   // Groups were made of ranks that have a counterpart.
   MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
-  MSITD_ASSIGN_OR_RETURN(const bool target_fits,
-                         LoadSide(TargetSide(), target_key, place.target,
-                                  is_cancelled, group.target));
+  MSITD_ASSIGN_OR_RETURN(
+      const bool target_fits,
+      LoadSide(TargetSide(), target_key, place.target, stop, group.target));
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
@@ -230,7 +230,7 @@ absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
 
 absl::StatusOr<bool> GroupMatcher::LoadSide(
     Side side, const GroupKey& key, const Holders& holders,
-    IsCancelled is_cancelled, std::vector<LogicalTensor>& out) const {
+    storage::StopCheck stop, std::vector<LogicalTensor>& out) const {
   if (holders.devices.empty() || key.token < 0) return true;
   side.selector.ranks.clear();
   for (const auto& [rank, last_token] : holders.last_tokens) {
@@ -246,10 +246,6 @@ absl::StatusOr<bool> GroupMatcher::LoadSide(
   size_t count = 0;
   size_t part_count = 0;  // Of tensors of several.
   storage::TensorInfo tensor;
-  const auto stop = [is_cancelled] {
-    return is_cancelled() ? absl::CancelledError("cancelled")
-                          : absl::OkStatus();
-  };
   while (true) {
     MSITD_ASSIGN_OR_RETURN(const bool more, scan->Next(tensor, stop));
     if (!more) break;

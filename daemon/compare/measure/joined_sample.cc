@@ -134,7 +134,7 @@ absl::Status CopyAny(const TensorInfo& shard, const Places& places,
   for (const auto& [number, element] : places) {
     const uint64_t at = element * width;
     if (bytes.empty() || at >= begin + kPartBytes) {
-      if (observer.IsCancelled()) return absl::CancelledError("cancelled");
+      MSITD_RETURN_IF_ERROR(observer.Check());
       MSITD_ASSIGN_OR_RETURN(bytes, reader.ReadPart(at / kPartBytes));
       begin = at / kPartBytes * kPartBytes;
     }

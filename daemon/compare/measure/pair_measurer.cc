@@ -8,6 +8,7 @@
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
 #include "protos/os/spare_thread.h"
+#include "protos/status/status.h"
 
 namespace msitd::compare {
 namespace {
@@ -43,8 +44,11 @@ class PairMeasurer::AheadObserver final : public WorkObserver {
  public:
   explicit AheadObserver(PairMeasurer& measurer) : measurer_(measurer) {}
 
-  bool IsCancelled() override {
+  bool must_end() const {
     return measurer_.is_stopping_.load(std::memory_order_relaxed);
+  }
+  absl::Status Check() override {
+    return must_end() ? absl::CancelledError("cancelled") : absl::OkStatus();
   }
   void OnRead(uint64_t bytes) override {
     measurer_.ahead_bytes_.fetch_add(bytes, std::memory_order_relaxed);
@@ -118,7 +122,7 @@ absl::StatusOr<PairMeasurement> PairMeasurer::Next() {
       observer_.OnRead(ahead_bytes_.exchange(0, std::memory_order_relaxed));
     }
     if (result.has_value()) return *std::move(result);
-    if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_RETURN_IF_ERROR(observer_.Check());
     Work(reader_, observer_);
   }
 }
@@ -271,10 +275,10 @@ void PairMeasurer::MeasureClaim(const Claim& claim, PairReader& reader,
 
 void PairMeasurer::WorkAhead() {
   AheadObserver observer(*this);
-  while (!observer.IsCancelled()) {
+  while (!observer.must_end()) {
     Work(ahead_reader_, observer);
     const MutexLock lock(mu_);
-    while (!HasWork() && !observer.IsCancelled()) changed_.Wait(mu_);
+    while (!HasWork() && !observer.must_end()) changed_.Wait(mu_);
   }
 }
 

@@ -53,7 +53,7 @@ absl::StatusOr<PairMeasurement> PairReader::Measure(
     element_accumulator.emplace(targets->dtype(), goldens->dtype(), request);
   }
   while (elements > 0) {
-    if (observer.IsCancelled()) return absl::CancelledError("cancelled");
+    MSITD_RETURN_IF_ERROR(observer.Check());
     MSITD_RETURN_IF_ERROR(targets->Fill());
     MSITD_RETURN_IF_ERROR(goldens->Fill());
     const uint64_t step =
@@ -84,7 +84,7 @@ absl::StatusOr<PairMeasurement> PairReader::MeasureAhead(
     const storage::TensorInfo& target, const storage::TensorInfo& golden,
     const PairAhead& ahead, const compute::ElementRequest& request,
     WorkObserver& observer) {
-  if (observer.IsCancelled()) return absl::CancelledError("cancelled");
+  MSITD_RETURN_IF_ERROR(observer.Check());
   MSITD_ASSIGN_OR_RETURN(
       const auto target_bytes,
       ReadAhead(target, "target tensor", ahead.target, observer));

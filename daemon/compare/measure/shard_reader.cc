@@ -66,7 +66,7 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadPart(size_t index) {
 absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
     size_t index) {
   MSITD_CHECK(index < tensor_.parts.size());
-  if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+  MSITD_RETURN_IF_ERROR(observer_.Check());
   const auto sample = run_.ReadSample(tensor_, index, part_);
   if (!sample.ok()) return Annotate(sample.status(), label_);
   const storage::PartInfo& part = tensor_.parts[index];
@@ -78,7 +78,7 @@ absl::StatusOr<std::span<const std::byte>> ShardReader::ReadSample(
 absl::Status ShardReader::Read(std::span<std::byte> out) {
   while (!out.empty()) {
     if (ahead_.empty()) {
-      if (observer_.IsCancelled()) return absl::CancelledError("cancelled");
+      MSITD_RETURN_IF_ERROR(observer_.Check());
       MSITD_ASSIGN_OR_RETURN(const std::span<const std::byte> part,
                              ReadPart(position_ / kPartBytes));
       const auto rest = part.subspan(position_ % kPartBytes);

@@ -14,9 +14,9 @@ namespace msitd::compare {
 // Expects that only the thread that made it calls it.
 class OneThreadObserver final : public WorkObserver {
  public:
-  bool IsCancelled() override {
+  absl::Status Check() override {
     EXPECT_EQ(std::this_thread::get_id(), thread_);
-    return is_cancelled;
+    return is_cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
   }
   void OnRead(uint64_t bytes) override {
     EXPECT_EQ(std::this_thread::get_id(), thread_);

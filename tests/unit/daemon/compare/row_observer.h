@@ -27,7 +27,10 @@ inline std::optional<double> MetricOf(const v1::ComparisonRow& row,
 // Keeps the rows of a comparison, and the other results that come with them.
 class RowObserver final : public ComparisonObserver {
  public:
-  bool IsCancelled() override { return is_cancelled && is_cancelled(); }
+  absl::Status Check() override {
+    return is_cancelled && is_cancelled() ? absl::CancelledError("cancelled")
+                                          : absl::OkStatus();
+  }
   void OnTotal(uint64_t tensor_count) override { total = tensor_count; }
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override {

@@ -212,7 +212,7 @@ TEST_F(PairMeasurerTest, CancelEndsTheWaitForTheOtherThread) {
                               return MeasurementOf(task);
                             }
                             observer_.is_cancelled = true;
-                            while (!reads.IsCancelled())
+                            while (reads.Check().ok())
                               std::this_thread::yield();
                             was_stopped = true;
                             return MeasurementOf(task);
@@ -243,7 +243,7 @@ TEST_F(PairMeasurerTest, StopWaitsForThePairAtHand) {
                           } else {
                             is_busy = true;
                             ++ahead_count;
-                            while (!reads.IsCancelled())
+                            while (reads.Check().ok())
                               std::this_thread::yield();
                             is_busy = false;
                           }

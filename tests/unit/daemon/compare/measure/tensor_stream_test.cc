@@ -27,7 +27,10 @@ using Shape = std::vector<int64_t>;
 
 class SilentObserver final : public WorkObserver {
  public:
-  bool IsCancelled() override { return ++questions == cancelled_at; }
+  absl::Status Check() override {
+    return ++questions == cancelled_at ? absl::CancelledError("cancelled")
+                                       : absl::OkStatus();
+  }
   void OnRead(uint64_t bytes) override { read_bytes += bytes; }
 
   int questions = 0;
