@@ -13,7 +13,7 @@
 namespace msitd::storage {
 namespace {
 
-using namespace std::string_literals;
+using std::string_literals::operator""s;
 
 AttachmentInfo Example() {
   AttachmentInfo info;
