@@ -14,6 +14,12 @@ bool HasOrIsEmpty(const Items& items, const Item& item) {
          std::find(items.begin(), items.end(), item) != items.end();
 }
 
+bool MatchesOne(const std::vector<std::string>& patterns, std::string_view op) {
+  return std::any_of(
+      patterns.begin(), patterns.end(),
+      [op](const std::string& pattern) { return GlobMatch(pattern, op); });
+}
+
 }  // namespace
 
 bool Selector::HasRank(int32_t rank) const { return HasOrIsEmpty(ranks, rank); }
@@ -30,11 +36,7 @@ bool Selector::HasToken(int64_t token) const {
 }
 
 bool Selector::HasOp(std::string_view op) const {
-  return op_patterns.empty() ||
-         std::any_of(op_patterns.begin(), op_patterns.end(),
-                     [op](const std::string& pattern) {
-                       return GlobMatch(pattern, op);
-                     });
+  return op_patterns.empty() || MatchesOne(op_patterns, op);
 }
 
 bool Selector::HasIo(Io io) const {
@@ -42,8 +44,10 @@ bool Selector::HasIo(Io io) const {
 }
 
 bool Selector::TakesWholeRanks() const {
-  return devices.empty() && tokens.empty() && op_patterns.empty() &&
-         ios.empty();
+  // Compared as a whole, so that a new list counts too.
+  Selector whole;
+  whole.ranks = ranks;
+  return *this == whole;
 }
 
 bool Selector::Matches(const TensorKey& key) const {

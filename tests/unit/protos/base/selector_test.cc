@@ -42,6 +42,15 @@ TEST(SelectorTest, EveryListMustAgree) {
   }
 }
 
+TEST(SelectorTest, WholeRanksAreTakenWhereNothingElseIsAskedFor) {
+  Selector selector;
+  EXPECT_TRUE(selector.TakesWholeRanks());
+  selector.ranks = {1, 2};
+  EXPECT_TRUE(selector.TakesWholeRanks());
+  selector.ios = {Io::kInput};
+  EXPECT_FALSE(selector.TakesWholeRanks());
+}
+
 TEST(SelectorTest, AnUnspecifiedSideAgreesWithAny) {
   Selector selector;
   selector.ios = {Io::kInput};
