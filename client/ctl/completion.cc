@@ -79,7 +79,9 @@ std::vector<ValueWords> AllValueWords(const CLI::App& root) {
       has_attachments |= TypeOf(*option) == "ATTACHMENT";
       ValueWords value = {path, "", WordsOf(*option),
                           ListerOf(TypeOf(*option))};
-      if (option->get_positional() && !has_attachments) {
+      // A file behind a run takes nothing away from it.
+      if (option->get_positional() && !has_attachments &&
+          !value.lister.empty()) {
         lister_of_arguments = value.lister;
       }
       if (option->get_lnames().empty()) continue;
