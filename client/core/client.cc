@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/client.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "client/core/launch.h"
+#include "client/core/signals_blocked.h"
 #include "protos/base/limits.h"
 
 namespace msitd::client {
@@ -107,16 +105,7 @@ Client::Client(ClientOptions options,
 Client::~Client() { Close(std::chrono::microseconds(0)); }
 
 void Client::StartSender() {
-  // The host handles signals: its handlers must not run on our threads, nor on
-  // those that the transport starts from ours.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  struct Restore {
-    const sigset_t& mask;
-    ~Restore() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
-  } restore{before};
+  const SignalsBlocked blocked;
   sender_ = std::thread([this] { RunSender(); });
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/grpc/remains.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "client/core/signals_blocked.h"
 
 namespace msitd::client {
 namespace {
@@ -38,22 +38,6 @@ void Free(Remains& remains) {
     ::munmap(mapping.data(), mapping.size());
   }
 }
-
-// Keeps signal handlers of the host off our threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
