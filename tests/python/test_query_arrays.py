@@ -13,7 +13,7 @@ import pytest
 import torch
 from fake_queries import FakeQueries
 from msitd import query
-from msitd.query import arrays, tensors
+from msitd.query import arrays, resuming
 from msitd.query.messages import new
 from msitd.query.table import columns_of, to_arrow, to_pandas
 
@@ -118,7 +118,7 @@ def test_a_dtype_of_a_newer_daemon_is_named() -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeQueries]:
-    monkeypatch.setattr(tensors, "_FIRST_DELAY_S", 0)
+    monkeypatch.setattr(resuming, "_FIRST_DELAY_S", 0)
     fake = FakeQueries()
     yield fake
     fake.stop()
