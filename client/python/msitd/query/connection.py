@@ -156,19 +156,8 @@ class Caller:
         Raises:
             QueryError: The daemon refuses, or does not answer in time.
         """
-        self._check_open()
-        call = self._channel.unary_unary(
-            f"/msitd.v1.{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=_class_of(response).FromString,
-        )
-        timeout = UNARY_TIMEOUT_S if self._timeout is None else self._timeout
-        try:
-            answer = call(request, timeout=timeout)
-        except self._grpc.RpcError as error:
-            raise self._query_error(error) from None
-        self._was_reached = True
-        return answer
+        call = self._callable("unary_unary", method, response)
+        return self._one_answer(call, request, UNARY_TIMEOUT_S)
 
     def stream(
         self, method: str, request: Any, response: str, deadline: float
@@ -177,12 +166,7 @@ class Caller:
 
         A caller that stops reading cancels the call.
         """
-        self._check_open()
-        start = self._channel.unary_stream(
-            f"/msitd.v1.{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=_class_of(response).FromString,
-        )
+        start = self._callable("unary_stream", method, response)
         call = start(request, timeout=max(deadline - time.monotonic(), 0.001))
         try:
             for answer in call:
@@ -195,15 +179,22 @@ class Caller:
 
     def upload(self, method: str, requests: Iterator[Any], response: str) -> Any:
         """Makes a call of many messages that one answers; see `unary`."""
+        call = self._callable("stream_unary", method, response)
+        return self._one_answer(call, requests, STREAM_TIMEOUT_S)
+
+    def _callable(self, shape: str, method: str, response: str) -> Any:
+        """Returns gRPC's callable of a method; `shape` is what its channel calls it."""
         self._check_open()
-        call = self._channel.stream_unary(
+        return getattr(self._channel, shape)(
             f"/msitd.v1.{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=_class_of(response).FromString,
         )
-        timeout = STREAM_TIMEOUT_S if self._timeout is None else self._timeout
+
+    def _one_answer(self, call: Any, sent: Any, default_timeout_s: float) -> Any:
+        timeout = default_timeout_s if self._timeout is None else self._timeout
         try:
-            answer = call(requests, timeout=timeout)
+            answer = call(sent, timeout=timeout)
         except self._grpc.RpcError as error:
             raise self._query_error(error) from None
         self._was_reached = True
