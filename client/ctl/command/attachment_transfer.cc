@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include "client/ctl/command/resuming_read.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
 #include "client/text/text.h"
@@ -20,100 +20,6 @@ namespace msitd::ctl {
 namespace {
 
 using Stub = v1::AttachmentService::Stub;
-
-// As when tensors are read.
-constexpr int kFruitlessReadsMax = 6;
-constexpr std::chrono::milliseconds kFirstDelay(100);
-
-class Reading {
- public:
-  Reading(Session& session, v1::ReadAttachmentRequest request, FileSink& sink)
-      : session_(session),
-        request_(std::move(request)),
-        sink_(sink),
-        progress_(session.options().progress,
-                  session.options().terminal.stderr_width) {}
-
-  Outcome Run() {
-    int fruitless_count = 0;
-    while (true) {
-      const int64_t offset_before = request_.offset_bytes();
-      const grpc::Status status = ReadStream();
-      if (!sink_status_.ok()) return LocalError(Message(sink_status_));
-      if (status.ok()) break;
-      fruitless_count =
-          request_.offset_bytes() > offset_before ? 0 : fruitless_count + 1;
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-          fruitless_count == kFruitlessReadsMax ||
-          session_.interrupts().WaitFor(kFirstDelay * (1 << fruitless_count))) {
-        return session_.OutcomeOf(status);
-      }
-    }
-    progress_.Clear();
-    if (HashText(hash_.Get()) == request_.hash()) return {};
-    return session_.OutcomeOf(
-        grpc::Status(grpc::StatusCode::DATA_LOSS,
-                     fmt::format("the bytes that came have the hash {}, not {}",
-                                 HashText(hash_.Get()), request_.hash())));
-  }
-
- private:
-  // OK once the last byte is written.
-  grpc::Status ReadStream() {
-    grpc::ClientContext context;
-    context.set_deadline(session_.StreamDeadline());
-    const Interrupts::Hold hold(session_.interrupts(), &context);
-    const auto reader =
-        session_.stub<Stub>().ReadAttachment(&context, request_);
-    v1::ReadAttachmentResponse response;
-    while (reader->Read(&response)) {
-      const grpc::Status status = Take(response);
-      if (!status.ok()) {
-        context.TryCancel();
-        reader->Finish();
-        return status;
-      }
-    }
-    const grpc::Status status = reader->Finish();
-    if (status.ok() && request_.offset_bytes() != size_bytes_) {
-      return grpc::Status(
-          grpc::StatusCode::UNAVAILABLE,
-          fmt::format("the daemon ended the stream after {} of {} bytes",
-                      request_.offset_bytes(), size_bytes_));
-    }
-    return status;
-  }
-
-  grpc::Status Take(const v1::ReadAttachmentResponse& response) {
-    if (response.has_attachment()) {
-      size_bytes_ = response.attachment().size_bytes();
-      request_.set_hash(response.attachment().hash());
-    }
-    const auto size = static_cast<int64_t>(response.data().size());
-    const int64_t offset = request_.offset_bytes();
-    if (response.offset_bytes() != offset || size > size_bytes_ - offset) {
-      return grpc::Status(
-          grpc::StatusCode::INTERNAL,
-          fmt::format("the daemon sent {} bytes at {}; {} of {} were read",
-                      size, response.offset_bytes(), offset, size_bytes_));
-    }
-    sink_status_ = sink_.Write(response.data());
-    if (!sink_status_.ok()) return grpc::Status::CANCELLED;
-    hash_.Add(response.data());
-    request_.set_offset_bytes(offset + size);
-    progress_.Show(fmt::format("{} of {}", HumanSize(offset + size),
-                               HumanSize(size_bytes_)));
-    return grpc::Status::OK;
-  }
-
-  Session& session_;
-  v1::ReadAttachmentRequest request_;
-  FileSink& sink_;
-  Progress progress_;
-  int64_t size_bytes_ = 0;
-  chunk::PiecewiseHash hash_;
-  absl::Status sink_status_;
-};
 
 }  // namespace
 
@@ -160,7 +66,39 @@ Outcome ReadAttachment(Session& session, const std::string& run,
   v1::ReadAttachmentRequest request;
   request.set_run(run);
   request.set_name(name);
-  MSITCTL_RETURN_IF_FAILED(Reading(session, std::move(request), *sink).Run());
+  Progress progress(session.options().progress,
+                    session.options().terminal.stderr_width);
+  chunk::PiecewiseHash hash;
+  int64_t done_bytes = 0;
+  int64_t size_bytes = 0;
+  ResumingRead<v1::ReadAttachmentResponse> reading(
+      session, size_bytes,
+      [&](grpc::ClientContext& context, int64_t offset_bytes) {
+        request.set_offset_bytes(offset_bytes);
+        return session.stub<Stub>().ReadAttachment(&context, request);
+      },
+      [&](std::string_view piece) -> absl::Status {
+        MSITD_RETURN_IF_ERROR(sink->Write(piece));
+        hash.Add(piece);
+        done_bytes += static_cast<int64_t>(piece.size());
+        progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
+                                  HumanSize(size_bytes)));
+        return absl::OkStatus();
+      },
+      [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
+        if (!response.has_attachment()) return;
+        size = size_bytes = response.attachment().size_bytes();
+        // A stream that takes it up has to be of the same bytes.
+        request.set_hash(response.attachment().hash());
+      });
+  MSITCTL_RETURN_IF_FAILED(reading.Run());
+  progress.Clear();
+  if (HashText(hash.Get()) != request.hash()) {
+    return session.OutcomeOf(
+        grpc::Status(grpc::StatusCode::DATA_LOSS,
+                     fmt::format("the bytes that came have the hash {}, not {}",
+                                 HashText(hash.Get()), request.hash())));
+  }
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));
 }

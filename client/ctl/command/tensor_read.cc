@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/ctl/print/file_sink.h"
@@ -21,11 +21,6 @@
 namespace msitd::ctl {
 namespace {
 
-// Streams in a row that bring no byte before the reading is given up: with the
-// delays, about 6 seconds, in which a daemon restarts.
-constexpr int kFruitlessReadsMax = 6;
-constexpr std::chrono::milliseconds kFirstDelay(100);
-
 // What is read of one tensor.
 struct Content {
   std::string name;
@@ -35,80 +30,20 @@ struct Content {
   bool is_sample = false;
 };
 
-class Reading {
- public:
-  Reading(Session& session, const Content& content, const TensorSink& sink)
-      : session_(session), content_(content), sink_(sink) {}
-
-  Outcome Run() {
-    int fruitless_count = 0;
-    while (true) {
-      const int64_t offset_before = offset_;
-      const grpc::Status status = ReadStream();
-      if (!sink_status_.ok()) return LocalError(Message(sink_status_));
-      if (status.ok()) return {};
-      fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
-          fruitless_count == kFruitlessReadsMax ||
-          session_.interrupts().WaitFor(kFirstDelay * (1 << fruitless_count))) {
-        return session_.OutcomeOf(status);
-      }
-    }
-  }
-
- private:
-  // Reads from `offset_` on. OK once the last byte is written.
-  grpc::Status ReadStream() {
-    v1::ReadTensorRequest request;
-    request.set_name(content_.name);
-    request.set_sample(content_.is_sample);
-    request.set_offset_bytes(offset_);
-    grpc::ClientContext context;
-    context.set_deadline(session_.StreamDeadline());
-    const Interrupts::Hold hold(session_.interrupts(), &context);
-    const auto reader =
-        session_.stub<v1::TensorService::Stub>().ReadTensor(&context, request);
-    v1::ReadTensorResponse response;
-    while (reader->Read(&response)) {
-      const grpc::Status status = Take(response);
-      if (!status.ok()) {
-        context.TryCancel();
-        reader->Finish();
-        return status;
-      }
-    }
-    const grpc::Status status = reader->Finish();
-    if (status.ok() && offset_ != content_.size_bytes) {
-      return grpc::Status(
-          grpc::StatusCode::UNAVAILABLE,
-          fmt::format("the daemon ended the stream after {} of {} bytes",
-                      offset_, content_.size_bytes));
-    }
-    return status;
-  }
-
-  grpc::Status Take(const v1::ReadTensorResponse& response) {
-    const auto size = static_cast<int64_t>(response.data().size());
-    if (response.offset_bytes() != offset_ ||
-        size > content_.size_bytes - offset_) {
-      return grpc::Status(
-          grpc::StatusCode::INTERNAL,
-          fmt::format("the daemon sent {} bytes at {}; {} of {} were read",
-                      size, response.offset_bytes(), offset_,
-                      content_.size_bytes));
-    }
-    sink_status_ = sink_(response.data());
-    if (!sink_status_.ok()) return grpc::Status::CANCELLED;
-    offset_ += size;
-    return grpc::Status::OK;
-  }
-
-  Session& session_;
-  const Content& content_;
-  const TensorSink& sink_;
-  int64_t offset_ = 0;
-  absl::Status sink_status_;
-};
+Outcome ReadContent(Session& session, const Content& content, ByteSink sink) {
+  v1::ReadTensorRequest request;
+  request.set_name(content.name);
+  request.set_sample(content.is_sample);
+  return ResumingRead<v1::ReadTensorResponse>(
+             session, content.size_bytes,
+             [&](grpc::ClientContext& context, int64_t offset_bytes) {
+               request.set_offset_bytes(offset_bytes);
+               return session.stub<v1::TensorService::Stub>().ReadTensor(
+                   &context, request);
+             },
+             std::move(sink))
+      .Run();
+}
 
 Content ContentOf(const v1::Tensor& tensor, bool is_sample) {
   Content out;
@@ -145,9 +80,8 @@ Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
 }  // namespace
 
 Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
-                        const TensorSink& sink) {
-  const Content content = ContentOf(tensor, /*is_sample=*/false);
-  return Reading(session, content, sink).Run();
+                        const ByteSink& sink) {
+  return ReadContent(session, ContentOf(tensor, /*is_sample=*/false), sink);
 }
 
 Outcome ReadTensor(Session& session, const ReadFlags& flags) {
@@ -184,14 +118,14 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   Progress progress(session.options().progress,
                     session.options().terminal.stderr_width);
   int64_t done_bytes = 0;
-  const TensorSink write = [&](std::string_view piece) -> absl::Status {
+  const ByteSink write = [&](std::string_view piece) -> absl::Status {
     MSITD_RETURN_IF_ERROR(sink->Write(piece));
     done_bytes += static_cast<int64_t>(piece.size());
     progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
                               HumanSize(content.size_bytes)));
     return absl::OkStatus();
   };
-  MSITCTL_RETURN_IF_FAILED(Reading(session, content, write).Run());
+  MSITCTL_RETURN_IF_FAILED(ReadContent(session, content, write));
   progress.Clear();
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
-#include <string_view>
 
-#include "absl/status/status.h"
+#include "client/ctl/command/resuming_read.h"
 #include "client/ctl/session.h"
 #include "client/query/outcome.h"
 
 namespace msitd::ctl {
 
-// Takes the next bytes of a tensor; an error ends the reading.
-using TensorSink = std::function<absl::Status(std::string_view)>;
-
-// Gives the bytes of `tensor`, of which name and size_bytes count, to `sink`. A
-// stream that breaks with UNAVAILABLE is taken up where it broke. A failure of
-// the sink is a local error.
+// Gives the bytes of `tensor`, of which name and size_bytes count, to `sink`,
+// as ResumingRead does.
 Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
-                        const TensorSink& sink);
+                        const ByteSink& sink);
 
 struct ReadFlags {
   std::string name;
