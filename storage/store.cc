@@ -168,7 +168,7 @@ absl::Status StoreImpl::TryRemoveDeadSegments() {
     reader_.Forget(segment);
     const absl::Status status = env_.Remove(PathOf(segment));
     if (!status.ok() && !absl::IsNotFound(status)) return status;
-    MSITD_RETURN_IF_ERROR(index_->segments().Bury(segment));
+    MSITD_RETURN_IF_ERROR(index_->segments().ForgetDead(segment));
     const MutexLock lock(stats_mu_);
     segment_sizes_.erase(ToNumber(segment));
   }

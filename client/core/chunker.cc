@@ -10,11 +10,11 @@
 namespace msitd::client {
 
 std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
-                                               Keep keep) {
-  Slot*& open = open_[static_cast<size_t>(keep.level)];
+                                               KeptLevel kept) {
+  Slot*& open = open_[static_cast<size_t>(kept.level)];
   if (open != nullptr && !MayJoin(*open, part)) Seal(open);
   if (open != nullptr) {
-    const std::span<std::byte> payload = AddTo(*open, part, keep.is_degraded);
+    const std::span<std::byte> payload = AddTo(*open, part, kept.is_degraded);
     if (payload.data() != nullptr) return PlaceOf(open, payload);
     Seal(open);
   }
@@ -27,15 +27,15 @@ std::optional<Chunker::Place> Chunker::Reserve(const chunk::RecordSpec& part,
     return std::nullopt;
   }
   slot->builder.Start(identity_.run, identity_.rank, identity_.stream_id, 0);
-  if (keep.level == capture::Level::kSummary) slot->builder.KeepSummariesOnly();
-  if (keep.level == capture::Level::kSample) slot->builder.KeepSamples();
+  if (kept.level == capture::Level::kSummary) slot->builder.KeepSummariesOnly();
+  if (kept.level == capture::Level::kSample) slot->builder.KeepSamples();
   slot->token = part.token;
   slot->start_time = std::chrono::steady_clock::now();
   slot->start_time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
   slot->builder.StartDraft(++begun_count_, slot->start_time_ns);
-  const std::span<std::byte> payload = AddTo(*slot, part, keep.is_degraded);
+  const std::span<std::byte> payload = AddTo(*slot, part, kept.is_degraded);
   MSITD_CHECK(payload.data() != nullptr);
   open = slot;
   return PlaceOf(slot, payload);

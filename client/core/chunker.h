@@ -19,7 +19,7 @@
 namespace msitd::client {
 
 // How much of a record is kept.
-struct Keep {
+struct KeptLevel {
   capture::Level level = capture::Level::kFull;
   // True if the capture policy asks for more than `level`.
   bool is_degraded = false;
@@ -62,7 +62,7 @@ class Chunker {
   };
 
   // Finds room for a part. Its level is not off. Nothing if no slot is free.
-  std::optional<Place> Reserve(const chunk::RecordSpec& part, Keep keep);
+  std::optional<Place> Reserve(const chunk::RecordSpec& part, KeptLevel kept);
   bool Written(const Place& place) {
     place.slot->draft().SetWritten(place.record_index);
     return --place.slot->writer_count == 0 &&

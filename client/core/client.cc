@@ -263,7 +263,7 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
                          .part_offset = 0,
                          .part_bytes = 0,
                          .placement = tensor.placement};
-  return RecordParts(tensor, TakeKeep(level), part, lock);
+  return RecordParts(tensor, TakeKeptLevel(level), part, lock);
 }
 
 void Client::CountDrop() {
@@ -272,7 +272,7 @@ void Client::CountDrop() {
   WakeInTime();
 }
 
-Keep Client::TakeKeep(capture::Level level) {
+KeptLevel Client::TakeKeptLevel(capture::Level level) {
   if (level == capture::Level::kFull &&
       overflow_.MustDegrade(pool_.free_count(), pool_.capacity())) {
     return {.level = capture::Level::kSummary, .is_degraded = true};
@@ -280,13 +280,13 @@ Keep Client::TakeKeep(capture::Level level) {
   return {.level = level};
 }
 
-Status Client::RecordParts(const TensorView& tensor, Keep keep,
+Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
                            chunk::RecordSpec& part, Lock& lock) {
   std::optional<RoomWait> wait;
   do {
     part.part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
-    const std::optional<Found> found = FindPlace(part, keep, &wait, lock);
+    const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
     if (!found) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
       WakeInTime();
@@ -312,7 +312,7 @@ Status Client::RecordParts(const TensorView& tensor, Keep keep,
 }
 
 std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
-                                               Keep keep,
+                                               KeptLevel kept,
                                                std::optional<RoomWait>* wait,
                                                Lock& lock) {
   const auto open_before = chunker_.open_since();
@@ -322,7 +322,7 @@ std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
     if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
       return std::nullopt;
     }
-    const std::optional<Chunker::Place> place = chunker_.Reserve(part, keep);
+    const std::optional<Chunker::Place> place = chunker_.Reserve(part, kept);
     // Sealed chunks have to be sent, and new ones to be sealed in time.
     const bool wakes_sender = chunker_.open_since() != open_before ||
                               queue_.pushed_count() != pushed_before;

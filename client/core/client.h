@@ -162,19 +162,19 @@ class Client final : private TransportListener {
 
   // Recording, in client.cc. All are called with mu_ locked. Those that are
   // given the lock release it for a while.
-  Status RecordParts(const TensorView& tensor, Keep keep,
+  Status RecordParts(const TensorView& tensor, KeptLevel kept,
                      chunk::RecordSpec& part, Lock& lock);
   // Finds room for a part, and waits for it if the overflow behaviour says so.
   // The first wait of a record sets `*wait`, which has the deadline for all its
   // parts. Nothing at the deadline, if the host interrupts, if the stream is
   // over, or if another part of the tensor was dropped.
-  std::optional<Found> FindPlace(const chunk::RecordSpec& part, Keep keep,
+  std::optional<Found> FindPlace(const chunk::RecordSpec& part, KeptLevel kept,
                                  std::optional<RoomWait>* wait, Lock& lock);
   // Why FindPlace found nothing.
   Status NoPlace(const std::optional<RoomWait>& wait) const;
   // Decides what is kept of a record that is asked for at `level`; the same for
   // all its parts.
-  Keep TakeKeep(capture::Level level);
+  KeptLevel TakeKeptLevel(capture::Level level);
   // Drops the oldest token if it is lower than `token` and the overflow
   // behaviour is to do so. False if nothing was dropped.
   bool DropOldestToken(int64_t token);
@@ -276,7 +276,7 @@ class Client final : private TransportListener {
   // When the sender next looks for new tokens. Nobody wakes it for those.
   Clock::time_point look_time_;
   std::chrono::milliseconds look_interval_{0};
-  int64_t told_token_end_ = 0;
+  int64_t reported_token_end_ = 0;
   // WakeTime() when the sender began to wait.
   std::optional<Clock::time_point> wake_time_;
   Clock::time_point answer_deadline_;

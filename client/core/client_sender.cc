@@ -134,16 +134,16 @@ std::optional<Client::Clock::time_point> Client::LingerTime() const {
 
 void Client::Report(Lock& lock) {
   report_time_ = Clock::now() + options_.report_interval;
-  const StreamCoverage coverage = ledger_.TakeNews();
+  const StreamCoverage coverage = ledger_.TakeReport();
   const int64_t token_end = token_end_.load(std::memory_order_relaxed);
-  told_token_end_ = token_end;
+  reported_token_end_ = token_end;
   lock.unlock();
   transport_->ReportCoverage(coverage, token_end);
   lock.lock();
 }
 
 bool Client::HasBegunTokens() const {
-  return token_end_.load(std::memory_order_relaxed) > told_token_end_;
+  return token_end_.load(std::memory_order_relaxed) > reported_token_end_;
 }
 
 // If there is no news, this asks for notice of the next filtered record and
@@ -151,10 +151,10 @@ bool Client::HasBegunTokens() const {
 // be missed.
 std::optional<Client::Clock::time_point> Client::ReportTime() {
   ledger_.SetFiltered(filter_.filtered_count());
-  if (!ledger_.has_news()) {
+  if (!ledger_.has_unreported()) {
     filter_.Watch();
     ledger_.SetFiltered(filter_.filtered_count());
-    if (!ledger_.has_news()) return std::nullopt;
+    if (!ledger_.has_unreported()) return std::nullopt;
   }
   const bool is_last = must_stop_ && queue_.empty();
   return is_last ? Clock::time_point::min() : report_time_;
@@ -325,9 +325,9 @@ void Client::OnCommitted(uint64_t committed_count) {
   const bool is_opening = state_ == StreamState::kOpening;
   if (is_opening) {
     state_ = StreamState::kStreaming;
-    ledger_.TellAgain();
+    ledger_.ReportAgain();
     report_time_ = Clock::now();
-    told_token_end_ = 0;
+    reported_token_end_ = 0;
     look_time_ = report_time_;
     look_interval_ = {};
     if (!policy_revision_) filter_.Set(nullptr);

@@ -49,7 +49,7 @@ int64_t IngestPipeline::FirstTokenAhead(std::string_view run,
   int64_t out = stored_end;
   MutexLock lock(mu_);
   for (const StreamHandle& stream : registry_.StreamsOf(run)) {
-    out = std::max(out, stream->pace.Ahead(now));
+    out = std::max(out, stream->pace.TokenAhead(now));
   }
   return out;
 }
@@ -173,7 +173,7 @@ void IngestPipeline::ReportCoverage(const StreamHandle& stream,
   MutexLock lock(mu_);
   if (stream->end.has_value()) return;
   stream->coverage = coverage;
-  stream->pace.Tell(token_end, std::chrono::steady_clock::now());
+  stream->pace.Report(token_end, std::chrono::steady_clock::now());
   TouchLocked(stream);
 }
 

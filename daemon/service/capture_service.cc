@@ -113,10 +113,10 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   const storage::StreamRepeats& repeats = from.told.repeats;
   const uint64_t explained = from.stored_count + repeats.repeated_count +
                              total.dropped_count + total.truncated_count;
-  const uint64_t told_asked =
+  const uint64_t reported_asked =
       total.seen_count - std::min(total.seen_count, total.filtered_count);
   // A process that died may not have reported the last of what it was handed.
-  const uint64_t asked = std::max(told_asked, explained);
+  const uint64_t asked = std::max(reported_asked, explained);
   out.set_rank(from.told.rank);
   out.set_stream_count(static_cast<int64_t>(from.told.stream_count));
   out.set_seen_count(static_cast<int64_t>(total.filtered_count + asked));

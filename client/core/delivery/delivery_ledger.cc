@@ -54,8 +54,8 @@ void DeliveryLedger::DropChunk(const ChunkContents& contents) {
   }
 }
 
-StreamCoverage DeliveryLedger::TakeNews() {
-  told_ = coverage_;
+StreamCoverage DeliveryLedger::TakeReport() {
+  reported_ = coverage_;
   return coverage_;
 }
 

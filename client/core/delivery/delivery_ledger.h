@@ -65,12 +65,12 @@ class DeliveryLedger {
   void Acknowledge(const ChunkContents& contents);
   void DropChunk(const ChunkContents& contents);
 
-  // Counts that the daemon has to be told. TakeNews returns them and clears
-  // has_news. They may be lost with their connection, so the next connection
-  // calls TellAgain.
-  bool has_news() const { return told_ != coverage_; }
-  StreamCoverage TakeNews();
-  void TellAgain() { told_.reset(); }
+  // Counts that the daemon has to be told. TakeReport returns them and clears
+  // has_unreported. They may be lost with their connection, so the next
+  // connection calls ReportAgain.
+  bool has_unreported() const { return reported_ != coverage_; }
+  StreamCoverage TakeReport();
+  void ReportAgain() { reported_.reset(); }
 
   uint64_t recorded_count() const { return recorded_count_; }
   uint64_t recorded_bytes() const { return recorded_bytes_; }
@@ -88,7 +88,7 @@ class DeliveryLedger {
   uint64_t acknowledged_count_ = 0;
   uint64_t acknowledged_bytes_ = 0;
   StreamCoverage coverage_;
-  std::optional<StreamCoverage> told_;
+  std::optional<StreamCoverage> reported_;
   uint64_t invalid_count_ = 0;
   std::set<uint64_t> broken_;
 };

@@ -153,7 +153,7 @@ std::vector<int32_t> Findings::FirstOf(const RankOrder& order,
          failure.received,
          is_known,
          {}});
-    entries.back().behind = order.Behind(entries.back().at);
+    entries.back().behind = order.PositionsFrom(entries.back().at);
   }
   const auto is_before = [](const Entry& a, const Entry& b) {
     const auto there = a.behind.find(b.at.rank);

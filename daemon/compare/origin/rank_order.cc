@@ -77,7 +77,7 @@ bool RankOrder::Add(const TensorGroup& group) {
 // certainly behind the first of its positions that is reached. If a rank is
 // reached at an earlier position than before, only the stretch between the two
 // is new, so every position is scanned once.
-std::map<int32_t, int32_t> RankOrder::Behind(Moment from) const {
+std::map<int32_t, int32_t> RankOrder::PositionsFrom(Moment from) const {
   std::map<int32_t, int32_t> reached;
   std::vector<std::pair<Moment, int32_t>> to_scan;
   std::vector<bool> seen(shared_.size());

@@ -37,7 +37,7 @@ class RankOrder {
 
   // Returns, for every rank that has one, the first position that is `from` or
   // certainly behind it. Takes time in proportion to the number of tensors.
-  std::map<int32_t, int32_t> Behind(Moment from) const;
+  std::map<int32_t, int32_t> PositionsFrom(Moment from) const;
 
   // Returns the position of the tensor of `rank` that has the name of that at
   // `other`; -1 if there is none.

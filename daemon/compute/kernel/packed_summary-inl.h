@@ -75,7 +75,8 @@ HWY_INLINE void AddPacked(PackedLanes x, PackedSums& sums, size_t half) {
 // Bits           an integer as wide as an element.
 // kLargest       the bits of the largest finite magnitude.
 // kScale         what the sums have to be multiplied by.
-// kSquaresServe  true if squares can neither overflow nor vanish in float.
+// kSquaresStayInRange
+//                true if squares can neither overflow nor vanish in float.
 // kRowsAtOnce    rows of virtual lanes that AddRows takes in one call.
 // kStagedBytes   bytes per element that Stage writes in the first pass for
 //                AddRows to read in the second; 0 if AddRows reads the
@@ -85,7 +86,7 @@ struct PackedBfloat16 {
   static constexpr DType kComponent = DType::kBfloat16;
   static constexpr Bits kLargest = 0x7f7f;
   static constexpr float kScale = 1;
-  static constexpr bool kSquaresServe = false;
+  static constexpr bool kSquaresStayInRange = false;
   static constexpr size_t kStagedBytes = 0;
   static constexpr size_t kRowsAtOnce = 1;
 
@@ -123,7 +124,7 @@ struct PackedFloat16 {
   static constexpr DType kComponent = DType::kFloat16;
   static constexpr Bits kLargest = 0x7bff;
   static constexpr float kScale = 1;
-  static constexpr bool kSquaresServe = true;
+  static constexpr bool kSquaresStayInRange = true;
   static constexpr size_t kStagedBytes = 0;
   static constexpr size_t kRowsAtOnce = 1;
 
@@ -149,7 +150,7 @@ struct PackedFloat8 {
       kE4m3fn ? DType::kFloat8E4m3fn : DType::kFloat8E5m2;
   static constexpr Bits kLargest = kE4m3fn ? 0x7e : 0x7b;
   static constexpr float kScale = kE4m3fn ? 256 : 1;
-  static constexpr bool kSquaresServe = true;
+  static constexpr bool kSquaresStayInRange = true;
   static constexpr size_t kStagedBytes = 2;
   static constexpr size_t kRowsAtOnce = 2;
 
@@ -301,7 +302,7 @@ HWY_INLINE void Store(D d, const PackedExtremes<D>& extremes,
 }
 
 // Whether the sums of squares of finite elements neither overflow nor vanish.
-HWY_INLINE bool SquaresServe(const PackedSums& sums) {
+HWY_INLINE bool SquaresAreInRange(const PackedSums& sums) {
   const PackedLane d;
   const auto largest = hn::Max(sums.squares[0], sums.squares[1]);
   const auto within = hn::Le(largest, hn::Set(d, kSquaresHigh<float>));
@@ -353,9 +354,9 @@ HWY_INLINE bool AddPackedSums(const std::byte* first, size_t block_bytes,
     Loader::AddRows(first, row, a);
     if constexpr (kBlocks == 2) Loader::AddRows(first + block_bytes, row, b);
   }
-  if constexpr (!Loader::kSquaresServe) {
-    if (HWY_UNLIKELY(!SquaresServe(a))) return false;
-    if (kBlocks == 2 && HWY_UNLIKELY(!SquaresServe(b))) return false;
+  if constexpr (!Loader::kSquaresStayInRange) {
+    if (HWY_UNLIKELY(!SquaresAreInRange(a))) return false;
+    if (kBlocks == 2 && HWY_UNLIKELY(!SquaresAreInRange(b))) return false;
   }
   AddFolded<Loader>(a, state);
   if constexpr (kBlocks == 2) AddFolded<Loader>(b, state);

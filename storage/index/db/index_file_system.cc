@@ -163,12 +163,12 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Sync(const IOOptions& options, IODebugContext* context) override {
     IOStatus status = keeper_.Admit();
     if (status.ok()) status = target()->Sync(options, context);
-    return Tell(status);
+    return ShownToRocksdb(status);
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* context) override {
     IOStatus status = keeper_.Admit();
     if (status.ok()) status = target()->Fsync(options, context);
-    return Tell(status);
+    return ShownToRocksdb(status);
   }
 
  private:
@@ -186,7 +186,8 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
                               IODebugContext* context) {
     // So little is not worth a refusal.
     if (end_bytes_ + data.size() <= kEmptyTableBytesMax) {
-      return Tell(keeper_.Do([&] { return AppendAt(data, options, context); }));
+      return ShownToRocksdb(
+          keeper_.Do([&] { return AppendAt(data, options, context); }));
     }
     IOStatus status = keeper_.AdmitCompaction(path_);
     if (status.ok()) status = keeper_.Admit();
@@ -195,7 +196,7 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
   // Returns what RocksDB is told of `status`; see kEmptyTableBytesMax.
-  IOStatus Tell(const IOStatus& status) {
+  IOStatus ShownToRocksdb(const IOStatus& status) {
     if (status.ok() || !is_compaction_ || end_bytes_ > kEmptyTableBytesMax) {
       return status;
     }

@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<SegmentId>> SegmentTable::Dead() {
   return dead;
 }
 
-absl::Status SegmentTable::Bury(SegmentId segment) {
+absl::Status SegmentTable::ForgetDead(SegmentId segment) {
   rocksdb::WriteBatch batch;
   db_.Delete(batch, Table::kSegment, DeadKey(segment));
   return db_.WriteLogged(batch);

@@ -41,10 +41,10 @@ class SegmentTable {
   // The runs that have frames in `segment`.
   absl::StatusOr<std::vector<RunId>> RunsIn(SegmentId segment);
 
-  // Dead returns the dead segments whose file may still exist; Bury forgets one
-  // whose file has gone.
+  // Dead returns the dead segments whose file may still exist; ForgetDead
+  // forgets one whose file has gone.
   absl::StatusOr<std::vector<SegmentId>> Dead();
-  absl::Status Bury(SegmentId segment);
+  absl::Status ForgetDead(SegmentId segment);
 
  private:
   IndexDb& db_;

@@ -285,16 +285,16 @@ TEST(DeliveryLedgerTest, EveryRecordIsSeenOnce) {
 
 TEST(DeliveryLedgerTest, EachConnectionIsToldAllThatIsNew) {
   DeliveryLedger ledger;
-  EXPECT_TRUE(ledger.has_news()) << "that nothing was handed over";
-  EXPECT_EQ(ledger.TakeNews(), StreamCoverage());
-  EXPECT_FALSE(ledger.has_news());
+  EXPECT_TRUE(ledger.has_unreported()) << "that nothing was handed over";
+  EXPECT_EQ(ledger.TakeReport(), StreamCoverage());
+  EXPECT_FALSE(ledger.has_unreported());
   ledger.Drop();
-  EXPECT_TRUE(ledger.has_news());
-  const StreamCoverage told = ledger.TakeNews();
-  EXPECT_FALSE(ledger.has_news());
-  ledger.TellAgain();
-  EXPECT_TRUE(ledger.has_news());
-  EXPECT_EQ(ledger.TakeNews(), told);
+  EXPECT_TRUE(ledger.has_unreported());
+  const StreamCoverage told = ledger.TakeReport();
+  EXPECT_FALSE(ledger.has_unreported());
+  ledger.ReportAgain();
+  EXPECT_TRUE(ledger.has_unreported());
+  EXPECT_EQ(ledger.TakeReport(), told);
 }
 
 TEST(SlotPoolTest, IsBoundedAndReusesTheWarmestSlot) {
