@@ -26,6 +26,10 @@ std::string Indent(const std::string& lines) {
   return "  " + CLI::detail::find_and_replace(lines, "\n", "\n  ");
 }
 
+std::string ExampleText(const std::string& examples) {
+  return "Example:\n" + Indent(examples) + "\n";
+}
+
 int Report(const Outcome& outcome) {
   if (!outcome.error.empty()) {
     fmt::print(stderr, "msitctl: {}\n", outcome.error);
@@ -174,8 +178,10 @@ void CommandLine::AddGlobalFlags() {
 }
 
 CLI::App& CommandLine::AddNoun(const std::string& name,
-                               const std::string& summary) {
+                               const std::string& summary,
+                               const std::string& examples) {
   CLI::App* noun = app_.add_subcommand(name, summary);
+  noun->footer(ExampleText(examples));
   noun->require_subcommand(1);
   noun->fallthrough();
   noun->group("Commands");
@@ -185,7 +191,7 @@ CLI::App& CommandLine::AddNoun(const std::string& name,
 CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
                                Action action) {
   CLI::App* verb = noun.add_subcommand(help.name, help.summary);
-  std::string footer = "Example:\n" + Indent(help.examples) + "\n";
+  std::string footer = ExampleText(help.examples);
   if (!help.rpcs.empty()) {
     footer +=
         "\nRPC: " + CLI::detail::find_and_replace(help.rpcs, ", ", ",\n     ") +

@@ -35,8 +35,9 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   // Called by the files of the nouns. The returned App takes flags and
-  // arguments. `action` runs once they are parsed.
-  CLI::App& AddNoun(const std::string& name, const std::string& summary);
+  // arguments. `action` runs once they are parsed. `examples`: see VerbHelp.
+  CLI::App& AddNoun(const std::string& name, const std::string& summary,
+                    const std::string& examples);
   CLI::App& AddVerb(CLI::App& noun, const VerbHelp& help, Action action);
 
   CLI::App& app() { return app_; }

@@ -283,7 +283,8 @@ end
 
 void AddCompletionCommand(CommandLine& line) {
   CLI::App& noun =
-      line.AddNoun("completion", "Prints a completion script for a shell.");
+      line.AddNoun("completion", "Prints a completion script for a shell.",
+                   "msitctl completion bash");
   CLI::App& root = line.app();
   const auto add = [&](const char* shell, const char* example,
                        std::string (*make)(const CLI::App&)) {

@@ -262,7 +262,9 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
 
 void AddCaptureCommands(CommandLine& line) {
   CLI::App& noun =
-      line.AddNoun("capture", "Captures: what the clients of a run record.");
+      line.AddNoun("capture", "Captures: what the clients of a run record.",
+                   "msitctl capture set --run tp8-bf16 --ops '*.mlp'\n"
+                   "msitctl capture coverage tp8-bf16");
   AddNamedVerb(line, noun,
                {.name = "get",
                 .summary = "Prints what the clients of a run record.",

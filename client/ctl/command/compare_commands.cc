@@ -46,7 +46,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_flag("--follow", flags.follow,
                 "Print rows as tokens complete, until both runs are sealed");
   AddTexts(verb, "--watch", flags.watches,
-           "Tell of rows for which this holds, and exit with 1: nan, inf, fail "
+           "Report rows for which this holds, and exit with 1: nan, inf, fail "
            "or a predicate such as 'max_abs > 10'; repeatable")
       ->type_name("CONDITION");
   verb.add_flag("--detach", flags.detach,
@@ -367,7 +367,9 @@ std::string DeleteQuestion(const v1::Comparison& comparison) {
 
 void AddCompareCommands(CommandLine& line) {
   CLI::App& noun =
-      line.AddNoun("compare", "Comparisons: two runs set side by side.");
+      line.AddNoun("compare", "Comparisons: two runs set side by side.",
+                   "msitctl compare run golden-fp32 tp8-bf16\n"
+                   "msitctl compare rows c-000001 --verdict fail");
   using Stub = v1::ComparisonService::Stub;
   AddRun(line, noun);
   AddListVerb(line, noun,

@@ -53,7 +53,8 @@ Outcome PrintCapabilities(Session& session) {
 }  // namespace
 
 void AddNodeCommands(CommandLine& line) {
-  CLI::App& noun = line.AddNoun("node", "The daemon itself.");
+  CLI::App& noun =
+      line.AddNoun("node", "The daemon itself.", "msitctl node status");
   line.AddVerb(noun,
                {.name = "status",
                 .summary = "Prints how the daemon does: state and counters.",

@@ -158,7 +158,10 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
 }  // namespace
 
 void AddRunCommands(CommandLine& line) {
-  CLI::App& noun = line.AddNoun("run", "Runs: named captures of a job.");
+  CLI::App& noun = line.AddNoun("run", "Runs: named captures of a job.",
+                                "msitctl run list\n"
+                                "msitctl run get tp8-bf16\n"
+                                "msitctl run delete tp8-retry");
   using Stub = v1::RunService::Stub;
   ListLayout layout;
   layout.field = "runs";

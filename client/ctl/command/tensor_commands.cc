@@ -187,7 +187,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
   CLI::App& verb = line.AddVerb(
       noun,
       {.name = "stats",
-       .summary = "Reduces tensors, all together or by group.",
+       .summary = "Prints statistics of tensors, of all together or by group.",
        .examples = "msitctl tensor stats --run golden-fp32 --by rank\n"
                    "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
                    "--by token",
@@ -291,7 +291,10 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
 }  // namespace
 
 void AddTensorCommands(CommandLine& line) {
-  CLI::App& noun = line.AddNoun("tensor", "Tensors: the recorded values.");
+  CLI::App& noun = line.AddNoun(
+      "tensor", "Tensors: the recorded values.",
+      "msitctl tensor list --run tp8-bf16 --ops '*.mlp'\n"
+      "msitctl tensor find --run tp8-bf16 --where 'nan_count > 0'");
   AddList(line, noun);
   AddGet(line, noun);
   AddRead(line, noun);
