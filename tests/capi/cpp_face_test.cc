@@ -59,8 +59,6 @@ TEST_F(CppFaceTest, TypedRecordArrives) {
                                                 .placement = "0+1/1:R"},
                                                data, dims)
                   .ok());
-  EXPECT_EQ(client.Record<std::complex<float>>({.op = "op"}, data, {}).code(),
-            MSIT_ERROR_INVALID_ARGUMENT);
   ASSERT_TRUE(client.Flush(kLong).ok());
   EXPECT_EQ(client.counters().acknowledged_count, 1u);
 
@@ -76,6 +74,27 @@ TEST_F(CppFaceTest, TypedRecordArrives) {
   EXPECT_EQ(chunk->Text(record.index), "kw");
   EXPECT_EQ(chunk->Text(record.placement), "0+1/1:R");
   EXPECT_EQ(std::memcmp(chunk->PayloadOf(record).data(), data.data(), 24), 0);
+}
+
+TEST_F(CppFaceTest, RefusalOfTheFaceItselfSaysWhy) {
+  Client client;
+  ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();
+  const float data[] = {1, 2};
+  const int64_t dims[] = {3};
+  const int64_t strides[] = {4, 4};
+  const Status elements = client.Record<float>({.op = "op"}, data, dims);
+  const Status shape =
+      client.RecordRaw({.op = "op"}, MSIT_DTYPE_FLOAT32, dims, strides, data);
+  EXPECT_EQ(elements.code(), MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(elements.message(),
+               "there are not as many elements as dims say");
+  EXPECT_EQ(shape.code(), MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(shape.message(), "there are not as many strides as dims");
+  EXPECT_STREQ(Status().message(), "");
+  // What the library refuses keeps its own words.
+  EXPECT_STREQ(
+      client.RecordRaw({.op = ""}, MSIT_DTYPE_FLOAT32, {}, {}, data).message(),
+      "op is empty");
 }
 
 TEST_F(CppFaceTest, MovedClientGoesOnAndTheEmptyOneRefuses) {

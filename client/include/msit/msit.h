@@ -370,9 +370,10 @@ MSIT_API msit_code msit_record(msit_client* client,
 
 // Returns whether the capture policy of the run may ask for such a tensor. 0
 // means that it does not, on any device, so there is no use in bringing the
-// tensor to the host. 1 also stands for arguments that msit_record refuses.
-// `token` may be MSIT_TOKEN_CURRENT, `io` may be 0 for any side of the op. The
-// policy may change at any time.
+// tensor to the host. So in a forked child it is always 0, and what is not
+// recorded for that reason is counted nowhere. 1 also stands for arguments that
+// msit_record refuses. `token` may be MSIT_TOKEN_CURRENT, `io` may be 0 for any
+// side of the op. The policy may change at any time.
 MSIT_API int32_t msit_selects(const msit_client* client, int64_t token,
                               const char* op, int32_t io) MSIT_NOEXCEPT;
 

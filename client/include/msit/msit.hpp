@@ -20,15 +20,22 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
   explicit Status(msit_code code) : code_(code) {}
+  // A failure that the C interface does not know of. `message` is a literal.
+  Status(msit_code code, const char* message)
+      : code_(code), message_(message) {}
 
   bool ok() const { return code_ == MSIT_OK; }
   msit_code code() const { return code_; }
 
-  // Text of the last failure in this thread; valid until its next call.
-  const char* message() const { return ok() ? "" : msit_last_error(); }
+  // Says why the call failed; valid until the next call in this thread.
+  const char* message() const {
+    if (ok()) return "";
+    return message_ != nullptr ? message_ : msit_last_error();
+  }
 
  private:
   msit_code code_ = MSIT_OK;
+  const char* message_ = nullptr;
 };
 
 // The msit_dtype of a C++ type: bool, an integer, float, double or std::complex
@@ -95,24 +102,29 @@ class Client {
   }
 
   // Records a tensor of row-major elements. INVALID_ARGUMENT if `elements` is
-  // not as long as the product of `dims`.
+  // not as long as the product of `dims`; no counter has that.
   template <typename T>
   Status Record(const Key& key, std::span<const T> elements,
                 std::span<const int64_t> dims) {
     uint64_t count = 1;
     for (const int64_t dim : dims) count *= static_cast<uint64_t>(dim);
-    if (count != elements.size()) return Status(MSIT_ERROR_INVALID_ARGUMENT);
+    if (count != elements.size()) {
+      return Status(MSIT_ERROR_INVALID_ARGUMENT,
+                    "there are not as many elements as dims say");
+    }
     return RecordRaw(key, DTypeOf<std::remove_cv_t<T>>(), dims, {},
                      elements.data());
   }
 
   // Records a tensor of any dtype. `byte_strides` has as many entries as
-  // `dims`, or none for row-major.
+  // `dims`, or none for row-major; if not, INVALID_ARGUMENT, which no counter
+  // has.
   Status RecordRaw(const Key& key, msit_dtype dtype,
                    std::span<const int64_t> dims,
                    std::span<const int64_t> byte_strides, const void* data) {
     if (!byte_strides.empty() && byte_strides.size() != dims.size()) {
-      return Status(MSIT_ERROR_INVALID_ARGUMENT);
+      return Status(MSIT_ERROR_INVALID_ARGUMENT,
+                    "there are not as many strides as dims");
     }
     const msit_tensor tensor = {
         .struct_size = sizeof(tensor),
