@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 
+import grpc
 import msitd
 import numpy as np
 import pytest
@@ -93,6 +94,31 @@ def test_close_that_runs_out_of_time_counts_what_it_drops(daemon):
     with pytest.raises(TimeoutError):
         again.close(timeout=0.01)
     daemon.release()
+
+
+@pytest.mark.parametrize("on_drop", ["raise", "warn"])
+def test_flush_and_close_tell_the_end_of_the_stream_alike(daemon, on_drop):
+    daemon.refusal = (grpc.StatusCode.FAILED_PRECONDITION, "run `run` is sealed")
+    client = msitd.Client(
+        "run", endpoint=daemon.endpoint, open_timeout=0, on_drop=on_drop
+    )
+    client.record(np.zeros(4), op="op")
+    assert client.flush(check=False) == 1
+    with pytest.raises(msitd.MsitError, match="sealed"):
+        client.flush(check=True)
+    if on_drop == "warn":
+        assert client.flush() == client.close() == 0
+    else:
+        with pytest.raises(msitd.MsitError, match="sealed"):
+            client.close()
+
+
+def test_no_check_does_not_hide_a_wrong_argument(client):
+    for call in (client.flush, client.close):
+        with pytest.raises(ValueError, match="negative"):
+            call(-1.0, check=False)
+    assert client.record(np.zeros(4), op="op")
+    assert client.close() == 0
 
 
 def test_with_block_raises_at_its_end(daemon):

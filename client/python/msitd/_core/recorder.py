@@ -74,9 +74,11 @@ class Client:
             of a `with` block, and at the interpreter's exit.
         device: Device of tensors in host memory.
         on_drop: What `flush`, `close` and the end of a `with` block do about
-            lost records: `raise` a DroppedError, or `warn` with a line of the
-            logger `msitd`. It is always a line at the interpreter's exit, and
-            where another exception is already on its way.
+            lost records, and about a daemon that has ended the stream for good
+            or, at the end, not answered in time: `raise`, or `warn` with a line
+            of the logger `msitd` if records are lost. It is always a line at
+            the interpreter's exit, and where another exception is already on
+            its way.
         overflow: What `record` does when tensors come faster than the daemon
             takes them. `block` waits for room for at most `max_block`, then
             drops the record. `drop-newest` drops it at once.
@@ -283,7 +285,8 @@ class Client:
 
         False means that `record` would only count them as filtered, on any
         device, so there is no use in bringing them to the host. The policy may
-        change at any time.
+        change at any time. In a forked child it is always False, and what is
+        not recorded for that reason is counted nowhere.
         """
         try:
             return self._native.selects(
@@ -337,20 +340,23 @@ class Client:
 
         Args:
             timeout: Longest time to wait, in seconds.
-            check: Whether to raise DroppedError for lost records. Default: as
-                `on_drop` says.
+            check: Whether losses raise what is marked with * below. Default:
+                as `on_drop` says.
 
         Returns:
             Number of records lost since the last `flush`, if it raises nothing.
 
         Raises:
+            ValueError: `timeout` is negative.
             TimeoutError: The time ran out. Nothing is lost by that.
-            DroppedError: Records were dropped or truncated since the last
+            DroppedError: * Records were dropped or truncated since the last
                 `flush`.
-            MsitError: The daemon ended the stream for good, or the client is
-                closed.
+            MsitError: * The daemon ended the stream for good. Or the client is
+                closed, or belongs to the parent process.
         """
-        self._raise_for(self._native.flush(_microseconds(timeout)))
+        code = self._native.flush(_microseconds(timeout))
+        if code != _msit.REFUSED or self._must_raise(check):
+            self._raise_for(code)
         return self._tell_losses(check)
 
     def counters(self) -> Counters:
@@ -369,25 +375,30 @@ class Client:
                 acknowledged by then is dropped and counted. If everything is
                 acknowledged, up to one second more goes by to end the stream in
                 good order. Default: `close_timeout`.
-            check: False: raises nothing. Default: as `on_drop` says.
+            check: Whether losses raise what is marked with * below. Default:
+                as `on_drop` says.
 
         Returns:
             Number of records lost since the last `flush`, if it raises nothing.
 
         Raises:
-            TimeoutError: Not everything was acknowledged in time.
-            DroppedError: Records were dropped or truncated since the last
+            ValueError: `timeout` is negative. The client stays open.
+            TimeoutError: * Not everything was acknowledged in time. Unlike in
+                `flush`, what was not is lost.
+            DroppedError: * Records were dropped or truncated since the last
                 `flush`.
-            MsitError: The daemon ended the stream for good.
+            MsitError: * The daemon ended the stream for good.
         """
         if timeout is None:
             timeout = self._close_timeout
+        if timeout < 0:
+            raise ValueError(f"timeout {timeout} is negative")
         if self._finalizer.detach() is None:
             return 0
         code = self._native.close(_microseconds(timeout))
         if code == _msit.FORKED:
             return 0
-        if self._must_raise(check):
+        if code not in (_msit.REFUSED, _msit.TIMEOUT) or self._must_raise(check):
             self._raise_for(code)
         return self._tell_losses(check)
 
