@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/os/thread.h"
 
 namespace msitd::storage {
 
-SideThread::SideThread() : thread_([this] { Loop(); }) {}
+SideThread::SideThread() : thread_(StartThread("index", [this] { Loop(); })) {}
 
 SideThread::~SideThread() {
   {

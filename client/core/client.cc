@@ -7,6 +7,7 @@
 #include "client/core/launch.h"
 #include "client/core/signals_blocked.h"
 #include "protos/base/limits.h"
+#include "protos/os/thread.h"
 
 namespace msitd::client {
 namespace {
@@ -106,7 +107,7 @@ Client::~Client() { Close(std::chrono::microseconds(0)); }
 
 void Client::StartSender() {
   const SignalsBlocked blocked;
-  sender_ = std::thread([this] { RunSender(); });
+  sender_ = StartThread("msit-sender", [this] { RunSender(); });
 }
 
 Status Client::WaitUntilOpen() {

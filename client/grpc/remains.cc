@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "client/core/signals_blocked.h"
+#include "protos/os/thread.h"
 
 namespace msitd::client {
 namespace {
@@ -47,7 +48,7 @@ void FreeInTime(std::unique_ptr<Remains> remains) noexcept {
     const auto freed = std::make_shared<Freed>();
     {
       const SignalsBlocked blocked;
-      std::thread([left, freed] {
+      StartThread("msit-remains", [left, freed] {
         Free(*left);
         delete left;
         const std::lock_guard lock(freed->mu);

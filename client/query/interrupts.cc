@@ -12,6 +12,7 @@
 
 #include "client/query/exit_code.h"
 #include "protos/base/check.h"
+#include "protos/os/thread.h"
 
 namespace msitd::ctl {
 namespace {
@@ -42,7 +43,7 @@ Interrupts::Interrupts() {
   signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC));
   MSITD_CHECK(signals_.valid() && stop_.valid());
-  watcher_ = std::thread([this] { Watch(); });
+  watcher_ = StartThread("signals", [this] { Watch(); });
 }
 
 Interrupts::~Interrupts() {

@@ -13,6 +13,7 @@
 
 #include "client/core/delivery/stream_end.h"
 #include "protos/capture/capture_policy.h"
+#include "protos/os/thread.h"
 
 namespace msitd::client {
 namespace {
@@ -53,7 +54,7 @@ ShmSession::ShmSession(const std::string& socket_path,
   } else if (!SayHello(identity)) {
     failure_ = ErrnoMessage("send to ", socket_path);
   }
-  thread_ = std::thread([this] { Listen(); });
+  thread_ = StartThread("msit-session", [this] { Listen(); });
 }
 
 ShmSession::~ShmSession() {

@@ -10,8 +10,8 @@
 #include "daemon/ingest/run_hold.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::ingest {
 namespace {
 
@@ -26,9 +26,9 @@ IngestPipeline::IngestPipeline(storage::Runs& runs, storage::ChunkLog& log,
       options_(options),
       registry_(options.streams_max) {
   for (int i = 0; i < options.digest_threads; ++i) {
-    digest_threads_.emplace_back([this] { DigestLoop(); });
+    digest_threads_.push_back(StartThread("digest", [this] { DigestLoop(); }));
   }
-  commit_thread_ = std::thread([this] { CommitLoop(); });
+  commit_thread_ = StartThread("commit", [this] { CommitLoop(); });
 }
 
 IngestPipeline::~IngestPipeline() {

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "daemon/log/log.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::ingest {
 
 RetentionLoop::RetentionLoop(storage::Upkeep& store, const Options& options)
     : store_(store), options_(options) {
-  thread_ = std::thread([this] { Loop(); });
+  thread_ = StartThread("retention", [this] { Loop(); });
 }
 
 RetentionLoop::~RetentionLoop() { Stop(); }

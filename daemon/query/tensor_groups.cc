@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
-#include "protos/os/spare_thread.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::query {
@@ -171,7 +171,7 @@ class SpareScan {
   // Has a thread make the groups, if there is one to spare. Called once, if at
   // all.
   void Start() {
-    thread_ = StartSpareThread([this] { status_ = Make(); });
+    thread_ = StartSpareThread("reduction", [this] { status_ = Make(); });
   }
 
   // Waits for the thread, or does its work. Called once, as the last.

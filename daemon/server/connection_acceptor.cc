@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "protos/base/check.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::server {
 namespace {
 
@@ -213,7 +213,7 @@ bool ConnectionAcceptor::Watch(int fd, uint32_t events) {
 
 void ConnectionAcceptor::Start() {
   MSITD_CHECK(Watch(stop_.get(), EPOLLIN));
-  thread_ = std::thread([this] { Serve(); });
+  thread_ = StartThread("accept", [this] { Serve(); });
 }
 
 void ConnectionAcceptor::Stop() {

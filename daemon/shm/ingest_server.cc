@@ -16,8 +16,8 @@
 
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::shm {
 namespace {
 
@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<IngestServer>> IngestServer::Start(
   std::unique_ptr<IngestServer> server(
       new IngestServer(options, sink, std::move(run_task)));
   MSITD_RETURN_IF_ERROR(server->Listen());
-  server->thread_ = std::thread([&server = *server] { server.Serve(); });
+  server->thread_ =
+      StartThread("shared-memory", [&server = *server] { server.Serve(); });
   return server;
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protos/os/spare_thread.h"
+#include "protos/os/thread.h"
 
 namespace msitd::storage {
 
@@ -72,7 +72,7 @@ void ReadPool::Add(Job& job) {
   const MutexLock lock(mu_);
   jobs_.push_back(&job);
   while (threads_.size() < kThreadsMax) {
-    std::thread thread = StartSpareThread([this] { Loop(); });
+    std::thread thread = StartSpareThread("reads-ahead", [this] { Loop(); });
     if (!thread.joinable()) break;
     threads_.push_back(std::move(thread));
   }

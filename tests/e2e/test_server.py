@@ -44,6 +44,14 @@ def test_reflection_lists_the_services(daemon: Daemon) -> None:
         assert service.encode() in answer
 
 
+def test_threads_have_the_names_of_the_documentation(daemon: Daemon) -> None:
+    assert daemon.process is not None
+    tasks = Path(f"/proc/{daemon.process.pid}/task")
+    names = {(task / "comm").read_text().strip() for task in tasks.iterdir()}
+    assert names >= {"msitd", "shared-memory", "accept", "first-reads", "digest"}
+    assert names >= {"commit", "index", "control", "query", "reduction", "comparison"}
+
+
 def test_unix_socket_serves_too(daemon: Daemon) -> None:
     path = daemon.socket_dir / "msitd.sock"
     with grpc.insecure_channel(f"unix:{path}") as channel:

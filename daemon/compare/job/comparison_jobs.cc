@@ -7,8 +7,8 @@
 
 #include "daemon/compare/job/comparison_name.h"
 #include "protos/base/check.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::compare {
 namespace {
 
@@ -60,9 +60,11 @@ absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
       new ComparisonJobs(readers, store, options));
   MSITD_RETURN_IF_ERROR(jobs->FailUnfinished());
   for (int i = 0; i < options.active_max; ++i) {
-    jobs->threads_.emplace_back([&jobs = *jobs] { jobs.Work(); });
+    jobs->threads_.push_back(
+        StartThread("comparison", [&jobs = *jobs] { jobs.Work(); }));
   }
-  jobs->threads_.emplace_back([&jobs = *jobs] { jobs.WatchFollowers(); });
+  jobs->threads_.push_back(
+      StartThread("followers", [&jobs = *jobs] { jobs.WatchFollowers(); }));
   return jobs;
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "protos/base/check.h"
-#include "protos/os/spare_thread.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -26,7 +26,7 @@ GroupLoader::GroupLoader(const GroupMatcher& matcher,
       observer_(observer),
       on_loaded_(std::move(on_loaded)) {
   if (groups_.size() > 1) {
-    ahead_ = StartSpareThread([this] { LoadAhead(); });
+    ahead_ = StartSpareThread("group-ahead", [this] { LoadAhead(); });
   }
 }
 

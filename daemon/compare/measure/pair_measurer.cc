@@ -7,7 +7,7 @@
 
 #include "protos/base/check.h"
 #include "protos/base/limits.h"
-#include "protos/os/spare_thread.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
@@ -102,7 +102,7 @@ void PairMeasurer::Add(std::span<const PairTask> tasks) {
     waiting_bytes_ += BytesOf(task);
   }
   if (waiting_.size() > 1 && !ahead_.joinable()) {
-    ahead_ = StartSpareThread([this] { WorkAhead(); });
+    ahead_ = StartSpareThread("pairs-ahead", [this] { WorkAhead(); });
   }
   changed_.NotifyAll();
 }

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "daemon/service/call/peer.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
-
 namespace msitd::service {
 namespace {
 
@@ -14,7 +14,8 @@ constexpr std::chrono::milliseconds kWatchInterval{100};
 
 }  // namespace
 
-FirstReads::FirstReads() : watcher_([this] { Watch(); }) {}
+FirstReads::FirstReads()
+    : watcher_(StartThread("first-reads", [this] { Watch(); })) {}
 
 FirstReads::~FirstReads() {
   {

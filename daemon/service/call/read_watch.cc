@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "protos/os/thread.h"
+
 namespace msitd::service {
 namespace {
 
@@ -10,7 +12,8 @@ constexpr std::chrono::milliseconds kLookInterval{100};
 
 }  // namespace
 
-ReadWatch::ReadWatch() : watcher_([this] { Watch(); }) {}
+ReadWatch::ReadWatch()
+    : watcher_(StartThread("read-watch", [this] { Watch(); })) {}
 
 ReadWatch::~ReadWatch() {
   {

@@ -5,14 +5,14 @@
 
 #include "protos/base/check.h"
 #include "protos/status/status.h"
-
 namespace msitd::service {
 
-TaskPool::TaskPool(int thread_count, size_t queue_max, size_t answer_bytes_max)
+TaskPool::TaskPool(ThreadName name, int thread_count, size_t queue_max,
+                   size_t answer_bytes_max)
     : queue_max_(queue_max), answer_bytes_max_(answer_bytes_max) {
   threads_.reserve(thread_count);
   for (int i = 0; i < thread_count; ++i) {
-    threads_.emplace_back([this] { Run(); });
+    threads_.push_back(StartThread(name, [this] { Run(); }));
   }
 }
 

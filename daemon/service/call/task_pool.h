@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "protos/os/thread.h"
 #include "protos/status/mutex.h"
 
 namespace msitd::service {
@@ -35,8 +36,8 @@ class TaskPool {
   // Bytes of answers that are on their way to callers.
   static constexpr size_t kAnswerBytesMax = size_t{96} << 20;
 
-  // At most `queue_max` tasks wait.
-  TaskPool(int thread_count, size_t queue_max,
+  // `name` is that of the threads. At most `queue_max` tasks wait.
+  TaskPool(ThreadName name, int thread_count, size_t queue_max,
            size_t answer_bytes_max = kAnswerBytesMax);
   ~TaskPool();
   TaskPool(const TaskPool&) = delete;

@@ -419,7 +419,7 @@ class AttachmentTimesTest : public ::testing::Test {
   testing::TempDir directory_;
   testing::FakeStore store_;
   WatchedAttachments attachments_{store_.attachments()};
-  TaskPool pool_{2, 100};
+  TaskPool pool_{"query", 2, 100};
   FirstReads reads_;
   std::optional<AttachmentServiceImpl> service_;
   std::unique_ptr<grpc::Server> server_;

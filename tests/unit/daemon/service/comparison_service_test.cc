@@ -112,7 +112,7 @@ class ComparisonServiceTest : public ::testing::Test {
   testing::FakeStore store_;
   compare::RunRecorder golden_{store_, "g"};
   compare::RunRecorder target_{store_, "t"};
-  TaskPool pool_{2, 64};
+  TaskPool pool_{"query", 2, 64};
   std::unique_ptr<compare::ComparisonJobs> jobs_;
   FirstReads first_reads_;
   std::unique_ptr<ComparisonServiceImpl> service_;

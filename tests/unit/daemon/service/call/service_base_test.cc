@@ -81,7 +81,7 @@ TEST(StatusMappingTest, ForeignTextFitsIntoTrailers) {
 TEST(TaskPoolTest, RunsEveryTaskOnce) {
   std::atomic<int> count = 0;
   {
-    TaskPool pool(3, 1000);
+    TaskPool pool("test", 3, 1000);
     for (int i = 0; i < 500; ++i) {
       ASSERT_TRUE(pool.Submit([&] { ++count; }).ok());
     }
@@ -90,7 +90,7 @@ TEST(TaskPoolTest, RunsEveryTaskOnce) {
 }
 
 TEST(TaskPoolTest, FullQueueRefusesTasksButNotNextSteps) {
-  TaskPool pool(1, 1);
+  TaskPool pool("test", 1, 1);
   Mutex mu;
   mu.Lock();
   std::atomic<bool> started = false;
@@ -113,7 +113,7 @@ TEST(TaskPoolTest, FullQueueRefusesTasksButNotNextSteps) {
 }
 
 TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
-  TaskPool pool(1, 1);
+  TaskPool pool("test", 1, 1);
   std::optional<TaskPool::CallCount> first(pool);
   std::optional<TaskPool::CallCount> second(pool);
   pool.Drain(std::chrono::steady_clock::now());
@@ -130,7 +130,7 @@ TEST(TaskPoolTest, DrainingEndsWithTheLastCallOrAtItsDeadline) {
 }
 
 TEST(TaskPoolTest, AnswersOfStrangersLeaveRoomForLocalOnes) {
-  TaskPool pool(1, 1, 400);
+  TaskPool pool("test", 1, 1, 400);
   TaskPool::CallCount first(pool);
   TaskPool::CallCount stranger(pool);
   TaskPool::CallCount local(pool);
@@ -143,7 +143,7 @@ TEST(TaskPoolTest, AnswersOfStrangersLeaveRoomForLocalOnes) {
 }
 
 TEST(TaskPoolTest, StoppedPoolIsNotServing) {
-  TaskPool pool(1, 1);
+  TaskPool pool("test", 1, 1);
   pool.Stop();
   pool.Stop();
   for (const absl::Status& status :
