@@ -37,6 +37,10 @@ absl::StatusOr<capture::Level> ToLevel(v1::CaptureLevel level) {
 
 absl::StatusOr<capture::Rule> ToRule(const v1::CaptureRule& from) {
   capture::Rule rule;
+  if (!from.filter().kinds().empty()) {
+    return FieldInvalid("filter.kinds",
+                        "a value follows the rule of its op and side");
+  }
   MSITD_ASSIGN_OR_RETURN(rule.level, ToLevel(from.level()));
   MSITD_ASSIGN_OR_RETURN(rule.tensors, ToSelector(from.filter()));
   return rule;

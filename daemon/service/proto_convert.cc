@@ -19,6 +19,9 @@ static_assert(static_cast<int>(DType::kComplex32) == v1::D_TYPE_COMPLEX32);
 static_assert(v1::DType_MAX + 1 == kDTypeCount);
 static_assert(static_cast<int>(Io::kState) == v1::IO_STATE);
 static_assert(v1::Io_MAX + 1 == kIoCount);
+static_assert(static_cast<int>(RecordKind::kDocument) ==
+              v1::RECORD_KIND_DOCUMENT);
+static_assert(v1::RecordKind_MAX + 1 == kRecordKindCount);
 
 bool IsName(std::string_view text) {
   return !text.empty() && text.find('\0') == std::string_view::npos &&
@@ -96,6 +99,17 @@ absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
   return absl::OkStatus();
 }
 
+absl::Status AddKinds(const v1::TensorFilter& filter, Selector& out) {
+  for (int i = 0; i < filter.kinds_size(); ++i) {
+    if (filter.kinds(i) != v1::RECORD_KIND_TENSOR) {
+      return FieldInvalid(fmt::format("filter.kinds[{}]", i),
+                          "only tensors can be selected");
+    }
+    out.kinds = {RecordKind::kTensor};
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckName(std::string_view what, std::string_view name,
@@ -138,6 +152,7 @@ absl::StatusOr<Selector> ToSelector(const v1::TensorFilter& filter) {
                                  Selector::kOpPatternsMax, kOpBytesMax,
                                  out.op_patterns));
   MSITD_RETURN_IF_ERROR(AddIos(filter, out));
+  MSITD_RETURN_IF_ERROR(AddKinds(filter, out));
   return out;
 }
 
@@ -151,6 +166,9 @@ void ToProto(const Selector& selector, v1::TensorFilter& out) {
   }
   for (const std::string& op : selector.op_patterns) out.add_op_patterns(op);
   for (const Io io : selector.ios) out.add_ios(static_cast<v1::Io>(io));
+  for (const RecordKind kind : selector.kinds) {
+    out.add_kinds(static_cast<v1::RecordKind>(kind));
+  }
 }
 
 void ToProto(int64_t time_ns, google::protobuf::Timestamp& out) {

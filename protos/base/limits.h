@@ -36,6 +36,11 @@ inline constexpr uint32_t kIndexBytesMax = 128;
 inline constexpr uint32_t kPlacementBytesMax = 256;
 inline constexpr uint32_t kMeshDimsMax = 8;
 
+// The text of a value, and the Python stack of a record. A longer one is
+// refused; producers shorten it.
+inline constexpr uint32_t kValueBytesMax = 1024;
+inline constexpr uint32_t kStackBytesMax = 8192;
+
 // Tensors with more dimensions, or more bytes, are refused.
 inline constexpr uint32_t kDimsMax = 32;
 inline constexpr uint64_t kTensorBytesMax = uint64_t{1} << 40;

@@ -43,6 +43,11 @@ bool Selector::HasIo(Io io) const {
   return io == Io::kUnspecified || HasOrIsEmpty(ios, io);
 }
 
+bool Selector::HasKind(RecordKind kind) const {
+  if (kinds.empty()) return kind == RecordKind::kTensor;
+  return HasOrIsEmpty(kinds, kind);
+}
+
 bool Selector::TakesWholeRanks() const {
   // Compared as a whole, so that a new list counts too.
   Selector whole;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd {
@@ -20,9 +21,10 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
-// Selects tensors of a run: those with which every list that is not empty
-// agrees. Queries, comparisons and the rules of a capture all select with it;
-// msitd.v1.TensorFilter is its message.
+// Selects records of a run: those with which every list that is not empty
+// agrees. No kinds stand for tensors alone; for that list only, empty is not
+// "all". Queries, comparisons and the rules of a capture all select with it,
+// but the rules name no kinds; msitd.v1.TensorFilter is its message.
 struct Selector {
   // More are refused where one comes in.
   static constexpr size_t kRanksMax = 4096;
@@ -35,6 +37,7 @@ struct Selector {
   std::vector<TokenRange> tokens = {};
   std::vector<std::string> op_patterns = {};  // GlobMatch; one must match.
   std::vector<Io> ios = {};
+  std::vector<RecordKind> kinds = {};
 
   // True if the one list agrees.
   bool HasRank(int32_t rank) const;
@@ -43,11 +46,12 @@ struct Selector {
   bool HasOp(std::string_view op) const;
   // kUnspecified agrees with any side.
   bool HasIo(Io io) const;
+  bool HasKind(RecordKind kind) const;
 
   // True if nothing but the ranks is asked for.
   bool TakesWholeRanks() const;
 
-  // True if the tensor of that key is selected; the run does not count.
+  // True if the key is selected; neither its run nor the kind counts.
   bool Matches(const TensorKey& key) const;
 
   friend bool operator==(const Selector&, const Selector&) = default;

@@ -35,7 +35,8 @@ void ClearStamps(ChunkHeader& header, std::span<RecordDescriptor> records) {
     record.summary = Summary{};
     record.hash = ContentHash{};
     record.sample_hash = 0;
-    std::memset(record.reserved_3, 0, sizeof(record.reserved_3));
+    record.bytes_segment_id = 0;
+    record.bytes_offset = 0;
   }
 }
 
@@ -171,6 +172,14 @@ std::span<const int64_t> Chunk::Dims(const RecordDescriptor& record) const {
           record.dim_count};
 }
 
+RecordExtra Chunk::ExtraOf(const RecordDescriptor& record) const {
+  RecordExtra out;
+  if ((record.flags & kExtraFlag) != 0) {
+    std::memcpy(&out, head_.data() + ExtraOffset(record), sizeof(out));
+  }
+  return out;
+}
+
 uint64_t Chunk::stored_payload_bytes() const {
   if (const auto bytes = StoredPayloadBytes(header()); bytes.has_value()) {
     return *bytes;
@@ -191,6 +200,8 @@ std::span<const std::byte> Chunk::GatherSamples(AlignedBuffer& buffer) {
     std::fill_n(out.begin() + end, place.offset - end, std::byte{0});
     const std::span<std::byte> sample = out.subspan(place.offset, place.bytes);
     GatherSample(SampleOf(record), PayloadOf(record), sample);
+    // The store stamps that of an alias.
+    if (ExtraOf(record).is_alias()) continue;
     // Hashes the private copy: the producer may rewrite the payload meanwhile.
     record.sample_hash = HashSample(sample);
   }

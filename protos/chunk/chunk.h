@@ -30,6 +30,7 @@ class Chunk {
   //  - names: not empty, no NUL, valid UTF-8, not too long;
   //  - rank, token, call, io and dtype in range;
   //  - dims x element size = tensor_bytes, without overflow;
+  //  - kind, value, stack and alias as docs/format/chunk.md has them;
   //  - a part begins at a multiple of kPartBytes and has the canonical size;
   //  - records lie in the payload, aligned, in order, and do not overlap;
   //    sequences do not decrease.
@@ -71,6 +72,8 @@ class Chunk {
   std::string_view Text(TextRef ref) const;
   std::string_view run() const { return Text(header().run); }
   std::span<const int64_t> Dims(const RecordDescriptor& record) const;
+  // Returns what the record has besides; zeros if that is nothing.
+  RecordExtra ExtraOf(const RecordDescriptor& record) const;
 
   // The head with its padding: what goes to disk before the payload.
   std::span<const std::byte> head() const { return head_.span(); }
@@ -87,8 +90,9 @@ class Chunk {
   bool keeps_payload() const { return kept() == Kept::kAll; }
 
   // Puts the samples of all records into `buffer`, laid out as the frame holds
-  // them, stamps their hashes, and returns them with their padding. `buffer` is
-  // made larger if need be. The chunk has its payload, and kept() is kSample.
+  // them, stamps their hashes except those of aliases, and returns them with
+  // their padding. `buffer` is made larger if need be. The chunk has its
+  // payload, and kept() is kSample.
   std::span<const std::byte> GatherSamples(AlignedBuffer& buffer);
 
   // Bytes of the payload that the frame holds on disk, with padding.

@@ -11,6 +11,34 @@ namespace {
 
 constexpr size_t kDimBytes = sizeof(int64_t);
 
+bool HasExtra(const RecordSpec& record) {
+  return record.value.has_value() || !record.stack.empty() ||
+         record.alias.has_value();
+}
+
+uint8_t FlagsOf(const RecordSpec& record) {
+  auto flags = static_cast<uint8_t>(record.kind);
+  if (record.requires_grad.has_value()) {
+    flags |= (*record.requires_grad ? 2 : 1) << kRequiresGradShift;
+  }
+  if (HasExtra(record)) flags |= kExtraFlag;
+  return flags;
+}
+
+// An upper bound: equal texts share their bytes.
+uint64_t TextBytes(const RecordSpec& record) {
+  uint64_t bytes = record.op.size() + record.index.size() +
+                   record.device.size() + record.placement.size() +
+                   kDimBytes * (record.dims.size() + 1);
+  if (HasExtra(record)) {
+    bytes += sizeof(RecordExtra) + record.stack.size() +
+             record.value.value_or("").size();
+    if (record.alias)
+      bytes += record.alias->op.size() + record.alias->index.size();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 ChunkBuilder::ChunkBuilder(std::span<std::byte> buffer) : buffer_(buffer) {
@@ -44,15 +72,31 @@ TextRef ChunkBuilder::Intern(std::string_view text) {
 }
 
 bool ChunkBuilder::HeadFits(const RecordSpec& record) const {
-  const uint64_t text_bytes = tail_.size() + record.op.size() +
-                              record.index.size() + record.device.size() +
-                              record.placement.size() +
-                              kDimBytes * (record.dims.size() + 1);
+  const uint64_t text_bytes = tail_.size() + TextBytes(record);
   const uint64_t head_bytes = sizeof(ChunkHeader) +
                               (records_.size() + 1) * sizeof(RecordDescriptor) +
                               text_bytes;
   return has_draft_ ? Draft::Fits(text_bytes, head_bytes)
                     : head_bytes <= kChunkHeadBytesMax;
+}
+
+void ChunkBuilder::AddExtra(const RecordSpec& record) {
+  RecordExtra extra;
+  const size_t at = tail_.size();
+  tail_.resize(at + sizeof(extra));
+  if (record.value.has_value()) {
+    extra.flags |= kValueFlag;
+    extra.value = Intern(*record.value);
+  }
+  if (!record.stack.empty()) extra.stack = Intern(record.stack);
+  if (record.alias.has_value()) {
+    extra.flags |= kAliasFlag;
+    extra.alias_op = Intern(record.alias->op);
+    extra.alias_index = Intern(record.alias->index);
+    extra.alias_call = record.alias->call;
+    extra.alias_io = static_cast<uint8_t>(record.alias->io);
+  }
+  std::memcpy(tail_.data() + at, &extra, sizeof(extra));
 }
 
 void ChunkBuilder::StartDraft(uint64_t number, int64_t client_time_ns) {
@@ -79,6 +123,8 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.io = static_cast<uint8_t>(record.io);
   out.dtype = static_cast<uint8_t>(record.dtype);
   out.dim_count = static_cast<uint8_t>(record.dims.size());
+  out.flags = FlagsOf(record);
+  if (out.flags != 0) header_.version = kVersion;
   // The table before the tail is a multiple of 8 bytes long, so dims that are
   // aligned in the tail are aligned in the head.
   tail_.resize(AlignUp(tail_.size(), kDimBytes), '\0');
@@ -87,6 +133,7 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
     tail_.append(reinterpret_cast<const char*>(record.dims.data()),
                  record.dims.size_bytes());
   }
+  if ((out.flags & kExtraFlag) != 0) AddExtra(record);
   out.payload_offset = offset;
   out.payload_bytes = record.part_bytes;
   out.tensor_bytes = record.tensor_bytes;
@@ -111,13 +158,7 @@ std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
   header_.payload_bytes = payload_bytes_;
   header_.client_time_ns = client_time_ns;
   header_.run.offset += shift;
-  for (RecordDescriptor& record : records_) {
-    record.op.offset += shift;
-    record.index.offset += shift;
-    record.device.offset += shift;
-    if (record.placement.length > 0) record.placement.offset += shift;
-    record.dims_offset += shift;
-  }
+  for (RecordDescriptor& record : records_) ShiftTexts(record, shift);
 
   const uint64_t head_span = AlignUp(header_.head_bytes, kChunkAlignment);
   std::byte* payload = buffer_.data() + kChunkHeadBytesMax;
@@ -128,6 +169,11 @@ std::span<const std::byte> ChunkBuilder::Finish(int64_t client_time_ns) {
                 records_.size() * sizeof(RecordDescriptor));
   }
   std::memcpy(head + table_bytes, tail_.data(), tail_.size());
+  for (const RecordDescriptor& record : records_) {
+    if ((record.flags & kExtraFlag) == 0) continue;
+    ShiftTexts(*reinterpret_cast<RecordExtra*>(head + ExtraOffset(record)),
+               shift);
+  }
   std::memset(head + header_.head_bytes, 0, head_span - header_.head_bytes);
   const uint64_t payload_span = AlignUp(payload_bytes_, kChunkAlignment);
   std::memset(payload + payload_bytes_, 0, payload_span - payload_bytes_);

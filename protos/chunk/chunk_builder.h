@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,13 +12,25 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_draft.h"
 #include "protos/chunk/chunk_format.h"
 
 namespace msitd::chunk {
 
-// Describes one record. The views need to live only during the call.
+// Names an earlier record of the same rank, device and token, whose bytes are
+// equal.
+struct AliasSpec {
+  std::string_view op;
+  int32_t call = 0;
+  Io io = Io::kUnspecified;
+  std::string_view index;
+};
+
+// Describes one record. The views need to live only during the call. Whatever
+// lies behind `placement` makes the chunk one of version 2, unless it is left
+// as it is here.
 struct RecordSpec {
   uint64_t sequence = 0;
   std::string_view device;
@@ -30,8 +43,14 @@ struct RecordSpec {
   std::span<const int64_t> dims;
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
-  uint64_t part_bytes = 0;
+  uint64_t part_bytes = 0;          // None of an alias.
   std::string_view placement = {};  // Empty for a tensor that is no shard.
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<bool> requires_grad = {};
+  // Of numbers and of records that are texts only; see RecordExtra.
+  std::optional<std::string_view> value = {};
+  std::string_view stack = {};  // Empty if it is not known.
+  std::optional<AliasSpec> alias = {};
 };
 
 // Lays one chunk out in memory that the caller lends: the producer's half of
@@ -86,6 +105,7 @@ class ChunkBuilder {
  private:
   TextRef Intern(std::string_view text);
   bool HeadFits(const RecordSpec& record) const;
+  void AddExtra(const RecordSpec& record);
 
   std::span<std::byte> buffer_;
   ChunkHeader header_;

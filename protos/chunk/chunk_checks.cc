@@ -2,11 +2,13 @@
 #include "protos/chunk/chunk_checks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/placement.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 #include "protos/base/utf8.h"
 
@@ -33,11 +35,27 @@ class HeadCheck {
   absl::Status Run() const;
 
  private:
+  // Of a text that passed CheckName.
+  std::string_view Text(TextRef ref) const {
+    return {reinterpret_cast<const char*>(head_.data()) + ref.offset,
+            ref.length};
+  }
   absl::Status CheckName(std::string_view what, TextRef ref, uint32_t max,
                          bool may_be_empty) const;
   absl::Status CheckNumbers(const RecordDescriptor& record) const;
+  absl::Status CheckFlags(const RecordDescriptor& record) const;
   absl::Status CheckShape(const RecordDescriptor& record) const;
-  absl::Status CheckPart(const RecordDescriptor& record) const;
+  absl::Status CheckPart(const RecordDescriptor& record, bool is_alias) const;
+  // Reads the extra of a record whose dims passed CheckShape; zeros if it has
+  // none.
+  absl::Status ReadExtra(const RecordDescriptor& record,
+                         RecordExtra& extra) const;
+  absl::Status CheckText(std::string_view what, TextRef ref, bool is_there,
+                         uint32_t max) const;
+  absl::Status CheckAlias(const RecordDescriptor& record,
+                          const RecordExtra& extra) const;
+  absl::Status CheckKind(const RecordDescriptor& record,
+                         const RecordExtra& extra) const;
   absl::Status CheckPlacement(const RecordDescriptor& record) const;
   absl::Status CheckRecord(const RecordDescriptor& record) const;
 
@@ -57,8 +75,7 @@ absl::Status HeadCheck::CheckName(std::string_view what, TextRef ref,
       uint64_t{ref.offset} + ref.length > header_.head_bytes) {
     return Malformed("{} lies outside the head", what);
   }
-  const std::string_view text(
-      reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
+  const std::string_view text = Text(ref);
   if (text.empty() && !may_be_empty) {
     return Invalid(ErrorReason::kNameInvalid, "{} is empty", what);
   }
@@ -85,9 +102,112 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
     return Invalid(ErrorReason::kUnknownDType, "dtype {} is unknown",
                    record.dtype);
   }
-  if (record.flags != 0 || record.reserved_1 != 0) {
+  return CheckFlags(record);
+}
+
+absl::Status HeadCheck::CheckFlags(const RecordDescriptor& record) const {
+  constexpr uint8_t kKnownFlags = kKindMask | kRequiresGradMask | kExtraFlag;
+  const bool is_plain = header_.version == kPlainVersion;
+  if ((record.flags & ~kKnownFlags) != 0 || (is_plain && record.flags != 0) ||
+      (record.flags & kRequiresGradMask) == kRequiresGradMask ||
+      !IsValid(KindOf(record)) || record.reserved_1 != 0) {
     return Malformed("record flags {:#x} {:#x} are unknown", record.flags,
                      record.reserved_1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::CheckText(std::string_view what, TextRef ref,
+                                  bool is_there, uint32_t max) const {
+  if (is_there) return CheckName(what, ref, max, true);
+  if (ref.offset == 0 && ref.length == 0) return absl::OkStatus();
+  return Malformed("{} is absent, but has {} bytes at {}", what, ref.length,
+                   ref.offset);
+}
+
+absl::Status HeadCheck::CheckAlias(const RecordDescriptor& record,
+                                   const RecordExtra& extra) const {
+  if (!extra.is_alias()) {
+    MSITD_RETURN_IF_ERROR(
+        CheckText("the original's op", extra.alias_op, false, 0));
+    MSITD_RETURN_IF_ERROR(
+        CheckText("the original's index", extra.alias_index, false, 0));
+    if (extra.alias_call == 0 && extra.alias_io == 0) return absl::OkStatus();
+    return Malformed("a record that is no alias names the call {} and io {}",
+                     extra.alias_call, extra.alias_io);
+  }
+  MSITD_RETURN_IF_ERROR(
+      CheckName("the original's op", extra.alias_op, kOpBytesMax, false));
+  MSITD_RETURN_IF_ERROR(CheckName("the original's index", extra.alias_index,
+                                  kIndexBytesMax, true));
+  if (extra.alias_call < 0 || extra.alias_call > kCallMax) {
+    return Invalid(ErrorReason::kCallOutOfRange,
+                   "the original's call {} is not in 0..{}", extra.alias_call,
+                   kCallMax);
+  }
+  if (!IsValid(static_cast<Io>(extra.alias_io))) {
+    return Invalid(ErrorReason::kUnknownIo, "the original's io {} is unknown",
+                   extra.alias_io);
+  }
+  if (KindOf(record) != RecordKind::kTensor) {
+    return Malformed("an alias of kind {} is no tensor",
+                     RecordKindName(KindOf(record)));
+  }
+  if (extra.alias_call == record.call && extra.alias_io == record.io &&
+      Text(extra.alias_op) == Text(record.op) &&
+      Text(extra.alias_index) == Text(record.index)) {
+    return Malformed("an alias names itself");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HeadCheck::ReadExtra(const RecordDescriptor& record,
+                                  RecordExtra& extra) const {
+  if ((record.flags & kExtraFlag) == 0) return absl::OkStatus();
+  const uint64_t begin = ExtraOffset(record);
+  if (begin + sizeof(extra) > header_.head_bytes) {
+    return Malformed("the extra lies outside the head");
+  }
+  std::memcpy(&extra, head_.data() + begin, sizeof(extra));
+  if ((extra.flags & ~(kAliasFlag | kValueFlag)) != 0 || extra.reserved != 0) {
+    return Malformed("extra flags {:#x} {:#x} are unknown", extra.flags,
+                     extra.reserved);
+  }
+  MSITD_RETURN_IF_ERROR(
+      CheckText("the value", extra.value, extra.has_value(), kValueBytesMax));
+  MSITD_RETURN_IF_ERROR(CheckText("the stack", extra.stack,
+                                  extra.stack.length > 0, kStackBytesMax));
+  return CheckAlias(record, extra);
+}
+
+absl::Status HeadCheck::CheckKind(const RecordDescriptor& record,
+                                  const RecordExtra& extra) const {
+  const RecordKind kind = KindOf(record);
+  const auto dtype = static_cast<DType>(record.dtype);
+  bool fits = true;
+  if (kind == RecordKind::kNumber) {
+    fits = record.dim_count == 0 &&
+           (dtype == DType::kBool || dtype == DType::kInt64 ||
+            dtype == DType::kFloat64 || dtype == DType::kComplex128);
+  } else if (IsTextOnly(kind)) {
+    fits = record.dim_count == 1 && dtype == DType::kUint8 &&
+           record.tensor_bytes == 0;
+  } else if (kind == RecordKind::kDocument) {
+    fits = record.dim_count == 1 && dtype == DType::kUint8 &&
+           static_cast<Io>(record.io) == Io::kState && record.index.length == 0;
+  }
+  if (!fits) {
+    return Invalid(
+        ErrorReason::kShapeMismatch,
+        "no {} has {} dimensions of {}, {} bytes, io {} and an index "
+        "of {} bytes",
+        RecordKindName(kind), record.dim_count, DTypeName(dtype),
+        record.tensor_bytes, IoName(static_cast<Io>(record.io)),
+        record.index.length);
+  }
+  if (extra.has_value() != IsValue(kind)) {
+    return Malformed("a record of kind {} has {} value", RecordKindName(kind),
+                     extra.has_value() ? "a" : "no");
   }
   return absl::OkStatus();
 }
@@ -129,7 +249,8 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
   return absl::OkStatus();
 }
 
-absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
+absl::Status HeadCheck::CheckPart(const RecordDescriptor& record,
+                                  bool is_alias) const {
   if (record.part_offset % kPartBytes != 0 ||
       (record.part_offset != 0 && record.part_offset >= record.tensor_bytes)) {
     return Invalid(ErrorReason::kPartMisplaced,
@@ -137,7 +258,8 @@ absl::Status HeadCheck::CheckPart(const RecordDescriptor& record) const {
                    record.tensor_bytes, record.part_offset);
   }
   const uint64_t part_bytes =
-      std::min(kPartBytes, record.tensor_bytes - record.part_offset);
+      is_alias ? 0
+               : std::min(kPartBytes, record.tensor_bytes - record.part_offset);
   if (record.payload_bytes != part_bytes) {
     return Invalid(ErrorReason::kPartMisplaced,
                    "the part at byte {} has {} bytes instead of {}",
@@ -151,8 +273,7 @@ absl::Status HeadCheck::CheckPlacement(const RecordDescriptor& record) const {
   if (ref.offset == 0 && ref.length == 0) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(
       CheckName("the placement", ref, kPlacementBytesMax, false));
-  const std::string_view text(
-      reinterpret_cast<const char*>(head_.data()) + ref.offset, ref.length);
+  const std::string_view text = Text(ref);
   if (ParsePlacement(text).has_value()) return absl::OkStatus();
   return Invalid(ErrorReason::kNameInvalid,
                  "the placement \"{}\" is not like 0+2x4/4x1:R,S(0), or its "
@@ -169,7 +290,10 @@ absl::Status HeadCheck::CheckRecord(const RecordDescriptor& record) const {
   MSITD_RETURN_IF_ERROR(CheckNumbers(record));
   MSITD_RETURN_IF_ERROR(CheckShape(record));
   MSITD_RETURN_IF_ERROR(CheckPlacement(record));
-  return CheckPart(record);
+  RecordExtra extra;
+  MSITD_RETURN_IF_ERROR(ReadExtra(record, extra));
+  MSITD_RETURN_IF_ERROR(CheckKind(record, extra));
+  return CheckPart(record, extra.is_alias());
 }
 
 absl::Status HeadCheck::Run() const {
@@ -208,9 +332,10 @@ absl::Status CheckHeader(const ChunkHeader& header) {
   if (header.magic != kMagic) {
     return Malformed("magic {:#x} is not that of a chunk", header.magic);
   }
-  if (header.version != kVersion) {
+  if (header.version != kPlainVersion && header.version != kVersion) {
     return Invalid(ErrorReason::kChunkVersionUnsupported,
-                   "chunk version {} is not {}", header.version, kVersion);
+                   "chunk version {} is not {} or {}", header.version,
+                   kPlainVersion, kVersion);
   }
   if (header.rank < 0 || header.rank > kRankMax) {
     return Invalid(ErrorReason::kRankOutOfRange, "rank {} is not in 0..{}",

@@ -4,11 +4,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
+#include "protos/base/record_kind.h"
 #include "protos/base/summary.h"
 
-// Bytes of a chunk, version 1. One shape for shared memory, for the gRPC
+// Bytes of a chunk, versions 1 and 2. One shape for shared memory, for the gRPC
 // stream and for a frame of a segment; docs/format/chunk.md has a worked
 // example. All numbers are little-endian.
 //
@@ -23,7 +25,10 @@ namespace msitd::chunk {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x4354534d;  // "MSTC"
-inline constexpr uint16_t kVersion = 1;
+inline constexpr uint16_t kVersion = 2;
+// The version of a chunk in which no record has flags. A producer writes it
+// wherever it can, for daemons that know no other.
+inline constexpr uint16_t kPlainVersion = 1;
 
 // A range of bytes of the head, behind the descriptor table. `offset` counts
 // from the start of the head.
@@ -50,7 +55,7 @@ inline constexpr uint32_t kOwnMemoryFlag = 8;
 
 struct ChunkHeader {
   uint32_t magic = kMagic;
-  uint16_t version = kVersion;
+  uint16_t version = kPlainVersion;
   uint16_t reserved_1 = 0;
   uint32_t head_bytes = 0;
   uint32_t record_count = 0;
@@ -91,7 +96,18 @@ static_assert(offsetof(ChunkHeader, run_id) == 64);
 static_assert(offsetof(ChunkHeader, head_checksum) == 120);
 static_assert(std::is_trivially_copyable_v<ChunkHeader>);
 
-// One tensor, or one part of a tensor larger than kPartBytes.
+// Bits of RecordDescriptor::flags. Others are refused, and in a chunk of
+// kPlainVersion these too.
+//
+// The msitd::RecordKind.
+inline constexpr uint8_t kKindMask = 7;
+// Whether the tensor requires a gradient: 0 unknown, 1 no, 2 yes.
+inline constexpr int kRequiresGradShift = 3;
+inline constexpr uint8_t kRequiresGradMask = 3 << kRequiresGradShift;
+// A RecordExtra lies behind the dims.
+inline constexpr uint8_t kExtraFlag = 32;
+
+// One tensor, one part of a tensor larger than kPartBytes, or one value.
 struct RecordDescriptor {
   // Position in the execution order of the rank; parts of one tensor share it.
   uint64_t sequence = 0;
@@ -108,7 +124,7 @@ struct RecordDescriptor {
   uint32_t dims_offset = 0;
   uint32_t reserved_1 = 0;
   // Where the record's bytes lie in the payload, a multiple of
-  // kRecordAlignment; and how many there are.
+  // kRecordAlignment; and how many there are: none of an alias.
   uint64_t payload_offset = 0;
   uint64_t payload_bytes = 0;
   // Bytes of the whole tensor, row-major without gaps; and where the part
@@ -124,7 +140,10 @@ struct RecordDescriptor {
   ContentHash hash;
   // XXH3-64 of the record's sample in a frame of samples; else 0.
   uint64_t sample_hash = 0;
-  uint64_t reserved_3[2] = {};
+  // Of an alias: the place of its bytes, which are those of another record, in
+  // the segments of the store; else 0. Stamped by the store.
+  uint64_t bytes_segment_id = 0;
+  uint64_t bytes_offset = 0;
 };
 
 static_assert(sizeof(RecordDescriptor) == 224);
@@ -136,6 +155,68 @@ static_assert(offsetof(RecordDescriptor, placement) == 88);
 static_assert(offsetof(RecordDescriptor, summary) == 96);
 static_assert(offsetof(RecordDescriptor, hash) == 184);
 static_assert(offsetof(RecordDescriptor, sample_hash) == 200);
+static_assert(offsetof(RecordDescriptor, bytes_segment_id) == 208);
 static_assert(std::is_trivially_copyable_v<RecordDescriptor>);
+
+constexpr RecordKind KindOf(const RecordDescriptor& record) {
+  return static_cast<RecordKind>(record.flags & kKindMask);
+}
+
+// Returns whether the tensor requires a gradient; nothing if that is unknown.
+constexpr std::optional<bool> RequiresGradOf(const RecordDescriptor& record) {
+  const int number = (record.flags & kRequiresGradMask) >> kRequiresGradShift;
+  if (number == 0) return std::nullopt;
+  return number == 2;
+}
+
+// Bits of RecordExtra::flags. Others are refused.
+//
+// The record's bytes are those of an earlier record of the same rank, device
+// and token, whose op, call, io and index the extra names.
+inline constexpr uint8_t kAliasFlag = 1;
+// There is a value, which may be empty.
+inline constexpr uint8_t kValueFlag = 2;
+
+// What some records have besides. Begins at a multiple of 8, right behind the
+// record's dims. What is absent is zero.
+struct RecordExtra {
+  TextRef value;
+  TextRef stack;
+  TextRef alias_op;
+  TextRef alias_index;
+  int32_t alias_call = 0;
+  uint8_t alias_io = 0;  // msitd::Io
+  uint8_t flags = 0;
+  uint16_t reserved = 0;
+
+  constexpr bool is_alias() const { return (flags & kAliasFlag) != 0; }
+  constexpr bool has_value() const { return (flags & kValueFlag) != 0; }
+};
+
+static_assert(sizeof(RecordExtra) == 40);
+static_assert(offsetof(RecordExtra, alias_call) == 32);
+static_assert(std::is_trivially_copyable_v<RecordExtra>);
+
+// Returns where the RecordExtra of a record that has one begins in the head.
+constexpr uint64_t ExtraOffset(const RecordDescriptor& record) {
+  return record.dims_offset + uint64_t{record.dim_count} * sizeof(int64_t);
+}
+
+// Moves the texts of a record by `by` bytes, as its head is laid out.
+constexpr void ShiftTexts(RecordDescriptor& record, uint32_t by) {
+  record.op.offset += by;
+  record.index.offset += by;
+  record.device.offset += by;
+  if (record.placement.length > 0) record.placement.offset += by;
+  record.dims_offset += by;
+}
+
+constexpr void ShiftTexts(RecordExtra& extra, uint32_t by) {
+  if (extra.has_value()) extra.value.offset += by;
+  if (extra.stack.length > 0) extra.stack.offset += by;
+  if (!extra.is_alias()) return;
+  extra.alias_op.offset += by;
+  extra.alias_index.offset += by;
+}
 
 }  // namespace msitd::chunk

@@ -19,13 +19,21 @@ RecordDescriptor Copy(const DraftRecord& from) {
   return out;
 }
 
-// A false offset may lead anywhere after this; the checks of the head find it.
-void Shift(RecordDescriptor& record, uint32_t by) {
-  record.op.offset += by;
-  record.index.offset += by;
-  record.device.offset += by;
-  if (record.placement.length > 0) record.placement.offset += by;
-  record.dims_offset += by;
+// Makes offsets count from the start of the head. A false one may lead anywhere
+// after this; the checks of the head find it.
+void Shift(DraftContents& contents, uint32_t by) {
+  for (RecordDescriptor& record : contents.records) {
+    const uint64_t extra_at = ExtraOffset(record);
+    ShiftTexts(record, by);
+    if ((record.flags & kExtraFlag) == 0 ||
+        extra_at + sizeof(RecordExtra) > contents.text.size()) {
+      continue;
+    }
+    RecordExtra extra;
+    std::memcpy(&extra, contents.text.data() + extra_at, sizeof(extra));
+    ShiftTexts(extra, by);
+    std::memcpy(contents.text.data() + extra_at, &extra, sizeof(extra));
+  }
 }
 
 }  // namespace
@@ -48,15 +56,16 @@ absl::Status ReadDraft(std::span<const std::byte> piece, std::string_view run,
     if (records[i].is_written.load(std::memory_order_acquire) != 1) continue;
     const RecordDescriptor& record =
         contents.records.emplace_back(Copy(records[i]));
+    if (record.flags != 0) header.version = kVersion;
     header.payload_bytes = std::max(
         header.payload_bytes, record.payload_offset + record.payload_bytes);
   }
   const auto shift = static_cast<uint32_t>(
       sizeof(ChunkHeader) + contents.records.size() * sizeof(RecordDescriptor));
-  for (RecordDescriptor& record : contents.records) Shift(record, shift);
   contents.text.assign(
       reinterpret_cast<const char*>(piece.data() + kDraftTextOffset),
       text_bytes);
+  Shift(contents, shift);
   contents.text += run;
   header.run = {shift + text_bytes, static_cast<uint32_t>(run.size())};
   header.record_count = static_cast<uint32_t>(contents.records.size());

@@ -7,6 +7,7 @@
 namespace msitd::chunk {
 
 SampleSlice SampleOf(const RecordDescriptor& record) {
+  if (record.payload_bytes == 0) return {};
   return msitd::SampleOf(TensorPart{.dtype = static_cast<DType>(record.dtype),
                                     .tensor_bytes = record.tensor_bytes,
                                     .offset = record.part_offset});

@@ -19,7 +19,7 @@ constexpr Kept KeptOf(const ChunkHeader& header) {
   return (header.flags & kSampleFlag) != 0 ? Kept::kSample : Kept::kAll;
 }
 
-// Returns the sampled elements that lie in the record.
+// Returns the sampled elements that lie in the record: none in an alias.
 SampleSlice SampleOf(const RecordDescriptor& record);
 
 // Finds where a frame holds each record, or its sample. Thread-compatible.

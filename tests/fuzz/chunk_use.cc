@@ -6,6 +6,7 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/utf8.h"
 #include "tests/support/placement_text.h"
 
@@ -16,6 +17,20 @@ void UseName(std::string_view name, size_t bytes_max) {
   MSITD_CHECK(name.size() <= bytes_max);
   MSITD_CHECK(IsValidUtf8(name));
   MSITD_CHECK(name.find('\0') == std::string_view::npos);
+}
+
+void UseExtra(const chunk::Chunk& chunk,
+              const chunk::RecordDescriptor& record) {
+  const RecordKind kind = chunk::KindOf(record);
+  const chunk::RecordExtra extra = chunk.ExtraOf(record);
+  MSITD_CHECK(IsValid(kind));
+  MSITD_CHECK(extra.has_value() == IsValue(kind));
+  UseName(chunk.Text(extra.value), kValueBytesMax);
+  UseName(chunk.Text(extra.stack), kStackBytesMax);
+  UseName(chunk.Text(extra.alias_op), kOpBytesMax);
+  UseName(chunk.Text(extra.alias_index), kIndexBytesMax);
+  MSITD_CHECK(extra.is_alias() != chunk.Text(extra.alias_op).empty());
+  MSITD_CHECK(!extra.is_alias() || record.payload_bytes == 0);
 }
 
 void UseRecord(const chunk::Chunk& chunk,
@@ -31,6 +46,7 @@ void UseRecord(const chunk::Chunk& chunk,
     const std::optional<Placement> placement = ParsePlacement(text);
     MSITD_CHECK(placement.has_value() && FormatPlacement(*placement) == text);
   }
+  UseExtra(chunk, record);
   MSITD_CHECK(record.token >= 0 && record.token <= kTokenMax);
   MSITD_CHECK(record.call >= 0 && record.call <= kCallMax);
   unsigned __int128 bytes = ElementBytes(DType{record.dtype});

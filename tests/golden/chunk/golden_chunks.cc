@@ -182,6 +182,108 @@ std::vector<std::byte> Frame(std::span<const std::byte> sent) {
   return out;
 }
 
+void AddTensors(Maker& maker) {
+  constexpr std::array<float, 4> kValues = {1.0f, -2.0f, 0.5f, 0.0f};
+  constexpr int64_t kDims[] = {2, 2};
+  RecordSpec record{.sequence = 50,
+                    .device = "cpu:0",
+                    .token = 3,
+                    .op = "linear",
+                    .io = Io::kOutput,
+                    .index = "0",
+                    .dtype = DType::kFloat32,
+                    .dims = kDims,
+                    .tensor_bytes = sizeof(kValues),
+                    .requires_grad = true,
+                    .stack = "model.py:7 forward\ntrain.py:31 <module>"};
+  maker.Add(record, std::as_bytes(std::span(kValues)));
+  record.sequence = 51;
+  record.op = "relu";
+  record.call = 2;
+  record.io = Io::kInput;
+  record.requires_grad = false;
+  record.stack = {};
+  record.alias = {.op = "linear", .call = 0, .io = Io::kOutput, .index = "0"};
+  maker.Add(record, {});
+}
+
+void AddValues(Maker& maker) {
+  const double half = 0.5;
+  RecordSpec record{.sequence = 52,
+                    .device = "cpu:0",
+                    .token = 3,
+                    .op = "dropout",
+                    .io = Io::kInput,
+                    .index = "p",
+                    .dtype = DType::kFloat64,
+                    .dims = {},
+                    .tensor_bytes = sizeof(half),
+                    .kind = RecordKind::kNumber,
+                    .value = "0.5"};
+  maker.Add(record, std::as_bytes(std::span(&half, 1)));
+  constexpr int64_t kNothing[] = {0};
+  record.dtype = DType::kUint8;
+  record.dims = kNothing;
+  record.tensor_bytes = 0;
+  const auto add = [&](RecordKind kind, std::string_view index,
+                       std::string_view value) {
+    ++record.sequence;
+    record.kind = kind;
+    record.index = index;
+    record.value = value;
+    maker.Add(record, {});
+  };
+  add(RecordKind::kText, "mode", "sum");
+  add(RecordKind::kText, "suffix", "");
+  add(RecordKind::kNone, "mask", "None");
+  add(RecordKind::kDType, "dtype", "torch.float32");
+  add(RecordKind::kOther, "0", "slice(None, 4, None)");
+}
+
+// Every kind of record, an alias, stacks and gradients.
+std::vector<std::byte> EveryKind() {
+  constexpr std::string_view kTree = "{\"class\": \"Net\"}";
+  Maker maker("every kind");
+  AddTensors(maker);
+  AddValues(maker);
+  constexpr int64_t kDims[] = {int64_t{kTree.size()}};
+  maker.Add({.sequence = 60,
+             .device = "cpu:0",
+             .token = 3,
+             .op = "module_tree.json",
+             .io = Io::kState,
+             .index = "",
+             .dtype = DType::kUint8,
+             .dims = kDims,
+             .tensor_bytes = kTree.size(),
+             .kind = RecordKind::kDocument},
+            std::as_bytes(std::span(kTree)));
+  return maker.Finish();
+}
+
+// EveryKind as it lies in a segment.
+std::vector<std::byte> EveryKindFrame() {
+  const std::vector<std::byte> sent = EveryKind();
+  auto chunk = Chunk::FromProducer(sent);
+  MSITD_CHECK(chunk.ok());
+  StampHeader(chunk->header());
+  for (RecordDescriptor& record : chunk->records()) {
+    const RecordExtra extra = chunk->ExtraOf(record);
+    record.hash =
+        IsTextOnly(KindOf(record))
+            ? HashBytes(std::as_bytes(std::span(chunk->Text(extra.value))))
+            : HashBytes(chunk->PayloadOf(record));
+  }
+  RecordDescriptor& alias = chunk->records()[1];
+  alias.hash = chunk->records()[0].hash;
+  alias.bytes_segment_id = chunk->header().segment_id;
+  alias.bytes_offset = chunk->header().frame_offset + chunk->head().size();
+  chunk->StampChecksum();
+  std::vector<std::byte> out(chunk->head().begin(), chunk->head().end());
+  out.insert(out.end(), chunk->payload().begin(), chunk->payload().end());
+  return out;
+}
+
 std::vector<std::byte> SampleFrame() {
   std::vector<int16_t> values(1030);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -229,13 +331,15 @@ std::vector<std::byte> SampleFrame() {
 
 std::vector<GoldenChunk> MakeGoldenChunks() {
   const std::vector<std::byte> one_tensor = OneTensor();
-  return {{"one_tensor.chunk", one_tensor},
-          {"every_dtype.chunk", EveryDType()},
-          {"small_dtypes.chunk", SmallDTypes()},
-          {"last_part.chunk", LastPart()},
-          {"placed.chunk", Placed()},
-          {"frame.chunk", Frame(one_tensor)},
-          {"sample_frame.chunk", SampleFrame()}};
+  return {{"v1/one_tensor.chunk", one_tensor},
+          {"v1/every_dtype.chunk", EveryDType()},
+          {"v1/small_dtypes.chunk", SmallDTypes()},
+          {"v1/last_part.chunk", LastPart()},
+          {"v1/placed.chunk", Placed()},
+          {"v1/frame.chunk", Frame(one_tensor)},
+          {"v1/sample_frame.chunk", SampleFrame()},
+          {"v2/every_kind.chunk", EveryKind()},
+          {"v2/every_kind_frame.chunk", EveryKindFrame()}};
 }
 
 }  // namespace msitd::chunk

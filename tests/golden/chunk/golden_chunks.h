@@ -7,14 +7,14 @@
 
 namespace msitd::chunk {
 
-// One golden file: its name under tests/golden/chunk/v1 and all its bytes.
+// One golden file: its name under tests/golden/chunk and all its bytes.
 struct GoldenChunk {
   std::string name;
   std::vector<std::byte> bytes;
 };
 
-// Makes the golden files of version 1 of the chunk format, the same bytes on
-// every call:
+// Makes the golden files of the chunk format, the same bytes on every call. Of
+// version 1:
 //  - one_tensor.chunk: what a producer sends for one float32 tensor; the
 //    worked example of docs/format/chunk.md;
 //  - every_dtype.chunk: each dtype, a scalar and an empty tensor;
@@ -23,6 +23,10 @@ struct GoldenChunk {
 //  - frame.chunk: one_tensor as it lies in a segment, stamped;
 //  - sample_frame.chunk: the frame of a chunk of two tensors of which samples
 //    are kept, one longer than its sample.
+// Of version 2:
+//  - every_kind.chunk: a tensor with a stack and a gradient, an alias of it, a
+//    value of each kind, an empty text and a document;
+//  - every_kind_frame.chunk: every_kind as it lies in a segment, stamped.
 std::vector<GoldenChunk> MakeGoldenChunks();
 
 }  // namespace msitd::chunk

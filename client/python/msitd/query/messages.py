@@ -96,15 +96,14 @@ def from_message(message: Any) -> Any:
     return _reader(message.DESCRIPTOR)(message)
 
 
-def word_of(name: str, unspecified: str) -> str:
-    """Returns a value of an enum as users write it; empty for the value 0.
+def word_of(name: str, first: str) -> str:
+    """Returns a value of an enum as users write it; empty if it is unspecified.
 
-    `unspecified` is the name of the value 0. The other names may share its
-    prefix.
+    `first` is the name of the value 0. The other names may share its prefix.
     """
-    if name == unspecified:
+    if name.endswith("UNSPECIFIED"):
         return ""
-    return name.removeprefix(unspecified.removesuffix("UNSPECIFIED")).lower()
+    return name.removeprefix(first[: first.rfind("_") + 1]).lower()
 
 
 def _fields_of(value: Any) -> dict[str, Any]:

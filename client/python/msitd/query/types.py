@@ -25,6 +25,9 @@ Io = Literal[
 ]
 """Which side of an op a tensor is."""
 
+RecordKind = Literal["tensor", "number", "text", "none", "dtype", "other", "document"]
+"""What a record has: a tensor, a value or a document."""
+
 CaptureLevel = Literal["off", "summary", "sample", "full"]
 """How much of a tensor is recorded."""
 
@@ -73,6 +76,8 @@ class TensorFilter:
     tokens: tuple[TokenRange, ...] = ()
     op_patterns: tuple[str, ...] = ()
     ios: tuple[Io, ...] = ()
+    kinds: tuple[RecordKind, ...] = ()
+    """Empty stands for tensors alone."""
 
 
 def select(
@@ -82,8 +87,9 @@ def select(
     tokens: int | range | Iterable[int | range | TokenRange] = (),
     ranks: int | Iterable[int] = (),
     devices: str | Iterable[str] = (),
+    kinds: RecordKind | Iterable[RecordKind] = (),
 ) -> TensorFilter:
-    """Makes a filter of tensors. Arguments that are not given match all.
+    """Makes a filter of records. Arguments that are not given match all.
 
     Args:
         ops: Patterns of ops: `*` stands for any bytes, `?` for one.
@@ -91,6 +97,7 @@ def select(
         tokens: Tokens, or ranges of them in steps of one.
         ranks: Ranks.
         devices: Devices, such as `npu:0`.
+        kinds: Kinds of records; tensors alone if this is not given.
 
     Raises:
         ValueError: A range of tokens is empty or has another step.
@@ -101,6 +108,7 @@ def select(
         tokens=tuple(_token_range(token) for token in _tokens(tokens)),
         op_patterns=_texts(ops),
         ios=_texts(io),  # type: ignore[arg-type]
+        kinds=_texts(kinds),  # type: ignore[arg-type]
     )
 
 
@@ -146,7 +154,7 @@ class RunCounters:
 
     tensor_count: int = 0
     size_bytes: int = 0
-    """Bytes of all tensors."""
+    """Bytes of all tensors; those recorded once for several count once."""
     duplicate_count: int = 0
     """Records that came again with equal bytes."""
     conflict_count: int = 0
@@ -157,6 +165,10 @@ class RunCounters:
     """Records given up after some of their parts were kept."""
     expired_size_bytes: int = 0
     """How many of `size_bytes` were given up."""
+    value_count: int = 0
+    """Values and documents; `tensor_count` does not count them."""
+    dangling_count: int = 0
+    """Records whose bytes should be those of a record that is not there."""
 
 
 @mirrors("Run")
@@ -253,6 +265,16 @@ class Tensor:
     """How a shard lies on the ranks, such as `0+2x4/4x1:R,S(0)`."""
     has_sample: bool
     """True if a sample is kept in place of all elements."""
+    kind: str = "tensor"
+    """`tensor`, unless others were asked for; see `RecordKind`."""
+    requires_grad: bool | None = None
+    """None if it is not known."""
+    value: str = ""
+    """A value as Python's repr writes it; of a text, the text itself."""
+    stack: str = ""
+    """Where it was recorded: `file:line function` a line, innermost first."""
+    alias_of: str = ""
+    """Name of the tensor that has the bytes, if they were recorded only once."""
 
 
 @mirrors("SummarizeTensorsResponse.Group")
@@ -327,7 +349,7 @@ class RankCoverage:
     """What became of the tensors that one rank was handed.
 
     seen = filtered + asked;
-    asked = stored + repeated + dropped + truncated + pending + lost.
+    asked = stored + repeated + dangling + dropped + truncated + pending + lost.
     """
 
     rank: int
@@ -347,6 +369,8 @@ class RankCoverage:
     """`none`, `open`, `finished` or `broken`; empty if the run is sealed."""
     streamless_duration: timedelta | None
     """How long the rank has had no stream; None while it has one."""
+    dangling_count: int = 0
+    """Those whose bytes should be those of a tensor that is not there."""
 
 
 @mirrors("CaptureCoverage")

@@ -51,6 +51,18 @@ TEST(SelectorTest, WholeRanksAreTakenWhereNothingElseIsAskedFor) {
   EXPECT_FALSE(selector.TakesWholeRanks());
 }
 
+TEST(SelectorTest, NoKindsStandForTensorsAlone) {
+  Selector selector;
+  EXPECT_TRUE(selector.HasKind(RecordKind::kTensor));
+  EXPECT_FALSE(selector.HasKind(RecordKind::kNumber));
+  EXPECT_FALSE(selector.HasKind(RecordKind::kDocument));
+  selector.kinds = {RecordKind::kNumber, RecordKind::kNone};
+  EXPECT_FALSE(selector.HasKind(RecordKind::kTensor));
+  EXPECT_TRUE(selector.HasKind(RecordKind::kNumber));
+  EXPECT_TRUE(selector.HasKind(RecordKind::kNone));
+  EXPECT_FALSE(selector.TakesWholeRanks());
+}
+
 TEST(SelectorTest, AnUnspecifiedSideAgreesWithAny) {
   Selector selector;
   selector.ios = {Io::kInput};

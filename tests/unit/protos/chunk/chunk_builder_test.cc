@@ -44,8 +44,61 @@ void ExpectRoundTrip(const std::vector<SampleRecord>& records) {
     EXPECT_THAT(chunk->Dims(got), ElementsAreArray(put.dims));
     EXPECT_EQ(got.tensor_bytes, put.tensor_bytes);
     EXPECT_EQ(got.part_offset, put.part_offset);
+    EXPECT_EQ(KindOf(got), put.kind);
+    EXPECT_EQ(RequiresGradOf(got), put.requires_grad);
+    const RecordExtra extra = chunk->ExtraOf(got);
+    EXPECT_EQ(extra.has_value(), put.value.has_value());
+    EXPECT_EQ(chunk->Text(extra.value), put.value.value_or(""));
+    EXPECT_EQ(chunk->Text(extra.stack), put.stack);
+    ASSERT_EQ(extra.is_alias(), put.alias.has_value());
+    if (put.alias.has_value()) {
+      EXPECT_EQ(chunk->Text(extra.alias_op), put.alias->op);
+      EXPECT_EQ(extra.alias_call, put.alias->call);
+      EXPECT_EQ(extra.alias_io, static_cast<uint8_t>(put.alias->io));
+      EXPECT_EQ(chunk->Text(extra.alias_index), put.alias->index);
+    }
     EXPECT_EQ(got.payload_offset % kRecordAlignment, 0u);
     EXPECT_THAT(chunk->PayloadOf(got), ElementsAreArray(put.payload));
+  }
+}
+
+TEST(ChunkBuilderTest, RoundTripsExtras) {
+  std::vector<SampleRecord> records(5, WholeTensor(DType::kInt32, {3, 5}, 1));
+  records[0].requires_grad = true;
+  records[1].stack = "a.py:1 f\nb.py:2 g";
+  records[1].index = "1";
+  records[2] = WholeTensor(DType::kInt64, {}, 1);
+  records[2].kind = RecordKind::kNumber;
+  records[2].value = "7";
+  records[2].stack = records[1].stack;
+  records[3] = WholeTensor(DType::kUint8, {0}, 1);
+  records[3].kind = RecordKind::kText;
+  records[3].value = "";
+  records[4].payload.clear();
+  records[4].requires_grad = false;
+  records[4].op = "view";
+  records[4].alias = {.op = "op", .call = 0, .io = Io::kOutput, .index = "0"};
+  ExpectRoundTrip(records);
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
+}
+
+TEST(ChunkBuilderTest, WritesTheLowestVersionThatSuffices) {
+  std::vector<SampleRecord> records = {WholeTensor(DType::kInt32, {3}, 1)};
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kPlainVersion);
+  records[0].requires_grad = false;
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
+}
+
+TEST(ChunkBuilderTest, AChunkAfterOneWithExtrasIsPlainAgain) {
+  AlignedBuffer memory(ChunkBuilder::kBufferBytes);
+  ChunkBuilder builder(memory.span());
+  SampleRecord record = WholeTensor(DType::kInt32, {3}, 1);
+  for (const char* stack : {"a.py:1 f", ""}) {
+    builder.Start("run", 2, 5, 9);
+    record.stack = stack;
+    ASSERT_NE(builder.Add(record.spec()).data(), nullptr);
+    EXPECT_EQ(HeaderOf(builder.Finish(0)).version,
+              record.stack.empty() ? kPlainVersion : kVersion);
   }
 }
 

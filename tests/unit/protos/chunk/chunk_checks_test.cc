@@ -47,7 +47,7 @@ std::vector<Row> HeaderRows() {
   return {
       {"Magic", "CHUNK_MALFORMED", [](Spoiled& s) { s.header.magic ^= 1; }},
       {"VersionAbove", "CHUNK_VERSION_UNSUPPORTED",
-       [](Spoiled& s) { s.header.version = 2; }},
+       [](Spoiled& s) { s.header.version = 3; }},
       {"VersionZero", "CHUNK_VERSION_UNSUPPORTED",
        [](Spoiled& s) { s.header.version = 0; }},
       {"HeaderReserved", "CHUNK_MALFORMED",
@@ -261,6 +261,134 @@ INSTANTIATE_TEST_SUITE_P(Table, ChunkRefusalTest,
                          [](const auto& info) {
                            return std::string(Rows()[info.param].name);
                          });
+
+// A chunk of four records of which one has something spoiled: a tensor, an
+// alias of it, a number and a document.
+struct SpoiledExtra {
+  SpoiledExtra() {
+    std::vector<SampleRecord> records(4, WholeTensor(DType::kFloat64, {}, 1));
+    records[0].stack = "a.py:1 f";
+    records[1].op = "view";
+    records[1].payload.clear();
+    records[1].alias = {.op = "op", .call = 0, .io = Io::kOutput, .index = "0"};
+    records[2].index = "1";
+    records[2].kind = RecordKind::kNumber;
+    records[2].value = "0.5";
+    records[3] = WholeTensor(DType::kUint8, {3}, 1);
+    records[3].kind = RecordKind::kDocument;
+    records[3].io = Io::kState;
+    records[3].index = "";
+    records[3].stack = "b.py:1 f";
+    bytes = BuildChunk(records);
+    header = HeaderOf(bytes);
+    for (size_t i = 0; i < 4; ++i) {
+      record[i] = RecordOf(bytes, i);
+      std::memcpy(&extra[i], bytes.data() + ExtraOffset(record[i]),
+                  sizeof(RecordExtra));
+    }
+  }
+
+  std::vector<std::byte> Put() {
+    PutHeader(bytes, header);
+    for (size_t i = 0; i < 4; ++i) {
+      std::memcpy(bytes.data() + ExtraOffset(RecordOf(bytes, i)), &extra[i],
+                  sizeof(RecordExtra));
+      PutRecord(bytes, i, record[i]);
+    }
+    return bytes;
+  }
+
+  std::vector<std::byte> bytes;
+  ChunkHeader header;
+  RecordDescriptor record[4];
+  RecordExtra extra[4];
+};
+
+struct ExtraRow {
+  const char* name;
+  const char* reason;
+  std::function<void(SpoiledExtra&)> spoil;
+};
+
+const ExtraRow kExtraRows[] = {
+    {"nothing", "", [](auto&) {}},
+    {"plain version", "CHUNK_MALFORMED",
+     [](auto& s) { s.header.version = kPlainVersion; }},
+    {"kind", "CHUNK_MALFORMED", [](auto& s) { s.record[0].flags |= 7; }},
+    {"requires_grad", "CHUNK_MALFORMED",
+     [](auto& s) { s.record[0].flags |= kRequiresGradMask; }},
+    {"flags", "CHUNK_MALFORMED", [](auto& s) { s.record[0].flags |= 64; }},
+    {"extra outside", "CHUNK_MALFORMED",
+     [](auto& s) { s.record[2].dims_offset = s.header.head_bytes & ~7u; }},
+    {"extra flags", "CHUNK_MALFORMED", [](auto& s) { s.extra[0].flags = 4; }},
+    {"extra reserved", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[0].reserved = 1; }},
+    {"stack too long", "NAME_TOO_LONG",
+     [](auto& s) { s.extra[0].stack.length = kStackBytesMax + 1; }},
+    {"stack outside", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[0].stack.offset = s.header.head_bytes; }},
+    {"stack of no bytes", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[0].stack.length = 0; }},
+    {"value too long", "NAME_TOO_LONG",
+     [](auto& s) { s.extra[2].value.length = kValueBytesMax + 1; }},
+    {"value in the table", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[2].value.offset = 128; }},
+    {"value not said", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[2].flags = 0; }},
+    {"number without value", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[2] = RecordExtra{}; }},
+    {"tensor with value", "CHUNK_MALFORMED",
+     [](auto& s) {
+       s.extra[0].value = s.extra[2].value;
+       s.extra[0].flags = kValueFlag;
+     }},
+    {"number of uint64", "SHAPE_MISMATCH",
+     [](auto& s) { s.record[2].dtype = static_cast<uint8_t>(DType::kUint64); }},
+    {"text with bytes", "SHAPE_MISMATCH",
+     [](auto& s) {
+       s.record[3].flags = kExtraFlag | static_cast<int>(RecordKind::kText);
+     }},
+    {"document as output", "SHAPE_MISMATCH",
+     [](auto& s) { s.record[3].io = static_cast<uint8_t>(Io::kOutput); }},
+    {"document with index", "SHAPE_MISMATCH",
+     [](auto& s) { s.record[3].index = s.record[0].index; }},
+    {"alias with bytes", "PART_MISPLACED",
+     [](auto& s) {
+       s.extra[0] = s.extra[1];
+       s.extra[0].alias_op = s.record[1].op;
+     }},
+    {"tensor without bytes", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[1].flags = 0; }},
+    {"tensor of other bytes", "PART_MISPLACED",
+     [](auto& s) { s.extra[1] = RecordExtra{}; }},
+    {"alias of itself", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[1].alias_op = s.record[1].op; }},
+    {"alias of an unknown io", "UNKNOWN_IO",
+     [](auto& s) { s.extra[1].alias_io = 9; }},
+    {"alias of a negative call", "CALL_OUT_OF_RANGE",
+     [](auto& s) { s.extra[1].alias_call = -1; }},
+    {"alias of no op", "NAME_INVALID",
+     [](auto& s) { s.extra[1].alias_op.length = 0; }},
+    {"alias of a long op", "NAME_TOO_LONG",
+     [](auto& s) { s.extra[1].alias_op.length = kOpBytesMax + 1; }},
+    {"alias of a long index", "NAME_TOO_LONG",
+     [](auto& s) { s.extra[1].alias_index.length = kIndexBytesMax + 1; }},
+    {"no alias with a call", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[0].alias_call = 1; }},
+    {"no alias with an op", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[0].alias_op = s.record[0].op; }},
+};
+
+TEST(ChunkRefusalTest, ExtrasAreRefusedWithTheirReason) {
+  for (const ExtraRow& row : kExtraRows) {
+    SCOPED_TRACE(row.name);
+    SpoiledExtra spoiled;
+    row.spoil(spoiled);
+    const absl::Status status = Chunk::FromProducer(spoiled.Put()).status();
+    EXPECT_EQ(status.ok(), std::string_view(row.reason).empty()) << status;
+    EXPECT_EQ(Reason(status), row.reason) << status;
+  }
+}
 
 TEST(ChunkRefusalMessageTest, NamesTheRecordAndTheValues) {
   Spoiled spoiled;

@@ -96,6 +96,33 @@ TEST_F(ChunkDraftTest, GivesTheRecordsThatAreWhole) {
   }
 }
 
+TEST_F(ChunkDraftTest, GivesExtras) {
+  SampleRecord original = Sample(3, "a");
+  original.requires_grad = true;
+  original.stack = "a.py:1 f";
+  ASSERT_TRUE(Add(Sample(2, "torn"), /*is_written=*/false));
+  ASSERT_TRUE(Add(original));
+  SampleRecord alias = Sample(4, "b");
+  alias.payload.clear();
+  alias.alias = {.op = "a", .call = 0, .io = Io::kOutput, .index = "0"};
+  ASSERT_TRUE(Add(alias));
+  SampleRecord value = WholeTensor(DType::kUint8, {0}, 0);
+  value.sequence = 5;
+  value.kind = RecordKind::kNone;
+  value.value = "None";
+  ASSERT_TRUE(Add(value));
+  const auto chunk = Read(memory_);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const Chunk& got = **chunk;
+  EXPECT_EQ(got.header().version, kVersion);
+  ASSERT_EQ(got.records().size(), 3u);
+  EXPECT_EQ(RequiresGradOf(got.records()[0]), true);
+  EXPECT_EQ(got.Text(got.ExtraOf(got.records()[0]).stack), "a.py:1 f");
+  EXPECT_EQ(got.Text(got.ExtraOf(got.records()[1]).alias_op), "a");
+  EXPECT_EQ(got.Text(got.ExtraOf(got.records()[1]).alias_index), "0");
+  EXPECT_EQ(got.Text(got.ExtraOf(got.records()[2]).value), "None");
+}
+
 TEST_F(ChunkDraftTest, WithoutAWholeRecordThereIsNoChunk) {
   EXPECT_FALSE(Read(memory_)->has_value());
   ASSERT_TRUE(Add(Sample(1, "a"), /*is_written=*/false));
@@ -155,6 +182,7 @@ TEST_F(ChunkDraftTest, EveryRecordInsideTheLimitsFitsIntoAnEmptyChunk) {
   record.op = std::string(kOpBytesMax, 'o');
   record.index = std::string(kIndexBytesMax, 'i');
   record.device = std::string(kDeviceBytesMax, 'd');
+  record.stack = std::string(kStackBytesMax, 's');
   ASSERT_TRUE(Add(record));
   const auto chunk = Read(memory_);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
@@ -196,6 +224,13 @@ TEST_F(ChunkDraftTest, LiesAreRefused) {
       {"op", [this] { record(0)->op.offset = UINT32_MAX - 300; }},
       {"op length", [this] { record(0)->op.length = UINT32_MAX; }},
       {"dims", [this] { record(0)->dims_offset += 1; }},
+      {"kind", [this] { record(0)->flags = 7; }},
+      {"extra", [this] { record(0)->flags = kExtraFlag; }},
+      {"extra far",
+       [this] {
+         record(0)->flags = kExtraFlag;
+         record(0)->dims_offset = UINT32_MAX - 7;
+       }},
       {"dims far", [this] { record(0)->dims_offset = UINT32_MAX - 7; }},
       {"payload", [this] { record(1)->payload_offset = UINT64_MAX - 63; }},
       {"payload far", [this] { record(1)->payload_offset = kPartBytes; }},

@@ -54,12 +54,31 @@ TEST(ChunkFormatTest, DescriptorOffsetsAreFrozen) {
   EXPECT_EQ(offsetof(RecordDescriptor, summary), 96u);
   EXPECT_EQ(offsetof(RecordDescriptor, hash), 184u);
   EXPECT_EQ(offsetof(RecordDescriptor, sample_hash), 200u);
-  EXPECT_EQ(offsetof(RecordDescriptor, reserved_3), 208u);
+  EXPECT_EQ(offsetof(RecordDescriptor, bytes_segment_id), 208u);
+  EXPECT_EQ(offsetof(RecordDescriptor, bytes_offset), 216u);
+}
+
+TEST(ChunkFormatTest, ExtraOffsetsAreFrozen) {
+  EXPECT_EQ(offsetof(RecordExtra, value), 0u);
+  EXPECT_EQ(offsetof(RecordExtra, stack), 8u);
+  EXPECT_EQ(offsetof(RecordExtra, alias_op), 16u);
+  EXPECT_EQ(offsetof(RecordExtra, alias_index), 24u);
+  EXPECT_EQ(offsetof(RecordExtra, alias_call), 32u);
+  EXPECT_EQ(offsetof(RecordExtra, alias_io), 36u);
+  EXPECT_EQ(offsetof(RecordExtra, flags), 37u);
+  EXPECT_EQ(offsetof(RecordExtra, reserved), 38u);
+  EXPECT_EQ(sizeof(RecordExtra), 40u);
 }
 
 TEST(ChunkFormatTest, ConstantsAreFrozen) {
   EXPECT_EQ(kMagic, 0x4354534du);
-  EXPECT_EQ(kVersion, 1);
+  EXPECT_EQ(kPlainVersion, 1);
+  EXPECT_EQ(kVersion, 2);
+  EXPECT_EQ(kKindMask, 7);
+  EXPECT_EQ(kRequiresGradMask, 24);
+  EXPECT_EQ(kExtraFlag, 32);
+  EXPECT_EQ(kAliasFlag, 1);
+  EXPECT_EQ(kValueFlag, 2);
   EXPECT_EQ(kChunkAlignment, 4096u);
   EXPECT_EQ(kRecordAlignment, 64u);
   EXPECT_EQ(kPartBytes, 4194304u);

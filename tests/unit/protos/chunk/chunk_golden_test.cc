@@ -36,14 +36,14 @@ float FloatAt(std::span<const std::byte> bytes, size_t element) {
 
 TEST(ChunkGoldenTest, TodaysProgramMakesTheSameBytes) {
   const std::vector<GoldenChunk> made = MakeGoldenChunks();
-  ASSERT_EQ(made.size(), 7u);
+  ASSERT_EQ(made.size(), 9u);
   for (const GoldenChunk& golden : made) {
     EXPECT_EQ(ReadGolden(golden.name), golden.bytes) << golden.name;
   }
 }
 
 TEST(ChunkGoldenTest, OneTensorReadsBack) {
-  const std::vector<std::byte> bytes = ReadGolden("one_tensor.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/one_tensor.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   EXPECT_EQ(chunk->run(), "golden-fp32");
@@ -86,7 +86,7 @@ void ExpectDTypes(const Chunk& chunk, int first, int last) {
 }
 
 TEST(ChunkGoldenTest, EveryDTypeOfTheFirstVersionReadsBack) {
-  const std::vector<std::byte> bytes = ReadGolden("every_dtype.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/every_dtype.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   ASSERT_EQ(chunk->records().size(), 19u);
@@ -98,7 +98,7 @@ TEST(ChunkGoldenTest, EveryDTypeOfTheFirstVersionReadsBack) {
 }
 
 TEST(ChunkGoldenTest, SmallDTypesReadBack) {
-  const std::vector<std::byte> bytes = ReadGolden("small_dtypes.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/small_dtypes.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   ASSERT_EQ(chunk->records().size(), static_cast<size_t>(kDTypeCount - 18));
@@ -106,7 +106,7 @@ TEST(ChunkGoldenTest, SmallDTypesReadBack) {
 }
 
 TEST(ChunkGoldenTest, LastPartOfALargeTensorReadsBack) {
-  const std::vector<std::byte> bytes = ReadGolden("last_part.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/last_part.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   ASSERT_EQ(chunk->records().size(), 1u);
@@ -117,7 +117,7 @@ TEST(ChunkGoldenTest, LastPartOfALargeTensorReadsBack) {
 }
 
 TEST(ChunkGoldenTest, PlacementsReadBack) {
-  const std::vector<std::byte> bytes = ReadGolden("placed.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/placed.chunk");
   const auto chunk = Chunk::FromProducer(bytes);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   ASSERT_EQ(chunk->records().size(), 3u);
@@ -128,7 +128,7 @@ TEST(ChunkGoldenTest, PlacementsReadBack) {
 }
 
 TEST(ChunkGoldenTest, SampleFrameReadsBack) {
-  const std::vector<std::byte> bytes = ReadGolden("sample_frame.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/sample_frame.chunk");
   const uint64_t span = *FrameHeadSpan(bytes);
   AlignedBuffer head(span);
   std::copy_n(bytes.begin(), span, head.data());
@@ -156,7 +156,7 @@ TEST(ChunkGoldenTest, SampleFrameReadsBack) {
 }
 
 TEST(ChunkGoldenTest, FrameReadsBackWithItsStamps) {
-  const std::vector<std::byte> bytes = ReadGolden("frame.chunk");
+  const std::vector<std::byte> bytes = ReadGolden("v1/frame.chunk");
   const uint64_t span = *FrameHeadSpan(bytes);
   AlignedBuffer head(span);
   std::copy_n(bytes.begin(), span, head.data());
@@ -179,6 +179,64 @@ TEST(ChunkGoldenTest, FrameReadsBackWithItsStamps) {
   EXPECT_EQ(record.summary.sum_squares, 5.25);
   EXPECT_EQ(record.hash,
             HashBytes(std::span(bytes).subspan(span, record.payload_bytes)));
+}
+
+TEST(ChunkGoldenTest, EveryKindReadsBack) {
+  const std::vector<std::byte> bytes = ReadGolden("v2/every_kind.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->header().version, 2);
+  struct Expected {
+    RecordKind kind;
+    const char* value;
+  };
+  constexpr Expected kExpected[] = {
+      {RecordKind::kTensor, ""},
+      {RecordKind::kTensor, ""},
+      {RecordKind::kNumber, "0.5"},
+      {RecordKind::kText, "sum"},
+      {RecordKind::kText, ""},
+      {RecordKind::kNone, "None"},
+      {RecordKind::kDType, "torch.float32"},
+      {RecordKind::kOther, "slice(None, 4, None)"},
+      {RecordKind::kDocument, ""}};
+  const std::span<const RecordDescriptor> records = chunk->records();
+  ASSERT_EQ(records.size(), std::size(kExpected));
+  for (size_t i = 0; i < records.size(); ++i) {
+    const RecordExtra extra = chunk->ExtraOf(records[i]);
+    EXPECT_EQ(KindOf(records[i]), kExpected[i].kind) << i;
+    EXPECT_EQ(chunk->Text(extra.value), kExpected[i].value) << i;
+    EXPECT_EQ(extra.has_value(), IsValue(kExpected[i].kind)) << i;
+    EXPECT_EQ(extra.is_alias(), i == 1) << i;
+  }
+  EXPECT_EQ(RequiresGradOf(records[0]), true);
+  EXPECT_EQ(RequiresGradOf(records[1]), false);
+  EXPECT_EQ(RequiresGradOf(records[2]), std::nullopt);
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(records[0]).stack),
+            "model.py:7 forward\ntrain.py:31 <module>");
+  const RecordExtra alias = chunk->ExtraOf(records[1]);
+  EXPECT_EQ(chunk->Text(alias.alias_op), "linear");
+  EXPECT_EQ(alias.alias_call, 0);
+  EXPECT_EQ(static_cast<Io>(alias.alias_io), Io::kOutput);
+  EXPECT_EQ(chunk->Text(alias.alias_index), "0");
+  EXPECT_EQ(records[1].payload_bytes, 0u);
+  EXPECT_EQ(records[1].tensor_bytes, 16u);
+  EXPECT_EQ(chunk->PayloadOf(records[8]).size(), 16u);
+}
+
+TEST(ChunkGoldenTest, FrameOfEveryKindReadsBackWithItsStamps) {
+  const std::vector<std::byte> bytes = ReadGolden("v2/every_kind_frame.chunk");
+  const uint64_t span = *FrameHeadSpan(bytes);
+  AlignedBuffer head(span);
+  std::copy_n(bytes.begin(), span, head.data());
+  const auto chunk = Chunk::FromFrame(std::move(head));
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const RecordDescriptor& alias = chunk->records()[1];
+  EXPECT_EQ(alias.bytes_segment_id, 1u);
+  EXPECT_EQ(alias.bytes_offset, 8192 + span);
+  EXPECT_EQ(alias.hash, chunk->records()[0].hash);
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(chunk->records()[6]).value),
+            "torch.float32");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "protos/chunk/chunk.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/status/status.h"
+#include "tests/golden/chunk/golden_chunks.h"
 #include "tests/unit/protos/chunk/sample_chunk.h"
 
 namespace msitd::chunk {
@@ -18,9 +19,17 @@ namespace {
 
 constexpr int kRounds = 30000;
 
-// The chunk that is spoiled, which asks for samples in every other round.
+// The chunk that is spoiled, which asks for samples in every other round and
+// has records of every kind in two of four.
 std::vector<std::byte> GoodChunk(int round) {
-  std::vector<std::byte> bytes = SmallChunk();
+  static const std::vector<std::byte> kPlain = SmallChunk();
+  static const std::vector<std::byte> kEveryKind = [] {
+    for (GoldenChunk& golden : MakeGoldenChunks()) {
+      if (golden.name == "v2/every_kind.chunk") return golden.bytes;
+    }
+    return std::vector<std::byte>();
+  }();
+  std::vector<std::byte> bytes = round % 4 < 2 ? kPlain : kEveryKind;
   ChunkHeader header = HeaderOf(bytes);
   header.flags = round % 2 == 0 ? 0 : kSampleFlag;
   PutHeader(bytes, header);
@@ -46,6 +55,11 @@ uint64_t Walk(const Chunk& chunk, bool with_payload) {
     add(chunk.Text(record.op));
     add(chunk.Text(record.index));
     add(chunk.Text(record.device));
+    const RecordExtra extra = chunk.ExtraOf(record);
+    add(chunk.Text(extra.value));
+    add(chunk.Text(extra.stack));
+    add(chunk.Text(extra.alias_op));
+    add(chunk.Text(extra.alias_index));
     for (const int64_t dim : chunk.Dims(record)) {
       sum += static_cast<uint64_t>(dim);
     }
@@ -86,14 +100,13 @@ void Spoil(std::mt19937_64& random, std::vector<std::byte>& bytes,
 
 TEST(ChunkMutationTest, ProducerBytesAreRefusedWithAReasonOrSafeToRead) {
   std::mt19937_64 random(20240117);
-  const uint32_t head_bytes = HeaderOf(SmallChunk()).head_bytes;
   AlignedBuffer samples;
   int accepted = 0;
   int refused = 0;
   uint64_t sum = 0;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::byte> bytes = GoodChunk(round);
-    Spoil(random, bytes, head_bytes);
+    Spoil(random, bytes, HeaderOf(bytes).head_bytes);
     auto chunk = Chunk::FromProducer(bytes);
     if (chunk.ok()) {
       ++accepted;
@@ -114,7 +127,6 @@ TEST(ChunkMutationTest, ProducerBytesAreRefusedWithAReasonOrSafeToRead) {
 
 TEST(ChunkMutationTest, FrameBytesWithAMatchingChecksumAreStillChecked) {
   std::mt19937_64 random(20240118);
-  const uint32_t head_bytes = HeaderOf(SmallChunk()).head_bytes;
   int refused = 0;
   uint64_t sum = 0;
   for (int round = 0; round < kRounds; ++round) {
@@ -122,7 +134,7 @@ TEST(ChunkMutationTest, FrameBytesWithAMatchingChecksumAreStillChecked) {
     auto chunk = Chunk::FromProducer(good);
     ASSERT_TRUE(chunk.ok());
     std::vector<std::byte> head(chunk->head().begin(), chunk->head().end());
-    Spoil(random, head, head_bytes);
+    Spoil(random, head, HeaderOf(head).head_bytes);
     // A liar that knows the checksum: only a head whose sizes hold can be
     // stamped without leaving its memory.
     const ChunkHeader header = HeaderOf(head);

@@ -54,7 +54,8 @@ TEST(ChunkFromProducerTest, ClearsWhatTheProducerPutIntoStamps) {
     EXPECT_EQ(record.summary, Summary{});
     EXPECT_EQ(record.hash, ContentHash{});
     EXPECT_EQ(record.sample_hash, 0u);
-    for (const uint64_t word : record.reserved_3) EXPECT_EQ(word, 0u);
+    EXPECT_EQ(record.bytes_segment_id, 0u);
+    EXPECT_EQ(record.bytes_offset, 0u);
   }
 }
 

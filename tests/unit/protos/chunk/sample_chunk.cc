@@ -28,7 +28,12 @@ RecordSpec SampleRecord::spec() const {
           .dims = dims,
           .tensor_bytes = tensor_bytes,
           .part_offset = part_offset,
-          .part_bytes = payload.size()};
+          .part_bytes = payload.size(),
+          .kind = kind,
+          .requires_grad = requires_grad,
+          .value = value,
+          .stack = stack,
+          .alias = alias};
 }
 
 SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed) {

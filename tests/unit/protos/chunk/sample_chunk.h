@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,11 @@ struct SampleRecord {
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
   std::vector<std::byte> payload;
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<bool> requires_grad = {};
+  std::optional<std::string> value = {};
+  std::string stack = "";
+  std::optional<AliasSpec> alias = {};
 
   RecordSpec spec() const;
 };
