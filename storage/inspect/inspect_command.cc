@@ -36,15 +36,16 @@ InspectExit Verify(StoreView& store, std::ostream& out, std::ostream& err) {
   }
   fmt::print(out,
              "segments={} frames={} records={} payload_bytes={} shared={} "
-             "entries={} recordless={} unindexed_frames={} bit_rot={} "
+             "entries={} recordless={} attachments={} unindexed_frames={} "
+             "bit_rot={} "
              "producer_or_disk={} torn={} "
              "problems={}{}\n",
              report->segment_count, report->frame_count, report->record_count,
              report->payload_bytes, report->shared_count, report->entry_count,
-             report->recordless_count, report->unindexed_frame_count,
-             report->disk_count, report->producer_or_disk_count,
-             report->torn_count, report->problem_count,
-             store.is_live() ? " live" : "");
+             report->recordless_count, report->attachments.attachment_count,
+             report->unindexed_frame_count, report->disk_count,
+             report->producer_or_disk_count, report->torn_count,
+             report->problem_count, store.is_live() ? " live" : "");
   return report->problem_count == 0 ? InspectExit::kOk : InspectExit::kProblems;
 }
 
@@ -64,7 +65,8 @@ InspectExit RunInspect(int argc, const char* const* argv, std::ostream& out,
   app.require_subcommand(1);
   const CLI::App* verify = app.add_subcommand(
       "verify",
-      "Check every frame, every record and every reference of the index");
+      "Check every frame, every record, every reference of the index and every "
+      "attachment");
   const CLI::App* dump =
       app.add_subcommand("dump", "Print segments, frames and records");
   const CLI::App* runs = app.add_subcommand("runs", "Print the runs");

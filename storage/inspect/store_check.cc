@@ -448,6 +448,9 @@ absl::StatusOr<StoreCheckReport> StoreCheck::Run() {
   MSITD_RETURN_IF_ERROR(ForEachEntry(
       store_.index(),
       [this](const AuditedEntry& entry) { return CheckEntry(entry); }));
+  counts_.attachments = CheckAttachments(
+      store_.index(),
+      [this](std::string what) { Report("index", {}, std::move(what)); });
   MSITD_RETURN_IF_ERROR(ReportLasting());
   ListMismatches();
   return counts_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "storage/inspect/attachment_check.h"
 #include "storage/inspect/store_view.h"
 
 namespace msitd::storage {
@@ -52,6 +53,7 @@ struct StoreCheckReport {
   // Entries without a record: their bytes were given up, and the segment has
   // gone.
   uint64_t recordless_count = 0;
+  AttachmentCheckReport attachments;
   // Frames that the next Open of the store puts into the index.
   uint64_t unindexed_frame_count = 0;
   // Records that were never acknowledged and are not whole or not in the index,
@@ -66,9 +68,10 @@ struct StoreCheckReport {
   std::vector<StreamMismatch> mismatches;
 };
 
-// Checks every frame head, every record hash and every reference of the index,
-// and calls `report` for each problem, in the order of files and offsets, then
-// of keys. Keeps 8 bytes of memory for each record.
+// Checks every frame head, every record hash, every reference of the index and
+// every attachment, and calls `report` for each problem, in the order of files
+// and offsets, then of keys, then of attachments. Keeps 8 bytes of memory for
+// each record.
 //
 // On a live view, the daemon may have deleted a run, given bytes up or shared
 // bytes meanwhile; what that explains is no problem. So problems are checked
