@@ -4,6 +4,7 @@
 #include "protos/base/check.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/index_value.h"
+#include "storage/index/table/attachment_table.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace msitd::storage {
@@ -22,6 +23,7 @@ enum Kind : uint8_t {
   kPlace,
   kRanges,
   kRows,
+  kAttachment,
   kKindCount,
 };
 
@@ -79,6 +81,9 @@ void Try(Kind kind, std::string_view bytes) {
                                               EncodeByteRanges);
     case kRows:
       return TryValue<std::vector<std::string>>(bytes, DecodeRows, EncodeRows);
+    case kAttachment:
+      return TryValue<AttachmentInfo>(bytes, DecodeAttachment,
+                                      EncodeAttachment);
     case kKindCount:
       return;
   }
@@ -127,6 +132,11 @@ std::vector<std::string> SeedList() {
   run.spec.labels = {{"model", "small"}};
   RunCounters counters;
   counters.tensor_count = 300;
+  AttachmentInfo attachment;
+  attachment.id = 7;
+  attachment.media_type = "application/json";
+  attachment.size_bytes = 700'000;
+  attachment.hash = {0x1111, 0x2222};
   const std::vector<std::string> rows = {"a row", "a red row", "", "another"};
   return {
       SeedOf(kKey, View(EncodeIndexKey(key))),
@@ -141,7 +151,8 @@ std::vector<std::string> SeedList() {
       SeedOf(kCoverage, EncodeCoverage({300, 20, 1, 0, 5})),
       SeedOf(kPlace, EncodeBytePlace({3, 70'000})),
       SeedOf(kRanges, EncodeByteRanges({{{1, 8192}, 40'000}, {{300, 0}, 1}})),
-      SeedOf(kRows, EncodeRows(rows))};
+      SeedOf(kRows, EncodeRows(rows)),
+      SeedOf(kAttachment, EncodeAttachment(attachment))};
 }
 
 }  // namespace
