@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -133,12 +134,23 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
       (tensor.dim_count > 0 && tensor.dims == nullptr)) {
     return InvalidArgument("dim_count is negative, or dims is null");
   }
-  // Numbers that do not fit become 0, which no enum has.
-  const auto narrow = [](int32_t number) {
+  if (tensor.requires_grad < MSIT_REQUIRES_GRAD_UNKNOWN ||
+      tensor.requires_grad > MSIT_REQUIRES_GRAD_YES) {
+    return InvalidArgument("requires_grad " +
+                           std::to_string(tensor.requires_grad) +
+                           " is unknown");
+  }
+  // A number that does not fit becomes `other`, which the enum does not have.
+  const auto narrow = [](int32_t number, uint8_t other = 0) {
     return number < 0 || number > std::numeric_limits<uint8_t>::max()
-               ? uint8_t{0}
+               ? other
                : static_cast<uint8_t>(number);
   };
+  constexpr uint8_t kNoKind = std::numeric_limits<uint8_t>::max();
+  const std::optional<bool> requires_grad =
+      tensor.requires_grad == MSIT_REQUIRES_GRAD_UNKNOWN
+          ? std::optional<bool>()
+          : tensor.requires_grad == MSIT_REQUIRES_GRAD_YES;
   const auto dim_count = static_cast<size_t>(tensor.dim_count);
   const size_t stride_count = tensor.byte_strides == nullptr ? 0 : dim_count;
   // Initialised in one go: clearing the view first would double the cost of a
@@ -155,6 +167,11 @@ Status RecordWhole(Client& client, const msit_tensor& tensor) {
       .byte_strides = {tensor.byte_strides, stride_count},
       .data = static_cast<const std::byte*>(tensor.data),
       .placement = View(tensor.placement),
+      .kind = static_cast<msitd::RecordKind>(narrow(tensor.kind, kNoKind)),
+      .requires_grad = requires_grad,
+      .value = View(tensor.value),
+      .stack = View(tensor.stack),
+      .identity = tensor.identity,
   });
 }
 
@@ -281,6 +298,8 @@ msit_code msit_get_counters(const msit_client* client,
     out.truncated_count = now.truncated_count;
     out.degraded_count = now.degraded_count;
     out.conflict_count = now.conflict_count;
+    out.aliased_count = now.aliased_count;
+    out.aliased_bytes = now.aliased_bytes;
     CopySized(out, counters->struct_size, counters);
     return Status();
   });

@@ -61,17 +61,19 @@ std::span<std::byte> Chunker::AddTo(Slot& slot, const chunk::RecordSpec& part,
   if (payload.data() == nullptr) return payload;
   slot.last_sequence = part.sequence;
   ++slot.writer_count;
-  if (part.part_bytes == part.tensor_bytes) {
+  const bool is_first = part.part_offset == 0;
+  const bool is_last = part.tensor_bytes - part.part_offset <= kPartBytes;
+  const uint64_t tensor_bytes = part.alias ? 0 : part.tensor_bytes;
+  if (is_first && is_last) {
     ++slot.contents.tensor_count;
-    slot.contents.tensor_bytes += part.tensor_bytes;
+    slot.contents.tensor_bytes += tensor_bytes;
     slot.contents.degraded_count += is_degraded ? 1 : 0;
   } else {
-    slot.contents.parts.push_back(
-        {.sequence = part.sequence,
-         .tensor_bytes = part.tensor_bytes,
-         .is_first = part.part_offset == 0,
-         .is_last = part.part_offset + part.part_bytes == part.tensor_bytes,
-         .is_degraded = is_degraded});
+    slot.contents.parts.push_back({.sequence = part.sequence,
+                                   .tensor_bytes = tensor_bytes,
+                                   .is_first = is_first,
+                                   .is_last = is_last,
+                                   .is_degraded = is_degraded});
   }
   return payload;
 }

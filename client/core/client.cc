@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/core/launch.h"
+#include "client/core/record_text.h"
 #include "client/core/signals_blocked.h"
 #include "protos/base/limits.h"
 #include "protos/os/thread.h"
@@ -222,11 +223,33 @@ Status Client::Record(const TensorView& tensor) {
   const int64_t token =
       tensor.token == MSIT_TOKEN_CURRENT ? this->token() : tensor.token;
   Begin(token);
-  const capture::Level level = TakeLevel(tensor, device, token);
+  const capture::Level level = tensor.kind == RecordKind::kDocument
+                                   ? capture::Level::kFull
+                                   : TakeLevel(tensor, device, token);
   if (level == capture::Level::kOff) return {};
-  TensorView checked = tensor;
-  checked.device = device;
-  return RecordAt(level, checked, token);
+  TensorView complete = tensor;
+  complete.device = device;
+  CompleteForKind(complete);
+  return RecordAt(level, complete, token);
+}
+
+Client::Plan Client::TakePlan(capture::Level level, const TensorView& tensor,
+                              int64_t token) {
+  // Values are small, and a document has to be whole.
+  if (tensor.kind != RecordKind::kTensor) return {.kept = {.level = level}};
+  // After a conflict, the run has other bytes where an original seems to be.
+  const bool may_alias = former_conflict_count_ + conflict_count_ == 0;
+  Plan plan;
+  if (may_alias) {
+    plan.original = aliases_.Find(tensor, token, tensor.call, level);
+  }
+  if (!plan.original) {
+    plan.kept = TakeKeptLevel(level);
+    if (!plan.kept.is_degraded || !may_alias) return plan;
+    plan.original = aliases_.Find(tensor, token, tensor.call, plan.kept.level);
+  }
+  if (plan.original) plan.kept.level = plan.original->level;
+  return plan;
 }
 
 Status Client::RecordAt(capture::Level level, const TensorView& tensor,
@@ -241,6 +264,11 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     ledger_.CountInvalid();
     return status;
   }
+  const Plan plan = TakePlan(level, tensor, token);
+  if (tensor.data == nullptr && tensor_bytes != 0 && !plan.original) {
+    return {MSIT_ERROR_UNKNOWN_IDENTITY,
+            "no record of this token is known by the identity"};
+  }
   int32_t call = tensor.call;
   if (call == MSIT_CALL_AUTO) {
     const std::optional<int32_t> next = NumberCall(tensor, token);
@@ -251,6 +279,8 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     }
     call = *next;
   }
+  std::string value;
+  std::string stack;
   chunk::RecordSpec part{.sequence = next_sequence_++,
                          .device = tensor.device,
                          .token = token,
@@ -263,8 +293,17 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
                          .tensor_bytes = tensor_bytes,
                          .part_offset = 0,
                          .part_bytes = 0,
-                         .placement = tensor.placement};
-  return RecordParts(tensor, TakeKeptLevel(level), part, lock);
+                         .placement = tensor.placement,
+                         .kind = tensor.kind,
+                         .requires_grad = tensor.requires_grad,
+                         .stack = FitStack(tensor.stack, stack)};
+  if (IsValue(tensor.kind)) part.value = FitValue(tensor.value, value);
+  if (plan.original) part.alias = plan.original->AsSpec();
+  status = RecordParts(tensor, plan.kept, part, lock);
+  if (status.ok() && !plan.original && tensor_bytes != 0) {
+    aliases_.Add(tensor, part, plan.kept.level);
+  }
+  return status;
 }
 
 void Client::CountDrop() {
@@ -285,8 +324,9 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
                            chunk::RecordSpec& part, Lock& lock) {
   std::optional<RoomWait> wait;
   do {
-    part.part_bytes =
+    const uint64_t part_bytes =
         std::min(kPartBytes, part.tensor_bytes - part.part_offset);
+    part.part_bytes = part.alias ? 0 : part_bytes;
     const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
     if (!found) {
       part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
@@ -306,9 +346,10 @@ Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
       if (overflow_.drops_oldest_token()) room_.notify_all();
     }
     if (is_closing_) progress_.notify_all();
-    part.part_offset += part.part_bytes;
+    part.part_offset += part_bytes;
   } while (part.part_offset < part.tensor_bytes);
-  ledger_.Record(part.tensor_bytes);
+  part.alias ? ledger_.RecordAlias(part.tensor_bytes)
+             : ledger_.Record(part.tensor_bytes);
   return {};
 }
 
@@ -466,6 +507,8 @@ ClientCounters Client::counters() const {
   counters.reconnect_count = reconnect_count_;
   counters.degraded_count = ledger_.coverage().degraded_count;
   counters.conflict_count = former_conflict_count_ + conflict_count_;
+  counters.aliased_count = ledger_.aliased_count();
+  counters.aliased_bytes = ledger_.aliased_bytes();
   return counters;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 
+#include "client/core/alias_table.h"
 #include "client/core/call_counter.h"
 #include "client/core/chunker.h"
 #include "client/core/delivery/delivery_ledger.h"
@@ -72,6 +73,8 @@ struct ClientCounters {
   uint64_t reconnect_count = 0;
   uint64_t degraded_count = 0;
   uint64_t conflict_count = 0;
+  uint64_t aliased_count = 0;
+  uint64_t aliased_bytes = 0;
 };
 
 // Records tensors of one rank of one run. Implements msit.h and keeps its
@@ -159,9 +162,16 @@ class Client final : private TransportListener {
   // Records a tensor that the policy asks for at `level`.
   Status RecordAt(capture::Level level, const TensorView& tensor,
                   int64_t token);
+  // Whether and how a record that is asked for at `level` names another one
+  // whose bytes it has.
+  struct Plan {
+    KeptLevel kept;
+    std::optional<AliasTable::Original> original = {};
+  };
 
   // Recording, in client.cc. All are called with mu_ locked. Those that are
   // given the lock release it for a while.
+  Plan TakePlan(capture::Level level, const TensorView& tensor, int64_t token);
   Status RecordParts(const TensorView& tensor, KeptLevel kept,
                      chunk::RecordSpec& part, Lock& lock);
   // Finds room for a part, and waits for it if the overflow behaviour says so.
@@ -265,6 +275,7 @@ class Client final : private TransportListener {
   DeliveryLedger ledger_;
   Overflow overflow_;
   CallCounter call_counter_;
+  AliasTable aliases_;
   // Revision of the newest policy of this connection; nothing without one.
   std::optional<uint64_t> policy_revision_;
   uint64_t next_sequence_ = 0;

@@ -269,6 +269,8 @@ void Client::EndForGood(std::string message) {
 
 void Client::Drop(Slot* slot) {
   ledger_.DropChunk(slot->contents);
+  // It may hold originals.
+  aliases_.Clear();
   pool_.Release(slot);
   room_.notify_all();
   progress_.notify_all();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/core/tensor_view.h"
 
+#include <limits>
 #include <string>
 
 #include "protos/base/limits.h"
@@ -40,10 +41,53 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
                            std::to_string(kTensorBytesMax) + " bytes");
   }
   *tensor_bytes = is_empty ? 0 : bytes;
-  if (tensor.data == nullptr && *tensor_bytes != 0) {
+  const bool may_be_known =
+      tensor.kind == RecordKind::kTensor && tensor.identity != 0;
+  if (tensor.data == nullptr && *tensor_bytes != 0 && !may_be_known) {
     return InvalidArgument("data is null");
   }
   return {};
+}
+
+bool IsNumberType(DType dtype) {
+  return dtype == DType::kBool || dtype == DType::kInt64 ||
+         dtype == DType::kFloat64 || dtype == DType::kComplex128;
+}
+
+Status CheckKind(const TensorView& tensor) {
+  constexpr uint32_t kAnyLength = std::numeric_limits<uint32_t>::max();
+  if (!IsValid(tensor.kind)) {
+    return InvalidArgument(
+        "kind " + std::to_string(int{static_cast<uint8_t>(tensor.kind)}) +
+        " is unknown");
+  }
+  Status status = CheckName("stack", tensor.stack, kAnyLength, true);
+  if (!status.ok()) return status;
+  if (IsValue(tensor.kind)) {
+    status = CheckName("value", tensor.value, kAnyLength,
+                       tensor.kind == RecordKind::kText);
+  } else if (!tensor.value.empty()) {
+    status = InvalidArgument("only values have a value");
+  }
+  if (status.ok() && tensor.kind == RecordKind::kNumber &&
+      (!tensor.dims.empty() || !IsNumberType(tensor.dtype))) {
+    status = InvalidArgument(
+        "a number is a scalar of dtype bool, int64, float64 or complex128");
+  }
+  if (status.ok() && tensor.kind == RecordKind::kDocument &&
+      (tensor.dims.size() != 1 || !tensor.byte_strides.empty())) {
+    status = InvalidArgument("a document has one dimension and no strides");
+  }
+  return status;
+}
+
+// A document whose shape is sound.
+Status CheckDocumentText(const TensorView& tensor, uint64_t bytes) {
+  if (bytes == 0) return {};
+  const std::string_view text(reinterpret_cast<const char*>(tensor.data),
+                              bytes);
+  if (IsValidUtf8(text)) return {};
+  return InvalidArgument("the document is not UTF-8 text");
 }
 
 Status CheckPlacement(std::string_view placement) {
@@ -71,6 +115,20 @@ Status CheckName(std::string_view what, std::string_view name,
   return {};
 }
 
+void CompleteForKind(TensorView& tensor) {
+  static constexpr int64_t kNoElements[] = {0};
+  if (tensor.kind == RecordKind::kDocument) {
+    tensor.io = Io::kState;
+    tensor.index = {};
+    tensor.dtype = DType::kUint8;
+  } else if (IsTextOnly(tensor.kind)) {
+    tensor.dtype = DType::kUint8;
+    tensor.dims = kNoElements;
+    tensor.byte_strides = {};
+    tensor.data = nullptr;
+  }
+}
+
 Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
   Status status = CheckName("op", tensor.op, kOpBytesMax, false);
   if (status.ok()) {
@@ -80,6 +138,7 @@ Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
     status = CheckName("device", tensor.device, kDeviceBytesMax, false);
   }
   if (status.ok()) status = CheckPlacement(tensor.placement);
+  if (status.ok()) status = CheckKind(tensor);
   if (!status.ok()) return status;
   if (tensor.token != MSIT_TOKEN_CURRENT &&
       (tensor.token < 0 || tensor.token > kTokenMax)) {
@@ -99,7 +158,11 @@ Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes) {
         "dtype " + std::to_string(int{static_cast<uint8_t>(tensor.dtype)}) +
         " is unknown");
   }
-  return CheckShape(tensor, tensor_bytes);
+  status = CheckShape(tensor, tensor_bytes);
+  if (status.ok() && tensor.kind == RecordKind::kDocument) {
+    status = CheckDocumentText(tensor, *tensor_bytes);
+  }
+  return status;
 }
 
 }  // namespace msitd::client

@@ -3,16 +3,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "client/core/status.h"
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::client {
 
-// A tensor of the host process, borrowed during one call.
+// A tensor, value or document of the host process, borrowed during one call;
+// see msit_tensor.
 struct TensorView {
   std::string_view device;
   int64_t token = MSIT_TOKEN_CURRENT;
@@ -26,10 +29,21 @@ struct TensorView {
   std::span<const int64_t> byte_strides;
   const std::byte* data = nullptr;
   std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<bool> requires_grad = {};
+  // Of a value. May be longer than limits.h allows, and so may the stack.
+  std::string_view value = {};
+  std::string_view stack = {};
+  uint64_t identity = 0;  // 0 if there is none.
 };
 
-// Checks `tensor` against limits.h, so that no daemon refuses the chunk that
-// holds it. Stores the size of its elements in `tensor_bytes`.
+// Sets those fields of a record that its kind alone decides, whatever the
+// caller had there.
+void CompleteForKind(TensorView& tensor);
+
+// Checks a complete `tensor` against limits.h, so that no daemon refuses the
+// chunk that holds it. Stores the size of its elements in `tensor_bytes`. A
+// tensor with an identity may lack its bytes.
 //
 // Errors: INVALID_ARGUMENT, naming the field and the value.
 Status CheckTensor(const TensorView& tensor, uint64_t* tensor_bytes);

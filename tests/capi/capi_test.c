@@ -252,6 +252,27 @@ static void AnOlderCallerKnowsFewerFields(void) {
   msit_free(client);
 }
 
+static void AnOlderCallerRecordsTensors(void) {
+  msit_options options = DefaultOptions();
+  options.open_timeout_us = 0;
+  msit_client* client = NULL;
+  EXPECT(msit_open(&options, &client) == MSIT_OK);
+  const float data[6] = {1, 2, 3, 4, 5, 6};
+  const int64_t dims[] = {2, 3};
+  msit_tensor tensor = SomeTensor(data, dims);
+  // Everything from `kind` on is garbage of the caller.
+  tensor.struct_size = offsetof(msit_tensor, kind);
+  tensor.kind = -1;
+  tensor.requires_grad = 99;
+  tensor.value = tensor.stack = (const char*)1;
+  EXPECT(msit_record(client, &tensor) == MSIT_OK);
+  tensor.struct_size = offsetof(msit_tensor, requires_grad);
+  EXPECT(msit_record(client, &tensor) == MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT(Counters(client).recorded_count == 1);
+  EXPECT(Counters(client).aliased_count == 0);
+  msit_free(client);
+}
+
 static void StreamErrorIsCutToTheBuffer(void) {
   msit_options options = DefaultOptions();
   options.open_timeout_us = 0;
@@ -297,6 +318,7 @@ int main(void) {
   RecordsWaitForADaemonThatIsNotThere();
   DropNewestDoesNotWaitForADaemonThatIsNotThere();
   AnOlderCallerKnowsFewerFields();
+  AnOlderCallerRecordsTensors();
   StreamErrorIsCutToTheBuffer();
   ForkedChildMayFreeItsCopy();
   EXPECT(strlen(msit_version()) > 0);

@@ -97,6 +97,63 @@ TEST_F(CppFaceTest, RefusalOfTheFaceItselfSaysWhy) {
       "op is empty");
 }
 
+TEST_F(CppFaceTest, ValuesDocumentsAndFactsArrive) {
+  Client client;
+  ASSERT_TRUE(Client::Open(options_, &client).ok()) << msit_last_error();
+  const Key key{.op = "op", .io = MSIT_IO_INPUT};
+  ASSERT_TRUE(client.RecordDocument("tree.json", "{}").ok());
+  ASSERT_TRUE(client.RecordNumber(key, true, "True").ok());
+  ASSERT_TRUE(
+      client.RecordNumber(key, std::complex<double>(1, 2), "(1+2j)").ok());
+  ASSERT_TRUE(client.RecordValue(key, MSIT_KIND_NONE, "None").ok());
+  const float data[] = {1, 2};
+  const int64_t dims[] = {2};
+  const Facts facts{MSIT_REQUIRES_GRAD_YES, "model.py:1 forward", 9};
+  ASSERT_TRUE(client.Record<float>(key, data, dims, facts).ok());
+  // Known by its identity.
+  ASSERT_TRUE(
+      client.RecordRaw(key, MSIT_DTYPE_FLOAT32, dims, {}, nullptr, facts).ok());
+  EXPECT_EQ(client
+                .RecordRaw(key, MSIT_DTYPE_FLOAT32, dims, {}, nullptr,
+                           {.requires_grad = {}, .stack = {}, .identity = 8})
+                .code(),
+            MSIT_ERROR_UNKNOWN_IDENTITY);
+  EXPECT_EQ(client.RecordValue(key, static_cast<msit_kind>(256), "").code(),
+            MSIT_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(
+      client
+          .Record<float>(key, data, dims,
+                         {.requires_grad = static_cast<msit_requires_grad>(3),
+                          .stack = {},
+                          .identity = {}})
+          .message(),
+      "requires_grad 3 is unknown");
+  ASSERT_TRUE(client.Flush(kLong).ok());
+  EXPECT_EQ(client.counters().acknowledged_count, 6u);
+  EXPECT_EQ(client.counters().aliased_count, 1u);
+  EXPECT_EQ(client.counters().aliased_bytes, 8u);
+
+  const auto chunks = service_.chunks();
+  ASSERT_EQ(chunks.size(), 1u);
+  const auto chunk = msitd::chunk::Chunk::FromProducer(chunks[0]);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  const auto records = chunk->records();
+  ASSERT_EQ(records.size(), 6u);
+  const msitd::RecordKind kinds[] = {
+      msitd::RecordKind::kDocument, msitd::RecordKind::kNumber,
+      msitd::RecordKind::kNumber,   msitd::RecordKind::kNone,
+      msitd::RecordKind::kTensor,   msitd::RecordKind::kTensor};
+  for (size_t i = 0; i < records.size(); ++i) {
+    EXPECT_EQ(msitd::chunk::KindOf(records[i]), kinds[i]) << i;
+  }
+  EXPECT_EQ(records[1].dtype, MSIT_DTYPE_BOOL);
+  EXPECT_EQ(records[2].dtype, MSIT_DTYPE_COMPLEX128);
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(records[2]).value), "(1+2j)");
+  EXPECT_EQ(msitd::chunk::RequiresGradOf(records[4]), true);
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(records[4]).stack), facts.stack);
+  EXPECT_TRUE(chunk->ExtraOf(records[5]).is_alias());
+}
+
 TEST_F(CppFaceTest, MovedClientGoesOnAndTheEmptyOneRefuses) {
   Client first;
   ASSERT_TRUE(Client::Open(options_, &first).ok());

@@ -9,6 +9,12 @@ void DeliveryLedger::Record(uint64_t bytes) {
   recorded_bytes_ += bytes;
 }
 
+void DeliveryLedger::RecordAlias(uint64_t bytes) {
+  Record(0);
+  ++aliased_count_;
+  aliased_bytes_ += bytes;
+}
+
 void DeliveryLedger::SetFiltered(uint64_t count) {
   coverage_.seen_count += count - coverage_.filtered_count;
   coverage_.filtered_count = count;

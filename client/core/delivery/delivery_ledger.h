@@ -16,13 +16,13 @@ struct ChunkContents {
   // One part of a tensor that has several.
   struct Part {
     uint64_t sequence = 0;
-    uint64_t tensor_bytes = 0;
+    uint64_t tensor_bytes = 0;  // 0 if none are sent.
     bool is_first = false;
     bool is_last = false;
     bool is_degraded = false;
   };
 
-  // Tensors that lie wholly in the chunk, and their bytes.
+  // Records that lie wholly in the chunk, and the bytes that are sent of them.
   uint64_t tensor_count = 0;
   uint64_t tensor_bytes = 0;
   // How many of them are kept as summaries although their bytes are asked for.
@@ -44,6 +44,8 @@ class DeliveryLedger {
   static constexpr size_t kBrokenMax = 4096;
 
   void Record(uint64_t bytes);
+  // A record whose bytes are those of another one, and are not sent.
+  void RecordAlias(uint64_t bytes);
 
   // Sets the number of records so far that the capture policy did not ask for;
   // they are counted elsewhere. Never decreases.
@@ -74,6 +76,8 @@ class DeliveryLedger {
 
   uint64_t recorded_count() const { return recorded_count_; }
   uint64_t recorded_bytes() const { return recorded_bytes_; }
+  uint64_t aliased_count() const { return aliased_count_; }
+  uint64_t aliased_bytes() const { return aliased_bytes_; }
   uint64_t acknowledged_count() const { return acknowledged_count_; }
   uint64_t acknowledged_bytes() const { return acknowledged_bytes_; }
   const StreamCoverage& coverage() const { return coverage_; }
@@ -85,6 +89,8 @@ class DeliveryLedger {
 
   uint64_t recorded_count_ = 0;
   uint64_t recorded_bytes_ = 0;
+  uint64_t aliased_count_ = 0;
+  uint64_t aliased_bytes_ = 0;
   uint64_t acknowledged_count_ = 0;
   uint64_t acknowledged_bytes_ = 0;
   StreamCoverage coverage_;

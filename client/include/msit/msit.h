@@ -60,7 +60,11 @@ typedef enum msit_code {
   // The system has no memory or threads left.
   MSIT_ERROR_NO_MEMORY = 9,
   // The host ended the wait: see msit_options.is_interrupted.
-  MSIT_ERROR_INTERRUPTED = 10
+  MSIT_ERROR_INTERRUPTED = 10,
+  // The tensor has an identity and no bytes, and no earlier record of its token
+  // is known by this identity. Nothing was recorded or counted: record it again
+  // with its bytes.
+  MSIT_ERROR_UNKNOWN_IDENTITY = 11
 } msit_code;
 
 // Element types. The numbers are those of the chunk format.
@@ -111,6 +115,37 @@ typedef enum msit_io {
   MSIT_IO_GRAD_WEIGHT = 6,
   MSIT_IO_STATE = 7
 } msit_io;
+
+// What a record has. The numbers are those of the chunk format. NUMBER to OTHER
+// are *values*: arguments of an op that are no tensors. A value has a text,
+// msit_tensor.value, as Python's repr writes it.
+typedef enum msit_kind {
+  // A tensor.
+  MSIT_KIND_TENSOR = 0,
+  // A bool, int, float or complex of Python. The same number lies at
+  // msit_tensor.data as a scalar of dtype BOOL, INT64, FLOAT64 or COMPLEX128.
+  MSIT_KIND_NUMBER = 1,
+  // A string, which is the text itself.
+  MSIT_KIND_TEXT = 2,
+  // `None`.
+  MSIT_KIND_NONE = 3,
+  // An element type, such as `torch.float32`.
+  MSIT_KIND_DTYPE = 4,
+  // Any other argument: a slice, a device, an integer of more than 64 bits.
+  MSIT_KIND_OTHER = 5,
+  // UTF-8 text of any length that describes the rank, such as its module tree.
+  // Its name is msit_tensor.op; `data` and the only one of `dims` say where it
+  // lies and how many bytes it has. It is taken whatever the capture policy
+  // says. By convention its token is 0.
+  MSIT_KIND_DOCUMENT = 6
+} msit_kind;
+
+// What torch says of a tensor's `requires_grad`.
+typedef enum msit_requires_grad {
+  MSIT_REQUIRES_GRAD_UNKNOWN = 0,
+  MSIT_REQUIRES_GRAD_NO = 1,
+  MSIT_REQUIRES_GRAD_YES = 2
+} msit_requires_grad;
 
 // What msit_record does when tensors come faster than the daemon takes them.
 // Whatever is lost is counted; see msit_counters.
@@ -256,7 +291,8 @@ typedef struct msit_options {
 // two ways for one op.
 #define MSIT_CALL_AUTO (-1)
 
-// One tensor to record. Zero-initialise it and set `struct_size`.
+// One tensor, value or document to record. Zero-initialise it and set
+// `struct_size`.
 typedef struct msit_tensor {
   // sizeof(msit_tensor) of the caller.
   size_t struct_size;
@@ -274,13 +310,15 @@ typedef struct msit_tensor {
   // Which call of the op within the token, 0 to 2^30 - 1, or MSIT_CALL_AUTO.
   int32_t call;
 
-  // Required. An msit_io.
+  // Required, but for a document. An msit_io.
   int32_t io;
 
   // Which argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
   const char* index;
 
-  // Required. An msit_dtype.
+  // Required of a tensor and of a number. An msit_dtype. What the kind alone
+  // decides is not looked at: `io`, `index` and `dtype` of a document; `dtype`,
+  // `dims`, `byte_strides` and `data` of a value that is no number.
   int32_t dtype;
 
   // Number of dimensions, 0 for a scalar, at most 32.
@@ -294,7 +332,8 @@ typedef struct msit_tensor {
   // negative. NULL: row-major without gaps.
   const int64_t* byte_strides;
 
-  // First element (all indices 0). May be NULL if a dimension is 0.
+  // First element (all indices 0). May be NULL if a dimension is 0, and if the
+  // tensor has an `identity`.
   const void* data;
 
   // For a shard or a copy: how the whole tensor lies on the ranks, as
@@ -305,6 +344,39 @@ typedef struct msit_tensor {
   // comparison puts the shards together. NULL or empty: the tensor stands for
   // itself.
   const char* placement;
+
+  // An msit_kind. Default MSIT_KIND_TENSOR.
+  int32_t kind;
+
+  // An msit_requires_grad. Default MSIT_REQUIRES_GRAD_UNKNOWN.
+  int32_t requires_grad;
+
+  // Required of a value, but for an empty MSIT_KIND_TEXT; NULL for all other
+  // kinds. Its text, of which 1024 bytes are kept: a longer one is cut at a
+  // character and ends with an ellipsis and its length, `(2000 bytes)`.
+  const char* value;
+
+  // Where in the source the record comes from: the innermost frame first, a
+  // line `file:line function` for each. 8192 bytes are kept; outer frames that
+  // do not fit are left out, and the last line says how many. NULL or empty:
+  // not known.
+  const char* stack;
+
+  // Not 0: a number that stands for the bytes of the tensor. Two records of one
+  // client and token that have the same identity, dtype, dims and device have
+  // equal bytes, wherever they lie and whatever their strides are. A later one
+  // may then become an *alias* of an earlier one: it is a record with all that
+  // a record has, but its bytes are neither copied nor sent. The caller answers
+  // for that: if it gives the number to other bytes, the daemon shows the wrong
+  // ones.
+  //
+  // If `data` is NULL, the record becomes an alias, or the call fails with
+  // UNKNOWN_IDENTITY: so bytes that are known need not come to the host. The
+  // client remembers some 16000 identities of its highest token. It makes no
+  // alias of a record of which less is kept than the capture policy asks for,
+  // and none after a chunk was dropped, until there are new originals, or after
+  // a conflict.
+  uint64_t identity;
 } msit_tensor;
 
 // What a client has done so far. recorded = acknowledged + pending + those
@@ -340,6 +412,11 @@ typedef struct msit_counters {
   // Acknowledged records that the run already had with other bytes. The first
   // bytes were kept. The name of the run, or a call number, was used twice.
   uint64_t conflict_count;
+  // Recorded aliases, and the bytes that they would have taken. They count in
+  // recorded_count and acknowledged_count, with 0 bytes; see
+  // msit_tensor.identity.
+  uint64_t aliased_count;
+  uint64_t aliased_bytes;
 } msit_counters;
 
 // Fills the first `options->struct_size` bytes with the defaults.
@@ -355,16 +432,17 @@ MSIT_API msit_code msit_open(const msit_options* options,
                              msit_client** client) MSIT_NOEXCEPT;
 
 // Copies `tensor` into the client, or counts it as filtered if the capture
-// policy of the run does not ask for it. The caller may overwrite the bytes
-// when the call returns. Records of one thread keep their order. MSIT_OK is no
-// promise: a record may still be dropped later.
+// policy of the run does not ask for it. A value follows the rule of its op and
+// io, and is taken whole at any level but off. The caller may overwrite the
+// bytes when the call returns. Records of one thread keep their order. MSIT_OK
+// is no promise: a record may still be dropped later.
 //
 // Blocks for at most `max_block_us` beyond the copy. This holds for a tensor
 // larger than the memory of the client too: it goes through in parts, as fast
 // as the daemon takes them.
 //
-// Errors: INVALID_ARGUMENT. DROPPED, INTERRUPTED, CLOSED, FORKED and NO_MEMORY:
-// the record counts as dropped or truncated.
+// Errors: INVALID_ARGUMENT. UNKNOWN_IDENTITY. DROPPED, INTERRUPTED, CLOSED,
+// FORKED and NO_MEMORY: the record counts as dropped or truncated.
 MSIT_API msit_code msit_record(msit_client* client,
                                const msit_tensor* tensor) MSIT_NOEXCEPT;
 

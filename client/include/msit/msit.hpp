@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "msit.h"
@@ -76,6 +77,13 @@ struct Key {
   const char* placement = nullptr;
 };
 
+// What is known of a tensor besides its bytes; see msit_tensor.
+struct Facts {
+  msit_requires_grad requires_grad = MSIT_REQUIRES_GRAD_UNKNOWN;
+  const char* stack = nullptr;
+  uint64_t identity = 0;
+};
+
 // Returns options with the defaults.
 inline msit_options DefaultOptions() {
   msit_options options{};
@@ -105,7 +113,7 @@ class Client {
   // not as long as the product of `dims`; no counter has that.
   template <typename T>
   Status Record(const Key& key, std::span<const T> elements,
-                std::span<const int64_t> dims) {
+                std::span<const int64_t> dims, const Facts& facts = {}) {
     uint64_t count = 1;
     for (const int64_t dim : dims) count *= static_cast<uint64_t>(dim);
     if (count != elements.size()) {
@@ -113,7 +121,7 @@ class Client {
                     "there are not as many elements as dims say");
     }
     return RecordRaw(key, DTypeOf<std::remove_cv_t<T>>(), dims, {},
-                     elements.data());
+                     elements.data(), facts);
   }
 
   // Records a tensor of any dtype. `byte_strides` has as many entries as
@@ -121,7 +129,8 @@ class Client {
   // has.
   Status RecordRaw(const Key& key, msit_dtype dtype,
                    std::span<const int64_t> dims,
-                   std::span<const int64_t> byte_strides, const void* data) {
+                   std::span<const int64_t> byte_strides, const void* data,
+                   const Facts& facts = {}) {
     if (!byte_strides.empty() && byte_strides.size() != dims.size()) {
       return Status(MSIT_ERROR_INVALID_ARGUMENT,
                     "there are not as many strides as dims");
@@ -140,8 +149,43 @@ class Client {
         .byte_strides = byte_strides.empty() ? nullptr : byte_strides.data(),
         .data = data,
         .placement = key.placement,
+        .kind = MSIT_KIND_TENSOR,
+        .requires_grad = facts.requires_grad,
+        .value = nullptr,
+        .stack = facts.stack,
+        .identity = facts.identity,
     };
     return Status(msit_record(handle_.get(), &tensor));
+  }
+
+  // Records a value that is nothing but its text: TEXT, NONE, DTYPE or OTHER.
+  Status RecordValue(const Key& key, msit_kind kind, const char* text) {
+    return RecordScalar(key, kind, MSIT_DTYPE_UNSPECIFIED, nullptr, text);
+  }
+
+  // Records a bool, int64_t, double or std::complex<double> as a value. `text`
+  // is how it is written.
+  template <typename T>
+  Status RecordNumber(const Key& key, T number, const char* text) {
+    constexpr msit_dtype kDType = DTypeOf<T>();
+    static_assert(kDType == MSIT_DTYPE_BOOL || kDType == MSIT_DTYPE_INT64 ||
+                  kDType == MSIT_DTYPE_FLOAT64 ||
+                  kDType == MSIT_DTYPE_COMPLEX128);
+    return RecordScalar(key, MSIT_KIND_NUMBER, kDType, &number, text);
+  }
+
+  // Records a document that describes this rank.
+  Status RecordDocument(const char* name, std::string_view text) {
+    const auto bytes = static_cast<int64_t>(text.size());
+    msit_tensor document{};
+    document.struct_size = sizeof(document);
+    document.op = name;
+    document.call = MSIT_CALL_AUTO;
+    document.dim_count = 1;
+    document.dims = &bytes;
+    document.data = text.data();
+    document.kind = MSIT_KIND_DOCUMENT;
+    return Status(msit_record(handle_.get(), &document));
   }
 
   // See msit_selects.
@@ -184,6 +228,23 @@ class Client {
   msit_client* handle() const { return handle_.get(); }
 
  private:
+  Status RecordScalar(const Key& key, msit_kind kind, msit_dtype dtype,
+                      const void* data, const char* text) {
+    msit_tensor value{};
+    value.struct_size = sizeof(value);
+    value.device = key.device;
+    value.token = key.token;
+    value.op = key.op;
+    value.call = key.call;
+    value.io = key.io;
+    value.index = key.index;
+    value.dtype = dtype;
+    value.data = data;
+    value.kind = kind;
+    value.value = text;
+    return Status(msit_record(handle_.get(), &value));
+  }
+
   struct Free {
     void operator()(msit_client* client) const { msit_free(client); }
   };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,7 +40,23 @@ struct Arrived {
   uint64_t part_offset;
   std::vector<std::byte> bytes;
   chunk::Kept kept;
+  RecordKind kind;
+  std::optional<bool> requires_grad;
+  std::optional<std::string> value;
+  std::string stack;
+  // `op|call|io|index` of the original; empty if it is no alias.
+  std::string alias_of;
+  uint16_t chunk_version;
 };
+
+inline std::string AliasOf(const chunk::Chunk& chunk,
+                           const chunk::RecordExtra& extra) {
+  if (!extra.is_alias()) return "";
+  return std::string(chunk.Text(extra.alias_op)) + "|" +
+         std::to_string(extra.alias_call) + "|" +
+         std::string(IoName(static_cast<Io>(extra.alias_io))) + "|" +
+         std::string(chunk.Text(extra.alias_index));
+}
 
 // Reads chunks as the daemon does. A chunk that it would refuse fails the test.
 inline std::vector<Arrived> ReadChunks(
@@ -54,6 +71,7 @@ inline std::vector<Arrived> ReadChunks(
     for (const chunk::RecordDescriptor& record : chunk->records()) {
       const auto dims = chunk->Dims(record);
       const auto bytes = chunk->PayloadOf(record);
+      const chunk::RecordExtra extra = chunk->ExtraOf(record);
       out.push_back({.sequence = record.sequence,
                      .key = {.run = std::string(chunk->run()),
                              .rank = chunk->header().rank,
@@ -68,7 +86,15 @@ inline std::vector<Arrived> ReadChunks(
                      .tensor_bytes = record.tensor_bytes,
                      .part_offset = record.part_offset,
                      .bytes = {bytes.begin(), bytes.end()},
-                     .kept = chunk->kept()});
+                     .kept = chunk->kept(),
+                     .kind = chunk::KindOf(record),
+                     .requires_grad = chunk::RequiresGradOf(record),
+                     .value = extra.has_value() ? std::optional<std::string>(
+                                                      chunk->Text(extra.value))
+                                                : std::nullopt,
+                     .stack = std::string(chunk->Text(extra.stack)),
+                     .alias_of = AliasOf(*chunk, extra),
+                     .chunk_version = chunk->header().version});
     }
   }
   return out;

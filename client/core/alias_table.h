@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/core/tensor_view.h"
+#include "protos/capture/capture_policy.h"
+#include "protos/chunk/chunk_builder.h"
+
+namespace msitd::client {
+
+// Remembers which records have which bytes, as far as their callers say so by
+// an identity, so that later records name them instead of sending the bytes
+// again. An alias has the token of its original, so only the highest token so
+// far is remembered. Thread-compatible.
+class AliasTable {
+ public:
+  // Most records remembered; the oldest are forgotten.
+  static constexpr size_t kAliasesMax = 16384;
+
+  explicit AliasTable(size_t aliases_max = kAliasesMax)
+      : aliases_max_(aliases_max) {}
+
+  // A record that was recorded wholly.
+  struct Original {
+    std::string device;
+    std::string op;
+    int32_t call = 0;
+    Io io = Io::kUnspecified;
+    std::string index;
+    DType dtype = DType::kUnspecified;
+    std::vector<int64_t> dims;
+    // How much of it is kept.
+    capture::Level level = capture::Level::kOff;
+
+    chunk::AliasSpec AsSpec() const { return {op, call, io, index}; }
+  };
+
+  // Returns the record whose bytes `tensor` has, if at least as much of it is
+  // kept as `level` asks for. `token` and `call` are those of the new record,
+  // which is not its own original; `call` may be MSIT_CALL_AUTO.
+  std::optional<Original> Find(const TensorView& tensor, int64_t token,
+                               int32_t call, capture::Level level) const;
+
+  // Remembers `record`, which was recorded from `tensor`, under its identity.
+  void Add(const TensorView& tensor, const chunk::RecordSpec& record,
+           capture::Level level);
+
+  // Forgets all: records that had been taken were dropped.
+  void Clear();
+
+ private:
+  size_t aliases_max_;
+  int64_t token_ = -1;
+  std::unordered_map<uint64_t, Original> originals_;
+  // Identities of originals_, the oldest first.
+  std::deque<uint64_t> order_;
+};
+
+}  // namespace msitd::client

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace msitd::client {
+
+// Shortens texts that are longer than limits.h allows. Both return `text`, or
+// what they made of it in `shortened`.
+
+// Cuts a value at a character and says how long it was, behind an ellipsis:
+// `(2000 bytes)`.
+std::string_view FitValue(std::string_view text, std::string& shortened);
+
+// Leaves out the outermost frames, which are the last lines, and says how many
+// in a last line: an ellipsis and `12 frames`.
+std::string_view FitStack(std::string_view text, std::string& shortened);
+
+}  // namespace msitd::client
