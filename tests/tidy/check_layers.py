@@ -293,6 +293,7 @@ MODULES: dict[str, Module] = {
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
+    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf")),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),

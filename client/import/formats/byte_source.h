@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/os/unique_fd.h"
+
+namespace msitd::formats {
+
+// Bytes with a fixed length that can be read from anywhere. Thread-compatible.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+
+  virtual uint64_t size() const = 0;
+
+  // Fills `out` with the bytes from `offset`. DATA_LOSS if they end before,
+  // which happens if someone else shortens a file.
+  virtual absl::Status ReadAt(uint64_t offset,
+                              std::span<std::byte> out) const = 0;
+
+  // True if all these bytes are there.
+  bool Has(uint64_t offset, uint64_t bytes) const {
+    return offset <= size() && bytes <= size() - offset;
+  }
+
+  // The same as ReadAt, into a string. DATA_LOSS, before memory is taken, if
+  // the bytes are not all there.
+  absl::StatusOr<std::string> ReadText(uint64_t offset, uint64_t bytes) const;
+
+  // Reads a little-endian number. DATA_LOSS if it is not all there.
+  template <typename Number>
+  absl::StatusOr<Number> ReadNumber(uint64_t offset) const {
+    Number number = 0;
+    const absl::Status read =
+        ReadAt(offset, std::as_writable_bytes(std::span(&number, 1)));
+    if (!read.ok()) return read;
+    return number;
+  }
+};
+
+// A regular file. Its length is that of the moment when it was opened.
+class FileSource final : public ByteSource {
+ public:
+  // INVALID_ARGUMENT for what is no regular file: opening a pipe could wait.
+  static absl::StatusOr<std::unique_ptr<FileSource>> Open(
+      const std::string& path);
+
+  uint64_t size() const override { return size_; }
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+
+  // Its descriptor, which it keeps.
+  int fd() const { return fd_.get(); }
+
+ private:
+  FileSource(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+
+  const UniqueFd fd_;
+  const uint64_t size_;
+};
+
+// Bytes in memory.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::string bytes) : bytes_(std::move(bytes)) {}
+
+  uint64_t size() const override { return bytes_.size(); }
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  const std::string bytes_;
+};
+
+}  // namespace msitd::formats

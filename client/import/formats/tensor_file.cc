@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/formats/tensor_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/import/formats/file_entry.h"
+#include "client/import/formats/npy_file.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::formats {
+namespace {
+
+// Enough to tell all kinds apart.
+constexpr uint64_t kFirstBytes = 64;
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+OpenedFile OpenNpy(std::shared_ptr<const ByteSource> bytes,
+                   const OpenOptions& options) {
+  MSITD_ASSIGN_OR_RETURN(FileEntry entry,
+                         ReadNpyEntry(std::move(bytes), options));
+  std::vector<FileEntry> entries;
+  entries.push_back(std::move(entry));
+  return std::make_unique<TensorFile>(FileKind::kNpy, Attributes(),
+                                      std::move(entries));
+}
+
+}  // namespace
+
+FileEntry MakeProblem(ForeignTensor tensor, absl::Status problem) {
+  FileEntry entry;
+  entry.tensor = std::move(tensor);
+  entry.tensor.problem = std::move(problem);
+  return entry;
+}
+
+FileEntry MakeEntry(ForeignTensor tensor, StoredTensor stored) {
+  absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
+  if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
+  tensor.bytes = ElementCount(tensor.shape) * ElementBytes(tensor.dtype);
+  stored.dtype = tensor.dtype;
+  fits = CheckPlace(stored);
+  if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
+  FileEntry entry;
+  entry.tensor = std::move(tensor);
+  entry.stored = std::move(stored);
+  return entry;
+}
+
+std::string_view FileKindName(FileKind kind) {
+  switch (kind) {
+    case FileKind::kNpy:
+      return "npy";
+  }
+  return "unknown";
+}
+
+TensorFile::TensorFile(FileKind kind, Attributes attributes,
+                       std::vector<FileEntry> entries)
+    : kind_(kind),
+      attributes_(std::move(attributes)),
+      entries_(std::move(entries)) {}
+
+TensorFile::~TensorFile() = default;
+
+size_t TensorFile::tensor_count() const { return entries_.size(); }
+
+const ForeignTensor* TensorFile::Next() {
+  if (next_ > 0) entries_[next_ - 1].reader.reset();
+  if (next_ == entries_.size()) return nullptr;
+  return &entries_[next_++].tensor;
+}
+
+absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
+  if (next_ == 0) return absl::FailedPreconditionError("no tensor is open");
+  FileEntry& entry = entries_[next_ - 1];
+  if (!entry.tensor.problem.ok()) return entry.tensor.problem;
+  if (entry.reader == nullptr) {
+    entry.reader = std::make_unique<ElementReader>(entry.stored);
+  }
+  return entry.reader->Read(out);
+}
+
+OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
+                           const std::string& /*folder*/,
+                           const OpenOptions& options) {
+  MSITD_ASSIGN_OR_RETURN(
+      const std::string first,
+      bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
+  if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
+  return absl::InvalidArgumentError("it is no kind of file that msitd reads");
+}
+
+OpenedFile OpenTensorFile(const std::string& path, const OpenOptions& options) {
+  auto source = FileSource::Open(path);
+  if (!source.ok()) return Annotate(source.status(), path);
+  auto file = OpenTensorBytes(*std::move(source), FolderOf(path), options);
+  if (!file.ok()) return Annotate(file.status(), path);
+  return file;
+}
+
+}  // namespace msitd::formats

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of other tools. What opens can be read to its end: each tensor gives as
+// many bytes as it says, or a reason.
+#include <algorithm>
+
+#include "client/import/formats/format_limits.h"
+#include "client/import/formats/tensor_file.h"
+#include "protos/base/check.h"
+#include "tests/fuzz/formats_seeds.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace msitd::fuzz {
+
+std::vector<std::string> Seeds() { return FormatsSeeds(); }
+
+}  // namespace msitd::fuzz
+
+namespace msitd::formats {
+namespace {
+
+// Views that repeat elements can be long; their beginning suffices.
+constexpr uint64_t kReadMax = uint64_t{1} << 20;
+
+void Try(std::string bytes) {
+  const auto file = OpenTensorBytes(
+      std::make_shared<MemorySource>(std::move(bytes)), "", OpenOptions());
+  if (!file.ok()) return;
+  while (const ForeignTensor* tensor = (*file)->Next()) {
+    uint64_t total = 0;
+    std::vector<std::byte> piece(1 + kReadBytesMin * (1 + total % 7));
+    for (;;) {
+      const auto count = (*file)->Read(piece);
+      MSITD_CHECK(count.ok() == tensor->problem.ok());
+      if (!count.ok()) break;
+      total += *count;
+      if (*count == 0) {
+        MSITD_CHECK(total == tensor->bytes);
+        break;
+      }
+      if (total > kReadMax) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace msitd::formats
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  msitd::formats::Try({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

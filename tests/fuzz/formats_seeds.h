@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace msitd::fuzz {
+
+// Returns a file of each kind that client/import/formats reads.
+std::vector<std::string> FormatsSeeds();
+
+}  // namespace msitd::fuzz
