@@ -98,9 +98,10 @@ absl::StatusOr<std::unique_ptr<NodeServer>> NodeServer::Start(
     const config::DaemonConfig& config, storage::Store& store) {
   compare::ComparisonJobs::Options options;
   options.active_max = static_cast<int>(config.comparison_threads);
-  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<compare::ComparisonJobs> comparisons,
-                         compare::ComparisonJobs::Create(
-                             store.readers(), store.comparisons(), options));
+  MSITD_ASSIGN_OR_RETURN(
+      std::unique_ptr<compare::ComparisonJobs> comparisons,
+      compare::ComparisonJobs::Create(store.readers(), store.comparisons(),
+                                      store.attachments(), options));
   auto out = std::unique_ptr<NodeServer>(
       new NodeServer(config, store, std::move(comparisons)));
   MSITD_RETURN_IF_ERROR(out->StartIngestServer(config));

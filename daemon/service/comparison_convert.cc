@@ -120,6 +120,12 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));
   MSITD_ASSIGN_OR_RETURN(plan.matching,
                          compare::MatchRules::Create(request.matching()));
+  if (plan.matching.is_mapped()) {
+    const v1::Matching::Mapping& mapping = request.matching().mapping();
+    const bool is_golden = mapping.side() == v1::Matching::Mapping::GOLDEN;
+    plan.mapping = {is_golden ? plan.golden_run : plan.target_run,
+                    mapping.attachment()};
+  }
   const bool has_layouts = !plan.matching.golden_layouts().empty() ||
                            !plan.matching.target_layouts().empty();
   if (has_layouts && !plan.selector.devices.empty()) {

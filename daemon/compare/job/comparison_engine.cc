@@ -207,6 +207,9 @@ absl::Status ComparisonEngine::ComparePairs(const TensorGroup& group,
     MSITD_RETURN_IF_ERROR(observer_.Check());
     if (pair.golden != nullptr) idle_rules_.Meet(pair.golden->key.op, true);
     if (pair.target != nullptr) idle_rules_.Meet(pair.target->key.op, false);
+    if (pair.mapped_pair.has_value()) {
+      idle_rules_.MeetMappedPair(*pair.mapped_pair);
+    }
     if (plan.way == PairPlan::Way::kLater) {
       origins_.PassOver();
       row_numbers_.push_back(-1);

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "daemon/compare/job/comparison_observer.h"
+#include "daemon/compare/job/mapping_loader.h"
 #include "daemon/compare/job/pair_plan.h"
 #include "daemon/compare/judge/idle_rules.h"
 #include "daemon/compare/judge/policy.h"
@@ -44,6 +45,8 @@ struct ComparisonPlan {
   Selector selector;
   Policy policy;
   MatchRules matching = {};
+  // Where the mapping is that `matching` is to have.
+  std::optional<MappingSource> mapping = {};
   // Goes on until both runs are sealed; see v1.Comparison.follow and detach.
   bool follow = false;
   bool detach = false;
@@ -80,7 +83,8 @@ std::span<const std::string_view> WatchNames();
 class ComparisonEngine {
  public:
   // All three must outlive the engine, which opens both runs when it runs
-  // first.
+  // first. `plan.matching` has the mapping that it asks for, if the engine is
+  // to run.
   ComparisonEngine(storage::RunReaders& readers, const ComparisonPlan& plan,
                    ComparisonObserver& observer)
       : readers_(readers),
@@ -157,8 +161,7 @@ class ComparisonEngine {
   // Tells the golden tensors of a group apart.
   static std::string EarlyName(const LogicalTensor& golden);
   // Judges a tensor that one run has alone.
-  void JudgeAlone(const LogicalTensor& tensor, bool is_golden,
-                  v1::ComparisonRow& row) const;
+  void JudgeAlone(const TensorPair& pair, v1::ComparisonRow& row) const;
   // Judges a pair that is not measured.
   void Judge(const TensorPair& pair, const PairPlan& plan,
              v1::ComparisonRow& row, RowMetrics& metrics);

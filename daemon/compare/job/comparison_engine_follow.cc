@@ -56,9 +56,11 @@ ComparisonEngine::Readiness ComparisonEngine::ReadinessOf(
   if (matcher.IsComplete(index, golden_mark_.Sealed(), target_mark_.Sealed())) {
     return Readiness::kAll;
   }
-  // However long nothing came, what is missing may still come; and which loose
-  // names pair up hangs on it.
-  if (plan_.matching.fuzzy() || settled_.contains(key) ||
+  // However long nothing came, what is missing may still come; and which
+  // tensors pair up hangs on it, unless each has its name. Of those of a
+  // mapping, a row that was made early could not be told from others of its
+  // golden tensor.
+  if (!plan_.matching.pairs_by_names_alone() || settled_.contains(key) ||
       !matcher.IsComplete(index, golden_mark_.Stalled(),
                           target_mark_.Stalled())) {
     return Readiness::kNot;

@@ -94,8 +94,7 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
                              v1::ComparisonRow& row, RowMetrics& metrics) {
   using Way = PairPlan::Way;
   if (plan.way == Way::kAlone) {
-    const bool is_golden = pair.golden != nullptr;
-    JudgeAlone(is_golden ? *pair.golden : *pair.target, is_golden, row);
+    JudgeAlone(pair, row);
     return;
   }
   const LogicalTensor& golden = *pair.golden;
@@ -150,10 +149,17 @@ void ComparisonEngine::JudgeBySummaries(const TensorPair& pair,
          row);
 }
 
-void ComparisonEngine::JudgeAlone(const LogicalTensor& tensor, bool is_golden,
+void ComparisonEngine::JudgeAlone(const TensorPair& pair,
                                   v1::ComparisonRow& row) const {
-  std::string reason = fmt::format(
-      "only in run {}", is_golden ? plan_.golden_run : plan_.target_run);
+  const bool is_golden = pair.golden != nullptr;
+  const LogicalTensor& tensor = is_golden ? *pair.golden : *pair.target;
+  std::string reason =
+      pair.reason.empty()
+          ? fmt::format("only in run {}",
+                        is_golden ? plan_.golden_run : plan_.target_run)
+          : fmt::format("in run {}: {}",
+                        is_golden ? plan_.golden_run : plan_.target_run,
+                        pair.reason);
   v1::ComparisonRow problem;
   if (!IsWhole(tensor, is_golden ? "golden" : "target", problem)) {
     Decide(v1::UNMATCHED, reason + "; " + problem.reason(), row);
@@ -164,7 +170,7 @@ void ComparisonEngine::JudgeAlone(const LogicalTensor& tensor, bool is_golden,
   const std::string* rule = rules.Find(key.op, key.io, key.index);
   // An op of the target run goes by its golden name as well.
   if (rule == nullptr && !is_golden && plan_.matching.renames()) {
-    rule = rules.Find(plan_.matching.GoldenOpOf(key.op), key.io, key.index);
+    rule = rules.Find(plan_.matching.GoldenOpOf(key), key.io, key.index);
   }
   if (rule != nullptr) reason += fmt::format("; allowed by \"{}\"", *rule);
   Decide(rule != nullptr ? v1::SKIPPED : v1::UNMATCHED, std::move(reason), row);

@@ -25,10 +25,12 @@ int64_t RowCount(const v1::Comparison& comparison) {
 }
 
 ComparisonJob::ComparisonJob(storage::RunReaders& readers,
-                             storage::Comparisons& store, uint64_t id,
+                             storage::Comparisons& store,
+                             storage::Attachments& attachments, uint64_t id,
                              v1::Comparison comparison, ComparisonPlan plan)
     : readers_(readers),
       store_(store),
+      attachments_(attachments),
       id_(id),
       plan_(std::move(plan)),
       working_(comparison),
@@ -37,11 +39,12 @@ ComparisonJob::ComparisonJob(storage::RunReaders& readers,
 bool ComparisonJob::Run() {
   absl::Status status;
   if (!engine_.has_value()) {
-    ComparisonObserver& self = *this;
-    engine_.emplace(readers_, plan_, self);
     working_.set_state(v1::Comparison::RUNNING);
     status = StoreDocument();
     if (status.ok()) Show(false);
+    if (status.ok()) status = TakeMapping();
+    ComparisonObserver& self = *this;
+    engine_.emplace(readers_, plan_, self);
   }
   if (status.ok()) status = engine_->Run();
   // Rows that cannot be stored must not be counted; Publish sees to that.
@@ -49,6 +52,15 @@ bool ComparisonJob::Run() {
   if (status.ok() && last.ok() && engine_->waits()) return false;
   End(status.ok() ? last : status);
   return true;
+}
+
+absl::Status ComparisonJob::TakeMapping() {
+  if (!plan_.mapping.has_value()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(
+      LoadedMapping loaded,
+      LoadMapping(attachments_, *plan_.mapping, [this] { return Check(); }));
+  plan_.matching.UseMapping(std::move(loaded.mapping));
+  return absl::OkStatus();
 }
 
 void ComparisonJob::EndUnrun(StopCause cause) {

@@ -15,6 +15,7 @@
 #include "daemon/compare/job/comparison_observer.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
+#include "storage/face/attachments.h"
 #include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
 
@@ -66,7 +67,8 @@ class ComparisonJob final : private ComparisonObserver {
   enum class StopCause : int { kNone, kUser, kShutdown, kForsaken };
 
   ComparisonJob(storage::RunReaders& readers, storage::Comparisons& store,
-                uint64_t id, v1::Comparison comparison, ComparisonPlan plan);
+                storage::Attachments& attachments, uint64_t id,
+                v1::Comparison comparison, ComparisonPlan plan);
 
   uint64_t id() const { return id_; }
 
@@ -143,6 +145,8 @@ class ComparisonJob final : private ComparisonObserver {
   absl::Status PublishIfDue();
   absl::Status StoreRows();
   absl::Status StoreDocument();
+  // Gives the plan the mapping that it is to have.
+  absl::Status TakeMapping();
   void End(const absl::Status& status);
   // Makes what the running thread has visible, then tells the waiters.
   void Show(bool ended);
@@ -150,8 +154,12 @@ class ComparisonJob final : private ComparisonObserver {
 
   storage::RunReaders& readers_;
   storage::Comparisons& store_;
+  storage::Attachments& attachments_;
   const uint64_t id_;
-  const ComparisonPlan plan_;
+  // Does not change, but for its matching: the first Run gives it its mapping,
+  // which nobody else looks at. So those that wait do not have theirs in
+  // memory.
+  ComparisonPlan plan_;
 
   // Relaxed: no other memory hangs on it.
   std::atomic<StopCause> stop_cause_{StopCause::kNone};

@@ -54,10 +54,10 @@ absl::Status NotEnded(uint64_t id) {
 
 absl::StatusOr<std::unique_ptr<ComparisonJobs>> ComparisonJobs::Create(
     storage::RunReaders& readers, storage::Comparisons& store,
-    const Options& options) {
+    storage::Attachments& attachments, const Options& options) {
   MSITD_CHECK(options.active_max > 0 && options.waiting_max >= 0);
   std::unique_ptr<ComparisonJobs> jobs(
-      new ComparisonJobs(readers, store, options));
+      new ComparisonJobs(readers, store, attachments, options));
   MSITD_RETURN_IF_ERROR(jobs->FailUnfinished());
   for (int i = 0; i < options.active_max; ++i) {
     jobs->threads_.push_back(
@@ -108,6 +108,14 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_first_hopeless_row(-1);
   *comparison.mutable_create_time() = Now();
 
+  if (plan.mapping.has_value()) {
+    const auto check = [this] { return CheckServing(); };
+    MSITD_ASSIGN_OR_RETURN(const LoadedMapping loaded,
+                           LoadMapping(attachments_, *plan.mapping, check));
+    plan.mapping->hash = loaded.hash;
+    comparison.mutable_matching()->mutable_mapping()->set_hash(
+        HashText(loaded.hash));
+  }
   const bool follows = plan.follow;
   plan.activity = activity_;
   plan.silence = options_.silence;
@@ -118,8 +126,8 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   Job job;
   if (id.ok()) {
     comparison.set_name(FormatComparisonName(*id));
-    job = std::make_shared<ComparisonJob>(readers_, store_, *id, comparison,
-                                          std::move(plan));
+    job = std::make_shared<ComparisonJob>(readers_, store_, attachments_, *id,
+                                          comparison, std::move(plan));
   }
   {
     MutexLock lock(mu_);
@@ -137,6 +145,11 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   job->EndUnrun(ComparisonJob::StopCause::kShutdown);
   Retire(job);
   return NotServing();
+}
+
+absl::Status ComparisonJobs::CheckServing() {
+  MutexLock lock(mu_);
+  return stopping_ ? NotServing() : absl::OkStatus();
 }
 
 absl::Status ComparisonJobs::Reserve(bool follows) {

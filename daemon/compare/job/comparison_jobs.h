@@ -20,6 +20,7 @@
 #include "daemon/compare/match/stream_watch.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/status/mutex.h"
+#include "storage/face/attachments.h"
 #include "storage/face/comparisons.h"
 #include "storage/face/run_reader.h"
 
@@ -65,7 +66,7 @@ class ComparisonJobs {
   // Errors: those of the store.
   static absl::StatusOr<std::unique_ptr<ComparisonJobs>> Create(
       storage::RunReaders& readers, storage::Comparisons& store,
-      const Options& options);
+      storage::Attachments& attachments, const Options& options);
 
   // Has comparisons that follow runs look at how their ranks stream. Called
   // once, before Start; `source` outlives the jobs, or Stop.
@@ -76,10 +77,12 @@ class ComparisonJobs {
   ComparisonJobs& operator=(const ComparisonJobs&) = delete;
 
   // Stores a new comparison and queues it. Runs, filter, policy and so on are
-  // taken from `request` for the record, and from `plan` for the work.
+  // taken from `request` for the record, and from `plan` for the work. A
+  // mapping is read and checked, and read again when the comparison runs.
   //
-  // Errors: NOT_FOUND with RUN_NOT_FOUND; RESOURCE_EXHAUSTED with
-  // COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING behind Stop.
+  // Errors: NOT_FOUND with RUN_NOT_FOUND; those of LoadMapping;
+  // RESOURCE_EXHAUSTED with COMPARISONS_EXHAUSTED; UNAVAILABLE with NOT_SERVING
+  // behind Stop.
   absl::StatusOr<v1::Comparison> Start(const v1::Comparison& request,
                                        ComparisonPlan plan);
 
@@ -141,8 +144,11 @@ class ComparisonJobs {
   using Job = std::shared_ptr<ComparisonJob>;
 
   ComparisonJobs(storage::RunReaders& readers, storage::Comparisons& store,
-                 const Options& options)
-      : readers_(readers), store_(store), options_(options) {}
+                 storage::Attachments& attachments, const Options& options)
+      : readers_(readers),
+        store_(store),
+        attachments_(attachments),
+        options_(options) {}
 
   absl::Status FailUnfinished();
   void Work();
@@ -160,11 +166,13 @@ class ComparisonJobs {
   bool Unqueue(const Job& job);
   // Forgets a job that has ended, unless it is the only one to know its end.
   void Retire(const Job& job);
+  absl::Status CheckServing();
   absl::Status Reserve(bool follows);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
 
   storage::RunReaders& readers_;
   storage::Comparisons& store_;
+  storage::Attachments& attachments_;
   const Options options_;
 
   // Held over changes of comparisons that have ended and over removals, so that

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace msitd::compare {
 namespace {
@@ -20,6 +21,8 @@ IdleRules::IdleRules(const Policy& policy, const MatchRules& matching)
       rules_(policy.rule_count()),
       rewrites_(matching.rewrite_count()),
       unmatched_rules_(policy.unmatched_rules().text_count()),
+      mapped_pairs_(
+          matching.mapping() != nullptr ? matching.mapping()->pair_count() : 0),
       is_over_(rules_.empty() && rewrites_.empty() &&
                unmatched_rules_.empty()) {}
 
@@ -52,8 +55,27 @@ void IdleRules::Meet(std::string_view op, bool is_golden) {
   target_.clear();
 }
 
+std::string IdleRules::MappedPairsText() const {
+  const auto count =
+      std::count(mapped_pairs_.begin(), mapped_pairs_.end(), false);
+  if (count == 0) return "";
+  std::vector<int> lines;
+  for (size_t i = 0; i < mapped_pairs_.size(); ++i) {
+    if (mapped_pairs_[i]) continue;
+    lines.push_back(matching_.mapping()->pair(i).line);
+    if (lines.size() == kIdleLinesMax) break;
+  }
+  const bool is_all = static_cast<size_t>(count) == lines.size();
+  return fmt::format("--mapping: {} of {} pairs, {} {}{}", count,
+                     mapped_pairs_.size(), count == 1 ? "line" : "lines",
+                     fmt::join(lines, ", "), is_all ? "" : ", ...");
+}
+
 std::vector<std::string> IdleRules::Texts() const {
   std::vector<std::string> out;
+  if (std::string text = MappedPairsText(); !text.empty()) {
+    out.push_back(std::move(text));
+  }
   if (is_over_) return out;
   const auto add = [&out](const std::vector<bool>& rules, auto text_of) {
     for (size_t i = 0; i < rules.size() && out.size() < kIdleRulesMax; ++i) {

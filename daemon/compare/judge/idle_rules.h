@@ -15,11 +15,15 @@ namespace msitd::compare {
 // Idle rules that are reported, at most.
 inline constexpr size_t kIdleRulesMax = 64;
 
+// Lines of a mapping that are named.
+inline constexpr size_t kIdleLinesMax = 5;
+
 // Names of ops of a run that are looked at. If a run has more while rules are
 // idle, none is reported.
 inline constexpr size_t kIdleNamesMax = size_t{1} << 16;
 
-// Finds the rules of a policy and the rewrites of a matching that match no op:
+// Finds the rules of a policy and the rewrites of a matching that match no op,
+// and the pairs of its mapping that match no tensors:
 // most likely they were written for other names. A rule counts as met by an op
 // that it matches, even if another rule decides.
 //
@@ -33,11 +37,17 @@ class IdleRules {
   // Takes the next op of either run.
   void Meet(std::string_view op, bool is_golden);
 
+  // Takes a pair of the mapping that has put tensors together.
+  void MeetMappedPair(size_t number) { mapped_pairs_[number] = true; }
+
   // Returns those that have met no op, as the flags of msitctl take them:
-  // `--rule 'head: nl2 <= 1e-9'`.
+  // `--rule 'head: nl2 <= 1e-9'`; and one text for the pairs of the mapping
+  // that have put nothing together, with the lines of the first.
   std::vector<std::string> Texts() const;
 
  private:
+  // Empty if all have put something together.
+  std::string MappedPairsText() const;
   void MeetGolden(std::string_view op);
   void MeetUnmatchedRules(std::string_view op);
 
@@ -46,6 +56,7 @@ class IdleRules {
   std::vector<bool> rules_;  // True for those that have met one.
   std::vector<bool> rewrites_;
   std::vector<bool> unmatched_rules_;
+  std::vector<bool> mapped_pairs_;
   bool is_over_ = false;
   std::unordered_set<std::string> golden_;
   std::unordered_set<std::string> target_;

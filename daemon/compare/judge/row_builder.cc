@@ -64,6 +64,9 @@ void DescribePair(const TensorPair& pair, std::string_view golden_run,
   row.set_io(static_cast<v1::Io>(first.key.io));
   row.set_index(first.key.index);
   row.set_sequence(static_cast<int64_t>(first.sequence));
+  if (pair.golden != nullptr && pair.target != nullptr) {
+    row.set_pairing(pair.reason.data(), pair.reason.size());
+  }
   if (pair.golden != nullptr) {
     golden = Describe(*pair.golden, golden_run, std::move(golden));
     row.set_allocated_golden(golden.release());

@@ -263,7 +263,7 @@ GroupMatcher::Side GroupMatcher::TargetSide() const {
 
 bool GroupMatcher::IsSelected(const storage::TensorInfo& target) const {
   return selector_.op_patterns.empty() || !matching_.renames() ||
-         selector_.HasOp(matching_.GoldenOpOf(target.key.op));
+         selector_.HasOp(matching_.GoldenOpOf(target.key));
 }
 
 void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
@@ -276,14 +276,21 @@ void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   }
   group.pairs.reserve(group.golden.size());
   for (size_t i = 0; i < group.golden.size(); ++i) {
-    const std::optional<size_t> target = partners.TargetOf(i);
-    group.pairs.push_back({&group.golden[i],
-                           target ? &group.target[*target] : nullptr,
-                           partners.ReasonOf(i)});
+    std::optional<size_t> target = partners.TargetOf(i);
+    if (!target.has_value()) {
+      group.pairs.push_back(
+          {&group.golden[i], nullptr, partners.WhyGoldenIsLeft(i)});
+    }
+    for (; target.has_value(); target = partners.NextTarget(*target)) {
+      const Bond& bond = partners.BondOf(*target);
+      group.pairs.push_back({&group.golden[i], &group.target[*target],
+                             bond.reason, bond.mapped_pair});
+    }
   }
   for (size_t i = 0; i < group.target.size(); ++i) {
     if (partners.IsTaken(i) || !IsSelected(group.target[i])) continue;
-    group.pairs.push_back({nullptr, &group.target[i]});
+    group.pairs.push_back(
+        {nullptr, &group.target[i], partners.WhyTargetIsLeft(i)});
   }
 }
 

@@ -29,7 +29,8 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 // of the target. Devices must be equal as well, unless each run has a single
 // device for the rank.
 //
-// What is left over is paired once more if the rules are fuzzy: see PairingsOf.
+// Before that, tensors are paired that a mapping names, and if the rules are
+// fuzzy, what is left over is paired once more: see PairingsOf.
 //
 // Where the matching has layouts, or the shards say how they lie, those of all
 // ranks of a group are put together before, and have the number of the group

@@ -106,7 +106,7 @@ bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
   if (is_target && !matching_.TargetRank(golden_place, place)) return false;
   const std::optional<std::string> op =
       is_target ? matching_.TargetOpOf(other.key.op)
-                : std::optional(matching_.GoldenOpOf(other.key.op));
+                : std::optional(matching_.GoldenOpOf(other.key));
   if (!op.has_value()) {
     // Any rule may be for it.
     for (const storage::RankRange& range : layouts.RanksNeeded(place, ranks)) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "protos/base/attachment_limits.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -35,6 +36,20 @@ bool IsWrapper(std::string_view component) {
          kWrappers.end();
 }
 
+absl::Status CheckMapping(const v1::Matching::Mapping& mapping) {
+  if (mapping.side() != v1::Matching::Mapping::GOLDEN &&
+      mapping.side() != v1::Matching::Mapping::TARGET) {
+    return FieldInvalid("matching.mapping.side",
+                        fmt::format("{} is neither GOLDEN nor TARGET",
+                                    static_cast<int>(mapping.side())));
+  }
+  const size_t size = mapping.attachment().size();
+  if (size > 0 && size <= kAttachmentNameBytesMax) return absl::OkStatus();
+  return FieldInvalid(
+      "matching.mapping.attachment",
+      fmt::format("{} bytes, needs 1 to {}", size, kAttachmentNameBytesMax));
+}
+
 }  // namespace
 
 absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
@@ -47,6 +62,11 @@ absl::StatusOr<MatchRules> MatchRules::Create(const v1::Matching& spec) {
     return FieldInvalid("matching.token_offset",
                         fmt::format("{} is beyond {} either way",
                                     out.token_offset_, kTokenMax));
+  }
+  if (spec.has_mapping()) {
+    MSITD_RETURN_IF_ERROR(CheckMapping(spec.mapping()));
+    out.is_mapped_ = true;
+    out.pairs_others_ = spec.mapping().pair_others();
   }
   MSITD_RETURN_IF_ERROR(out.AddRewrites(spec));
   MSITD_RETURN_IF_ERROR(out.AddOps(spec));
@@ -158,13 +178,21 @@ std::string MatchRules::KeyOfTarget(std::string_view op) const {
 std::optional<std::string> MatchRules::TargetOpOf(std::string_view op) const {
   const auto mapped = target_by_golden_.find(op);
   if (mapped != target_by_golden_.end()) return mapped->second;
-  if (!rewrites_.empty()) return std::nullopt;
+  if (!rewrites_.empty() || is_mapped_) return std::nullopt;
   return std::string(op);
 }
 
 std::string MatchRules::GoldenOpOf(std::string_view op) const {
   const auto mapped = golden_by_target_.find(op);
   return mapped != golden_by_target_.end() ? mapped->second : Rewritten(op);
+}
+
+std::string MatchRules::GoldenOpOf(const TensorKey& target) const {
+  if (mapping_ != nullptr) {
+    const std::optional<size_t> pair = mapping_->Find(target);
+    if (pair.has_value()) return mapping_->pair(*pair).golden.op;
+  }
+  return GoldenOpOf(target.op);
 }
 
 std::string MatchRules::RewriteText(size_t number) const {

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "daemon/compare/match/tensor_mapping.h"
 #include "daemon/compare/shard/layout.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/tensor_key.h"
 
 namespace re2 {
 class RE2;
@@ -27,7 +29,7 @@ inline constexpr size_t kMappedOpsMax = size_t{1} << 16;
 // Which names, ranks and tokens of the target run stand for which of the
 // golden run. See msitd.v1.Matching.
 //
-// Immutable, hence thread-safe.
+// Thread-compatible; immutable, but for UseMapping.
 class MatchRules {
  public:
   // Everything stands for itself.
@@ -42,8 +44,10 @@ class MatchRules {
   std::string KeyOfGolden(std::string_view op) const;
   std::string KeyOfTarget(std::string_view op) const;
 
-  // The golden op that a target op stands for, whether or not there is one.
+  // The golden op that a target op stands for, whether or not there is one. Of
+  // a tensor, the mapping counts as well.
   std::string GoldenOpOf(std::string_view op) const;
+  std::string GoldenOpOf(const TensorKey& target) const;
 
   // The target op that stands for a golden op; nothing if several may.
   std::optional<std::string> TargetOpOf(std::string_view op) const;
@@ -59,11 +63,25 @@ class MatchRules {
 
   bool renames() const {
     return !rewrites_.empty() || !target_by_golden_.empty() || ignore_case_ ||
-           fuzzy_;
+           fuzzy_ || is_mapped_;
   }
+  // Tensors belong together by their own names, whatever else there is.
+  bool pairs_by_names_alone() const { return !fuzzy_ && !is_mapped_; }
   bool ignore_case() const { return ignore_case_; }
   bool fuzzy() const { return fuzzy_; }
   int64_t token_offset() const { return token_offset_; }
+
+  // A mapping of tensors takes precedence; `pairs_others` if what it does not
+  // name belongs together by the other rules.
+  bool is_mapped() const { return is_mapped_; }
+  bool pairs_others() const { return pairs_others_; }
+  // Null until UseMapping. Nothing is paired before, if is_mapped.
+  const std::shared_ptr<const TensorMapping>& mapping() const {
+    return mapping_;
+  }
+  void UseMapping(std::shared_ptr<const TensorMapping> mapping) {
+    mapping_ = std::move(mapping);
+  }
 
   // False for a golden rank that is not to be compared; else `target` is its
   // counterpart. FromTarget is the other way round.
@@ -103,6 +121,9 @@ class MatchRules {
   LayoutRules golden_layouts_;
   LayoutRules target_layouts_;
   bool ignore_placements_ = false;
+  bool is_mapped_ = false;
+  bool pairs_others_ = false;
+  std::shared_ptr<const TensorMapping> mapping_;
 };
 
 }  // namespace msitd::compare

@@ -5,12 +5,108 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "daemon/compare/match/target_names.h"
+#include "daemon/compare/match/tensor_mapping.h"
 #include "protos/base/check.h"
 
 namespace msitd::compare {
 namespace {
+
+constexpr std::string_view kNotMapped = "not in the mapping";
+constexpr std::string_view kCounterpartMissing =
+    "what the mapping pairs it with is not there";
+
+// Golden tensors by name, each of which may be found again and again.
+class GoldenNames {
+ public:
+  explicit GoldenNames(const PairingSides& sides) : sides_(sides) {
+    // As in NamePairing.
+    for (const bool is_sound : {true, false}) {
+      for (size_t i = 0; i < sides.golden.size(); ++i) {
+        const LogicalTensor& golden = sides.golden[i];
+        if (HasAllShards(golden) != is_sound) continue;
+        by_name_[PairName(golden.key.op, golden.key)].push_back(i);
+      }
+    }
+  }
+
+  // Finds the golden tensor of this name that belongs to a target tensor: of
+  // several, the first target tensor of a name gets the first one, and so on.
+  std::optional<size_t> Find(const std::string& name,
+                             const LogicalTensor& target) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return std::nullopt;
+    const std::vector<size_t>& all = found->second;
+    if (all.size() == 1) {
+      return Fits(all[0], target) ? std::optional(all[0]) : std::nullopt;
+    }
+    std::vector<size_t> fitting;
+    for (const size_t golden : all) {
+      if (Fits(golden, target)) fitting.push_back(golden);
+    }
+    if (fitting.empty()) return std::nullopt;
+    std::string from = PairName(target.key.op, target.key) + '\0';
+    if (sides_.with_device) from += target.key.device;
+    return fitting[std::min(found_[from]++, fitting.size() - 1)];
+  }
+
+ private:
+  bool Fits(size_t golden, const LogicalTensor& target) const {
+    const LogicalTensor& other = sides_.golden[golden];
+    return !sides_.with_device || other.assembly != nullptr ||
+           target.assembly != nullptr || other.key.device == target.key.device;
+  }
+
+  const PairingSides& sides_;
+  std::unordered_map<std::string, std::vector<size_t>> by_name_;
+  // How often a target tensor of a name has found something.
+  std::unordered_map<std::string, size_t> found_;
+};
+
+// What a mapping names. A golden tensor may belong to several targets.
+class MappingPairing final : public Pairing {
+ public:
+  explicit MappingPairing(const MatchRules& rules)
+      : mapping_(*rules.mapping()), pairs_others_(rules.pairs_others()) {}
+
+  void Pair(const PairingSides& sides, Partners& partners) const override {
+    GoldenNames names(sides);
+    for (const bool is_sound : {true, false}) {
+      for (size_t i = 0; i < sides.target.size(); ++i) {
+        const LogicalTensor& target = sides.target[i];
+        if (partners.IsTaken(i) || HasAllShards(target) != is_sound) continue;
+        const std::optional<size_t> number = mapping_.Find(target.key);
+        if (!number.has_value()) {
+          if (!pairs_others_) partners.LeaveTarget(i, kNotMapped);
+          continue;
+        }
+        const auto golden =
+            names.Find(mapping_.GoldenName(*number, target.key), target);
+        if (golden.has_value()) {
+          partners.Join(
+              *golden, i,
+              {mapping_.pair(*number).reason, static_cast<uint32_t>(*number)});
+        } else {
+          partners.LeaveTarget(i, kCounterpartMissing);
+        }
+      }
+    }
+    for (size_t i = 0; i < sides.golden.size(); ++i) {
+      if (partners.TargetOf(i).has_value()) continue;
+      if (mapping_.NamesGolden(sides.golden[i].key)) {
+        partners.LeaveGolden(i, kCounterpartMissing);
+      } else if (!pairs_others_) {
+        partners.LeaveGolden(i, kNotMapped);
+      }
+    }
+  }
+
+ private:
+  const TensorMapping& mapping_;
+  const bool pairs_others_;
+};
 
 // Tensors whose names are equal once the rules have made golden names of
 // those of the target. Several of one name are paired in the order of
@@ -21,7 +117,7 @@ class NamePairing final : public Pairing {
 
   void Pair(const PairingSides& sides, Partners& partners) const override {
     if (IsInStep(sides, partners)) {
-      for (size_t i = 0; i < sides.golden.size(); ++i) partners.Join(i, i, "");
+      for (size_t i = 0; i < sides.golden.size(); ++i) partners.Join(i, i, {});
       return;
     }
     TargetNames names(sides.with_device);
@@ -29,18 +125,20 @@ class NamePairing final : public Pairing {
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
-        if (partners.IsTaken(i) || HasAllShards(target) != is_sound) continue;
+        if (!partners.IsTargetFree(i) || HasAllShards(target) != is_sound) {
+          continue;
+        }
         names.Add(PairName(rules_.KeyOfTarget(target.key.op), target.key),
                   target, i);
       }
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
-      if (partners.TargetOf(i).has_value()) continue;
+      if (!partners.IsGoldenFree(i)) continue;
       const LogicalTensor& golden = sides.golden[i];
       const auto found =
           names.Take(PairName(rules_.KeyOfGolden(golden.key.op), golden.key),
                      golden, partners);
-      if (found) partners.Join(i, *found, "");
+      if (found) partners.Join(i, *found, {});
     }
   }
 
@@ -79,16 +177,16 @@ class LikenessPairing final : public Pairing {
   void Pair(const PairingSides& sides, Partners& partners) const override {
     TargetNames names(sides.with_device);
     for (size_t i = 0; i < sides.target.size(); ++i) {
-      if (partners.IsTaken(i)) continue;
+      if (!partners.IsTargetFree(i)) continue;
       const LogicalTensor& target = sides.target[i];
       names.Add(NameFor(rules_.KeyOfTarget(target.key.op), target), target, i);
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
-      if (partners.TargetOf(i).has_value()) continue;
+      if (!partners.IsGoldenFree(i)) continue;
       const LogicalTensor& golden = sides.golden[i];
       const auto found = names.Take(
           NameFor(rules_.KeyOfGolden(golden.key.op), golden), golden, partners);
-      if (found) partners.Join(i, *found, reason_);
+      if (found) partners.Join(i, *found, {reason_});
     }
   }
 
@@ -109,26 +207,65 @@ std::string NameItself(std::string_view op) { return std::string(op); }
 }  // namespace
 
 Partners::Partners(const PairingSides& sides)
-    : partners_(sides.golden.size()), taken_(sides.target.size()) {}
+    : goldens_(sides.golden.size()), targets_(sides.target.size()) {}
 
 std::optional<size_t> Partners::TargetOf(size_t golden) const {
-  return partners_[golden].target;
+  return goldens_[golden].first;
 }
 
-std::string_view Partners::ReasonOf(size_t golden) const {
-  return partners_[golden].reason;
+std::optional<size_t> Partners::NextTarget(size_t target) const {
+  return targets_[target].next;
 }
 
-void Partners::Join(size_t golden, size_t target, std::string_view reason) {
-  MSITD_CHECK(!partners_[golden].target.has_value() && !taken_[target]);
-  partners_[golden] = {target, reason};
-  taken_[target] = true;
+void Partners::Join(size_t golden, size_t target, const Bond& bond) {
+  MSITD_CHECK(!targets_[target].is_taken);
+  Golden& partner = goldens_[golden];
+  if (partner.first.has_value()) {
+    targets_[partner.last].next = target;
+  } else {
+    partner.first = target;
+  }
+  partner.last = target;
+  targets_[target].is_taken = true;
+  targets_[target].bond = bond;
   is_empty_ = false;
+}
+
+void Partners::LeaveGolden(size_t golden, std::string_view why) {
+  MSITD_CHECK(IsGoldenFree(golden) && !why.empty());
+  goldens_[golden].why_left = why;
+}
+
+void Partners::LeaveTarget(size_t target, std::string_view why) {
+  MSITD_CHECK(IsTargetFree(target) && !why.empty());
+  targets_[target].why_left = why;
+}
+
+bool Partners::IsGoldenFree(size_t golden) const {
+  return !goldens_[golden].first.has_value() &&
+         goldens_[golden].why_left.empty();
+}
+
+bool Partners::IsTargetFree(size_t target) const {
+  return !targets_[target].is_taken && targets_[target].why_left.empty();
+}
+
+std::string_view Partners::WhyGoldenIsLeft(size_t golden) const {
+  return goldens_[golden].why_left;
+}
+
+std::string_view Partners::WhyTargetIsLeft(size_t target) const {
+  return targets_[target].why_left;
 }
 
 std::vector<std::unique_ptr<const Pairing>> PairingsOf(
     const MatchRules& rules) {
   std::vector<std::unique_ptr<const Pairing>> out;
+  if (rules.is_mapped()) {
+    MSITD_CHECK(rules.mapping() != nullptr);
+    out.push_back(std::make_unique<MappingPairing>(rules));
+    if (!rules.pairs_others()) return out;
+  }
   out.push_back(std::make_unique<NamePairing>(rules));
   if (!rules.fuzzy()) return out;
   out.push_back(std::make_unique<LikenessPairing>(

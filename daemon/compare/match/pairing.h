@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,8 +23,17 @@ struct PairingSides {
   bool with_device = false;
 };
 
-// Which golden tensor belongs to which target tensor, by their numbers in
-// PairingSides, and why. Thread-compatible.
+// What holds a pair together.
+struct Bond {
+  // Why; empty if it follows from the names. Lives as long as the pairs.
+  std::string_view reason = {};
+  // The number of the pair of TensorMapping that says so.
+  std::optional<uint32_t> mapped_pair = {};
+};
+
+// Which golden tensor belongs to which target tensors, by their numbers in
+// PairingSides, and why; and why others belong to none. A target tensor has one
+// partner at most, a golden one may have several. Thread-compatible.
 class Partners {
  public:
   explicit Partners(const PairingSides& sides);
@@ -31,24 +41,46 @@ class Partners {
   // True while nobody has a partner.
   bool is_empty() const { return is_empty_; }
 
+  // The first partner of a golden tensor, in the order of Join, and the one
+  // that its golden tensor has behind a target one.
   std::optional<size_t> TargetOf(size_t golden) const;
-  // Why it belongs to TargetOf: empty if that follows from the names.
-  std::string_view ReasonOf(size_t golden) const;
-  bool IsTaken(size_t target) const { return taken_[target]; }
+  std::optional<size_t> NextTarget(size_t target) const;
+  bool IsTaken(size_t target) const { return targets_[target].is_taken; }
+  // Of a target tensor that is taken.
+  const Bond& BondOf(size_t target) const { return targets_[target].bond; }
 
-  // Neither has a partner yet. `reason` lives as long as the pairs.
-  void Join(size_t golden, size_t target, std::string_view reason);
+  // The target tensor has no partner yet.
+  void Join(size_t golden, size_t target, const Bond& bond);
+
+  // Leaves a tensor that has no partner without one, and says why, which lives
+  // as long as the pairs.
+  void LeaveGolden(size_t golden, std::string_view why);
+  void LeaveTarget(size_t target, std::string_view why);
+
+  // False for what has a partner or was left without.
+  bool IsGoldenFree(size_t golden) const;
+  bool IsTargetFree(size_t target) const;
+
+  // Why a tensor was left without a partner; empty if it was not.
+  std::string_view WhyGoldenIsLeft(size_t golden) const;
+  std::string_view WhyTargetIsLeft(size_t target) const;
 
  private:
-  // Of a golden tensor.
-  struct Partner {
-    std::optional<size_t> target;
-    std::string_view reason;
+  struct Golden {
+    std::optional<size_t> first;
+    size_t last = 0;  // If there is a first.
+    std::string_view why_left;
+  };
+  struct Target {
+    bool is_taken = false;
+    std::optional<size_t> next;
+    Bond bond;
+    std::string_view why_left;
   };
 
   bool is_empty_ = true;
-  std::vector<Partner> partners_;
-  std::vector<bool> taken_;
+  std::vector<Golden> goldens_;
+  std::vector<Target> targets_;
 };
 
 // One way to tell which tensors belong together. Immutable, hence thread-safe.
@@ -56,13 +88,15 @@ class Pairing {
  public:
   virtual ~Pairing() = default;
 
-  // Joins what belongs together of those that have no partner yet. Takes time
-  // in proportion to the number of tensors.
+  // Joins what belongs together: target tensors that are free, to golden ones
+  // that are, or, if the pairing says so, to any. Takes time in proportion to
+  // the number of tensors.
   virtual void Pair(const PairingSides& sides, Partners& partners) const = 0;
 };
 
 // Returns the pairings that `rules` ask for, in the order in which they are
-// to be applied: by name, and those for what is left over. They borrow it.
+// to be applied: by the mapping, by name, and those for what is left over. They
+// borrow it. If it asks for a mapping, it has it.
 std::vector<std::unique_ptr<const Pairing>> PairingsOf(const MatchRules& rules);
 
 }  // namespace msitd::compare

@@ -56,7 +56,7 @@ std::optional<size_t> TargetNames::TakeFrom(const std::string& name,
   if (found == queues_.end()) return std::nullopt;
   Queue& queue = found->second;
   while (queue.next < queue.targets.size() &&
-         partners.IsTaken(queue.targets[queue.next])) {
+         !partners.IsTargetFree(queue.targets[queue.next])) {
     ++queue.next;
   }
   if (queue.next == queue.targets.size()) return std::nullopt;

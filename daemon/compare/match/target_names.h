@@ -31,8 +31,8 @@ class TargetNames {
   // NUL in a row.
   void Add(std::string name, const LogicalTensor& target, size_t index);
 
-  // Takes the first target tensor that belongs to `golden` of this name and has
-  // no partner yet. The caller joins the two.
+  // Takes the first target tensor that belongs to `golden` of this name and is
+  // free. The caller joins the two.
   std::optional<size_t> Take(std::string name, const LogicalTensor& golden,
                              const Partners& partners);
 

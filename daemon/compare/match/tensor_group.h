@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,15 @@ inline constexpr size_t kGroupTensorsMax = size_t{1} << 17;
 inline constexpr size_t kGroupPartsMax = size_t{1} << 17;
 
 // One tensor with its counterpart, or either alone: one of the two is null at
-// most.
+// most. A golden tensor is in as many pairs as it has counterparts.
 struct TensorPair {
   const LogicalTensor* golden = nullptr;
   const LogicalTensor* target = nullptr;
-  // Why they belong together; empty if that follows from their names.
+  // Why they belong together, empty if that follows from their names; or why
+  // one has no counterpart, empty if there is nothing to say.
   std::string_view reason = {};
+  // The number of the pair of TensorMapping that put them together.
+  std::optional<uint32_t> mapped_pair = {};
 };
 
 // The tensors of both runs at one rank and token.

@@ -40,7 +40,8 @@ class ComparisonServiceTest : public ::testing::Test {
     compare::ComparisonJobs::Options options;
     options.active_max = 1;
     options.waiting_max = 1;
-    jobs_ = *compare::ComparisonJobs::Create(store_, store_, options);
+    jobs_ = *compare::ComparisonJobs::Create(store_, store_,
+                                             store_.attachments(), options);
     service_ = std::make_unique<ComparisonServiceImpl>(
         *jobs_, CallPools{pool_, pool_, pool_}, first_reads_);
     grpc::ServerBuilder builder;

@@ -30,7 +30,8 @@ class ComparisonJobsTest : public ::testing::Test {
 
   void Open(const ComparisonJobs::Options& options) {
     jobs_.reset();
-    auto jobs = ComparisonJobs::Create(store_, store_, options);
+    auto jobs =
+        ComparisonJobs::Create(store_, store_, store_.attachments(), options);
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     jobs_ = *std::move(jobs);
   }

@@ -54,7 +54,7 @@ class CustomMetricsTest : public ::testing::Test {
 
   void Open() {
     jobs_.reset();
-    jobs_ = *ComparisonJobs::Create(store_, store_, {});
+    jobs_ = *ComparisonJobs::Create(store_, store_, store_.attachments(), {});
   }
 
   void Compare() {

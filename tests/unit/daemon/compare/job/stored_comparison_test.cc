@@ -42,8 +42,8 @@ class StoredComparisonTest : public ::testing::Test {
     auto store = storage::Store::Open(options, storage::Env::Posix());
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    auto jobs =
-        ComparisonJobs::Create(store_->readers(), store_->comparisons(), {});
+    auto jobs = ComparisonJobs::Create(store_->readers(), store_->comparisons(),
+                                       store_->attachments(), {});
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     jobs_ = *std::move(jobs);
   }

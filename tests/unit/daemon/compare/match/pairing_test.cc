@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msitd::compare {
@@ -29,27 +31,56 @@ class PairingTest : public ::testing::Test {
   // Who belongs together, `golden=target`, and why if that is said.
   std::vector<std::string> Paired(bool with_device = false) {
     const PairingSides sides{golden_, target_, with_device};
-    const MatchRules rules = *MatchRules::Create(spec_);
+    MatchRules rules = *MatchRules::Create(spec_);
+    TensorMapping mapping;
+    for (const MappedPair& pair : mapped_) {
+      EXPECT_TRUE(mapping.Add(pair).ok());
+    }
+    if (spec_.has_mapping()) {
+      rules.UseMapping(std::make_shared<const TensorMapping>(mapping));
+    }
     Partners partners(sides);
     for (const auto& pairing : PairingsOf(rules)) {
       pairing->Pair(sides, partners);
     }
     std::vector<std::string> out;
     for (size_t i = 0; i < golden_.size(); ++i) {
-      const auto target = partners.TargetOf(i);
-      if (!target.has_value()) continue;
-      EXPECT_TRUE(partners.IsTaken(*target));
-      std::string text = std::to_string(i) + "=" + std::to_string(*target);
-      const std::string_view reason = partners.ReasonOf(i);
-      if (!reason.empty()) text.append(": ").append(reason);
-      out.push_back(std::move(text));
+      auto target = partners.TargetOf(i);
+      if (!target.has_value() && !partners.WhyGoldenIsLeft(i).empty()) {
+        left_.push_back("golden " + std::to_string(i) + ": " +
+                        std::string(partners.WhyGoldenIsLeft(i)));
+      }
+      for (; target.has_value(); target = partners.NextTarget(*target)) {
+        EXPECT_TRUE(partners.IsTaken(*target));
+        std::string text = std::to_string(i) + "=" + std::to_string(*target);
+        const std::string_view reason = partners.BondOf(*target).reason;
+        if (!reason.empty()) text.append(": ").append(reason);
+        out.push_back(std::move(text));
+      }
+    }
+    for (size_t i = 0; i < target_.size(); ++i) {
+      if (partners.IsTaken(i) || partners.WhyTargetIsLeft(i).empty()) continue;
+      left_.push_back("target " + std::to_string(i) + ": " +
+                      std::string(partners.WhyTargetIsLeft(i)));
     }
     return out;
+  }
+
+  // Has the mapping pair two tensors, or two whole ops.
+  void Map(MappedTensor target, MappedTensor golden) {
+    auto& mapping = *spec_.mutable_mapping();
+    mapping.set_side(v1::Matching::Mapping::TARGET);
+    mapping.set_attachment("m");
+    const int line = static_cast<int>(mapped_.size()) + 1;
+    mapped_.push_back({std::move(target), std::move(golden),
+                       "line " + std::to_string(line), line});
   }
 
   std::vector<LogicalTensor> golden_;
   std::vector<LogicalTensor> target_;
   v1::Matching spec_;
+  std::vector<MappedPair> mapped_;
+  std::vector<std::string> left_;  // Who has no partner, and why.
 };
 
 TEST_F(PairingTest, EqualNamesBelongTogetherInAnyOrder) {
@@ -101,6 +132,105 @@ TEST_F(PairingTest, NobodyIsTakenTwice) {
   target_ = {At("a", 2), At("a", 5)};
   EXPECT_THAT(Paired(),
               ElementsAre("0=1: the same op, at another call", "2=0"));
+}
+
+MappedTensor Output(std::string op, std::optional<int32_t> call = {}) {
+  return {std::move(op), call, Io::kOutput, "0"};
+}
+
+TEST_F(PairingTest, MappingPairsNothingButWhatItNames) {
+  Map(Output("Conv_1"), Output("conv"));
+  golden_ = {At("conv"), At("same")};
+  target_ = {At("same"), At("Conv_1")};
+  EXPECT_THAT(Paired(), ElementsAre("0=1: line 1"));
+  EXPECT_THAT(left_, ElementsAre("golden 1: not in the mapping",
+                                 "target 0: not in the mapping"));
+  left_.clear();
+  spec_.mutable_mapping()->set_pair_others(true);
+  EXPECT_THAT(Paired(), ElementsAre("0=1: line 1", "1=0"));
+  EXPECT_THAT(left_, IsEmpty());
+}
+
+TEST_F(PairingTest, WhatTheMappingNamesIsNotPairedByItsName) {
+  Map(Output("X"), Output("a"));
+  Map(Output("b"), Output("gone"));
+  spec_.mutable_mapping()->set_pair_others(true);
+  spec_.set_fuzzy(true);
+  golden_ = {At("a"), At("b"), At("c")};
+  target_ = {At("a"), At("b"), At("c")};
+  EXPECT_THAT(Paired(), ElementsAre("2=2"));
+  EXPECT_THAT(
+      left_,
+      ElementsAre("golden 0: what the mapping pairs it with is not there",
+                  "target 1: what the mapping pairs it with is not there"));
+}
+
+TEST_F(PairingTest, MappedGoldenTensorMayHaveSeveralTargets) {
+  Map(Output("a1"), Output("a"));
+  Map(Output("a2"), Output("a"));
+  golden_ = {At("a"), At("b")};
+  target_ = {At("a2"), At("a1"), At("b")};
+  EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "0=1: line 1"));
+}
+
+TEST_F(PairingTest, WhatTheMappingPairsItWithMayBeMissing) {
+  Map(Output("a1"), Output("a"));
+  Map(Output("b1"), Output("b"));
+  golden_ = {At("a")};
+  target_ = {At("b1")};
+  EXPECT_THAT(Paired(), IsEmpty());
+  EXPECT_THAT(
+      left_,
+      ElementsAre("golden 0: what the mapping pairs it with is not there",
+                  "target 0: what the mapping pairs it with is not there"));
+}
+
+TEST_F(PairingTest, WholeOpsArePairedByIoAndIndexAndCall) {
+  Map({"T"}, {"g"});
+  golden_ = {At("g"), At("g", 1), At("g", 2)};
+  golden_[2].key.io = Io::kInput;
+  golden_[2].key.call = 0;
+  target_ = {At("T", 1), At("T"), At("T")};
+  target_[2].key.io = Io::kInput;
+  EXPECT_THAT(Paired(),
+              ElementsAre("0=1: line 1", "1=0: line 1", "2=2: line 1"));
+}
+
+TEST_F(PairingTest, LineThatSaysMostCounts) {
+  Map({"T"}, {"whole"});
+  Map({"T", 1}, {"at_call"});
+  Map(Output("T"), Output("tensor"));
+  Map(Output("T", 1), Output("tensor_at_call"));
+  golden_ = {At("whole"),    At("at_call", 1),
+             At("tensor"),   At("tensor_at_call", 1),
+             At("whole", 1), At("tensor", 1)};
+  target_ = {At("T"), At("T", 1), At("T"), At("T", 1)};
+  target_[2].key.io = target_[3].key.io = Io::kInput;
+  golden_[0].key.io = golden_[1].key.io = Io::kInput;
+  EXPECT_THAT(Paired(), ElementsAre("0=2: line 1", "1=3: line 2", "2=0: line 3",
+                                    "3=1: line 4"));
+}
+
+TEST_F(PairingTest, OneSideMayNameTheCallOfBoth) {
+  Map(Output("T", 3), Output("g"));
+  golden_ = {At("g"), At("g", 3)};
+  target_ = {At("T"), At("T", 3)};
+  EXPECT_THAT(Paired(), ElementsAre("1=1: line 1"));
+}
+
+TEST_F(PairingTest, MappedCallsMayDiffer) {
+  Map(Output("T", 3), Output("g", 0));
+  golden_ = {At("g")};
+  target_ = {At("T"), At("T", 3)};
+  EXPECT_THAT(Paired(), ElementsAre("0=1: line 1"));
+}
+
+TEST_F(PairingTest, MappedTensorsStayOnTheirDevices) {
+  Map(Output("T"), Output("g"));
+  golden_ = {At("g", 0, "x"), At("g", 0, "y")};
+  target_ = {At("T", 0, "y"), At("T", 0, "x"), At("T", 0, "z")};
+  EXPECT_THAT(Paired(/*with_device=*/true),
+              ElementsAre("0=1: line 1", "1=0: line 1"));
 }
 
 TEST_F(PairingTest, EmptySidesHaveNoPairs) {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/match/tensor_mapping.h"
+
+#include <utility>
+
+#include "daemon/compare/match/target_names.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::compare {
+
+TensorMapping::Form TensorMapping::FormOf(const MappedTensor& tensor) {
+  if (tensor.is_whole_op()) return tensor.call.has_value() ? kOpAtCall : kOp;
+  return tensor.call.has_value() ? kTensorAtCall : kTensor;
+}
+
+std::string TensorMapping::NameOf(Form form, const TensorKey& key) {
+  // No part holds a NUL. A call is not empty, which tells the forms of four
+  // parts apart.
+  std::string out = key.op;
+  const auto add = [&out](std::string_view part) {
+    out += '\0';
+    out += part;
+  };
+  if (form == kOpAtCall || form == kTensorAtCall) {
+    add(std::to_string(key.call));
+  }
+  if (form == kTensor || form == kTensorAtCall) {
+    add("");
+    add(IoName(key.io));
+    add(key.index);
+  }
+  return out;
+}
+
+std::string TensorMapping::NameOf(const MappedTensor& tensor) {
+  TensorKey key;
+  key.op = tensor.op;
+  key.call = tensor.call.value_or(0);
+  key.io = tensor.io;
+  key.index = tensor.index;
+  return NameOf(FormOf(tensor), key);
+}
+
+absl::Status TensorMapping::Add(MappedPair pair) {
+  if (pair.target.is_whole_op() != pair.golden.is_whole_op()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "target and golden need both io and index, or neither");
+  }
+  if (pairs_.size() == kMappingPairsMax) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument, "more than {} pairs",
+                      kMappingPairsMax);
+  }
+  if (!pair.target.call.has_value()) pair.target.call = pair.golden.call;
+  if (!pair.golden.call.has_value()) pair.golden.call = pair.target.call;
+  const auto [found, is_new] =
+      by_target_.emplace(NameOf(pair.target), pairs_.size());
+  if (!is_new) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "line {} has the same target",
+                      pairs_[found->second].line);
+  }
+  goldens_.insert(NameOf(pair.golden));
+  forms_[FormOf(pair.target)] = true;
+  pairs_.push_back(std::move(pair));
+  return absl::OkStatus();
+}
+
+std::optional<size_t> TensorMapping::Find(const TensorKey& target) const {
+  for (const Form form : {kTensorAtCall, kTensor, kOpAtCall, kOp}) {
+    if (!forms_[form]) continue;
+    const auto found = by_target_.find(NameOf(form, target));
+    if (found != by_target_.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+std::string TensorMapping::GoldenName(size_t number,
+                                      const TensorKey& target) const {
+  const MappedTensor& golden = pairs_[number].golden;
+  TensorKey key;
+  key.call = golden.call.value_or(target.call);
+  key.io = golden.is_whole_op() ? target.io : golden.io;
+  key.index = golden.is_whole_op() ? target.index : golden.index;
+  return PairName(golden.op, key);
+}
+
+bool TensorMapping::NamesGolden(const TensorKey& golden) const {
+  for (const Form form : {kTensorAtCall, kTensor, kOpAtCall, kOp}) {
+    if (forms_[form] && goldens_.contains(NameOf(form, golden))) return true;
+  }
+  return false;
+}
+
+}  // namespace msitd::compare

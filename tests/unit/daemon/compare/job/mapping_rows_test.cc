@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons whose pairs a mapping names, which a run has attached.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "daemon/compare/job/comparison_jobs.h"
+#include "daemon/compare/job/comparison_name.h"
+#include "daemon/compare/job/mapping_loader.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/status/status.h"
+#include "tests/support/either_store.h"
+#include "tests/unit/daemon/compare/await_comparison.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A mapping of output 0 of two ops.
+std::string Line(std::string_view target, std::string_view golden) {
+  return fmt::format(R"({{"target":{{"op":"{0}","io":"output","index":0}},)"
+                     R"("golden":{{"op":"{1}","io":"output","index":0}},)"
+                     R"("reason":"{0} is {1}"}})"
+                     "\n",
+                     target, golden);
+}
+
+class MappingRowsTest : public testing::EitherStoreTest {
+ protected:
+  void Attach(std::string_view bytes,
+              std::string_view media_type = kMappingMediaType) {
+    storage::AttachmentSpec spec;
+    spec.run = "t";
+    spec.name = "m";
+    spec.media_type = media_type;
+    spec.replaces = true;
+    auto writer = store_.attachments().Begin(spec);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Append(bytes).ok());
+    const auto info = (*writer)->Commit();
+    ASSERT_TRUE(info.ok()) << info.status();
+  }
+
+  absl::StatusOr<LoadedMapping> Load(ContentHash hash = {}) {
+    return LoadMapping(store_.attachments(), {"t", "m", hash},
+                       [] { return absl::OkStatus(); });
+  }
+
+  v1::Matching Spec() const {
+    v1::Matching out = matching_;
+    out.mutable_mapping()->set_side(v1::Matching::Mapping::TARGET);
+    out.mutable_mapping()->set_attachment("m");
+    return out;
+  }
+
+  std::vector<v1::ComparisonRow> Rows() {
+    plan_.matching = *MatchRules::Create(Spec());
+    auto loaded = Load();
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    if (!loaded.ok()) return {};
+    plan_.matching.UseMapping(loaded->mapping);
+    RowObserver observer;
+    const absl::Status status =
+        ComparisonEngine(store_.readers(), plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    comparison_ = observer.comparison;
+    return observer.rows;
+  }
+
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  v1::Matching matching_;
+  ComparisonPlan plan_{"g", "t", {}, {}};
+  v1::Comparison comparison_;
+};
+
+MSITD_ON_BOTH_STORES(MappingRowsTest);
+
+TEST_P(MappingRowsTest, RowsHaveWhatTheMappingPairsAndWhy) {
+  golden_.Record(Floats("conv", {1, 2}));
+  golden_.Record(Floats("relu", {3, 4}));
+  golden_.Record(Floats("same", {5}));
+  target_.Record(Floats("Conv_0", {1, 2}));
+  target_.Record(Floats("Conv_1", {1, 9}));
+  target_.Record(Floats("same", {5}));
+  Attach(Line("Conv_0", "conv") + Line("Conv_1", "relu") + Line("x", "y"));
+  auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(4));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+  EXPECT_EQ(rows[0].op(), "conv");
+  EXPECT_THAT(rows[0].target().name(), HasSubstr("Conv_0"));
+  EXPECT_EQ(rows[0].pairing(), "Conv_0 is conv");
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[1].pairing(), "Conv_1 is relu");
+  for (const size_t i : {2, 3}) {
+    EXPECT_EQ(rows[i].verdict(), v1::UNMATCHED);
+    EXPECT_THAT(rows[i].reason(), HasSubstr("not in the mapping"));
+    EXPECT_EQ(rows[i].pairing(), "");
+  }
+  EXPECT_THAT(comparison_.idle_rules(),
+              ElementsAre("--mapping: 1 of 3 pairs, line 3"));
+
+  matching_.mutable_mapping()->set_pair_others(true);
+  rows = Rows();
+  ASSERT_THAT(rows, SizeIs(3));
+  EXPECT_EQ(rows[2].verdict(), v1::PASS);
+  EXPECT_EQ(rows[2].pairing(), "");
+}
+
+TEST_P(MappingRowsTest, GoldenTensorHasARowForEachOfItsTargets) {
+  golden_.Record(Floats("a", {1, 2}));
+  target_.Record(Floats("a.0", {1, 2}));
+  target_.Record(Floats("a.1", {1, 3}));
+  Attach(Line("a.0", "a") + Line("a.1", "a"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+  EXPECT_EQ(rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[1].op(), "a");
+  EXPECT_THAT(comparison_.idle_rules(), SizeIs(0));
+}
+
+TEST_P(MappingRowsTest, FilterByOpIsForGoldenNames) {
+  golden_.Record(Floats("a", {1}));
+  golden_.Record(Floats("b", {1}));
+  target_.Record(Floats("A", {1}));
+  target_.Record(Floats("B", {1}));
+  Attach(Line("A", "a") + Line("B", "b"));
+  plan_.selector.op_patterns = {"b"};
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].op(), "b");
+  EXPECT_EQ(rows[0].verdict(), v1::PASS);
+}
+
+TEST_P(MappingRowsTest, FuzzyPairsSayWhatIsAlike) {
+  golden_.Record(Floats("layer.0", {1}));
+  target_.Record(Floats("module.Layer/0", {1}));
+  Attach(Line("x", "y"));
+  matching_.mutable_mapping()->set_pair_others(true);
+  matching_.set_fuzzy(true);
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].pairing(),
+            "the same op, but for wrappers, case and separators");
+}
+
+TEST_P(MappingRowsTest, AttachmentsThatAreNoMappingAreRefused) {
+  EXPECT_TRUE(HasReason(Load().status(), ErrorReason::kAttachmentNotFound));
+  Attach(Line("a", "b"), "text/plain");
+  EXPECT_TRUE(absl::IsInvalidArgument(Load().status()));
+  EXPECT_THAT(Message(Load().status()), HasSubstr("text/plain"));
+  Attach(Line("a", "b") + "{");
+  EXPECT_TRUE(HasReason(Load().status(), ErrorReason::kFieldInvalid));
+  EXPECT_THAT(Message(Load().status()),
+              HasSubstr("attachment \"m\" of run t: line 2: "));
+}
+
+TEST_P(MappingRowsTest, OtherBytesAreRefused) {
+  Attach(Line("a", "b"));
+  const ContentHash hash = Load()->hash;
+  EXPECT_TRUE(Load(hash).ok());
+  Attach(Line("a", "c"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Load(hash).status()));
+  EXPECT_THAT(Message(Load(hash).status()), HasSubstr("other bytes"));
+}
+
+TEST_P(MappingRowsTest, MappingThatWasReplacedBeforeTheRunFailsIt) {
+  golden_.Record(Floats("a", {1}));
+  target_.Record(Floats("A", {1}));
+  Attach(Line("A", "a"));
+  plan_.matching = *MatchRules::Create(Spec());
+  plan_.mapping = {"t", "m", Load()->hash};
+  const std::vector<std::string> runs = {"g", "t"};
+  v1::Comparison comparison;
+  const auto id = store_.comparisons().CreateComparison(
+      comparison.SerializeAsString(), runs);
+  ASSERT_TRUE(id.ok()) << id.status();
+  ComparisonJob job(store_.readers(), store_.comparisons(),
+                    store_.attachments(), *id, comparison, plan_);
+  Attach(Line("A", "b"));
+  EXPECT_TRUE(job.Run());
+  comparison = job.View().comparison;
+  EXPECT_EQ(comparison.state(), v1::Comparison::FAILED);
+  EXPECT_EQ(comparison.error_code(),
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(comparison.error(), HasSubstr("other bytes"));
+}
+
+TEST_P(MappingRowsTest, ComparisonKeepsTheHashOfItsMapping) {
+  golden_.Record(Floats("a", {1}));
+  target_.Record(Floats("A", {1}));
+  auto jobs = ComparisonJobs::Create(store_.readers(), store_.comparisons(),
+                                     store_.attachments(), {});
+  ASSERT_TRUE(jobs.ok()) << jobs.status();
+  plan_.matching = *MatchRules::Create(Spec());
+  plan_.mapping = {"t", "m"};
+  v1::Comparison request;
+  *request.mutable_matching() = Spec();
+  EXPECT_TRUE(absl::IsNotFound((*jobs)->Start(request, plan_).status()));
+
+  Attach(Line("A", "a"));
+  const auto started = (*jobs)->Start(request, plan_);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(started->matching().mapping().hash(), HashText(Load()->hash));
+  const uint64_t id = *ParseComparisonName(started->name());
+  const v1::Comparison ended = AwaitEnd(**jobs, id);
+  EXPECT_EQ(ended.state(), v1::Comparison::DONE) << ended.error();
+  EXPECT_EQ(ended.pass_count(), 1);
+}
+
+}  // namespace
+}  // namespace msitd::compare
