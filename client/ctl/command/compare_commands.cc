@@ -81,6 +81,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "msitctl compare run golden-tp1 tp8 --target-layout "
            "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
            "msitctl compare run tp8 tp8-retry --ignore-placements\n"
+           "msitctl compare run model graph --mapping-file graph.jsonl\n"
            "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle",
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
@@ -89,6 +90,9 @@ void AddRun(CommandLine& line, CLI::App& noun) {
                "ComparisonService.CancelComparison, "
                "TensorService.ReadTensor, "
                "ComparisonService.AddRowMetrics, "
+               "AttachmentService.GetAttachment, "
+               "AttachmentService.WriteAttachment, "
+               "AttachmentService.DeleteAttachment, "
                "NodeService.GetCapabilities"},
       [flags, verb](Session& session) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;

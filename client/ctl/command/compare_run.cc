@@ -14,6 +14,7 @@
 #include "client/ctl/command/compare_wait.h"
 #include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/layout_hints.h"
+#include "client/ctl/command/mapping_attachment.h"
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/flag/field_flags.h"
@@ -127,6 +128,10 @@ std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
           {"policy.allow_unmatched",
            all("--allow-unmatched", flags.policy.allow_unmatched)},
           {"watches", all("--watch", flags.watches)},
+          {"matching.mapping",
+           {flags.matching.mapping_file.empty()
+                ? FlagText("--mapping", flags.matching.mapping)
+                : FlagText("--mapping-file", flags.matching.mapping_file)}},
           {"matching.rewrites", all("--rewrite", flags.matching.rewrites)},
           {"matching.golden_layouts",
            all("--golden-layout", flags.matching.layouts.golden)},
@@ -239,9 +244,20 @@ Outcome RunComparison(Session& session, const CompareFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   {
     const Interrupts::Hold hold(session.interrupts());
-    MSITCTL_RETURN_IF_FAILED(
-        ErrorOfFlag(Create(session, request, comparison),
-                    FieldsOf(flags, std::move(rule_sources))));
+    bool has_attached = false;
+    if (!flags.matching.mapping_file.empty()) {
+      v1::Comparison& asked_for = *request.mutable_comparison();
+      MSITCTL_RETURN_IF_FAILED(AttachMapping(
+          session, flags.target, flags.matching.mapping_file,
+          *asked_for.mutable_matching()->mutable_mapping(), has_attached));
+    }
+    Outcome created = Create(session, request, comparison);
+    if (has_attached) {
+      DetachIfRefused(session, flags.target,
+                      request.comparison().matching().mapping(), created);
+    }
+    MSITCTL_RETURN_IF_FAILED(ErrorOfFlag(
+        std::move(created), FieldsOf(flags, std::move(rule_sources))));
     if (flags.detach) return PrintOne(session, comparison, "name");
     if (!flags.follow) {
       MSITCTL_RETURN_IF_FAILED(

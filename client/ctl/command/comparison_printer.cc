@@ -189,10 +189,14 @@ void NoteRowsLeftOut(const v1::Comparison& comparison,
 }
 
 void TellIdleRules(const v1::Comparison& comparison) {
+  bool has_pattern = false;
   for (const std::string& rule : comparison.idle_rules()) {
-    fmt::print(stderr, "msitctl: note: {} met no op\n", Printable(rule));
+    const bool is_mapping = rule.starts_with("--mapping: ");
+    has_pattern = has_pattern || !is_mapping;
+    fmt::print(stderr, "msitctl: note: {} met no {}\n", Printable(rule),
+               is_mapping ? "tensors" : "op");
   }
-  if (comparison.idle_rules().empty()) return;
+  if (!has_pattern) return;
   fmt::print(stderr,
              "msitctl: note: a pattern is for whole names, such as root.head; "
              "'*head' is for all that end so\n");

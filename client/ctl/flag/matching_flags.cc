@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "client/ctl/flag/field_flags.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
 #include "client/text/policy_text.h"
@@ -113,7 +114,7 @@ absl::StatusOr<v1::Matching> ParseYamlMapping(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<v1::Matching> ParseMapping(std::string_view text) {
+absl::StatusOr<v1::Matching> ParseOpMap(std::string_view text) {
   return Trim(text).starts_with('{') ? ParseJsonMapping(text)
                                      : ParseYamlMapping(text);
 }
@@ -128,6 +129,25 @@ absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text) {
   rewrite.set_regex(std::string(text.substr(0, arrow)));
   rewrite.set_replacement(std::string(text.substr(arrow + 2)));
   return rewrite;
+}
+
+absl::StatusOr<v1::Matching::Mapping> ParseMappingName(std::string_view text) {
+  constexpr std::string_view kGolden = "golden:";
+  constexpr std::string_view kTarget = "target:";
+  v1::Matching::Mapping mapping;
+  mapping.set_side(text.starts_with(kGolden) ? v1::Matching::Mapping::GOLDEN
+                                             : v1::Matching::Mapping::TARGET);
+  for (const std::string_view side : {kGolden, kTarget}) {
+    if (!text.starts_with(side)) continue;
+    text.remove_prefix(side.size());
+    break;
+  }
+  if (text.empty()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "is not [golden:|target:]NAME");
+  }
+  mapping.set_attachment(std::string(text));
+  return mapping;
 }
 
 absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text) {
@@ -156,10 +176,22 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
       "Changes target ops before they are looked up in the golden run; \\1 "
       "is a group; repeatable, one after the other")
       ->type_name("'REGEX=>REPLACEMENT'");
-  verb.add_option("--map", flags.map_file,
+  verb.add_option("--op-map,--map", flags.op_map_file,
                   "File of ops that belong to each other: JSON object or YAML, "
                   "golden name to target name")
       ->type_name("FILE");
+  CLI::Option* const mapping =
+      verb.add_option("--mapping", flags.mapping,
+                      "Attachment of a run that lists pairs of tensors: only "
+                      "these are pairs")
+          ->type_name("[golden:|target:]NAME");
+  verb.add_option("--mapping-file", flags.mapping_file,
+                  "File to attach to the target run and use as --mapping; "
+                  "detached again if the comparison is refused")
+      ->type_name("FILE")
+      ->excludes(mapping);
+  verb.add_flag("--pair-others", flags.pair_others,
+                "Pair what the mapping does not name as if there were none");
   verb.add_flag("--ignore-case", flags.ignore_case,
                 "Ops are equal in either case");
   verb.add_flag("--fuzzy", flags.fuzzy,
@@ -179,16 +211,31 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags) {
 }
 
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching) {
-  if (!flags.map_file.empty()) {
-    const auto text = ReadTextFile(flags.map_file, kMappingBytesMax);
-    auto mapping = text.ok() ? ParseMapping(*text) : text.status();
+  if (!flags.op_map_file.empty()) {
+    const auto text = ReadTextFile(flags.op_map_file, kOpMapBytesMax);
+    auto mapping = text.ok() ? ParseOpMap(*text) : text.status();
     if (!mapping.ok()) {
-      const std::string error = fmt::format("--map: {}: {}", flags.map_file,
-                                            Message(mapping.status()));
+      const std::string error = fmt::format(
+          "--op-map: {}: {}", flags.op_map_file, Message(mapping.status()));
       return absl::IsInvalidArgument(mapping.status()) ? UsageError(error)
                                                        : LocalError(error);
     }
     matching = *std::move(mapping);
+  }
+  if (!flags.mapping.empty()) {
+    auto mapping = ParseMappingName(flags.mapping);
+    if (!mapping.ok()) {
+      return UsageError(fmt::format("{}: {}",
+                                    FlagText("--mapping", flags.mapping),
+                                    Message(mapping.status())));
+    }
+    *matching.mutable_mapping() = *std::move(mapping);
+  }
+  if (flags.pair_others) {
+    if (flags.mapping.empty() && flags.mapping_file.empty()) {
+      return UsageError("--pair-others goes with --mapping or --mapping-file");
+    }
+    matching.mutable_mapping()->set_pair_others(true);
   }
   for (const std::string& text : flags.rewrites) {
     const auto rewrite = ParseRewrite(text);

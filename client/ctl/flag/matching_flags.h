@@ -14,13 +14,16 @@
 
 namespace msitd::ctl {
 
-// Largest mapping file.
-inline constexpr size_t kMappingBytesMax = size_t{16} << 20;
+// Largest file of ops that belong to each other.
+inline constexpr size_t kOpMapBytesMax = size_t{16} << 20;
 
 // Which tensors belong to each other, as the command line says it.
 struct MatchingFlags {
   std::vector<std::string> rewrites;
-  std::string map_file;
+  std::string op_map_file;
+  std::string mapping;  // Attachment, `golden:NAME` or `target:NAME`.
+  std::string mapping_file;
+  bool pair_others = false;
   bool ignore_case = false;
   bool fuzzy = false;
   bool ignore_placements = false;
@@ -31,17 +34,22 @@ struct MatchingFlags {
 
 void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);
 
-// Fills in `matching`. The daemon still has to check it.
+// Fills in `matching`, but for the attachment that `mapping_file` is to become.
+// The daemon still has to check it.
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching);
 
 // Parses pairs of ops that belong to each other. JSON is one object from golden
 // names to target names. YAML has one `GOLDEN: TARGET` on each line, plain or
 // in quotes, and comments. INVALID_ARGUMENT for anything else, and if a golden
 // name occurs twice.
-absl::StatusOr<v1::Matching> ParseMapping(std::string_view text);
+absl::StatusOr<v1::Matching> ParseOpMap(std::string_view text);
 
 // Parses "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
 absl::StatusOr<v1::Matching::Rewrite> ParseRewrite(std::string_view text);
+
+// Parses "golden:NAME", "target:NAME" or "NAME", which is of the target run.
+// INVALID_ARGUMENT if there is no name.
+absl::StatusOr<v1::Matching::Mapping> ParseMappingName(std::string_view text);
 
 // Parses "0=4": golden rank, target rank. INVALID_ARGUMENT for anything else.
 absl::StatusOr<v1::Matching::RankPair> ParseRankPair(std::string_view text);

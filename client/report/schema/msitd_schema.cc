@@ -18,7 +18,7 @@ constexpr std::string_view kHeadings[] = {
     "golden_min",    "golden_max", "golden_mean",   "target_dtype",
     "target_shape",  "target_min", "target_max",    "target_mean",
     "bitwise_equal", "predicate",  "amplification", "for_want_of_ranks",
-    "layout_hint"};
+    "layout_hint",   "pairing"};
 
 Cell OptionalReal(bool has, double value) {
   return has ? Cell(Real{value}) : Cell();
@@ -65,6 +65,7 @@ class MsitdSchema final : public TableSchema {
     cells.push_back(OptionalReal(row.has_amplification(), row.amplification()));
     cells.emplace_back(Truth{row.for_want_of_ranks()});
     cells.emplace_back(row.layout_hint());
+    cells.emplace_back(row.pairing());
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       cells.push_back(OptionalReal(value.has_value(), value.value_or(0)));

@@ -21,7 +21,7 @@ using ::testing::Pair;
 
 std::vector<std::pair<std::string, std::string>> Pairs(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> out;
-  const auto mapping = ParseMapping(text);
+  const auto mapping = ParseOpMap(text);
   EXPECT_TRUE(mapping.ok()) << mapping.status();
   if (!mapping.ok()) return out;
   for (const v1::Matching::OpPair& pair : mapping->ops()) {
@@ -31,7 +31,7 @@ std::vector<std::pair<std::string, std::string>> Pairs(std::string_view text) {
 }
 
 std::string ErrorOf(std::string_view text) {
-  return std::string(Message(ParseMapping(text).status()));
+  return std::string(Message(ParseOpMap(text).status()));
 }
 
 TEST(MatchingFlagsTest, MappingsAreJsonOrYaml) {
@@ -45,13 +45,13 @@ TEST(MatchingFlagsTest, MappingsAreJsonOrYaml) {
 
 TEST(MatchingFlagsTest, DuplicatesAreRefused) {
   EXPECT_THAT(ErrorOf("a: b\nc: d\na: e\n"), HasSubstr("line 3: \"a\""));
-  EXPECT_FALSE(ParseMapping(R"({"a": "b", "a": "c"})").ok());
+  EXPECT_FALSE(ParseOpMap(R"({"a": "b", "a": "c"})").ok());
 }
 
 TEST(MatchingFlagsTest, WhatIsNoMappingIsRefused) {
   for (const char* text : {"a", "a:", ": b", "'a: b", "{\"a\": 1}", "{",
                            "\"a\" b: c", "a: 'b' c"}) {
-    EXPECT_FALSE(ParseMapping(text).ok()) << text;
+    EXPECT_FALSE(ParseOpMap(text).ok()) << text;
   }
 }
 
@@ -131,6 +131,22 @@ TEST(MatchingFlagsTest, HintsBecomeFewFlags) {
               ElementsAre("--golden-layout '0@output/0=concat(0)/2'",
                           "--golden-layout '*=replicated unless placed'"));
   EXPECT_TRUE(LayoutFlagsOf({}).empty());
+}
+
+TEST(MatchingFlagsTest, MappingsAreOfEitherRun) {
+  using Mapping = v1::Matching::Mapping;
+  const auto parsed = [](std::string_view text) {
+    const auto mapping = ParseMappingName(text);
+    EXPECT_TRUE(mapping.ok()) << mapping.status();
+    return mapping.ok() ? std::pair(mapping->side(), mapping->attachment())
+                        : std::pair(Mapping::SIDE_UNSPECIFIED, std::string());
+  };
+  EXPECT_THAT(parsed("m"), Pair(Mapping::TARGET, "m"));
+  EXPECT_THAT(parsed("target:golden:m"), Pair(Mapping::TARGET, "golden:m"));
+  EXPECT_THAT(parsed("golden:m"), Pair(Mapping::GOLDEN, "m"));
+  for (const std::string_view text : {"", "golden:", "target:"}) {
+    EXPECT_FALSE(ParseMappingName(text).ok()) << text;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/mapping_attachment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "client/ctl/command/attachment_transfer.h"
+#include "client/query/exit_code.h"
+#include "client/text/policy_text.h"
+#include "client/text/text.h"
+#include "protos/base/attachment_limits.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using Stub = v1::AttachmentService::Stub;
+
+// Of the hash, in the name: enough to tell mappings of a run apart.
+constexpr size_t kHashDigits = 16;
+
+// Answers after which there is no comparison.
+constexpr std::array kRefusals = {
+    grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND,
+    grpc::StatusCode::PERMISSION_DENIED, grpc::StatusCode::RESOURCE_EXHAUSTED,
+    grpc::StatusCode::FAILED_PRECONDITION};
+
+bool IsError(const Outcome& outcome, grpc::StatusCode code) {
+  return outcome.exit_code == ExitCodeOf(code);
+}
+
+// OK if `request` names what has this hash, and is a mapping.
+Outcome UseEqual(Session& session, const v1::GetAttachmentRequest& request,
+                 const std::string& hash) {
+  v1::Attachment found;
+  MSITCTL_RETURN_IF_FAILED(session.Ask(&Stub::GetAttachment, request, found));
+  if (found.hash() == hash && found.media_type() == kMappingMediaType) {
+    return {};
+  }
+  return UsageError(fmt::format(
+      "--mapping-file: run {} has another attachment {}; attach the file under "
+      "a name of its own, and give that to --mapping",
+      Printable(request.run()), Printable(request.name())));
+}
+
+}  // namespace
+
+Outcome AttachMapping(Session& session, const std::string& target_run,
+                      const std::string& file, v1::Matching::Mapping& mapping,
+                      bool& is_new) {
+  is_new = false;
+  const absl::StatusOr<std::string> bytes =
+      ReadTextFile(file, kAttachmentBytesMax);
+  if (!bytes.ok()) {
+    return LocalError(
+        fmt::format("--mapping-file: {}: {}", file, Message(bytes.status())));
+  }
+  const std::string hash =
+      HashText(chunk::HashBytes(std::as_bytes(std::span(*bytes))));
+  v1::GetAttachmentRequest request;
+  request.set_run(target_run);
+  request.set_name(
+      fmt::format("mapping-{}.jsonl", hash.substr(0, kHashDigits)));
+  mapping.set_side(v1::Matching::Mapping::TARGET);
+  mapping.set_attachment(request.name());
+  Outcome outcome = UseEqual(session, request, hash);
+  if (!IsError(outcome, grpc::StatusCode::NOT_FOUND)) return outcome;
+  v1::WriteAttachmentRequest::Open open;
+  open.set_run(target_run);
+  open.set_name(request.name());
+  open.set_media_type(std::string(kMappingMediaType));
+  v1::Attachment written;
+  outcome = WriteAttachment(session, std::move(open), *bytes, written);
+  // Somebody else may have been faster.
+  if (IsError(outcome, grpc::StatusCode::ALREADY_EXISTS)) {
+    return UseEqual(session, request, hash);
+  }
+  is_new = outcome.ok();
+  return outcome;
+}
+
+void DetachIfRefused(Session& session, const std::string& target_run,
+                     const v1::Matching::Mapping& mapping, Outcome& created) {
+  const bool is_refused =
+      std::any_of(kRefusals.begin(), kRefusals.end(),
+                  [&](auto code) { return IsError(created, code); });
+  if (!is_refused) return;
+  v1::DeleteAttachmentRequest request;
+  request.set_run(target_run);
+  request.set_name(mapping.attachment());
+  google::protobuf::Empty empty;
+  const Outcome outcome =
+      session.AskToTheEnd(&Stub::DeleteAttachment, request, empty);
+  if (outcome.ok() || IsError(outcome, grpc::StatusCode::NOT_FOUND)) return;
+  created.error += fmt::format("; {} stays attached to run {}",
+                               mapping.attachment(), Printable(target_run));
+}
+
+}  // namespace msitd::ctl

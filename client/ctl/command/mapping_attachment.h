@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/ctl/session.h"
+#include "client/query/outcome.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::ctl {
+
+// Attaches a mapping file ("-" is stdin) to `target_run`, under a name made of
+// its hash, and has `mapping` use it. One that is there with the same bytes is
+// used as it is: `is_new` is false then. The daemon still has to check what is
+// in it.
+Outcome AttachMapping(Session& session, const std::string& target_run,
+                      const std::string& file, v1::Matching::Mapping& mapping,
+                      bool& is_new);
+
+// Detaches what AttachMapping has attached if the comparison that it is for was
+// refused for certain, as `created` says. Adds to the error if it stays.
+void DetachIfRefused(Session& session, const std::string& target_run,
+                     const v1::Matching::Mapping& mapping, Outcome& created);
+
+}  // namespace msitd::ctl
