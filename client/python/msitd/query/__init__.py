@@ -37,6 +37,7 @@ from msitd.query.comparison_types import (
     Rewrite,
     Rule,
     SilentRank,
+    TensorMapping,
     Verdict,
 )
 from msitd.query.comparisons import Comparisons, RowListing
@@ -129,6 +130,7 @@ __all__ = [
     "Tensor",
     "TensorFilter",
     "TensorListing",
+    "TensorMapping",
     "Tensors",
     "TokenRange",
     "Verdict",

@@ -110,6 +110,25 @@ class RankPair:
     target_rank: int
 
 
+@mirrors("Matching.Mapping")
+@dataclass(frozen=True)
+class TensorMapping:
+    """A list of pairs of tensors, kept as an attachment of one of the two runs.
+
+    Each line is a `MappingLine` of protos/msitd/v1/mapping.proto, and the media type
+    is `application/vnd.msitd.mapping+jsonl`.
+    """
+
+    attachment: str
+    """Name of the attachment."""
+    side: Literal["golden", "target"] = "target"
+    """The run that has it."""
+    pair_others: bool = False
+    """Pairs what the mapping does not name as the rest of the matching says."""
+    hash: str = ""
+    """Set by the daemon: hash of the attachment when the comparison was created."""
+
+
 @mirrors("Matching")
 @dataclass(frozen=True)
 class Matching:
@@ -125,6 +144,8 @@ class Matching:
     golden_layouts: Sequence[Layout] = ()
     target_layouts: Sequence[Layout] = ()
     ignore_placements: bool = False
+    mapping: TensorMapping | None = None
+    """Takes precedence over the names of tensors."""
 
 
 @mirrors("RequiredTolerance")
@@ -220,6 +241,8 @@ class ComparisonRow:
     of."""
     layout_hint: str
     """Layout that would probably put the shards together; a guess."""
+    pairing: str
+    """Why the two belong together, as the mapping or fuzzy matching has it."""
 
 
 @mirrors("InputDifference")
