@@ -42,6 +42,7 @@ void OriginFinder::StartGroup(const std::vector<TensorPair>& pairs) {
   tree_.reset();
   sources_.clear();
   scopes_.clear();
+  copies_.clear();
   makers_.clear();
 }
 
@@ -75,6 +76,12 @@ void OriginFinder::Advance() {
   if (!tree_.has_value()) {
     tree_.emplace(*pairs_);
     scopes_.resize(tree_->calls().size() + 1);
+    // Those of one golden tensor are next to each other.
+    has_copies_ =
+        std::adjacent_find(pairs_->begin(), pairs_->end(),
+                           [](const TensorPair& a, const TensorPair& b) {
+                             return a.golden != nullptr && a.golden == b.golden;
+                           }) != pairs_->end();
   }
   const size_t end = std::min(errors_.size(), tree_->event_count());
   for (size_t i = sources_.size(); i < end; ++i) {
@@ -106,7 +113,7 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   if (of.role == Role::kInput) {
     return Worst({around.worst}, around.worst == kNone && around.has_unknown);
   }
-  const Scope& own = ScopeOf(of.call);
+  const Scope own = GivenTo(event);
   if (!call.has_input && !call.has_parts && !tree_->has_inputs()) {
     // Inputs are not on record. Most likely they are what came before.
     return Worst({around.worst, own.worst_weight},
@@ -114,6 +121,28 @@ OriginFinder::Source OriginFinder::SourceOf(int32_t event) {
   }
   return Worst({own.worst, own.worst_weight},
                own.has_unknown && !call.has_matched_parts);
+}
+
+std::string OriginFinder::CopyOf(int32_t event) const {
+  const TensorPair& pair = (*pairs_)[event];
+  const TensorKey& key = pair.target->key;
+  return fmt::format("{} {} {}", tree_->event(event).call, key.call, key.op);
+}
+
+OriginFinder::Scope OriginFinder::GivenTo(int32_t event) {
+  const int32_t call = tree_->event(event).call;
+  Scope given = ScopeOf(call);
+  if (!has_copies_ || (*pairs_)[event].target == nullptr ||
+      tree_->calls()[call].has_parts) {
+    return given;
+  }
+  const auto copy = copies_.find(CopyOf(event));
+  if (copy == copies_.end()) return given;
+  if (copy->second.worst != kNone) given.worst = copy->second.worst;
+  if (copy->second.worst_weight != kNone) {
+    given.worst_weight = copy->second.worst_weight;
+  }
+  return given;
 }
 
 void OriginFinder::AddToScopes(int32_t event) {
@@ -131,11 +160,20 @@ void OriginFinder::AddToScopes(int32_t event) {
     }
   };
   Scope& own = ScopeOf(of.call);
+  Scope* const copy =
+      has_copies_ && (*pairs_)[event].target != nullptr &&
+              (of.role == Role::kInput || of.role == Role::kWeight)
+          ? &copies_[CopyOf(event)]
+          : nullptr;
   if (of.role == Role::kWeight) {
     add(own, &Scope::worst_weight);
+    if (copy != nullptr) add(*copy, &Scope::worst_weight);
     return;
   }
-  if (of.role == Role::kInput) add(own, &Scope::worst);
+  if (of.role == Role::kInput) {
+    add(own, &Scope::worst);
+    if (copy != nullptr) add(*copy, &Scope::worst);
+  }
   add(ScopeOf(tree_->calls()[of.call].parent), &Scope::worst);
 }
 

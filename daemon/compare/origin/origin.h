@@ -41,7 +41,9 @@ struct FoundMaker {
 //
 // What a tensor is made of:
 //  - If it has the same bytes as an earlier one, on both sides: that one.
-//  - An output of an op without parts: the inputs and weights of the op.
+//  - An output of an op without parts: the inputs and weights of the op. If its
+//    tensors have several counterparts, those of the same call of the target,
+//    as far as it has any.
 //  - An output of an op with parts, or an input of one of the parts: all that
 //    the code of the op has seen by then, which is what the op was given and
 //    what its parts have returned.
@@ -95,6 +97,10 @@ class OriginFinder {
   Source SourceOf(int32_t event);
   Source Worst(std::initializer_list<int32_t> events, bool is_unknown) const;
   void AddToScopes(int32_t event);
+  // Names the call of the target that `event` has, in its golden call.
+  std::string CopyOf(int32_t event) const;
+  // The inputs and weights of an output of a call without parts.
+  Scope GivenTo(int32_t event);
   // Returns the event in which the error of `event` was made, or kNobody or
   // kNotKnown. Errors up to `noise` are taken for rounding.
   int32_t MakerOf(int32_t event, double noise);
@@ -115,6 +121,10 @@ class OriginFinder {
   std::optional<CallTree> tree_;
   std::vector<Source> sources_;
   std::vector<Scope> scopes_;
+  // Some golden tensor has several counterparts.
+  bool has_copies_ = false;
+  // What calls of the target were given, by CopyOf; empty without copies.
+  std::unordered_map<std::string, Scope> copies_;
   // Makers of the events so far, by the noise that they were found for.
   std::map<double, std::vector<int32_t>> makers_;
   // Errors of weights of earlier tokens, by rank and op.

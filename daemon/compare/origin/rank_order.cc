@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/compare/origin/rank_order.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <unordered_set>
@@ -29,7 +30,12 @@ uint64_t Mix(uint64_t a, uint64_t b) {
 }  // namespace
 
 bool RankOrder::Add(const TensorGroup& group) {
-  if (tensor_count_ + group.golden.size() > kOrderedTensorsMax) return false;
+  const auto count = std::count_if(
+      group.pairs.begin(), group.pairs.end(),
+      [](const TensorPair& pair) { return pair.golden != nullptr; });
+  if (tensor_count_ + static_cast<size_t>(count) > kOrderedTensorsMax) {
+    return false;
+  }
   Rank& rank = ranks_[group.rank];
   std::unordered_set<uint64_t> known;
   for (const TensorPair& pair : group.pairs) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/compare/job/comparison_engine.h"
@@ -35,6 +36,13 @@ std::string Line(std::string_view target, std::string_view golden) {
                      target, golden);
 }
 
+// A mapping of all tensors of two ops.
+std::string WholeOp(std::string_view target, std::string_view golden) {
+  return fmt::format(R"({{"target":{{"op":"{}"}},"golden":{{"op":"{}"}}}})"
+                     "\n",
+                     target, golden);
+}
+
 class MappingRowsTest : public testing::EitherStoreTest {
  protected:
   void Attach(std::string_view bytes,
@@ -49,6 +57,29 @@ class MappingRowsTest : public testing::EitherStoreTest {
     ASSERT_TRUE((*writer)->Append(bytes).ok());
     const auto info = (*writer)->Commit();
     ASSERT_TRUE(info.ok()) << info.status();
+  }
+
+  // Output 0 of an op, or its input if the name begins with ">"; `error` makes
+  // it wrong.
+  struct Step {
+    std::string_view op;
+    float value = 0;
+    float error = 0;
+  };
+
+  void RecordBoth(const std::vector<Step>& golden,
+                  const std::vector<Step>& target) {
+    for (const auto& [recorder, steps] :
+         {std::pair(&golden_, &golden), std::pair(&target_, &target)}) {
+      for (const Step& step : *steps) {
+        const bool is_input = step.op[0] == '>';
+        RecordedTensor tensor =
+            Floats(is_input ? step.op.substr(1) : step.op,
+                   {step.value + step.error, 2 * step.value + 1});
+        if (is_input) tensor.io = Io::kInput;
+        recorder->Record(tensor);
+      }
+    }
   }
 
   absl::StatusOr<LoadedMapping> Load(ContentHash hash = {}) {
@@ -130,6 +161,49 @@ TEST_P(MappingRowsTest, GoldenTensorHasARowForEachOfItsTargets) {
   EXPECT_THAT(comparison_.idle_rules(), SizeIs(0));
 }
 
+TEST_P(MappingRowsTest, EveryTargetOfAGoldenTensorHasItsOwnOrigin) {
+  RecordBoth(
+      {{">g", 1}, {"g", 2}, {">h", 2}, {"h", 3}},
+      {{">T", 1}, {"T", 2, 1}, {">U", 1}, {"U", 2}, {">V", 2}, {"V", 3}});
+  Attach(WholeOp("T", "g") + WholeOp("U", "g") + WholeOp("V", "h"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(6));
+  EXPECT_EQ(rows[2].verdict(), v1::FAIL);
+  EXPECT_EQ(rows[2].origin(), v1::CREATED);
+  EXPECT_EQ(comparison_.fail_count(), 1);
+  EXPECT_EQ(comparison_.first_divergence().row(), 2);
+  EXPECT_EQ(comparison_.first_origin().row(), 2);
+  EXPECT_THAT(comparison_.first_origin().target().name(), HasSubstr("/T/"));
+  ASSERT_EQ(comparison_.makers_size(), 1);
+  EXPECT_EQ(comparison_.makers(0).op(), "g");
+}
+
+TEST_P(MappingRowsTest, WhatOneTargetWasGivenDoesNotExcuseTheOther) {
+  RecordBoth({{">f", 0}, {"f", 1}, {">g", 1}, {"g", 2}}, {{">F", 0},
+                                                          {"F", 1},
+                                                          {">T", 1, 1},
+                                                          {"T", 2, 1},
+                                                          {">U", 1},
+                                                          {"U", 2, 0.5}});
+  Attach(WholeOp("F", "f") + WholeOp("T", "g") + WholeOp("U", "g"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(6));
+  EXPECT_EQ(rows[2].origin(), v1::CREATED);
+  EXPECT_EQ(rows[4].origin(), v1::PASSED_ON);
+  EXPECT_EQ(rows[5].origin(), v1::CREATED);
+}
+
+TEST_P(MappingRowsTest, TargetsWithoutInputsAreMadeOfThoseOfTheOthers) {
+  RecordBoth({{">f", 0}, {"f", 1}, {">g", 1}, {"g", 2}},
+             {{">F", 0}, {"F", 1}, {">T", 1, 1}, {"T", 2, 1}, {"Cast", 2, 2}});
+  Attach(WholeOp("F", "f") + WholeOp("T", "g") + WholeOp("Cast", "g"));
+  const auto rows = Rows();
+  ASSERT_THAT(rows, SizeIs(5));
+  EXPECT_EQ(rows[2].origin(), v1::CREATED);
+  EXPECT_EQ(rows[3].origin(), v1::PASSED_ON);
+  EXPECT_EQ(rows[4].origin(), v1::PASSED_ON);
+}
+
 TEST_P(MappingRowsTest, FilterByOpIsForGoldenNames) {
   golden_.Record(Floats("a", {1}));
   golden_.Record(Floats("b", {1}));
@@ -195,6 +269,27 @@ TEST_P(MappingRowsTest, MappingThatWasReplacedBeforeTheRunFailsIt) {
   EXPECT_EQ(comparison.error_code(),
             static_cast<int>(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(comparison.error(), HasSubstr("other bytes"));
+}
+
+TEST_P(MappingRowsTest, MappingThatIsGoneBeforeTheRunFailsIt) {
+  golden_.Record(Floats("a", {1}));
+  target_.Record(Floats("A", {1}));
+  Attach(Line("A", "a"));
+  plan_.matching = *MatchRules::Create(Spec());
+  plan_.mapping = {"t", "m", Load()->hash};
+  v1::Comparison comparison;
+  const auto id = store_.comparisons().CreateComparison(
+      comparison.SerializeAsString(), std::vector<std::string>{"g", "t"});
+  ASSERT_TRUE(id.ok()) << id.status();
+  ComparisonJob job(store_.readers(), store_.comparisons(),
+                    store_.attachments(), *id, comparison, plan_);
+  ASSERT_TRUE(store_.attachments().DeleteAttachment("t", "m").ok());
+  EXPECT_TRUE(job.Run());
+  comparison = job.View().comparison;
+  EXPECT_EQ(comparison.state(), v1::Comparison::FAILED);
+  EXPECT_EQ(comparison.error_code(),
+            static_cast<int>(absl::StatusCode::kNotFound));
+  EXPECT_THAT(comparison.error(), HasSubstr("matching.mapping"));
 }
 
 TEST_P(MappingRowsTest, ComparisonKeepsTheHashOfItsMapping) {
