@@ -67,6 +67,7 @@ def made_up_row(i: int) -> list[object]:
         *({PASS: 0, FAIL: 5, SKIPPED: 6}[verdict], 0, int(i == 7)),
         *(None if share is None else 2, share),
         *(0.999, "inf" if i == 7 else i * 1e-6, 1e-7 * (i % 97), None),
+        5 if i == 3 else 0,
     ]
 
 
@@ -321,6 +322,7 @@ def test_the_detail_of_a_row_draws_both_sides(tmp_path: Path) -> None:
     assert isinstance(facts, list)
     assert found["reason"] == "nl2 = 1, needs <= 1e-4"
     assert "nl2, 2x of its bound" in facts and "0.999" in facts
+    assert "nl2 = 1, needs <= 1e-4" in facts
     both = found["both"]
     assert isinstance(both, dict)
     assert both["hidden"] is False and both["note"] == ""

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/report/page/html_report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "client/report/schema/row_fields.h"
 #include "client/text/conclusion.h"
 #include "protos/base/dtype.h"
+#include "protos/base/resource_name.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
 
@@ -55,6 +58,22 @@ std::string Pair(const v1::ComparisonRow& row,
 
 std::string DTypeText(const v1::ComparedTensor& side) {
   return std::string(DTypeName(static_cast<DType>(side.dtype())));
+}
+
+// The target tensor, and why it belongs to the golden one; empty if its name
+// says so.
+std::string PairingText(const v1::ComparisonRow& row) {
+  if (!row.has_golden() || !row.has_target()) return "";
+  const auto target = ParseTensorName(row.target().name());
+  const bool is_alike =
+      !target.has_value() ||
+      (target->op == row.op() && target->call == row.call() &&
+       target->io == static_cast<Io>(row.io()) && target->index == row.index());
+  if (is_alike) return row.pairing();
+  std::string out =
+      fmt::format("{} {}/{}", target->op, IoName(target->io), target->index);
+  if (target->call != row.call()) out += fmt::format(", call {}", target->call);
+  return row.pairing().empty() ? out : out + ": " + row.pairing();
 }
 
 int NonFinite(const v1::ComparisonRow& row) {
@@ -169,6 +188,7 @@ class HtmlReport final : public ReportWriter {
           TextId(metric == nullptr ? std::string_view() : metric->text()));
     }
     line.insert(line.end(), texts.begin(), texts.end());
+    line.push_back(TextId(PairingText(row)));
     return AddItem(PageText(line));
   }
 

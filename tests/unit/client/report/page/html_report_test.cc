@@ -11,6 +11,7 @@
 
 #include "client/report/page/report_page.h"
 #include "client/report/page/row_histograms.h"
+#include "protos/base/resource_name.h"
 
 namespace msitd::ctl {
 namespace {
@@ -68,7 +69,7 @@ TEST(HtmlReportTest, NoTextEndsTheData) {
   const std::string page =
       PageOf({{MetricNamed("nl2")}, {}, {}}, comparison, row);
   EXPECT_THAT(page, HasSubstr("\\u003c/script>\\n\\\"\\\\"));
-  EXPECT_THAT(page, HasSubstr(",\"inf\"]"));
+  EXPECT_THAT(page, HasSubstr(",\"inf\","));
   size_t ends = 0;
   for (size_t at = page.find("</script>"); at != std::string::npos;
        at = page.find("</script>", at + 1)) {
@@ -115,6 +116,34 @@ TEST(HtmlReportTest, ARowHasWhatDecidedAndWhichSideIsNotFinite) {
   EXPECT_EQ(cells[15], 2.0);  // Twice its bound.
   EXPECT_EQ(cells[16], nullptr);
   EXPECT_EQ(cells[17], 1.0);
+}
+
+TEST(HtmlReportTest, TargetsOfOtherNamesAreSaidAndWhy) {
+  const auto pairing_of = [](const v1::ComparisonRow& row) {
+    const Json data = DataOf(PageOf({}, v1::Comparison(), row));
+    return data["texts"][data["rows"][0].back().get<int>()];
+  };
+  v1::ComparisonRow row;
+  row.set_op("conv");
+  row.set_io(v1::IO_OUTPUT);
+  row.set_index("0");
+  EXPECT_EQ(pairing_of(row), "");
+  row.mutable_golden();
+  TensorKey target;
+  target.run = "t";
+  target.op = "conv";
+  target.device = "cpu:0";
+  target.io = Io::kOutput;
+  target.index = "0";
+  row.mutable_target()->set_name(FormatTensorName(target));
+  EXPECT_EQ(pairing_of(row), "");
+  target.op = "a/Conv2D";
+  row.mutable_target()->set_name(FormatTensorName(target));
+  EXPECT_EQ(pairing_of(row), "a/Conv2D output/0");
+  target.call = 3;
+  row.mutable_target()->set_name(FormatTensorName(target));
+  row.set_pairing("fused");
+  EXPECT_EQ(pairing_of(row), "a/Conv2D output/0, call 3: fused");
 }
 
 // The text of the fact with this label.
