@@ -158,8 +158,13 @@ absl::Status StoreImpl::AppendAdmitted(std::span<const Admitted> admitted) {
     frames.push_back({one.chunk, one.run, true});
   }
   MSITD_RETURN_IF_ERROR(PlaceFrames(admitted));
+  std::vector<AliasResolver::Frame> placed;
+  placed.reserve(admitted.size());
+  for (const Admitted& one : admitted) placed.push_back({one.chunk, one.run});
+  AliasResolver aliases(index_.get(), std::move(placed));
+  MSITD_RETURN_IF_ERROR(aliases.Resolve());
   MSITD_ASSIGN_OR_RETURN(FrameIndexer::Prepared prepared,
-                         WriteAndPrepare(admitted, frames));
+                         WriteAndPrepare(admitted, frames, aliases));
   const absl::StatusOr<IndexOutcome> outcome =
       index_->frames().Commit(std::move(prepared));
   index_failed_ = !outcome.ok();
@@ -193,16 +198,20 @@ absl::Status StoreImpl::PlaceFrames(std::span<const Admitted> admitted) {
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::WriteFrames(std::span<const Admitted> admitted) {
+absl::Status StoreImpl::WriteFrames(std::span<const Admitted> admitted,
+                                    const AliasResolver& aliases) {
   std::vector<chunk::Chunk*> chunks;
   chunks.reserve(admitted.size());
   for (const Admitted& one : admitted) chunks.push_back(one.chunk);
-  MSITD_RETURN_IF_ERROR(writer_->Write(chunks));
+  MSITD_RETURN_IF_ERROR(writer_->Write(chunks, [&aliases](chunk::Chunk& chunk) {
+    aliases.StampSamples(chunk);
+  }));
   return writer_->Sync();
 }
 
 absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
-    std::span<const Admitted> admitted, std::span<const IndexedFrame> frames) {
+    std::span<const Admitted> admitted, std::span<const IndexedFrame> frames,
+    const AliasResolver& aliases) {
   const LogPosition position{ToNumber(writer_->id()), writer_->placed_bytes(),
                              next_frame_sequence_};
   size_t record_count = 0;
@@ -219,7 +228,7 @@ absl::StatusOr<FrameIndexer::Prepared> StoreImpl::WriteAndPrepare(
   };
   const bool is_aside = !has_samples && record_count >= kAsideRecordsMin;
   if (is_aside) preparer_.Start(prepare);
-  const absl::Status written = WriteFrames(admitted);
+  const absl::Status written = WriteFrames(admitted, aliases);
   if (is_aside) preparer_.Await();
   MSITD_RETURN_IF_ERROR(written);
   if (!is_aside) prepare();

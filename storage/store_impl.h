@@ -17,6 +17,7 @@
 #include "storage/env/ballast.h"
 #include "storage/env/directory_lock.h"
 #include "storage/env/env.h"
+#include "storage/index/alias_resolver.h"
 #include "storage/index/chunk_index.h"
 #include "storage/index/index_gate.h"
 #include "storage/index/name/name_sweep.h"
@@ -108,13 +109,14 @@ class StoreImpl final : public Store, private ChunkLog, private Upkeep {
   absl::Status PlaceFrames(std::span<const Admitted> admitted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Makes frames that were placed durable.
-  absl::Status WriteFrames(std::span<const Admitted> admitted)
+  absl::Status WriteFrames(std::span<const Admitted> admitted,
+                           const AliasResolver& aliases)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // The same, and prepares their index entries: on preparer_ at the same time
   // if that is possible and worth it.
   absl::StatusOr<FrameIndexer::Prepared> WriteAndPrepare(
-      std::span<const Admitted> admitted, std::span<const IndexedFrame> frames)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
+      std::span<const Admitted> admitted, std::span<const IndexedFrame> frames,
+      const AliasResolver& aliases) ABSL_EXCLUSIVE_LOCKS_REQUIRED(append_mu_);
   // Checks that the disk has room for `bytes` of frames and for what the index
   // adds. RESOURCE_EXHAUSTED otherwise.
   absl::Status EnsureRoom(uint64_t bytes)

@@ -94,14 +94,6 @@ absl::Status IngestPipeline::CheckAddress(const IngestStream& stream,
                                           const chunk::Chunk& chunk) const {
   const chunk::ChunkHeader& header = chunk.header();
   const StreamSpec& spec = stream.spec;
-  if (header.version != chunk::kPlainVersion) {
-    return WithReason(
-        MakeStatus(Code::kInvalidArgument,
-                   "chunk version {} is not {}: the store keeps no values and "
-                   "no aliases",
-                   header.version, chunk::kPlainVersion),
-        ErrorReason::kChunkVersionUnsupported);
-  }
   if (chunk.run() == spec.run && header.rank == spec.rank &&
       header.stream_id == spec.stream_id) {
     return absl::OkStatus();

@@ -34,7 +34,7 @@ v1::Metric ToProto(const compute::MetricInfo& metric) {
 
 void SetCapabilities(std::string_view version, v1::Capabilities& out) {
   out.set_version(std::string(version));
-  out.set_chunk_version(chunk::kPlainVersion);
+  out.set_chunk_version(chunk::kVersion);
   out.set_chunk_size_bytes_max(ingest::BufferPool::kBufferBytesMax);
   out.set_read_piece_bytes_max(query::TensorReader::kPieceBytesMax);
   for (const compute::MetricInfo& metric : compute::MetricTable()) {

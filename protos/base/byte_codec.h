@@ -70,6 +70,12 @@ class FieldWriter {
     end_ += sizeof(value);
   }
 
+  void PutText(std::string_view text) {
+    PutVarint(text.size());
+    std::memcpy(end_, text.data(), text.size());
+    end_ += text.size();
+  }
+
   void PutDouble(double value) { PutFixed64(std::bit_cast<uint64_t>(value)); }
 
   // The end of the last field.

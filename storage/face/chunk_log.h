@@ -25,11 +25,12 @@ class ChunkLog {
   virtual ~ChunkLog() = default;
 
   // Writes the chunks as frames in the order given, makes them durable with one
-  // sync, then indexes them. Every record's `summary` and `hash` have been
-  // filled in; the headers are stamped here. The first tensor of a key stays: a
-  // later record of the same key and part is counted, not indexed. Each chunk
-  // is told how many of its records have other bytes than the first ones
-  // (Chunk::conflict_count).
+  // sync, then indexes them. The `summary` and `hash` of every record have been
+  // filled in, except those of aliases; these and the headers are stamped here.
+  // An alias whose original is not there is counted, not indexed. The first
+  // tensor of a key stays: a later record of the same key and part is counted,
+  // not indexed. Each chunk is told how many of its records have other bytes
+  // than the first ones (Chunk::conflict_count).
   //
   // After an error nothing of this call is visible. The segment in use is
   // given up at its last durable byte and the next call begins another.

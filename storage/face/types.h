@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/selector.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/base/summary.h"
@@ -40,14 +42,22 @@ struct RunCounters {
   uint64_t headless_count = 0;
   int64_t token_end = 0;       // The highest token of a tensor, plus 1.
   uint64_t expired_bytes = 0;  // Of payload_bytes, those given up.
+  // Values and documents; tensor_count does not count them.
+  uint64_t value_count = 0;
+  // Records that were to have the bytes of a record that is not there, and were
+  // not kept.
+  uint64_t dangling_count = 0;
 
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
 };
 
-// How many tensors of a stream the run already had. The first ones stay.
+// How many tensors of a stream the run did not take. Of those that it already
+// had, the first ones stay.
 struct StreamRepeats {
   uint64_t repeated_count = 0;
   uint64_t conflict_count = 0;  // Of these, those with other bytes.
+  // Not among these: see RunCounters.
+  uint64_t dangling_count = 0;
 
   friend bool operator==(const StreamRepeats&, const StreamRepeats&) = default;
 };
@@ -140,6 +150,17 @@ struct PartInfo {
 // A run with more placements cannot list them, so it is not compared by them.
 inline constexpr size_t kRunPlacementsMax = size_t{1} << 16;
 
+// Names a record of the same run, rank, device and token.
+struct AliasOf {
+  std::string op;
+  int32_t call = 0;
+  Io io = Io::kUnspecified;
+  std::string index;
+
+  friend bool operator==(const AliasOf&, const AliasOf&) = default;
+};
+
+// A tensor, a value or a document.
 struct TensorInfo {
   TensorKey key;
   DType dtype = DType::kUnspecified;
@@ -154,6 +175,12 @@ struct TensorInfo {
   bool has_sample = false;
   std::vector<PartInfo> parts;
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<bool> requires_grad = {};  // Nothing: unknown.
+  std::string value = {};                  // Of a value.
+  std::string stack = {};                  // Empty: unknown.
+  // The record whose bytes these are, if it came with none of its own.
+  std::optional<AliasOf> alias_of = {};
 };
 
 // One (rank, device, token) at which a run has tensors.

@@ -18,6 +18,7 @@
 #include "protos/status/status.h"
 #include "storage/index/db/index_key.h"
 #include "storage/index/db/log_position.h"
+#include "storage/index/name/chunk_names.h"
 
 namespace msitd::storage {
 namespace {
@@ -30,48 +31,35 @@ struct Pending {
   const chunk::RecordDescriptor* record;
   // Where the frame's payload holds the record, or its sample.
   chunk::FramePayload::Place place;
-  uint32_t placement;  // Number of its name, or 0.
+  // Numbers of names, or 0.
+  uint32_t placement = 0;
+  uint32_t stack = 0;
+  uint32_t alias_op = 0;
+  uint32_t alias_index = 0;
 };
 
-// Finds the numbers of the names of one chunk. Equal names of a chunk mostly
-// refer to the same piece of its text, so a small table by offset saves most
-// look-ups.
-class ChunkNames {
- public:
-  ChunkNames(const chunk::Chunk& chunk, NewNames& names)
-      : chunk_(chunk), names_(names), found_(kPlaceCount) {}
+// An alias without an original, and the frame that it came in.
+struct Dangling {
+  const IndexedFrame* frame;
+  bool is_first_part;
+};
 
-  absl::StatusOr<uint32_t> IdOf(chunk::TextRef ref) {
-    Found& found = found_[ref.offset * kSpread >> (32 - kPlaceBits)];
-    // No number is 0.
-    if (found.id == 0 || found.ref.offset != ref.offset ||
-        found.ref.length != ref.length) {
-      MSITD_ASSIGN_OR_RETURN(found.id, names_.Intern(chunk_.Text(ref)));
-      found.ref = ref;
-    }
-    return found.id;
+// Puts the numbers of the names in a record's extra into `out`.
+absl::Status NumberExtra(const chunk::RecordExtra& extra, ChunkNames& ids,
+                         Pending& out) {
+  if (extra.stack.length > 0) {
+    MSITD_ASSIGN_OR_RETURN(out.stack, ids.IdOf(extra.stack));
   }
-
- private:
-  struct Found {
-    chunk::TextRef ref{};
-    uint32_t id = 0;
-  };
-  // Twice the most records of a chunk. Of names that meet in one place, the
-  // last stays; the others are looked up again.
-  static constexpr int kPlaceBits = 11;
-  static constexpr size_t kPlaceCount = size_t{1} << kPlaceBits;
-  static_assert(kPlaceCount == 2 * kChunkRecordsMax);
-  // 2^32 divided by the golden ratio.
-  static constexpr uint32_t kSpread = 0x9e3779b9;
-
-  const chunk::Chunk& chunk_;
-  NewNames& names_;
-  std::vector<Found> found_;
-};
+  if (extra.is_alias()) {
+    MSITD_ASSIGN_OR_RETURN(out.alias_op, ids.IdOf(extra.alias_op));
+    MSITD_ASSIGN_OR_RETURN(out.alias_index, ids.IdOf(extra.alias_index));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
-                             std::vector<Pending>& out) {
+                             std::vector<Pending>& out,
+                             std::vector<Dangling>& dangling) {
   const chunk::Chunk& chunk = *frame.chunk;
   ChunkNames ids(chunk, names);
   chunk::FramePayload payload(chunk.header());
@@ -79,6 +67,12 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
   key.run = static_cast<uint32_t>(frame.run);
   key.rank = static_cast<uint32_t>(chunk.header().rank);
   for (const chunk::RecordDescriptor& record : chunk.records()) {
+    const chunk::FramePayload::Place place = payload.Next(record);
+    const chunk::RecordExtra extra = chunk.ExtraOf(record);
+    if (extra.is_alias() && record.bytes_segment_id == 0) {
+      dangling.push_back({&frame, record.part_offset == 0});
+      continue;
+    }
     MSITD_ASSIGN_OR_RETURN(key.device, ids.IdOf(record.device));
     MSITD_ASSIGN_OR_RETURN(key.op, ids.IdOf(record.op));
     MSITD_ASSIGN_OR_RETURN(key.index, ids.IdOf(record.index));
@@ -86,14 +80,30 @@ absl::Status AppendRecordsOf(const IndexedFrame& frame, NewNames& names,
     key.call = static_cast<uint32_t>(record.call);
     key.io = static_cast<Io>(record.io);
     key.part = static_cast<uint32_t>(record.part_offset / kPartBytes);
-    uint32_t placement = 0;
+    Pending pending{EncodeIndexKey(key), &frame, &record, place};
     if (record.placement.length > 0) {
-      MSITD_ASSIGN_OR_RETURN(placement, ids.IdOf(record.placement));
+      MSITD_ASSIGN_OR_RETURN(pending.placement, ids.IdOf(record.placement));
     }
-    out.push_back({EncodeIndexKey(key), &frame, &record, payload.Next(record),
-                   placement});
+    if (record.part_offset == 0) {
+      MSITD_RETURN_IF_ERROR(NumberExtra(extra, ids, pending));
+    }
+    out.push_back(pending);
   }
   return absl::OkStatus();
+}
+
+void FillExtras(const Pending& pending, const chunk::RecordExtra& extra,
+                IndexValue& out) {
+  const chunk::RecordDescriptor& record = *pending.record;
+  out.requires_grad = chunk::RequiresGradOf(record);
+  out.has_value = extra.has_value();
+  if (out.has_value) out.value = pending.frame->chunk->Text(extra.value);
+  out.stack = pending.stack;
+  if (!extra.is_alias()) return;
+  out.alias_op = pending.alias_op;
+  out.alias_index = pending.alias_index;
+  out.alias_call = static_cast<uint32_t>(extra.alias_call);
+  out.alias_io = static_cast<Io>(extra.alias_io);
 }
 
 void FillValue(const Pending& pending, IndexValue& out) {
@@ -113,6 +123,15 @@ void FillValue(const Pending& pending, IndexValue& out) {
   out.sample_hash = record.sample_hash;
   out.summary = record.summary;
   out.placement = pending.placement;
+  out.ClearExtras();
+  if (record.flags == 0) return;
+  out.kind = chunk::KindOf(record);
+  const chunk::RecordExtra extra = chunk.ExtraOf(record);
+  if (extra.is_alias()) {
+    out.segment_id = record.bytes_segment_id;
+    out.offset = record.bytes_offset;
+  }
+  if (record.part_offset == 0) FillExtras(pending, extra, out);
 }
 
 // Works out what one Commit is to write.
@@ -138,6 +157,7 @@ class Batch {
 
   // Fills changes() and the counts below.
   absl::Status Run();
+  void CountDangling(const Dangling& dangling);
   // Notes that the changes are in the index.
   void Accept();
 
@@ -349,7 +369,9 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   const auto run = static_cast<uint64_t>(pending.frame->run);
   const Totals totals = TotalsOf(pending);
   RunCounters& added = *totals.added;
-  added.tensor_count += is_new_tensor ? 1 : 0;
+  const bool is_tensor = value_.kind == RecordKind::kTensor;
+  added.tensor_count += is_new_tensor && is_tensor ? 1 : 0;
+  added.value_count += is_new_tensor && !is_tensor ? 1 : 0;
   added.token_end = std::max(added.token_end, pending.record->token + 1);
   if (pending.record->part_offset == 0) has_first_part_ = true;
   added.headless_count += has_first_part_ ? 0 : 1;
@@ -376,6 +398,16 @@ void Batch::CountRepeat(const Pending& pending, bool is_equal,
     const bool is_whole = pending.record->tensor_bytes <= kPartBytes;
     if (is_whole || is_new_conflict) ++repeats.conflict_count;
   }
+}
+
+void Batch::CountDangling(const Dangling& dangling) {
+  const IndexedFrame& frame = *dangling.frame;
+  ++outcome_.dangling_count;
+  const auto run = static_cast<uint64_t>(frame.run);
+  ++added_[run].dangling_count;
+  live_.try_emplace({frame.chunk->header().segment_id, run});
+  if (!dangling.is_first_part) return;
+  ++repeats_[StreamOf(*frame.chunk, frame.run)].dangling_count;
 }
 
 absl::Status Batch::PutGroup(const Group& group) {
@@ -450,6 +482,8 @@ RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.duplicate_count += b.duplicate_count;
   a.conflict_count += b.conflict_count;
   a.headless_count += b.headless_count;
+  a.value_count += b.value_count;
+  a.dangling_count += b.dangling_count;
   a.token_end = std::max(a.token_end, b.token_end);
   return a;
 }
@@ -474,9 +508,10 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
     std::span<const IndexedFrame> frames, const LogPosition& position) {
   NewNames names(names_);
   std::vector<Pending> pending;
+  std::vector<Dangling> dangling;
   std::map<StreamKey, uint64_t> chunk_counts;
   for (const IndexedFrame& frame : frames) {
-    MSITD_RETURN_IF_ERROR(AppendRecordsOf(frame, names, pending));
+    MSITD_RETURN_IF_ERROR(AppendRecordsOf(frame, names, pending, dangling));
     if (!frame.keep_stream) continue;
     uint64_t& count = chunk_counts[StreamOf(*frame.chunk, frame.run)];
     count = std::max(count, frame.chunk->header().chunk_sequence + 1);
@@ -487,6 +522,7 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
                               std::move(pending)));
   Batch& batch = *work->batch;
   MSITD_RETURN_IF_ERROR(batch.Run());
+  for (const Dangling& one : dangling) batch.CountDangling(one);
 
   rocksdb::WriteBatch& changes = batch.changes();
   work->names.AppendTo(changes);
@@ -509,6 +545,7 @@ absl::StatusOr<FrameIndexer::Prepared> FrameIndexer::Prepare(
     MSITD_ASSIGN_OR_RETURN(StreamRepeats total, coverage_.Repeats(stream));
     total.repeated_count += added.repeated_count;
     total.conflict_count += added.conflict_count;
+    total.dangling_count += added.dangling_count;
     coverage_.AppendTo(changes, stream, total);
   }
   AppendPositionTo(changes, db_, position);

@@ -35,6 +35,7 @@ struct IndexOutcome {
   uint64_t payload_bytes = 0;
   uint64_t duplicate_count = 0;
   uint64_t conflict_count = 0;
+  uint64_t dangling_count = 0;  // Aliases without an original; not added.
   // The conflicts of each frame that has some, by its position in what Prepare
   // was given.
   std::map<size_t, uint32_t> frame_conflicts;
@@ -46,7 +47,7 @@ struct IndexOutcome {
 // The first record of a (key, part) stays. A later one is a duplicate if its
 // hash, dtype and shape are the same, otherwise a conflict. A part that
 // disagrees in dtype or shape with parts of the tensor that came before it is a
-// conflict as well.
+// conflict as well. An alias whose place was not found is only counted.
 //
 // Single-sequence: called by the holder of the store's append lock, or by a
 // thread that works for the holder meanwhile.

@@ -8,6 +8,17 @@
 
 namespace msitd::storage {
 
+absl::StatusOr<std::optional<IndexValue>> FindOriginalOf(
+    ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
+    const chunk::RecordDescriptor& record, const chunk::RecordExtra& extra) {
+  chunk::RecordDescriptor original = record;
+  original.op = extra.alias_op;
+  original.index = extra.alias_index;
+  original.call = extra.alias_call;
+  original.io = extra.alias_io;
+  return FindEntryOf(index, run, chunk, original);
+}
+
 absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
     ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
     const chunk::RecordDescriptor& record) {

@@ -18,4 +18,10 @@ absl::StatusOr<std::optional<IndexValue>> FindEntryOf(
     ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
     const chunk::RecordDescriptor& record);
 
+// The same for the record that `extra`, of the alias `record`, names as its
+// original.
+absl::StatusOr<std::optional<IndexValue>> FindOriginalOf(
+    ChunkIndex& index, RunId run, const chunk::Chunk& chunk,
+    const chunk::RecordDescriptor& record, const chunk::RecordExtra& extra);
+
 }  // namespace msitd::storage

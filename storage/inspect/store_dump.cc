@@ -6,6 +6,7 @@
 #include <string>
 
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/resource_name.h"
 #include "protos/chunk/frame_payload.h"
 #include "protos/status/status.h"
@@ -57,6 +58,32 @@ std::string RecordLine(const FoundFrame& frame,
       placement.empty() ? "" : " placement=", placement, FormatTensorName(key));
 }
 
+// What the record is besides a tensor with bytes of its own; empty if nothing.
+std::string ExtraText(const chunk::Chunk& chunk,
+                      const chunk::RecordDescriptor& record) {
+  if (record.flags == 0) return "";
+  std::string out;
+  const chunk::RecordExtra extra = chunk.ExtraOf(record);
+  const RecordKind kind = chunk::KindOf(record);
+  if (kind != RecordKind::kTensor) {
+    out += fmt::format(" kind={}", RecordKindName(kind));
+  }
+  if (const auto requires_grad = chunk::RequiresGradOf(record)) {
+    out += fmt::format(" requires_grad={}", *requires_grad ? 1 : 0);
+  }
+  if (extra.has_value()) {
+    out += fmt::format(" value_bytes={}", extra.value.length);
+  }
+  if (extra.stack.length > 0) {
+    out += fmt::format(" stack_bytes={}", extra.stack.length);
+  }
+  if (extra.is_alias()) {
+    out += fmt::format(" bytes_segment={} bytes_offset={}",
+                       record.bytes_segment_id, record.bytes_offset);
+  }
+  return out;
+}
+
 void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
   const chunk::ChunkHeader& header = frame.chunk.header();
   sink(fmt::format(
@@ -70,7 +97,8 @@ void DumpFrame(const FoundFrame& frame, const LineSink& sink) {
       header.receive_time_ns));
   chunk::FramePayload payload(header);
   for (const chunk::RecordDescriptor& record : frame.chunk.records()) {
-    sink(RecordLine(frame, record, payload.Next(record)));
+    sink(RecordLine(frame, record, payload.Next(record)) +
+         ExtraText(frame.chunk, record));
   }
 }
 
@@ -127,13 +155,20 @@ void DumpRuns(StoreView& store, const LineSink& sink) {
       store.index().runs().List("", std::numeric_limits<size_t>::max());
   for (const RunInfo& run : runs) {
     const RunCounters& counters = run.counters;
+    std::string values;
+    if (counters.value_count != 0 || counters.dangling_count != 0) {
+      values = fmt::format(" values={} dangling={}", counters.value_count,
+                           counters.dangling_count);
+    }
     sink(fmt::format(
         "run {} id={} state={} world_size={} tensors={} payload_bytes={} "
-        "duplicates={} conflicts={} dropped={} truncated={} create_time_ns={}",
+        "duplicates={} conflicts={} dropped={} truncated={} "
+        "create_time_ns={}{}",
         run.spec.name, ToNumber(run.id), run.sealed ? "sealed" : "active",
         run.spec.world_size, counters.tensor_count, counters.payload_bytes,
         counters.duplicate_count, counters.conflict_count,
-        counters.dropped_count, counters.truncated_count, run.create_time_ns));
+        counters.dropped_count, counters.truncated_count, run.create_time_ns,
+        values));
   }
 }
 

@@ -139,6 +139,8 @@ absl::StatusOr<ScanStep> SegmentScanner::Next() {
 
 bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
               std::span<const std::byte> bytes) {
+  // The hash is of what the head holds, or of bytes that lie elsewhere.
+  if (!chunk.HasOwnBytes(record)) return true;
   switch (chunk.kept()) {
     case chunk::Kept::kAll:
       return chunk::HashBytes(bytes) == record.hash;

@@ -85,8 +85,9 @@ class SegmentScanner {
   AlignedBuffer window_;
 };
 
-// True if `bytes` match their hash. They are what the frame of `chunk` holds of
-// `record`: all of its bytes, its sample, or nothing.
+// True if `bytes` match their hash, or the record has no bytes of its own. They
+// are what the frame of `chunk` holds of `record`: all of its bytes, its
+// sample, or nothing.
 bool IsIntact(const chunk::Chunk& chunk, const chunk::RecordDescriptor& record,
               std::span<const std::byte> bytes);
 

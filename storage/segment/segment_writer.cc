@@ -85,13 +85,15 @@ void SegmentWriter::Place(chunk::Chunk& chunk, const FrameStamp& stamp) {
   placed_bytes_ += chunk.frame_bytes();
 }
 
-absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks) {
+absl::Status SegmentWriter::Write(std::span<chunk::Chunk* const> chunks,
+                                  Stamp stamp) {
   if (!status_.ok()) return status_;
   uint64_t end = written_bytes_;
   for (chunk::Chunk* chunk : chunks) {
     MSITD_CHECK(chunk->header().frame_offset == end);
     pieces_.push_back(chunk->head());
     pieces_.push_back(PayloadToKeep(*chunk));
+    stamp(*chunk);
     chunk->StampChecksum();
     end += chunk->frame_bytes();
     // The next samples go into the same buffer, so these are written first.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/chunk/chunk.h"
@@ -48,8 +49,10 @@ class SegmentWriter {
 
   // Stamps the checksums of `chunks` and writes them. They were placed in this
   // order, directly behind what is written. Payloads that are kept whole are
-  // not copied; samples are gathered and their hashes stamped first.
-  absl::Status Write(std::span<chunk::Chunk* const> chunks);
+  // not copied; samples are gathered and their hashes stamped first. Then
+  // `stamp` is called, before the checksum is.
+  using Stamp = absl::FunctionRef<void(chunk::Chunk& chunk)>;
+  absl::Status Write(std::span<chunk::Chunk* const> chunks, Stamp stamp);
 
   // Makes everything written durable.
   absl::Status Sync();

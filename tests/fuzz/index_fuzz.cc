@@ -116,6 +116,18 @@ IndexValue SampledValue() {
   return value;
 }
 
+IndexValue ValueWithExtras() {
+  IndexValue value = SampleValue();
+  value.requires_grad = false;
+  value.has_value = true;
+  value.value = "0.5";
+  value.stack = 6;
+  value.alias_op = 4;
+  value.alias_io = Io::kOutput;
+  value.alias_index = 5;
+  return value;
+}
+
 std::vector<std::string> SeedList() {
   const IndexKey key{.run = 1,
                      .rank = 2,
@@ -142,6 +154,7 @@ std::vector<std::string> SeedList() {
       SeedOf(kKey, View(EncodeIndexKey(key))),
       SeedOf(kEntry, EncodedValue(SampleValue())),
       SeedOf(kEntry, EncodedValue(SampledValue())),
+      SeedOf(kEntry, EncodedValue(ValueWithExtras())),
       SeedOf(kStore, EncodeStoreId(99)),
       SeedOf(kRun, EncodeRun(run)),
       SeedOf(kCounters, EncodeCounters(counters)),

@@ -178,6 +178,17 @@ class FakeStore final : public storage::Store,
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::span<const std::byte>> ReadPart(
       const storage::PartInfo& part, AlignedBuffer& buffer);
+  // What an alias takes from its original.
+  struct Original {
+    storage::PartInfo part;
+    Summary summary;
+  };
+  std::optional<Original> FindOriginal(Run& run, const chunk::Chunk& chunk,
+                                       const chunk::RecordDescriptor& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  static void SetExtras(const chunk::Chunk& chunk,
+                        const chunk::RecordDescriptor& record,
+                        storage::TensorInfo& out);
   static bool IsWhole(const Tensor& tensor);
   static storage::TensorInfo InfoOf(const Tensor& tensor);
 

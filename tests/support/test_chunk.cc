@@ -27,6 +27,15 @@ chunk::RecordSpec SpecOf(const TestTensor& tensor) {
   spec.part_offset = tensor.part * kPartBytes;
   spec.part_bytes = std::min(kPartBytes, spec.tensor_bytes - spec.part_offset);
   spec.placement = tensor.placement;
+  spec.kind = tensor.kind;
+  spec.requires_grad = tensor.requires_grad;
+  spec.value = tensor.value;
+  spec.stack = tensor.stack;
+  if (tensor.original.has_value()) {
+    const TensorKey& key = *tensor.original;
+    spec.alias = {key.op, key.call, key.io, key.index};
+    spec.part_bytes = 0;
+  }
   return spec;
 }
 
@@ -42,6 +51,28 @@ TestTensor MakeTensor(std::string run, int64_t token, std::string op,
   std::minstd_rand random(seed);
   for (std::byte& byte : tensor.bytes) byte = std::byte(random() >> 8);
   return tensor;
+}
+
+TestTensor MakeAlias(const TestTensor& original, std::string op) {
+  TestTensor out = original;
+  out.key.op = std::move(op);
+  out.original = original.key;
+  return out;
+}
+
+TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
+                     std::string index, std::string value) {
+  TestTensor out = MakeTensor(std::move(run), token, "op", 0);
+  out.key.io = Io::kInput;
+  out.key.index = std::move(index);
+  out.kind = kind;
+  out.value = std::move(value);
+  if (kind == RecordKind::kNumber) {
+    out.dtype = DType::kFloat64;
+    out.dims.clear();
+    out.bytes.resize(sizeof(double));
+  }
+  return out;
 }
 
 void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
@@ -65,7 +96,12 @@ void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
   auto chunk = chunk::Chunk::FromProducer(memory.span());
   MSITD_CHECK(chunk.ok());
   for (chunk::RecordDescriptor& record : chunk->records()) {
-    record.hash = chunk::HashBytes(chunk->PayloadOf(record));
+    const chunk::RecordExtra extra = chunk->ExtraOf(record);
+    if (extra.is_alias()) continue;
+    record.hash = IsTextOnly(chunk::KindOf(record))
+                      ? chunk::HashBytes(
+                            std::as_bytes(std::span(chunk->Text(extra.value))))
+                      : chunk::HashBytes(chunk->PayloadOf(record));
     // Any numbers that differ from part to part will do.
     record.summary.count = record.payload_bytes;
     record.summary.sum = static_cast<double>(record.hash.low >> 40);

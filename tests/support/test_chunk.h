@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,20 @@ struct TestTensor {
   uint64_t sequence = 0;
   uint64_t part = 0;
   std::string placement = "";
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<bool> requires_grad = {};
+  std::optional<std::string> value = {};
+  std::string stack = "";
+  // The key of its original, if it is an alias: `bytes` are not sent then.
+  std::optional<TensorKey> original = {};
 };
+
+// Returns an alias of `original` with another op.
+TestTensor MakeAlias(const TestTensor& original, std::string op);
+
+// Returns a value; a number is 0.
+TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
+                     std::string index, std::string value);
 
 // Makes a one-dimensional tensor of `byte_count` uint8 elements, which follow
 // from `seed`.

@@ -11,15 +11,20 @@
 namespace msitd::storage {
 namespace {
 
-// In older versions, frames are not stamped with whose memory they came from.
-// In the first one, no bytes are shared either.
-constexpr uint8_t kStoreVersion = 4;
+// In older versions, no record has extras. Before version 4, frames are not
+// stamped with whose memory they came from. In the first one, no bytes are
+// shared either.
+constexpr uint8_t kStoreVersion = 5;
 constexpr uint8_t kFirstStoreVersion = 2;
-constexpr uint8_t kTensorVersion = 1;
+// Has no extras.
+constexpr uint8_t kFirstTensorVersion = 1;
+constexpr uint8_t kTensorVersion = 2;
 // Has no job.
 constexpr uint8_t kFirstRunVersion = 1;
 constexpr uint8_t kRunVersion = 2;
-constexpr uint8_t kCountersVersion = 1;
+// Has no value_count and no dangling_count.
+constexpr uint8_t kFirstCountersVersion = 1;
+constexpr uint8_t kCountersVersion = 2;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kGoneVersion = 1;
@@ -27,7 +32,9 @@ constexpr uint8_t kClockVersion = 1;
 // Has no degraded_count.
 constexpr uint8_t kFirstCoverageVersion = 1;
 constexpr uint8_t kCoverageVersion = 2;
-constexpr uint8_t kRepeatsVersion = 1;
+// Has no dangling_count.
+constexpr uint8_t kFirstRepeatsVersion = 1;
+constexpr uint8_t kRepeatsVersion = 2;
 constexpr uint8_t kExpiryVersion = 1;
 constexpr uint8_t kPlaceVersion = 1;
 constexpr uint8_t kRangesVersion = 1;
@@ -41,13 +48,20 @@ constexpr size_t kCountsBytesMax = 2 * kVarintBytesMax;
 constexpr uint8_t kHasBytesFlag = 1;
 constexpr uint8_t kHasSampleFlag = 2;
 constexpr uint8_t kPlacedFlag = 4;
+constexpr uint8_t kExtrasFlag = 8;
+// Which extras an entry has.
+constexpr uint8_t kValueBit = 1;
+constexpr uint8_t kStackBit = 2;
+constexpr uint8_t kAliasBit = 4;
+constexpr int kRequiresGradShift = 3;
 constexpr uint8_t kSealedFlag = 1;
 constexpr uint8_t kPinnedFlag = 2;
 
 // As many as fit the byte that counts them.
 constexpr size_t kEntryDimsMax = 255;
 // More than an entry of a tensor takes.
-constexpr size_t kEntryBytesMax = 256 + kEntryDimsMax * kVarintBytesMax;
+constexpr size_t kEntryBytesMax =
+    320 + kEntryDimsMax * kVarintBytesMax + kValueBytesMax;
 
 void PutSummary(FieldWriter& out, const Summary& summary) {
   out.PutVarint(summary.count);
@@ -77,6 +91,63 @@ void GetSummary(ByteReader& in, Summary& summary) {
   summary.sum_squares_exponent = in.GetSigned();
 }
 
+bool HasExtras(const IndexValue& value) {
+  return value.kind != RecordKind::kTensor || value.requires_grad.has_value() ||
+         value.has_value || value.stack != 0 || value.alias_op != 0;
+}
+
+void PutExtras(FieldWriter& out, const IndexValue& value) {
+  MSITD_CHECK(value.value.size() <= kValueBytesMax);
+  uint8_t flags = static_cast<uint8_t>(value.kind);
+  if (value.requires_grad.has_value()) {
+    flags |= (*value.requires_grad ? 2 : 1) << kRequiresGradShift;
+  }
+  out.PutByte(flags);
+  out.PutByte((value.has_value ? kValueBit : 0) |
+              (value.stack != 0 ? kStackBit : 0) |
+              (value.alias_op != 0 ? kAliasBit : 0));
+  if (value.has_value) out.PutText(value.value);
+  if (value.stack != 0) out.PutVarint(value.stack);
+  if (value.alias_op == 0) return;
+  out.PutVarint(value.alias_op);
+  out.PutVarint(value.alias_call);
+  out.PutByte(static_cast<uint8_t>(value.alias_io));
+  out.PutVarint(value.alias_index);
+}
+
+// Reads the number of a name, which is never 0; false if it is none.
+bool GetNumber(ByteReader& in, uint32_t& out) {
+  const uint64_t number = in.GetVarint();
+  out = static_cast<uint32_t>(number);
+  return out != 0 && out == number;
+}
+
+bool GetExtras(ByteReader& in, IndexValue& out) {
+  const uint8_t flags = in.GetByte();
+  const uint8_t which = in.GetByte();
+  const int requires_grad = flags >> kRequiresGradShift;
+  out.kind = static_cast<RecordKind>(flags & ((1 << kRequiresGradShift) - 1));
+  if (requires_grad != 0) out.requires_grad = requires_grad == 2;
+  if (!IsValid(out.kind) || requires_grad > 2 ||
+      (which & ~(kValueBit | kStackBit | kAliasBit)) != 0) {
+    return false;
+  }
+  out.has_value = (which & kValueBit) != 0;
+  if (out.has_value) {
+    const std::string_view value = in.GetText();
+    if (value.size() > kValueBytesMax) return false;
+    out.value = value;
+  }
+  if ((which & kStackBit) != 0 && !GetNumber(in, out.stack)) return false;
+  if ((which & kAliasBit) == 0) return true;
+  const bool has_op = GetNumber(in, out.alias_op);
+  const uint64_t call = in.GetVarint();
+  out.alias_call = static_cast<uint32_t>(call);
+  out.alias_io = static_cast<Io>(in.GetByte());
+  return has_op && call <= kCallMax && IsValid(out.alias_io) &&
+         GetNumber(in, out.alias_index);
+}
+
 // How many bytes both begin with.
 size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
   constexpr size_t kStep = 64;
@@ -92,15 +163,21 @@ size_t SharedPrefixBytes(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool HasExtras(std::string_view entry) {
+  return !entry.empty() && static_cast<uint8_t>(entry[0]) == kTensorVersion;
+}
+
 void EncodeIndexValue(const IndexValue& value, std::string& out) {
   MSITD_CHECK(value.dims.size() <= kEntryDimsMax);
   char bytes[kEntryBytesMax];
   FieldWriter writer(bytes);
-  writer.PutByte(kTensorVersion);
+  const bool has_extras = HasExtras(value);
+  writer.PutByte(has_extras ? kTensorVersion : kFirstTensorVersion);
   writer.PutByte(static_cast<uint8_t>(value.dtype));
   writer.PutByte((value.has_bytes ? kHasBytesFlag : 0) |
                  (value.has_sample ? kHasSampleFlag : 0) |
-                 (value.placement != 0 ? kPlacedFlag : 0));
+                 (value.placement != 0 ? kPlacedFlag : 0) |
+                 (has_extras ? kExtrasFlag : 0));
   writer.PutByte(static_cast<uint8_t>(value.dims.size()));
   for (const int64_t dim : value.dims) {
     writer.PutVarint(static_cast<uint64_t>(dim));
@@ -114,12 +191,14 @@ void EncodeIndexValue(const IndexValue& value, std::string& out) {
   if (value.has_sample) writer.PutFixed64(value.sample_hash);
   PutSummary(writer, value.summary);
   if (value.placement != 0) writer.PutVarint(value.placement);
+  if (has_extras) PutExtras(writer, value);
   out.assign(static_cast<const char*>(bytes), writer.end());
 }
 
 bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kTensorVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstTensorVersion && version != kTensorVersion) return false;
   out.dtype = static_cast<DType>(reader.GetByte());
   const uint8_t flags = reader.GetByte();
   out.has_bytes = (flags & kHasBytesFlag) != 0;
@@ -139,6 +218,10 @@ bool DecodeIndexValue(std::string_view bytes, IndexValue& out) {
   const bool is_placed = (flags & kPlacedFlag) != 0;
   const uint64_t placement = is_placed ? reader.GetVarint() : 0;
   out.placement = static_cast<uint32_t>(placement);
+  out.ClearExtras();
+  const bool has_extras = (flags & kExtrasFlag) != 0;
+  if (has_extras != (version == kTensorVersion)) return false;
+  if (has_extras && !GetExtras(reader, out)) return false;
   return reader.done() && IsValid(out.dtype) &&
          out.tensor_bytes <= kTensorBytesMax &&
          !(out.has_bytes && out.has_sample) && out.placement == placement &&
@@ -212,25 +295,37 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
 std::string EncodeCounters(const RunCounters& counters) {
   std::string out;
   ByteWriter writer(out);
-  writer.PutByte(kCountersVersion);
+  const bool has_values =
+      counters.value_count != 0 || counters.dangling_count != 0;
+  writer.PutByte(has_values ? kCountersVersion : kFirstCountersVersion);
   writer.PutVarint(counters.tensor_count);
   writer.PutVarint(counters.payload_bytes);
   writer.PutVarint(counters.duplicate_count);
   writer.PutVarint(counters.conflict_count);
   writer.PutVarint(counters.headless_count);
   writer.PutVarint(static_cast<uint64_t>(counters.token_end));
+  if (has_values) {
+    writer.PutVarint(counters.value_count);
+    writer.PutVarint(counters.dangling_count);
+  }
   return out;
 }
 
 bool DecodeCounters(std::string_view bytes, RunCounters& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kCountersVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstCountersVersion && version != kCountersVersion) {
+    return false;
+  }
   out.tensor_count = reader.GetVarint();
   out.payload_bytes = reader.GetVarint();
   out.duplicate_count = reader.GetVarint();
   out.conflict_count = reader.GetVarint();
   out.headless_count = reader.GetVarint();
   out.token_end = static_cast<int64_t>(reader.GetVarint());
+  const bool has_values = version == kCountersVersion;
+  out.value_count = has_values ? reader.GetVarint() : 0;
+  out.dangling_count = has_values ? reader.GetVarint() : 0;
   return reader.done();
 }
 
@@ -409,17 +504,23 @@ bool DecodeGoneStage(std::string_view bytes, uint8_t& out) {
 std::string EncodeRepeats(const StreamRepeats& repeats) {
   std::string out;
   ByteWriter writer(out);
-  writer.PutByte(kRepeatsVersion);
+  const bool has_dangling = repeats.dangling_count != 0;
+  writer.PutByte(has_dangling ? kRepeatsVersion : kFirstRepeatsVersion);
   writer.PutVarint(repeats.repeated_count);
   writer.PutVarint(repeats.conflict_count);
+  if (has_dangling) writer.PutVarint(repeats.dangling_count);
   return out;
 }
 
 bool DecodeRepeats(std::string_view bytes, StreamRepeats& out) {
   ByteReader reader(bytes);
-  if (reader.GetByte() != kRepeatsVersion) return false;
+  const uint8_t version = reader.GetByte();
+  if (version != kFirstRepeatsVersion && version != kRepeatsVersion) {
+    return false;
+  }
   out.repeated_count = reader.GetVarint();
   out.conflict_count = reader.GetVarint();
+  out.dangling_count = version == kRepeatsVersion ? reader.GetVarint() : 0;
   return reader.done();
 }
 

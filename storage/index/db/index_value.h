@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,8 +11,10 @@
 
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/stream_coverage.h"
 #include "protos/base/summary.h"
+#include "protos/base/tensor_key.h"
 #include "storage/face/types.h"
 
 // Values of the index (docs/format/index.md). Each begins with its version
@@ -34,11 +37,34 @@ struct IndexValue {
   uint64_t sample_hash = 0;  // If there is a sample.
   Summary summary;
   uint32_t placement = 0;  // Number of its name; 0 if it is no shard.
+  RecordKind kind = RecordKind::kTensor;
+
+  // Only the first part has what follows.
+  std::optional<bool> requires_grad;
+  bool has_value = false;
+  std::string value;
+  uint32_t stack = 0;  // Number of its text; 0 if there is none.
+  // The original of an alias; `segment_id` and `offset` are the place of the
+  // original's bytes. The numbers of names are 0 if it is no alias.
+  uint32_t alias_op = 0;
+  uint32_t alias_index = 0;
+  uint32_t alias_call = 0;
+  Io alias_io = Io::kUnspecified;
+
+  // Makes it an entry without extras, of a tensor.
+  void ClearExtras() {
+    kind = RecordKind::kTensor;
+    requires_grad.reset();
+    has_value = false;
+    value.clear();
+    stack = alias_op = alias_index = alias_call = 0;
+    alias_io = Io::kUnspecified;
+  }
 
   // True if parts with these values can belong to one tensor.
   bool SameTensor(const IndexValue& other) const {
     return dtype == other.dtype && tensor_bytes == other.tensor_bytes &&
-           dims == other.dims;
+           kind == other.kind && dims == other.dims;
   }
 };
 
@@ -47,6 +73,10 @@ constexpr uint64_t PartBytes(uint64_t tensor_bytes, uint64_t part) {
   const uint64_t rest = tensor_bytes - part * kPartBytes;
   return rest < kPartBytes ? rest : kPartBytes;
 }
+
+// True if the entry has extras, which may refer to names. Costs next to
+// nothing.
+bool HasExtras(std::string_view entry);
 
 // Replaces `out`.
 void EncodeIndexValue(const IndexValue& value, std::string& out);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "protos/base/glob.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 #include "storage/index/name/name_table.h"
 #include "storage/index/name/work_meter.h"
@@ -42,6 +43,8 @@ absl::StatusOr<bool> GlobNames::Extend(std::string_view pattern, Known& known,
     is_complete = number <= kNamesMax && units_left > 0;
     if (!is_complete) break;
     known.next = number + 1;
+    // Stacks of records have numbers too.
+    if (it->value().size() > kOpBytesMax) continue;
     uint64_t steps = 0;
     const bool is_match = GlobMatch(pattern, it->value().ToStringView(), steps);
     units_left -= static_cast<int64_t>(1 + steps / kGlobStepsPerUnit);

@@ -11,6 +11,7 @@
 
 #include "protos/status/status.h"
 #include "storage/index/db/index_key.h"
+#include "storage/index/db/index_value.h"
 #include "storage/index/name/placement_table.h"
 
 namespace msitd::storage {
@@ -47,6 +48,7 @@ absl::StatusOr<bool> NameSweep::Look() {
   const auto it = db_.Iterate(Table::kTensor, options);
   it->Seek(last_key_);
   IndexKey before;
+  IndexValue value;
   std::vector<uint32_t> used;
   for (int i = 0; i < kEntriesPerStep && it->Valid(); ++i, it->Next()) {
     const auto key = DecodeIndexKey(it->key().ToStringView());
@@ -56,6 +58,11 @@ absl::StatusOr<bool> NameSweep::Look() {
     if (key->op != before.op) used.push_back(key->op);
     if (key->index != before.index) used.push_back(key->index);
     before = *key;
+    if (!HasExtras(it->value().ToStringView())) continue;
+    if (!DecodeIndexValue(it->value().ToStringView(), value)) {
+      return IndexCorrupt("tensor");
+    }
+    used.insert(used.end(), {value.stack, value.alias_op, value.alias_index});
   }
   MSITD_RETURN_IF_ERROR(ToStatus(it->status(), "read index"));
   names_.Use(used);

@@ -91,6 +91,10 @@ absl::StatusOr<CompiledSelector> CompiledSelector::Compile(
       if (IsValid(io)) out.ios_ |= 1U << static_cast<int>(io);
     }
   }
+  if (!selector.kinds.empty()) out.kinds_ = 0;
+  for (const RecordKind kind : selector.kinds) {
+    if (IsValid(kind)) out.kinds_ |= 1U << static_cast<int>(kind);
+  }
   return out;
 }
 

@@ -39,6 +39,9 @@ class CompiledSelector {
   bool MatchesIo(Io io) const {
     return IsValid(io) && (ios_ >> static_cast<int>(io) & 1) != 0;
   }
+  bool MatchesKind(RecordKind kind) const {
+    return (kinds_ >> static_cast<int>(kind) & 1) != 0;
+  }
   // True if the op agrees; for those that Advance has not judged already.
   // `stop` is asked as `meter` says.
   absl::StatusOr<bool> MatchesOp(std::string_view op, WorkMeter& meter,
@@ -58,6 +61,7 @@ class CompiledSelector {
   std::vector<uint64_t> ops_;
   std::vector<std::string> patterns_;
   uint32_t ios_ = ~uint32_t{0};
+  uint32_t kinds_ = 1U << static_cast<int>(RecordKind::kTensor);
 };
 
 }  // namespace msitd::storage

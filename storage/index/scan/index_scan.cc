@@ -152,7 +152,7 @@ absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
       MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
     }
     last_ = key;
-    if (!is_whole) continue;
+    if (!is_whole || !selector_.MatchesKind(out.kind)) continue;
     MSITD_RETURN_IF_ERROR(FillKey(key, out.key));
     return true;
   }

@@ -27,6 +27,30 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
                        value.sample_hash});
 }
 
+absl::Status TensorAssembler::FillExtras(TensorInfo& out) {
+  out.kind = first_.kind;
+  out.requires_grad = first_.requires_grad;
+  out.value = first_.value;
+  out.stack.clear();
+  out.alias_of.reset();
+  if (first_.stack != 0) {
+    MSITD_ASSIGN_OR_RETURN(const std::string* const stack,
+                           texts_.Get(first_.stack));
+    out.stack = *stack;
+  }
+  if (first_.alias_op == 0) return absl::OkStatus();
+  AliasOf& original = out.alias_of.emplace();
+  MSITD_ASSIGN_OR_RETURN(const std::string* const op,
+                         texts_.Get(first_.alias_op));
+  original.op = *op;
+  MSITD_ASSIGN_OR_RETURN(const std::string* const index,
+                         texts_.Get(first_.alias_index));
+  original.index = *index;
+  original.call = static_cast<int32_t>(first_.alias_call);
+  original.io = first_.alias_io;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
                                                const IndexKey& key,
                                                TensorInfo& out) {
@@ -48,9 +72,10 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.placement.clear();
   if (first_.placement != 0) {
     MSITD_ASSIGN_OR_RETURN(const std::string* const placement,
-                           placements_.Get(first_.placement));
+                           texts_.Get(first_.placement));
     out.placement = *placement;
   }
+  MSITD_RETURN_IF_ERROR(FillExtras(out));
   out.parts.clear();
   AppendPart(key, first_, out);
   bool is_whole = true;

@@ -37,13 +37,14 @@ class ScanNames {
 
 // Makes one TensorInfo from the entries of its parts, which are neighbours in
 // the index, in the order of parts. dtype, shape, sequence and placement are
-// those of the first part, with whose dtype and shape the others must agree.
+// those of the first part, as are all extras; the others must agree with its
+// dtype, shape and kind.
 // Summaries are merged in the order of parts, and the hash is made of the
 // hashes of the parts. Thread-compatible.
 class TensorAssembler {
  public:
   TensorAssembler(ExpiryTable& expiry, NameTable& names)
-      : expiry_(expiry), placements_(names) {}
+      : expiry_(expiry), texts_(names) {}
 
   // Reads the parts of one tensor. `it` is at the first entry that the index
   // has of it, and `key` is that entry's key. Returns false if a part is
@@ -55,11 +56,14 @@ class TensorAssembler {
  private:
   absl::StatusOr<bool> AssembleParts(rocksdb::Iterator& it, TensorInfo& out);
 
+  // Fills in what only the first part has.
+  absl::Status FillExtras(TensorInfo& out);
+
   void AppendPart(const IndexKey& key, const IndexValue& value,
                   TensorInfo& out);
 
   ExpiryTable& expiry_;
-  ScanNames placements_;
+  ScanNames texts_;
   // Reused from tensor to tensor.
   IndexValue first_;
   IndexValue value_;

@@ -89,6 +89,7 @@ absl::Status CoverageTable::AddRepeats(RunId run,
     RankCoverage& rank = ranks[RankOf(it->key().ToStringView())];
     rank.repeats.repeated_count += repeats.repeated_count;
     rank.repeats.conflict_count += repeats.conflict_count;
+    rank.repeats.dangling_count += repeats.dangling_count;
   }
   return ToStatus(it->status(), "read coverage");
 }

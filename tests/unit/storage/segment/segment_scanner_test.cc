@@ -31,7 +31,7 @@ absl::Status Write(SegmentWriter& writer, TestChunks& chunks,
                    uint64_t frame_sequence) {
   chunk::Chunk* const placed[] = {&chunks.span()[0]};
   writer.Place(*placed[0], {RunId{1}, frame_sequence, 5});
-  return writer.Write(placed);
+  return writer.Write(placed, [](chunk::Chunk&) {});
 }
 
 // A segment of three frames of two pages each, written by a SegmentWriter that

@@ -97,6 +97,82 @@ TEST(IndexFormatTest, KeysSortAsTheirFieldsDo) {
   EXPECT_FALSE(DecodeIndexKey(std::string(33, 'x')).has_value());
 }
 
+IndexValue ExampleOfExtras() {
+  IndexValue value = ExampleValue();
+  value.requires_grad = true;
+  value.stack = 6;
+  value.alias_op = 4;
+  value.alias_call = 2;
+  value.alias_io = Io::kOutput;
+  value.alias_index = 5;
+  return value;
+}
+
+TEST(IndexFormatTest, ExtrasHaveTheBytesOfTheDocument) {
+  std::string bytes;
+  EncodeIndexValue(ExampleOfExtras(), bytes);
+  const std::string example = kExampleValue;
+  EXPECT_EQ(Hex(bytes), "020c09" + example.substr(6) +
+                            "1006060402"
+                            "0205");
+  EXPECT_TRUE(HasExtras(bytes));
+  IndexValue text = ExampleValue();
+  text.kind = RecordKind::kText;
+  text.has_value = true;
+  text.value = "sum";
+  EncodeIndexValue(text, bytes);
+  EXPECT_EQ(Hex(bytes), "020c09" + example.substr(6) + "02010373756d");
+  EncodeIndexValue(ExampleValue(), bytes);
+  EXPECT_FALSE(HasExtras(bytes));
+}
+
+TEST(IndexFormatTest, ExtrasComeBackAndDoNotStay) {
+  std::string bytes;
+  IndexValue out;
+  const IndexValue alias = ExampleOfExtras();
+  EncodeIndexValue(alias, bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_EQ(out.requires_grad, true);
+  EXPECT_EQ(out.stack, 6u);
+  EXPECT_EQ(out.alias_op, 4u);
+  EXPECT_EQ(out.alias_call, 2u);
+  EXPECT_EQ(out.alias_io, Io::kOutput);
+  EXPECT_EQ(out.alias_index, 5u);
+  EXPECT_FALSE(out.has_value);
+  IndexValue empty_text = ExampleValue();
+  empty_text.kind = RecordKind::kText;
+  empty_text.has_value = true;
+  EncodeIndexValue(empty_text, bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_EQ(out.kind, RecordKind::kText);
+  EXPECT_TRUE(out.has_value);
+  EXPECT_EQ(out.requires_grad, std::nullopt);
+  EXPECT_EQ(out.alias_op, 0u);
+  EXPECT_FALSE(out.SameTensor(ExampleValue()));
+  EncodeIndexValue(ExampleValue(), bytes);
+  ASSERT_TRUE(DecodeIndexValue(bytes, out));
+  EXPECT_EQ(out.kind, RecordKind::kTensor);
+  EXPECT_FALSE(out.has_value);
+}
+
+TEST(IndexFormatTest, NewCountsComeBackAndOldOnesAreWrittenAsBefore) {
+  RunCounters counters;
+  counters.tensor_count = 1;
+  EXPECT_EQ(EncodeCounters(counters)[0], 1);
+  counters.value_count = 7;
+  counters.dangling_count = 8;
+  RunCounters out;
+  ASSERT_TRUE(DecodeCounters(EncodeCounters(counters), out));
+  EXPECT_EQ(out.value_count, 7u);
+  EXPECT_EQ(out.dangling_count, 8u);
+  StreamRepeats repeats{3, 2};
+  EXPECT_EQ(EncodeRepeats(repeats)[0], 1);
+  repeats.dangling_count = 9;
+  StreamRepeats repeats_out;
+  ASSERT_TRUE(DecodeRepeats(EncodeRepeats(repeats), repeats_out));
+  EXPECT_EQ(repeats_out, repeats);
+}
+
 TEST(IndexFormatTest, ValueComesBackAsItWas) {
   const IndexValue value = ExampleValue();
   std::string bytes;
@@ -179,6 +255,35 @@ TEST(IndexFormatTest, CoverageOfTheFirstVersionHasNothingDegraded) {
   ASSERT_TRUE(DecodeCoverage(std::string("\x01\x07\x03\x02\x01", 5), out));
   EXPECT_EQ(out, (StreamCoverage{7, 3, 2, 1, 0}));
   EXPECT_FALSE(DecodeCoverage(std::string("\x03\x07\x03\x02\x01\x00", 6), out));
+}
+
+TEST(IndexFormatTest, DamagedExtrasAreRefused) {
+  std::string bytes;
+  IndexValue out;
+  for (IndexValue value : {ExampleOfExtras(), ExampleValue()}) {
+    value.kind = RecordKind::kText;
+    value.has_value = true;
+    value.value = "sum";
+    EncodeIndexValue(value, bytes);
+    ExpectOnlyWhole(bytes, [](const std::string& in) {
+      IndexValue decoded;
+      return DecodeIndexValue(in, decoded);
+    });
+  }
+  EncodeIndexValue(ExampleOfExtras(), bytes);
+  const size_t extras = bytes.size() - 7;
+  const auto refuses = [&](size_t at, char byte) {
+    std::string bad = bytes;
+    bad[at] = byte;
+    return !DecodeIndexValue(bad, out);
+  };
+  EXPECT_TRUE(refuses(0, 1));            // Version 1 has no extras.
+  EXPECT_TRUE(refuses(2, 1));            // Version 2 has some.
+  EXPECT_TRUE(refuses(extras, 7));       // No kind.
+  EXPECT_TRUE(refuses(extras, 24));      // requires_grad 3.
+  EXPECT_TRUE(refuses(extras + 1, 8));   // Unknown extra.
+  EXPECT_TRUE(refuses(extras + 2, 0));   // No name.
+  EXPECT_TRUE(refuses(extras + 5, 99));  // No io.
 }
 
 TEST(IndexFormatTest, DamagedValuesAreRefused) {
@@ -279,12 +384,12 @@ TEST(IndexFormatTest, StoreOfAnOlderProgramIsKnownAndOfANewerOneIsNot) {
   ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
   EXPECT_EQ(id, 5u);
   EXPECT_TRUE(is_newest);
-  for (const char older : {2, 3}) {
+  for (const char older : {2, 3, 4}) {
     bytes[0] = older;
     ASSERT_TRUE(DecodeStoreId(bytes, id, is_newest));
     EXPECT_FALSE(is_newest);
   }
-  for (const char unknown : {1, 5}) {
+  for (const char unknown : {1, 6}) {
     bytes[0] = unknown;
     EXPECT_FALSE(DecodeStoreId(bytes, id, is_newest));
   }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/index/alias_resolver.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "protos/chunk/frame_payload.h"
+#include "protos/status/status.h"
+#include "storage/index/record_entry.h"
+
+namespace msitd::storage {
+namespace {
+
+bool HasAlias(const chunk::Chunk& chunk) {
+  if (chunk.header().version == chunk::kPlainVersion) return false;
+  const auto records = chunk.records();
+  return std::any_of(records.begin(), records.end(), [&](const auto& record) {
+    return chunk.ExtraOf(record).is_alias();
+  });
+}
+
+void Unresolve(chunk::RecordDescriptor& alias) {
+  alias.summary = Summary{};
+  alias.hash = ContentHash{};
+  alias.sample_hash = 0;
+  alias.bytes_segment_id = 0;
+  alias.bytes_offset = 0;
+}
+
+}  // namespace
+
+// The records of the frames so far, by key and part. The first of a key stays,
+// as in the index.
+class AliasResolver::Records {
+ public:
+  struct Found {
+    const Frame* frame = nullptr;
+    const chunk::RecordDescriptor* record = nullptr;
+    BytePlace place;
+  };
+
+  void Add(const Frame& frame, const chunk::RecordDescriptor& record,
+           const BytePlace& place) {
+    const chunk::Chunk& chunk = *frame.chunk;
+    records_.try_emplace(
+        Key{static_cast<uint64_t>(frame.run), chunk.header().rank, record.token,
+            record.part_offset, record.call, record.io, chunk.Text(record.op),
+            chunk.Text(record.index), chunk.Text(record.device)},
+        Found{&frame, &record, place});
+  }
+
+  const Found* Find(const Frame& frame, const chunk::RecordDescriptor& alias,
+                    const chunk::RecordExtra& extra) const {
+    const chunk::Chunk& chunk = *frame.chunk;
+    const auto it = records_.find(
+        Key{static_cast<uint64_t>(frame.run), chunk.header().rank, alias.token,
+            alias.part_offset, extra.alias_call, extra.alias_io,
+            chunk.Text(extra.alias_op), chunk.Text(extra.alias_index),
+            chunk.Text(alias.device)});
+    return it == records_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  using Key = std::tuple<uint64_t, int32_t, int64_t, uint64_t, int32_t, uint8_t,
+                         std::string_view, std::string_view, std::string_view>;
+
+  std::map<Key, Found> records_;
+};
+
+absl::Status AliasResolver::Resolve() {
+  if (std::none_of(frames_.begin(), frames_.end(),
+                   [](const auto& frame) { return HasAlias(*frame.chunk); })) {
+    return absl::OkStatus();
+  }
+  Records records;
+  for (const Frame& frame : frames_) {
+    chunk::Chunk& chunk = *frame.chunk;
+    const chunk::ChunkHeader& header = chunk.header();
+    chunk::FramePayload payload(header);
+    for (chunk::RecordDescriptor& record : chunk.records()) {
+      BytePlace place{header.segment_id, header.frame_offset +
+                                             chunk.head().size() +
+                                             payload.Next(record).offset};
+      if (const auto extra = chunk.ExtraOf(record); extra.is_alias()) {
+        MSITD_RETURN_IF_ERROR(ResolveOne(records, frame, extra, record));
+        place = {record.bytes_segment_id, record.bytes_offset};
+      }
+      records.Add(frame, record, place);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AliasResolver::ResolveOne(const Records& records,
+                                       const Frame& frame,
+                                       const chunk::RecordExtra& extra,
+                                       chunk::RecordDescriptor& alias) {
+  Unresolve(alias);
+  const Records::Found* found = records.Find(frame, alias, extra);
+  if (found == nullptr) {
+    return FindStored(frame.run, *frame.chunk, extra, alias);
+  }
+  const chunk::Chunk& other = *found->frame->chunk;
+  const chunk::RecordDescriptor& original = *found->record;
+  const auto dims = frame.chunk->Dims(alias);
+  const auto other_dims = other.Dims(original);
+  if (chunk::KindOf(original) != RecordKind::kTensor ||
+      original.dtype != alias.dtype || other.kept() != frame.chunk->kept() ||
+      !std::equal(dims.begin(), dims.end(), other_dims.begin(),
+                  other_dims.end())) {
+    return absl::OkStatus();
+  }
+  alias.summary = original.summary;
+  alias.hash = original.hash;
+  alias.sample_hash = original.sample_hash;
+  alias.bytes_segment_id = found->place.segment_id;
+  alias.bytes_offset = found->place.offset;
+  if (other.kept() == chunk::Kept::kSample) {
+    lent_.push_back({frame.chunk, &alias, &original});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AliasResolver::FindStored(RunId run, const chunk::Chunk& chunk,
+                                       const chunk::RecordExtra& extra,
+                                       chunk::RecordDescriptor& alias) {
+  MSITD_ASSIGN_OR_RETURN(const std::optional<IndexValue> entry,
+                         FindOriginalOf(index_, run, chunk, alias, extra));
+  if (!entry.has_value()) return absl::OkStatus();
+  const auto dims = chunk.Dims(alias);
+  if (entry->kind != RecordKind::kTensor ||
+      static_cast<uint8_t>(entry->dtype) != alias.dtype ||
+      entry->has_bytes != (chunk.kept() == chunk::Kept::kAll) ||
+      entry->has_sample != (chunk.kept() == chunk::Kept::kSample) ||
+      !std::equal(dims.begin(), dims.end(), entry->dims.begin(),
+                  entry->dims.end())) {
+    return absl::OkStatus();
+  }
+  alias.summary = entry->summary;
+  alias.hash = entry->hash;
+  alias.sample_hash = entry->sample_hash;
+  alias.bytes_segment_id = entry->segment_id;
+  alias.bytes_offset = entry->offset;
+  return absl::OkStatus();
+}
+
+void AliasResolver::StampSamples(chunk::Chunk& chunk) const {
+  for (const Lent& lent : lent_) {
+    if (lent.chunk == &chunk) {
+      lent.alias->sample_hash = lent.original->sample_hash;
+    }
+  }
+}
+
+}  // namespace msitd::storage

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "protos/chunk/chunk.h"
+#include "storage/index/chunk_index.h"
+
+namespace msitd::storage {
+
+// Finds the originals of aliases (docs/format/chunk.md#aliases) before their
+// frames are written, and stamps the aliases with what the originals have.
+//
+// Made for one Append, by the holder of the store's append lock, and used by it
+// alone. The frames outlive it.
+class AliasResolver {
+ public:
+  // A frame that is about to be written.
+  struct Frame {
+    chunk::Chunk* chunk = nullptr;
+    RunId run{};
+  };
+
+  AliasResolver(ChunkIndex& index, std::vector<Frame> frames)
+      : index_(index), frames_(std::move(frames)) {}
+
+  // Stamps summary, hash and place of the bytes of all aliases. Originals are
+  // looked for among earlier records of the frames, which have been placed,
+  // then in the index. An original agrees in dtype, dims, and in how much is
+  // kept; without one, the place stays 0.
+  absl::Status Resolve();
+
+  // Stamps the hashes of samples of the aliases in `chunk`. Called for each
+  // chunk in order, once the samples of the chunk are gathered.
+  void StampSamples(chunk::Chunk& chunk) const;
+
+ private:
+  struct Lent {
+    chunk::Chunk* chunk = nullptr;
+    chunk::RecordDescriptor* alias = nullptr;
+    const chunk::RecordDescriptor* original = nullptr;
+  };
+  class Records;
+
+  absl::Status ResolveOne(const Records& records, const Frame& frame,
+                          const chunk::RecordExtra& extra,
+                          chunk::RecordDescriptor& alias);
+  // Looks in the index for the original.
+  absl::Status FindStored(RunId run, const chunk::Chunk& chunk,
+                          const chunk::RecordExtra& extra,
+                          chunk::RecordDescriptor& alias);
+
+  ChunkIndex& index_;
+  const std::vector<Frame> frames_;
+  // Aliases of records with samples in these frames.
+  std::vector<Lent> lent_;
+};
+
+}  // namespace msitd::storage

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "protos/chunk/chunk.h"
+#include "tests/support/fake_store.h"
+
+// What the fake store makes of a record.
+namespace msitd::testing {
+
+using storage::TensorInfo;
+
+void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
+                          const chunk::RecordDescriptor& record) {
+  TensorKey key{run.info.spec.name,
+                chunk.header().rank,
+                std::string(chunk.Text(record.device)),
+                record.token,
+                std::string(chunk.Text(record.op)),
+                record.call,
+                static_cast<Io>(record.io),
+                std::string(chunk.Text(record.index))};
+  std::optional<Original> original;
+  if (chunk.ExtraOf(record).is_alias()) {
+    original = FindOriginal(run, chunk, record);
+    if (!original.has_value()) {
+      ++run.info.counters.dangling_count;
+      run.repeats[chunk.header().rank].dangling_count +=
+          record.part_offset == 0 ? 1 : 0;
+      return;
+    }
+  }
+  Tensor& tensor = run.tensors[KeyOf(key)];
+  if (tensor.parts.empty()) {
+    tensor.info.key = std::move(key);
+    tensor.info.dtype = static_cast<DType>(record.dtype);
+    const auto dims = chunk.Dims(record);
+    tensor.info.shape.assign(dims.begin(), dims.end());
+    tensor.info.tensor_bytes = record.tensor_bytes;
+    tensor.info.sequence = record.sequence;
+    tensor.info.placement = chunk.Text(record.placement);
+    SetExtras(chunk, record, tensor.info);
+    const bool is_tensor = tensor.info.kind == RecordKind::kTensor;
+    ++(is_tensor ? run.info.counters.tensor_count
+                 : run.info.counters.value_count);
+    run.info.counters.token_end =
+        std::max(run.info.counters.token_end, record.token + 1);
+  }
+  ++stats_.committed_record_count;
+  const auto payload = chunk.PayloadOf(record);
+  const auto [part, added] = tensor.parts.try_emplace(record.part_offset);
+  const ContentHash hash = original ? original->part.hash : record.hash;
+  if (!added) {
+    const bool equal = part->second.hash == hash;
+    ++(equal ? stats_.duplicate_count : stats_.conflict_count);
+    ++(equal ? run.info.counters.duplicate_count
+             : run.info.counters.conflict_count);
+    storage::StreamRepeats& repeats = run.repeats[chunk.header().rank];
+    repeats.repeated_count += record.part_offset == 0 ? 1 : 0;
+    repeats.conflict_count += equal ? 0 : 1;
+    chunk.set_conflict_count(chunk.conflict_count() + (equal ? 0 : 1));
+    return;
+  }
+  if (original.has_value()) {
+    part->second = original->part;
+    tensor.summaries[record.part_offset] = original->summary;
+    return;
+  }
+  part->second = {
+      .place = {1, bytes_.size()},
+      .bytes = payload.size(),
+      .hash = record.hash,
+  };
+  part->second.has_bytes = chunk.kept() == chunk::Kept::kAll;
+  part->second.has_sample = chunk.kept() == chunk::Kept::kSample;
+  bytes_.emplace_back(reinterpret_cast<const char*>(payload.data()),
+                      payload.size());
+  tensor.summaries[record.part_offset] = record.summary;
+  run.info.counters.payload_bytes += payload.size();
+  stats_.committed_bytes += payload.size();
+}
+
+std::optional<FakeStore::Original> FakeStore::FindOriginal(
+    Run& run, const chunk::Chunk& chunk,
+    const chunk::RecordDescriptor& record) {
+  const chunk::RecordExtra extra = chunk.ExtraOf(record);
+  const auto it = run.tensors.find(
+      KeyOf({run.info.spec.name, chunk.header().rank,
+             std::string(chunk.Text(record.device)), record.token,
+             std::string(chunk.Text(extra.alias_op)), extra.alias_call,
+             static_cast<Io>(extra.alias_io),
+             std::string(chunk.Text(extra.alias_index))}));
+  if (it == run.tensors.end()) return std::nullopt;
+  const Tensor& found = it->second;
+  const auto part = found.parts.find(record.part_offset);
+  const auto dims = chunk.Dims(record);
+  if (part == found.parts.end() || found.info.kind != RecordKind::kTensor ||
+      found.info.dtype != static_cast<DType>(record.dtype) ||
+      !std::equal(dims.begin(), dims.end(), found.info.shape.begin(),
+                  found.info.shape.end()) ||
+      part->second.has_bytes != (chunk.kept() == chunk::Kept::kAll) ||
+      part->second.has_sample != (chunk.kept() == chunk::Kept::kSample)) {
+    return std::nullopt;
+  }
+  return Original{part->second, found.summaries.at(record.part_offset)};
+}
+
+void FakeStore::SetExtras(const chunk::Chunk& chunk,
+                          const chunk::RecordDescriptor& record,
+                          TensorInfo& out) {
+  const chunk::RecordExtra extra = chunk.ExtraOf(record);
+  out.kind = chunk::KindOf(record);
+  out.requires_grad = chunk::RequiresGradOf(record);
+  out.value = chunk.Text(extra.value);
+  out.stack = chunk.Text(extra.stack);
+  if (!extra.is_alias()) return;
+  out.alias_of =
+      storage::AliasOf{std::string(chunk.Text(extra.alias_op)),
+                       extra.alias_call, static_cast<Io>(extra.alias_io),
+                       std::string(chunk.Text(extra.alias_index))};
+}
+
+}  // namespace msitd::testing
