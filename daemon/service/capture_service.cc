@@ -116,7 +116,8 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   const StreamCoverage& total = from.told.total;
   const storage::StreamRepeats& repeats = from.told.repeats;
   const uint64_t explained = from.stored_count + repeats.repeated_count +
-                             total.dropped_count + total.truncated_count;
+                             repeats.dangling_count + total.dropped_count +
+                             total.truncated_count;
   const uint64_t reported_asked =
       total.seen_count - std::min(total.seen_count, total.filtered_count);
   // A process that died may not have reported the last of what it was handed.
@@ -134,6 +135,7 @@ void ToProto(const Rank& from, v1::RankCoverage& out) {
   // Parts of a tensor that come in several chunks count each.
   out.set_conflict_count(static_cast<int64_t>(
       std::min(repeats.conflict_count, repeats.repeated_count)));
+  out.set_dangling_count(static_cast<int64_t>(repeats.dangling_count));
   const auto rest = static_cast<int64_t>(asked - explained);
   const bool streams = from.stream_state == v1::STREAM_STATE_OPEN;
   streams ? out.set_pending_count(rest) : out.set_lost_count(rest);
@@ -166,6 +168,15 @@ capture::Policy Everything() {
   capture::Policy policy;
   policy.rules.emplace_back().level = capture::Level::kFull;
   return policy;
+}
+
+// Clients count values as they do tensors.
+Selector EveryKind() {
+  Selector out;
+  for (int kind = 0; kind < kRecordKindCount; ++kind) {
+    out.kinds.push_back(static_cast<RecordKind>(kind));
+  }
+  return out;
 }
 
 }  // namespace
@@ -212,7 +223,7 @@ absl::Status CaptureServiceImpl::Coverage(
   const query::TimeLimit limit(query::kReductionTimeMax, is_gone);
   MSITD_ASSIGN_OR_RETURN(
       const std::vector<query::Group> stored,
-      query::SummarizeTensors(*reader, {}, query::GroupBy::kRank,
+      query::SummarizeTensors(*reader, EveryKind(), query::GroupBy::kRank,
                               [&limit] { return limit.Check(); }));
   std::map<int32_t, Rank> ranks;
   for (const storage::RankCoverage& rank : told) ranks[rank.rank].told = rank;

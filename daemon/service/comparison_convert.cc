@@ -115,6 +115,10 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
     return FieldInvalid("comparison.target_run", "is required");
   }
   MSITD_ASSIGN_OR_RETURN(plan.selector, ToSelector(request.filter()));
+  if (!plan.selector.kinds.empty() &&
+      plan.selector.HasKind(RecordKind::kDocument)) {
+    return FieldInvalid("filter.kinds", "documents are not compared");
+  }
   MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec,
                          ToPolicySpec(request.policy()));
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));

@@ -100,12 +100,20 @@ absl::Status AddIos(const v1::TensorFilter& filter, Selector& out) {
 }
 
 absl::Status AddKinds(const v1::TensorFilter& filter, Selector& out) {
+  // A repeated kind selects nothing more, so this bounds the list.
+  MSITD_RETURN_IF_ERROR(
+      CheckCount("filter.kinds", filter.kinds_size(), 4 * kRecordKindCount));
   for (int i = 0; i < filter.kinds_size(); ++i) {
-    if (filter.kinds(i) != v1::RECORD_KIND_TENSOR) {
+    const int number = filter.kinds(i);
+    const auto kind = static_cast<RecordKind>(number);
+    if (number < 0 || number >= kRecordKindCount) {
       return FieldInvalid(fmt::format("filter.kinds[{}]", i),
-                          "only tensors can be selected");
+                          fmt::format("{} is no kind of record", number));
     }
-    out.kinds = {RecordKind::kTensor};
+    if (std::find(out.kinds.begin(), out.kinds.end(), kind) ==
+        out.kinds.end()) {
+      out.kinds.push_back(kind);
+    }
   }
   return absl::OkStatus();
 }
@@ -219,6 +227,18 @@ void ToProto(const storage::TensorInfo& tensor, v1::Tensor& out) {
   out.set_has_bytes(tensor.has_bytes);
   out.set_placement(tensor.placement);
   out.set_has_sample(tensor.has_sample);
+  out.set_kind(static_cast<v1::RecordKind>(tensor.kind));
+  if (tensor.requires_grad) out.set_requires_grad(*tensor.requires_grad);
+  out.set_value(tensor.value);
+  out.set_stack(tensor.stack);
+  if (tensor.alias_of.has_value()) {
+    TensorKey original = key;
+    original.op = tensor.alias_of->op;
+    original.call = tensor.alias_of->call;
+    original.io = tensor.alias_of->io;
+    original.index = tensor.alias_of->index;
+    out.set_alias_of(FormatTensorName(original));
+  }
 }
 
 void ToProto(const storage::RunRetention& retention, v1::Retention& out) {
@@ -250,6 +270,8 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
   counters.set_dropped_count(static_cast<int64_t>(from.dropped_count));
   counters.set_expired_size_bytes(static_cast<int64_t>(from.expired_bytes));
   counters.set_truncated_count(static_cast<int64_t>(from.truncated_count));
+  counters.set_value_count(static_cast<int64_t>(from.value_count));
+  counters.set_dangling_count(static_cast<int64_t>(from.dangling_count));
   ToProto(run.retention, *out.mutable_retention());
 }
 

@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 MAGIC = 0x4354534D
@@ -11,13 +11,17 @@ PAGE = 4096
 LINE = 64
 
 HEADER = struct.Struct("<IHHIIQIIQQqiI64x")
+EXTRA = struct.Struct("<IIIIIIIIiBBH")
 DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQII128x")
 assert HEADER.size == 128
 assert DESCRIPTOR.size == 224
 
 INPUT, OUTPUT, WEIGHT = 1, 2, 3
-INT64, FLOAT32, FLOAT64 = 5, 12, 13
-ELEMENT_BYTES = {5: 8, 12: 4, 13: 8}
+STATE = 7
+INT64, UINT8, FLOAT32, FLOAT64 = 5, 6, 12, 13
+ELEMENT_BYTES = {5: 8, 6: 1, 12: 4, 13: 8}
+TENSOR, NUMBER, TEXT, NONE, DTYPE, OTHER, DOCUMENT = range(7)
+HAS_EXTRA = 32
 
 
 @dataclass
@@ -38,6 +42,24 @@ class Record:
     tensor_bytes: int | None = None
     flags: int = 0
     placement: str | bytes = ""
+    # Of version 2.
+    kind: int = TENSOR
+    requires_grad: bool | None = None
+    value: str | None = None
+    stack: str = ""
+    alias_of: tuple[str, int, int, str] | None = None  # Op, call, io and index.
+
+    @property
+    def has_extra(self) -> bool:
+        """True if an extra follows the dims."""
+        return bool(self.value is not None or self.stack or self.alias_of)
+
+    @property
+    def all_flags(self) -> int:
+        """The flags of the descriptor."""
+        grad = 0 if self.requires_grad is None else 1 + self.requires_grad
+        extra = HAS_EXTRA if self.has_extra else 0
+        return self.flags | self.kind | grad << 3 | extra
 
 
 @dataclass
@@ -56,6 +78,26 @@ class Chunk:
     payload_bytes: int | None = None
     cut_bytes: int = 0
     tail: bytes = field(default=b"", repr=False)
+
+    @staticmethod
+    def _put_extra(
+        r: Record, text: bytearray, put: Callable[[str], tuple[int, int]]
+    ) -> None:
+        at = len(text)
+        text.extend(bytes(EXTRA.size))
+        op, call, io, index = r.alias_of or ("", 0, 0, "")
+        EXTRA.pack_into(
+            text,
+            at,
+            *(put(r.value) if r.value is not None else (0, 0)),
+            *(put(r.stack) if r.stack else (0, 0)),
+            *(put(op) if r.alias_of else (0, 0)),
+            *(put(index) if r.alias_of else (0, 0)),
+            call,
+            io,
+            (1 if r.alias_of else 0) | (2 if r.value is not None else 0),
+            0,
+        )
 
     def pack(self) -> bytes:
         """Returns the bytes of the chunk."""
@@ -77,6 +119,8 @@ class Chunk:
             text.extend(b"\0" * (-len(text) % 8))
             dims_at = table_end + len(text)
             text.extend(struct.pack(f"<{len(r.shape)}q", *r.shape))
+            if r.has_extra:
+                self._put_extra(r, text, put)
             payload.extend(b"\0" * (-len(payload) % LINE))
             table += DESCRIPTOR.pack(
                 r.sequence,
@@ -88,7 +132,7 @@ class Chunk:
                 r.io,
                 r.dtype,
                 len(r.shape),
-                r.flags,
+                r.all_flags,
                 dims_at,
                 0,
                 len(payload),

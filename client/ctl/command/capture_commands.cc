@@ -156,6 +156,7 @@ v1::RankCoverage TotalOf(const v1::CaptureCoverage& coverage) {
     total.set_stored_count(total.stored_count() + rank.stored_count());
     total.set_dropped_count(total.dropped_count() + rank.dropped_count());
     total.set_truncated_count(total.truncated_count() + rank.truncated_count());
+    total.set_dangling_count(total.dangling_count() + rank.dangling_count());
   }
   return total;
 }
@@ -199,29 +200,35 @@ void TellOfSilentRanks(const v1::CaptureCoverage& coverage,
   }
 }
 
+ListLayout CoverageLayout(bool with_dangling) {
+  ListLayout layout;
+  layout.response = v1::CaptureCoverage::descriptor();
+  layout.field = "ranks";
+  layout.columns = fmt::format(
+      "rank,streams?=stream_count,seen=seen_count,filtered?=filtered_count,"
+      "asked?=asked_count,stored=stored_count,repeated?=repeated_count,"
+      "conflicts?=conflict_count,{}dropped?=dropped_count,"
+      "truncated?=truncated_count,pending?=pending_count,lost?=lost_count,"
+      "degraded?=degraded_count,stream=stream_state",
+      with_dangling ? "dangling=dangling_count," : "");
+  layout.name = "rank";
+  return layout;
+}
+
 Outcome Coverage(Session& session, const CoverageFlags& flags) {
   const auto silent_after = ParseDuration(flags.silent_after);
   if (!silent_after.ok()) {
     return UsageError(
         fmt::format("--silent-after: {}", Message(silent_after.status())));
   }
-  ListLayout layout;
-  layout.response = v1::CaptureCoverage::descriptor();
-  layout.field = "ranks";
-  layout.columns =
-      "rank,streams?=stream_count,seen=seen_count,filtered?=filtered_count,"
-      "asked?=asked_count,stored=stored_count,repeated?=repeated_count,"
-      "conflicts?=conflict_count,dropped?=dropped_count,"
-      "truncated?=truncated_count,pending?=pending_count,lost?=lost_count,"
-      "degraded?=degraded_count,stream=stream_state";
-  layout.name = "rank";
-  std::unique_ptr<ListPrinter> printer;
-  MSITCTL_ASSIGN_OR_USAGE(
-      printer, ListPrinter::Create(std::move(layout), session.print_options(),
-                                   session.out()));
   v1::CaptureCoverage coverage;
   MSITCTL_RETURN_IF_FAILED(session.AskByName(
       &v1::CaptureService::Stub::GetCaptureCoverage, flags.run, coverage));
+  std::unique_ptr<ListPrinter> printer;
+  MSITCTL_ASSIGN_OR_USAGE(
+      printer, ListPrinter::Create(
+                   CoverageLayout(TotalOf(coverage).dangling_count() > 0),
+                   session.print_options(), session.out()));
   PartialNotice partial(session);
   partial.See(flags.run, coverage);
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);

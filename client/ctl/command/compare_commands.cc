@@ -40,6 +40,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   verb.add_option("TARGET,--target", flags.target, "The run under test")
       ->type_name("RUN");
   AddSelectionFlags(verb, flags.selection);
+  AddKindFlag(verb, flags.selection, /*takes_documents=*/false);
   AddPolicyFlags(verb, flags.policy);
   AddMatchingFlags(verb, flags.matching);
   AddPluginFlags(verb, "--plugin-name", flags.plugins);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/selection_note.h"
@@ -23,6 +24,9 @@ constexpr char kListColumns[] =
     "dtype?=dtype,shape?=shape,size?=size_bytes,min=summary.min,"
     "max=summary.max,mean?=summary.mean,l2_norm?=summary.l2_norm,"
     "nan_count~=summary.nan_count";
+
+// Besides, where kinds are asked for.
+constexpr char kKindColumns[] = "kind,value";
 
 constexpr char kFindColumns[] =
     "rank~=rank,device?=device,token~=token,op,call?=call,io/index,"
@@ -50,13 +54,14 @@ struct QueryFlags {
 void AddQueryFlags(CLI::App& verb, QueryFlags& flags) {
   AddRunName(verb, flags.run);
   AddSelectionFlags(verb, flags.selection);
+  AddKindFlag(verb, flags.selection, /*takes_documents=*/true);
   AddPartialFlag(verb, flags.list.allow_partial);
 }
 
-ListLayout TensorLayout(const char* columns) {
+ListLayout TensorLayout(std::string columns) {
   ListLayout layout;
   layout.field = "tensors";
-  layout.columns = columns;
+  layout.columns = std::move(columns);
   layout.name = "name";
   return layout;
 }
@@ -76,8 +81,12 @@ Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
   request.set_where(flags.where);
   const FieldFlags where{"predicate", {FlagText("--where", flags.where)}};
   MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
+  const std::string with_values =
+      flags.selection.kinds.empty()
+          ? columns
+          : fmt::format("{},{}", columns, kKindColumns);
   return ErrorOfFlag(
-      PrintPages(session, TensorLayout(columns), flags.list,
+      PrintPages(session, TensorLayout(with_values), flags.list,
                  &v1::TensorService::Stub::ListTensors, std::move(request),
                  [&] {
                    NoteNoTensor(session, flags.run, flags.selection,

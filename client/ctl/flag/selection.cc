@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/flag/selection.h"
 
+#include <fmt/format.h>
+
 #include "client/ctl/flag/field_flags.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/text/ranges.h"
 #include "protos/base/limits.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/selector.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -40,6 +43,22 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
       ->type_name("LIST");
 }
 
+void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents) {
+  std::vector<std::string> words = {"tensor", "number", "text",
+                                    "none",   "dtype",  "other"};
+  if (takes_documents) words.emplace_back("document");
+  flags.takes_documents = takes_documents;
+  words.emplace_back("value");
+  words.emplace_back("all");
+  AddTexts(verb, "--kind", flags.kinds,
+           fmt::format("{}; value stands for all but tensors{}; separated by "
+                       "commas, repeatable; without it tensors alone",
+                       fmt::join(words, ", "),
+                       takes_documents ? " and documents" : ""))
+      ->check(ListOf(words))
+      ->type_name("LIST");
+}
+
 namespace {
 
 // Errors: INVALID_ARGUMENT if the flag was given with nothing in it: that must
@@ -68,6 +87,7 @@ std::string TextOf(const SelectionFlags& flags) {
   add("--tokens", flags.tokens);
   for (const std::string& ops : flags.ops) add("--ops", ops);
   for (const std::string& ios : flags.ios) add("--io", ios);
+  for (const std::string& kinds : flags.kinds) add("--kind", kinds);
   return out;
 }
 
@@ -106,6 +126,18 @@ absl::StatusOr<v1::TensorFilter> ToFilter(const SelectionFlags& flags) {
                         name);
     }
     filter.add_ios(static_cast<v1::Io>(*io));
+  }
+  MSITD_ASSIGN_OR_RETURN(const auto kinds, Parts("--kind", flags.kinds));
+  for (const std::string& name : kinds) {
+    const std::optional<RecordKind> one = ParseRecordKind(name);
+    for (int i = 0; i < kRecordKindCount; ++i) {
+      const auto kind = static_cast<RecordKind>(i);
+      const bool is_document = kind == RecordKind::kDocument;
+      if (kind == one || (name == "value" && IsValue(kind)) ||
+          (name == "all" && (!is_document || flags.takes_documents))) {
+        filter.add_kinds(static_cast<v1::RecordKind>(i));
+      }
+    }
   }
   return filter;
 }

@@ -18,10 +18,15 @@ struct SelectionFlags {
   std::string tokens;
   std::vector<std::string> ops;
   std::vector<std::string> ios;
+  std::vector<std::string> kinds;
+  bool takes_documents = false;  // See AddKindFlag.
 };
 
 // Binds --ranks, --devices, --tokens, --ops and --io. `flags` outlives `verb`.
 void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags);
+
+// Binds --kind. `takes_documents`: documents can be named, and are among `all`.
+void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents);
 
 // Adds a repeatable option that takes one text each time. It has no list syntax
 // of CLI11, so that an op name in brackets stays whole.

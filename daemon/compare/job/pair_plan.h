@@ -16,6 +16,7 @@ struct PairPlan {
     kLater,        // More of it may come.
     kAlone,        // One run has it alone.
     kShardsAmiss,  // The shards of a side are not one tensor.
+    kValues,       // Of a text, or of different kinds.
     kShapes,       // They do not agree.
     kKinds,        // Complex against real.
     kEqualHashes,  // So the bytes are equal.

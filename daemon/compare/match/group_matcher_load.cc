@@ -263,6 +263,8 @@ absl::StatusOr<bool> GroupMatcher::LoadSide(
     if (count++ == kGroupTensorsMax) return false;
     if (side.has_copies) shards.See(tensor.key.rank);
     tensor.key.run.clear();
+    tensor.stack = {};
+    tensor.alias_of.reset();
     if (tensor.parts.size() > 1) {
       part_count += tensor.parts.size();
       if (part_count > kGroupPartsMax) tensor.parts.clear();

@@ -67,6 +67,8 @@ void RunRecorder::Record(const RecordedTensor& tensor) {
     spec.part_offset = offset;
     spec.part_bytes = bytes;
     spec.placement = tensor.placement;
+    spec.kind = tensor.kind;
+    spec.value = tensor.value;
     const auto room = builder.Add(spec);
     ASSERT_EQ(room.size(), bytes);
     if (bytes > 0)
@@ -78,7 +80,10 @@ void RunRecorder::Record(const RecordedTensor& tensor) {
       const compute::Digest digest =
           compute::DigestPart(chunk->PayloadOf(record), tensor.dtype);
       record.summary = digest.summary;
-      record.hash = digest.hash;
+      record.hash =
+          IsTextOnly(tensor.kind)
+              ? chunk::HashBytes(std::as_bytes(std::span(*tensor.value)))
+              : digest.hash;
     }
     const absl::Status status = store_.log().Append({&*chunk, 1});
     ASSERT_TRUE(status.ok()) << status;

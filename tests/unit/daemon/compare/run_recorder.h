@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 #include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"
@@ -31,6 +33,8 @@ struct RecordedTensor {
   std::string device = "cpu:0";
   std::string placement = "";
   uint32_t chunk_flags = 0;  // How much is kept of it.
+  RecordKind kind = RecordKind::kTensor;
+  std::optional<std::string> value = {};
 };
 
 template <typename T>

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of comparisons that take values.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "daemon/compare/job/comparison_engine.h"
+#include "tests/support/fake_store.h"
+#include "tests/unit/daemon/compare/row_observer.h"
+#include "tests/unit/daemon/compare/run_recorder.h"
+
+namespace msitd::compare {
+namespace {
+
+using ::testing::StartsWith;
+
+RecordedTensor Text(RecordKind kind, std::string value) {
+  RecordedTensor out;
+  out.dtype = DType::kUint8;
+  out.shape = {0};
+  out.io = Io::kInput;
+  out.kind = kind;
+  out.value = std::move(value);
+  return out;
+}
+
+RecordedTensor Number(double number) {
+  RecordedTensor out;
+  out.dtype = DType::kFloat64;
+  out.bytes = BytesOf<double>({number});
+  out.io = Io::kInput;
+  out.kind = RecordKind::kNumber;
+  out.value = std::to_string(number);
+  return out;
+}
+
+class ValueRowsTest : public ::testing::Test {
+ protected:
+  ValueRowsTest() {
+    for (int kind = 0; kind < kRecordKindCount - 1; ++kind) {
+      plan_.selector.kinds.push_back(static_cast<RecordKind>(kind));
+    }
+  }
+
+  v1::ComparisonRow RowOf(const RecordedTensor& target,
+                          const RecordedTensor& golden) {
+    golden_.Record(golden);
+    target_.Record(target);
+    RowObserver observer;
+    const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(observer.rows.size(), 1u);
+    return observer.rows.empty() ? v1::ComparisonRow() : observer.rows.front();
+  }
+
+  testing::FakeStore store_;
+  RunRecorder golden_{store_, "g"};
+  RunRecorder target_{store_, "t"};
+  ComparisonPlan plan_{"g", "t", {}, {}};
+};
+
+TEST_F(ValueRowsTest, EqualTextsPass) {
+  const v1::ComparisonRow row =
+      RowOf(Text(RecordKind::kText, "sum"), Text(RecordKind::kText, "sum"));
+  EXPECT_EQ(row.verdict(), v1::PASS);
+  EXPECT_TRUE(row.bitwise_equal());
+  EXPECT_EQ(row.reason(), "");
+}
+
+TEST_F(ValueRowsTest, OtherTextsFailAndAreShown) {
+  const v1::ComparisonRow row =
+      RowOf(Text(RecordKind::kDType, "torch.bfloat16"),
+            Text(RecordKind::kDType, "torch.float32"));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(row.reason(),
+            "the values differ: target torch.bfloat16, golden torch.float32");
+}
+
+TEST_F(ValueRowsTest, OtherKindsFail) {
+  const v1::ComparisonRow row =
+      RowOf(Text(RecordKind::kNone, "None"), Text(RecordKind::kText, "None"));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(row.reason(), "the values differ: target None, golden \"None\"");
+}
+
+TEST_F(ValueRowsTest, ATensorIsNoNumber) {
+  RecordedTensor tensor = Number(2);
+  tensor.kind = RecordKind::kTensor;
+  tensor.value.reset();
+  const v1::ComparisonRow row = RowOf(tensor, Number(2));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_EQ(row.reason(),
+            "the values differ: target a tensor, golden 2.000000");
+}
+
+TEST_F(ValueRowsTest, NumbersAreJudgedByThePolicy) {
+  const v1::ComparisonRow row = RowOf(Number(2.5), Number(2));
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), StartsWith("nl2 = "));
+  EXPECT_EQ(MetricOf(row, "max_abs"), 0.5);
+}
+
+TEST_F(ValueRowsTest, WithoutKindsValuesHaveNoRows) {
+  plan_.selector.kinds.clear();
+  RecordedTensor tensor = Floats("other", {1});
+  golden_.Record(Text(RecordKind::kText, "sum"));
+  target_.Record(Text(RecordKind::kText, "mean"));
+  const v1::ComparisonRow row = RowOf(tensor, tensor);
+  EXPECT_EQ(row.op(), "other");
+}
+
+}  // namespace
+}  // namespace msitd::compare
