@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import ge_dump
 import numpy as np
 import pytest
 
@@ -86,3 +87,135 @@ def test_npy_without_numbers_has_a_reason(tmp_path: Path) -> None:
         assert tensor.problem, array.dtype
         assert tensor.data == b""
         assert tensor.shape == (2,)
+
+
+def dumped(form: int, stored: np.ndarray, original: tuple[int, ...]) -> ge_dump.Dumped:
+    """Returns int16 elements in a layout, with the padding that devices add."""
+    raw = np.ascontiguousarray(stored).tobytes() + b"\xaa" * 32
+    return ge_dump.Dumped(5, form, stored.shape, original, raw)
+
+
+def test_ge_layouts_as_numpy_makes_them(tmp_path: Path) -> None:
+    rng = np.random.default_rng(20261122)
+    tensors, expected = [], []
+
+    def add(form: int, stored: np.ndarray, original: tuple[int, ...],
+            plain_array: np.ndarray) -> None:  # fmt: skip
+        tensors.append(dumped(form, stored, original))
+        expected.append(plain_array)
+
+    for _ in range(20):
+        n, c, d, h, w = (int(size) for size in rng.integers(1, 20, 5))
+        n0, c0 = (int(rng.choice([2, 4, 16])) for _ in range(2))
+        a5 = rng.integers(-999, 999, (n, c, d % 3 + 1, h, w % 5 + 1)).astype("<i2")
+        a4 = np.ascontiguousarray(a5[:, :, 0])
+        a3, a2, a1 = a4[..., 0], a4[0, 0], a4[0, 0, 0]
+        nhwc, hwcn = a4.transpose(0, 2, 3, 1), a4.transpose(2, 3, 1, 0)
+        for array in (a5, a4, a3, a2):
+            add(ge_dump.FRACTAL_NZ, ge_dump.to_nz(array, n0, c0), array.shape, array)
+        add(ge_dump.FRACTAL_NZ, ge_dump.to_nz(a1[None], n0, c0), a1.shape, a1)
+        # The outer dimensions of the matrices can be joined.
+        joined = ge_dump.to_nz(a4.reshape(-1, *a4.shape[2:]), n0, c0)
+        add(ge_dump.FRACTAL_NZ, joined, a4.shape, a4)
+        five = ge_dump.to_nc1hwc0(a4, c0)
+        add(ge_dump.NC1HWC0, five, a4.shape, a4)
+        if a4.shape[2:] != nhwc.shape[2:]:
+            add(ge_dump.NC1HWC0, five, nhwc.shape, a4)
+        add(ge_dump.NDC1HWC0, ge_dump.to_ndc1hwc0(a5, c0), a5.shape, a5)
+        flat = a2[..., None, None, None]
+        add(ge_dump.NDC1HWC0, ge_dump.to_ndc1hwc0(flat, c0), a2.shape, a2)
+        add(ge_dump.FRACTAL_Z, ge_dump.to_fractal_z(a4, n0, c0), a4.shape, a4)
+        add(ge_dump.NHWC, nhwc, a4.shape, a4)
+        add(ge_dump.HWCN, hwcn, a4.shape, a4)
+        add(ge_dump.ND, a5, a5.shape, a5)
+        add(ge_dump.NHWC, a3, a3.shape, a3)
+    path = tmp_path / "MatMulV2.mm.1.2.3"
+    half = len(tensors) // 2
+    ge_dump.write(path, tensors[:half], tensors[half:])
+    for piece_bytes in (16, 100, 65536):
+        got = read(path, piece_bytes)
+        assert [t.io for t in got[half - 1 : half + 1]] == ["input", "output"]
+        assert [t.index for t in got[half : half + 2]] == ["0", "1"]
+        for tensor, array in zip(got, expected, strict=True):
+            assert tensor.problem == ""
+            assert tensor.dtype == "int16"
+            assert tensor.shape == array.shape
+            assert tensor.data == np.ascontiguousarray(array).tobytes()
+
+
+GE_TYPES = {
+    1: "float32", 2: "float16", 3: "int8", 4: "uint8", 5: "int16", 6: "uint16",
+    7: "int32", 8: "int64", 9: "uint32", 10: "uint64", 11: "bool", 12: "float64",
+    16: "complex64", 17: "complex128", 18: "int8", 19: "int16", 20: "int32",
+    21: "uint8", 22: "uint16", 27: "bfloat16", 28: "int4", 29: "uint1", 30: "int2",
+    31: "uint2", 32: "complex32", 33: "hifloat8", 34: "float8_e5m2",
+    35: "float8_e4m3fn", 36: "float8_e8m0fnu", 37: "float6_e3m2fn",
+    38: "float6_e2m3fn", 39: "float4_e2m1fn", 40: "float4_e1m2",
+}  # fmt: skip
+BITS = {"int4": 4, "uint1": 1, "int2": 2, "uint2": 2, "float6_e3m2fn": 6}
+BITS |= {"float6_e2m3fn": 6, "float4_e2m1fn": 4, "float4_e1m2": 4}
+WIDTHS = {"float32": 4, "float16": 2, "int16": 2, "uint16": 2, "int32": 4}
+WIDTHS |= {"int64": 8, "uint32": 4, "uint64": 8, "float64": 8, "complex64": 8}
+WIDTHS |= {"complex128": 16, "bfloat16": 2, "complex32": 4}
+
+
+def packed(values: np.ndarray, bits: int, dtype: str) -> bytes:
+    """Returns elements as CANN packs them: masks of one bit from the top."""
+    order = "big" if dtype == "uint1" else "little"
+    split = values[:, None] >> np.arange(bits, dtype=np.uint8) & 1
+    return np.packbits(split.astype(np.uint8).ravel(), bitorder=order).tobytes()
+
+
+def test_ge_types(tmp_path: Path) -> None:
+    rng = np.random.default_rng(22)
+    shape = (3, 7)
+    tensors, expected = [], []
+    for number, dtype in GE_TYPES.items():
+        bits = BITS.get(dtype, 8)
+        count = 21 * WIDTHS.get(dtype, 1)
+        values = rng.integers(0, 1 << bits, count).astype(np.uint8)
+        raw = packed(values, bits, dtype) if bits < 8 else values.tobytes()
+        if dtype.startswith("int") and bits < 8:
+            sign = 1 << (bits - 1)
+            values = (((values.astype(int) ^ sign) - sign) & 0xFF).astype(np.uint8)
+        tensors.append(ge_dump.Dumped(number, ge_dump.ND, shape, shape, raw + b"\xaa"))
+        expected.append((dtype, values.tobytes()))
+    path = tmp_path / "dump"
+    ge_dump.write(path, tensors, [])
+    for tensor, (dtype, data) in zip(read(path, 17), expected, strict=True):
+        assert (tensor.problem, tensor.dtype) == ("", dtype)
+        assert tensor.data == data, dtype
+
+
+def test_ge_types_without_elements_have_a_reason(tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    numbers = [13, 14, 15, 23, 24, 25, 26, 41, 42, 77]
+    good = ge_dump.Dumped(4, ge_dump.ND, (2,), (2,), b"ok")
+    bad = [ge_dump.Dumped(n, ge_dump.ND, (2,), (2,), b"12345678") for n in numbers]
+    ge_dump.write(path, [x for tensor in bad for x in (tensor, good)], [good])
+    tensors = read(path)
+    assert all(t.problem and not t.data for t in tensors[:-1:2])
+    assert all(t.data == b"ok" for t in [*tensors[1::2], tensors[-1]])
+
+
+def test_ge_bytes_that_are_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+
+    def one(raw: bytes, size: int, address: int) -> ge_dump.Dumped:
+        return ge_dump.Dumped(4, ge_dump.ND, (2,), (2,), raw, size, address)
+
+    # Two tensors without an address, whose bytes are not in the file.
+    inputs = [one(b"ab", 2, 1), one(b"", 2, 0), one(b"", 0, 5), one(b"cd", 2, 9)]
+    ge_dump.write(path, inputs, [one(b"", 64, 0), one(b"ef??", 4, 7)])
+    assert [t.data for t in read(path)] == [b"ab", b"", b"", b"cd", b"", b"ef"]
+    # Older editions write no address.
+    ge_dump.write(path, [one(b"ab", 2, 0)], [one(b"cd", 2, 0)])
+    assert [t.data for t in read(path)] == [b"ab", b"cd"]
+    # The last byte is padding, the one before is not.
+    ge_dump.write(path, [one(b"ab", 2, 1)], [one(b"cd?", 3, 1)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert [t.data for t in read(path)] == [b"ab", b"cd"]
+    path.write_bytes(whole[:-2])
+    assert [t.data for t in read(path)] == [b"ab", b""]
+    assert "cut off" in read(path)[1].problem

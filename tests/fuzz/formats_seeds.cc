@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/formats_seeds.h"
 
+#include "client/import/formats/ge_names.h"
+#include "tests/unit/client/import/formats/ge_dump_bytes.h"
 #include "tests/unit/client/import/formats/read_all.h"
 
 namespace msitd::fuzz {
 namespace {
 
+using formats::kFormatFractalNz;
+using formats::kFormatFractalZ;
+using formats::kFormatHwcn;
+using formats::kFormatNc1hwc0;
+using formats::kFormatNdc1hwc0;
 using formats::NpyOf;
 
 std::string Npy(const std::string& descr, const std::string& order) {
@@ -14,10 +21,32 @@ std::string Npy(const std::string& descr, const std::string& order) {
                "0123456789abcdefghijklmn");
 }
 
+// An output and an input of at most 48 bytes.
+std::string GeDump(int type, int64_t format, std::vector<uint64_t> shape,
+                   std::vector<uint64_t> original) {
+  formats::ge::DumpData head;
+  head.set_op_name("op");
+  head.add_attr("attr");
+  head.add_space()->set_size(3);
+  formats::SetTensor(type, static_cast<int>(format), shape, original, 48,
+                     *head.add_output());
+  formats::SetTensor(type, static_cast<int>(format), shape, original, 50,
+                     *head.add_input());
+  head.mutable_input(0)->set_address(0);
+  return formats::GeDumpOf(head, std::string(101, 'x'));
+}
+
 }  // namespace
 
 std::vector<std::string> FormatsSeeds() {
-  return {Npy("'<f4'", "False"), Npy("'>i2'", "True"), Npy("'|O'", "False"),
+  return {GeDump(2, kFormatFractalNz, {2, 1, 2, 4, 2}, {2, 3, 4}),
+          GeDump(4, kFormatNc1hwc0, {1, 2, 2, 3, 4}, {1, 7, 2, 3}),
+          GeDump(28, kFormatNdc1hwc0, {1, 2, 2, 3, 2, 4}, {1, 7, 2, 3, 2}),
+          GeDump(37, kFormatFractalZ, {6, 1, 2, 4}, {2, 3, 2, 3}),
+          GeDump(29, kFormatHwcn, {2, 3, 4, 2}, {2, 4, 2, 3}),
+          Npy("'<f4'", "False"),
+          Npy("'>i2'", "True"),
+          Npy("'|O'", "False"),
           Npy("[('a', '<f4')]", "False")};
 }
 

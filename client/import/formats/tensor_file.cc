@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/import/formats/file_entry.h"
+#include "client/import/formats/ge_dump_file.h"
 #include "client/import/formats/npy_file.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -57,6 +58,8 @@ std::string_view FileKindName(FileKind kind) {
   switch (kind) {
     case FileKind::kNpy:
       return "npy";
+    case FileKind::kGeDump:
+      return "ge_dump";
   }
   return "unknown";
 }
@@ -94,6 +97,7 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
       const std::string first,
       bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
+  if (IsGeDump(first, bytes->size())) return OpenGeDump(std::move(bytes));
   return absl::InvalidArgumentError("it is no kind of file that msitd reads");
 }
 

@@ -19,6 +19,7 @@ namespace msitd::formats {
 
 enum class FileKind : uint8_t {
   kNpy,
+  kGeDump,
 };
 
 // Returns a word such as "npy".
