@@ -204,8 +204,8 @@ CLI::App& CommandLine::AddVerb(CLI::App& noun, const VerbHelp& help,
   return *verb;
 }
 
-absl::StatusOr<SessionOptions> CommandLine::MakeSessionOptions() const {
-  SessionOptions options;
+absl::StatusOr<InvocationOptions> CommandLine::MakeInvocationOptions() const {
+  InvocationOptions options;
   ConnectionOptions& connection = options.connection;
   connection.ca_file = globals_.ca_file;
   connection.cert_file = globals_.cert_file;
@@ -327,14 +327,14 @@ Outcome CommandLine::RunVerb() {
   if (const std::string name = EmptyOption(); !name.empty()) {
     return UsageError(fmt::format("{}: the value is empty", name));
   }
-  SessionOptions options;
-  MSITCTL_ASSIGN_OR_USAGE(options, MakeSessionOptions());
+  InvocationOptions options;
+  MSITCTL_ASSIGN_OR_USAGE(options, MakeInvocationOptions());
   Interrupts interrupts;
   Output out(stdout);
-  Session session(std::move(options), interrupts, out);
-  Outcome outcome = actions_.at(ParsedCommand())(session);
+  Invocation invocation(std::move(options), interrupts, out);
+  Outcome outcome = actions_.at(ParsedCommand())(invocation);
   if (!outcome.missing_run.empty()) {
-    outcome.error += RunLike(session, outcome.missing_run);
+    outcome.error += RunLike(invocation, outcome.missing_run);
   }
   Outcome written = out.Finish();
   const bool has_printed = outcome.exit_code == kExitOk ||

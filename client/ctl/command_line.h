@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 
 namespace msitd::ctl {
@@ -28,7 +28,7 @@ struct VerbHelp {
 // Thread-compatible.
 class CommandLine {
  public:
-  using Action = std::function<Outcome(Session&)>;
+  using Action = std::function<Outcome(Invocation&)>;
 
   CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -61,7 +61,7 @@ class CommandLine {
   };
 
   void AddGlobalFlags();
-  absl::StatusOr<SessionOptions> MakeSessionOptions() const;
+  absl::StatusOr<InvocationOptions> MakeInvocationOptions() const;
   Outcome RunVerb();
   // Which word is wrong. The parser of flags cannot say this well, or at all.
   struct Slip {

@@ -293,8 +293,8 @@ void AddCompletionCommand(CommandLine& line) {
                   .summary = fmt::format("Prints the script for {}.", shell),
                   .examples = example,
                   .rpcs = ""},
-                 [&root, make](Session& session) -> Outcome {
-                   session.out().Write(make(root));
+                 [&root, make](Invocation& invocation) -> Outcome {
+                   invocation.out().Write(make(root));
                    return {};
                  });
   };

@@ -46,9 +46,9 @@ std::string Entry(const std::string& left, const std::string& text) {
 }
 
 Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
-                 Session& session) {
+                 Invocation& invocation) {
   if (topic.size() == 1 && topic[0] == "exit-codes") {
-    session.out().Write(ExitCodeHelp());
+    invocation.out().Write(ExitCodeHelp());
     return {};
   }
   const CLI::App* app = &root;
@@ -63,7 +63,7 @@ Outcome ShowHelp(CLI::App& root, const std::vector<std::string>& topic,
     }
     app = named.front();
   }
-  session.out().Write(app->get_formatter()->make_help(
+  invocation.out().Write(app->get_formatter()->make_help(
       app, FullName(*app), CLI::AppFormatMode::Normal));
   return {};
 }
@@ -133,8 +133,8 @@ void AddHelpCommand(CommandLine& line) {
                     .examples = "msitctl help exit-codes\n"
                                 "msitctl help compare run",
                     .rpcs = ""},
-                   [topic, &root](Session& session) {
-                     return ShowHelp(root, *topic, session);
+                   [topic, &root](Invocation& invocation) {
+                     return ShowHelp(root, *topic, invocation);
                    });
   help.add_option("TOPIC", *topic, "exit-codes, or a noun and a verb");
 }

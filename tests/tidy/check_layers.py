@@ -60,6 +60,15 @@ CLIENT_CORE = ("client/core", "client/core/delivery")
 
 # What all rooms of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
+CTL_VERB = (
+    *PROTOS,
+    *CTL_BASE,
+    "client/report",
+    "client/ctl/print",
+    "client/ctl/plugin",
+    "client/ctl/flag",
+    "client/ctl",
+)
 
 
 @dataclass(frozen=True)
@@ -304,18 +313,10 @@ MODULES: dict[str, Module] = {
         (*PROTOS, *CTL_BASE, "client/ctl/print", "client/ctl/flag"),
         (*COMMON, *RPC, "cli11"),
     ),
-    # The command line names the commands; they work with the session it makes.
-    "client/ctl/command": Module(
-        (
-            *PROTOS,
-            *CTL_BASE,
-            "client/report",
-            "client/ctl/print",
-            "client/ctl/plugin",
-            "client/ctl/flag",
-            "client/ctl",
-        ),
-        (*COMMON, *RPC, "cli11", "json"),
+    # The command line names the commands; they work with the invocation it makes.
+    "client/ctl/command": Module(CTL_VERB, (*COMMON, *RPC, "cli11", "json")),
+    "client/ctl/compare": Module(
+        (*CTL_VERB, "client/ctl/command"), (*COMMON, *RPC, "cli11", "json")
     ),
 }
 

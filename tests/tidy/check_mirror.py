@@ -14,6 +14,7 @@ LAYERS = ("protos/", "storage/", "daemon/", "client/")
 # Where the tests are of a room that has none below tests/unit.
 TESTED_ELSEWHERE = {
     "client/capi": "tests/capi",
+    "client/ctl/command": "tests/unit/client/ctl",
     "client/include/msit": "tests/capi",
     "storage/face": "tests/unit/storage",
     "storage/index/scan": "tests/unit/storage",

@@ -55,7 +55,7 @@ struct AttachFlags {
   bool replace = false;
 };
 
-Outcome Attach(Session& session, const AttachFlags& flags) {
+Outcome Attach(Invocation& invocation, const AttachFlags& flags) {
   std::string name = flags.name;
   if (name.empty()) {
     name = std::filesystem::path(flags.file).filename().string();
@@ -74,8 +74,8 @@ Outcome Attach(Session& session, const AttachFlags& flags) {
   open.set_replace(flags.replace);
   v1::Attachment attachment;
   MSITCTL_RETURN_IF_FAILED(
-      WriteAttachment(session, std::move(open), *bytes, attachment));
-  return PrintOne(session, attachment, "name");
+      WriteAttachment(invocation, std::move(open), *bytes, attachment));
+  return PrintOne(invocation, attachment, "name");
 }
 
 void AddAttach(CommandLine& line, CLI::App& noun) {
@@ -88,7 +88,7 @@ void AddAttach(CommandLine& line, CLI::App& noun) {
            "msitctl run attach tp8-bf16 module_tree.txt\n"
            "msitctl run attach tp8-bf16 - --name graph --media-type text/plain",
        .rpcs = "AttachmentService.WriteAttachment"},
-      [flags](Session& session) { return Attach(session, *flags); });
+      [flags](Invocation& invocation) { return Attach(invocation, *flags); });
   AddRunName(verb, flags->run);
   verb.add_option("FILE,--file", flags->file, "File to keep; - is stdin")
       ->required()
@@ -116,10 +116,10 @@ void AddAttachments(CommandLine& line, CLI::App& noun) {
                                  .summary = "Lists what is kept with a run.",
                                  .examples = "msitctl run attachments tp8-bf16",
                                  .rpcs = "AttachmentService.ListAttachments"},
-                                [run, flags, layout](Session& session) {
+                                [run, flags, layout](Invocation& invocation) {
                                   v1::ListAttachmentsRequest request;
                                   request.set_run(*run);
-                                  return PrintPages(session, layout, *flags,
+                                  return PrintPages(invocation, layout, *flags,
                                                     &Stub::ListAttachments,
                                                     std::move(request));
                                 });
@@ -134,17 +134,17 @@ struct GetFlags {
   std::string out;
 };
 
-Outcome Get(Session& session, const GetFlags& flags) {
+Outcome Get(Invocation& invocation, const GetFlags& flags) {
   if (!flags.out.empty()) {
-    return ReadAttachment(session, flags.run, flags.name, flags.out);
+    return ReadAttachment(invocation, flags.run, flags.name, flags.out);
   }
   v1::GetAttachmentRequest request;
   request.set_run(flags.run);
   request.set_name(flags.name);
   v1::Attachment attachment;
   MSITCTL_RETURN_IF_FAILED(
-      session.Ask(&Stub::GetAttachment, request, attachment));
-  return PrintOne(session, attachment, "name");
+      invocation.Ask(&Stub::GetAttachment, request, attachment));
+  return PrintOne(invocation, attachment, "name");
 }
 
 void AddGet(CommandLine& line, CLI::App& noun) {
@@ -158,7 +158,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
                    "msitctl run attachment tp8-bf16 graph --out -",
        .rpcs = "AttachmentService.GetAttachment, "
                "AttachmentService.ReadAttachment"},
-      [flags](Session& session) { return Get(session, *flags); });
+      [flags](Invocation& invocation) { return Get(invocation, *flags); });
   AddRunName(verb, flags->run);
   AddAttachmentName(verb, flags->name);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
@@ -174,14 +174,14 @@ void AddDetach(CommandLine& line, CLI::App& noun) {
                     .summary = "Removes an attachment of a run.",
                     .examples = "msitctl run detach tp8-bf16 module_tree.txt",
                     .rpcs = "AttachmentService.DeleteAttachment"},
-                   [run, name](Session& session) -> Outcome {
+                   [run, name](Invocation& invocation) -> Outcome {
                      v1::DeleteAttachmentRequest request;
                      request.set_run(*run);
                      request.set_name(*name);
                      google::protobuf::Empty empty;
-                     MSITCTL_RETURN_IF_FAILED(
-                         session.Ask(&Stub::DeleteAttachment, request, empty));
-                     return ReportDeleted(session, "attachment", *name);
+                     MSITCTL_RETURN_IF_FAILED(invocation.Ask(
+                         &Stub::DeleteAttachment, request, empty));
+                     return ReportDeleted(invocation, "attachment", *name);
                    });
   AddRunName(verb, *run);
   AddAttachmentName(verb, *name);

@@ -23,19 +23,21 @@ using Stub = v1::AttachmentService::Stub;
 
 }  // namespace
 
-Outcome WriteAttachment(Session& session, v1::WriteAttachmentRequest::Open open,
+Outcome WriteAttachment(Invocation& invocation,
+                        v1::WriteAttachmentRequest::Open open,
                         std::string_view bytes, v1::Attachment& written) {
-  MSITCTL_RETURN_IF_FAILED(session.Connect());
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   open.set_size_bytes(static_cast<int64_t>(bytes.size()));
   grpc::ClientContext context;
-  context.set_deadline(session.StreamDeadline());
-  const Interrupts::Hold hold(session.interrupts(), &context);
-  const auto writer = session.stub<Stub>().WriteAttachment(&context, &written);
+  context.set_deadline(invocation.StreamDeadline());
+  const Interrupts::Hold hold(invocation.interrupts(), &context);
+  const auto writer =
+      invocation.stub<Stub>().WriteAttachment(&context, &written);
   v1::WriteAttachmentRequest request;
   *request.mutable_open() = std::move(open);
   bool goes_on = writer->Write(request);
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
   for (size_t at = 0; goes_on && at < bytes.size();
        at += kAttachmentPieceBytesMax) {
     const std::string_view piece = bytes.substr(at, kAttachmentPieceBytesMax);
@@ -52,30 +54,30 @@ Outcome WriteAttachment(Session& session, v1::WriteAttachmentRequest::Open open,
     (void)writer->WritesDone();
   }
   progress.Clear();
-  return session.OutcomeOf(writer->Finish());
+  return invocation.OutcomeOf(writer->Finish());
 }
 
-Outcome ReadAttachment(Session& session, const std::string& run,
+Outcome ReadAttachment(Invocation& invocation, const std::string& run,
                        const std::string& name, const std::string& out) {
   // Held from before the file is there, so that it goes when an interrupt does.
-  const Interrupts::Hold hold(session.interrupts());
+  const Interrupts::Hold hold(invocation.interrupts());
   auto sink =
-      FileSink::Open(out, session.options().terminal.stdout_is_terminal);
+      FileSink::Open(out, invocation.options().terminal.stdout_is_terminal);
   if (!sink.ok()) return LocalError(Message(sink.status()));
-  MSITCTL_RETURN_IF_FAILED(session.Connect());
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   v1::ReadAttachmentRequest request;
   request.set_run(run);
   request.set_name(name);
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
   chunk::PiecewiseHash hash;
   int64_t done_bytes = 0;
   int64_t size_bytes = 0;
   ResumingRead<v1::ReadAttachmentResponse> reading(
-      session, size_bytes,
+      invocation, size_bytes,
       [&](grpc::ClientContext& context, int64_t offset_bytes) {
         request.set_offset_bytes(offset_bytes);
-        return session.stub<Stub>().ReadAttachment(&context, request);
+        return invocation.stub<Stub>().ReadAttachment(&context, request);
       },
       [&](std::string_view piece) -> absl::Status {
         MSITD_RETURN_IF_ERROR(sink->Write(piece));
@@ -94,7 +96,7 @@ Outcome ReadAttachment(Session& session, const std::string& run,
   MSITCTL_RETURN_IF_FAILED(reading.Run());
   progress.Clear();
   if (HashText(hash.Get()) != request.hash()) {
-    return session.OutcomeOf(
+    return invocation.OutcomeOf(
         grpc::Status(grpc::StatusCode::DATA_LOSS,
                      fmt::format("the bytes that came have the hash {}, not {}",
                                  HashText(hash.Get()), request.hash())));

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/attachment_service.pb.h"
 
@@ -13,14 +13,15 @@ namespace msitd::ctl {
 // Writes `bytes`, kAttachmentBytesMax at most, as the attachment that `open`
 // says, whose size is filled in; `written` is what it became. What has arrived
 // is checked by its hash.
-Outcome WriteAttachment(Session& session, v1::WriteAttachmentRequest::Open open,
+Outcome WriteAttachment(Invocation& invocation,
+                        v1::WriteAttachmentRequest::Open open,
                         std::string_view bytes, v1::Attachment& written);
 
 // Writes the bytes of an attachment to a file; "-" is stdout. A stream that
 // breaks with UNAVAILABLE is taken up where it broke, of the same bytes. The
 // file is there once it has all of them and they have the hash that they should
 // have.
-Outcome ReadAttachment(Session& session, const std::string& run,
+Outcome ReadAttachment(Invocation& invocation, const std::string& run,
                        const std::string& name, const std::string& out);
 
 }  // namespace msitd::ctl

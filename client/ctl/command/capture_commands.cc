@@ -54,7 +54,7 @@ bool ReachBehind(const v1::TensorFilter& filter, int64_t first) {
 }
 
 // Says where the policy records less than it looks like.
-Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
+Outcome TellWhatSelectsNothing(Invocation& invocation, const std::string& run,
                                const v1::CapturePolicy& policy) {
   const v1::CaptureRule& rule = policy.rules(0);
   if (rule.level() == v1::CAPTURE_LEVEL_OFF) {
@@ -71,7 +71,7 @@ Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
   if (rule.filter().ranks().empty()) return {};
   v1::Run info;
   MSITCTL_RETURN_IF_FAILED(
-      session.AskByName(&v1::RunService::Stub::GetRun, run, info));
+      invocation.AskByName(&v1::RunService::Stub::GetRun, run, info));
   std::vector<int32_t> absent;
   for (const int32_t rank : rule.filter().ranks()) {
     if (info.world_size() > 0 && rank >= info.world_size()) {
@@ -85,7 +85,7 @@ Outcome TellWhatSelectsNothing(Session& session, const std::string& run,
   return {};
 }
 
-Outcome Set(Session& session, const SetFlags& flags) {
+Outcome Set(Invocation& invocation, const SetFlags& flags) {
   const absl::StatusOr<v1::TensorFilter> filter = ToFilter(flags.selection);
   if (!filter.ok()) return UsageError(std::string(Message(filter.status())));
   v1::SetCapturePolicyRequest request;
@@ -98,17 +98,17 @@ Outcome Set(Session& session, const SetFlags& flags) {
   }
   v1::Run before;
   const Outcome found =
-      session.AskByName(&v1::RunService::Stub::GetRun, flags.run, before);
+      invocation.AskByName(&v1::RunService::Stub::GetRun, flags.run, before);
   v1::CapturePolicy policy;
-  MSITCTL_RETURN_IF_FAILED(session.AskToTheEnd(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskToTheEnd(
       &v1::CaptureService::Stub::SetCapturePolicy, request, policy));
-  MSITCTL_RETURN_IF_FAILED(PrintOne(session, policy, "revision"));
-  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  MSITCTL_RETURN_IF_FAILED(PrintOne(invocation, policy, "revision"));
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   if (!found.missing_run.empty()) {
     Note(fmt::format("there was no run {}, it is made now{}", flags.run,
-                     RunLikeAnother(session, flags.run)));
+                     RunLikeAnother(invocation, flags.run)));
   }
-  return TellWhatSelectsNothing(session, flags.run, policy);
+  return TellWhatSelectsNothing(invocation, flags.run, policy);
 }
 
 void AddSet(CommandLine& line, CLI::App& noun) {
@@ -126,7 +126,7 @@ void AddSet(CommandLine& line, CLI::App& noun) {
                    "--io output\n"
                    "msitctl capture set --run nightly --level off",
        .rpcs = "CaptureService.SetCapturePolicy"},
-      [flags](Session& session) { return Set(session, *flags); });
+      [flags](Invocation& invocation) { return Set(invocation, *flags); });
   AddRunName(verb, flags->run, "Name of the run; made if there is none");
   AddSelectionFlags(verb, flags->selection);
   verb.add_option("--level", flags->level,
@@ -215,25 +215,25 @@ ListLayout CoverageLayout(bool with_dangling) {
   return layout;
 }
 
-Outcome Coverage(Session& session, const CoverageFlags& flags) {
+Outcome Coverage(Invocation& invocation, const CoverageFlags& flags) {
   const auto silent_after = ParseDuration(flags.silent_after);
   if (!silent_after.ok()) {
     return UsageError(
         fmt::format("--silent-after: {}", Message(silent_after.status())));
   }
   v1::CaptureCoverage coverage;
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::CaptureService::Stub::GetCaptureCoverage, flags.run, coverage));
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
       printer, ListPrinter::Create(
                    CoverageLayout(TotalOf(coverage).dangling_count() > 0),
-                   session.print_options(), session.out()));
-  PartialNotice partial(session);
+                   invocation.print_options(), invocation.out()));
+  PartialNotice partial(invocation);
   partial.See(flags.run, coverage);
   for (const v1::RankCoverage& rank : coverage.ranks()) printer->Add(rank);
   printer->Finish(coverage);
-  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   TellOfSilentRanks(coverage, *silent_after);
   const v1::RankCoverage total = TotalOf(coverage);
   if (total.stored_count() > 0) return partial.End(flags.allow_partial);
@@ -256,7 +256,7 @@ void AddCoverage(CommandLine& line, CLI::App& noun) {
                   "1 if nothing was stored.",
        .examples = "msitctl capture coverage tp8-bf16",
        .rpcs = "CaptureService.GetCaptureCoverage"},
-      [flags](Session& session) { return Coverage(session, *flags); });
+      [flags](Invocation& invocation) { return Coverage(invocation, *flags); });
   AddRunName(verb, flags->run);
   AddPartialFlag(verb, flags->allow_partial);
   verb.add_option("--silent-after", flags->silent_after,

@@ -10,29 +10,29 @@
 namespace msitd::ctl {
 namespace {
 
-Outcome PrintStatus(Session& session) {
+Outcome PrintStatus(Invocation& invocation) {
   v1::NodeStatus status;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetNodeStatus,
-                                       v1::GetNodeStatusRequest(), status));
-  return PrintOne(session, status, "");
+  MSITCTL_RETURN_IF_FAILED(invocation.Ask(&v1::NodeService::Stub::GetNodeStatus,
+                                          v1::GetNodeStatusRequest(), status));
+  return PrintOne(invocation, status, "");
 }
 
-Outcome PrintCapabilities(Session& session) {
+Outcome PrintCapabilities(Invocation& invocation) {
   v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetCapabilities,
-                                       v1::GetCapabilitiesRequest(),
-                                       capabilities));
-  const bool is_names = session.options().format == Format::kName;
-  if (!session.is_table() && !is_names) {
-    return PrintOne(session, capabilities, "");
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&v1::NodeService::Stub::GetCapabilities,
+                     v1::GetCapabilitiesRequest(), capabilities));
+  const bool is_names = invocation.options().format == Format::kName;
+  if (!invocation.is_table() && !is_names) {
+    return PrintOne(invocation, capabilities, "");
   }
-  if (session.is_table()) {
+  if (invocation.is_table()) {
     std::vector<std::string> hidden = {"metric_table"};
     // An older daemon tells their names only.
     if (!capabilities.metric_table().empty()) hidden.emplace_back("metrics");
     MSITCTL_RETURN_IF_FAILED(
-        PrintOne(session, capabilities, "", std::move(hidden)));
-    session.out().Write("\n");
+        PrintOne(invocation, capabilities, "", std::move(hidden)));
+    invocation.out().Write("\n");
   }
   ListLayout layout;
   layout.name = "name";
@@ -41,8 +41,9 @@ Outcome PrintCapabilities(Session& session) {
   layout.columns = "metric=name,direction,unit,family";
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer, ListPrinter::Create(std::move(layout), session.print_options(),
-                                   session.out()));
+      printer,
+      ListPrinter::Create(std::move(layout), invocation.print_options(),
+                          invocation.out()));
   for (const v1::Metric& metric : capabilities.metric_table()) {
     printer->Add(metric);
   }

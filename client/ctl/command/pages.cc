@@ -81,12 +81,13 @@ void AddListFlags(CLI::App& verb, ListFlags& flags,
   AddColumnsFlag(verb, flags.columns, std::move(column_words));
 }
 
-Outcome PrintOne(Session& session, const google::protobuf::Message& message,
+Outcome PrintOne(Invocation& invocation,
+                 const google::protobuf::Message& message,
                  std::string_view name, std::vector<std::string> hidden) {
-  PrintOptions options = session.print_options();
+  PrintOptions options = invocation.print_options();
   options.hidden_fields = std::move(hidden);
   const absl::Status status =
-      PrintMessage(message, name, options, session.out());
+      PrintMessage(message, name, options, invocation.out());
   return status.ok() ? Outcome() : UsageError(Message(status));
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "client/ctl/command/partial.h"
+#include "client/ctl/invocation.h"
 #include "client/ctl/print/printer.h"
-#include "client/ctl/session.h"
 #include "client/query/paging.h"
 #include "protos/status/status.h"
 
@@ -50,7 +50,8 @@ void AddListFlags(
 // Prints a list as its pages come, and says first if it is partial. Calls
 // `when_empty` behind a list without rows. See ForEachRow.
 template <typename Stub, typename Request, typename Response>
-Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
+Outcome PrintPages(Invocation& invocation, ListLayout layout,
+                   const ListFlags& flags,
                    Connection::Method<Stub, Request, Response> method,
                    Request request,
                    const std::function<void()>& when_empty = {}) {
@@ -58,10 +59,10 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
   layout.response = Response::descriptor();
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer,
-      ListPrinter::Create(std::move(layout),
-                          session.print_options(flags.columns), session.out()));
-  PartialNotice partial(session);
+      printer, ListPrinter::Create(std::move(layout),
+                                   invocation.print_options(flags.columns),
+                                   invocation.out()));
+  PartialNotice partial(invocation);
   const auto see = [&]<typename Page>(const Page& page) {
     if constexpr (requires { page.partial(); }) {
       partial.See(request.run(), page);
@@ -70,7 +71,7 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
   Response response;
   bool is_empty = true;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, method, request, field, flags.limit,
+      invocation, method, request, field, flags.limit,
       [&](const auto& row) {
         is_empty = false;
         printer->Add(row);
@@ -78,7 +79,7 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
       response, see));
   printer->Finish(response);
   if (is_empty && when_empty) {
-    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     when_empty();
   }
   return partial.End(flags.allow_partial);
@@ -86,7 +87,8 @@ Outcome PrintPages(Session& session, ListLayout layout, const ListFlags& flags,
 
 // Prints one message; `name` is as in ListLayout. A table leaves out the fields
 // in `hidden`, which the caller prints otherwise.
-Outcome PrintOne(Session& session, const google::protobuf::Message& message,
+Outcome PrintOne(Invocation& invocation,
+                 const google::protobuf::Message& message,
                  std::string_view name, std::vector<std::string> hidden = {});
 
 }  // namespace msitd::ctl

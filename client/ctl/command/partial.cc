@@ -25,7 +25,7 @@ void PartialNotice::See(const v1::Comparison& comparison) {
 void PartialNotice::Tell(const std::string& lines) {
   if (std::exchange(has_told_, true)) return;
   if (is_table_) {
-    session_.out().Write(lines);
+    invocation_.out().Write(lines);
     return;
   }
   for (size_t begin = 0; begin < lines.size();) {

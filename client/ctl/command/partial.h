@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "client/text/partial_text.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -20,12 +20,12 @@ void AddPartialFlag(CLI::App& verb, bool& allows);
 // table has it itself, for all else it is on stderr. Thread-compatible.
 class PartialNotice {
  public:
-  // Borrows `session`.
-  explicit PartialNotice(Session& session)
-      : PartialNotice(session, session.is_table()) {}
+  // Borrows `invocation`.
+  explicit PartialNotice(Invocation& invocation)
+      : PartialNotice(invocation, invocation.is_table()) {}
   // `is_table`: what is printed is a table for people to read.
-  PartialNotice(Session& session, bool is_table)
-      : session_(session), is_table_(is_table) {}
+  PartialNotice(Invocation& invocation, bool is_table)
+      : invocation_(invocation), is_table_(is_table) {}
 
   // `answer` is a message that has ranks_held, ranks_lacking and partial.
   template <typename Answer>
@@ -44,7 +44,7 @@ class PartialNotice {
  private:
   void Tell(const std::string& lines);
 
-  Session& session_;
+  Invocation& invocation_;
   const bool is_table_;
   bool has_told_ = false;
   bool is_partial_ = false;

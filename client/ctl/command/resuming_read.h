@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "protos/status/status.h"
 
@@ -39,9 +39,9 @@ class ResumingRead {
   using See = std::function<void(const Response&, int64_t& size_bytes)>;
 
   // `size_bytes` is 0 where `see` will tell it.
-  ResumingRead(Session& session, int64_t size_bytes, Start start, ByteSink sink,
-               See see = nullptr)
-      : session_(session),
+  ResumingRead(Invocation& invocation, int64_t size_bytes, Start start,
+               ByteSink sink, See see = nullptr)
+      : invocation_(invocation),
         size_bytes_(size_bytes),
         start_(std::move(start)),
         sink_(std::move(sink)),
@@ -57,9 +57,9 @@ class ResumingRead {
       fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
           fruitless_count == kFruitlessReadsMax ||
-          session_.interrupts().WaitFor(kFirstReadDelay *
-                                        (1 << fruitless_count))) {
-        return session_.OutcomeOf(status);
+          invocation_.interrupts().WaitFor(kFirstReadDelay *
+                                           (1 << fruitless_count))) {
+        return invocation_.OutcomeOf(status);
       }
     }
   }
@@ -68,8 +68,8 @@ class ResumingRead {
   // OK once the last byte is taken.
   grpc::Status ReadStream() {
     grpc::ClientContext context;
-    context.set_deadline(session_.StreamDeadline());
-    const Interrupts::Hold hold(session_.interrupts(), &context);
+    context.set_deadline(invocation_.StreamDeadline());
+    const Interrupts::Hold hold(invocation_.interrupts(), &context);
     const auto reader = start_(context, offset_);
     Response response;
     while (reader->Read(&response)) {
@@ -105,7 +105,7 @@ class ResumingRead {
     return grpc::Status::OK;
   }
 
-  Session& session_;
+  Invocation& invocation_;
   int64_t size_bytes_;
   const Start start_;
   const ByteSink sink_;

@@ -38,7 +38,7 @@ struct CreateFlags {
   std::vector<std::string> labels;
 };
 
-Outcome Create(Session& session, const CreateFlags& flags) {
+Outcome Create(Invocation& invocation, const CreateFlags& flags) {
   v1::CreateRunRequest request;
   v1::Run& run = *request.mutable_run();
   run.set_name(flags.name);
@@ -52,8 +52,8 @@ Outcome Create(Session& session, const CreateFlags& flags) {
   }
   v1::Run created;
   MSITCTL_RETURN_IF_FAILED(
-      session.Ask(&v1::RunService::Stub::CreateRun, request, created));
-  return PrintOne(session, created, "name");
+      invocation.Ask(&v1::RunService::Stub::CreateRun, request, created));
+  return PrintOne(invocation, created, "name");
 }
 
 void AddCreate(CommandLine& line, CLI::App& noun) {
@@ -65,7 +65,7 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl run create tp8-bf16 --world-size 8 "
                    "--label model=minilm --label commit=4f2c",
        .rpcs = "RunService.CreateRun"},
-      [flags](Session& session) { return Create(session, *flags); });
+      [flags](Invocation& invocation) { return Create(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--world-size", flags->world_size,
                   "Number of ranks; default: what the first producer says")
@@ -75,11 +75,12 @@ void AddCreate(CommandLine& line, CLI::App& noun) {
       ->type_name("KEY=VALUE");
 }
 
-Outcome SetRetention(Session& session, const v1::SetRunRetentionRequest& set) {
+Outcome SetRetention(Invocation& invocation,
+                     const v1::SetRunRetentionRequest& set) {
   v1::Run run;
   MSITCTL_RETURN_IF_FAILED(
-      session.Ask(&v1::RunService::Stub::SetRunRetention, set, run));
-  return PrintOne(session, run, "name");
+      invocation.Ask(&v1::RunService::Stub::SetRunRetention, set, run));
+  return PrintOne(invocation, run, "name");
 }
 
 void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
@@ -92,11 +93,11 @@ void AddPin(CommandLine& line, CLI::App& noun, bool pinned) {
                          : "Lets bytes of a run go again once a limit says so.",
        .examples = fmt::format("msitctl run {} golden-fp32", verb_name),
        .rpcs = "RunService.SetRunRetention"},
-      [name, pinned](Session& session) {
+      [name, pinned](Invocation& invocation) {
         v1::SetRunRetentionRequest request;
         request.set_run(*name);
         request.mutable_retention()->set_pinned(pinned);
-        return SetRetention(session, request);
+        return SetRetention(invocation, request);
       });
   AddRunName(verb, *name);
 }
@@ -108,7 +109,7 @@ struct RetainFlags {
   std::optional<int64_t> tokens;
 };
 
-Outcome Retain(Session& session, const RetainFlags& flags) {
+Outcome Retain(Invocation& invocation, const RetainFlags& flags) {
   v1::SetRunRetentionRequest request;
   request.set_run(flags.name);
   v1::Retention& retention = *request.mutable_retention();
@@ -128,7 +129,7 @@ Outcome Retain(Session& session, const RetainFlags& flags) {
         static_cast<int32_t>(ms % 1000 * 1'000'000));
   }
   if (flags.tokens.has_value()) retention.set_token_count(*flags.tokens);
-  return SetRetention(session, request);
+  return SetRetention(invocation, request);
 }
 
 void AddRetain(CommandLine& line, CLI::App& noun) {
@@ -140,7 +141,7 @@ void AddRetain(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl run retain nightly --bytes 200GB\n"
                    "msitctl run retain nightly --tokens 64 --age 48h",
        .rpcs = "RunService.SetRunRetention"},
-      [flags](Session& session) { return Retain(session, *flags); });
+      [flags](Invocation& invocation) { return Retain(invocation, *flags); });
   AddRunName(verb, flags->name);
   verb.add_option("--bytes", flags->bytes,
                   "Bytes of tensors to keep, such as 512MB (of 1024) or 64GB")

@@ -12,23 +12,23 @@ namespace msitd::ctl {
 namespace {
 
 // An op of the run; empty if there is no answer.
-std::string OpOf(Session& session, const std::string& run) {
+std::string OpOf(Invocation& invocation, const std::string& run) {
   v1::ListTensorsRequest request;
   request.set_run(run);
   request.set_page_size(1);
   v1::ListTensorsResponse page;
   const Outcome outcome =
-      session.Ask(&v1::TensorService::Stub::ListTensors, request, page);
+      invocation.Ask(&v1::TensorService::Stub::ListTensors, request, page);
   return outcome.ok() && page.tensors_size() > 0 ? page.tensors(0).op() : "";
 }
 
 }  // namespace
 
-void NoteNoTensor(Session& session, const std::string& run,
+void NoteNoTensor(Invocation& invocation, const std::string& run,
                   const SelectionFlags& selection, const std::string& where) {
   v1::Run info;
   const Outcome outcome =
-      session.AskByName(&v1::RunService::Stub::GetRun, run, info);
+      invocation.AskByName(&v1::RunService::Stub::GetRun, run, info);
   if (!outcome.ok()) return;
   const int64_t count = info.counters().tensor_count();
   if (count == 0) {
@@ -41,7 +41,7 @@ void NoteNoTensor(Session& session, const std::string& run,
     flags += fmt::format("{}--where '{}'", flags.empty() ? "" : " ", where);
   }
   if (flags.empty()) return;
-  const std::string op = selection.ops.empty() ? "" : OpOf(session, run);
+  const std::string op = selection.ops.empty() ? "" : OpOf(invocation, run);
   fmt::print(
       stderr, "msitctl: note: 0 of {} tensors of run {} match {}{}\n", count,
       Printable(run), Printable(flags),

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "client/ctl/flag/selection.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 
 namespace msitd::ctl {
 
 // Says on stderr that a selection and a condition, which may be empty, take
 // none of the tensors of a run, how many it has, and how its ops look. Says
 // nothing if the daemon does not answer.
-void NoteNoTensor(Session& session, const std::string& run,
+void NoteNoTensor(Invocation& invocation, const std::string& run,
                   const SelectionFlags& selection, const std::string& where);
 
 // Says on stderr that flags take none of the rows of a comparison.

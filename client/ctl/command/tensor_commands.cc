@@ -75,7 +75,8 @@ void AddTensorListFlags(CLI::App& verb, QueryFlags& flags,
                            TensorLayout(columns)));
 }
 
-Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
+Outcome List(Invocation& invocation, const QueryFlags& flags,
+             const char* columns) {
   v1::ListTensorsRequest request;
   request.set_run(flags.run);
   request.set_where(flags.where);
@@ -86,10 +87,10 @@ Outcome List(Session& session, const QueryFlags& flags, const char* columns) {
           ? columns
           : fmt::format("{},{}", columns, kKindColumns);
   return ErrorOfFlag(
-      PrintPages(session, TensorLayout(with_values), flags.list,
+      PrintPages(invocation, TensorLayout(with_values), flags.list,
                  &v1::TensorService::Stub::ListTensors, std::move(request),
                  [&] {
-                   NoteNoTensor(session, flags.run, flags.selection,
+                   NoteNoTensor(invocation, flags.run, flags.selection,
                                 flags.where);
                  }),
       {&where, 1});
@@ -111,8 +112,8 @@ void AddList(CommandLine& line, CLI::App& noun) {
            "'*.attention.*' --io output\n"
            "msitctl tensor list --run golden-fp32 --ranks 0,2-3 -o name",
        .rpcs = "TensorService.ListTensors"},
-      [flags](Session& session) {
-        return List(session, *flags, kListColumns);
+      [flags](Invocation& invocation) {
+        return List(invocation, *flags, kListColumns);
       });
   AddTensorListFlags(verb, *flags, kListColumns);
 }
@@ -128,8 +129,8 @@ void AddFind(CommandLine& line, CLI::App& noun) {
            "msitctl tensor find --run tp8-bf16 --where 'inf_count > 0 or "
            "abs_max >= 1e4' --limit 1",
        .rpcs = "TensorService.ListTensors"},
-      [flags](Session& session) {
-        return List(session, *flags, kFindColumns);
+      [flags](Invocation& invocation) {
+        return List(invocation, *flags, kFindColumns);
       });
   verb.add_option("--where", flags->where,
                   "Condition on count, nan_count, inf_count, zero_count, min, "
@@ -161,7 +162,7 @@ ListLayout GroupLayout(const std::string& by) {
   return layout;
 }
 
-Outcome Stats(Session& session, const QueryFlags& flags) {
+Outcome Stats(Invocation& invocation, const QueryFlags& flags) {
   v1::SummarizeTensorsRequest request;
   request.set_run(flags.run);
   MSITCTL_ASSIGN_OR_USAGE(*request.mutable_filter(), ToFilter(flags.selection));
@@ -171,12 +172,12 @@ Outcome Stats(Session& session, const QueryFlags& flags) {
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
       printer, ListPrinter::Create(GroupLayout(flags.by),
-                                   session.print_options(flags.list.columns),
-                                   session.out()));
+                                   invocation.print_options(flags.list.columns),
+                                   invocation.out()));
   v1::SummarizeTensorsResponse response;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(
+  MSITCTL_RETURN_IF_FAILED(invocation.Ask(
       &v1::TensorService::Stub::SummarizeTensors, request, response));
-  PartialNotice partial(session);
+  PartialNotice partial(invocation);
   partial.See(flags.run, response);
   int64_t tensor_count = 0;
   for (const auto& group : response.groups()) {
@@ -185,8 +186,8 @@ Outcome Stats(Session& session, const QueryFlags& flags) {
   }
   printer->Finish(response);
   if (tensor_count == 0) {
-    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
-    NoteNoTensor(session, flags.run, flags.selection, "");
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
+    NoteNoTensor(invocation, flags.run, flags.selection, "");
   }
   return partial.End(flags.list.allow_partial);
 }
@@ -201,7 +202,7 @@ void AddStats(CommandLine& line, CLI::App& noun) {
                    "msitctl tensor stats --run golden-fp32 --ops '*.mlp.*' "
                    "--by token",
        .rpcs = "TensorService.SummarizeTensors"},
-      [flags](Session& session) { return Stats(session, *flags); });
+      [flags](Invocation& invocation) { return Stats(invocation, *flags); });
   AddQueryFlags(verb, *flags);
   verb.add_option("--by", flags->by,
                   "rank, token, op or device; default: all "
@@ -225,13 +226,13 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .summary = "Prints all that is known of one tensor.",
        .examples = fmt::format("msitctl tensor get {}", kExampleName),
        .rpcs = "TensorService.GetTensor"},
-      [name](Session& session) -> Outcome {
+      [name](Invocation& invocation) -> Outcome {
         v1::Tensor tensor;
-        MSITCTL_RETURN_IF_FAILED(
-            ErrorOfTensor(session, *name,
-                          session.AskByName(&v1::TensorService::Stub::GetTensor,
-                                            *name, tensor)));
-        return PrintOne(session, tensor, "name");
+        MSITCTL_RETURN_IF_FAILED(ErrorOfTensor(
+            invocation, *name,
+            invocation.AskByName(&v1::TensorService::Stub::GetTensor, *name,
+                                 tensor)));
+        return PrintOne(invocation, tensor, "name");
       });
   AddName(verb, *name);
 }
@@ -247,8 +248,9 @@ void AddRead(CommandLine& line, CLI::App& noun) {
                                "msitctl tensor read {0} --sample --out s.npy",
                                kExampleName),
        .rpcs = "TensorService.ReadTensor, TensorService.GetTensor"},
-      [flags](Session& session) {
-        return ErrorOfTensor(session, flags->name, ReadTensor(session, *flags));
+      [flags](Invocation& invocation) {
+        return ErrorOfTensor(invocation, flags->name,
+                             ReadTensor(invocation, *flags));
       });
   AddName(verb, flags->name);
   verb.add_option("--out", flags->out, "File to write; - is stdout")
@@ -275,9 +277,9 @@ void AddHistogram(CommandLine& line, CLI::App& noun) {
                                "-1 --high 1 -o csv",
                                kExampleName),
        .rpcs = "TensorService.ComputeHistogram"},
-      [flags](Session& session) {
-        return ErrorOfTensor(session, flags->name,
-                             PrintHistogram(session, *flags));
+      [flags](Invocation& invocation) {
+        return ErrorOfTensor(invocation, flags->name,
+                             PrintHistogram(invocation, *flags));
       });
   AddName(verb, flags->name);
   verb.add_option("--bins", flags->bins,

@@ -96,28 +96,28 @@ std::string HistogramCsv(const v1::Histogram& histogram) {
   return out;
 }
 
-Outcome PrintHistogram(Session& session, const HistogramFlags& flags) {
+Outcome PrintHistogram(Invocation& invocation, const HistogramFlags& flags) {
   v1::ComputeHistogramRequest request;
   request.set_name(flags.name);
-  request.set_bin_count(flags.bins == 0 && session.is_table() ? kTableBins
-                                                              : flags.bins);
+  request.set_bin_count(flags.bins == 0 && invocation.is_table() ? kTableBins
+                                                                 : flags.bins);
   if (flags.low.has_value()) request.set_low(*flags.low);
   if (flags.high.has_value()) request.set_high(*flags.high);
   v1::Histogram histogram;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(
+  MSITCTL_RETURN_IF_FAILED(invocation.Ask(
       &v1::TensorService::Stub::ComputeHistogram, request, histogram));
-  const SessionOptions& options = session.options();
+  const InvocationOptions& options = invocation.options();
   if (options.format == Format::kTable) {
-    session.out().Write(HistogramTable(histogram,
-                                       BarWidth(options.terminal.stdout_width),
-                                       session.print_options().table));
+    invocation.out().Write(
+        HistogramTable(histogram, BarWidth(options.terminal.stdout_width),
+                       invocation.print_options().table));
     return {};
   }
   if (options.format == Format::kCsv) {
-    session.out().Write(HistogramCsv(histogram));
+    invocation.out().Write(HistogramCsv(histogram));
     return {};
   }
-  return PrintOne(session, histogram, /*name=*/{});
+  return PrintOne(invocation, histogram, /*name=*/{});
 }
 
 }  // namespace msitd::ctl

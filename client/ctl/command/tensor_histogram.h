@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/tensor_service.pb.h"
 
@@ -26,7 +26,7 @@ inline constexpr int32_t kBinsMax = 1024;
 
 // Prints how the elements of one tensor spread: a table draws bars, CSV has a
 // line for each bin and for what is below, above and NaN, JSON the Histogram.
-Outcome PrintHistogram(Session& session, const HistogramFlags& flags);
+Outcome PrintHistogram(Invocation& invocation, const HistogramFlags& flags);
 
 // Returns the lines of the table, bars of the largest bin `bar_width` columns
 // wide. What is outside or NaN has a line if there is any.

@@ -30,15 +30,16 @@ struct Content {
   bool is_sample = false;
 };
 
-Outcome ReadContent(Session& session, const Content& content, ByteSink sink) {
+Outcome ReadContent(Invocation& invocation, const Content& content,
+                    ByteSink sink) {
   v1::ReadTensorRequest request;
   request.set_name(content.name);
   request.set_sample(content.is_sample);
   return ResumingRead<v1::ReadTensorResponse>(
-             session, content.size_bytes,
+             invocation, content.size_bytes,
              [&](grpc::ClientContext& context, int64_t offset_bytes) {
                request.set_offset_bytes(offset_bytes);
-               return session.stub<v1::TensorService::Stub>().ReadTensor(
+               return invocation.stub<v1::TensorService::Stub>().ReadTensor(
                    &context, request);
              },
              std::move(sink))
@@ -79,12 +80,12 @@ Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
 
 }  // namespace
 
-Outcome ReadTensorBytes(Session& session, const v1::Tensor& tensor,
+Outcome ReadTensorBytes(Invocation& invocation, const v1::Tensor& tensor,
                         const ByteSink& sink) {
-  return ReadContent(session, ContentOf(tensor, /*is_sample=*/false), sink);
+  return ReadContent(invocation, ContentOf(tensor, /*is_sample=*/false), sink);
 }
 
-Outcome ReadTensor(Session& session, const ReadFlags& flags) {
+Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
   const std::string end = std::filesystem::path(flags.out).extension().string();
   if (flags.format.empty() && !end.empty() && end != ".npy" && end != ".raw" &&
       end != ".bin") {
@@ -101,12 +102,12 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
         fmt::format("--format \"{}\" is not raw or npy", flags.format));
   }
   // Held from before the file is there, so that it goes when an interrupt does.
-  const Interrupts::Hold hold(session.interrupts());
-  auto sink =
-      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  const Interrupts::Hold hold(invocation.interrupts());
+  auto sink = FileSink::Open(flags.out,
+                             invocation.options().terminal.stdout_is_terminal);
   if (!sink.ok()) return LocalError(Message(sink.status()));
   v1::Tensor tensor;
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::TensorService::Stub::GetTensor, flags.name, tensor));
   const Content content = ContentOf(tensor, flags.sample);
   if (format == "npy" || flags.sample) {
@@ -115,8 +116,8 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
   if (format == "npy") {
     MSITCTL_RETURN_IF_FAILED(WriteNpyHeader(content, *sink));
   }
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
   int64_t done_bytes = 0;
   const ByteSink write = [&](std::string_view piece) -> absl::Status {
     MSITD_RETURN_IF_ERROR(sink->Write(piece));
@@ -125,7 +126,7 @@ Outcome ReadTensor(Session& session, const ReadFlags& flags) {
                               HumanSize(content.size_bytes)));
     return absl::OkStatus();
   };
-  MSITCTL_RETURN_IF_FAILED(ReadContent(session, content, write));
+  MSITCTL_RETURN_IF_FAILED(ReadContent(invocation, content, write));
   progress.Clear();
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));

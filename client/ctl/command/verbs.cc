@@ -9,17 +9,17 @@
 
 namespace msitd::ctl {
 
-Outcome ReportDeleted(Session& session, std::string_view what,
+Outcome ReportDeleted(Invocation& invocation, std::string_view what,
                       std::string_view name) {
-  switch (session.options().format) {
+  switch (invocation.options().format) {
     case Format::kTable:
       fmt::print(stderr, "deleted {} {}\n", what, Printable(name));
       break;
     case Format::kJson:
-      session.out().Write("{}\n");
+      invocation.out().Write("{}\n");
       break;
     case Format::kName:
-      session.out().Write(Printable(name) + '\n');
+      invocation.out().Write(Printable(name) + '\n');
       break;
     case Format::kCsv:
       break;

@@ -25,8 +25,8 @@ void AddListVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
                  Connection::Method<Stub, Request, Response> method) {
   auto flags = std::make_shared<ListFlags>();
   CLI::App& verb =
-      line.AddVerb(noun, help, [flags, layout, method](Session& session) {
-        return PrintPages(session, layout, *flags, method, Request());
+      line.AddVerb(noun, help, [flags, layout, method](Invocation& invocation) {
+        return PrintPages(invocation, layout, *flags, method, Request());
       });
   AddListFlags(verb, *flags, ColumnWords(*Response::descriptor(), layout));
 }
@@ -40,17 +40,18 @@ void AddNamedVerb(CommandLine& line, CLI::App& noun, const VerbHelp& help,
   auto name = std::make_shared<std::string>();
   CLI::App& verb = line.AddVerb(
       noun, help,
-      [name, method, field = std::string(field)](Session& session) -> Outcome {
+      [name, method,
+       field = std::string(field)](Invocation& invocation) -> Outcome {
         Response response;
-        MSITCTL_RETURN_IF_FAILED(session.AskByName(method, *name, response));
-        return PrintOne(session, response, field);
+        MSITCTL_RETURN_IF_FAILED(invocation.AskByName(method, *name, response));
+        return PrintOne(invocation, response, field);
       });
   add_name(verb, *name);
 }
 
 // Says that the thing called `name` is gone, in the form that was asked for:
 // the empty response as JSON, the name, nothing as CSV, words on stderr.
-Outcome ReportDeleted(Session& session, std::string_view what,
+Outcome ReportDeleted(Invocation& invocation, std::string_view what,
                       std::string_view name);
 
 // Adds `delete`, which asks on a terminal unless --yes is given: `question`
@@ -63,19 +64,21 @@ void AddDeleteVerb(
     Connection::Method<Stub, Delete, google::protobuf::Empty> remove) {
   auto name = std::make_shared<std::string>();
   auto yes = std::make_shared<bool>(false);
-  CLI::App& verb = line.AddVerb(noun, help, [=](Session& session) -> Outcome {
-    const Terminal& terminal = session.options().terminal;
-    if (!*yes) {
-      // Off a terminal the question fails before a daemon is asked anything.
-      if (!terminal.stdin_is_terminal) return Confirm(terminal, "");
-      Thing thing;
-      MSITCTL_RETURN_IF_FAILED(session.AskByName(get, *name, thing));
-      MSITCTL_RETURN_IF_FAILED(Confirm(terminal, question(thing)));
-    }
-    google::protobuf::Empty empty;
-    MSITCTL_RETURN_IF_FAILED(session.AskByName(remove, *name, empty));
-    return ReportDeleted(session, what, *name);
-  });
+  CLI::App& verb =
+      line.AddVerb(noun, help, [=](Invocation& invocation) -> Outcome {
+        const Terminal& terminal = invocation.options().terminal;
+        if (!*yes) {
+          // Off a terminal the question fails before a daemon is asked
+          // anything.
+          if (!terminal.stdin_is_terminal) return Confirm(terminal, "");
+          Thing thing;
+          MSITCTL_RETURN_IF_FAILED(invocation.AskByName(get, *name, thing));
+          MSITCTL_RETURN_IF_FAILED(Confirm(terminal, question(thing)));
+        }
+        google::protobuf::Empty empty;
+        MSITCTL_RETURN_IF_FAILED(invocation.AskByName(remove, *name, empty));
+        return ReportDeleted(invocation, what, *name);
+      });
   add_name(verb, *name);
   verb.add_flag("--yes", *yes, "Do not ask; needed without a terminal");
 }

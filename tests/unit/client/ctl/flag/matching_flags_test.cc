@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/command/layout_hints.h"
+#include "client/ctl/compare/layout_hints.h"
 #include "client/ctl/flag/layout_flags.h"
 #include "protos/status/status.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/command/compare_metric.h"
+#include "client/ctl/compare/metric.h"
+#include "client/ctl/invocation.h"
 #include "client/ctl/plugin/plugin.h"
-#include "client/ctl/session.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -21,7 +21,7 @@ namespace msitd::ctl {
 class RowMeasurer {
  public:
   // Borrows all of them.
-  RowMeasurer(Session& session,
+  RowMeasurer(Invocation& invocation,
               const std::vector<std::unique_ptr<Plugin>>& plugins,
               uint64_t pair_bytes_max, v1::Comparison& comparison,
               std::vector<MetricCounts>& counts);
@@ -45,7 +45,7 @@ class RowMeasurer {
   std::string WhyNot(const v1::ComparisonRow& row) const;
   bool AllGivenUp() const;
 
-  Session& session_;
+  Invocation& invocation_;
   const std::vector<std::unique_ptr<Plugin>>& plugins_;
   const uint64_t pair_bytes_max_;
   v1::Comparison& comparison_;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 
 #include <utility>
 
 namespace msitd::ctl {
 
-Session::Session(SessionOptions options, Interrupts& interrupts, Output& out)
+Invocation::Invocation(InvocationOptions options, Interrupts& interrupts,
+                       Output& out)
     : Connection(options.connection, interrupts),
       options_(std::move(options)),
       out_(out) {}
 
-PrintOptions Session::print_options(const std::string& columns) const {
+PrintOptions Invocation::print_options(const std::string& columns) const {
   PrintOptions print;
   print.format = options_.format;
   print.table.width = options_.terminal.stdout_width;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/ctl/command/pages.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/text/conclusion.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "msitd/v1/node_service.pb.h"
@@ -44,14 +44,14 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
 
 // Asks the daemon which metrics it has itself. Of one that does not tell more
 // than their names, that is all that is known.
-Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics);
+Outcome GetMetrics(Invocation& invocation, std::vector<v1::Metric>& metrics);
 
 std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics);
 
 // How rows of `comparison`, of which policy and custom metrics count, are
 // shown; no table does without the metric `wanted`. Asks the daemon which
 // metrics it has itself.
-ListLayout RowLayout(Session& session, const v1::Comparison& comparison,
+ListLayout RowLayout(Invocation& invocation, const v1::Comparison& comparison,
                      std::string_view wanted = {});
 
 // What completion offers for --columns of rows.
@@ -60,17 +60,17 @@ std::vector<std::string> RowColumnWords();
 // Prints rows of `comparison`, of which name, policy and custom metrics count,
 // by themselves.
 // Calls `when_empty` behind no rows.
-Outcome PrintRows(Session& session, const v1::Comparison& comparison,
+Outcome PrintRows(Invocation& invocation, const v1::Comparison& comparison,
                   const v1::ListComparisonRowsRequest& request,
                   const ListFlags& flags,
                   const std::function<void()>& when_empty = {});
 
-// Prints the end of a comparison in the format of the session: a table has the
-// header and then rows, JSON both as one StreamComparisonRowsResponse with a
-// `verdict`, CSV the rows, a name the name of the comparison. No rows if
+// Prints the end of a comparison in the format of the invocation: a table has
+// the header and then rows, JSON both as one StreamComparisonRowsResponse with
+// a `verdict`, CSV the rows, a name the name of the comparison. No rows if
 // `verdicts` is null.
-Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
-                        Seconds elapsed,
+Outcome PrintComparison(Invocation& invocation,
+                        const v1::Comparison& comparison, Seconds elapsed,
                         const std::vector<v1::Verdict>* verdicts,
                         const ListFlags& flags);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "client/report/page/row_histograms.h"
 
@@ -24,6 +24,6 @@ struct ReportFlags {
 
 // Writes a report of a stored comparison to a file, which is there whole or not
 // at all, or to stdout.
-Outcome WriteReport(Session& session, const ReportFlags& flags);
+Outcome WriteReport(Invocation& invocation, const ReportFlags& flags);
 
 }  // namespace msitd::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/layout_hints.h"
+#include "client/ctl/compare/layout_hints.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/compare_wait.h"
+#include "client/ctl/compare/wait.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "client/ctl/command/compare_follow.h"
+#include "client/ctl/compare/follow.h"
 #include "client/ctl/print/progress.h"
 #include "client/text/conclusion.h"
 #include "client/text/text.h"
@@ -59,13 +59,13 @@ bool IsOver(const v1::Comparison& comparison) {
          comparison.state() == v1::Comparison::FAILED;
 }
 
-Outcome CancelAfter(Outcome outcome, Session& session,
+Outcome CancelAfter(Outcome outcome, Invocation& invocation,
                     const std::string& name) {
   v1::Comparison ignored;
   grpc::ClientContext context;
-  context.set_deadline(Session::Clock::now() + kCancelTimeout);
+  context.set_deadline(Invocation::Clock::now() + kCancelTimeout);
   const grpc::Status status =
-      session.stub<v1::ComparisonService::Stub>().CancelComparison(
+      invocation.stub<v1::ComparisonService::Stub>().CancelComparison(
           &context, RequestFor<v1::CancelComparisonRequest>(name), &ignored);
   outcome.error += status.ok()
                        ? fmt::format("; {} is cancelled", Printable(name))
@@ -105,33 +105,33 @@ Outcome TellWhetherItGoesOn(Outcome outcome, const v1::Comparison& comparison) {
   return outcome;
 }
 
-Outcome WaitForComparison(Session& session, IfWaitEnds if_wait_ends,
+Outcome WaitForComparison(Invocation& invocation, IfWaitEnds if_wait_ends,
                           v1::Comparison& comparison) {
   const auto end = [&](Outcome outcome) {
     return if_wait_ends == IfWaitEnds::kCancel
-               ? CancelAfter(std::move(outcome), session, comparison.name())
+               ? CancelAfter(std::move(outcome), invocation, comparison.name())
                : TellWhetherItGoesOn(std::move(outcome), comparison);
   };
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
   WaitingNotice notice;
-  const auto deadline = session.StreamDeadline();
+  const auto deadline = invocation.StreamDeadline();
   int lost_count = 0;
   for (auto delay = kFirstPoll; !IsOver(comparison);
        delay = std::min(delay * 3 / 2, kSlowestPoll)) {
     progress.Show(ProgressText(comparison));
-    if (!session.options().progress) notice.Show(comparison);
-    if (session.interrupts().WaitFor(delay)) {
+    if (!invocation.options().progress) notice.Show(comparison);
+    if (invocation.interrupts().WaitFor(delay)) {
       progress.Clear();
       return end(Interrupted());
     }
     v1::Comparison latest;
-    const Outcome outcome = session.AskByName(
+    const Outcome outcome = invocation.AskByName(
         &v1::ComparisonService::Stub::GetComparison, comparison.name(), latest);
     if (outcome.ok()) comparison = std::move(latest);
-    const bool is_late =
-        session.options().connection.timeout.has_value() && IsTimeout(outcome);
-    if (is_late || Session::Clock::now() >= deadline) {
+    const bool is_late = invocation.options().connection.timeout.has_value() &&
+                         IsTimeout(outcome);
+    if (is_late || Invocation::Clock::now() >= deadline) {
       progress.Clear();
       return end(OutOfTime(comparison.name()));
     }

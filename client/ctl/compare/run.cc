@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/compare_run.h"
+#include "client/ctl/compare/run.h"
 
 #include <fmt/format.h>
 
@@ -9,14 +9,14 @@
 #include <string>
 #include <utility>
 
-#include "client/ctl/command/compare_follow.h"
-#include "client/ctl/command/compare_metric.h"
-#include "client/ctl/command/compare_wait.h"
-#include "client/ctl/command/comparison_printer.h"
-#include "client/ctl/command/layout_hints.h"
-#include "client/ctl/command/mapping_attachment.h"
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
+#include "client/ctl/compare/comparison_printer.h"
+#include "client/ctl/compare/follow.h"
+#include "client/ctl/compare/layout_hints.h"
+#include "client/ctl/compare/mapping_attachment.h"
+#include "client/ctl/compare/metric.h"
+#include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
@@ -57,40 +57,40 @@ Outcome MakeRequest(const CompareFlags& flags,
 }
 
 // Ends what was followed: a table and JSON have the header behind the rows.
-void PrintEnd(Session& session, const v1::Comparison& comparison,
+void PrintEnd(Invocation& invocation, const v1::Comparison& comparison,
               std::chrono::steady_clock::duration elapsed,
               bool allows_partial) {
-  PartialNotice(session).See(comparison);
-  if (session.is_table()) {
-    session.out().Write(VerdictHeader(comparison, elapsed,
-                                      session.options().color, allows_partial));
-  } else if (session.options().format == Format::kJson) {
-    session.out().Write(fmt::format(
+  PartialNotice(invocation).See(comparison);
+  if (invocation.is_table()) {
+    invocation.out().Write(VerdictHeader(
+        comparison, elapsed, invocation.options().color, allows_partial));
+  } else if (invocation.options().format == Format::kJson) {
+    invocation.out().Write(fmt::format(
         "{{{},\"comparison\":{}}}\n", VerdictMember(comparison, allows_partial),
-        ToJson(comparison, /*indented=*/false, session.print_options())));
+        ToJson(comparison, /*indented=*/false, invocation.print_options())));
   }
 }
 
 // Prints rows as they come, then the header.
-Outcome Follow(Session& session, const CompareFlags& flags,
+Outcome Follow(Invocation& invocation, const CompareFlags& flags,
                const std::vector<v1::Verdict>* verdicts, RowLines& lines,
                v1::Comparison& comparison,
                std::chrono::steady_clock::time_point start) {
   const std::string name = comparison.name();
-  if (session.options().format == Format::kName) {
-    session.out().Write(Printable(name) + "\n");
+  if (invocation.options().format == Format::kName) {
+    invocation.out().Write(Printable(name) + "\n");
     lines.Flush();
   }
-  const Outcome outcome = FollowComparison(session, lines, comparison);
+  const Outcome outcome = FollowComparison(invocation, lines, comparison);
   if (outcome.exit_code == kExitInterrupted) {
-    return CancelAfter(outcome, session, name);
+    return CancelAfter(outcome, invocation, name);
   }
-  if (IsTimeout(outcome)) return CancelAfter(OutOfTime(name), session, name);
+  if (IsTimeout(outcome)) return CancelAfter(OutOfTime(name), invocation, name);
   if (!outcome.ok()) return TellWhetherItGoesOn(outcome, comparison);
-  PrintEnd(session, comparison, std::chrono::steady_clock::now() - start,
+  PrintEnd(invocation, comparison, std::chrono::steady_clock::now() - start,
            flags.list.allow_partial);
-  if (session.is_table() && verdicts != nullptr) {
-    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  if (invocation.is_table() && verdicts != nullptr) {
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
   }
   TellLayoutHints(comparison);
@@ -100,7 +100,7 @@ Outcome Follow(Session& session, const CompareFlags& flags,
 
 // Before the comparison is made, so that a plug-in that is wrong is told at
 // once.
-Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
+Outcome StartPluginsOf(Invocation& invocation, const CompareFlags& flags,
                        std::vector<std::unique_ptr<Plugin>>& plugins) {
   if (flags.plugins.plugins.empty()) return {};
   if (flags.detach || flags.follow) {
@@ -109,8 +109,8 @@ Outcome StartPluginsOf(Session& session, const CompareFlags& flags,
         "to a comparison that has ended");
   }
   std::vector<v1::Metric> taken;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
-  return StartPlugins(flags.plugins, NamesOf(taken), session.interrupts(),
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, taken));
+  return StartPlugins(flags.plugins, NamesOf(taken), invocation.interrupts(),
                       plugins);
 }
 
@@ -140,7 +140,7 @@ std::vector<FieldFlags> FieldsOf(const CompareFlags& flags,
 }
 
 // Asks for the metrics only if a rule has a sign that may be the wrong one.
-Outcome TellOfDirections(Session& session, const v1::Policy& policy,
+Outcome TellOfDirections(Invocation& invocation, const v1::Policy& policy,
                          const std::vector<std::string>& rule_sources) {
   const bool may_be_wrong = std::any_of(
       policy.rules().begin(), policy.rules().end(), [](const auto& rule) {
@@ -148,13 +148,13 @@ Outcome TellOfDirections(Session& session, const v1::Policy& policy,
       });
   if (!may_be_wrong) return {};
   std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, metrics));
   WarnOfDirections(policy, rule_sources, metrics);
   return {};
 }
 
 // Before the comparison is made, which may take long.
-Outcome CheckColumns(Session& session, const CompareFlags& flags,
+Outcome CheckColumns(Invocation& invocation, const CompareFlags& flags,
                      const v1::Comparison& asked_for,
                      const std::vector<std::unique_ptr<Plugin>>& plugins) {
   if (flags.list.columns.empty()) return {};
@@ -164,16 +164,17 @@ Outcome CheckColumns(Session& session, const CompareFlags& flags,
   }
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer, ListPrinter::Create(RowLayout(session, comparison),
-                                   session.print_options(flags.list.columns),
-                                   session.out()));
+      printer, ListPrinter::Create(RowLayout(invocation, comparison),
+                                   invocation.print_options(flags.list.columns),
+                                   invocation.out()));
   return {};
 }
 
 // Makes the comparison. Its name may stay unknown though it was made.
-Outcome Create(Session& session, const v1::CreateComparisonRequest& request,
+Outcome Create(Invocation& invocation,
+               const v1::CreateComparisonRequest& request,
                v1::Comparison& comparison) {
-  Outcome outcome = session.AskToTheEnd(
+  Outcome outcome = invocation.AskToTheEnd(
       &v1::ComparisonService::Stub::CreateComparison, request, comparison);
   if (IsTimeout(outcome)) {
     outcome.error +=
@@ -184,7 +185,7 @@ Outcome Create(Session& session, const v1::CreateComparisonRequest& request,
 }
 
 // Measures with plug-ins what is over, and prints it.
-Outcome Print(Session& session, const CompareFlags& flags,
+Outcome Print(Invocation& invocation, const CompareFlags& flags,
               const std::vector<v1::Verdict>* verdicts,
               std::vector<std::unique_ptr<Plugin>>& plugins,
               std::chrono::steady_clock::time_point start,
@@ -193,19 +194,19 @@ Outcome Print(Session& session, const CompareFlags& flags,
   std::vector<MetricCounts> counts;
   if (!plugins.empty() && comparison.state() == v1::Comparison::DONE) {
     MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
-        AddOwnMetrics(session, plugins, flags.plugins.pair_bytes_max, {},
+        AddOwnMetrics(invocation, plugins, flags.plugins.pair_bytes_max, {},
                       comparison, counts),
         comparison));
   }
   ListFlags list = flags.list;
-  if (session.is_table() && !flags.limit_is_given) list.limit = kTableRows;
+  if (invocation.is_table() && !flags.limit_is_given) list.limit = kTableRows;
   MSITCTL_RETURN_IF_FAILED(TellWhetherItGoesOn(
-      PrintComparison(session, comparison, elapsed, verdicts, list),
+      PrintComparison(invocation, comparison, elapsed, verdicts, list),
       comparison));
   if (comparison.state() == v1::Comparison::DONE &&
       RowCountOf(comparison) == 0) {
     for (const std::string& run : {flags.golden, flags.target}) {
-      NoteNoTensor(session, run, flags.selection, "");
+      NoteNoTensor(invocation, run, flags.selection, "");
     }
   }
   TellLayoutHints(comparison);
@@ -218,56 +219,56 @@ Outcome Print(Session& session, const CompareFlags& flags,
 
 }  // namespace
 
-Outcome RunComparison(Session& session, const CompareFlags& flags) {
+Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
   v1::CreateComparisonRequest request;
   std::vector<std::string> rule_sources;
   MSITCTL_RETURN_IF_FAILED(MakeRequest(flags, request, rule_sources));
   std::vector<std::unique_ptr<Plugin>> plugins;
-  MSITCTL_RETURN_IF_FAILED(StartPluginsOf(session, flags, plugins));
+  MSITCTL_RETURN_IF_FAILED(StartPluginsOf(invocation, flags, plugins));
   MSITCTL_RETURN_IF_FAILED(
-      CheckColumns(session, flags, request.comparison(), plugins));
+      CheckColumns(invocation, flags, request.comparison(), plugins));
   std::vector<v1::Verdict> selected;
   if (flags.rows == "fail") selected = {v1::FAIL, v1::UNMATCHED};
   const auto* const verdicts = flags.rows == "none" ? nullptr : &selected;
   v1::Comparison comparison;
   if (flags.follow) {
-    MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.golden));
-    MSITCTL_RETURN_IF_FAILED(AwaitRun(session, flags.target));
+    MSITCTL_RETURN_IF_FAILED(AwaitRun(invocation, flags.golden));
+    MSITCTL_RETURN_IF_FAILED(AwaitRun(invocation, flags.target));
   }
   std::unique_ptr<RowLines> lines;
   if (flags.follow && !flags.detach) {
     MSITCTL_RETURN_IF_FAILED(
-        RowLines::Create(session, verdicts, flags.list, lines));
+        RowLines::Create(invocation, verdicts, flags.list, lines));
   }
-  MSITCTL_RETURN_IF_FAILED(
-      TellOfDirections(session, request.comparison().policy(), rule_sources));
+  MSITCTL_RETURN_IF_FAILED(TellOfDirections(
+      invocation, request.comparison().policy(), rule_sources));
   const auto start = std::chrono::steady_clock::now();
   {
-    const Interrupts::Hold hold(session.interrupts());
+    const Interrupts::Hold hold(invocation.interrupts());
     bool has_attached = false;
     if (!flags.matching.mapping_file.empty()) {
       v1::Comparison& asked_for = *request.mutable_comparison();
       MSITCTL_RETURN_IF_FAILED(AttachMapping(
-          session, flags.target, flags.matching.mapping_file,
+          invocation, flags.target, flags.matching.mapping_file,
           *asked_for.mutable_matching()->mutable_mapping(), has_attached));
     }
-    Outcome created = Create(session, request, comparison);
+    Outcome created = Create(invocation, request, comparison);
     if (has_attached) {
-      DetachIfRefused(session, flags.target,
+      DetachIfRefused(invocation, flags.target,
                       request.comparison().matching().mapping(), created);
     }
     MSITCTL_RETURN_IF_FAILED(ErrorOfFlag(
         std::move(created), FieldsOf(flags, std::move(rule_sources))));
-    if (flags.detach) return PrintOne(session, comparison, "name");
+    if (flags.detach) return PrintOne(invocation, comparison, "name");
     if (!flags.follow) {
       MSITCTL_RETURN_IF_FAILED(
-          WaitForComparison(session, IfWaitEnds::kCancel, comparison));
+          WaitForComparison(invocation, IfWaitEnds::kCancel, comparison));
     }
   }
   if (flags.follow) {
-    return Follow(session, flags, verdicts, *lines, comparison, start);
+    return Follow(invocation, flags, verdicts, *lines, comparison, start);
   }
-  return Print(session, flags, verdicts, plugins, start, comparison);
+  return Print(invocation, flags, verdicts, plugins, start, comparison);
 }
 
 }  // namespace msitd::ctl

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -13,13 +13,13 @@ namespace msitd::ctl {
 // its hash, and has `mapping` use it. One that is there with the same bytes is
 // used as it is: `is_new` is false then. The daemon still has to check what is
 // in it.
-Outcome AttachMapping(Session& session, const std::string& target_run,
+Outcome AttachMapping(Invocation& invocation, const std::string& target_run,
                       const std::string& file, v1::Matching::Mapping& mapping,
                       bool& is_new);
 
 // Detaches what AttachMapping has attached if the comparison that it is for was
 // refused for certain, as `created` says. Adds to the error if it stays.
-void DetachIfRefused(Session& session, const std::string& target_run,
+void DetachIfRefused(Invocation& invocation, const std::string& target_run,
                      const v1::Matching::Mapping& mapping, Outcome& created);
 
 }  // namespace msitd::ctl

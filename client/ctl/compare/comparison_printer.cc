@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/compare/comparison_printer.h"
 
 #include <fmt/format.h>
 
@@ -61,19 +61,20 @@ int64_t RowCount(const v1::Comparison& comparison,
   return count;
 }
 
-Outcome PrintTable(Session& session, const v1::Comparison& comparison,
+Outcome PrintTable(Invocation& invocation, const v1::Comparison& comparison,
                    Seconds elapsed, const std::vector<v1::Verdict>* verdicts,
                    const ListFlags& flags) {
-  session.out().Write(VerdictHeader(
-      comparison, elapsed, session.options().color, flags.allow_partial));
+  invocation.out().Write(VerdictHeader(
+      comparison, elapsed, invocation.options().color, flags.allow_partial));
   const int64_t count =
       verdicts == nullptr ? 0 : RowCount(comparison, *verdicts);
   if (count == 0) return {};
-  session.out().Write("\n");
-  MSITCTL_RETURN_IF_FAILED(PrintRows(
-      session, comparison, RowsRequest(comparison.name(), *verdicts), flags));
+  invocation.out().Write("\n");
+  MSITCTL_RETURN_IF_FAILED(PrintRows(invocation, comparison,
+                                     RowsRequest(comparison.name(), *verdicts),
+                                     flags));
   if (flags.limit == 0) return {};
-  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   NoteRowsLeftOut(comparison, *verdicts, flags.limit);
   return {};
 }
@@ -248,11 +249,11 @@ std::vector<std::string> NamesOf(const std::vector<v1::Metric>& metrics) {
   return names;
 }
 
-Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics) {
+Outcome GetMetrics(Invocation& invocation, std::vector<v1::Metric>& metrics) {
   v1::Capabilities capabilities;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(&v1::NodeService::Stub::GetCapabilities,
-                                       v1::GetCapabilitiesRequest(),
-                                       capabilities));
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&v1::NodeService::Stub::GetCapabilities,
+                     v1::GetCapabilitiesRequest(), capabilities));
   metrics.assign(capabilities.metric_table().begin(),
                  capabilities.metric_table().end());
   if (!metrics.empty()) return {};
@@ -262,7 +263,7 @@ Outcome GetMetrics(Session& session, std::vector<v1::Metric>& metrics) {
   return {};
 }
 
-ListLayout RowLayout(Session& session, const v1::Comparison& comparison,
+ListLayout RowLayout(Invocation& invocation, const v1::Comparison& comparison,
                      std::string_view wanted) {
   ListLayout layout;
   layout.response = v1::ListComparisonRowsResponse::descriptor();
@@ -271,7 +272,7 @@ ListLayout RowLayout(Session& session, const v1::Comparison& comparison,
   layout.name = "golden.name,target.name";
   // Without an answer the metrics stay together in one column.
   std::vector<v1::Metric> metrics;
-  if (GetMetrics(session, metrics).ok() && !metrics.empty()) {
+  if (GetMetrics(invocation, metrics).ok() && !metrics.empty()) {
     layout.columns += MetricColumns(metrics, comparison.policy(), wanted);
     layout.keys["metrics"] = NamesOf(metrics);
   }
@@ -295,41 +296,41 @@ std::vector<std::string> RowColumnWords() {
   return words;
 }
 
-Outcome PrintRows(Session& session, const v1::Comparison& comparison,
+Outcome PrintRows(Invocation& invocation, const v1::Comparison& comparison,
                   const v1::ListComparisonRowsRequest& request,
                   const ListFlags& flags,
                   const std::function<void()>& when_empty) {
-  return PrintPages(session, RowLayout(session, comparison), flags,
+  return PrintPages(invocation, RowLayout(invocation, comparison), flags,
                     &v1::ComparisonService::Stub::ListComparisonRows, request,
                     when_empty);
 }
 
-Outcome PrintComparison(Session& session, const v1::Comparison& comparison,
-                        Seconds elapsed,
+Outcome PrintComparison(Invocation& invocation,
+                        const v1::Comparison& comparison, Seconds elapsed,
                         const std::vector<v1::Verdict>* verdicts,
                         const ListFlags& flags) {
-  PartialNotice(session).See(comparison);
-  switch (session.options().format) {
+  PartialNotice(invocation).See(comparison);
+  switch (invocation.options().format) {
     case Format::kTable:
-      return PrintTable(session, comparison, elapsed, verdicts, flags);
+      return PrintTable(invocation, comparison, elapsed, verdicts, flags);
     case Format::kName:
-      session.out().Write(Printable(comparison.name()) + "\n");
+      invocation.out().Write(Printable(comparison.name()) + "\n");
       return {};
     case Format::kCsv:
     case Format::kJson:
       break;
   }
-  ListLayout layout = RowLayout(session, comparison);
+  ListLayout layout = RowLayout(invocation, comparison);
   layout.response = v1::StreamComparisonRowsResponse::descriptor();
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer,
-      ListPrinter::Create(std::move(layout),
-                          session.print_options(flags.columns), session.out()));
+      printer, ListPrinter::Create(std::move(layout),
+                                   invocation.print_options(flags.columns),
+                                   invocation.out()));
   if (verdicts != nullptr) {
     v1::ListComparisonRowsResponse response;
     MSITCTL_RETURN_IF_FAILED(ForEachRow(
-        session, &v1::ComparisonService::Stub::ListComparisonRows,
+        invocation, &v1::ComparisonService::Stub::ListComparisonRows,
         RowsRequest(comparison.name(), *verdicts), "rows", flags.limit,
         [&printer](const auto& row) { printer->Add(row); }, response));
   }

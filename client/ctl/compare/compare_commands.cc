@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/command/compare_metric.h"
-#include "client/ctl/command/compare_report.h"
-#include "client/ctl/command/compare_run.h"
-#include "client/ctl/command/compare_wait.h"
-#include "client/ctl/command/comparison_printer.h"
-#include "client/ctl/command/layout_hints.h"
 #include "client/ctl/command/partial.h"
 #include "client/ctl/command/selection_note.h"
-#include "client/ctl/command/sorted_rows.h"
 #include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
+#include "client/ctl/compare/comparison_printer.h"
+#include "client/ctl/compare/layout_hints.h"
+#include "client/ctl/compare/metric.h"
+#include "client/ctl/compare/report.h"
+#include "client/ctl/compare/run.h"
+#include "client/ctl/compare/sorted_rows.h"
+#include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/selection.h"
@@ -95,9 +95,9 @@ void AddRun(CommandLine& line, CLI::App& noun) {
                "AttachmentService.WriteAttachment, "
                "AttachmentService.DeleteAttachment, "
                "NodeService.GetCapabilities"},
-      [flags, verb](Session& session) {
+      [flags, verb](Invocation& invocation) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;
-        return RunComparison(session, *flags);
+        return RunComparison(invocation, *flags);
       });
   AddRunFlags(**verb, *flags);
 }
@@ -146,31 +146,33 @@ constexpr const char* kInHeader[] = {"makers",
                                      "first_both_non_finite",
                                      "layout_hints"};
 
-Outcome PrintOneComparison(Session& session, const v1::Comparison& comparison,
+Outcome PrintOneComparison(Invocation& invocation,
+                           const v1::Comparison& comparison,
                            bool allows_partial) {
-  if (!session.is_table()) return PrintOne(session, comparison, "name");
-  session.out().Write(VerdictHeader(comparison, LengthOf(comparison),
-                                    session.options().color, allows_partial));
-  session.out().Write("\n");
-  return PrintOne(session, comparison, "name",
+  if (!invocation.is_table()) return PrintOne(invocation, comparison, "name");
+  invocation.out().Write(VerdictHeader(comparison, LengthOf(comparison),
+                                       invocation.options().color,
+                                       allows_partial));
+  invocation.out().Write("\n");
+  return PrintOne(invocation, comparison, "name",
                   {std::begin(kInHeader), std::end(kInHeader)});
 }
 
-Outcome GetOne(Session& session, const GetFlags& flags) {
+Outcome GetOne(Invocation& invocation, const GetFlags& flags) {
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   if (flags.wait) {
-    const Interrupts::Hold hold(session.interrupts());
+    const Interrupts::Hold hold(invocation.interrupts());
     MSITCTL_RETURN_IF_FAILED(
-        WaitForComparison(session, IfWaitEnds::kLeave, comparison));
+        WaitForComparison(invocation, IfWaitEnds::kLeave, comparison));
   }
-  PartialNotice partial(session);
+  PartialNotice partial(invocation);
   partial.See(comparison);
   MSITCTL_RETURN_IF_FAILED(
-      PrintOneComparison(session, comparison, flags.allow_partial));
-  if (session.is_table()) {
-    MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+      PrintOneComparison(invocation, comparison, flags.allow_partial));
+  if (invocation.is_table()) {
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     TellLayoutHints(comparison);
   }
   return flags.wait ? OutcomeOf(comparison, flags.allow_partial)
@@ -186,7 +188,7 @@ void AddGet(CommandLine& line, CLI::App& noun) {
        .examples = "msitctl compare get c-000001\n"
                    "msitctl compare get c-000001 --wait",
        .rpcs = "ComparisonService.GetComparison"},
-      [flags](Session& session) { return GetOne(session, *flags); });
+      [flags](Invocation& invocation) { return GetOne(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   verb.add_flag("--wait", flags->wait,
                 "Wait for its end, and exit as compare run does: 1 if it does "
@@ -247,21 +249,21 @@ std::string TextOf(const RowsFlags& flags) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-Outcome Rows(Session& session, const RowsFlags& flags) {
+Outcome Rows(Invocation& invocation, const RowsFlags& flags) {
   v1::ListComparisonRowsRequest request;
   MSITCTL_RETURN_IF_FAILED(ToRequest(flags, request));
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
-  PartialNotice partial(session);
+  PartialNotice partial(invocation);
   partial.See(comparison);
   const auto when_empty = [&] {
     NoteNoRow(comparison.name(), RowCountOf(comparison), TextOf(flags));
   };
   MSITCTL_RETURN_IF_FAILED(
       flags.sort_by.empty()
-          ? PrintRows(session, comparison, request, flags.list, when_empty)
-          : PrintSortedRows(session, comparison, request, flags.sort_by,
+          ? PrintRows(invocation, comparison, request, flags.list, when_empty)
+          : PrintSortedRows(invocation, comparison, request, flags.sort_by,
                             flags.list, when_empty));
   return partial.End(flags.list.allow_partial);
 }
@@ -282,7 +284,7 @@ void AddRows(CommandLine& line, CLI::App& noun) {
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities"},
-      [flags](Session& session) { return Rows(session, *flags); });
+      [flags](Invocation& invocation) { return Rows(invocation, *flags); });
   AddComparisonName(verb, flags->name);
   AddVerdictFlag(verb, flags->verdicts);
   verb.add_option("--row", flags->rows,
@@ -316,7 +318,9 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities, RunService.GetRun, "
                "TensorService.ComputeHistogram"},
-      [flags](Session& session) { return WriteReport(session, *flags); });
+      [flags](Invocation& invocation) {
+        return WriteReport(invocation, *flags);
+      });
   AddComparisonName(verb, flags->name);
   verb.add_option("--format", flags->format,
                   "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
@@ -356,7 +360,9 @@ void AddMetric(CommandLine& line, CLI::App& noun) {
                "ComparisonService.ListComparisonRows, "
                "TensorService.ReadTensor, "
                "ComparisonService.AddRowMetrics"},
-      [flags](Session& session) { return MeasureComparison(session, *flags); });
+      [flags](Invocation& invocation) {
+        return MeasureComparison(invocation, *flags);
+      });
   AddComparisonName(verb, flags->comparison);
   AddPluginFlags(verb, "--name,--plugin-name", flags->plugins);
   AddVerdictFlag(verb, flags->verdicts);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/compare_metric.h"
+#include "client/ctl/compare/metric.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
 
-#include "client/ctl/command/compare_wait.h"
-#include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/pages.h"
-#include "client/ctl/command/row_measurer.h"
+#include "client/ctl/compare/comparison_printer.h"
+#include "client/ctl/compare/row_measurer.h"
+#include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/progress.h"
 #include "client/ctl/print/table.h"
@@ -18,48 +18,48 @@
 namespace msitd::ctl {
 namespace {
 
-Outcome GetEnded(Session& session, const std::string& name,
+Outcome GetEnded(Invocation& invocation, const std::string& name,
                  v1::Comparison& comparison) {
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, name, comparison));
   if (IsOver(comparison)) return {};
   return DaemonError(grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
                                   name + " has not ended"));
 }
 
-Outcome PrintCounts(Session& session,
+Outcome PrintCounts(Invocation& invocation,
                     const std::vector<std::unique_ptr<Plugin>>& plugins,
                     const std::vector<MetricCounts>& counts,
                     const v1::Comparison& comparison) {
-  if (!session.is_table()) return PrintOne(session, comparison, "name");
+  if (!invocation.is_table()) return PrintOne(invocation, comparison, "name");
   Table table({{"metric"}, {"rows", true}, {"values", true}},
-              session.print_options().table);
+              invocation.print_options().table);
   for (size_t i = 0; i < plugins.size(); ++i) {
     table.Add({plugins[i]->metric(), fmt::format("{}", counts[i].row_count),
                fmt::format("{}", counts[i].value_count)});
   }
-  session.out().Write(table.Flush());
+  invocation.out().Write(table.Flush());
   return {};
 }
 
 }  // namespace
 
-Outcome AddOwnMetrics(Session& session,
+Outcome AddOwnMetrics(Invocation& invocation,
                       const std::vector<std::unique_ptr<Plugin>>& plugins,
                       uint64_t pair_bytes_max,
                       const std::vector<v1::Verdict>& verdicts,
                       v1::Comparison& comparison,
                       std::vector<MetricCounts>& counts) {
-  const Interrupts::Hold hold(session.interrupts());
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
-  RowMeasurer measurer(session, plugins, pair_bytes_max, comparison, counts);
+  const Interrupts::Hold hold(invocation.interrupts());
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
+  RowMeasurer measurer(invocation, plugins, pair_bytes_max, comparison, counts);
   v1::ListComparisonRowsRequest request =
       RowsRequest(comparison.name(), verdicts);
   request.set_page_size(static_cast<int32_t>(kPageRowsMax));
   v1::ListComparisonRowsResponse page;
   do {
-    MSITCTL_RETURN_IF_FAILED(session.Ask(
+    MSITCTL_RETURN_IF_FAILED(invocation.Ask(
         &v1::ComparisonService::Stub::ListComparisonRows, request, page));
     for (const v1::ComparisonRow& row : page.rows()) {
       progress.Show(
@@ -93,24 +93,25 @@ Outcome TellOfProblems(const std::vector<std::unique_ptr<Plugin>>& plugins,
   return outcome;
 }
 
-Outcome MeasureComparison(Session& session, const MetricFlags& flags) {
+Outcome MeasureComparison(Invocation& invocation, const MetricFlags& flags) {
   if (flags.plugins.plugins.empty()) {
     return UsageError("--plugin FILE.py:FUNCTION is missing");
   }
   std::vector<v1::Verdict> verdicts;
   MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
   std::vector<v1::Metric> taken;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, taken));
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, taken));
   std::vector<std::unique_ptr<Plugin>> plugins;
   MSITCTL_RETURN_IF_FAILED(StartPlugins(flags.plugins, NamesOf(taken),
-                                        session.interrupts(), plugins));
+                                        invocation.interrupts(), plugins));
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(GetEnded(session, flags.comparison, comparison));
+  MSITCTL_RETURN_IF_FAILED(GetEnded(invocation, flags.comparison, comparison));
   std::vector<MetricCounts> counts;
-  MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(session, plugins,
+  MSITCTL_RETURN_IF_FAILED(AddOwnMetrics(invocation, plugins,
                                          flags.plugins.pair_bytes_max, verdicts,
                                          comparison, counts));
-  MSITCTL_RETURN_IF_FAILED(PrintCounts(session, plugins, counts, comparison));
+  MSITCTL_RETURN_IF_FAILED(
+      PrintCounts(invocation, plugins, counts, comparison));
   return TellOfProblems(plugins, counts);
 }
 

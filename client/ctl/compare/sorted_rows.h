@@ -4,7 +4,7 @@
 #include <string>
 
 #include "client/ctl/command/pages.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -17,7 +17,8 @@ inline constexpr int64_t kSortedRowsMax = 10'000;
 // then the least of one that is better the higher, the largest of any other.
 // Rows that do not have it come last. A note says how many there is no room
 // for.
-Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
+Outcome PrintSortedRows(Invocation& invocation,
+                        const v1::Comparison& comparison,
                         const v1::ListComparisonRowsRequest& request,
                         const std::string& metric, const ListFlags& flags,
                         const std::function<void()>& when_empty);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "client/ctl/command/pages.h"
+#include "client/ctl/invocation.h"
 #include "client/ctl/print/printer.h"
-#include "client/ctl/session.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -34,7 +34,7 @@ class WaitingNotice {
 };
 
 // Waits until there is a run of that name.
-Outcome AwaitRun(Session& session, const std::string& run);
+Outcome AwaitRun(Invocation& invocation, const std::string& run);
 
 // Prints rows as they come: a line each in words, or in columns if some are
 // asked for; CSV; with JSON an object each, on a line of its own; with names,
@@ -43,8 +43,8 @@ class RowLines {
  public:
   // `verdicts` selects; none stands for all, null for no rows. At most
   // `flags.limit` are printed if that is not 0. Asks the daemon which metrics
-  // it has. Borrows `session`.
-  static Outcome Create(Session& session,
+  // it has. Borrows `invocation`.
+  static Outcome Create(Invocation& invocation,
                         const std::vector<v1::Verdict>* verdicts,
                         const ListFlags& flags, std::unique_ptr<RowLines>& out);
 
@@ -56,10 +56,10 @@ class RowLines {
   int64_t printed_count() const { return printed_count_; }
 
  private:
-  RowLines(Session& session, const std::vector<v1::Verdict>* verdicts,
+  RowLines(Invocation& invocation, const std::vector<v1::Verdict>* verdicts,
            int64_t limit);
 
-  Session& session_;
+  Invocation& invocation_;
   const std::optional<std::vector<v1::Verdict>> verdicts_;
   const int64_t limit_;
   int64_t printed_count_ = 0;
@@ -69,7 +69,7 @@ class RowLines {
 // Gives rows of `comparison` to `lines` until it is over. Rows for which a
 // watch holds are told on stderr whatever their verdict. Keeps `comparison` up
 // to date. Picks up again where a restarted daemon lets it.
-Outcome FollowComparison(Session& session, RowLines& lines,
+Outcome FollowComparison(Invocation& invocation, RowLines& lines,
                          v1::Comparison& comparison);
 
 }  // namespace msitd::ctl

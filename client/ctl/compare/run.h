@@ -9,7 +9,7 @@
 #include "client/ctl/flag/plugin_flags.h"
 #include "client/ctl/flag/policy_flags.h"
 #include "client/ctl/flag/selection.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 
 namespace msitd::ctl {
@@ -33,6 +33,6 @@ struct CompareFlags {
 // not pass, or a watch holds for a row. While it follows, rows are printed as
 // they come. Plug-ins measure its rows before they are printed. An interrupt
 // and --timeout cancel the comparison.
-Outcome RunComparison(Session& session, const CompareFlags& flags);
+Outcome RunComparison(Invocation& invocation, const CompareFlags& flags);
 
 }  // namespace msitd::ctl

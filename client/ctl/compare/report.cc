@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/compare_report.h"
+#include "client/ctl/compare/report.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <optional>
 #include <utility>
 
-#include "client/ctl/command/comparison_printer.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
+#include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/flag/verdict_flag.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
@@ -119,11 +119,11 @@ absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
 }
 
 // Leaves `run` empty if it is gone: its rows are still there.
-Outcome GetRunIfThere(Session& session, const std::string& name,
+Outcome GetRunIfThere(Invocation& invocation, const std::string& name,
                       std::optional<v1::Run>& run) {
   v1::Run found;
   const Outcome outcome =
-      session.AskByName(&v1::RunService::Stub::GetRun, name, found);
+      invocation.AskByName(&v1::RunService::Stub::GetRun, name, found);
   if (outcome.ok()) run = std::move(found);
   return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)
              ? Outcome()
@@ -136,7 +136,7 @@ Outcome OutcomeOfReport(const absl::Status& status) {
                                             : LocalError(Message(status));
 }
 
-Outcome WriteRows(Session& session, const ReportFlags& flags,
+Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
                   const std::vector<v1::Verdict>& verdicts,
                   const v1::Comparison& comparison, RowHistograms& histograms,
                   ReportWriter& writer) {
@@ -147,7 +147,7 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
   absl::Status status = writer.Begin(comparison);
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, &v1::ComparisonService::Stub::ListComparisonRows, request,
+      invocation, &v1::ComparisonService::Stub::ListComparisonRows, request,
       "rows", 0,
       [&](const google::protobuf::Message& row) {
         if (!status.ok()) return;
@@ -157,10 +157,10 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
       },
       response));
   if (!status.ok()) return OutcomeOfReport(status);
-  Progress progress(session.options().progress,
-                    session.options().terminal.stderr_width);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
   MSITCTL_RETURN_IF_FAILED(histograms.Fetch(
-      session, [&progress](std::string_view line) { progress.Show(line); }));
+      invocation, [&progress](std::string_view line) { progress.Show(line); }));
   const auto note = writer.Finish();
   if (!note.ok()) return OutcomeOfReport(note.status());
   if (!note->empty()) fmt::print(stderr, "msitctl: note: {}\n", *note);
@@ -169,7 +169,7 @@ Outcome WriteRows(Session& session, const ReportFlags& flags,
 
 }  // namespace
 
-Outcome WriteReport(Session& session, const ReportFlags& flags) {
+Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   if (FormatOf(flags).empty()) {
     return UsageError(
         fmt::format("--out {}: no format ends so; it is .csv, .jsonl, .xlsx or "
@@ -177,23 +177,23 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
                     flags.out));
   }
   // Held from before the file is there, so that it goes when an interrupt does.
-  const Interrupts::Hold hold(session.interrupts());
-  auto file =
-      FileSink::Open(flags.out, session.options().terminal.stdout_is_terminal);
+  const Interrupts::Hold hold(invocation.interrupts());
+  auto file = FileSink::Open(flags.out,
+                             invocation.options().terminal.stdout_is_terminal);
   if (!file.ok()) return LocalError(Message(file.status()));
   v1::Comparison comparison;
-  MSITCTL_RETURN_IF_FAILED(session.AskByName(
+  MSITCTL_RETURN_IF_FAILED(invocation.AskByName(
       &v1::ComparisonService::Stub::GetComparison, flags.name, comparison));
   // Whatever the format: the report may go to stdout.
-  PartialNotice partial(session, /*is_table=*/false);
+  PartialNotice partial(invocation, /*is_table=*/false);
   partial.See(comparison);
   PageFacts facts;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, facts.metrics));
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
   if (FormatOf(flags) == "html") {
     MSITCTL_RETURN_IF_FAILED(
-        GetRunIfThere(session, comparison.golden_run(), facts.golden));
+        GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
     MSITCTL_RETURN_IF_FAILED(
-        GetRunIfThere(session, comparison.target_run(), facts.target));
+        GetRunIfThere(invocation, comparison.target_run(), facts.target));
   }
   BufferedSink sink(*file);
   // No other format has a place for them.
@@ -201,13 +201,14 @@ Outcome WriteReport(Session& session, const ReportFlags& flags) {
   std::vector<v1::Verdict> verdicts;
   MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
-  MSITCTL_ASSIGN_OR_USAGE(writer, MakeWriter(flags, facts, verdicts, histograms,
-                                             session.options().guards_formulas,
-                                             [&sink](std::string_view bytes) {
-                                               return sink.Write(bytes);
-                                             }));
+  MSITCTL_ASSIGN_OR_USAGE(writer,
+                          MakeWriter(flags, facts, verdicts, histograms,
+                                     invocation.options().guards_formulas,
+                                     [&sink](std::string_view bytes) {
+                                       return sink.Write(bytes);
+                                     }));
   MSITCTL_RETURN_IF_FAILED(
-      WriteRows(session, flags, verdicts, comparison, histograms, *writer));
+      WriteRows(invocation, flags, verdicts, comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
   MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/compare_follow.h"
+#include "client/ctl/compare/follow.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/print/printer.h"
 #include "client/text/policy_text.h"
 #include "client/text/text.h"
@@ -36,8 +36,8 @@ std::string PlaceText(const v1::ComparisonRow& row) {
 // Takes what a stream brings.
 class Follower {
  public:
-  Follower(Session& session, RowLines& lines, v1::Comparison& comparison)
-      : session_(session), lines_(lines), comparison_(comparison) {}
+  Follower(Invocation& invocation, RowLines& lines, v1::Comparison& comparison)
+      : invocation_(invocation), lines_(lines), comparison_(comparison) {}
 
   Outcome Run() {
     int fruitless_count = 0;
@@ -48,8 +48,8 @@ class Follower {
       fruitless_count = next_row_ > row_before ? 0 : fruitless_count + 1;
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
           fruitless_count == kFruitlessRowStreamsMax ||
-          session_.interrupts().WaitFor(kRetryDelay)) {
-        return session_.OutcomeOf(status);
+          invocation_.interrupts().WaitFor(kRetryDelay)) {
+        return invocation_.OutcomeOf(status);
       }
     }
   }
@@ -60,10 +60,10 @@ class Follower {
     request.set_comparison(comparison_.name());
     request.set_first_row(next_row_);
     grpc::ClientContext context;
-    context.set_deadline(session_.StreamDeadline());
-    const Interrupts::Hold hold(session_.interrupts(), &context);
+    context.set_deadline(invocation_.StreamDeadline());
+    const Interrupts::Hold hold(invocation_.interrupts(), &context);
     const auto reader =
-        session_.stub<v1::ComparisonService::Stub>().StreamComparisonRows(
+        invocation_.stub<v1::ComparisonService::Stub>().StreamComparisonRows(
             &context, request);
     v1::StreamComparisonRowsResponse response;
     while (reader->Read(&response)) {
@@ -113,7 +113,7 @@ class Follower {
     silent_ = std::move(silent);
   }
 
-  Session& session_;
+  Invocation& invocation_;
   bool has_told_of_waiting_ = false;
   std::set<std::pair<std::string, int32_t>> silent_;
   RowLines& lines_;
@@ -141,12 +141,12 @@ void WaitingNotice::Show(const v1::Comparison& comparison) {
   fmt::print(stderr, "msitctl: {}\n", text);
 }
 
-Outcome AwaitRun(Session& session, const std::string& run) {
-  const auto deadline = session.StreamDeadline();
+Outcome AwaitRun(Invocation& invocation, const std::string& run) {
+  const auto deadline = invocation.StreamDeadline();
   for (bool has_told = false;; has_told = true) {
     v1::Run found;
     const Outcome outcome =
-        session.AskByName(&v1::RunService::Stub::GetRun, run, found);
+        invocation.AskByName(&v1::RunService::Stub::GetRun, run, found);
     if (outcome.exit_code != ExitCodeOf(grpc::StatusCode::NOT_FOUND)) {
       return outcome;
     }
@@ -154,34 +154,35 @@ Outcome AwaitRun(Session& session, const std::string& run) {
       fmt::print(stderr, "msitctl: waiting for run {} to begin\n",
                  Printable(run));
     }
-    if (session.interrupts().WaitFor(kRunPoll)) return Interrupted();
-    if (Session::Clock::now() >= deadline) {
-      return session.OutcomeOf(
+    if (invocation.interrupts().WaitFor(kRunPoll)) return Interrupted();
+    if (Invocation::Clock::now() >= deadline) {
+      return invocation.OutcomeOf(
           grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
                        fmt::format("run {} has not begun in time", run)));
     }
   }
 }
 
-RowLines::RowLines(Session& session, const std::vector<v1::Verdict>* verdicts,
-                   int64_t limit)
-    : session_(session),
+RowLines::RowLines(Invocation& invocation,
+                   const std::vector<v1::Verdict>* verdicts, int64_t limit)
+    : invocation_(invocation),
       verdicts_(verdicts == nullptr ? std::nullopt : std::optional(*verdicts)),
       limit_(limit) {}
 
-Outcome RowLines::Create(Session& session,
+Outcome RowLines::Create(Invocation& invocation,
                          const std::vector<v1::Verdict>* verdicts,
                          const ListFlags& flags,
                          std::unique_ptr<RowLines>& out) {
-  out.reset(new RowLines(session, verdicts, flags.limit));
-  const Format format = session.options().format;
+  out.reset(new RowLines(invocation, verdicts, flags.limit));
+  const Format format = invocation.options().format;
   const bool has_columns = format == Format::kCsv ||
                            (format == Format::kTable && !flags.columns.empty());
   if (!has_columns) return {};
   MSITCTL_ASSIGN_OR_USAGE(
       out->printer_,
-      ListPrinter::Create(RowLayout(session, v1::Comparison()),
-                          session.print_options(flags.columns), session.out()));
+      ListPrinter::Create(RowLayout(invocation, v1::Comparison()),
+                          invocation.print_options(flags.columns),
+                          invocation.out()));
   return {};
 }
 
@@ -197,12 +198,13 @@ void RowLines::Add(const v1::ComparisonRow& row) {
     printer_->Add(row);
     return;
   }
-  switch (session_.options().format) {
+  switch (invocation_.options().format) {
     case Format::kJson:
-      session_.out().Write(ToJson(row, false, session_.print_options()) + "\n");
+      invocation_.out().Write(ToJson(row, false, invocation_.print_options()) +
+                              "\n");
       break;
     case Format::kTable:
-      session_.out().Write(fmt::format(
+      invocation_.out().Write(fmt::format(
           "{:<9}  {}{}{}\n", WordOf(v1::Verdict_Name(row.verdict())),
           PlaceText(row), row.reason().empty() ? "" : ": ",
           Printable(row.reason())));
@@ -215,12 +217,12 @@ void RowLines::Add(const v1::ComparisonRow& row) {
 
 void RowLines::Flush() {
   if (printer_ != nullptr) printer_->Flush();
-  session_.out().Flush();
+  invocation_.out().Flush();
 }
 
-Outcome FollowComparison(Session& session, RowLines& lines,
+Outcome FollowComparison(Invocation& invocation, RowLines& lines,
                          v1::Comparison& comparison) {
-  return Follower(session, lines, comparison).Run();
+  return Follower(invocation, lines, comparison).Run();
 }
 
 }  // namespace msitd::ctl

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -18,12 +18,13 @@ enum class IfWaitEnds { kCancel, kLeave };
 
 // Waits until `comparison` is over, and keeps it up to date. The error of a
 // wait that ended says what becomes of the comparison.
-Outcome WaitForComparison(Session& session, IfWaitEnds if_wait_ends,
+Outcome WaitForComparison(Invocation& invocation, IfWaitEnds if_wait_ends,
                           v1::Comparison& comparison);
 
 // Cancels with a deadline of its own: whatever ended `outcome` has ended all
 // others.
-Outcome CancelAfter(Outcome outcome, Session& session, const std::string& name);
+Outcome CancelAfter(Outcome outcome, Invocation& invocation,
+                    const std::string& name);
 
 bool IsTimeout(const Outcome& outcome);
 Outcome OutOfTime(const std::string& name);

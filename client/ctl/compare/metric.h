@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/ctl/flag/plugin_flags.h"
-#include "client/ctl/session.h"
+#include "client/ctl/invocation.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
@@ -20,7 +20,7 @@ struct MetricFlags {
 
 // Measures the rows of a stored comparison with plug-ins, adds the metrics to
 // it, and prints how many there are.
-Outcome MeasureComparison(Session& session, const MetricFlags& flags);
+Outcome MeasureComparison(Invocation& invocation, const MetricFlags& flags);
 
 // What became of one metric.
 struct MetricCounts {
@@ -32,7 +32,7 @@ struct MetricCounts {
 // Measures rows of `comparison`, which has ended, and adds the metrics to them
 // as they come: `verdicts` selects, none stands for all. Puts one MetricCounts
 // for each plug-in into `counts`, and keeps `comparison` up to date.
-Outcome AddOwnMetrics(Session& session,
+Outcome AddOwnMetrics(Invocation& invocation,
                       const std::vector<std::unique_ptr<Plugin>>& plugins,
                       uint64_t pair_bytes_max,
                       const std::vector<v1::Verdict>& verdicts,

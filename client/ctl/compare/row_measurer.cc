@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/row_measurer.h"
+#include "client/ctl/compare/row_measurer.h"
 
 #include <fmt/format.h>
 
@@ -36,11 +36,11 @@ bool IsOfTensor(const Outcome& outcome) {
 
 }  // namespace
 
-RowMeasurer::RowMeasurer(Session& session,
+RowMeasurer::RowMeasurer(Invocation& invocation,
                          const std::vector<std::unique_ptr<Plugin>>& plugins,
                          uint64_t pair_bytes_max, v1::Comparison& comparison,
                          std::vector<MetricCounts>& counts)
-    : session_(session),
+    : invocation_(invocation),
       plugins_(plugins),
       pair_bytes_max_(pair_bytes_max),
       comparison_(comparison),
@@ -92,7 +92,7 @@ Outcome RowMeasurer::ReadSide(const char* side,
   wanted.set_size_bytes(static_cast<int64_t>(BytesOf(tensor)));
   bytes.clear();
   Outcome outcome =
-      ReadTensorBytes(session_, wanted, [&bytes](std::string_view piece) {
+      ReadTensorBytes(invocation_, wanted, [&bytes](std::string_view piece) {
         bytes += piece;
         return absl::OkStatus();
       });
@@ -158,7 +158,7 @@ Outcome RowMeasurer::Flush() {
   flush_time_ = Clock::now();
   if (request_.rows().empty()) return {};
   v1::Comparison latest;
-  MSITCTL_RETURN_IF_FAILED(session_.Ask(
+  MSITCTL_RETURN_IF_FAILED(invocation_.Ask(
       &v1::ComparisonService::Stub::AddRowMetrics, request_, latest));
   comparison_ = std::move(latest);
   request_.clear_rows();

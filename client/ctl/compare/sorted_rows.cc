@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/sorted_rows.h"
+#include "client/ctl/compare/sorted_rows.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/compare/comparison_printer.h"
 #include "client/report/schema/row_fields.h"
 #include "client/text/nearest.h"
 #include "client/text/text.h"
@@ -57,10 +57,10 @@ Entry EntryOf(const v1::ComparisonRow& row, const Order& order) {
   return {1, order.higher_is_better ? -*value : *value, row};
 }
 
-Outcome FindOrder(Session& session, const v1::Comparison& comparison,
+Outcome FindOrder(Invocation& invocation, const v1::Comparison& comparison,
                   const std::string& name, Order& order) {
   std::vector<v1::Metric> metrics;
-  MSITCTL_RETURN_IF_FAILED(GetMetrics(session, metrics));
+  MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, metrics));
   std::vector<std::string> names = NamesOf(metrics);
   order.metric = name.starts_with("metrics.") ? name.substr(8) : name;
   for (const v1::Metric& metric : metrics) {
@@ -79,17 +79,18 @@ Outcome FindOrder(Session& session, const v1::Comparison& comparison,
 
 }  // namespace
 
-Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
+Outcome PrintSortedRows(Invocation& invocation,
+                        const v1::Comparison& comparison,
                         const v1::ListComparisonRowsRequest& request,
                         const std::string& metric, const ListFlags& flags,
                         const std::function<void()>& when_empty) {
   Order order;
-  MSITCTL_RETURN_IF_FAILED(FindOrder(session, comparison, metric, order));
+  MSITCTL_RETURN_IF_FAILED(FindOrder(invocation, comparison, metric, order));
   std::unique_ptr<ListPrinter> printer;
   MSITCTL_ASSIGN_OR_USAGE(
-      printer,
-      ListPrinter::Create(RowLayout(session, comparison, order.metric),
-                          session.print_options(flags.columns), session.out()));
+      printer, ListPrinter::Create(
+                   RowLayout(invocation, comparison, order.metric),
+                   invocation.print_options(flags.columns), invocation.out()));
   const auto kept_max = static_cast<size_t>(
       flags.limit == 0 ? kSortedRowsMax
                        : std::min(flags.limit, kSortedRowsMax));
@@ -99,7 +100,7 @@ Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
   int64_t seen_count = 0;
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      session, &v1::ComparisonService::Stub::ListComparisonRows, request,
+      invocation, &v1::ComparisonService::Stub::ListComparisonRows, request,
       "rows", 0,
       [&](const google::protobuf::Message& message) {
         ++seen_count;
@@ -113,7 +114,7 @@ Outcome PrintSortedRows(Session& session, const v1::Comparison& comparison,
   std::for_each(rows.rbegin(), rows.rend(),
                 [&](const v1::ComparisonRow& row) { printer->Add(row); });
   printer->Finish(response);
-  MSITCTL_RETURN_IF_FAILED(session.out().Finish());
+  MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
   const auto printed_count = static_cast<int64_t>(rows.size());
   if (printed_count < seen_count) {
     fmt::print(stderr, "msitctl: note: {} of {} rows, the worst by {}\n",

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/command/comparison_printer.h"
+#include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/print/column.h"
 #include "client/report/page/html_report.h"
 #include "client/report/page/row_histograms.h"

@@ -11,7 +11,7 @@
 namespace msitd::ctl {
 
 // The global flags, checked.
-struct SessionOptions {
+struct InvocationOptions {
   ConnectionOptions connection;
 
   Format format = Format::kTable;
@@ -23,12 +23,12 @@ struct SessionOptions {
 
 // What a verb works with: one daemon and one place to print to.
 // Thread-compatible.
-class Session : public Connection {
+class Invocation : public Connection {
  public:
   // Borrows `interrupts` and `out`.
-  Session(SessionOptions options, Interrupts& interrupts, Output& out);
+  Invocation(InvocationOptions options, Interrupts& interrupts, Output& out);
 
-  const SessionOptions& options() const { return options_; }
+  const InvocationOptions& options() const { return options_; }
   Output& out() { return out_; }
   bool is_table() const { return options_.format == Format::kTable; }
 
@@ -36,7 +36,7 @@ class Session : public Connection {
   PrintOptions print_options(const std::string& columns = {}) const;
 
  private:
-  const SessionOptions options_;
+  const InvocationOptions options_;
   Output& out_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/mapping_attachment.h"
+#include "client/ctl/compare/mapping_attachment.h"
 
 #include <fmt/format.h>
 
@@ -36,10 +36,12 @@ bool IsError(const Outcome& outcome, grpc::StatusCode code) {
 }
 
 // OK if `request` names what has this hash, and is a mapping.
-Outcome UseEqual(Session& session, const v1::GetAttachmentRequest& request,
+Outcome UseEqual(Invocation& invocation,
+                 const v1::GetAttachmentRequest& request,
                  const std::string& hash) {
   v1::Attachment found;
-  MSITCTL_RETURN_IF_FAILED(session.Ask(&Stub::GetAttachment, request, found));
+  MSITCTL_RETURN_IF_FAILED(
+      invocation.Ask(&Stub::GetAttachment, request, found));
   if (found.hash() == hash && found.media_type() == kMappingMediaType) {
     return {};
   }
@@ -51,7 +53,7 @@ Outcome UseEqual(Session& session, const v1::GetAttachmentRequest& request,
 
 }  // namespace
 
-Outcome AttachMapping(Session& session, const std::string& target_run,
+Outcome AttachMapping(Invocation& invocation, const std::string& target_run,
                       const std::string& file, v1::Matching::Mapping& mapping,
                       bool& is_new) {
   is_new = false;
@@ -69,23 +71,23 @@ Outcome AttachMapping(Session& session, const std::string& target_run,
       fmt::format("mapping-{}.jsonl", hash.substr(0, kHashDigits)));
   mapping.set_side(v1::Matching::Mapping::TARGET);
   mapping.set_attachment(request.name());
-  Outcome outcome = UseEqual(session, request, hash);
+  Outcome outcome = UseEqual(invocation, request, hash);
   if (!IsError(outcome, grpc::StatusCode::NOT_FOUND)) return outcome;
   v1::WriteAttachmentRequest::Open open;
   open.set_run(target_run);
   open.set_name(request.name());
   open.set_media_type(std::string(kMappingMediaType));
   v1::Attachment written;
-  outcome = WriteAttachment(session, std::move(open), *bytes, written);
+  outcome = WriteAttachment(invocation, std::move(open), *bytes, written);
   // Somebody else may have been faster.
   if (IsError(outcome, grpc::StatusCode::ALREADY_EXISTS)) {
-    return UseEqual(session, request, hash);
+    return UseEqual(invocation, request, hash);
   }
   is_new = outcome.ok();
   return outcome;
 }
 
-void DetachIfRefused(Session& session, const std::string& target_run,
+void DetachIfRefused(Invocation& invocation, const std::string& target_run,
                      const v1::Matching::Mapping& mapping, Outcome& created) {
   const bool is_refused =
       std::any_of(kRefusals.begin(), kRefusals.end(),
@@ -96,7 +98,7 @@ void DetachIfRefused(Session& session, const std::string& target_run,
   request.set_name(mapping.attachment());
   google::protobuf::Empty empty;
   const Outcome outcome =
-      session.AskToTheEnd(&Stub::DeleteAttachment, request, empty);
+      invocation.AskToTheEnd(&Stub::DeleteAttachment, request, empty);
   if (outcome.ok() || IsError(outcome, grpc::StatusCode::NOT_FOUND)) return;
   created.error += fmt::format("; {} stays attached to run {}",
                                mapping.attachment(), Printable(target_run));
