@@ -36,10 +36,28 @@ std::string GeDump(int type, int64_t format, std::vector<uint64_t> shape,
   return formats::GeDumpOf(head, std::string(101, 'x'));
 }
 
+std::string Safetensors() {
+  const std::string head =
+      R"({"__metadata__":{"format":"pt"},)"
+      R"("b":{"dtype":"BF16","shape":[2,1],"data_offsets":[2,6]},)"
+      R"("f":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]}})";
+  return formats::BytesOf<uint64_t>({head.size()}) + head + "0123456";
+}
+
+std::string Atb(const std::string& rest) {
+  return "$Version=1.0\n$Object.Count=1\n$Object.Length=4\nformat=2\ndtype=1\n"
+         "dims=1,1,2\n" +
+         rest;
+}
+
 }  // namespace
 
 std::vector<std::string> FormatsSeeds() {
-  return {GeDump(2, kFormatFractalNz, {2, 1, 2, 4, 2}, {2, 3, 4}),
+  return {Safetensors(),
+          Atb("$Object.data=0,4\n$End=1\n1234"),
+          Atb("data=other\n$End=1\n"),
+          Atb("max=1\nmin=0\n$End=1\n"),
+          GeDump(2, kFormatFractalNz, {2, 1, 2, 4, 2}, {2, 3, 4}),
           GeDump(4, kFormatNc1hwc0, {1, 2, 2, 3, 4}, {1, 7, 2, 3}),
           GeDump(28, kFormatNdc1hwc0, {1, 2, 2, 3, 2, 4}, {1, 7, 2, 3, 2}),
           GeDump(37, kFormatFractalZ, {6, 1, 2, 4}, {2, 3, 2, 3}),

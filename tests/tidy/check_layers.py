@@ -302,7 +302,7 @@ MODULES: dict[str, Module] = {
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
-    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf")),
+    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf", "json")),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),

@@ -13,6 +13,9 @@ inline constexpr uint64_t kHeadBytesMax = uint64_t{16} << 20;
 // The head of one .npy array. NumPy itself stops at 10,000.
 inline constexpr uint64_t kNpyHeadBytesMax = uint64_t{1} << 20;
 
+// The lines before the elements of a file of ATB.
+inline constexpr uint64_t kAtbHeadBytesMax = uint64_t{64} << 10;
+
 // Brackets in brackets, in heads that may nest.
 inline constexpr int kNestingMax = 64;
 

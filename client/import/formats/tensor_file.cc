@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/import/formats/atb_file.h"
 #include "client/import/formats/file_entry.h"
 #include "client/import/formats/ge_dump_file.h"
 #include "client/import/formats/npy_file.h"
+#include "client/import/formats/safetensors_file.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -60,6 +62,10 @@ std::string_view FileKindName(FileKind kind) {
       return "npy";
     case FileKind::kGeDump:
       return "ge_dump";
+    case FileKind::kAtb:
+      return "atb";
+    case FileKind::kSafetensors:
+      return "safetensors";
   }
   return "unknown";
 }
@@ -91,12 +97,16 @@ absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
 }
 
 OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
-                           const std::string& /*folder*/,
+                           const std::string& folder,
                            const OpenOptions& options) {
   MSITD_ASSIGN_OR_RETURN(
       const std::string first,
       bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
+  if (IsAtb(first)) return OpenAtb(std::move(bytes), folder);
+  if (IsSafetensors(first, bytes->size())) {
+    return OpenSafetensors(std::move(bytes));
+  }
   if (IsGeDump(first, bytes->size())) return OpenGeDump(std::move(bytes));
   return absl::InvalidArgumentError("it is no kind of file that msitd reads");
 }

@@ -20,6 +20,8 @@ namespace msitd::formats {
 enum class FileKind : uint8_t {
   kNpy,
   kGeDump,
+  kAtb,
+  kSafetensors,
 };
 
 // Returns a word such as "npy".

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/formats/atb_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "client/import/formats/format_limits.h"
+#include "client/import/formats/ge_names.h"
+#include "protos/base/limits.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::formats {
+namespace {
+
+// Any of them can be first, since some writers leave lines out.
+constexpr std::string_view kFirstLines[] = {
+    "$Version=", "$Object.Count=", "$Object.Length=", "format=",      "dtype=",
+    "type=",     "dims=",          "data=",           "$Object.data="};
+constexpr std::string_view kStatistics[] = {"max", "min", "mean", "l2norm"};
+
+absl::Status BadAtbHead(std::string_view what) {
+  return MakeStatus(absl::StatusCode::kInvalidArgument, "ATB head: {}", what);
+}
+
+struct AtbHead {
+  Attributes lines;
+  // Where the elements begin, behind the line `$End`.
+  uint64_t bytes = 0;
+};
+
+absl::StatusOr<AtbHead> ReadAtbHead(const ByteSource& source) {
+  const uint64_t most = std::min(source.size(), kAtbHeadBytesMax);
+  MSITD_ASSIGN_OR_RETURN(const std::string text, source.ReadText(0, most));
+  AtbHead head;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const size_t equals = line.find('=');
+    if (equals == std::string_view::npos ||
+        line.find('=', equals + 1) != std::string_view::npos) {
+      return BadAtbHead("a line is not of the form name=value");
+    }
+    const std::string name(line.substr(0, equals));
+    if (name == "$End") {
+      head.bytes = text.size() - rest.size();
+      return head;
+    }
+    head.lines[name] = line.substr(equals + 1);
+  }
+  return BadAtbHead("the line $End is missing");
+}
+
+// Takes a line out of the head.
+std::string TakeLine(const std::string& name, Attributes& lines) {
+  auto node = lines.extract(name);
+  return node.empty() ? std::string() : std::move(node.mapped());
+}
+
+bool ReadNumber(std::string_view text, int64_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+bool ReadDims(std::string_view text, std::vector<int64_t>& dims) {
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    int64_t dim = 0;
+    if (!ReadNumber(text.substr(0, comma), dim) || dim < 0) return false;
+    if (dims.size() > kDimsMax) return false;
+    dims.push_back(dim);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return true;
+}
+
+// Opens the file that a head names, if it lies in the folder of the head. A
+// dump must not make its reader read what the dump's author cannot.
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenOther(
+    std::string_view name, const std::string& folder) {
+  if (!folder.empty() && name.starts_with(folder + "/")) {
+    name.remove_prefix(folder.size() + 1);
+  }
+  const bool is_inside = !folder.empty() && !name.empty() &&
+                         name.find('/') == std::string_view::npos &&
+                         name.find('\0') == std::string_view::npos &&
+                         name != "." && name != "..";
+  if (!is_inside) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "its bytes are in {}, which is not in its folder", name);
+  }
+  auto source = FileSource::Open(folder + "/" + std::string(name));
+  if (!source.ok()) return Annotate(source.status(), name);
+  return std::shared_ptr<const ByteSource>(*std::move(source));
+}
+
+// Sets what the head says of the tensor. The lines that remain are attributes.
+absl::Status SetAtbTensor(Attributes& lines, ForeignTensor& tensor) {
+  std::string type = TakeLine("dtype", lines);
+  if (type.empty()) type = TakeLine("type", lines);
+  const std::string format = TakeLine("format", lines);
+  if (!ReadDims(TakeLine("dims", lines), tensor.shape)) {
+    return BadAtbHead("the dimensions are no numbers");
+  }
+  tensor.stored_shape = tensor.shape;
+  int64_t number = -1;
+  if (!format.empty()) {
+    if (!ReadNumber(format, number)) return BadAtbHead("the format is wrong");
+    if (number >= 0) tensor.stored_layout = FormatName(number);
+    tensor.is_as_stored = number >= 0 && !IsPlainFormat(number);
+  }
+  if (type.empty()) return absl::OkStatus();
+  if (!ReadNumber(type, number)) return BadAtbHead("the type is wrong");
+  const CannType element = AclTypeOf(number);
+  tensor.stored_type = element.name;
+  tensor.dtype = element.dtype;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
+                                       const std::string& folder) {
+  MSITD_ASSIGN_OR_RETURN(AtbHead head, ReadAtbHead(*bytes));
+  ForeignTensor tensor;
+  MSITD_RETURN_IF_ERROR(SetAtbTensor(head.lines, tensor));
+  const std::string other = TakeLine("data", head.lines);
+  tensor.attributes = std::move(head.lines);
+  const bool has_statistics =
+      std::any_of(std::begin(kStatistics), std::end(kStatistics),
+                  [&](std::string_view name) {
+                    return tensor.attributes.contains(std::string(name));
+                  });
+  if (has_statistics && other.empty() && head.bytes == bytes->size()) {
+    return MakeProblem(std::move(tensor),
+                       absl::UnimplementedError(
+                           "the file has its statistics, not its elements"));
+  }
+  if (!IsValid(tensor.dtype)) {
+    const std::string type =
+        tensor.stored_type.empty() ? "that is missing" : tensor.stored_type;
+    return MakeProblem(
+        std::move(tensor),
+        MakeStatus(absl::StatusCode::kUnimplemented,
+                   "msitd has no elements of the CANN type {}", type));
+  }
+  absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
+  if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
+  StoredTensor stored;
+  stored.source = std::move(bytes);
+  stored.begin = head.bytes;
+  if (!other.empty()) {
+    auto source = OpenOther(other, folder);
+    if (!source.ok()) return MakeProblem(std::move(tensor), source.status());
+    stored.source = *std::move(source);
+    stored.begin = 0;
+  }
+  stored.packing = CannPackingOf(tensor.dtype);
+  stored.axes = RowMajorAxes(tensor.shape);
+  stored.bytes =
+      StoredBytes(ElementCount(tensor.shape), tensor.dtype, stored.packing);
+  return MakeEntry(std::move(tensor), std::move(stored));
+}
+
+}  // namespace
+
+bool IsAtb(std::string_view first_bytes) {
+  // Statistics can be all there is.
+  return std::any_of(std::begin(kFirstLines), std::end(kFirstLines),
+                     [&](std::string_view line) {
+                       return first_bytes.starts_with(line);
+                     }) ||
+         std::any_of(std::begin(kStatistics), std::end(kStatistics),
+                     [&](std::string_view name) {
+                       return first_bytes.starts_with(name) &&
+                              first_bytes.substr(name.size()).starts_with('=');
+                     });
+}
+
+OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
+                   const std::string& folder) {
+  MSITD_ASSIGN_OR_RETURN(FileEntry entry,
+                         ReadAtbEntry(std::move(bytes), folder));
+  std::vector<FileEntry> entries;
+  entries.push_back(std::move(entry));
+  return std::make_unique<TensorFile>(FileKind::kAtb, Attributes(),
+                                      std::move(entries));
+}
+
+}  // namespace msitd::formats

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/import/formats/file_entry.h"
+
+namespace msitd::formats {
+
+// True for the first bytes of a `.bin` file of ATB.
+bool IsAtb(std::string_view first_bytes);
+
+// Opens a `.bin` file: one tensor, whose elements are behind the head or in
+// another file, which lies in `folder`. The attributes of the tensor are the
+// lines of the head that have no field of their own. A file of statistics gives
+// a tensor with these as attributes, and a problem instead of elements.
+OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
+                   const std::string& folder);
+
+}  // namespace msitd::formats

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/formats/atb_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/support/temp_dir.h"
+#include "tests/unit/client/import/formats/read_all.h"
+
+namespace msitd::formats {
+namespace {
+
+// A head as writers write it, with a length that need not be true.
+std::string HeadOf(const std::string& type, const std::string& dims,
+                   const std::string& format = "2", int length = 4) {
+  const std::string bytes = std::to_string(length);
+  return "$Version=1.0\n$Object.Count=1\n$Object.Length=" + bytes +
+         "\nformat=" + format + "\ndtype=" + type + "\ndims=" + dims +
+         "\n$Object.data=0," + bytes + "\n$End=1\n";
+}
+
+struct Read {
+  absl::Status status;
+  ForeignTensor tensor;
+  std::string bytes;
+};
+
+Read ReadOne(const std::string& text, const std::string& folder = "") {
+  Read read;
+  const auto file =
+      OpenTensorBytes(std::make_shared<MemorySource>(text), folder, {});
+  read.status = file.status();
+  if (!file.ok()) return read;
+  EXPECT_EQ((*file)->kind(), FileKind::kAtb);
+  read.tensor = *(*file)->Next();
+  const auto bytes = ReadAll(**file, 64);
+  read.status = bytes.status();
+  if (bytes.ok()) read.bytes = *bytes;
+  return read;
+}
+
+TEST(AtbFileTest, ElementsAreBehindTheHead) {
+  const Read read = ReadOne(HeadOf("1", "1,1,2") + "abcd");
+  EXPECT_TRUE(read.status.ok()) << read.status;
+  EXPECT_EQ(read.tensor.dtype, DType::kFloat16);
+  EXPECT_EQ(read.tensor.stored_type, "FLOAT16");
+  EXPECT_EQ(read.tensor.stored_layout, "ND");
+  EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{1, 1, 2}));
+  EXPECT_EQ(read.tensor.attributes.at("$Object.Length"), "4");
+  EXPECT_EQ(read.bytes, "abcd");
+}
+
+TEST(AtbFileTest, ALengthThatLiesDoesNotMatter) {
+  EXPECT_EQ(ReadOne(HeadOf("1", "2,2", "2", 4) + "abcdefgh").bytes, "abcdefgh");
+  EXPECT_EQ(ReadOne(HeadOf("1", "1", "2", 9999) + "ab and more").bytes, "ab");
+}
+
+TEST(AtbFileTest, TheShortHeadOfViewersIsRead) {
+  const Read read = ReadOne("dtype=2\ndims=\n$End=1\nx");
+  EXPECT_EQ(read.tensor.dtype, DType::kInt8);
+  EXPECT_TRUE(read.tensor.shape.empty());
+  EXPECT_EQ(read.tensor.stored_layout, "");
+  EXPECT_EQ(read.bytes, "x");
+}
+
+TEST(AtbFileTest, PackedElementsGetBytes) {
+  EXPECT_EQ(ReadOne(HeadOf("29", "3") + "\x21\x07").bytes, "\x01\x02\x07");
+  EXPECT_EQ(ReadOne(HeadOf("30", "2") + "\x40").bytes, std::string("\0\1", 2));
+}
+
+TEST(AtbFileTest, BlocksComeAsTheyAre) {
+  Read read = ReadOne(HeadOf("4", "1,1,2,2", "29") + "abcd");
+  EXPECT_TRUE(read.tensor.is_as_stored);
+  EXPECT_EQ(read.tensor.stored_layout, "FRACTAL_NZ");
+  EXPECT_EQ(read.bytes, "abcd");
+  read = ReadOne(HeadOf("4", "2", "-1") + "ab");
+  EXPECT_FALSE(read.tensor.is_as_stored);
+  EXPECT_EQ(read.bytes, "ab");
+}
+
+TEST(AtbFileTest, StatisticsAreNoElements) {
+  const Read read = ReadOne(
+      "format=2\ntype=1\ndims=1,2,3\nmax=10.5\nmin=0.1\nmean=5.0\n"
+      "l2norm=7.2\n$End=1");
+  EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(read.tensor.dtype, DType::kFloat16);
+  EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(read.tensor.attributes, (Attributes{{"max", "10.5"},
+                                                {"min", "0.1"},
+                                                {"mean", "5.0"},
+                                                {"l2norm", "7.2"}}));
+  EXPECT_EQ(ReadOne("max=1\n$End=1\n").status.code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(AtbFileTest, TensorsWithoutElementsHaveAReason) {
+  EXPECT_EQ(ReadOne(HeadOf("999", "1") + "abcd").status.code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReadOne(HeadOf("13", "1") + "abcd").status.code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReadOne("dims=1\n$End=1\nx").status.code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ReadOne(HeadOf("1", "3") + "abcd").status.code(),
+            absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadOne(HeadOf("1", "9999999999999,9999999999999")).status.code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(AtbFileTest, WrongHeadsAreRefused) {
+  for (const std::string& head :
+       {std::string("dtype=1\n"), std::string("dtype=1\ndims=1=2\n$End=1\n"),
+        std::string("dtype=1\nhello\n$End=1\n"), HeadOf("x", "1"),
+        HeadOf("1", "1,,2"), HeadOf("1", "-1"), HeadOf("1", "1 2"),
+        HeadOf("1", "1", "x"), "dims=" + std::string(kAtbHeadBytesMax, '1')}) {
+    EXPECT_EQ(ReadOne(head + "").status.code(),
+              absl::StatusCode::kInvalidArgument)
+        << head.substr(0, 100);
+  }
+}
+
+TEST(AtbFileTest, ElementsCanBeInAnotherFileOfTheFolder) {
+  const testing::TempDir dir;
+  std::ofstream(dir / "weights") << "abcd";
+  const std::string head = "dtype=1\ndims=2\n";
+  for (const std::string& name : {std::string("weights"), dir / "weights"}) {
+    const Read read = ReadOne(head + "data=" + name + "\n$End=1\n", dir.path());
+    EXPECT_TRUE(read.status.ok()) << read.status;
+    EXPECT_EQ(read.bytes, "abcd");
+  }
+  EXPECT_EQ(ReadOne(head + "data=none\n$End=1\n", dir.path()).status.code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(AtbFileTest, OtherFilesElsewhereAreNotOpened) {
+  const testing::TempDir dir;
+  std::ofstream(dir / "secret") << "abcd";
+  const std::string inner = dir / "in";
+  for (const std::string& name :
+       {std::string("../secret"), dir / "secret", inner + "/../secret",
+        std::string(".."), std::string("."), std::string()}) {
+    const Read read =
+        ReadOne("dtype=1\ndims=2\ndata=" + name + "\n$End=1\n", inner);
+    EXPECT_FALSE(read.status.ok()) << name;
+    EXPECT_EQ(read.bytes, "");
+  }
+  EXPECT_EQ(ReadOne("dtype=1\ndims=2\ndata=secret\n$End=1\n").status.code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace msitd::formats
