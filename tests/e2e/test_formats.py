@@ -1,6 +1,10 @@
 """Readers of files of other tools give what the tools' own readers give."""
 
+import io
+import struct
 import subprocess
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -219,3 +223,60 @@ def test_ge_bytes_that_are_not_there(tmp_path: Path) -> None:
     path.write_bytes(whole[:-2])
     assert [t.data for t in read(path)] == [b"ab", b""]
     assert "cut off" in read(path)[1].problem
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_as_numpy_reads_it(tmp_path: Path, save: Callable[..., None]) -> None:
+    rng = np.random.default_rng(3)
+    arrays = {
+        "inputs": rng.random((3, 50, 7)),
+        "turned": np.asfortranarray(rng.random((40, 70))),
+        "with/slash.dot": rng.integers(0, 9, 20000).astype(">i4"),
+        "empty": np.zeros((0, 2), dtype=np.float32),
+        "objects": np.array([None], dtype=object),
+    }
+    path = tmp_path / "x_min_max.npz"
+    save(path, **arrays)
+    for piece_bytes in (100, 1 << 20):
+        tensors = {t.name: t for t in read(path, piece_bytes)}
+        assert tensors.keys() == arrays.keys()
+        assert tensors.pop("objects").problem
+        for name, tensor in tensors.items():
+            assert tensor.problem == ""
+            assert tensor.shape == arrays[name].shape
+            assert tensor.data == plain(arrays[name])
+
+
+def test_npz_members_that_are_no_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/", b"")
+        archive.writestr("readme.txt", b"hello, world")
+        # A head of 120 bytes that promises 8 MB.
+        array = io.BytesIO()
+        np.save(array, np.zeros(1 << 20))
+        archive.writestr("cut.npy", array.getvalue()[:128])
+        archive.writestr("good.npy", array.getvalue())
+    text, cut, good = read(path)
+    assert (text.name, text.data) == ("readme.txt", b"")
+    assert "magic" in text.problem
+    assert "cut off" in cut.problem
+    assert good.data == bytes(8 << 20)
+
+
+def test_zip_archives_that_explode_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", bytes(1 << 20))
+    good = path.read_bytes()
+    assert "magic" in read(path)[0].problem
+    # The size of the member in the central directory.
+    place = good.index(b"PK\x01\x02") + 24
+    path.write_bytes(good[:place] + struct.pack("<I", 1 << 31) + good[place + 4 :])
+    done = subprocess.run([READER, path], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "too large" in done.stderr
+    path.write_bytes(good[: len(good) // 2])
+    done = subprocess.run([READER, path], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "zip" in done.stderr

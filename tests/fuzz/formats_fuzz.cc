@@ -30,7 +30,10 @@ void Try(std::string bytes) {
     std::vector<std::byte> piece(1 + kReadBytesMin * (1 + total % 7));
     for (;;) {
       const auto count = (*file)->Read(piece);
-      MSITD_CHECK(count.ok() == tensor->problem.ok());
+      // A member of an archive can turn out to be damaged as it is read.
+      const bool can_fail = (*file)->kind() == FileKind::kNpz;
+      MSITD_CHECK(count.ok() == tensor->problem.ok() ||
+                  (can_fail && tensor->problem.ok()));
       if (!count.ok()) break;
       total += *count;
       if (*count == 0) {

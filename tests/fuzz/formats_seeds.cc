@@ -44,6 +44,34 @@ std::string Safetensors() {
   return formats::BytesOf<uint64_t>({head.size()}) + head + "0123456";
 }
 
+uint32_t Crc32(const std::string& bytes) {
+  uint32_t crc = ~uint32_t{0};
+  for (const char c : bytes) {
+    crc ^= static_cast<uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = crc >> 1 ^ (crc % 2 == 0 ? 0 : 0xedb88320);
+    }
+  }
+  return ~crc;
+}
+
+// An archive of one stored member.
+std::string Npz(const std::string& name, const std::string& bytes) {
+  using formats::BytesOf;
+  const auto size = static_cast<uint32_t>(bytes.size());
+  const auto name_size = static_cast<uint16_t>(name.size());
+  const std::string about = BytesOf<uint16_t>({20, 0, 0, 0, 0x21}) +
+                            BytesOf<uint32_t>({Crc32(bytes), size, size}) +
+                            BytesOf<uint16_t>({name_size, 0});
+  const std::string local = "PK\x03\x04" + about + name + bytes;
+  const std::string central = "PK\x01\x02" + BytesOf<uint16_t>({20}) + about +
+                              std::string(14, '\0') + name;
+  return local + central + "PK\x05\x06" + BytesOf<uint16_t>({0, 0, 1, 1}) +
+         BytesOf<uint32_t>({static_cast<uint32_t>(central.size()),
+                            static_cast<uint32_t>(local.size())}) +
+         BytesOf<uint16_t>({0});
+}
+
 std::string Atb(const std::string& rest) {
   return "$Version=1.0\n$Object.Count=1\n$Object.Length=4\nformat=2\ndtype=1\n"
          "dims=1,1,2\n" +
@@ -54,6 +82,7 @@ std::string Atb(const std::string& rest) {
 
 std::vector<std::string> FormatsSeeds() {
   return {Safetensors(),
+          Npz("inputs.npy", Npy("'<f4'", "True")),
           Atb("$Object.data=0,4\n$End=1\n1234"),
           Atb("data=other\n$End=1\n"),
           Atb("max=1\nmin=0\n$End=1\n"),

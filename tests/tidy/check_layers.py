@@ -302,7 +302,7 @@ MODULES: dict[str, Module] = {
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
-    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf", "json")),
+    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf", "json", "zip")),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
@@ -353,6 +353,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "re2": re.compile(r"re2/"),
     "cli11": re.compile(r"CLI/"),
     "utf8proc": re.compile(r"utf8proc\.h$"),
+    "zip": re.compile(r"zip\.h$"),
     "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),
     "json": re.compile(r"nlohmann/"),

@@ -140,11 +140,10 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   }
   if (!IsValid(tensor.dtype)) {
     const std::string type =
-        tensor.stored_type.empty() ? "that is missing" : tensor.stored_type;
-    return MakeProblem(
-        std::move(tensor),
-        MakeStatus(absl::StatusCode::kUnimplemented,
-                   "msitd has no elements of the CANN type {}", type));
+        tensor.stored_type.empty() ? "missing type" : tensor.stored_type;
+    return MakeProblem(std::move(tensor),
+                       MakeStatus(absl::StatusCode::kUnimplemented,
+                                  "msitd has no elements of CANN's {}", type));
   }
   absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));

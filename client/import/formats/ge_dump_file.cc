@@ -183,7 +183,7 @@ FileEntry EntryOf(const Descriptor& from, ForeignTensor tensor, RawBytes& raw) {
     return MakeProblem(
         std::move(tensor),
         MakeStatus(absl::StatusCode::kUnimplemented,
-                   "msitd has no elements of the CANN type {}", type.name));
+                   "msitd has no elements of CANN's {}", type.name));
   }
   absl::Status fits = CheckShape(type.dtype, tensor.stored_shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));

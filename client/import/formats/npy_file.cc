@@ -213,6 +213,9 @@ struct NpyPlace {
 };
 
 absl::StatusOr<NpyPlace> FindNpyHead(const ByteSource& bytes) {
+  MSITD_ASSIGN_OR_RETURN(const std::string magic,
+                         bytes.ReadText(0, kNpyMagic.size()));
+  if (!IsNpy(magic)) return BadNpyHead("the magic is missing");
   MSITD_ASSIGN_OR_RETURN(const uint8_t major,
                          bytes.ReadNumber<uint8_t>(kNpyMagic.size()));
   if (major < 1 || major > 3) return BadNpyHead("the version is unknown");

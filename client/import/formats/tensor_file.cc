@@ -8,7 +8,9 @@
 #include "client/import/formats/file_entry.h"
 #include "client/import/formats/ge_dump_file.h"
 #include "client/import/formats/npy_file.h"
+#include "client/import/formats/npz_file.h"
 #include "client/import/formats/safetensors_file.h"
+#include "client/import/formats/zip_archive.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -32,6 +34,13 @@ OpenedFile OpenNpy(std::shared_ptr<const ByteSource> bytes,
   entries.push_back(std::move(entry));
   return std::make_unique<TensorFile>(FileKind::kNpy, Attributes(),
                                       std::move(entries));
+}
+
+OpenedFile OpenZip(std::shared_ptr<const ByteSource> bytes,
+                   const OpenOptions& options) {
+  MSITD_ASSIGN_OR_RETURN(const std::shared_ptr<ZipArchive> archive,
+                         ZipArchive::Open(std::move(bytes)));
+  return OpenNpz(archive, options);
 }
 
 }  // namespace
@@ -66,6 +75,8 @@ std::string_view FileKindName(FileKind kind) {
       return "atb";
     case FileKind::kSafetensors:
       return "safetensors";
+    case FileKind::kNpz:
+      return "npz";
   }
   return "unknown";
 }
@@ -103,6 +114,7 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
       const std::string first,
       bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
+  if (IsZip(first)) return OpenZip(std::move(bytes), options);
   if (IsAtb(first)) return OpenAtb(std::move(bytes), folder);
   if (IsSafetensors(first, bytes->size())) {
     return OpenSafetensors(std::move(bytes));

@@ -22,6 +22,7 @@ enum class FileKind : uint8_t {
   kGeDump,
   kAtb,
   kSafetensors,
+  kNpz,
 };
 
 // Returns a word such as "npy".

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "client/import/formats/file_entry.h"
+#include "client/import/formats/zip_archive.h"
+
+namespace msitd::formats {
+
+// Opens an archive of .npy files, one tensor for each member, by its name
+// without `.npy`. A member that is no such file has a problem.
+OpenedFile OpenNpz(const std::shared_ptr<ZipArchive>& archive,
+                   const OpenOptions& options);
+
+}  // namespace msitd::formats
