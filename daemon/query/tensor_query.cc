@@ -27,9 +27,10 @@ absl::StatusOr<TensorPage> ListTensors(
   };
   TensorPage page;
   storage::TensorInfo tensor;
+  size_t text_bytes = 0;
   for (uint64_t scanned = 0;; ++scanned) {
-    const bool full =
-        page.tensors.size() == page_size || scanned == kPageScanMax;
+    const bool full = page.tensors.size() == page_size ||
+                      scanned == kPageScanMax || text_bytes > kPageTextBytesMax;
     // Looking one tensor further spares the client an empty last page.
     std::string here = full ? scan->position() : std::string();
     const absl::StatusOr<bool> found = scan->Next(tensor, stop_or_end);
@@ -43,7 +44,9 @@ absl::StatusOr<TensorPage> ListTensors(
       page.position = std::move(here);
       return page;
     }
-    if (condition(tensor)) page.tensors.push_back(tensor);
+    if (!condition(tensor)) continue;
+    text_bytes += tensor.value.size() + tensor.stack.size();
+    page.tensors.push_back(tensor);
   }
 }
 

@@ -21,6 +21,9 @@ namespace msitd::query {
 // that hardly any matches can keep a thread.
 inline constexpr uint64_t kPageScanMax = 20'000;
 inline constexpr std::chrono::milliseconds kPageTimeMax{100};
+// A page ends with the tensor whose value and stack make these more bytes than
+// this in all, so that a full one fits a message of gRPC's default limit.
+inline constexpr size_t kPageTextBytesMax = size_t{1} << 20;
 
 struct TensorPage {
   std::vector<storage::TensorInfo> tensors;
@@ -30,8 +33,8 @@ struct TensorPage {
 
 // Returns at most `page_size` tensors of `run` that agree with `selector` and
 // `condition`, in primary order from `position` on. A page may be short, even
-// empty, because it reached kPageScanMax or kPageTimeMax. Even then its
-// position has moved on, so page after page leads to the end.
+// empty, because it reached kPageScanMax, kPageTimeMax or kPageTextBytesMax.
+// Even then its position has moved on, so page after page leads to the end.
 //
 // Errors: those of RunReader::Scan; that of `stop`.
 absl::StatusOr<TensorPage> ListTensors(

@@ -116,7 +116,11 @@ absl::StatusOr<const std::string*> ScanNames::Get(uint32_t id) {
   const auto it = names_.find(id);
   if (it != names_.end()) return &it->second;
   MSITD_ASSIGN_OR_RETURN(std::string name, table_.NameOf(id));
-  if (names_.size() >= kNamesMax) names_.clear();
+  if (names_.size() >= kNamesMax || bytes_ >= kBytesMax) {
+    names_.clear();
+    bytes_ = 0;
+  }
+  bytes_ += name.size();
   return &(names_[id] = std::move(name));
 }
 

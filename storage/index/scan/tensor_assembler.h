@@ -19,7 +19,8 @@ class Iterator;
 
 namespace msitd::storage {
 
-// Names by number, remembered for the length of a scan. Thread-compatible.
+// Names and stacks by number, remembered for the length of a scan.
+// Thread-compatible.
 class ScanNames {
  public:
   explicit ScanNames(NameTable& table) : table_(table) {}
@@ -28,11 +29,13 @@ class ScanNames {
   absl::StatusOr<const std::string*> Get(uint32_t id);
 
  private:
-  // Above it all names are forgotten, to bound the memory.
+  // Above one of these all names are forgotten, to bound the memory.
   static constexpr size_t kNamesMax = size_t{1} << 16;
+  static constexpr size_t kBytesMax = size_t{16} << 20;
 
   NameTable& table_;
   std::unordered_map<uint32_t, std::string> names_;
+  size_t bytes_ = 0;  // In names_.
 };
 
 // Makes one TensorInfo from the entries of its parts, which are neighbours in
