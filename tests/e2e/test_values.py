@@ -8,6 +8,8 @@ import chunk_bytes as cb
 import numpy as np
 from chunk_bytes import Chunk, Record, float32
 from msitd import query
+from msitd.v1 import tensor_service_pb2
+from msitd.v1 import tensor_service_pb2_grpc as tensors_grpc
 from names import tensor_name
 from wire import write
 
@@ -149,6 +151,23 @@ def test_all_of_it_outlives_the_daemon(daemon: Daemon) -> None:
         [BIN_DIR / "msitd-inspect", "verify", "--data-dir", daemon.data_dir],
         check=True,
     )
+
+
+def test_long_stacks_make_short_pages(daemon: Daemon) -> None:
+    records = [
+        replace(LINEAR, op=f"op{i}", sequence=i, stack=f"{i:0>8000}")
+        for i in range(200)
+    ]
+    send(daemon, "r", records)
+    stub = tensors_grpc.TensorServiceStub(daemon.channel())
+    request = tensor_service_pb2.ListTensorsRequest(run="r", page_size=1000)
+    page = stub.ListTensors(request, timeout=30)
+    assert 1 << 20 < page.ByteSize() < 4 << 20
+    assert len(page.tensors) < len(records)
+    request.page_token = page.next_page_token
+    rest = stub.ListTensors(request, timeout=30)
+    assert len(page.tensors) + len(rest.tensors) == len(records)
+    assert rest.next_page_token == ""
 
 
 def test_values_are_compared_where_they_are_asked_for(daemon: Daemon) -> None:
