@@ -135,7 +135,13 @@ struct PartPlace {
 
 // One part of a tensor: kPartBytes of it, or what is left. A reader finds the
 // bytes by this, and checks them.
-struct PartInfo {
+//
+// 64 bytes large on purpose. Most tensors have one part, so malloc keeps blocks
+// of this size for each of them. Blocks of 56 bytes, which are enough, it also
+// gives to other short-lived things: the parts of neighbours are then spread
+// over the memory, and comparing tensors of equal hashes takes a sixth more CPU
+// time.
+struct alignas(16) PartInfo {
   PartPlace place;
   uint64_t bytes = 0;
   ContentHash hash;
@@ -146,6 +152,7 @@ struct PartInfo {
   bool has_sample = false;
   uint64_t sample_hash = 0;
 };
+static_assert(sizeof(PartInfo) == 64);
 
 // A run with more placements cannot list them, so it is not compared by them.
 inline constexpr size_t kRunPlacementsMax = size_t{1} << 16;
