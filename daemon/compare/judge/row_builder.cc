@@ -57,7 +57,7 @@ void DescribePair(const TensorPair& pair, std::string_view golden_run,
   row.Clear();
   const LogicalTensor& first =
       pair.golden != nullptr ? *pair.golden : *pair.target;
-  row.set_rank(first.place());
+  row.set_rank(first.group_number());
   row.set_token(first.key.token);
   row.set_op(first.key.op);
   row.set_call(first.key.call);

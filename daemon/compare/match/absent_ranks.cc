@@ -20,33 +20,34 @@ bool IsMissing(const LogicalTensor* tensor) {
 AbsentRanks AbsentOf(const std::string& run, bool is_target,
                      storage::RunRanks ranks, const GroupMatcher& matcher) {
   std::erase_if(ranks.held, [&](int32_t rank) {
-    return (is_target ? matcher.PlacesOfTargetRank(rank)
-                      : matcher.PlacesOfGoldenRank(rank))
+    return (is_target ? matcher.GroupNumbersOfTargetRank(rank)
+                      : matcher.GroupNumbersOfGoldenRank(rank))
         .empty();
   });
   GroupMatcher::Compared compared =
       matcher.ComparedOf(is_target, RankRanges(std::move(ranks.lacking)));
   ranks.lacking = compared.ranks.ranges();
-  return AbsentRanks(run, std::move(ranks), std::move(compared.places));
+  return AbsentRanks(run, std::move(ranks), std::move(compared.group_numbers));
 }
 
 }  // namespace
 
 AbsentRanks::AbsentRanks(const std::string& run, storage::RunRanks ranks,
-                         RankRanges places)
+                         RankRanges group_numbers)
     : ranks_(std::move(ranks)),
       lacking_(ranks_.lacking),
-      places_(std::move(places)),
+      group_numbers_(std::move(group_numbers)),
       text_(fmt::format("run {} lacks rank{} {}", run,
                         lacking_.count() == 1 ? "" : "s",
                         RanksText(lacking_.ranges()))) {}
 
 std::optional<int64_t> AbsentRanks::first_token() const {
-  if (places_.empty()) return std::nullopt;
-  // Of a place without rows nothing is known.
-  if (static_cast<int64_t>(first_tokens_.size()) < places_.count()) return 0;
+  if (group_numbers_.empty()) return std::nullopt;
+  // Of a group number without rows nothing is known.
+  if (static_cast<int64_t>(first_tokens_.size()) < group_numbers_.count())
+    return 0;
   int64_t first = first_tokens_.begin()->second;
-  for (const auto& [place, token] : first_tokens_) {
+  for (const auto& [group_number, token] : first_tokens_) {
     first = std::min(first, token);
   }
   return first;
@@ -77,13 +78,13 @@ std::optional<int64_t> AbsentSides::first_token() const {
 }
 
 bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
-                              int32_t place) const {
+                              int32_t group_number) const {
   const RankRanges& lacking = (is_target ? target_ : golden_).lacking();
   if (lacking.empty()) return false;
   const LogicalTensor* const tensor = is_target ? pair.target : pair.golden;
   if (tensor == nullptr) {
     const LogicalTensor& other = is_target ? *pair.golden : *pair.target;
-    return matcher_->MayBeOn(lacking, is_target, other, place);
+    return matcher_->MayBeOn(lacking, is_target, other, group_number);
   }
   const std::vector<storage::RankRange>& missing = tensor->assembly->missing;
   return !missing.empty() &&
@@ -93,11 +94,12 @@ bool AbsentSides::IsExplained(const TensorPair& pair, bool is_target,
                      });
 }
 
-void AbsentSides::ExplainEnd(const TensorPair& pair, int32_t place,
+void AbsentSides::ExplainEnd(const TensorPair& pair, int32_t group_number,
                              v1::ComparisonRow& row) const {
   const bool lacks_target = pair.target == nullptr;
   if (!lacks_target && pair.golden != nullptr) return;
-  const std::optional<int64_t> last = matcher_->LastToken(lacks_target, place);
+  const std::optional<int64_t> last =
+      matcher_->LastToken(lacks_target, group_number);
   const LogicalTensor& tensor = lacks_target ? *pair.golden : *pair.target;
   const int64_t offset = matcher_->token_offset();
   // In tokens of the run that has ended.
@@ -108,15 +110,15 @@ void AbsentSides::ExplainEnd(const TensorPair& pair, int32_t place,
                              lacks_target ? target_run_ : golden_run_, *last));
 }
 
-void AbsentSides::Explain(const TensorPair& pair, int32_t place,
+void AbsentSides::Explain(const TensorPair& pair, int32_t group_number,
                           v1::ComparisonRow& row) {
   std::string why;
   bool is_explained = true;
   for (const bool is_target : {false, true}) {
     AbsentRanks& side = is_target ? target_ : golden_;
     if (!IsMissing(is_target ? pair.target : pair.golden)) continue;
-    side.Note(place, row.token());
-    is_explained = is_explained && IsExplained(pair, is_target, place);
+    side.Note(group_number, row.token());
+    is_explained = is_explained && IsExplained(pair, is_target, group_number);
     why += "; " + side.text();
   }
   // What nothing explains is proven.

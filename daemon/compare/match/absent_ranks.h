@@ -17,18 +17,20 @@ namespace msitd::compare {
 // What of one run of a comparison is not there because ranks of it are not.
 class AbsentRanks {
  public:
-  // `ranks` are those of the run that the comparison would look at, `places`
-  // those of the golden run at which lacking ones may have tensors.
+  // `ranks` are those of the run that the comparison would look at,
+  // `group_numbers` those of the golden run for which lacking ones may have
+  // tensors.
   AbsentRanks(const std::string& run, storage::RunRanks ranks,
-              RankRanges places);
+              RankRanges group_numbers);
 
   const storage::RunRanks& ranks() const { return ranks_; }
   const RankRanges& lacking() const { return lacking_; }
 
-  // Takes note of a row that lacks something at a place; rows come in the order
-  // of their tokens.
-  void Note(int32_t place, int64_t token) {
-    if (places_.Has(place)) first_tokens_.emplace(place, token);
+  // Takes note of a row that lacks something; rows come in the order of their
+  // tokens.
+  void Note(int32_t group_number, int64_t token) {
+    if (!group_numbers_.Has(group_number)) return;
+    first_tokens_.emplace(group_number, token);
   }
 
   // The first token at which an absent rank may have tensors, as far as rows
@@ -41,9 +43,9 @@ class AbsentRanks {
  private:
   storage::RunRanks ranks_;
   RankRanges lacking_;
-  RankRanges places_;
+  RankRanges group_numbers_;
   std::string text_;
-  std::map<int32_t, int64_t> first_tokens_;  // Of places with rows.
+  std::map<int32_t, int64_t> first_tokens_;  // If there are rows.
 };
 
 // Which ranks of both runs of a comparison have come.
@@ -68,19 +70,21 @@ class AbsentSides {
 
   // Says in the row of a tensor that one run has alone if the other has ended
   // before.
-  void ExplainEnd(const TensorPair& pair, int32_t place,
+  void ExplainEnd(const TensorPair& pair, int32_t group_number,
                   v1::ComparisonRow& row) const;
 
-  // If all that is missing of a pair that is UNMATCHED at `place` may be on
-  // ranks that are not there, and on these alone, says so in its row.
-  void Explain(const TensorPair& pair, int32_t place, v1::ComparisonRow& row);
+  // If all that is missing of a pair that is UNMATCHED may be on ranks
+  // that are not there, and on these alone, says so in its row.
+  void Explain(const TensorPair& pair, int32_t group_number,
+               v1::ComparisonRow& row);
 
   // The first of both sides; nothing if no rank of either is absent.
   std::optional<int64_t> first_token() const;
 
  private:
   // Whether what is missing of one side of a pair may be on absent ranks alone.
-  bool IsExplained(const TensorPair& pair, bool is_target, int32_t place) const;
+  bool IsExplained(const TensorPair& pair, bool is_target,
+                   int32_t group_number) const;
 
   const GroupMatcher* matcher_;
   std::string golden_run_;

@@ -15,29 +15,31 @@
 namespace msitd::compare {
 namespace {
 
-// Where tensors of a rank may have their place, ascending, for ranks of which
-// equal ones come one after the other.
-class PlacesOfRank {
+// The group numbers that tensors of a rank may have, ascending, for ranks of
+// which equal ones come one after the other.
+class GroupNumbersOfRank {
  public:
-  PlacesOfRank(const LayoutRules& layouts, const MeshSet& meshes)
+  GroupNumbersOfRank(const LayoutRules& layouts, const MeshSet& meshes)
       : layouts_(layouts), meshes_(meshes) {}
 
   const std::vector<int32_t>& Of(int32_t rank) {
-    if (rank == rank_) return places_;
+    if (rank == rank_) return group_numbers_;
     rank_ = rank;
-    places_ = layouts_.PlacesOf(rank);
-    if (meshes_.empty()) return places_;
-    meshes_.AddPlacesOf(rank, places_);
-    std::sort(places_.begin(), places_.end());
-    places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
-    return places_;
+    group_numbers_ = layouts_.GroupNumbersOf(rank);
+    if (meshes_.empty()) return group_numbers_;
+    meshes_.AddGroupNumbersOf(rank, group_numbers_);
+    std::sort(group_numbers_.begin(), group_numbers_.end());
+    group_numbers_.erase(
+        std::unique(group_numbers_.begin(), group_numbers_.end()),
+        group_numbers_.end());
+    return group_numbers_;
   }
 
  private:
   const LayoutRules& layouts_;
   const MeshSet& meshes_;
   int32_t rank_ = -1;
-  std::vector<int32_t> places_;
+  std::vector<int32_t> group_numbers_;
 };
 
 bool ExecutesBefore(const storage::TensorInfo& a,
@@ -109,7 +111,7 @@ absl::StatusOr<bool> GroupMatcher::FindGroups() {
   size_t target_count = 0;
   MSITD_RETURN_IF_ERROR(find_meshes(golden_count, target_count));
   groups_.clear();
-  places_.clear();
+  holders_.clear();
   MSITD_RETURN_IF_ERROR(AddGoldenCoordinates());
   MSITD_RETURN_IF_ERROR(AddTargetCoordinates());
   MSITD_RETURN_IF_ERROR(CompactGroups());
@@ -124,14 +126,15 @@ absl::Status GroupMatcher::AddGoldenCoordinates() {
   const Side side = GoldenSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
-  PlacesOfRank places(side.layouts, side.meshes);
+  GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
   for (const storage::Coordinate& at : coordinates) {
     golden_ranks_.count = std::max(golden_ranks_.count, at.rank + 1);
-    for (const int32_t place : places.Of(at.rank)) {
+    for (const int32_t group_number : group_numbers.Of(at.rank)) {
       int32_t ignored = 0;
-      if (!matching_.TargetRank(place, ignored)) continue;
-      MSITD_RETURN_IF_ERROR(
-          AddGroup(place, at.token, at, place == at.rank, &Place::golden));
+      if (!matching_.TargetRank(group_number, ignored)) continue;
+      MSITD_RETURN_IF_ERROR(AddGroup(group_number, at.token, at,
+                                     group_number == at.rank,
+                                     &BothHolders::golden));
     }
   }
   return absl::OkStatus();
@@ -141,15 +144,16 @@ absl::Status GroupMatcher::AddTargetCoordinates() {
   const Side side = TargetSide();
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
-  PlacesOfRank places(side.layouts, side.meshes);
+  GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
   for (const storage::Coordinate& at : coordinates) {
     target_ranks_.count = std::max(target_ranks_.count, at.rank + 1);
     const int64_t token = at.token - matching_.token_offset();
-    for (const int32_t place : places.Of(at.rank)) {
-      int32_t golden_place = 0;
-      if (!matching_.GoldenRank(place, golden_place)) continue;
-      MSITD_RETURN_IF_ERROR(
-          AddGroup(golden_place, token, at, place == at.rank, &Place::target));
+    for (const int32_t group_number : group_numbers.Of(at.rank)) {
+      int32_t golden_number = 0;
+      if (!matching_.GoldenRank(group_number, golden_number)) continue;
+      MSITD_RETURN_IF_ERROR(AddGroup(golden_number, token, at,
+                                     group_number == at.rank,
+                                     &BothHolders::target));
     }
   }
   return absl::OkStatus();
@@ -168,12 +172,12 @@ absl::StatusOr<std::vector<storage::Coordinate>> GroupMatcher::ListCoordinates(
   return side.run.ListCoordinates(side.selector);
 }
 
-absl::Status GroupMatcher::AddGroup(int32_t place, int64_t token,
+absl::Status GroupMatcher::AddGroup(int32_t group_number, int64_t token,
                                     const storage::Coordinate& at, bool is_own,
-                                    Holders Place::*side) {
-  if (!IsSelected(place)) return absl::OkStatus();
-  if (IsSelectedToken(token)) groups_.push_back({token, place});
-  Holders& holders = places_[place].*side;
+                                    Holders BothHolders::*side) {
+  if (!IsSelected(group_number)) return absl::OkStatus();
+  if (IsSelectedToken(token)) groups_.push_back({token, group_number});
+  Holders& holders = holders_[group_number].*side;
   holders.devices.insert(at.device);
   if (is_own) holders.own_devices.insert(at.device);
   const auto last = holders.last_tokens.emplace(at.rank, token).first;
@@ -192,31 +196,35 @@ absl::Status GroupMatcher::CompactGroups() {
                     kGroupsMax);
 }
 
-bool GroupMatcher::IsSelected(int32_t place) const {
-  return selector_.HasRank(place);
+bool GroupMatcher::IsSelected(int32_t group_number) const {
+  return selector_.HasRank(group_number);
 }
 
-std::vector<int32_t> GroupMatcher::PlacesOfGoldenRank(int32_t rank) const {
+std::vector<int32_t> GroupMatcher::GroupNumbersOfGoldenRank(
+    int32_t rank) const {
   std::vector<int32_t> out;
-  PlacesOfRank places(matching_.golden_layouts(), golden_meshes_);
-  for (const int32_t place : places.Of(rank)) {
+  GroupNumbersOfRank group_numbers(matching_.golden_layouts(), golden_meshes_);
+  for (const int32_t group_number : group_numbers.Of(rank)) {
     int32_t ignored = 0;
-    if (!matching_.TargetRank(place, ignored) || !IsSelected(place)) continue;
-    out.push_back(place);
+    if (!matching_.TargetRank(group_number, ignored) ||
+        !IsSelected(group_number))
+      continue;
+    out.push_back(group_number);
   }
   return out;
 }
 
-std::vector<int32_t> GroupMatcher::PlacesOfTargetRank(int32_t rank) const {
+std::vector<int32_t> GroupMatcher::GroupNumbersOfTargetRank(
+    int32_t rank) const {
   std::vector<int32_t> out;
-  PlacesOfRank places(matching_.target_layouts(), target_meshes_);
-  for (const int32_t place : places.Of(rank)) {
-    int32_t golden_place = 0;
-    if (!matching_.GoldenRank(place, golden_place) ||
-        !IsSelected(golden_place)) {
+  GroupNumbersOfRank group_numbers(matching_.target_layouts(), target_meshes_);
+  for (const int32_t group_number : group_numbers.Of(rank)) {
+    int32_t golden_number = 0;
+    if (!matching_.GoldenRank(group_number, golden_number) ||
+        !IsSelected(golden_number)) {
       continue;
     }
-    out.push_back(golden_place);
+    out.push_back(golden_number);
   }
   return out;
 }

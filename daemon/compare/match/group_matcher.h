@@ -33,8 +33,8 @@ inline constexpr size_t kGroupsMax = size_t{1} << 20;
 // fuzzy, what is left over is paired once more: see PairingsOf.
 //
 // Where the matching has layouts, or the shards say how they lie, those of all
-// ranks of a group are put together before, and have the number of the group
-// for a rank: their place. Devices do not count for them, nor for what they are
+// ranks of a group are put together before, and have the group number
+// for a rank. Devices do not count for them, nor for what they are
 // compared with.
 //
 // If the runs have different numbers of ranks, tensors that say nothing beside
@@ -85,25 +85,26 @@ class GroupMatcher {
 
   // What is compared of some ranks of a run.
   struct Compared {
-    RankRanges ranks;   // Those that are asked for.
-    RankRanges places;  // Of the golden run, at which they may have tensors.
+    RankRanges ranks;  // Those that are asked for.
+    RankRanges
+        group_numbers;  // Of the golden run, at which they may have tensors.
   };
   Compared ComparedOf(bool is_target, const RankRanges& ranks) const;
 
   // True if ranks that are not there may have all of the tensor of one run that
-  // belongs to `other`, the tensor of the other run at a place of the golden
-  // run. False if one that is there would have to have a part of it.
+  // belongs to `other`, the tensor of the other run with a group number of
+  // the golden run. False if one that is there would have to have a part of it.
   bool MayBeOn(const RankRanges& absent, bool is_target,
-               const LogicalTensor& other, int32_t golden_place) const;
+               const LogicalTensor& other, int32_t golden_number) const;
 
-  // The last token that a run has at a place of the golden run, in its own
-  // tokens; nothing if it has none there, or if not all tokens are asked for.
-  std::optional<int64_t> LastToken(bool is_target, int32_t golden_place) const;
+  // The last token that a run has for a group number of the golden run, in its
+  // own tokens; nothing if it has none, or if not all tokens are asked for.
+  std::optional<int64_t> LastToken(bool is_target, int32_t golden_number) const;
 
-  // Where in the golden run tensors of a rank may have their place, of those
-  // places that are compared; none if the rank is not asked for.
-  std::vector<int32_t> PlacesOfGoldenRank(int32_t rank) const;
-  std::vector<int32_t> PlacesOfTargetRank(int32_t rank) const;
+  // The group numbers, in the golden run, that tensors of a rank may have, of
+  // those that are compared; none if the rank is not asked for.
+  std::vector<int32_t> GroupNumbersOfGoldenRank(int32_t rank) const;
+  std::vector<int32_t> GroupNumbersOfTargetRank(int32_t rank) const;
   int64_t token_offset() const { return matching_.token_offset(); }
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
@@ -119,15 +120,15 @@ class GroupMatcher {
     int32_t rank;
     friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
   };
-  // What one run has for a place.
+  // What one run has for a group number.
   struct Holders {
-    // Of all ranks, and of the rank that is the place itself.
+    // Of all ranks, and of the rank that is the number itself.
     std::set<std::string> devices;
     std::set<std::string> own_devices;
     // The last token of every rank, in tokens of the golden run.
     std::map<int32_t, int64_t> last_tokens;
   };
-  struct Place {
+  struct BothHolders {
     Holders golden;
     Holders target;
   };
@@ -138,7 +139,7 @@ class GroupMatcher {
     const LayoutRules& layouts;
     const MeshSet& meshes;
     RankCount ranks;
-    // What says nothing of its place is held by all ranks of a mesh alike.
+    // What says nothing of how it lies is held by all ranks of a mesh alike.
     bool has_copies;
   };
 
@@ -163,23 +164,25 @@ class GroupMatcher {
   // than are asked for.
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
       Side side) const;
-  // Takes note that a run has tensors at `token` of the golden run, for a place
-  // of the golden run; `is_own` if the rank of `at` is the place.
-  absl::Status AddGroup(int32_t place, int64_t token,
+  // Takes note that a run has tensors at `token` of the golden run, for a group
+  // number of the golden run; `is_own` if that is the rank of `at`.
+  absl::Status AddGroup(int32_t group_number, int64_t token,
                         const storage::Coordinate& at, bool is_own,
-                        Holders Place::*side);
+                        Holders BothHolders::*side);
   // Leaves every group once, in order.
   absl::Status CompactGroups();
-  // True if the ranks that the user asks for have this place of the golden run.
-  bool IsSelected(int32_t place) const;
+  // True if the ranks that the user asks for have this group number of the
+  // golden run.
+  bool IsSelected(int32_t group_number) const;
   bool IsSelectedToken(int64_t token) const;
   bool HasCopies() const;
   Side GoldenSide() const;
   // The selector in the terms of the target run.
   Side TargetSide() const;
   static bool IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
-                         int32_t place, RankCount ranks, const Holders& holders,
-                         const Closed& closed, int64_t token);
+                         int32_t group_number, RankCount ranks,
+                         const Holders& holders, const Closed& closed,
+                         int64_t token);
   // Loads the tensors of a group, which `key` names in the terms of the run.
   // Returns false if there are too many.
   absl::StatusOr<bool> LoadSide(Side side, const GroupKey& key,
@@ -189,8 +192,8 @@ class GroupMatcher {
   void Match(bool with_device, TensorGroup& group) const;
   // True for what the op patterns select by its golden name.
   bool IsSelected(const storage::TensorInfo& target) const;
-  // The places that are asked for, if not all are.
-  std::vector<int32_t> SelectedPlaces() const;
+  // The group numbers that are asked for, if not all are.
+  std::vector<int32_t> SelectedGroupNumbers() const;
   const LayoutRules& LayoutsOf(bool is_target) const {
     return is_target ? matching_.target_layouts() : matching_.golden_layouts();
   }
@@ -204,7 +207,7 @@ class GroupMatcher {
   MatchRules matching_;
   bool looks_ahead_;
   std::vector<GroupKey> groups_;
-  std::map<int32_t, Place> places_;  // By place of the golden run.
+  std::map<int32_t, BothHolders> holders_;  // By golden group number.
   MeshSet golden_meshes_;
   MeshSet target_meshes_;
   RankCount golden_ranks_;

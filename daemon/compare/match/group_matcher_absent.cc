@@ -35,13 +35,14 @@ bool HasAllOf(const Mesh& mesh, const RankRanges& absent) {
 
 }  // namespace
 
-std::vector<int32_t> GroupMatcher::SelectedPlaces() const {
+std::vector<int32_t> GroupMatcher::SelectedGroupNumbers() const {
   std::vector<int32_t> out;
-  const auto add = [&](int32_t place) {
+  const auto add = [&](int32_t group_number) {
     int32_t ignored = 0;
-    if (matching_.TargetRank(place, ignored)) out.push_back(place);
+    if (matching_.TargetRank(group_number, ignored))
+      out.push_back(group_number);
   };
-  for (const int32_t place : selector_.ranks) add(place);
+  for (const int32_t group_number : selector_.ranks) add(group_number);
   if (!selector_.ranks.empty()) return out;
   for (const auto& [golden, target] : matching_.ranks()) add(golden);
   return out;
@@ -51,43 +52,45 @@ GroupMatcher::Compared GroupMatcher::ComparedOf(bool is_target,
                                                 const RankRanges& ranks) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
   const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
-  std::vector<storage::RankRange> places;
+  std::vector<storage::RankRange> group_numbers;
   if (selector_.ranks.empty() && matching_.ranks().empty()) {
     for (const storage::RankRange& range : ranks.ranges()) {
-      layouts.AddPlacesOf(range.first, range.last, places);
+      layouts.AddGroupNumbersOf(range.first, range.last, group_numbers);
     }
     for (const Mesh& mesh : meshes.meshes()) {
       if (!HasAnyOf(mesh, ranks)) continue;
-      places.push_back({mesh.place(), mesh.place()});
+      group_numbers.push_back({mesh.group_number(), mesh.group_number()});
     }
-    return {ranks, RankRanges(std::move(places))};
+    return {ranks, RankRanges(std::move(group_numbers))};
   }
   std::vector<storage::RankRange> kept;
-  for (const int32_t golden_place : SelectedPlaces()) {
-    int32_t place = golden_place;
-    if (is_target) matching_.TargetRank(golden_place, place);
+  for (const int32_t golden_number : SelectedGroupNumbers()) {
+    int32_t group_number = golden_number;
+    if (is_target) matching_.TargetRank(golden_number, group_number);
     const size_t before = kept.size();
     for (const storage::RankRange& range :
-         layouts.RanksNeeded(place, RanksOf(is_target))) {
+         layouts.RanksNeeded(group_number, RanksOf(is_target))) {
       ranks.AddPartOf(range, kept);
     }
     for (const Mesh& mesh : meshes.meshes()) {
-      if (mesh.place() != place) continue;
+      if (mesh.group_number() != group_number) continue;
       for (int32_t i = 0; i < mesh.size(); i += mesh.row_size()) {
         ranks.AddPartOf(RowAt(mesh, i), kept);
       }
     }
-    if (kept.size() > before) places.push_back({golden_place, golden_place});
+    if (kept.size() > before)
+      group_numbers.push_back({golden_number, golden_number});
   }
-  return {RankRanges(std::move(kept)), RankRanges(std::move(places))};
+  return {RankRanges(std::move(kept)), RankRanges(std::move(group_numbers))};
 }
 
 std::optional<int64_t> GroupMatcher::LastToken(bool is_target,
-                                               int32_t golden_place) const {
-  const auto place = places_.find(golden_place);
-  if (place == places_.end() || !selector_.tokens.empty()) return std::nullopt;
-  const Holders& holders =
-      is_target ? place->second.target : place->second.golden;
+                                               int32_t golden_number) const {
+  const auto holders_of_runs = holders_.find(golden_number);
+  if (holders_of_runs == holders_.end() || !selector_.tokens.empty())
+    return std::nullopt;
+  const Holders& holders = is_target ? holders_of_runs->second.target
+                                     : holders_of_runs->second.golden;
   std::optional<int64_t> out;
   for (const auto& [rank, last] : holders.last_tokens) {
     out = std::max(out.value_or(last), last);
@@ -98,18 +101,20 @@ std::optional<int64_t> GroupMatcher::LastToken(bool is_target,
 
 bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
                            const LogicalTensor& other,
-                           int32_t golden_place) const {
+                           int32_t golden_number) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
   const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
   const RankCount ranks = RanksOf(is_target);
-  int32_t place = golden_place;
-  if (is_target && !matching_.TargetRank(golden_place, place)) return false;
+  int32_t group_number = golden_number;
+  if (is_target && !matching_.TargetRank(golden_number, group_number))
+    return false;
   const std::optional<std::string> op =
       is_target ? matching_.TargetOpOf(other.key.op)
                 : std::optional(matching_.GoldenOpOf(other.key));
   if (!op.has_value()) {
     // Any rule may be for it.
-    for (const storage::RankRange& range : layouts.RanksNeeded(place, ranks)) {
+    for (const storage::RankRange& range :
+         layouts.RanksNeeded(group_number, ranks)) {
       if (absent.HasAll(range)) return true;
     }
   } else {
@@ -117,17 +122,17 @@ bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
     key.op = *op;
     const Layout* const layout = layouts.Find(key, /*is_placed=*/false);
     if (layout != nullptr) {
-      const auto range = LayoutRules::RanksNeeded(*layout, place, ranks);
+      const auto range = LayoutRules::RanksNeeded(*layout, group_number, ranks);
       if (range.has_value() && absent.HasAll(*range)) return true;
       if (!layout->unless_placed) return false;
-    } else if (absent.Has(place) &&
-               !(HasCopies() && meshes.SmallestOf(place) != nullptr)) {
+    } else if (absent.Has(group_number) &&
+               !(HasCopies() && meshes.SmallestOf(group_number) != nullptr)) {
       return true;
     }
   }
   return std::any_of(
       meshes.meshes().begin(), meshes.meshes().end(), [&](const Mesh& mesh) {
-        if (mesh.place() != place) return false;
+        if (mesh.group_number() != group_number) return false;
         return HasCopies() && mesh.size() > 1 ? HasAnyOf(mesh, absent)
                                               : HasAllOf(mesh, absent);
       });

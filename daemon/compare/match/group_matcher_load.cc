@@ -23,9 +23,9 @@ namespace {
 // ranks and calls have the same ones again and again.
 class LayoutFinder {
  public:
-  // Of the tensors at `place` of a run.
-  LayoutFinder(const LayoutRules& rules, int32_t place, RankCount ranks)
-      : rules_(rules), place_(place), ranks_(ranks) {}
+  // Of the tensors of a run with this number.
+  LayoutFinder(const LayoutRules& rules, int32_t group_number, RankCount ranks)
+      : rules_(rules), group_number_(group_number), ranks_(ranks) {}
 
   const Layout* Find(const TensorKey& key, bool is_placed) {
     if (rules_.empty()) return nullptr;
@@ -37,18 +37,19 @@ class LayoutFinder {
     return found->second;
   }
 
-  // `layout` has tensors at the place.
+  // `layout` has tensors of that number.
   const std::shared_ptr<const PlacedMesh>& PlacedBy(const Layout& layout) {
     std::shared_ptr<const PlacedMesh>& out = placed_[&layout];
     if (out == nullptr) {
-      out = std::make_shared<PlacedMesh>(layout.PlacedOn(place_, ranks_.count));
+      out = std::make_shared<PlacedMesh>(
+          layout.PlacedOn(group_number_, ranks_.count));
     }
     return out;
   }
 
  private:
   const LayoutRules& rules_;
-  const int32_t place_;
+  const int32_t group_number_;
   const RankCount ranks_;
   std::unordered_map<std::string, const Layout*> layouts_;
   std::unordered_map<const Layout*, std::shared_ptr<const PlacedMesh>> placed_;
@@ -79,10 +80,11 @@ class PlacementFinder {
   std::unordered_map<std::string, std::shared_ptr<const PlacedMesh>> found_;
 };
 
-// The shards of one place, by what they are shards of.
+// The shards with one group number, by what they are shards of.
 class ShardTable {
  public:
-  ShardTable(int32_t place, RankCount ranks) : place_(place), ranks_(ranks) {}
+  ShardTable(int32_t group_number, RankCount ranks)
+      : group_number_(group_number), ranks_(ranks) {}
 
   // `placed` is what the shard says, or the rule for it. Others of its name
   // that say that they lie on another mesh are of another tensor.
@@ -111,14 +113,14 @@ class ShardTable {
     shards.shards.push_back(std::move(copy));
   }
 
-  // Takes note of a rank that has a tensor of the place.
+  // Takes note of a rank that has a tensor of that number.
   void See(int32_t rank) { ranks_seen_.insert(rank); }
 
   void Assemble(std::vector<LogicalTensor>& out) {
     for (auto& [name, tensor] : tensors_) {
       std::sort(tensor.shards.begin(), tensor.shards.end(), ComesBefore);
       if (tensor.placed != nullptr) {
-        out.push_back(compare::Assemble(*tensor.placed, place_, ranks_,
+        out.push_back(compare::Assemble(*tensor.placed, group_number_, ranks_,
                                         std::move(tensor.shards)));
         continue;
       }
@@ -126,7 +128,8 @@ class ShardTable {
           ranks_seen_.begin(), ranks_seen_.end(), [&tensor](int32_t rank) {
             return tensor.copied_by->IndexOf(rank).has_value();
           });
-      out.push_back(AssembleCopies(place_, static_cast<size_t>(rank_count),
+      out.push_back(AssembleCopies(group_number_,
+                                   static_cast<size_t>(rank_count),
                                    std::move(tensor.shards)));
     }
   }
@@ -145,18 +148,19 @@ class ShardTable {
            std::tie(b.key.rank, b.key.device);
   }
 
-  const int32_t place_;
+  const int32_t group_number_;
   const RankCount ranks_;
   std::unordered_map<std::string, Shards> tensors_;
   std::set<int32_t> ranks_seen_;
 };
 
 // One of `layout` and `placed` is null, or both.
-int32_t PlaceOf(int32_t rank, const Layout* layout, const PlacedMesh* placed) {
+int32_t GroupNumberOf(int32_t rank, const Layout* layout,
+                      const PlacedMesh* placed) {
   if (layout != nullptr) return layout->GroupOf(rank);
-  // What says that it is elsewhere is told of at its own place.
+  // What says that it is elsewhere is told of with its own rank.
   if (placed == nullptr || !placed->mesh.IndexOf(rank).has_value()) return rank;
-  return placed->mesh.place();
+  return placed->mesh.group_number();
 }
 
 }  // namespace
@@ -165,19 +169,19 @@ bool GroupMatcher::IsComplete(size_t index, const Closed& golden,
                               const Closed& target) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
-  const Place& place = places_.at(key.rank);
-  int32_t target_place = 0;
-  MSITD_CHECK(matching_.TargetRank(key.rank, target_place));
+  const BothHolders& holders = holders_.at(key.rank);
+  int32_t target_number = 0;
+  MSITD_CHECK(matching_.TargetRank(key.rank, target_number));
   return (golden.is_sealed ||
           IsComplete(matching_.golden_layouts(), golden_meshes_, key.rank,
-                     golden_ranks_, place.golden, golden, key.token)) &&
+                     golden_ranks_, holders.golden, golden, key.token)) &&
          (target.is_sealed ||
-          IsComplete(matching_.target_layouts(), target_meshes_, target_place,
-                     target_ranks_, place.target, target, key.token));
+          IsComplete(matching_.target_layouts(), target_meshes_, target_number,
+                     target_ranks_, holders.target, target, key.token));
 }
 
 bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
-                              int32_t place, RankCount ranks,
+                              int32_t group_number, RankCount ranks,
                               const Holders& holders, const Closed& closed,
                               int64_t token) {
   if (holders.last_tokens.empty()) return false;
@@ -185,7 +189,8 @@ bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
   for (auto& [rank, last] : last_tokens) {
     if (closed.Has(rank)) ++last;
   }
-  for (const storage::RankRange& range : layouts.RanksNeeded(place, ranks)) {
+  for (const storage::RankRange& range :
+       layouts.RanksNeeded(group_number, ranks)) {
     const auto begin = last_tokens.lower_bound(range.first);
     const auto end = last_tokens.upper_bound(range.last);
     if (std::distance(begin, end) != range.last - range.first + 1) return false;
@@ -195,35 +200,35 @@ bool GroupMatcher::IsComplete(const LayoutRules& layouts, const MeshSet& meshes,
       return false;
     }
   }
-  return meshes.AreBeyond(token, place, ranks, last_tokens);
+  return meshes.AreBeyond(token, group_number, ranks, last_tokens);
 }
 
 absl::StatusOr<TensorGroup> GroupMatcher::Load(size_t index,
                                                storage::StopCheck stop) const {
   MSITD_CHECK(index < groups_.size());
   const GroupKey& key = groups_[index];
-  const Place& place = places_.at(key.rank);
+  const BothHolders& holders = holders_.at(key.rank);
   TensorGroup group;
   group.token = key.token;
   group.rank = key.rank;
   MSITD_ASSIGN_OR_RETURN(
       const bool golden_fits,
-      LoadSide(GoldenSide(), key, place.golden, stop, group.golden));
+      LoadSide(GoldenSide(), key, holders.golden, stop, group.golden));
   group.target.reserve(group.golden.size());
   GroupKey target_key = {key.token + matching_.token_offset(), key.rank};
   // Groups were made of ranks that have a counterpart.
   MSITD_CHECK(matching_.TargetRank(key.rank, target_key.rank));
   MSITD_ASSIGN_OR_RETURN(
       const bool target_fits,
-      LoadSide(TargetSide(), target_key, place.target, stop, group.target));
+      LoadSide(TargetSide(), target_key, holders.target, stop, group.target));
   if (!golden_fits || !target_fits) {
     group.too_large_run = (golden_fits ? target_ : golden_)->name();
     group.golden.clear();
     group.target.clear();
     return group;
   }
-  Match(place.golden.own_devices.size() > 1 ||
-            place.target.own_devices.size() > 1,
+  Match(holders.golden.own_devices.size() > 1 ||
+            holders.target.own_devices.size() > 1,
         group);
   return group;
 }
@@ -256,10 +261,11 @@ absl::StatusOr<bool> GroupMatcher::LoadSide(
         side.has_copies && layout == nullptr && placed == nullptr
             ? side.meshes.SmallestOf(tensor.key.rank)
             : nullptr;
-    const int32_t place = copied_by != nullptr
-                              ? copied_by->place()
-                              : PlaceOf(tensor.key.rank, layout, placed.get());
-    if (place != key.rank) continue;
+    const int32_t group_number =
+        copied_by != nullptr
+            ? copied_by->group_number()
+            : GroupNumberOf(tensor.key.rank, layout, placed.get());
+    if (group_number != key.rank) continue;
     if (count++ == kGroupTensorsMax) return false;
     if (side.has_copies) shards.See(tensor.key.rank);
     tensor.key.run.clear();

@@ -93,7 +93,8 @@ class MatchRules {
     return target_by_golden_rank_;
   }
 
-  // How shards of either run become tensors. The ranks above are places then.
+  // How shards of either run become tensors. The ranks above are group numbers
+  // then.
   const LayoutRules& golden_layouts() const { return golden_layouts_; }
   const LayoutRules& target_layouts() const { return target_layouts_; }
   // What shards say of themselves does not count.

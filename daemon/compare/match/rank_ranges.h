@@ -8,7 +8,7 @@
 
 namespace msitd::compare {
 
-// A set of ranks, or of places, as ranges: a run may claim a million.
+// A set of ranks, or of group numbers, as ranges: a run may claim a million.
 //
 // Immutable, hence thread-safe.
 class RankRanges {

@@ -344,7 +344,7 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
         other.target != nullptr && HasHash(*other.golden) &&
         other.golden->hash == pair.target->hash &&
         other.target->hash == pair.golden->hash) {
-      notes.push_back(fmt::format("inputs {} and {} changed places",
+      notes.push_back(fmt::format("inputs {} and {} changed group_numbers",
                                   pair.golden->key.index,
                                   other.golden->key.index));
     }
@@ -363,7 +363,8 @@ std::string OriginFinder::NotesOf(int32_t event, int32_t scope,
     notes.push_back("or the code before it: inputs are not on record");
   }
   if (of.role != Role::kWeight &&
-      wrong_weights_.contains({pair.golden->place(), pair.golden->key.op})) {
+      wrong_weights_.contains(
+          {pair.golden->group_number(), pair.golden->key.op})) {
     notes.push_back("its weights differ");
   }
   return fmt::format("{}", fmt::join(notes, "; "));

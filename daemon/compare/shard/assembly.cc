@@ -19,10 +19,10 @@ constexpr size_t kRangesShown = 8;
 
 }  // namespace
 
-LogicalTensor AssembleCopies(int32_t place, size_t rank_count,
+LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
                              std::vector<TensorInfo> copies) {
   MSITD_CHECK(!copies.empty());
-  ShardJoiner joiner("replicated", place, std::move(copies));
+  ShardJoiner joiner("replicated", group_number, std::move(copies));
   joiner.LeaveOpen();
   if (joiner.ranks().size() < rank_count) {
     joiner.Remark(fmt::format("copies on {} of {} ranks", joiner.ranks().size(),

@@ -20,8 +20,8 @@ struct Assembly {
   // What keeps the shards from being one tensor.
   enum class Problem { kNone, kShardsAmiss, kShardsUnfit, kUnsupported };
 
-  std::string layout;  // `concat(0)`; see ComparedTensor.layout.
-  int32_t place = 0;   // Number of the group of ranks.
+  std::string layout;        // `concat(0)`; see ComparedTensor.layout.
+  int32_t group_number = 0;  // Number of the group of ranks.
   // The ranks that have a shard, ascending.
   std::vector<int32_t> ranks;
   // Those whose bytes count, as the grid wants them. `key.run` is empty, and so
@@ -61,20 +61,23 @@ struct LogicalTensor : storage::TensorInfo {
   // and where there is a problem.
   bool knows_summary = true;
 
-  // Its place among the ranks: see LayoutRules::PlacesOf.
-  int32_t place() const { return assembly ? assembly->place : key.rank; }
+  // What stands for its rank: see LayoutRules::GroupNumbersOf.
+  int32_t group_number() const {
+    return assembly ? assembly->group_number : key.rank;
+  }
 };
 
 // Puts together the shards of one tensor: at least one, ascending by rank. By a
 // rule all are on the mesh of `placed`; else each names that mesh, and `placed`
 // is what one of them says. `ranks` are those of the run. Takes time in
 // proportion to the number of shards.
-LogicalTensor Assemble(const PlacedMesh& placed, int32_t place, RankCount ranks,
+LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
+                       RankCount ranks,
                        std::vector<storage::TensorInfo> shards);
 
 // The same for copies, of whatever ranks have one; so more may come. So many
 // ranks have recorded something that is told of if it is not as many.
-LogicalTensor AssembleCopies(int32_t place, size_t rank_count,
+LogicalTensor AssembleCopies(int32_t group_number, size_t rank_count,
                              std::vector<storage::TensorInfo> copies);
 
 // What a tensor is made of: its shards, or itself.

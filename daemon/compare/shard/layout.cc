@@ -213,7 +213,7 @@ const Layout* LayoutRules::Find(const TensorKey& key, bool is_placed) const {
   return found == rules_.end() ? nullptr : &*found;
 }
 
-std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
+std::vector<int32_t> LayoutRules::GroupNumbersOf(int32_t rank) const {
   std::vector<int32_t> out;
   if (!takes_all_) out.push_back(rank);
   for (const Layout& rule : rules_) out.push_back(rule.GroupOf(rank));
@@ -222,8 +222,8 @@ std::vector<int32_t> LayoutRules::PlacesOf(int32_t rank) const {
   return out;
 }
 
-void LayoutRules::AddPlacesOf(int32_t first, int32_t last,
-                              std::vector<RankRange>& out) const {
+void LayoutRules::AddGroupNumbersOf(int32_t first, int32_t last,
+                                    std::vector<RankRange>& out) const {
   if (!takes_all_) out.push_back({first, last});
   for (const Layout& rule : rules_) {
     out.push_back({rule.GroupOf(first), rule.GroupOf(last)});
@@ -231,16 +231,16 @@ void LayoutRules::AddPlacesOf(int32_t first, int32_t last,
 }
 
 std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
-                                                  int32_t place,
+                                                  int32_t group_number,
                                                   RankCount ranks) {
-  // Ranks that stand for themselves have places where a group has none.
-  if (rule.group_size == 0 && (place != 0 || ranks.count == 0)) {
+  // Ranks that stand for themselves have numbers where a group has none.
+  if (rule.group_size == 0 && (group_number != 0 || ranks.count == 0)) {
     return std::nullopt;
   }
-  if (rule.group_size != 0 && place > kRankMax / rule.group_size) {
+  if (rule.group_size != 0 && group_number > kRankMax / rule.group_size) {
     return std::nullopt;
   }
-  RankRange range = RanksOf(rule, place, ranks.count);
+  RankRange range = RanksOf(rule, group_number, ranks.count);
   if (rule.rule.picked.has_value()) {
     range.first += *rule.rule.picked;
     range.last = range.first;
@@ -249,12 +249,13 @@ std::optional<RankRange> LayoutRules::RanksNeeded(const Layout& rule,
   return range;
 }
 
-std::vector<RankRange> LayoutRules::RanksNeeded(int32_t place,
+std::vector<RankRange> LayoutRules::RanksNeeded(int32_t group_number,
                                                 RankCount ranks) const {
   std::vector<RankRange> out;
-  if (!takes_all_) out.push_back({place, place});
+  if (!takes_all_) out.push_back({group_number, group_number});
   for (const Layout& rule : rules_) {
-    const std::optional<RankRange> range = RanksNeeded(rule, place, ranks);
+    const std::optional<RankRange> range =
+        RanksNeeded(rule, group_number, ranks);
     if (range.has_value()) out.push_back(*range);
   }
   return out;

@@ -71,23 +71,23 @@ class LayoutRules {
   // long as the rules. `is_placed`: the tensor says itself how it lies.
   const Layout* Find(const TensorKey& key, bool is_placed) const;
 
-  // Where tensors of a rank may have their place: the numbers of its groups,
-  // and the rank itself unless a rule takes everything. Ascending.
-  std::vector<int32_t> PlacesOf(int32_t rank) const;
+  // The group numbers that tensors of a rank may have: those of its groups, and
+  // the rank itself unless a rule takes everything. Ascending.
+  std::vector<int32_t> GroupNumbersOf(int32_t rank) const;
 
   // Appends the same of several ranks in a row, as ranges in any order.
-  void AddPlacesOf(int32_t first, int32_t last,
-                   std::vector<storage::RankRange>& out) const;
+  void AddGroupNumbersOf(int32_t first, int32_t last,
+                         std::vector<storage::RankRange>& out) const;
 
-  // The ranks of which tensors with this rule are made at a place; nothing if
+  // The ranks of which tensors with this rule and number are made; nothing if
   // there are none.
   static std::optional<storage::RankRange> RanksNeeded(const Layout& rule,
-                                                       int32_t place,
+                                                       int32_t group_number,
                                                        RankCount ranks);
 
-  // The ranks of which tensors of a place are made, or will be; they may
+  // The ranks of which tensors of that number are made, or will be; they may
   // overlap.
-  std::vector<storage::RankRange> RanksNeeded(int32_t place,
+  std::vector<storage::RankRange> RanksNeeded(int32_t group_number,
                                               RankCount ranks) const;
 
  private:

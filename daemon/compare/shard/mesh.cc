@@ -27,7 +27,7 @@ Mesh::Mesh(const Placement& placement)
        dim != dims_.rend() && dim->stride == row_size_; ++dim) {
     row_size_ *= dim->size;
   }
-  place_ = FindPlace();
+  group_number_ = FindGroupNumber();
 }
 
 int32_t Mesh::RankAt(int32_t number) const {
@@ -54,9 +54,9 @@ std::optional<Mesh::Index> Mesh::IndexOf(int32_t rank) const {
   return out;
 }
 
-int32_t Mesh::FindPlace() const {
-  int32_t place = 0;
-  int32_t place_step = 1;
+int32_t Mesh::FindGroupNumber() const {
+  int32_t group_number = 0;
+  int32_t number_step = 1;
   // Meshes of this form fill blocks of so many ranks.
   int32_t block = 1;
   for (auto dim = dims_.rbegin(); dim != dims_.rend(); ++dim) {
@@ -64,11 +64,11 @@ int32_t Mesh::FindPlace() const {
       return first_ / size_;
     }
     const int32_t between = dim->stride / block;
-    place += first_ / block % between * place_step;
-    place_step *= between;
+    group_number += first_ / block % between * number_step;
+    number_step *= between;
     block = dim->stride * dim->size;
   }
-  return place + first_ / block * place_step;
+  return group_number + first_ / block * number_step;
 }
 
 MeshSet::MeshSet(const std::vector<std::string>& placements) {
@@ -92,16 +92,16 @@ const Mesh* MeshSet::SmallestOf(int32_t rank) const {
   return out;
 }
 
-void MeshSet::AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const {
+void MeshSet::AddGroupNumbersOf(int32_t rank, std::vector<int32_t>& out) const {
   for (const Mesh& mesh : meshes_) {
-    if (mesh.IndexOf(rank).has_value()) out.push_back(mesh.place());
+    if (mesh.IndexOf(rank).has_value()) out.push_back(mesh.group_number());
   }
 }
 
-bool MeshSet::AreBeyond(int64_t token, int32_t place, RankCount ranks,
+bool MeshSet::AreBeyond(int64_t token, int32_t group_number, RankCount ranks,
                         const std::map<int32_t, int64_t>& last_tokens) const {
   return std::all_of(meshes_.begin(), meshes_.end(), [&](const Mesh& mesh) {
-    if (mesh.place() != place) return true;
+    if (mesh.group_number() != group_number) return true;
     if (ranks.is_final && mesh.last_rank() >= ranks.count) return true;
     const auto beyond = std::count_if(
         last_tokens.begin(), last_tokens.end(), [&](const auto& last) {

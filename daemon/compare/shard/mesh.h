@@ -51,7 +51,7 @@ class Mesh {
   // 1 for ranks 4 to 7, and 1 for ranks 1 and 5 of a mesh of 2 x 4. Of a mesh
   // that such ones cannot fill the ranks with, the number of meshes of its size
   // that go before its first rank.
-  int32_t place() const { return place_; }
+  int32_t group_number() const { return group_number_; }
 
  private:
   struct Dim {
@@ -60,14 +60,14 @@ class Mesh {
     size_t number;  // In the placement.
   };
 
-  int32_t FindPlace() const;
+  int32_t FindGroupNumber() const;
 
   const int32_t first_;
   std::vector<Dim> dims_;  // Those of several ranks, the largest stride first.
   int32_t size_ = 1;
   int32_t row_size_ = 1;
   int32_t last_rank_;
-  int32_t place_;
+  int32_t group_number_;
 };
 
 // What a rule of the user says of a placement beyond what shards can say.
@@ -109,13 +109,13 @@ class MeshSet {
   // there is none. Lives as long as the set.
   const Mesh* SmallestOf(int32_t rank) const;
 
-  // Appends the places of the meshes that `rank` is in.
-  void AddPlacesOf(int32_t rank, std::vector<int32_t>& out) const;
+  // Appends the numbers of the meshes that `rank` is in.
+  void AddGroupNumbersOf(int32_t rank, std::vector<int32_t>& out) const;
 
   // True if `last_tokens`, by rank, goes beyond `token` for all ranks of the
-  // meshes of a place. Meshes with ranks that the run will never have do not
-  // count.
-  bool AreBeyond(int64_t token, int32_t place, RankCount ranks,
+  // meshes of that number. Meshes with ranks that the run will never have do
+  // not count.
+  bool AreBeyond(int64_t token, int32_t group_number, RankCount ranks,
                  const std::map<int32_t, int64_t>& last_tokens) const;
 
  private:

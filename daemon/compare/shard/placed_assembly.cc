@@ -218,11 +218,11 @@ void Arrange(const Arrangement& arrangement, const Mesh& mesh,
 
 }  // namespace
 
-LogicalTensor Assemble(const PlacedMesh& placed, int32_t place, RankCount ranks,
-                       std::vector<TensorInfo> shards) {
+LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
+                       RankCount ranks, std::vector<TensorInfo> shards) {
   MSITD_CHECK(!shards.empty());
   const Arrangement arrangement(placed);
-  ShardJoiner joiner(arrangement.Text(), place, std::move(shards));
+  ShardJoiner joiner(arrangement.Text(), group_number, std::move(shards));
   const bool has_rule = placed.rule.has_value();
   if (has_rule && placed.rule->picked.has_value()) {
     Pick(*placed.rule->picked, joiner);

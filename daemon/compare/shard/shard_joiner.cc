@@ -33,11 +33,11 @@ std::string ShapeDifference(const TensorInfo& shard, const TensorInfo& first) {
 
 }  // namespace
 
-ShardJoiner::ShardJoiner(std::string layout, int32_t place,
+ShardJoiner::ShardJoiner(std::string layout, int32_t group_number,
                          std::vector<TensorInfo> shards)
     : whole_{shards.front(), nullptr} {
   out_.layout = std::move(layout);
-  out_.place = place;
+  out_.group_number = group_number;
   out_.shards = std::move(shards);
   for (const TensorInfo& shard : out_.shards) {
     if (out_.ranks.empty() || out_.ranks.back() != shard.key.rank) {

@@ -21,7 +21,7 @@ namespace msitd::compare {
 class ShardJoiner {
  public:
   // `shards` are at least one, ascending by rank.
-  ShardJoiner(std::string layout, int32_t place,
+  ShardJoiner(std::string layout, int32_t group_number,
               std::vector<storage::TensorInfo> shards);
 
   const std::vector<storage::TensorInfo>& shards() const { return out_.shards; }

@@ -141,18 +141,18 @@ TEST(LayoutRulesTest, ARuleMayLeaveOutWhatSaysHowItLies) {
   EXPECT_EQ(rules.Find(key, true), nullptr);
 }
 
-TEST(LayoutRulesTest, RanksHaveTheirPlacesByGroup) {
+TEST(LayoutRulesTest, RanksHaveTheNumbersOfTheirGroups) {
   v1::Matching matching;
   v1::Layout* rule = matching.add_golden_layouts();
   *rule = LayoutOf("a", v1::Layout::SUM);
   rule->set_group_size(2);
   *matching.add_golden_layouts() = LayoutOf("b", v1::Layout::SUM);
-  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().PlacesOf(5),
+  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().GroupNumbersOf(5),
               ElementsAre(0, 2, 5));
   matching.mutable_golden_layouts(1)->set_op_pattern("*");
-  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().PlacesOf(5),
+  EXPECT_THAT(MatchRules::Create(matching)->golden_layouts().GroupNumbersOf(5),
               ElementsAre(0, 2));
-  EXPECT_THAT(LayoutRules().PlacesOf(5), ElementsAre(5));
+  EXPECT_THAT(LayoutRules().GroupNumbersOf(5), ElementsAre(5));
 }
 
 }  // namespace

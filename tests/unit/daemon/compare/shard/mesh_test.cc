@@ -52,54 +52,57 @@ TEST(MeshTest, KnowsItsRanksAndWhereTheyAre) {
 }
 
 TEST(MeshTest, PlacesNumberTheMeshesThatFillTheRanks) {
-  const auto place = [](const std::string& mesh) {
-    return MeshOf(mesh).place();
+  const auto group_number = [](const std::string& mesh) {
+    return MeshOf(mesh).group_number();
   };
-  EXPECT_EQ(place("0+4/1:R"), 0);
-  EXPECT_EQ(place("4+4/1:R"), 1);
-  EXPECT_EQ(place("8+4/1:R"), 2);
+  EXPECT_EQ(group_number("0+4/1:R"), 0);
+  EXPECT_EQ(group_number("4+4/1:R"), 1);
+  EXPECT_EQ(group_number("8+4/1:R"), 2);
   // Columns of 2 x 4.
   for (int column = 0; column < 4; ++column) {
-    EXPECT_EQ(place(std::to_string(column) + "+2/4:R"), column);
+    EXPECT_EQ(group_number(std::to_string(column) + "+2/4:R"), column);
   }
-  EXPECT_EQ(place("8+2/4:R"), 4);
+  EXPECT_EQ(group_number("8+2/4:R"), 4);
   // The outer two dimensions of 2 x 2 x 3.
-  EXPECT_EQ(place("2+2x2/6x3:R,R"), 2);
-  EXPECT_EQ(place("7+1/1:R"), 7);
+  EXPECT_EQ(group_number("2+2x2/6x3:R,R"), 2);
+  EXPECT_EQ(group_number("7+1/1:R"), 7);
   // What no other mesh goes with.
-  EXPECT_EQ(place("2+5/1:R"), 0);
-  EXPECT_EQ(place("6+5/1:R"), 1);
+  EXPECT_EQ(group_number("2+5/1:R"), 0);
+  EXPECT_EQ(group_number("6+5/1:R"), 1);
 }
 
-TEST(MeshTest, PlacesOfOneFormAreDifferent) {
+TEST(MeshTest, NumbersOfOneFormAreDifferent) {
   for (const std::string form : {"+2/1:R", "+2/3:R", "+2x2/6x1:R,R"}) {
-    std::vector<int32_t> places(12, -1);
+    std::vector<int32_t> group_numbers(12, -1);
     for (int first = 0; first < 12; ++first) {
       const Mesh mesh = MeshOf(std::to_string(first) + form);
       // Those that fill the ranks begin where no other one is.
-      if (places[first] != -1) continue;
+      if (group_numbers[first] != -1) continue;
       for (int32_t i = 0; i < mesh.size(); ++i) {
-        if (mesh.RankAt(i) < 12) places[mesh.RankAt(i)] = mesh.place();
+        if (mesh.RankAt(i) < 12)
+          group_numbers[mesh.RankAt(i)] = mesh.group_number();
       }
     }
     const auto size = static_cast<int32_t>(MeshOf("0" + form).size());
-    for (int32_t place = 0; place < 12 / size; ++place) {
-      EXPECT_EQ(std::count(places.begin(), places.end(), place), size)
-          << form << " " << place;
+    for (int32_t group_number = 0; group_number < 12 / size; ++group_number) {
+      EXPECT_EQ(
+          std::count(group_numbers.begin(), group_numbers.end(), group_number),
+          size)
+          << form << " " << group_number;
     }
   }
 }
 
-TEST(MeshSetTest, KnowsThePlacesOfARank) {
+TEST(MeshSetTest, KnowsTheNumbersOfARank) {
   const MeshSet meshes({"0+2/1:S(0)", "0+2/1:R", "2+2/1:S(0)", "0+4/1:R", "x"});
-  const auto places = [&meshes](int32_t rank) {
+  const auto group_numbers = [&meshes](int32_t rank) {
     std::vector<int32_t> out;
-    meshes.AddPlacesOf(rank, out);
+    meshes.AddGroupNumbersOf(rank, out);
     return out;
   };
-  EXPECT_THAT(places(1), ElementsAre(0, 0));
-  EXPECT_THAT(places(2), ElementsAre(1, 0));
-  EXPECT_THAT(places(4), IsEmpty());
+  EXPECT_THAT(group_numbers(1), ElementsAre(0, 0));
+  EXPECT_THAT(group_numbers(2), ElementsAre(1, 0));
+  EXPECT_THAT(group_numbers(4), IsEmpty());
   EXPECT_TRUE(MeshSet().empty());
   EXPECT_TRUE(MeshSet(std::vector<std::string>{"x"}).empty());
 }
