@@ -20,9 +20,7 @@ bool IsMissing(const LogicalTensor* tensor) {
 AbsentRanks AbsentOf(const std::string& run, bool is_target,
                      storage::RunRanks ranks, const GroupMatcher& matcher) {
   std::erase_if(ranks.held, [&](int32_t rank) {
-    return (is_target ? matcher.GroupNumbersOfTargetRank(rank)
-                      : matcher.GroupNumbersOfGoldenRank(rank))
-        .empty();
+    return matcher.GroupNumbersOf(is_target, rank).empty();
   });
   GroupMatcher::Compared compared =
       matcher.ComparedOf(is_target, RankRanges(std::move(ranks.lacking)));

@@ -112,8 +112,9 @@ absl::StatusOr<bool> GroupMatcher::FindGroups() {
   MSITD_RETURN_IF_ERROR(find_meshes(golden_count, target_count));
   groups_.clear();
   holders_.clear();
-  MSITD_RETURN_IF_ERROR(AddGoldenCoordinates());
-  MSITD_RETURN_IF_ERROR(AddTargetCoordinates());
+  for (const bool is_target : {false, true}) {
+    MSITD_RETURN_IF_ERROR(AddCoordinates(is_target));
+  }
   MSITD_RETURN_IF_ERROR(CompactGroups());
   // A tensor that was seen now may be on a mesh that was not.
   size_t golden_count_now = 0;
@@ -122,38 +123,21 @@ absl::StatusOr<bool> GroupMatcher::FindGroups() {
   return golden_count == golden_count_now && target_count == target_count_now;
 }
 
-absl::Status GroupMatcher::AddGoldenCoordinates() {
-  const Side side = GoldenSide();
+absl::Status GroupMatcher::AddCoordinates(bool is_target) {
+  const Side side = is_target ? TargetSide() : GoldenSide();
+  RankCount& ranks = is_target ? target_ranks_ : golden_ranks_;
+  const int64_t token_offset = is_target ? matching_.token_offset() : 0;
   MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
                          ListCoordinates(side));
   GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
   for (const storage::Coordinate& at : coordinates) {
-    golden_ranks_.count = std::max(golden_ranks_.count, at.rank + 1);
+    ranks.count = std::max(ranks.count, at.rank + 1);
     for (const int32_t group_number : group_numbers.Of(at.rank)) {
-      int32_t ignored = 0;
-      if (!matching_.TargetRank(group_number, ignored)) continue;
-      MSITD_RETURN_IF_ERROR(AddGroup(group_number, at.token, at,
-                                     group_number == at.rank,
-                                     &BothHolders::golden));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status GroupMatcher::AddTargetCoordinates() {
-  const Side side = TargetSide();
-  MSITD_ASSIGN_OR_RETURN(const std::vector<storage::Coordinate> coordinates,
-                         ListCoordinates(side));
-  GroupNumbersOfRank group_numbers(side.layouts, side.meshes);
-  for (const storage::Coordinate& at : coordinates) {
-    target_ranks_.count = std::max(target_ranks_.count, at.rank + 1);
-    const int64_t token = at.token - matching_.token_offset();
-    for (const int32_t group_number : group_numbers.Of(at.rank)) {
-      int32_t golden_number = 0;
-      if (!matching_.GoldenRank(group_number, golden_number)) continue;
-      MSITD_RETURN_IF_ERROR(AddGroup(golden_number, token, at,
-                                     group_number == at.rank,
-                                     &BothHolders::target));
+      const auto golden_number = GoldenNumberOf(is_target, group_number);
+      if (!golden_number.has_value()) continue;
+      MSITD_RETURN_IF_ERROR(AddGroup(
+          *golden_number, at.token - token_offset, at, group_number == at.rank,
+          is_target ? &BothHolders::target : &BothHolders::golden));
     }
   }
   return absl::OkStatus();
@@ -200,31 +184,25 @@ bool GroupMatcher::IsSelected(int32_t group_number) const {
   return selector_.HasRank(group_number);
 }
 
-std::vector<int32_t> GroupMatcher::GroupNumbersOfGoldenRank(
-    int32_t rank) const {
-  std::vector<int32_t> out;
-  GroupNumbersOfRank group_numbers(matching_.golden_layouts(), golden_meshes_);
-  for (const int32_t group_number : group_numbers.Of(rank)) {
-    int32_t ignored = 0;
-    if (!matching_.TargetRank(group_number, ignored) ||
-        !IsSelected(group_number))
-      continue;
-    out.push_back(group_number);
+std::optional<int32_t> GroupMatcher::GoldenNumberOf(
+    bool is_target, int32_t group_number) const {
+  int32_t other = 0;
+  if (is_target) {
+    return matching_.GoldenRank(group_number, other) ? std::optional(other)
+                                                     : std::nullopt;
   }
-  return out;
+  return matching_.TargetRank(group_number, other) ? std::optional(group_number)
+                                                   : std::nullopt;
 }
 
-std::vector<int32_t> GroupMatcher::GroupNumbersOfTargetRank(
-    int32_t rank) const {
+std::vector<int32_t> GroupMatcher::GroupNumbersOf(bool is_target,
+                                                  int32_t rank) const {
   std::vector<int32_t> out;
-  GroupNumbersOfRank group_numbers(matching_.target_layouts(), target_meshes_);
+  GroupNumbersOfRank group_numbers(LayoutsOf(is_target), MeshesOf(is_target));
   for (const int32_t group_number : group_numbers.Of(rank)) {
-    int32_t golden_number = 0;
-    if (!matching_.GoldenRank(group_number, golden_number) ||
-        !IsSelected(golden_number)) {
-      continue;
-    }
-    out.push_back(golden_number);
+    const auto golden_number = GoldenNumberOf(is_target, group_number);
+    if (!golden_number.has_value() || !IsSelected(*golden_number)) continue;
+    out.push_back(*golden_number);
   }
   return out;
 }

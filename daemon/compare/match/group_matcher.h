@@ -103,8 +103,7 @@ class GroupMatcher {
 
   // The group numbers, in the golden run, that tensors of a rank may have, of
   // those that are compared; none if the rank is not asked for.
-  std::vector<int32_t> GroupNumbersOfGoldenRank(int32_t rank) const;
-  std::vector<int32_t> GroupNumbersOfTargetRank(int32_t rank) const;
+  std::vector<int32_t> GroupNumbersOf(bool is_target, int32_t rank) const;
   int64_t token_offset() const { return matching_.token_offset(); }
   RankCount golden_ranks() const { return golden_ranks_; }
   RankCount target_ranks() const { return target_ranks_; }
@@ -158,8 +157,8 @@ class GroupMatcher {
   // Looks where both runs have tensors. Returns false if a placement has come
   // meanwhile, so that it has to be done again.
   absl::StatusOr<bool> FindGroups();
-  absl::Status AddGoldenCoordinates();
-  absl::Status AddTargetCoordinates();
+  // Adds those groups for which a run has tensors.
+  absl::Status AddCoordinates(bool is_target);
   // Where a run has tensors, and, if this looks ahead, where it has later ones
   // than are asked for.
   absl::StatusOr<std::vector<storage::Coordinate>> ListCoordinates(
@@ -175,6 +174,10 @@ class GroupMatcher {
   // golden run.
   bool IsSelected(int32_t group_number) const;
   bool IsSelectedToken(int64_t token) const;
+  // The golden group number that stands for one of either run; nothing if it is
+  // not to be compared.
+  std::optional<int32_t> GoldenNumberOf(bool is_target,
+                                        int32_t group_number) const;
   bool HasCopies() const;
   Side GoldenSide() const;
   // The selector in the terms of the target run.
@@ -196,6 +199,9 @@ class GroupMatcher {
   std::vector<int32_t> SelectedGroupNumbers() const;
   const LayoutRules& LayoutsOf(bool is_target) const {
     return is_target ? matching_.target_layouts() : matching_.golden_layouts();
+  }
+  const MeshSet& MeshesOf(bool is_target) const {
+    return is_target ? target_meshes_ : golden_meshes_;
   }
   RankCount RanksOf(bool is_target) const {
     return is_target ? target_ranks_ : golden_ranks_;

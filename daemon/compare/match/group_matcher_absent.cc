@@ -51,7 +51,7 @@ std::vector<int32_t> GroupMatcher::SelectedGroupNumbers() const {
 GroupMatcher::Compared GroupMatcher::ComparedOf(bool is_target,
                                                 const RankRanges& ranks) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
-  const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
+  const MeshSet& meshes = MeshesOf(is_target);
   std::vector<storage::RankRange> group_numbers;
   if (selector_.ranks.empty() && matching_.ranks().empty()) {
     for (const storage::RankRange& range : ranks.ranges()) {
@@ -103,7 +103,7 @@ bool GroupMatcher::MayBeOn(const RankRanges& absent, bool is_target,
                            const LogicalTensor& other,
                            int32_t golden_number) const {
   const LayoutRules& layouts = LayoutsOf(is_target);
-  const MeshSet& meshes = is_target ? target_meshes_ : golden_meshes_;
+  const MeshSet& meshes = MeshesOf(is_target);
   const RankCount ranks = RanksOf(is_target);
   int32_t group_number = golden_number;
   if (is_target && !matching_.TargetRank(golden_number, group_number))
