@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <complex>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -28,6 +30,9 @@ constexpr size_t kDimsMax = 32;
 using Place =
     std::tuple<std::optional<std::string>, int64_t, std::string, int32_t,
                int32_t, std::string, std::optional<std::string>>;
+
+// What is known of a tensor: requires_grad, stack, identity.
+using Facts = std::tuple<int32_t, std::optional<std::string>, uint64_t>;
 
 struct Shape {
   std::array<int64_t, kDimsMax> dims;
@@ -94,6 +99,35 @@ int32_t DTypeOf(nb::dlpack::dtype type) {
     default:
       return MSIT_DTYPE_UNSPECIFIED;
   }
+}
+
+// A number of Python as libmsit takes it.
+struct Scalar {
+  int32_t dtype = MSIT_DTYPE_UNSPECIFIED;
+  alignas(16) std::array<std::byte, 16> bytes{};
+};
+
+Scalar ReadScalar(nb::handle number) {
+  Scalar scalar;
+  const auto set = [&scalar](int32_t dtype, const auto& value) {
+    scalar.dtype = dtype;
+    std::memcpy(scalar.bytes.data(), &value, sizeof(value));
+  };
+  PyObject* const object = number.ptr();
+  if (PyBool_Check(object)) {
+    set(MSIT_DTYPE_BOOL, object == Py_True);
+  } else if (PyLong_Check(object)) {
+    set(MSIT_DTYPE_INT64, nb::cast<int64_t>(number));
+  } else if (PyFloat_Check(object)) {
+    set(MSIT_DTYPE_FLOAT64, PyFloat_AS_DOUBLE(object));
+  } else if (PyComplex_Check(object)) {
+    set(MSIT_DTYPE_COMPLEX128,
+        std::complex<double>(PyComplex_RealAsDouble(object),
+                             PyComplex_ImagAsDouble(object)));
+  } else {
+    throw nb::type_error("a number is a bool, int, float or complex");
+  }
+  return scalar;
 }
 
 // Owns a Py_buffer.
@@ -207,14 +241,16 @@ class Client {
   int open_code() const { return open_code_; }
 
   int RecordPointer(uintptr_t data, int32_t dtype, nb::handle dims,
-                    nb::handle strides, int64_t stride_unit,
-                    const Place& place) {
+                    nb::handle strides, int64_t stride_unit, const Place& place,
+                    const Facts& facts) {
     const Shape shape = ReadShape(dims, strides, stride_unit);
-    return Record(shape, dtype, reinterpret_cast<const void*>(data), place);
+    return Record(shape, dtype, reinterpret_cast<const void*>(data), place,
+                  facts);
   }
 
   // `dtype` says what the buffer holds; the format of the buffer is ignored.
-  int RecordBuffer(nb::handle object, int32_t dtype, const Place& place) {
+  int RecordBuffer(nb::handle object, int32_t dtype, const Place& place,
+                   const Facts& facts) {
     const Buffer buffer(object);
     const Py_buffer& view = buffer.view();
     if (view.ndim > static_cast<int>(kDimsMax)) throw TooManyDims();
@@ -227,10 +263,11 @@ class Client {
       shape.dims[i] = view.shape[i];
       shape.byte_strides[i] = view.strides[i];
     }
-    return Record(shape, dtype, view.buf, place);
+    return Record(shape, dtype, view.buf, place, facts);
   }
 
-  int RecordDlpack(const nb::ndarray<nb::ro>& array, const Place& place) {
+  int RecordDlpack(const nb::ndarray<nb::ro>& array, const Place& place,
+                   const Facts& facts) {
     if (array.device_type() != nb::device::cpu::value) {
       throw nb::type_error("the tensor is not in host memory");
     }
@@ -246,7 +283,33 @@ class Client {
       shape.byte_strides[i] =
           array.stride(i) * static_cast<int64_t>(msit_dtype_bytes(dtype));
     }
-    return Record(shape, dtype, array.data(), place);
+    return Record(shape, dtype, array.data(), place, facts);
+  }
+
+  // `number` is a bool, int, float or complex if `kind` is MSIT_KIND_NUMBER.
+  int RecordValue(int32_t kind, nb::handle number, const std::string& text,
+                  const Place& place, const std::optional<std::string>& stack) {
+    msit_tensor value = PlacedAt(place);
+    Scalar scalar;
+    if (kind == MSIT_KIND_NUMBER) {
+      scalar = ReadScalar(number);
+      value.dtype = scalar.dtype;
+      value.data = scalar.bytes.data();
+    }
+    value.kind = kind;
+    value.value = WithoutNul("value", text);
+    value.stack = stack ? WithoutNul("stack", *stack) : nullptr;
+    return Waiting([&] { return msit_record(client_, &value); });
+  }
+
+  int RecordDocument(const std::string& text, const Place& place) {
+    const auto bytes = static_cast<int64_t>(text.size());
+    msit_tensor document = PlacedAt(place);
+    document.dim_count = 1;
+    document.dims = &bytes;
+    document.data = text.data();
+    document.kind = MSIT_KIND_DOCUMENT;
+    return Waiting([&] { return msit_record(client_, &document); });
   }
 
   bool Selects(int64_t token, const std::string& op, int32_t io) const {
@@ -286,7 +349,8 @@ class Client {
                           counters.invalid_count, counters.refused_chunk_count,
                           counters.reconnect_count, counters.filtered_count,
                           counters.truncated_count, counters.degraded_count,
-                          counters.conflict_count);
+                          counters.conflict_count, counters.aliased_count,
+                          counters.aliased_bytes);
   }
 
   std::string Run() const {
@@ -302,8 +366,8 @@ class Client {
   }
 
  private:
-  int Record(const Shape& shape, int32_t dtype, const void* data,
-             const Place& place) {
+  // Its texts are those of `place`.
+  static msit_tensor PlacedAt(const Place& place) {
     const auto& [device, token, op, call, io, index, placement] = place;
     msit_tensor tensor{};
     tensor.struct_size = sizeof(tensor);
@@ -313,13 +377,23 @@ class Client {
     tensor.call = call;
     tensor.io = io;
     tensor.index = WithoutNul("index", index);
+    tensor.placement =
+        placement ? WithoutNul("placement", *placement) : nullptr;
+    return tensor;
+  }
+
+  int Record(const Shape& shape, int32_t dtype, const void* data,
+             const Place& place, const Facts& facts) {
+    const auto& [requires_grad, stack, identity] = facts;
+    msit_tensor tensor = PlacedAt(place);
     tensor.dtype = dtype;
     tensor.dim_count = static_cast<int32_t>(shape.count);
     tensor.dims = shape.dims.data();
     tensor.byte_strides = shape.byte_strides.data();
     tensor.data = data;
-    tensor.placement =
-        placement ? WithoutNul("placement", *placement) : nullptr;
+    tensor.requires_grad = requires_grad;
+    tensor.stack = stack ? WithoutNul("stack", *stack) : nullptr;
+    tensor.identity = identity;
     return Waiting([&] { return msit_record(client_, &tensor); });
   }
 
@@ -359,6 +433,7 @@ NB_MODULE(_msit, m) {
   m.attr("TIMEOUT") = static_cast<int>(MSIT_ERROR_TIMEOUT);
   m.attr("UNAVAILABLE") = static_cast<int>(MSIT_ERROR_UNAVAILABLE);
   m.attr("REFUSED") = static_cast<int>(MSIT_ERROR_REFUSED);
+  m.attr("UNKNOWN_IDENTITY") = static_cast<int>(MSIT_ERROR_UNKNOWN_IDENTITY);
   m.attr("CLOSED") = static_cast<int>(MSIT_ERROR_CLOSED);
   m.attr("FORKED") = static_cast<int>(MSIT_ERROR_FORKED);
   m.def("last_error", [] { return std::string(msit_last_error()); });
@@ -383,6 +458,9 @@ NB_MODULE(_msit, m) {
       .def("record_pointer", &Client::RecordPointer)
       .def("record_buffer", &Client::RecordBuffer)
       .def("record_dlpack", &Client::RecordDlpack)
+      .def("record_value", &Client::RecordValue, nb::arg(), nb::arg().none(),
+           nb::arg(), nb::arg(), nb::arg().none())
+      .def("record_document", &Client::RecordDocument)
       .def("selects", &Client::Selects)
       .def("token", &Client::token)
       .def("next_token", &Client::NextToken)

@@ -14,7 +14,10 @@ SERVICE = "msitd.v1.IngestService"
 
 HEADER = struct.Struct("<IHHIIQIIQQqiI64x")
 DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQII128x")
+EXTRA = struct.Struct("<IIIIIIIIiBBH")
 PAGE = 4096
+
+KINDS = ["tensor", "number", "text", "none", "dtype", "other", "document"]
 
 DTYPES = [
     "unspecified",
@@ -53,7 +56,7 @@ IOS = [
 
 @dataclass
 class Record:
-    """One tensor, or one part of a large one."""
+    """One tensor, or one part of a large one; a value; or a document."""
 
     sequence: int
     device: str
@@ -67,6 +70,12 @@ class Record:
     part_offset: int
     placement: str
     data: bytes
+    kind: str
+    requires_grad: bool | None
+    value: str | None
+    stack: str
+    # op, call, io and index of the original.
+    alias_of: tuple[str, int, str, str] | None
 
     @property
     def place(self) -> tuple[int, str, int, str, str]:
@@ -114,6 +123,13 @@ def read_chunk(chunk: bytes) -> list[Record]:
         d = DESCRIPTOR.unpack_from(chunk, HEADER.size + i * DESCRIPTOR.size)
         dims = struct.unpack_from(f"<{d[11]}q", chunk, d[13])
         begin = payload_at + d[15]
+        flags = d[12]
+        extra = (0,) * 12
+        if flags & 32:
+            extra = EXTRA.unpack_from(chunk, d[13] + 8 * d[11])
+        value, stack, alias_op, alias_index = (
+            text(*extra[i : i + 2]) for i in range(0, 8, 2)
+        )
         records.append(
             Record(
                 sequence=d[0],
@@ -128,6 +144,13 @@ def read_chunk(chunk: bytes) -> list[Record]:
                 part_offset=d[18],
                 placement=text(d[19], d[20]),
                 data=chunk[begin : begin + d[16]],
+                kind=KINDS[flags & 7],
+                requires_grad=(None, False, True)[flags >> 3 & 3],
+                value=value if extra[10] & 2 else None,
+                stack=stack,
+                alias_of=(alias_op, extra[8], IOS[extra[9]], alias_index)
+                if extra[10] & 1
+                else None,
             )
         )
     return records
@@ -171,7 +194,27 @@ class FakeDaemon:
 
     @property
     def records(self) -> list[Record]:
-        """Records that have been acknowledged, in order."""
+        """Tensors that have been acknowledged, in order."""
+        return [r for r in self.all_records if r.kind == "tensor"]
+
+    @property
+    def values(self) -> list[Record]:
+        """Values that have been acknowledged, in order."""
+        kinds = ("tensor", "document")
+        return [r for r in self.all_records if r.kind not in kinds]
+
+    @property
+    def documents(self) -> dict[str, str]:
+        """Documents that have been acknowledged, by name."""
+        texts: dict[str, bytes] = {}
+        for record in self.all_records:
+            if record.kind == "document":
+                texts[record.op] = texts.get(record.op, b"") + record.data
+        return {name: text.decode() for name, text in texts.items()}
+
+    @property
+    def all_records(self) -> list[Record]:
+        """Whatever has been acknowledged, in order."""
         with self._lock:
             return [r for chunk in self._chunks for r in read_chunk(chunk)]
 

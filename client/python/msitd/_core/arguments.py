@@ -8,9 +8,14 @@ from typing import Any
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 # The number that has fewer bits than the others.
-_RANGES = {"rank": _INT32, "world_size": _INT32, "call": _INT32}
+_RANGES = {
+    "rank": _INT32,
+    "world_size": _INT32,
+    "call": _INT32,
+    "identity": range(1 << 64),
+}
 
-_NEVER_NONE = ("run", "op", "index")
+_NEVER_NONE = ("run", "op", "index", "name", "text", "identity")
 
 
 def _text_problem(name: str, value: Any) -> Exception | None:
@@ -32,7 +37,7 @@ def _number_problem(name: str, value: Any) -> Exception | None:
         return TypeError(f"{name} is of type {type(value).__name__}, not int")
     bounds = _RANGES.get(name, _INT64)
     if number not in bounds:
-        bits = bounds.stop.bit_length()
+        bits = bounds.stop.bit_length() - (bounds.start == 0)
         return ValueError(f"{name} does not fit into {bits} bits")
     return None
 

@@ -59,7 +59,18 @@ def make_opaque(function: _Function) -> _Function:
 @functools.cache
 def make_package_opaque() -> None:
     """Does the same for all functions of the core that get tensors."""
-    for name in ("hooks", "losses", "memory", "placement", "recorder", "walk"):
+    for name in (
+        "hooks",
+        "identities",
+        "losses",
+        "memory",
+        "module_tree",
+        "placement",
+        "recorder",
+        "stacks",
+        "values",
+        "walk",
+    ):
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):

@@ -40,3 +40,8 @@ class Counters(NamedTuple):
     conflict_count: int
     """Acknowledged records that the run already had with other bytes. The first bytes
     were kept."""
+    aliased_count: int
+    """Recorded aliases: records whose bytes are those of an earlier one. They count as
+    recorded and acknowledged, with 0 bytes."""
+    aliased_bytes: int
+    """The bytes that they would have taken."""

@@ -9,6 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled
+from msitd._core.identities import Identities
+from msitd._core.module_tree import DOCUMENT_NAME, module_tree
+from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
 
@@ -24,6 +27,10 @@ _logger = logging.getLogger("msitd")
 
 ROOT_OP = "root"
 
+# Values recorded of one side of one call. A list of a million numbers is no argument
+# that anybody looks at.
+_VALUES_MAX = 256
+
 
 def register_hook(
     model: torch.nn.Module,
@@ -32,6 +39,9 @@ def register_hook(
     inputs: bool = True,
     outputs: bool = True,
     weights: bool = False,
+    values: bool = True,
+    stack: str = "none",
+    aliases: bool = False,
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
 ) -> HookHandle:
@@ -42,7 +52,11 @@ def register_hook(
     index is the position of a positional argument or of an element of the
     result, the name of a keyword argument or of a key, or a dotted path of
     these where tensors are nested: `0`, `1.0`, `attention_mask`. The only
-    tensor of a result is `0`. Values that are no tensors are skipped.
+    tensor of a result is `0`.
+
+    The modules of the model are recorded once, now, as the document
+    `module_tree.json` of the rank: class, parent, and own parameters and
+    buffers of each.
 
     Inputs are copied before the module runs, outputs when it returns, so that
     later changes in place do not alter the record. The token of the client
@@ -69,6 +83,26 @@ def register_hook(
         outputs: Whether to record results.
         weights: Whether to record every parameter once, now, with io `weight`,
             the op of its module, and its name as index.
+        values: Whether to record arguments and elements of results that are no
+            tensors, as `Client.record_value` does: numbers, strings, None,
+            dtypes and others, 256 of each side of a call at most. A result that
+            is None is not recorded.
+        stack: Where in the source each call comes from: `none` does not say,
+            `caller` names the innermost Python frame outside of torch and
+            msitd, `full` all frames but those of msitd.
+        aliases: Whether a tensor that was recorded before in the same token,
+            such as the output of one module that is the input of the next, is
+            recorded as an alias of that record: its bytes are neither brought
+            to the host nor copied. Torch says which tensors have not changed:
+            those with the same storage and version. It does not count every
+            change. Where the bytes change between two records of a token in one
+            of these ways, the second record shows the bytes of the first:
+            through `tensor.data`; through numpy, DLPack or another tensor that
+            was made of the same memory; by a kernel that writes to its argument
+            and does not tell torch, as fused and Triton kernels often do; in
+            memory that a CUDA graph or another process writes to. So it is off
+            by default. Tensors of inference mode, views of complex conjugates
+            and tensors of sub-classes are always copied.
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any bytes, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
@@ -83,6 +117,9 @@ def register_hook(
         inputs=inputs,
         outputs=outputs,
         weights=weights,
+        values=values,
+        stack=stack,
+        aliases=aliases,
         op_pattern=op_pattern,
         tokens=tokens,
     )
@@ -99,9 +136,14 @@ class HookHandle:
         inputs: bool,
         outputs: bool,
         weights: bool,
+        values: bool,
+        stack: str,
+        aliases: bool,
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
     ) -> None:
+        if stack not in STACK_LEVELS:
+            raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
         # A caller with a module has torch; the package itself does not import it.
         import torch
 
@@ -110,6 +152,9 @@ class HookHandle:
         self._client = client
         self._inputs = inputs
         self._outputs = outputs
+        self._values = values
+        self._stack = stack
+        self._aliases = aliases
         self._tokens = tokens
         self._matches = _compile_patterns(op_pattern)
         self._thread = _Thread()
@@ -119,6 +164,7 @@ class HookHandle:
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         try:
+            self._record_modules(model)
             if weights:
                 self._record_weights(model)
             for name, module in compiled.named_modules(model):
@@ -131,7 +177,8 @@ class HookHandle:
 
     @property
     def skipped_count(self) -> int:
-        """Tensors that could not be recorded, such as sparse ones."""
+        """Tensors that could not be recorded, such as sparse ones, and calls with too
+        many values."""
         return self._skipped_count
 
     def remove(self) -> None:
@@ -183,7 +230,7 @@ class HookHandle:
         current_token = native.token
         selects = native.selects
         tokens = self._tokens
-        off = _Call(op, 0, -1)
+        off = _Call(op, 0, -1, None)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -249,6 +296,8 @@ class HookHandle:
                 forward.depth -= 1
                 if forward.depth == 0:
                     forward.calls.clear()
+                    if thread.known is not None:
+                        thread.known.clear()
                     client.next_token()
 
         return _Hooks(before, after)
@@ -268,26 +317,21 @@ class HookHandle:
                 "so that it runs in smaller pieces than without hooks (said once)",
                 op,
             )
-        call = _Call(op, token, self._begin_call(op, token))
+        stack = None if self._stack == "none" else stack_of_caller(self._stack)
+        call = _Call(op, token, self._begin_call(op, token), stack)
         forward.calls.append(call)
         if self._inputs:
             self._record_all(
-                walk_arguments(args, kwargs, self._tensor_type),
-                op,
+                walk_arguments(args, kwargs, self._tensor_type, self._values),
                 "input",
-                token,
-                call.number,
+                call,
             )
 
     def _end(self, call: _Call, result: Any) -> None:
         # The hook is called without a result if the forward raised.
         if self._outputs and result is not None:
             self._record_all(
-                walk_result(result, self._tensor_type),
-                call.op,
-                "output",
-                call.token,
-                call.number,
+                walk_result(result, self._tensor_type, self._values), "output", call
             )
 
     def _begin_call(self, op: str, token: int) -> int:
@@ -298,6 +342,12 @@ class HookHandle:
             self._skip(op, "", error)
             return -1
 
+    def _record_modules(self, model: torch.nn.Module) -> None:
+        try:
+            self._client.record_document(DOCUMENT_NAME, module_tree(model, _op_of))
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(DOCUMENT_NAME, "", error)
+
     def _record_weights(self, model: torch.nn.Module) -> None:
         token = self._client.token
         for name, parameter in model.named_parameters():
@@ -306,23 +356,50 @@ class HookHandle:
             op = _op_of(module_name)
             if self._matches(op):
                 self._record_all(
-                    iter([(parameter_name, parameter)]), op, "weight", token, 0
+                    iter([(parameter_name, parameter)]),
+                    "weight",
+                    _Call(op, token, 0, None),
                 )
 
     def _record_all(
-        self,
-        tensors: Iterator[tuple[str, torch.Tensor]],
-        op: str,
-        io: str,
-        token: int,
-        call: int,
+        self, arguments: Iterator[tuple[str, Any]], io: str, call: _Call
     ) -> None:
-        if call < 0 or not self._client.selects(op, io, token):
+        op, token, number, stack = call
+        if number < 0 or not self._client.selects(op, io, token):
             return
         record = self._client.record
-        for index, tensor in tensors:
+        record_value = self._client.record_value
+        tensor_type = self._tensor_type
+        identities = self._thread.identities() if self._aliases else None
+        value_count = 0
+        for index, argument in arguments:
             try:
-                record(tensor, op=op, io=io, index=index, token=token, call=call)
+                if isinstance(argument, tensor_type):
+                    record(
+                        argument,
+                        op=op,
+                        io=io,
+                        index=index,
+                        token=token,
+                        call=number,
+                        stack=stack,
+                        identity=0 if identities is None else identities.of(argument),
+                    )
+                    continue
+                value_count += 1
+                if value_count <= _VALUES_MAX:
+                    record_value(
+                        argument,
+                        op=op,
+                        io=io,
+                        index=index,
+                        token=token,
+                        call=number,
+                        stack=stack,
+                    )
+                elif value_count == _VALUES_MAX + 1:
+                    message = f"a call has more than {_VALUES_MAX} values"
+                    self._skip(op, index, ValueError(message))
             except Exception as error:  # noqa: BLE001 - see above
                 self._skip(op, index, error)
 
@@ -344,6 +421,8 @@ class _Call(NamedTuple):
     token: int
     # -1 if the call is not recorded.
     number: int
+    # Where it comes from, if that is recorded.
+    stack: str | None
 
 
 class _Forward:
@@ -364,6 +443,12 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.forward = _Forward()
+        self.known: Identities | None = None
+
+    def identities(self) -> Identities:
+        if self.known is None:
+            self.known = Identities()
+        return self.known
 
 
 class _Hooks(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 from msitd import _msit
 from msitd._core.placement import placement_of
+from msitd._core.vocabulary import REQUIRES_GRAD_NUMBERS
 
 # Format characters of the buffer protocol whose size does not depend on the platform.
 # `l`, `L`, `n` and `N` are looked up by their size.
@@ -31,9 +32,17 @@ _BUFFER_DTYPES = {
     "Zd": "complex128",
 }
 
+_UNKNOWN = REQUIRES_GRAD_NUMBERS[None]
+_NO = REQUIRES_GRAD_NUMBERS[False]
+_YES = REQUIRES_GRAD_NUMBERS[True]
+
 
 def record(
-    native: _msit.Client, tensor: Any, dtype: str | None, place: _msit.Place
+    native: _msit.Client,
+    tensor: Any,
+    dtype: str | None,
+    place: _msit.Place,
+    facts: _msit.Facts,
 ) -> int:
     """Hands the bytes of a tensor to the native client, which copies them.
 
@@ -44,6 +53,8 @@ def record(
         dtype: Takes the elements as this dtype, which has the same size.
         place: Where the record belongs. If it names no device or placement,
             those of the tensor are used.
+        facts: What is known of the tensor. If that is not whether it requires a
+            gradient, a torch tensor says so.
 
     Returns:
         A code of msit.h.
@@ -54,13 +65,13 @@ def record(
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
-        return _record_torch(native, torch, tensor, dtype, place)
+        return _record_torch(native, torch, tensor, dtype, place, facts)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(tensor, (numpy.ndarray, numpy.generic)):
-        return _record_numpy(native, numpy, tensor, dtype, place)
+        return _record_numpy(native, numpy, tensor, dtype, place, facts)
     if hasattr(tensor, "__dlpack__") and dtype is None:
-        return native.record_dlpack(tensor, place)
-    return _record_buffer(native, tensor, dtype, place)
+        return native.record_dlpack(tensor, place, facts)
+    return _record_buffer(native, tensor, dtype, place, facts)
 
 
 def _record_torch(
@@ -69,7 +80,11 @@ def _record_torch(
     tensor: Any,
     dtype: str | None,
     place: _msit.Place,
+    facts: _msit.Facts,
 ) -> int:
+    requires_grad, stack, identity = facts
+    if requires_grad == _UNKNOWN:
+        facts = (_YES if tensor.requires_grad else _NO, stack, identity)
     tensor = tensor.detach()
     if hasattr(tensor, "to_local"):
         if place[-1] is None:
@@ -87,6 +102,13 @@ def _record_torch(
             raise TypeError("a tensor on the device `meta` has no bytes")
         if place[0] is None:
             place = (f"{origin.type}:{origin.index or 0}", *place[1:])
+        if identity != 0:
+            # Bytes that are known need not come to the host.
+            code = native.record_pointer(
+                0, number, tensor.shape, tensor.stride(), 1, place, facts
+            )
+            if code != _msit.UNKNOWN_IDENTITY:
+                return code
         tensor = tensor.cpu()
     if tensor.is_neg() or tensor.is_conj():
         tensor = tensor.resolve_neg().resolve_conj()
@@ -97,6 +119,7 @@ def _record_torch(
         tensor.stride(),
         tensor.element_size(),
         place,
+        facts,
     )
 
 
@@ -106,6 +129,7 @@ def _record_numpy(
     array: Any,
     dtype: str | None,
     place: _msit.Place,
+    facts: _msit.Facts,
 ) -> int:
     array = numpy.asarray(array)
     name = array.dtype.name
@@ -120,16 +144,20 @@ def _record_numpy(
     # Types registered with numpy by others have no buffer protocol.
     elif array.dtype.isbuiltin == 2:
         array = array.view(f"u{array.dtype.itemsize}")
-    return native.record_buffer(array, number, place)
+    return native.record_buffer(array, number, place, facts)
 
 
 def _record_buffer(
-    native: _msit.Client, buffer: Any, dtype: str | None, place: _msit.Place
+    native: _msit.Client,
+    buffer: Any,
+    dtype: str | None,
+    place: _msit.Place,
+    facts: _msit.Facts,
 ) -> int:
     view = memoryview(buffer)
     if dtype is None:
         dtype = _buffer_dtype(view)
-    return native.record_buffer(view, _dtype_number(dtype), place)
+    return native.record_buffer(view, _dtype_number(dtype), place, facts)
 
 
 def _dtype_number(name: str) -> int:

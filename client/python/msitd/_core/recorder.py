@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core import compiled, memory
+from msitd._core import compiled, memory, values
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
@@ -20,6 +20,7 @@ from msitd._core.vocabulary import (
     IO_ANY,
     IO_NUMBERS,
     OVERFLOW_NUMBERS,
+    REQUIRES_GRAD_NUMBERS,
     TOKEN_CURRENT,
 )
 
@@ -33,6 +34,13 @@ _logger = logging.getLogger("msitd")
 
 def _microseconds(seconds: float) -> int:
     return int(seconds * 1_000_000)
+
+
+def _io_number(io: str) -> int:
+    try:
+        return IO_NUMBERS[io]
+    except KeyError:
+        raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
 
 
 class Client:
@@ -149,6 +157,8 @@ class Client:
         self._close_timeout = close_timeout
         self._on_drop = on_drop
         self._has_warned = False
+        # Names and hashes of those that were recorded.
+        self._documents: set[tuple[str, int]] = set()
         try:
             self._native = _msit.Client(
                 endpoint,
@@ -209,6 +219,9 @@ class Client:
         device: str | None = None,
         dtype: str | None = None,
         placement: str | None = None,
+        requires_grad: bool | None = None,
+        stack: str | None = None,
+        identity: int = 0,
     ) -> bool:
         """Copies a tensor into the client.
 
@@ -237,6 +250,17 @@ class Client:
                 `first+shape/strides:placements`, such as `0+2x4/4x1:R,S(0)`;
                 see `msit_tensor` in msit.h. Default: that of a DTensor, whose
                 local shard is recorded.
+            requires_grad: Whether the tensor requires a gradient. Default: as a
+                torch tensor says; for others, it is unknown.
+            stack: Where in the source the tensor comes from: a line
+                `file:line function` for each frame, the innermost first. Of a
+                longer text, 8192 bytes are kept.
+            identity: A number below 2^64 that you give to equal bytes only, or
+                0. Two tensors of this client and token that have the same
+                identity, dtype, shape and device have equal bytes. The later
+                one may then be recorded as an *alias* of the earlier one,
+                whose bytes are neither copied nor sent. If the number is wrong,
+                the daemon shows wrong bytes.
 
         Returns:
             False if the record was dropped or truncated: there was no room in
@@ -249,32 +273,104 @@ class Client:
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
-        try:
-            io_number = IO_NUMBERS[io]
-        except KeyError:
-            raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
         place = (
             device,
             TOKEN_CURRENT if token is None else token,
             op,
             CALL_AUTO if call is None else call,
-            io_number,
+            _io_number(io),
             index,
             placement,
         )
+        if requires_grad is not None:
+            requires_grad = bool(requires_grad)
+        facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, identity)
         try:
-            code = memory.record(self._native, tensor, dtype, place)
+            code = memory.record(self._native, tensor, dtype, place, facts)
         except TypeError as error:
-            texts: dict[str, str | None] = {"op": op, "index": index}
+            texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device, "placement": placement}
+            numbers = {"token": token, "call": call, "identity": identity}
+            raise problem_of(error, texts, numbers) from None
+        return code == _msit.OK or self._is_recorded(code)
+
+    def record_value(
+        self,
+        value: Any,
+        *,
+        op: str,
+        io: str = "output",
+        index: str = "0",
+        token: int | None = None,
+        call: int | None = None,
+        device: str | None = None,
+        stack: str | None = None,
+    ) -> bool:
+        """Records an argument that is no tensor.
+
+        Numbers, strings, None, dtypes and short objects such as a slice or a
+        device are kept as their repr writes them, strings as they are; numbers
+        can be compared like tensors of one element. Of an object of another
+        class, the name of the class is kept. 1024 bytes of a text are kept.
+
+        Args:
+            value: Anything but a tensor.
+            op: See `record`, and so for all others.
+
+        Returns:
+            See `record`.
+
+        Raises:
+            TypeError: `value` is a tensor.
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        place = (
+            device,
+            TOKEN_CURRENT if token is None else token,
+            op,
+            CALL_AUTO if call is None else call,
+            _io_number(io),
+            index,
+            None,
+        )
+        kind, number, text = values.describe(value)
+        try:
+            code = self._native.record_value(kind, number, text, place, stack)
+        except TypeError as error:
+            texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
+            texts |= {"device": device}
             raise problem_of(error, texts, {"token": token, "call": call}) from None
+        return code == _msit.OK or self._is_recorded(code)
+
+    def record_document(self, name: str, text: str) -> bool:
+        """Records a text that describes this rank, such as its module tree.
+
+        It is taken whatever the capture policy says, at token 0, once: the same
+        text under the same name is not recorded again.
+
+        Args:
+            name: 1 to 1024 bytes, such as `module_tree.json`.
+            text: Of any length.
+
+        Returns:
+            See `record`.
+
+        Raises:
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        place = (None, 0, name, CALL_AUTO, IO_NUMBERS["state"], "", None)
+        try:
+            known = (name, hash(text))
+            if known in self._documents:
+                return True
+            code = self._native.record_document(text, place)
+        except TypeError as error:
+            raise problem_of(error, {"name": name, "text": text}, {}) from None
         if code == _msit.OK:
-            return True
-        if code in (_msit.DROPPED, _msit.FORKED):
-            self._warn_once()
-            return False
-        self._raise_for(code)
-        return False
+            self._documents.add(known)
+        return code == _msit.OK or self._is_recorded(code)
 
     def selects(
         self, op: str, io: str | None = "output", token: int | None = None
@@ -414,6 +510,14 @@ class Client:
             if check is None:
                 self._losses.warn(lost, self._native.stream_error())
         return sum(lost)
+
+    def _is_recorded(self, code: int) -> bool:
+        """Returns False for a lost record. Raises for other failures."""
+        if code in (_msit.DROPPED, _msit.FORKED):
+            self._warn_once()
+        else:
+            self._raise_for(code)
+        return code == _msit.OK
 
     def _warn_once(self) -> None:
         if self._has_warned:

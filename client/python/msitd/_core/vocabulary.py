@@ -22,6 +22,20 @@ OVERFLOW_NUMBERS = {
 # The numbers of msit_if_exists.
 IF_EXISTS_NUMBERS = {"fail": 1, "append": 2, "replace": 3, "new": 4}
 
+# The numbers of msit_kind.
+KIND_NUMBERS = {
+    "tensor": 0,
+    "number": 1,
+    "text": 2,
+    "none": 3,
+    "dtype": 4,
+    "other": 5,
+    "document": 6,
+}
+
+# The numbers of msit_requires_grad.
+REQUIRES_GRAD_NUMBERS = {None: 0, False: 1, True: 2}
+
 # The current token of the client.
 TOKEN_CURRENT = -1
 

@@ -1,17 +1,16 @@
-"""Finds the tensors in what a module gets and gives.
+"""Finds the tensors and values in what a module gets and gives.
 
 The index of a tensor is the position of an argument or of an element, the name of
-a keyword or of a key, or a dotted path of these where tensors are nested.
+a keyword or of a key, or a dotted path of these where tensors are nested. Values,
+which are all that is neither a tensor nor holds anything, have an index of the same
+kind.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import torch
+from typing import Any
 
 # Deeper nesting is not searched. Nothing real has it, and a structure that contains
 # itself ends there.
@@ -19,45 +18,59 @@ _DEPTH_MAX = 16
 
 
 def walk_arguments(
-    args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names the tensors in the arguments of a call by their index."""
+    args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type, values: bool
+) -> Iterator[tuple[str, Any]]:
+    """Names the tensors, and if `values` the values, in the arguments of a call."""
     for position, value in enumerate(args):
-        yield from _walk(value, str(position), 0, tensor_type)
+        if isinstance(value, tensor_type):
+            yield str(position), value
+        else:
+            yield from _walk(value, str(position), 0, tensor_type, values)
     for name, value in kwargs.items():
-        yield from _walk(value, name, 0, tensor_type)
+        if isinstance(value, tensor_type):
+            yield name, value
+        else:
+            yield from _walk(value, name, 0, tensor_type, values)
 
 
-def walk_result(result: Any, tensor_type: type) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names the tensors in the result of a call; the only one is `0`."""
+def walk_result(
+    result: Any, tensor_type: type, values: bool
+) -> Iterator[tuple[str, Any]]:
+    """Does the same for the result of a call; the only one is `0`."""
     if isinstance(result, tensor_type):
         yield "0", result
     else:
-        yield from _walk(result, "", 0, tensor_type)
+        yield from _walk(result, "", 0, tensor_type, values)
 
 
 def _walk(
-    value: Any, path: str, depth: int, tensor_type: type
-) -> Iterator[tuple[str, torch.Tensor]]:
+    value: Any, path: str, depth: int, tensor_type: type, values: bool
+) -> Iterator[tuple[str, Any]]:
     if isinstance(value, tensor_type):
         yield path, value
         return
-    if value is None or isinstance(value, (str, bytes, int, float)):
+    children = _children_of(value)
+    if children is None:
+        if values:
+            yield path or "0", value
         return
     if depth >= _DEPTH_MAX:
         return
-    children: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        children = value.items()
-    elif isinstance(value, (tuple, list)):
-        children = enumerate(value)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        children = (
-            (field.name, getattr(value, field.name, None))
-            for field in dataclasses.fields(value)
-        )
-    else:
-        return
     for key, child in children:
         child_path = f"{path}.{key}" if path else str(key)
-        yield from _walk(child, child_path, depth + 1, tensor_type)
+        yield from _walk(child, child_path, depth + 1, tensor_type, values)
+
+
+def _children_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    """Returns what a structure holds by key; None if it holds nothing."""
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return None
+    if isinstance(value, Mapping):
+        return value.items() or None
+    if isinstance(value, (tuple, list)):
+        return enumerate(value) if value else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        if fields:
+            return ((field.name, getattr(value, field.name, None)) for field in fields)
+    return None

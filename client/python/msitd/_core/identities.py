@@ -1,0 +1,78 @@
+"""Numbers that stand for the bytes of torch tensors, for as long as one token lasts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+# Tensors remembered. The native client remembers no more.
+_TENSORS_MAX = 16384
+
+# Never given twice in the process, whichever model or thread asks.
+_next_number = itertools.count(1).__next__
+
+
+class Identities:
+    """The numbers of one thread.
+
+    A tensor keeps its number while torch counts no change of its bytes.
+    """
+
+    def __init__(self) -> None:
+        # A caller with a tensor has torch.
+        import torch
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        self._types = (torch.Tensor, torch.nn.Parameter)
+        self._strided = torch.strided
+        self._weak_reference = StorageWeakRef
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        # While there is a weak reference to a storage, no other storage gets its
+        # address.
+        self._storages: dict[int, Any] = {}
+
+    def of(self, tensor: torch.Tensor) -> int:
+        """Returns the number of the tensor; 0 if nothing tells of its changes."""
+        try:
+            return self._number_of(tensor)
+        except RuntimeError:
+            # Wrappers of functorch and the like have no storage.
+            return 0
+
+    def _number_of(self, tensor: torch.Tensor) -> int:
+        if (
+            type(tensor) not in self._types
+            or tensor.layout is not self._strided
+            # It has no version.
+            or tensor.is_inference()
+            # A view of the same bytes that has other values.
+            or tensor.is_neg()
+            or tensor.is_conj()
+        ):
+            return 0
+        storage = tensor.untyped_storage()
+        address = storage._cdata
+        key = (
+            address,
+            tensor._version,
+            tensor.data_ptr(),
+            tensor.shape,
+            tensor.stride(),
+            tensor.dtype,
+        )
+        number = self._numbers.get(key)
+        if number is None:
+            if len(self._numbers) >= _TENSORS_MAX:
+                self.clear()
+            if address not in self._storages:
+                self._storages[address] = self._weak_reference(storage)
+            number = self._numbers[key] = _next_number()
+        return number
+
+    def clear(self) -> None:
+        """Forgets all tensors."""
+        self._numbers.clear()
+        self._storages.clear()

@@ -1,0 +1,79 @@
+"""Describes the modules of a torch model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core import compiled
+
+if TYPE_CHECKING:
+    import torch
+
+DOCUMENT_NAME = "module_tree.json"
+
+_VERSION = 1
+
+
+def module_tree(model: torch.nn.Module, op_of: Callable[[str], str]) -> str:
+    """Returns the document `module_tree.json` of a model.
+
+    `version` is 1. `modules` has one object for each module, a parent before its
+    children: `op`; `class`, with the path of its Python module; `parent`, the op
+    that holds it, null for the model itself; `training`; `parameters` and
+    `buffers`, its own ones by name, with `shape` and `dtype`.
+
+    Args:
+        model: What `torch.compile` was given, if that wraps it.
+        op_of: Gives the op of a dotted name.
+    """
+    ops: set[str] = set()
+    modules = []
+    for name, module in compiled.named_modules(model):
+        op = op_of(name)
+        ops.add(op)
+        kind = type(module)
+        modules.append(
+            {
+                "op": op,
+                "class": f"{kind.__module__}.{kind.__qualname__}",
+                "parent": _parent_of(name, ops, op_of),
+                "training": bool(module.training),
+                "parameters": _shapes(module.named_parameters(recurse=False)),
+                "buffers": _shapes(module.named_buffers(recurse=False)),
+            }
+        )
+    return json.dumps(
+        {"version": _VERSION, "modules": modules},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def _parent_of(name: str, ops: set[str], op_of: Callable[[str], str]) -> str | None:
+    while name:
+        name = name.rpartition(".")[0]
+        op = op_of(name)
+        # A container that is no module of its own has no op.
+        if op in ops:
+            return op
+    return None
+
+
+def _shapes(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, Any]:
+    return {
+        name: {
+            "shape": _shape_of(tensor),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+        }
+        for name, tensor in tensors
+    }
+
+
+def _shape_of(tensor: torch.Tensor) -> list[int] | None:
+    try:
+        return [int(length) for length in tensor.shape]
+    except (RuntimeError, ValueError):
+        # A lazy module does not know its shapes before its first forward.
+        return None

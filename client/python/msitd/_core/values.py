@@ -1,0 +1,165 @@
+"""Says what a value is: an argument of an op that is no tensor.
+
+torch and numpy are used where the caller has them, and never imported.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import pathlib
+import re
+import sys
+import types
+from typing import Any, NamedTuple
+
+from msitd._core.vocabulary import KIND_NUMBERS
+
+_NUMBER = KIND_NUMBERS["number"]
+_TEXT = KIND_NUMBERS["text"]
+_NONE = KIND_NUMBERS["none"]
+_DTYPE = KIND_NUMBERS["dtype"]
+_OTHER = KIND_NUMBERS["other"]
+
+_INT64 = range(-(1 << 63), 1 << 63)
+
+# Longer texts are cut by the native client, which says how long they were. Of a bytes
+# object nothing longer is written out.
+_BYTES_MAX = 256
+
+# Types whose repr is short and calls nothing of the user.
+_PLAIN_TYPES = (
+    slice,
+    range,
+    type,
+    types.EllipsisType,
+    types.NotImplementedType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    enum.Enum,
+    decimal.Decimal,
+    fractions.Fraction,
+    pathlib.PurePath,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+)
+_PLAIN_TYPES_OF_TORCH = ("device", "layout", "memory_format", "qscheme")
+
+# Differs from process to process.
+_ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
+
+
+class Value(NamedTuple):
+    """What the native client is given of a value."""
+
+    kind: int
+    # A bool, int, float or complex; None if the kind is another.
+    number: Any
+    text: str
+
+
+_NONE_VALUE = Value(_NONE, None, "None")
+_BOOLS = (Value(_NUMBER, False, "False"), Value(_NUMBER, True, "True"))
+
+
+def describe(value: Any) -> Value:
+    """Returns what is recorded of `value`.
+
+    An object of a class that is not known here is `<package.module.Class>`: its
+    repr may be long, take long, or differ from run to run.
+
+    Raises:
+        TypeError: `value` is a tensor.
+    """
+    if value is None:
+        return _NONE_VALUE
+    if value is True or value is False:
+        return _BOOLS[value]
+    kind = type(value)
+    if kind is int:
+        return _describe_int(value)
+    if kind is float or kind is complex:
+        return Value(_NUMBER, value, repr(value))
+    if kind is str:
+        return Value(_TEXT, None, _clean(value))
+    return _describe_rarer(value)
+
+
+def _describe_int(value: int) -> Value:
+    kind = _NUMBER if value in _INT64 else _OTHER
+    number = value if kind == _NUMBER else None
+    try:
+        return Value(kind, number, repr(value))
+    except ValueError:
+        # Python writes no number of thousands of digits.
+        return Value(kind, number, hex(value))
+
+
+def _describe_rarer(value: Any) -> Value:
+    if isinstance(value, enum.Enum):
+        return _describe_other(value)
+    for plain in (int, float, complex):
+        if isinstance(value, plain):
+            return describe(plain(value))
+    if isinstance(value, str):
+        return Value(_TEXT, None, _clean(str.__str__(value)))
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        if isinstance(value, torch.dtype):
+            return Value(_DTYPE, None, repr(value))
+        if isinstance(value, torch.Tensor):
+            raise TypeError("a tensor is no value: use record")
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        if isinstance(value, numpy.dtype):
+            return Value(_DTYPE, None, _clean(repr(value)))
+        if isinstance(value, numpy.ndarray):
+            raise TypeError("an array is no value: use record")
+        if isinstance(value, numpy.generic):
+            return _describe_numpy_scalar(value)
+    return _describe_other(value)
+
+
+def _describe_numpy_scalar(value: Any) -> Value:
+    plain = value.item()
+    if type(plain) in (bool, int, float, complex):
+        return describe(plain)
+    return _describe_other(value)
+
+
+def _describe_other(value: Any) -> Value:
+    return Value(_OTHER, None, _clean(_ADDRESS.sub("", _other_text(value))))
+
+
+def _other_text(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        text = repr(bytes(value[:_BYTES_MAX]))
+        return text if len(value) <= _BYTES_MAX else f"{text}… ({len(value)} bytes)"
+    is_empty = isinstance(value, (tuple, list, dict, set, frozenset)) and not value
+    if is_empty or isinstance(value, _PLAIN_TYPES) or _is_plain_of_torch(value):
+        return repr(value)
+    kind = type(value)
+    return f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+def _is_plain_of_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    return any(
+        isinstance(value, getattr(torch, name))
+        for name in _PLAIN_TYPES_OF_TORCH
+        if hasattr(torch, name)
+    )
+
+
+def _clean(text: str) -> str:
+    """Returns text that UTF-8 has, without NUL."""
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+    if text.isascii():
+        return text
+    return text.encode(errors="backslashreplace").decode()

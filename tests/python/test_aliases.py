@@ -1,0 +1,173 @@
+"""Hooks record a tensor that has not changed as an alias."""
+
+import gc
+
+import msitd
+import pytest
+import torch
+from msitd._core.identities import Identities
+from torch import nn
+
+
+@pytest.fixture
+def run(client, daemon):
+    """Runs a model under hooks and returns the records by op, io and index."""
+
+    def run(model, *args, repeat=1, **options):
+        with msitd.register_hook(model, client, **{"aliases": True, **options}):
+            for _ in range(repeat):
+                model(*args)
+        client.flush()
+        return {
+            (r.token, r.op.removeprefix("root."), r.io): r
+            for r in daemon.records
+            if r.index == "0"
+        }
+
+    return run
+
+
+def floats(record):
+    return torch.frombuffer(bytearray(record.data), dtype=torch.float32).tolist()
+
+
+def test_output_of_one_module_is_the_input_of_the_next(run, client):
+    records = run(nn.Sequential(nn.ReLU(), nn.Tanh()), torch.ones(2, 3), repeat=2)
+    for token in (0, 1):
+        originals = {
+            (op, io): record.alias_of
+            for (at, op, io), record in records.items()
+            if at == token
+        }
+        assert originals == {
+            ("root", "input"): None,
+            ("0", "input"): ("root", 0, "input", "0"),
+            ("0", "output"): None,
+            ("1", "input"): ("root.0", 0, "output", "0"),
+            ("1", "output"): None,
+            ("root", "output"): ("root.1", 0, "output", "0"),
+        }
+    assert client.counters().aliased_count == 6
+    assert records[0, "1", "input"].shape == (2, 3)
+
+
+def test_aliases_are_off_by_default(run):
+    records = run(nn.Sequential(nn.ReLU()), torch.ones(2), aliases=False)
+    assert {record.alias_of for record in records.values()} == {None}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.add_(1),
+        lambda x: x.view(-1)[0].fill_(5),
+        lambda x: x.detach().mul_(3),
+        lambda x: torch.add(x, 1, out=x),
+        lambda x: x.copy_(torch.ones(2, 2)),
+        lambda x: x.set_(torch.ones(4).reshape(2, 2)),
+        lambda x: x.untyped_storage().resize_(64),
+        lambda x: x.t_(),
+        lambda x: x.resize_(1, 2),
+        lambda x: nn.init.ones_(x),
+    ],
+)
+def test_changes_that_torch_counts_are_seen(change):
+    identities = Identities()
+    tensor = torch.arange(4.0).reshape(2, 2)
+    before = identities.of(tensor)
+    assert identities.of(tensor) == before != 0
+    with torch.no_grad():
+        change(tensor)
+    assert identities.of(tensor) not in (0, before)
+
+
+def test_module_in_place_is_copied(run):
+    records = run(nn.Sequential(nn.Identity(), nn.ReLU(inplace=True)), -torch.ones(2))
+    assert records[0, "1", "input"].alias_of is not None
+    assert records[0, "1", "output"].alias_of is None
+    assert floats(records[0, "root", "input"]) == [-1, -1]
+    assert floats(records[0, "1", "output"]) == [0, 0]
+
+
+def test_views_have_numbers_of_their_own():
+    identities = Identities()
+    tensor = torch.arange(8.0).reshape(2, 4)
+    views = [
+        tensor,
+        tensor.t(),
+        tensor[1],
+        tensor[:, :2],
+        tensor[:, 2:],
+        tensor.view(4, 2),
+        tensor.view(torch.int32),
+    ]
+    numbers = [identities.of(view) for view in views]
+    assert len(set(numbers)) == len(views)
+    assert identities.of(tensor.view(2, 4)) == numbers[0]
+    assert identities.of(tensor.detach()) == numbers[0]
+    assert identities.of(nn.Parameter(tensor)) != 0
+
+
+def test_tensors_whose_changes_nobody_counts_have_no_number():
+    identities = Identities()
+    with torch.inference_mode():
+        inference = torch.zeros(2)
+
+    class Own(torch.Tensor):
+        pass
+
+    tensors = [
+        inference,
+        torch.eye(2).to_sparse(),
+        torch.ones(2, dtype=torch.complex64).conj(),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.zeros(2).as_subclass(Own),
+    ]
+    assert [identities.of(tensor) for tensor in tensors] == [0] * len(tensors)
+
+
+def test_address_of_a_dead_storage_stands_for_no_other():
+    identities = Identities()
+    numbers = set()
+    for i in range(200):
+        tensor = torch.full((64,), float(i))
+        numbers.add(identities.of(tensor))
+        del tensor
+    assert len(numbers) == 200
+    identities.clear()
+    gc.collect()
+    assert identities.of(torch.zeros(64)) not in numbers
+
+
+def test_tensors_of_a_token_are_forgotten_at_its_end(client):
+    model = nn.Sequential(nn.Identity())
+    with msitd.register_hook(model, client, aliases=True) as handle:
+        model(torch.zeros(4))
+        known = handle._thread.known
+        assert known is not None
+        assert not known._numbers
+        assert not known._storages
+
+
+def test_known_bytes_do_not_come_to_the_host(client, daemon):
+    fetched = []
+
+    class OnDevice(torch.Tensor):
+        device = property(lambda self: torch.device("cuda:1"))
+
+        def cpu(self):
+            fetched.append(self)
+            return self.as_subclass(torch.Tensor)
+
+    tensor = torch.ones(3).as_subclass(OnDevice)
+    for op in ("a", "b"):
+        assert client.record(tensor, op=op, identity=7)
+    assert client.record(tensor, op="c")
+    client.flush()
+    assert [r.alias_of for r in daemon.records] == [
+        None,
+        ("a", 0, "output", "0"),
+        None,
+    ]
+    assert {r.device for r in daemon.records} == {"cuda:1"}
+    assert len(fetched) == 2
