@@ -89,7 +89,7 @@ def test_values_and_facts_reach_the_queries(daemon: Daemon, way: str) -> None:
         ]
         taken = list(tensors.list("r"))
         assert {t.kind for t in taken} == {"tensor"}
-        facts = {(t.op, t.io): tensors.get(t) for t in taken if t.token == 0}
+        facts = {(t.op, t.io): t for t in taken if t.token == 0}
         assert facts["root", "input"].requires_grad is False
         assert facts["root.relu", "output"].requires_grad is True
         stack = facts["root.first.linear", "input"].stack
@@ -132,7 +132,7 @@ def test_aliases_read_as_what_they_stand_for(daemon: Daemon) -> None:
             )
             assert golden.summary == target.summary
             assert np.array_equal(tensors.read(golden), tensors.read(target))
-            alias_count += 1 if tensors.get(target).alias_of else 0
+            alias_count += 1 if target.alias_of else 0
         assert alias_count == aliased.aliased_count
         assert connection.runs.get("aliased").counters.dangling_count == 0
     daemon.ctl("compare", "run", "copied", "aliased", "--kind", "all")
