@@ -216,6 +216,15 @@ void Arrange(const Arrangement& arrangement, const Mesh& mesh,
   joiner.Join(arrangement.GridOf(dim_count));
 }
 
+// Puts together what no layout cuts: values, of which each rank has all.
+void JoinValues(const Mesh& mesh, ShardJoiner& joiner) {
+  joiner.CompareCopies();
+  if (joiner.CheckOverlap() &&
+      joiner.CheckMissing(MissingRanks(mesh, joiner.ranks()))) {
+    joiner.JoinFirst();
+  }
+}
+
 }  // namespace
 
 LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
@@ -226,6 +235,10 @@ LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
   const bool has_rule = placed.rule.has_value();
   if (has_rule && placed.rule->picked.has_value()) {
     Pick(*placed.rule->picked, joiner);
+    return std::move(joiner).Finish();
+  }
+  if (IsValue(joiner.shards().front().kind)) {
+    JoinValues(placed.mesh, joiner);
     return std::move(joiner).Finish();
   }
   if (!has_rule && !CheckPlacements(placed, ranks, joiner)) {

@@ -20,6 +20,11 @@ std::string ShapeOf(const TensorInfo& tensor) {
 
 // Empty if both are the same but for the bytes.
 std::string TypeDifference(const TensorInfo& shard, const TensorInfo& first) {
+  if (shard.kind != first.kind) {
+    return fmt::format("rank {} has a {}, rank {} has a {}", first.key.rank,
+                       RecordKindName(first.kind), shard.key.rank,
+                       RecordKindName(shard.kind));
+  }
   if (shard.dtype == first.dtype) return "";
   return fmt::format("rank {} has {}, rank {} has {}", first.key.rank,
                      DTypeName(first.dtype), shard.key.rank,

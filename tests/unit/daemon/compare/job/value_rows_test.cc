@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -100,6 +103,58 @@ TEST_F(ValueRowsTest, NumbersAreJudgedByThePolicy) {
   EXPECT_EQ(row.verdict(), v1::FAIL);
   EXPECT_THAT(row.reason(), StartsWith("nl2 = "));
   EXPECT_EQ(MetricOf(row, "max_abs"), 0.5);
+}
+
+// No layout cuts a value, whatever pattern it fits.
+TEST_F(ValueRowsTest, RanksOfALayoutHaveTheSameValue) {
+  v1::Matching matching;
+  v1::Layout& layout = *matching.add_golden_layouts();
+  layout.set_op_pattern("*");
+  layout.set_kind(v1::Layout::CONCAT);
+  layout.set_dim(-1);
+  *matching.add_target_layouts() = layout;
+  plan_.matching = *MatchRules::Create(matching);
+
+  const RecordedTensor a = Text(RecordKind::kDType, "torch.float32");
+  const RecordedTensor b = Text(RecordKind::kDType, "torch.bfloat16");
+  const RecordedTensor none = Text(RecordKind::kNone, "None");
+  const RecordedTensor text = Text(RecordKind::kText, "None");
+  struct Case {
+    const char* index;
+    std::array<RecordedTensor, 2> golden;  // By rank.
+    std::array<RecordedTensor, 2> target;
+    v1::Verdict verdict;
+  };
+  Case cases[] = {
+      {"0", {a, a}, {a, a}, v1::PASS},
+      {"1", {a, a}, {b, b}, v1::FAIL},
+      {"2", {a, a}, {a, b}, v1::FAIL},
+      {"3", {Number(2), Number(2)}, {Number(2), Number(2)}, v1::PASS},
+      {"4", {none, none}, {none, text}, v1::FAIL},
+  };
+  for (Case& c : cases) {
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      for (auto [run, tensors] :
+           {std::pair(&golden_, &c.golden), std::pair(&target_, &c.target)}) {
+        RecordedTensor& tensor = tensors->at(rank);
+        tensor.index = c.index;
+        tensor.rank = rank;
+        run->Record(tensor);
+      }
+    }
+  }
+  RowObserver observer;
+  const absl::Status status = ComparisonEngine(store_, plan_, observer).Run();
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(observer.rows.size(), std::size(cases));
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.index);
+    const auto row =
+        std::find_if(observer.rows.begin(), observer.rows.end(),
+                     [&c](const auto& r) { return r.index() == c.index; });
+    ASSERT_NE(row, observer.rows.end());
+    EXPECT_EQ(row->verdict(), c.verdict) << row->reason();
+  }
 }
 
 TEST_F(ValueRowsTest, WithoutKindsValuesHaveNoRows) {
