@@ -264,11 +264,13 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     ledger_.CountInvalid();
     return status;
   }
-  const Plan plan = TakePlan(level, tensor, token);
-  if (tensor.data == nullptr && tensor_bytes != 0 && !plan.original) {
-    return {MSIT_ERROR_UNKNOWN_IDENTITY,
-            "no record of this token is known by the identity"};
-  }
+  Plan plan = TakePlan(level, tensor, token);
+  const bool needs_original = tensor.data == nullptr && tensor_bytes != 0;
+  const auto unknown = [] {
+    return Status(MSIT_ERROR_UNKNOWN_IDENTITY,
+                  "no record of this token is known by the identity");
+  };
+  if (needs_original && !plan.original) return unknown();
   int32_t call = tensor.call;
   if (call == MSIT_CALL_AUTO) {
     const std::optional<int32_t> next = NumberCall(tensor, token);
@@ -278,6 +280,14 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
       return {MSIT_ERROR_NO_MEMORY, "too many ops in one token"};
     }
     call = *next;
+  }
+  // Where calls of an op are numbered in both ways, a record may come again
+  // under the number of its original. No daemon takes an alias of itself.
+  if (plan.original && plan.original->call == call &&
+      plan.original->io == tensor.io && plan.original->op == tensor.op &&
+      plan.original->index == tensor.index) {
+    if (needs_original) return unknown();
+    plan = {.kept = TakeKeptLevel(level)};
   }
   std::string value;
   std::string stack;
@@ -300,7 +310,8 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
   if (IsValue(tensor.kind)) part.value = FitValue(tensor.value, value);
   if (plan.original) part.alias = plan.original->AsSpec();
   status = RecordParts(tensor, plan.kept, part, lock);
-  if (status.ok() && !plan.original && tensor_bytes != 0) {
+  if (status.ok() && !plan.original && tensor_bytes != 0 &&
+      tensor.kind == RecordKind::kTensor && !ledger_.IsBroken(part.sequence)) {
     aliases_.Add(tensor, part, plan.kept.level);
   }
   return status;

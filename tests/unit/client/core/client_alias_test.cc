@@ -31,6 +31,20 @@ class ClientAliasTest : public ClientTest {
     return client_->Record(tensor);
   }
 
+  // One double, always under the same identity.
+  static TensorView Scalar(std::string_view op, RecordKind kind) {
+    static constexpr double kNumber = 2;
+    TensorView out;
+    out.op = op;
+    out.io = Io::kOutput;
+    out.index = "0";
+    out.dtype = DType::kFloat64;
+    out.data = reinterpret_cast<const std::byte*>(&kNumber);
+    out.kind = kind;
+    out.identity = 5;
+    return out;
+  }
+
   void SetRules(std::vector<capture::Rule> rules) {
     daemon_.SetPolicy(capture::Encode(
         {{.revision = 1, .first_token = 0, .rules = std::move(rules)}}));
@@ -119,6 +133,30 @@ TEST_F(ClientAliasTest, UnknownIdentityWithoutBytesIsNoRecord) {
   EXPECT_EQ(client_->counters().recorded_count, 2u);
   EXPECT_EQ(client_->counters().invalid_count, 1u);
   EXPECT_EQ(client_->counters().dropped_count, 0u);
+}
+
+TEST_F(ClientAliasTest, ARecordIsNoAliasOfItself) {
+  ASSERT_TRUE(Open().ok());
+  TensorView tensor = Scalar("a", RecordKind::kTensor);
+  tensor.call = 0;
+  ASSERT_TRUE(client_->Record(tensor).ok());
+  // Gets the number 0: calls that come with a number are not counted.
+  tensor.call = MSIT_CALL_AUTO;
+  ASSERT_TRUE(client_->Record(tensor).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  const auto arrived = Arrivals();
+  ASSERT_EQ(arrived.size(), 2u);
+  EXPECT_EQ(arrived[1].key.call, 0);
+  EXPECT_EQ(arrived[1].alias_of, "");
+}
+
+TEST_F(ClientAliasTest, OnlyTensorsAreOriginals) {
+  ASSERT_TRUE(Open().ok());
+  TensorView number = Scalar("a", RecordKind::kNumber);
+  number.value = "2.0";
+  ASSERT_TRUE(client_->Record(number).ok());
+  ASSERT_TRUE(client_->Record(Scalar("b", RecordKind::kTensor)).ok());
+  EXPECT_EQ(AliasesByOp(), (Aliases{{"a", ""}, {"b", ""}}));
 }
 
 TEST_F(ClientAliasTest, EmptyTensorsAndOtherTokensAreNoOriginals) {
