@@ -86,6 +86,8 @@ absl::Status AliasResolver::Resolve() {
                                              payload.Next(record).offset};
       if (const auto extra = chunk.ExtraOf(record); extra.is_alias()) {
         MSITD_RETURN_IF_ERROR(ResolveOne(records, frame, extra, record));
+        // The index may have the key that a dangling alias does not get.
+        if (record.bytes_segment_id == 0) continue;
         place = {record.bytes_segment_id, record.bytes_offset};
       }
       records.Add(frame, record, place);
