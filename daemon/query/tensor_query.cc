@@ -46,6 +46,11 @@ absl::StatusOr<TensorPage> ListTensors(
     }
     if (!condition(tensor)) continue;
     text_bytes += tensor.value.size() + tensor.stack.size();
+    if (tensor.alias_of.has_value()) {
+      // Of its name, every byte may be escaped as three.
+      text_bytes +=
+          3 * (tensor.alias_of->op.size() + tensor.alias_of->index.size());
+    }
     page.tensors.push_back(tensor);
   }
 }
