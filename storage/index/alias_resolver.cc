@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -28,6 +29,41 @@ void Unresolve(chunk::RecordDescriptor& alias) {
   alias.sample_hash = 0;
   alias.bytes_segment_id = 0;
   alias.bytes_offset = 0;
+}
+
+chunk::Kept KeptOf(const IndexValue& entry) {
+  if (entry.has_bytes) return chunk::Kept::kAll;
+  return entry.has_sample ? chunk::Kept::kSample : chunk::Kept::kNothing;
+}
+
+// A part that an alias names, wherever it was found.
+struct Original {
+  RecordKind kind;
+  uint8_t dtype;
+  std::span<const int64_t> dims;
+  chunk::Kept kept;
+  const Summary& summary;
+  ContentHash hash;
+  uint64_t sample_hash;
+  BytePlace place;
+};
+
+// Stamps `alias`, a record of `chunk`, if the original can be that of it.
+bool StampIfAlike(const Original& original, const chunk::Chunk& chunk,
+                  chunk::RecordDescriptor& alias) {
+  const auto dims = chunk.Dims(alias);
+  if (original.kind != RecordKind::kTensor || original.dtype != alias.dtype ||
+      original.kept != chunk.kept() ||
+      !std::equal(dims.begin(), dims.end(), original.dims.begin(),
+                  original.dims.end())) {
+    return false;
+  }
+  alias.summary = original.summary;
+  alias.hash = original.hash;
+  alias.sample_hash = original.sample_hash;
+  alias.bytes_segment_id = original.place.segment_id;
+  alias.bytes_offset = original.place.offset;
+  return true;
 }
 
 }  // namespace
@@ -107,20 +143,16 @@ absl::Status AliasResolver::ResolveOne(const Records& records,
   }
   const chunk::Chunk& other = *found->frame->chunk;
   const chunk::RecordDescriptor& original = *found->record;
-  const auto dims = frame.chunk->Dims(alias);
-  const auto other_dims = other.Dims(original);
-  if (chunk::KindOf(original) != RecordKind::kTensor ||
-      original.dtype != alias.dtype || other.kept() != frame.chunk->kept() ||
-      !std::equal(dims.begin(), dims.end(), other_dims.begin(),
-                  other_dims.end())) {
-    return absl::OkStatus();
-  }
-  alias.summary = original.summary;
-  alias.hash = original.hash;
-  alias.sample_hash = original.sample_hash;
-  alias.bytes_segment_id = found->place.segment_id;
-  alias.bytes_offset = found->place.offset;
-  if (other.kept() == chunk::Kept::kSample) {
+  const bool agrees = StampIfAlike({.kind = chunk::KindOf(original),
+                                    .dtype = original.dtype,
+                                    .dims = other.Dims(original),
+                                    .kept = other.kept(),
+                                    .summary = original.summary,
+                                    .hash = original.hash,
+                                    .sample_hash = original.sample_hash,
+                                    .place = found->place},
+                                   *frame.chunk, alias);
+  if (agrees && other.kept() == chunk::Kept::kSample) {
     lent_.push_back({frame.chunk, &alias, &original});
   }
   return absl::OkStatus();
@@ -132,20 +164,15 @@ absl::Status AliasResolver::FindStored(RunId run, const chunk::Chunk& chunk,
   MSITD_ASSIGN_OR_RETURN(const std::optional<IndexValue> entry,
                          FindOriginalOf(index_, run, chunk, alias, extra));
   if (!entry.has_value()) return absl::OkStatus();
-  const auto dims = chunk.Dims(alias);
-  if (entry->kind != RecordKind::kTensor ||
-      static_cast<uint8_t>(entry->dtype) != alias.dtype ||
-      entry->has_bytes != (chunk.kept() == chunk::Kept::kAll) ||
-      entry->has_sample != (chunk.kept() == chunk::Kept::kSample) ||
-      !std::equal(dims.begin(), dims.end(), entry->dims.begin(),
-                  entry->dims.end())) {
-    return absl::OkStatus();
-  }
-  alias.summary = entry->summary;
-  alias.hash = entry->hash;
-  alias.sample_hash = entry->sample_hash;
-  alias.bytes_segment_id = entry->segment_id;
-  alias.bytes_offset = entry->offset;
+  StampIfAlike({.kind = entry->kind,
+                .dtype = static_cast<uint8_t>(entry->dtype),
+                .dims = entry->dims,
+                .kept = KeptOf(*entry),
+                .summary = entry->summary,
+                .hash = entry->hash,
+                .sample_hash = entry->sample_hash,
+                .place = {entry->segment_id, entry->offset}},
+               chunk, alias);
   return absl::OkStatus();
 }
 
