@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
+#include "protos/base/tensor_key.h"
+
+// Folders that other tools leave. README.md has what each reader takes.
+namespace msitd::trees {
+
+enum class TreeKind : uint8_t {
+  kFiles,    // Files of any kind, without a layout: the op is their path.
+  kGe,       // What TorchAir's graph mode dumps.
+  kFx,       // What TorchAir's eager mode dumps.
+  kMindie,   // What MindIE-Torch dumps.
+  kMsit,     // What msit dumps of a torch model.
+  kAtb,      // What the acceleration library dumps.
+  kMsprobe,  // What msprobe dumps.
+};
+
+// Returns "files", "ge", "fx", "mindie", "msit", "atb" or "msprobe".
+std::string_view TreeKindName(TreeKind kind);
+
+// The inverse of TreeKindName; nothing for an unknown name.
+std::optional<TreeKind> ParseTreeKind(std::string_view name);
+
+// What a tree says of one tensor, value or document, or of one file that names
+// its tensors itself.
+struct TreeEntry {
+  // Without the run. If `io` is unspecified, `file` says io and index of each
+  // of its tensors.
+  TensorKey key;
+  RecordKind kind = RecordKind::kTensor;
+  // The value of a value, the text of a document, the JSON of statistics.
+  std::string text;
+  std::optional<bool> requires_grad;
+  std::string stack;
+  // Of statistics: those of the tensor that they are of.
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  // Where the bytes are: to be opened by formats::OpenTensorFile. Empty if
+  // there are none.
+  std::string file;
+  // The tensor of `file` that it is; empty for all of them.
+  std::string tensor;
+};
+
+// A file of the tree that the whole run has: a graph, a mapping, a topology.
+struct TreeAttachment {
+  std::string name;
+  std::string file;
+  std::string media_type;
+};
+
+// What could not be read, and why. The rest comes nevertheless.
+struct TreeProblem {
+  std::string file;
+  absl::Status reason;
+};
+
+// The entries of a folder: by rank, then token, then in the order of their
+// execution. A token of a rank is listed when it comes, so that memory does not
+// depend on how many there are. Thread-compatible.
+class Tree {
+ public:
+  virtual ~Tree() = default;
+
+  virtual TreeKind kind() const = 0;
+
+  // Ranks that have entries, in ascending order.
+  virtual std::vector<int32_t> ranks() const = 0;
+
+  // Of the job; 0 if the tree does not say.
+  virtual int32_t world_size() const = 0;
+
+  virtual const std::vector<TreeAttachment>& attachments() const = 0;
+
+  // Returns the next entry, valid until the next call; null behind the last
+  // one.
+  virtual const TreeEntry* Next() = 0;
+
+  // Returns and forgets the problems that were met since the last call.
+  virtual std::vector<TreeProblem> TakeProblems() = 0;
+};
+
+struct TreeOptions {
+  // Nothing: found by content.
+  std::optional<TreeKind> kind;
+};
+
+// Opens the folder at `path`, or the single file. INVALID_ARGUMENT if no reader
+// takes it, or several could: the message names them. RESOURCE_EXHAUSTED beyond
+// a limit of tree_limits.h.
+absl::StatusOr<std::unique_ptr<Tree>> OpenTree(const std::string& path,
+                                               const TreeOptions& options);
+
+}  // namespace msitd::trees
