@@ -303,6 +303,9 @@ MODULES: dict[str, Module] = {
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
     "client/import/formats": Module(PROTOS, (*COMMON, "protobuf", "json", "zip")),
+    "client/import/trees": Module(
+        (*PROTOS, "client/import/formats"), (*COMMON, "json")
+    ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),

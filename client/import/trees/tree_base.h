@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/import/trees/tree.h"
+
+namespace msitd::trees {
+
+// What all readers of trees keep alike.
+class TreeBase : public Tree {
+ public:
+  TreeKind kind() const final { return kind_; }
+  std::vector<int32_t> ranks() const final { return ranks_; }
+  int32_t world_size() const final { return world_size_; }
+  const std::vector<TreeAttachment>& attachments() const final {
+    return attachments_;
+  }
+  std::vector<TreeProblem> TakeProblems() final;
+
+ protected:
+  explicit TreeBase(TreeKind kind) : kind_(kind) {}
+
+  // Ascending.
+  void set_ranks(std::vector<int32_t> ranks) { ranks_ = std::move(ranks); }
+  void set_world_size(int32_t size) { world_size_ = size; }
+  // A name that the run cannot take, or has, is a problem.
+  void AddAttachment(TreeAttachment attachment);
+
+  void AddProblem(std::string file, absl::Status reason);
+  void AddProblems(std::vector<TreeProblem> problems);
+
+  // Returns true if a run can have `key`. Else the problem is added.
+  bool CheckKey(const TensorKey& key, const std::string& file);
+
+ private:
+  const TreeKind kind_;
+  std::vector<int32_t> ranks_;
+  int32_t world_size_ = 0;
+  std::vector<TreeAttachment> attachments_;
+  std::vector<TreeProblem> problems_;
+  // Those that there was no room for.
+  size_t problems_left_out_ = 0;
+};
+
+// INVALID_ARGUMENT unless a run can have a record with this key.
+absl::Status CheckTensorKey(const TensorKey& key);
+
+}  // namespace msitd::trees

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/import/trees/tree.h"
+
+namespace msitd::trees {
+
+// What lies in one folder: names in the order of their bytes. Files whose names
+// begin with a dot or with `import-ledger`, or end with `.swp`, are left out.
+struct Listing {
+  std::vector<std::string> folders;
+  std::vector<std::string> files;
+  // What could not be listed, or leads out of the tree.
+  std::vector<TreeProblem> problems;
+};
+
+// The folder that is read, and nothing outside of it. A link to a file inside
+// of it is that file; other links are problems. Paths are relative to the
+// folder, names joined by `/`, and empty for itself. Copyable; thread-safe.
+class TreeFolder {
+ public:
+  // `path` is a folder, or a single file: then the tree is the folder of that
+  // file, with no other file in it. NOT_FOUND, PERMISSION_DENIED or
+  // INVALID_ARGUMENT if it is neither.
+  static absl::StatusOr<TreeFolder> Open(const std::string& path);
+
+  // Lists the folder at `relative`. What goes wrong is a problem of it.
+  Listing List(const std::string& relative) const;
+
+  // Returns what to open: it begins with the `path` of Open, if that was a
+  // folder.
+  std::string PathOf(const std::string& relative) const;
+
+  // The names on the way from `/` to the folder itself, without links.
+  const std::vector<std::string>& above() const { return above_; }
+
+ private:
+  TreeFolder() = default;
+
+  absl::Status CheckLink(const std::string& path) const;
+  void Add(const std::string& relative, const std::string& name, int type,
+           Listing* listing) const;
+
+  std::string path_;
+  std::string real_path_;
+  std::vector<std::string> above_;
+  // Set if it is the only one.
+  std::string only_file_;
+};
+
+// Returns `folder`/`name`, or `name` if `folder` is empty.
+std::string JoinPath(std::string_view folder, std::string_view name);
+
+// Cuts a path at its slashes; an empty path has no names.
+std::vector<std::string> SplitPath(std::string_view path);
+
+// Calls `visit` with each folder of the tree and what lies in it: a folder
+// before those in it, in the order of names. It may take the problems.
+// RESOURCE_ EXHAUSTED beyond kFoldersMax or kDepthMax, or what `visit` returns.
+absl::Status WalkFolders(
+    const TreeFolder& folder,
+    const std::function<absl::Status(const std::string& relative,
+                                     Listing* listing)>& visit);
+
+}  // namespace msitd::trees

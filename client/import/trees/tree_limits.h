@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// What readers of trees take, and what they keep in memory. What goes beyond a
+// limit is refused with a reason.
+namespace msitd::trees {
+
+// Folders in folders, below the one that is opened.
+inline constexpr int kDepthMax = 32;
+
+// Names in one folder. A token is listed at once.
+inline constexpr size_t kFolderNamesMax = size_t{1} << 20;
+
+// Folders of a tree, where a reader has to know all of them.
+inline constexpr size_t kFoldersMax = size_t{1} << 18;
+
+// What is looked at to find out whose tree it is: so many folders, from the top
+// down, and so many files of each.
+inline constexpr size_t kSampleFoldersMax = 2048;
+inline constexpr size_t kSampleFilesMax = 64;
+
+// Files that are opened to find out whether they hold tensors at all.
+inline constexpr int kProbedFilesMax = 32;
+
+// Problems that a tree keeps until they are taken. More are only counted.
+inline constexpr size_t kProblemsMax = 65536;
+
+}  // namespace msitd::trees

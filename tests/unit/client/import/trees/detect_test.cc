@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/trees/detect.h"
+
+#include <gmock/gmock.h>
+
+#include "client/import/trees/tree_limits.h"
+#include "tests/unit/client/import/trees/made_tree.h"
+
+namespace msitd::trees {
+namespace {
+
+TEST(DetectTest, AFolderWithoutTensorsIsRefused) {
+  const MadeTree made;
+  const auto empty = OpenTree(made.path(), {});
+  EXPECT_EQ(empty.status().code(), absl::StatusCode::kInvalidArgument);
+  made.Write("notes.txt", "no tensors in it");
+  const auto tree = OpenTree(made.path(), {});
+  EXPECT_EQ(tree.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(Message(tree.status())),
+              ::testing::HasSubstr("no tree that msitd knows"));
+}
+
+TEST(DetectTest, AKindThatIsSaidIsNotLookedFor) {
+  const MadeTree made;
+  made.Write("notes.txt", "no tensors in it");
+  TreeOptions options;
+  options.kind = TreeKind::kFiles;
+  const auto tree = made.Open("", options);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_EQ(tree->Next(), nullptr);
+  EXPECT_EQ(tree->TakeProblems().size(), 1);
+}
+
+TEST(DetectTest, ASampleIsTakenFromTheTopDownAndHasLimits) {
+  const MadeTree made;
+  for (size_t i = 0; i < kSampleFilesMax + 5; ++i) {
+    made.Write(fmt::format("a/b/{:03}", i), "");
+  }
+  made.Write("c/x", "");
+  const auto folder = TreeFolder::Open(made.path());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const TreeSample sample = TakeSample(*folder);
+  std::vector<std::string> paths;
+  for (const SampledFolder& one : sample.folders) paths.push_back(one.path);
+  EXPECT_THAT(paths, ::testing::ElementsAre("", "a", "c", "a/b"));
+  ASSERT_EQ(sample.folders.size(), 4);
+  EXPECT_THAT(sample.folders[0].folders, ::testing::ElementsAre("a", "c"));
+  EXPECT_THAT(sample.folders[2].files, ::testing::ElementsAre("x"));
+  EXPECT_EQ(sample.folders[3].files.size(), kSampleFilesMax);
+}
+
+}  // namespace
+}  // namespace msitd::trees

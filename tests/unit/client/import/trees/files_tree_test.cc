@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/trees/files_tree.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/client/import/trees/made_tree.h"
+
+namespace msitd::trees {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(FilesTreeTest, TheOpIsThePathWithoutItsSuffix) {
+  const MadeTree made;
+  made.Write("b/0.weight.npy");
+  made.Write("b/a-b.npy");
+  made.Write("a");
+  made.Write("MatMul.mm.1.2.3");
+  made.Write(".hidden.npy");
+  made.Write("x.npy.swp");
+  made.Write("import-ledger.jsonl");
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_EQ(tree->kind(), TreeKind::kFiles);
+  EXPECT_THAT(tree->ranks(), ElementsAre(0));
+  EXPECT_THAT(DescribeAll(*tree),
+              ElementsAre("0 - 0 MatMul.mm.1.2.3#0", "0 - 0 a#0",
+                          "0 - 0 b/0.weight#0", "0 - 0 b/a-b#0"));
+  EXPECT_THAT(tree->TakeProblems(), IsEmpty());
+}
+
+TEST(FilesTreeTest, FilesThatDifferInTheirSuffixAreCalls) {
+  const MadeTree made;
+  made.Write("a.npy");
+  made.Write("a.NPY");
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 a#0", "0 - 0 a#1"));
+}
+
+TEST(FilesTreeTest, AFileWithoutTensorsIsAProblem) {
+  const MadeTree made;
+  made.Write("a.npy");
+  made.Write("notes.txt", "no tensors in it");
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 a#0"));
+  EXPECT_THAT(Problems(*tree, made),
+              ElementsAre("notes.txt: it is no kind of file that msitd reads"));
+  EXPECT_THAT(tree->TakeProblems(), IsEmpty());
+}
+
+TEST(FilesTreeTest, ANameThatNoRunCanHaveIsAProblem) {
+  const MadeTree made;
+  made.Write("a.npy");
+  const std::string deep(200, 'd');
+  const std::string path =
+      deep + "/" + deep + "/" + deep + "/" + deep + "/" + deep + "/" + deep;
+  made.Write(path);
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 a#0"));
+  EXPECT_THAT(Problems(*tree, made),
+              ElementsAre(path + ": its op has 1205 bytes, more than 1024"));
+}
+
+TEST(FilesTreeTest, ASingleFileIsATree) {
+  const MadeTree made;
+  made.Write("x/a.npy");
+  made.Write("x/b.npy");
+  const auto tree = made.Open("x/a.npy");
+  ASSERT_NE(tree, nullptr);
+  const TreeEntry* entry = tree->Next();
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry->file, made.path("x/a.npy"));
+  EXPECT_EQ(entry->key.op, "a");
+  EXPECT_EQ(tree->Next(), nullptr);
+}
+
+}  // namespace
+}  // namespace msitd::trees
