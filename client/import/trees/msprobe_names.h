@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protos/base/tensor_key.h"
+
+// How msprobe names what it records, and how we do. Both ways, without loss.
+//
+//   entry                                part           (op, io)
+//   Functional.linear.1.forward          input, kwargs  (Functional.linear,
+//   input)
+//                                        output         (..., output)
+//   Module.fc.Linear.forward.1           parameters     (Module.fc.Linear,
+//   weight) Functional.linear.1.backward         input          (...,
+//   grad_output)
+//                                        output         (..., grad_input)
+//   Module.fc.Linear.parameters_grad.1                  (..., grad_weight)
+//   loss.1.debug                                        (loss, state)
+//
+// The call is 1 in all of them. The hooks of msprobe call gradients of outputs
+// the input of backward.
+namespace msitd::trees {
+
+// What of an entry a value belongs to, as the names of files have it.
+enum class MsprobePart : uint8_t {
+  kInput,       // A positional argument; of backward, a gradient of an output.
+  kKwargs,      // A keyword argument.
+  kOutput,      // Of backward, a gradient of an input.
+  kParameters,  // Of a module.
+  kWhole,       // Of entries without parts: parameters_grad and debug.
+};
+
+// Returns "input", "kwargs", "output", "parameters" or "".
+std::string_view MsprobePartName(MsprobePart part);
+
+struct MsprobeName {
+  std::string entry;
+  MsprobePart part = MsprobePart::kInput;
+  // Positions and names, joined by dots: `0`, `1.3`, `mask`. Empty for a value
+  // that is the whole part.
+  std::string keys;
+
+  friend bool operator==(const MsprobeName&, const MsprobeName&) = default;
+};
+
+struct MsprobeKey {
+  std::string op;
+  int32_t call = 0;
+  Io io = Io::kUnspecified;
+  std::string index;
+
+  friend bool operator==(const MsprobeKey&, const MsprobeKey&) = default;
+};
+
+// Where releases differ.
+enum class MsprobeGrammar : uint8_t {
+  kCurrent,
+  kSeed,  // The entry of parameters_grad has no count.
+};
+
+// Returns our key; nothing for what no release of msprobe writes. It takes the
+// names of all releases.
+std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name);
+
+// The inverse of KeyOfMsprobe; nothing if no name of the grammar has that key.
+std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
+                                         MsprobeGrammar grammar);
+
+// Returns the name of the file of a tensor, without its suffix.
+std::string MsprobeFileName(const MsprobeName& name);
+
+// Returns the name by which msprobe compares what has no file: there keyword
+// arguments are inputs.
+std::string MsprobeStatisticsName(const MsprobeName& name);
+
+}  // namespace msitd::trees
