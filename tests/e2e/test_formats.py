@@ -2,50 +2,14 @@
 
 import io
 import struct
-import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import ge_dump
 import numpy as np
 import pytest
-
-from daemon import BIN_DIR
-
-READER = BIN_DIR.parent / "tests" / "read_tensor_file"
-
-
-class Tensor(NamedTuple):
-    """A line of read_tensor_file."""
-
-    name: str
-    io: str
-    index: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: bytes
-    problem: str
-
-
-def read(path: Path, piece_bytes: int = 4096) -> list[Tensor]:
-    """Returns the tensors of a file."""
-    out = subprocess.run(
-        [READER, path, str(piece_bytes)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    ).stdout
-    tensors = []
-    for line in out.splitlines():
-        name, io, index, dtype, shape, data, problem = line.split("\t")
-        dims = tuple(int(d) for d in shape.split(",") if d)
-        tensors.append(
-            Tensor(name, io, index, dtype, dims, bytes.fromhex(data), problem)
-        )
-    return tensors
+from tensor_files import read, refusal
 
 
 def plain(array: np.ndarray) -> bytes:
@@ -273,10 +237,15 @@ def test_zip_archives_that_explode_are_refused(tmp_path: Path) -> None:
     # The size of the member in the central directory.
     place = good.index(b"PK\x01\x02") + 24
     path.write_bytes(good[:place] + struct.pack("<I", 1 << 31) + good[place + 4 :])
-    done = subprocess.run([READER, path], check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "too large" in done.stderr
+    assert "too large" in refusal(path)
     path.write_bytes(good[: len(good) // 2])
-    done = subprocess.run([READER, path], check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "zip" in done.stderr
+    assert "zip" in refusal(path)
+
+
+def test_archives_without_arrays_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", b"hello, world")
+    assert "no arrays" in refusal(path)
+    np.savez(path)
+    assert read(path) == []
