@@ -4,6 +4,7 @@
 #include "client/import/formats/ge_names.h"
 #include "tests/unit/client/import/formats/ge_dump_bytes.h"
 #include "tests/unit/client/import/formats/read_all.h"
+#include "tests/unit/client/import/formats/zip_bytes.h"
 
 namespace msitd::fuzz {
 namespace {
@@ -44,32 +45,28 @@ std::string Safetensors() {
   return formats::BytesOf<uint64_t>({head.size()}) + head + "0123456";
 }
 
-uint32_t Crc32(const std::string& bytes) {
-  uint32_t crc = ~uint32_t{0};
-  for (const char c : bytes) {
-    crc ^= static_cast<uint8_t>(c);
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = crc >> 1 ^ (crc % 2 == 0 ? 0 : 0xedb88320);
-    }
-  }
-  return ~crc;
+// A pickle of two parameters that share a storage, in a dict.
+std::string TorchPickle() {
+  const std::string storage =
+      "((X\x07" + std::string(3, '\0') + "storagectorch\nHalfStorage\nX\x01" +
+      std::string(3, '\0') + "0X\x03" + std::string(3, '\0') + "cpuK\x06tQ";
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n" + storage +
+                             "K\x01K\x02K\x03\x86K\x01K\x02\x86\x89" +
+                             "ccollections\nOrderedDict\n)Rq\x01tR";
+  return "\x80\x02}(\x8c\x01"
+         "actorch._utils\n_rebuild_parameter\n" +
+         tensor +
+         "\x88h\x01\x87R\x8c\x01"
+         "b](" +
+         tensor +
+         "J\xff\xff\xff\xff"
+         "eu.";
 }
 
-// An archive of one stored member.
-std::string Npz(const std::string& name, const std::string& bytes) {
-  using formats::BytesOf;
-  const auto size = static_cast<uint32_t>(bytes.size());
-  const auto name_size = static_cast<uint16_t>(name.size());
-  const std::string about = BytesOf<uint16_t>({20, 0, 0, 0, 0x21}) +
-                            BytesOf<uint32_t>({Crc32(bytes), size, size}) +
-                            BytesOf<uint16_t>({name_size, 0});
-  const std::string local = "PK\x03\x04" + about + name + bytes;
-  const std::string central = "PK\x01\x02" + BytesOf<uint16_t>({20}) + about +
-                              std::string(14, '\0') + name;
-  return local + central + "PK\x05\x06" + BytesOf<uint16_t>({0, 0, 1, 1}) +
-         BytesOf<uint32_t>({static_cast<uint32_t>(central.size()),
-                            static_cast<uint32_t>(local.size())}) +
-         BytesOf<uint16_t>({0});
+std::string Torch(const std::string& byte_order) {
+  return formats::ZipOf({{"x/data.pkl", TorchPickle()},
+                         {"x/byteorder", byte_order},
+                         {"x/data/0", "0123456789ab"}});
 }
 
 std::string Atb(const std::string& rest) {
@@ -82,7 +79,10 @@ std::string Atb(const std::string& rest) {
 
 std::vector<std::string> FormatsSeeds() {
   return {Safetensors(),
-          Npz("inputs.npy", Npy("'<f4'", "True")),
+          formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
+          Torch("little"),
+          Torch("big"),
+          TorchPickle(),
           Atb("$Object.data=0,4\n$End=1\n1234"),
           Atb("data=other\n$End=1\n"),
           Atb("max=1\nmin=0\n$End=1\n"),

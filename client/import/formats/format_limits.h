@@ -31,6 +31,19 @@ inline constexpr uint64_t kHeldBytesMax = uint64_t{256} << 20;
 // what is stored of it.
 inline constexpr uint64_t kRepeatedBytesMax = uint64_t{1} << 30;
 
+// What one pickle does and makes. A tensor takes about 60 operations, 10
+// objects and 40 items.
+inline constexpr uint64_t kPickleOpsMax = uint64_t{1} << 23;
+inline constexpr uint64_t kPickleObjectsMax = uint64_t{1} << 20;
+inline constexpr uint64_t kPickleItemsMax = uint64_t{1} << 22;
+inline constexpr uint64_t kPickleMemoMax = uint64_t{1} << 21;
+
+// Values of a pickle that are looked at: what it refers to twice counts twice.
+inline constexpr uint64_t kPickleVisitsMax = uint64_t{1} << 22;
+
+// How much of a name that is refused is shown.
+inline constexpr uint64_t kShownNameBytesMax = 100;
+
 // TensorFile::Read wants room for at least this much: the largest element.
 inline constexpr uint64_t kReadBytesMin = 16;
 

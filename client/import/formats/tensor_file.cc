@@ -10,6 +10,7 @@
 #include "client/import/formats/npy_file.h"
 #include "client/import/formats/npz_file.h"
 #include "client/import/formats/safetensors_file.h"
+#include "client/import/formats/torch_file.h"
 #include "client/import/formats/zip_archive.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -40,6 +41,7 @@ OpenedFile OpenZip(std::shared_ptr<const ByteSource> bytes,
                    const OpenOptions& options) {
   MSITD_ASSIGN_OR_RETURN(const std::shared_ptr<ZipArchive> archive,
                          ZipArchive::Open(std::move(bytes)));
+  if (IsTorch(*archive)) return OpenTorch(archive);
   return OpenNpz(archive, options);
 }
 
@@ -77,6 +79,8 @@ std::string_view FileKindName(FileKind kind) {
       return "safetensors";
     case FileKind::kNpz:
       return "npz";
+    case FileKind::kTorch:
+      return "torch";
   }
   return "unknown";
 }
@@ -115,6 +119,7 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
       bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
   if (IsZip(first)) return OpenZip(std::move(bytes), options);
+  if (IsOldTorch(first)) return OldTorchProblem();
   if (IsAtb(first)) return OpenAtb(std::move(bytes), folder);
   if (IsSafetensors(first, bytes->size())) {
     return OpenSafetensors(std::move(bytes));

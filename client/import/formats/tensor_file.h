@@ -23,6 +23,7 @@ enum class FileKind : uint8_t {
   kAtb,
   kSafetensors,
   kNpz,
+  kTorch,
 };
 
 // Returns a word such as "npy".
