@@ -7,6 +7,8 @@
 
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/files_tree.h"
+#include "client/import/trees/fx_tree.h"
+#include "client/import/trees/ge_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/status/status.h"
 
@@ -15,6 +17,9 @@ namespace {
 
 // Each reader says in its header what it looks for.
 constexpr auto kReaders = std::to_array<TreeReader>({
+    {TreeKind::kGe, &LooksLikeGe, &OpenGeTree},
+    {TreeKind::kFx, &LooksLikeFx, &OpenFxTree},
+    {TreeKind::kMindie, &LooksLikeMindie, &OpenMindieTree},
     {TreeKind::kFiles, nullptr, &OpenFilesTree},
 });
 

@@ -44,6 +44,15 @@ absl::Status CheckTensorKey(const TensorKey& key) {
   return CheckNumber("call", key.call, kCallMax);
 }
 
+void TreeBase::TakeWorldSize(int32_t size, const std::string& folder) {
+  if (std::exchange(has_folder_, true) && size != world_size_) {
+    AddProblem(folder, MakeStatus(absl::StatusCode::kInvalidArgument,
+                                  "its job has {} ranks, that of others {}",
+                                  size, world_size_));
+  }
+  world_size_ = std::max(world_size_, size);
+}
+
 void TreeBase::AddProblem(std::string file, absl::Status reason) {
   if (problems_.size() == kProblemsMax) {
     ++problems_left_out_;

@@ -27,7 +27,9 @@ class TreeBase : public Tree {
 
   // Ascending.
   void set_ranks(std::vector<int32_t> ranks) { ranks_ = std::move(ranks); }
-  void set_world_size(int32_t size) { world_size_ = size; }
+  // As `folder` says it; 0 if it does not. It is a problem if another one says
+  // something else.
+  void TakeWorldSize(int32_t size, const std::string& folder);
   // A name that the run cannot take, or has, is a problem.
   void AddAttachment(TreeAttachment attachment);
 
@@ -41,6 +43,7 @@ class TreeBase : public Tree {
   const TreeKind kind_;
   std::vector<int32_t> ranks_;
   int32_t world_size_ = 0;
+  bool has_folder_ = false;
   std::vector<TreeAttachment> attachments_;
   std::vector<TreeProblem> problems_;
   // Those that there was no room for.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/import/formats/byte_source.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
@@ -160,6 +161,17 @@ Listing TreeFolder::List(const std::string& relative) const {
   std::sort(out.folders.begin(), out.folders.end());
   std::sort(out.files.begin(), out.files.end());
   return out;
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
+                                          uint64_t bytes_max) {
+  MSITD_ASSIGN_OR_RETURN(const auto source, formats::FileSource::Open(path));
+  if (source->size() > bytes_max) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "it has {} bytes, more than {}", source->size(),
+                      bytes_max);
+  }
+  return source->ReadText(0, source->size());
 }
 
 absl::Status WalkFolders(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ class TreeFolder {
   // Set if it is the only one.
   std::string only_file_;
 };
+
+// Returns the text of a small file. RESOURCE_EXHAUSTED if it has more bytes.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
+                                          uint64_t bytes_max);
 
 // Returns `folder`/`name`, or `name` if `folder` is empty.
 std::string JoinPath(std::string_view folder, std::string_view name);

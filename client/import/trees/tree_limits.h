@@ -25,6 +25,13 @@ inline constexpr size_t kSampleFilesMax = 64;
 // Files that are opened to find out whether they hold tensors at all.
 inline constexpr int kProbedFilesMax = 32;
 
+// The file in which CANN says how files with long names are called: its bytes,
+// its lines, and the digits and bytes of one of them.
+inline constexpr uint64_t kLongNamesBytesMax = uint64_t{16} << 20;
+inline constexpr size_t kLongNamesMax = 65536;
+inline constexpr size_t kLongNameDigitsMax = 20;
+inline constexpr size_t kLongNameBytesMax = 4096;
+
 // Problems that a tree keeps until they are taken. More are only counted.
 inline constexpr size_t kProblemsMax = 65536;
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msitd::trees {
+
+// What the folders say in which CANN dumps:
+// [worldsize<W>_global_rank<R>/]<time>/<device>/<model>/<model_id>/[<token>/].
+// What they do not say is empty, or 0.
+struct GePlace {
+  int32_t rank = 0;
+  int32_t world_size = 0;
+  // 14 digits.
+  std::string time;
+  // Such as npu:0.
+  std::string device;
+  std::string model;
+  std::string model_id;
+  int64_t token = 0;
+};
+
+// Reads the last of `names`, those of the folders on the way to a file. If none
+// is a time, the folder of the file is the token, if it is a number.
+GePlace GePlaceOf(const std::vector<std::string>& names);
+
+}  // namespace msitd::trees

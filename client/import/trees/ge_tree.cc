@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/trees/ge_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "client/import/formats/tensor_file.h"
+#include "client/import/trees/file_name.h"
+#include "client/import/trees/ge_place.h"
+#include "client/import/trees/numbers.h"
+#include "client/import/trees/token_tree.h"
+#include "client/import/trees/tree_limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::trees {
+namespace {
+
+constexpr std::string_view kMindieModel = "Graph";
+constexpr auto kMindieMappings = std::to_array<std::string_view>(
+    {"mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"});
+
+// The folders of a layout, from that of a rank to that of a token.
+constexpr size_t kGeFoldersMax = 7;
+
+bool IsMindieMapping(std::string_view name) {
+  return std::find(kMindieMappings.begin(), kMindieMappings.end(), name) !=
+         kMindieMappings.end();
+}
+
+bool IsDumpName(const std::string& name) {
+  return ParseGeFileName(name).has_value() ||
+         ParseLongNameNumber(name).has_value();
+}
+
+std::vector<std::string> NamesOf(std::vector<std::string> above,
+                                 const std::string& relative) {
+  std::vector<std::string> below = SplitPath(relative);
+  std::move(below.begin(), below.end(), std::back_inserter(above));
+  return above;
+}
+
+// As CANN spells the name of an op in that of a file.
+std::string InFileName(std::string op) {
+  for (char& c : op) {
+    if (c == ' ' || c == '.' || c == '/' || c == '\\') c = '_';
+  }
+  return op;
+}
+
+// The op of a dump: the container has its name as it is, the name of the file
+// says if it is a dump of an overflow.
+std::string OpOf(const std::string& in_container, const std::string& in_name) {
+  constexpr std::string_view kDebug = "Debug";
+  if (in_container.empty()) return in_name;
+  const std::string spelled = InFileName(in_container);
+  const bool is_debug = in_name.size() == spelled.size() + kDebug.size() &&
+                        in_name.ends_with(kDebug) &&
+                        InFileName(in_name).starts_with(spelled);
+  return is_debug ? in_container + std::string(kDebug) : in_container;
+}
+
+class GeTree final : public TokenTree {
+ public:
+  GeTree(TreeKind kind, const TreeFolder& folder)
+      : TokenTree(kind), folder_(folder) {}
+
+  absl::Status Open();
+
+ private:
+  struct Folder {
+    std::string path;
+    GePlace place;
+  };
+  struct Item {
+    size_t folder;
+    std::string file;
+    GeFileName name;
+  };
+  // The last call of an op, and the item that it was counted for.
+  struct LastCall {
+    int32_t call = -1;
+    size_t item = 0;
+  };
+
+  size_t ListToken(const TokenPlace& place,
+                   const std::vector<size_t>& folders) override;
+  bool MakeEntry(const TokenPlace& place, size_t item,
+                 TreeEntry* entry) override;
+
+  bool IsAttachment(const std::string& file) const;
+  void Attach(const std::string& name, std::string path);
+  void Visit(const std::string& path, Listing* listing);
+  void CheckPlaces();
+  void AttachFromAbove();
+  void ListFolder(size_t number);
+  LongNames ReadLongNames(const std::string& path);
+  std::optional<GeFileName> NameOf(const std::string& file,
+                                   const LongNames& long_names) const;
+  void DropConverted();
+  int32_t Call(const std::string& device, const std::string& op, size_t item);
+
+  const TreeFolder folder_;
+  std::vector<Folder> folders_;
+  bool has_graphs_ = false;
+  // Of the token that is read.
+  std::vector<Item> items_;
+  std::map<std::pair<std::string, std::string>, LastCall> calls_;
+};
+
+bool GeTree::IsAttachment(const std::string& file) const {
+  return IsGraphText(file) ||
+         (kind() == TreeKind::kMindie && IsMindieMapping(file));
+}
+
+void GeTree::Attach(const std::string& name, std::string path) {
+  const bool is_json = name.ends_with(".json");
+  AddAttachment(
+      {name, std::move(path), is_json ? "application/json" : "text/plain"});
+}
+
+void GeTree::Visit(const std::string& path, Listing* listing) {
+  const bool has_dumps =
+      std::any_of(listing->files.begin(), listing->files.end(), IsDumpName);
+  for (const std::string& file : listing->files) {
+    const std::string relative = JoinPath(path, file);
+    if (IsAttachment(file)) {
+      Attach(file, folder_.PathOf(relative));
+    } else if (!has_dumps && file != kLongNamesFile) {
+      AddProblem(folder_.PathOf(relative),
+                 absl::InvalidArgumentError("not a dump by its name"));
+    }
+  }
+  if (has_dumps) {
+    folders_.push_back({path, GePlaceOf(NamesOf(folder_.above(), path))});
+    TakeWorldSize(folders_.back().place.world_size, folder_.PathOf(path));
+  } else {
+    AddProblems(std::move(listing->problems));
+  }
+}
+
+// Looks for what two dumps in one folder would mix.
+void GeTree::CheckPlaces() {
+  std::map<std::pair<int32_t, std::string>,
+           std::set<std::pair<std::string, std::string>>>
+      graphs;
+  std::map<std::tuple<int32_t, std::string, std::string, std::string, int64_t>,
+           const Folder*>
+      tokens;
+  std::set<std::pair<std::string, std::string>> mixed;
+  for (const Folder& folder : folders_) {
+    const GePlace& place = folder.place;
+    auto& of_device = graphs[{place.rank, place.device}];
+    of_device.emplace(place.model, place.model_id);
+    has_graphs_ = has_graphs_ || of_device.size() > 1;
+    const auto [other, is_new] = tokens.try_emplace(
+        {place.rank, place.device, place.model, place.model_id, place.token},
+        &folder);
+    const std::string& time = other->second->place.time;
+    if (!is_new && mixed.emplace(time, place.time).second) {
+      AddProblem(
+          folder_.PathOf(folder.path),
+          MakeStatus(absl::StatusCode::kAlreadyExists,
+                     "another dump of the same tokens lies in {}: ops of both "
+                     "are calls of one",
+                     folder_.PathOf(other->second->path)));
+    }
+  }
+}
+
+// Graphs and mappings lie above the folder of a rank or a time, which may be
+// opened alone, or a folder in it.
+void GeTree::AttachFromAbove() {
+  std::vector<std::string> names = folder_.above();
+  size_t levels = 0;
+  for (size_t up = 1; up <= std::min(names.size(), kGeFoldersMax); ++up) {
+    const std::string& name = names[names.size() - up];
+    if (ParseRankFolder(name).has_value() || IsTimeFolder(name)) levels = up;
+  }
+  // MindIE writes its mappings where it runs: where its dumps go, or above.
+  if (kind() == TreeKind::kMindie) ++levels;
+  while (levels-- > 0 && names.size() > 1 && attachments().empty()) {
+    const auto rank = ParseRankFolder(names.back());
+    names.pop_back();
+    std::string path;
+    for (const std::string& name : names) path += "/" + name;
+    const auto above = TreeFolder::Open(path);
+    if (!above.ok()) return;
+    for (const std::string& file : above->List("").files) {
+      const auto rank_of_file = RankOfGraphText(file);
+      const bool is_other = rank_of_file.has_value() && rank.has_value() &&
+                            *rank_of_file != rank->rank;
+      if (IsAttachment(file) && !is_other) Attach(file, above->PathOf(file));
+    }
+  }
+}
+
+absl::Status GeTree::Open() {
+  MSITD_RETURN_IF_ERROR(
+      WalkFolders(folder_, [&](const std::string& path, Listing* listing) {
+        Visit(path, listing);
+        return absl::OkStatus();
+      }));
+  AttachFromAbove();
+  CheckPlaces();
+  std::map<TokenPlace, std::vector<size_t>> tokens;
+  for (size_t i = 0; i < folders_.size(); ++i) {
+    const GePlace& place = folders_[i].place;
+    tokens[{place.rank, place.token}].push_back(i);
+  }
+  SetFolders(std::move(tokens));
+  return absl::OkStatus();
+}
+
+LongNames GeTree::ReadLongNames(const std::string& path) {
+  const auto text = ReadSmallFile(path, kLongNamesBytesMax);
+  if (!text.ok()) {
+    AddProblem(path, text.status());
+    return {};
+  }
+  std::vector<absl::Status> problems;
+  LongNames names = ParseLongNames(*text, &problems);
+  for (absl::Status& problem : problems) AddProblem(path, std::move(problem));
+  return names;
+}
+
+std::optional<GeFileName> GeTree::NameOf(const std::string& file,
+                                         const LongNames& long_names) const {
+  const auto number = ParseLongNameNumber(file);
+  if (!number.has_value()) return ParseGeFileName(file);
+  const auto long_name = long_names.find(number->number);
+  if (long_name == long_names.end()) return std::nullopt;
+  std::string name = long_name->second;
+  // The name in the list may have the suffix already.
+  if (!name.ends_with(number->suffix)) name += number->suffix;
+  return ParseGeFileName(name);
+}
+
+void GeTree::ListFolder(size_t number) {
+  const Folder& folder = folders_[number];
+  Listing listing = folder_.List(folder.path);
+  AddProblems(std::move(listing.problems));
+  LongNames long_names;
+  if (std::binary_search(listing.files.begin(), listing.files.end(),
+                         kLongNamesFile)) {
+    long_names =
+        ReadLongNames(folder_.PathOf(JoinPath(folder.path, kLongNamesFile)));
+  }
+  for (std::string& file : listing.files) {
+    if (IsAttachment(file) || file == kLongNamesFile) continue;
+    auto name = NameOf(file, long_names);
+    if (name.has_value()) {
+      items_.push_back({number, std::move(file), *std::move(name)});
+      continue;
+    }
+    const bool is_number = ParseLongNameNumber(file).has_value();
+    AddProblem(folder_.PathOf(JoinPath(folder.path, file)),
+               absl::InvalidArgumentError(
+                   is_number ? "mapping.csv has no name of a dump for it"
+                             : "not a dump by its name"));
+  }
+}
+
+// A task that was converted before its dump was removed is there twice.
+void GeTree::DropConverted() {
+  const auto task = [](const Item& item) {
+    const GeFileName& name = item.name;
+    return std::tie(name.time, item.folder, name.op_name, name.op_type,
+                    name.task, name.stream, name.slice);
+  };
+  const auto less = [&](const Item& a, const Item& b) {
+    if (task(a) != task(b)) return task(a) < task(b);
+    if (a.name.form != b.name.form) return a.name.form < b.name.form;
+    if (a.name.io != b.name.io) return a.name.io < b.name.io;
+    if (a.name.index != b.name.index) {
+      return NaturalLess(a.name.index, b.name.index);
+    }
+    return a.file < b.file;
+  };
+  std::sort(items_.begin(), items_.end(), less);
+  std::vector<Item> kept;
+  for (Item& item : items_) {
+    const bool is_converted =
+        item.name.form == GeForm::kMinMax || item.name.form == GeForm::kArray;
+    if (is_converted && !kept.empty() &&
+        kept.back().name.form == GeForm::kDump &&
+        task(kept.back()) == task(item)) {
+      AddProblem(
+          folder_.PathOf(JoinPath(folders_[item.folder].path, item.file)),
+          absl::AlreadyExistsError(
+              "the dump that it was made of lies beside it"));
+      continue;
+    }
+    kept.push_back(std::move(item));
+  }
+  items_ = std::move(kept);
+}
+
+size_t GeTree::ListToken(const TokenPlace& /*place*/,
+                         const std::vector<size_t>& folders) {
+  items_.clear();
+  calls_.clear();
+  for (const size_t number : folders) ListFolder(number);
+  DropConverted();
+  return items_.size();
+}
+
+int32_t GeTree::Call(const std::string& device, const std::string& op,
+                     size_t item) {
+  LastCall& last = calls_[{device, op}];
+  const GeFileName& name = items_[item].name;
+  const GeFileName& before = items_[last.item].name;
+  const bool is_same_call =
+      last.call >= 0 && name.form == GeForm::kArray &&
+      before.form == GeForm::kArray && name.time == before.time &&
+      name.task == before.task && name.slice == before.slice &&
+      items_[item].folder == items_[last.item].folder;
+  if (!is_same_call) ++last.call;
+  last.item = item;
+  return last.call;
+}
+
+bool GeTree::MakeEntry(const TokenPlace& place, size_t number,
+                       TreeEntry* entry) {
+  const Item& item = items_[number];
+  const Folder& folder = folders_[item.folder];
+  entry->file = folder_.PathOf(JoinPath(folder.path, item.file));
+  TensorKey& key = entry->key;
+  key.rank = place.rank;
+  key.token = place.token;
+  key.device = folder.place.device;
+  key.io = item.name.io;
+  key.index = item.name.index;
+  std::string op = item.name.op_name;
+  absl::Status opened;
+  if (item.name.form == GeForm::kDump) {
+    const auto file = formats::OpenTensorFile(entry->file, {});
+    opened = file.status();
+    if (file.ok()) {
+      const auto& attributes = (*file)->attributes();
+      const auto name = attributes.find("op_name");
+      if (name != attributes.end()) op = OpOf(name->second, op);
+    }
+  }
+  if (has_graphs_) {
+    op = JoinPath(JoinPath(folder.place.model, folder.place.model_id), op);
+  }
+  key.op = std::move(op);
+  key.call = Call(key.device, key.op, number);
+  if (!opened.ok()) {
+    AddProblem(entry->file, std::move(opened));
+    return false;
+  }
+  return CheckKey(key, entry->file);
+}
+
+OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder) {
+  auto tree = std::make_unique<GeTree>(kind, folder);
+  MSITD_RETURN_IF_ERROR(tree->Open());
+  return tree;
+}
+
+// True if a folder of the sample has dumps of MindIE, or of others.
+bool HasDumps(const TreeSample& sample, bool of_mindie) {
+  return std::any_of(
+      sample.folders.begin(), sample.folders.end(),
+      [&](const SampledFolder& folder) {
+        if (std::none_of(folder.files.begin(), folder.files.end(),
+                         IsSurelyGeFileName)) {
+          return false;
+        }
+        const GePlace place = GePlaceOf(NamesOf(sample.above, folder.path));
+        return (place.model == kMindieModel) == of_mindie;
+      });
+}
+
+}  // namespace
+
+bool LooksLikeGe(const TreeSample& sample) {
+  return HasDumps(sample, /*of_mindie=*/false) ||
+         std::any_of(sample.folders.begin(), sample.folders.end(),
+                     [](const SampledFolder& folder) {
+                       return std::any_of(folder.files.begin(),
+                                          folder.files.end(), IsGraphText);
+                     });
+}
+
+OpenedTree OpenGeTree(const TreeFolder& folder) {
+  return OpenAs(TreeKind::kGe, folder);
+}
+
+bool LooksLikeMindie(const TreeSample& sample) {
+  return HasDumps(sample, /*of_mindie=*/true);
+}
+
+OpenedTree OpenMindieTree(const TreeFolder& folder) {
+  return OpenAs(TreeKind::kMindie, folder);
+}
+
+}  // namespace msitd::trees

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "client/import/trees/detect.h"
+
+namespace msitd::trees {
+
+// True if there are GE dumps, or graphs of TorchAir, that MindIE did not write.
+bool LooksLikeGe(const TreeSample& sample);
+
+// Opens what TorchAir's graph mode dumps: one entry for each task, whose file
+// says io and index of its tensors.
+OpenedTree OpenGeTree(const TreeFolder& folder);
+
+// True if there are GE dumps of a model that is called Graph, as MindIE calls
+// all of them.
+bool LooksLikeMindie(const TreeSample& sample);
+
+// Opens what MindIE-Torch dumps: GE dumps, and two files that say which op is
+// which node of the model.
+OpenedTree OpenMindieTree(const TreeFolder& folder);
+
+}  // namespace msitd::trees

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+// Numbers in names of files and folders.
+namespace msitd::trees {
+
+// True for one or more of the digits 0 to 9.
+bool IsDigits(std::string_view text);
+
+// Returns the number that digits are; nothing for other text, or if an int64_t
+// has no room for it.
+std::optional<int64_t> ParseNumber(std::string_view text);
+
+// Orders names whose parts between dots may be numbers: by the size of these,
+// so that 2 comes before 10; numbers before other parts; these by their bytes.
+bool NaturalLess(std::string_view a, std::string_view b);
+
+}  // namespace msitd::trees

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/trees/token_tree.h"
+
+namespace msitd::trees {
+
+void TokenTree::SetFolders(std::map<TokenPlace, std::vector<size_t>> folders) {
+  folders_ = std::move(folders);
+  std::vector<int32_t> ranks;
+  for (const auto& [place, numbers] : folders_) {
+    if (ranks.empty() || ranks.back() != place.rank) {
+      ranks.push_back(place.rank);
+    }
+  }
+  set_ranks(std::move(ranks));
+}
+
+const TreeEntry* TokenTree::Next() {
+  for (;;) {
+    while (next_item_ < item_count_) {
+      entry_ = TreeEntry();
+      if (MakeEntry(place_, next_item_++, &entry_)) return &entry_;
+    }
+    if (folders_.empty()) return nullptr;
+    const auto first = folders_.begin();
+    place_ = first->first;
+    next_item_ = 0;
+    item_count_ = ListToken(place_, first->second);
+    folders_.erase(first);
+  }
+}
+
+}  // namespace msitd::trees
