@@ -78,23 +78,26 @@ std::string Atb(const std::string& rest) {
 }  // namespace
 
 std::vector<std::string> FormatsSeeds() {
-  return {Safetensors(),
-          formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
-          Torch("little"),
-          Torch("big"),
-          TorchPickle(),
-          Atb("$Object.data=0,4\n$End=1\n1234"),
-          Atb("data=other\n$End=1\n"),
-          Atb("max=1\nmin=0\n$End=1\n"),
-          GeDump(2, kFormatFractalNz, {2, 1, 2, 4, 2}, {2, 3, 4}),
-          GeDump(4, kFormatNc1hwc0, {1, 2, 2, 3, 4}, {1, 7, 2, 3}),
-          GeDump(28, kFormatNdc1hwc0, {1, 2, 2, 3, 2, 4}, {1, 7, 2, 3, 2}),
-          GeDump(37, kFormatFractalZ, {6, 1, 2, 4}, {2, 3, 2, 3}),
-          GeDump(29, kFormatHwcn, {2, 3, 4, 2}, {2, 4, 2, 3}),
-          Npy("'<f4'", "False"),
-          Npy("'>i2'", "True"),
-          Npy("'|O'", "False"),
-          Npy("[('a', '<f4')]", "False")};
+  return {
+      Safetensors(),
+      formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
+      Torch("little"),
+      Torch("big"),
+      TorchPickle(),
+      Atb("$Object.data=0,4\n$End=1\n1234"),
+      Atb("data=other\n$End=1\n"),
+      Atb("max=1\nmin=0\n$End=1\n"),
+      "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,L2Norm\n"
+      "Input,0,24,DT_FLOAT,ND,2x3,1.5e+10,-nan\nOutput,0,2,DT_X,-,-,NA,\n",
+      GeDump(2, kFormatFractalNz, {2, 1, 2, 4, 2}, {2, 3, 4}),
+      GeDump(4, kFormatNc1hwc0, {1, 2, 2, 3, 4}, {1, 7, 2, 3}),
+      GeDump(28, kFormatNdc1hwc0, {1, 2, 2, 3, 2, 4}, {1, 7, 2, 3, 2}),
+      GeDump(37, kFormatFractalZ, {6, 1, 2, 4}, {2, 3, 2, 3}),
+      GeDump(29, kFormatHwcn, {2, 3, 4, 2}, {2, 4, 2, 3}),
+      Npy("'<f4'", "False"),
+      Npy("'>i2'", "True"),
+      Npy("'|O'", "False"),
+      Npy("[('a', '<f4')]", "False")};
 }
 
 }  // namespace msitd::fuzz

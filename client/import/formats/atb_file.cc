@@ -7,6 +7,7 @@
 
 #include "client/import/formats/format_limits.h"
 #include "client/import/formats/ge_names.h"
+#include "client/import/formats/statistic_text.h"
 #include "protos/base/limits.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -18,7 +19,8 @@ namespace {
 constexpr std::string_view kFirstLines[] = {
     "$Version=", "$Object.Count=", "$Object.Length=", "format=",      "dtype=",
     "type=",     "dims=",          "data=",           "$Object.data="};
-constexpr std::string_view kStatistics[] = {"max", "min", "mean", "l2norm"};
+constexpr std::string_view kNorm = "l2norm";
+constexpr std::string_view kStatistics[] = {"max", "min", "mean", kNorm};
 
 absl::Status BadAtbHead(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "ATB head: {}", what);
@@ -121,6 +123,23 @@ absl::Status SetAtbTensor(Attributes& lines, ForeignTensor& tensor) {
   return absl::OkStatus();
 }
 
+FileEntry ReadAtbStatistics(ForeignTensor tensor) {
+  for (const std::string_view name : kStatistics) {
+    auto line = tensor.attributes.extract(std::string(name));
+    if (line.empty()) continue;
+    auto text = StatisticText(line.mapped());
+    if (!text.has_value()) {
+      return MakeProblem(std::move(tensor),
+                         MakeStatus(absl::StatusCode::kInvalidArgument,
+                                    "its {} is no number", name));
+    }
+    // As all of msitd calls it.
+    const std::string_view known = name == kNorm ? "l2_norm" : name;
+    tensor.attributes[std::string(known)] = *std::move(text);
+  }
+  return MakeStatistics(std::move(tensor));
+}
+
 absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
                                        const std::string& folder) {
   MSITD_ASSIGN_OR_RETURN(AtbHead head, ReadAtbHead(*bytes));
@@ -134,9 +153,7 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
                     return tensor.attributes.contains(std::string(name));
                   });
   if (has_statistics && other.empty() && head.bytes == bytes->size()) {
-    return MakeProblem(std::move(tensor),
-                       absl::UnimplementedError(
-                           "the file has its statistics, not its elements"));
+    return ReadAtbStatistics(std::move(tensor));
   }
   if (!IsValid(tensor.dtype)) {
     const std::string type =

@@ -41,6 +41,9 @@ inline constexpr uint64_t kPickleMemoMax = uint64_t{1} << 21;
 // Values of a pickle that are looked at: what it refers to twice counts twice.
 inline constexpr uint64_t kPickleVisitsMax = uint64_t{1} << 22;
 
+// A statistic of a tensor, as it is written.
+inline constexpr uint64_t kStatisticTextBytesMax = 64;
+
 // How much of a name that is refused is shown.
 inline constexpr uint64_t kShownNameBytesMax = 100;
 

@@ -7,6 +7,7 @@
 #include "client/import/formats/atb_file.h"
 #include "client/import/formats/file_entry.h"
 #include "client/import/formats/ge_dump_file.h"
+#include "client/import/formats/ge_stats_file.h"
 #include "client/import/formats/npy_file.h"
 #include "client/import/formats/npz_file.h"
 #include "client/import/formats/safetensors_file.h"
@@ -67,6 +68,13 @@ FileEntry MakeEntry(ForeignTensor tensor, StoredTensor stored) {
   return entry;
 }
 
+FileEntry MakeStatistics(ForeignTensor tensor) {
+  tensor.is_statistics = true;
+  return MakeProblem(std::move(tensor),
+                     absl::UnimplementedError(
+                         "the file has its statistics, not its elements"));
+}
+
 std::string_view FileKindName(FileKind kind) {
   switch (kind) {
     case FileKind::kNpy:
@@ -81,6 +89,8 @@ std::string_view FileKindName(FileKind kind) {
       return "npz";
     case FileKind::kTorch:
       return "torch";
+    case FileKind::kGeStats:
+      return "ge_stats";
   }
   return "unknown";
 }
@@ -120,6 +130,7 @@ OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
   if (IsNpy(first)) return OpenNpy(std::move(bytes), options);
   if (IsZip(first)) return OpenZip(std::move(bytes), options);
   if (IsOldTorch(first)) return OldTorchProblem();
+  if (IsGeStats(first)) return OpenGeStats(std::move(bytes));
   if (IsAtb(first)) return OpenAtb(std::move(bytes), folder);
   if (IsSafetensors(first, bytes->size())) {
     return OpenSafetensors(std::move(bytes));

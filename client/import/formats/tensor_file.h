@@ -24,6 +24,7 @@ enum class FileKind : uint8_t {
   kSafetensors,
   kNpz,
   kTorch,
+  kGeStats,
 };
 
 // Returns a word such as "npy".
@@ -51,6 +52,10 @@ struct ForeignTensor {
   // is unknown how they lie in it. Otherwise they come in row-major order.
   bool is_as_stored = false;
   Attributes attributes;
+  // True if the file has the statistics of the tensor instead of its elements.
+  // Those of protos/base/tensor_statistics.h are attributes by these names:
+  // numbers as the file has them, "nan", "inf" or "-inf". `problem` is set too.
+  bool is_statistics = false;
   // Why it has no bytes to deliver. What is known of it is set.
   absl::Status problem;
 };

@@ -89,7 +89,10 @@ TEST(AtbFileTest, StatisticsAreNoElements) {
   EXPECT_EQ(read.tensor.attributes, (Attributes{{"max", "10.5"},
                                                 {"min", "0.1"},
                                                 {"mean", "5.0"},
-                                                {"l2norm", "7.2"}}));
+                                                {"l2_norm", "7.2"}}));
+  EXPECT_TRUE(read.tensor.is_statistics);
+  EXPECT_EQ(ReadOne("max=x\n$End=1\n").status.code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadOne("max=1\n$End=1\n").status.code(),
             absl::StatusCode::kUnimplemented);
 }
