@@ -307,14 +307,25 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
                          .kind = tensor.kind,
                          .requires_grad = tensor.requires_grad,
                          .stack = FitStack(tensor.stack, stack)};
-  if (IsValue(tensor.kind)) part.value = FitValue(tensor.value, value);
+  if (HasValueText(tensor.kind)) part.value = FitValue(tensor.value, value);
   if (plan.original) part.alias = plan.original->AsSpec();
+  if (chunk::VersionFor(part) > chunk_version_) return LeaveOut(part);
   status = RecordParts(tensor, plan.kept, part, lock);
   if (status.ok() && !plan.original && tensor_bytes != 0 &&
       tensor.kind == RecordKind::kTensor && !ledger_.IsBroken(part.sequence)) {
     aliases_.Add(tensor, part, plan.kept.level);
   }
   return status;
+}
+
+Status Client::LeaveOut(const chunk::RecordSpec& record) {
+  ledger_.Drop();
+  WakeInTime();
+  std::string why = "the daemon is too old for records of kind ";
+  why += RecordKindName(record.kind);
+  why += ": it takes chunks up to version " + std::to_string(chunk_version_);
+  if (stream_error_.empty()) stream_error_ = why;
+  return {MSIT_ERROR_DROPPED, std::move(why)};
 }
 
 void Client::CountDrop() {

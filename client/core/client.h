@@ -180,6 +180,9 @@ class Client final : private TransportListener {
   // over, or if another part of the tensor was dropped.
   std::optional<Found> FindPlace(const chunk::RecordSpec& part, KeptLevel kept,
                                  std::optional<RoomWait>* wait, Lock& lock);
+  // Counts a record that no chunk can hold which the daemon takes, and notes
+  // why in stream_error_.
+  Status LeaveOut(const chunk::RecordSpec& record);
   // Why FindPlace found nothing.
   Status NoPlace(const std::optional<RoomWait>& wait) const;
   // Decides what is kept of a record that is asked for at `level`; the same for
@@ -234,6 +237,7 @@ class Client final : private TransportListener {
   void OnSharedMemory(std::span<std::byte> memory) override;
   void OnCapturePolicy(std::string_view policy) override;
   void OnRun(std::string_view run) override;
+  void OnChunkVersion(uint32_t version) override;
   void OnConflicts(uint64_t conflict_count) override;
   void OnCommitted(uint64_t committed_count) override;
   void OnEnd(StreamEnd end, std::string_view message) override;
@@ -278,6 +282,11 @@ class Client final : private TransportListener {
   AliasTable aliases_;
   // Revision of the newest policy of this connection; nothing without one.
   std::optional<uint64_t> policy_revision_;
+  // Chunks of later versions are not made. Before the first connection nothing
+  // is known, and nothing is left out.
+  uint32_t chunk_version_ = chunk::kVersion;
+  // Of the connection that is being opened.
+  uint32_t told_chunk_version_ = chunk::kExtrasVersion;
   uint64_t next_sequence_ = 0;
   uint64_t writer_count_ = 0;
 

@@ -187,6 +187,7 @@ std::optional<Client::Clock::time_point> Client::WakeTime() {
 void Client::OpenStream(Lock& lock) {
   state_ = StreamState::kOpening;
   policy_revision_.reset();
+  told_chunk_version_ = chunk::kExtrasVersion;
   answer_deadline_ = Clock::now() + options_.answer_timeout;
   former_conflict_count_ += std::exchange(conflict_count_, 0);
   // A stream that returns must not make or replace its run again. Its own
@@ -316,6 +317,11 @@ void Client::OnRun(std::string_view run) {
   chunker_.SetRun(run_);
 }
 
+void Client::OnChunkVersion(uint32_t version) {
+  const Lock lock(mu_);
+  if (!ended_) told_chunk_version_ = version;
+}
+
 void Client::OnConflicts(uint64_t conflict_count) {
   const Lock lock(mu_);
   if (!ended_) conflict_count_ = conflict_count;
@@ -327,6 +333,7 @@ void Client::OnCommitted(uint64_t committed_count) {
   const bool is_opening = state_ == StreamState::kOpening;
   if (is_opening) {
     state_ = StreamState::kStreaming;
+    chunk_version_ = told_chunk_version_;
     ledger_.ReportAgain();
     report_time_ = Clock::now();
     reported_token_end_ = 0;

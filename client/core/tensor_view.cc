@@ -6,6 +6,7 @@
 
 #include "protos/base/limits.h"
 #include "protos/base/placement.h"
+#include "protos/base/tensor_statistics.h"
 #include "protos/base/utf8.h"
 
 namespace msitd::client {
@@ -40,7 +41,8 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
     return InvalidArgument("the tensor is larger than " +
                            std::to_string(kTensorBytesMax) + " bytes");
   }
-  *tensor_bytes = is_empty ? 0 : bytes;
+  const bool has_bytes = tensor.kind != RecordKind::kStatistics;
+  *tensor_bytes = is_empty || !has_bytes ? 0 : bytes;
   const bool may_be_known =
       tensor.kind == RecordKind::kTensor && tensor.identity != 0;
   if (tensor.data == nullptr && *tensor_bytes != 0 && !may_be_known) {
@@ -52,6 +54,13 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
 bool IsNumberType(DType dtype) {
   return dtype == DType::kBool || dtype == DType::kInt64 ||
          dtype == DType::kFloat64 || dtype == DType::kComplex128;
+}
+
+Status CheckStatistics(std::string_view text) {
+  Status status = CheckName("value", text, kValueBytesMax, false);
+  if (!status.ok() || ParseTensorStatistics(text).has_value()) return status;
+  return InvalidArgument(
+      "the statistics are not like {\"max\": 1.5, \"mean\": \"nan\"}");
 }
 
 Status CheckKind(const TensorView& tensor) {
@@ -66,8 +75,10 @@ Status CheckKind(const TensorView& tensor) {
   if (IsValue(tensor.kind)) {
     status = CheckName("value", tensor.value, kAnyLength,
                        tensor.kind == RecordKind::kText);
+  } else if (tensor.kind == RecordKind::kStatistics) {
+    status = CheckStatistics(tensor.value);
   } else if (!tensor.value.empty()) {
-    status = InvalidArgument("only values have a value");
+    status = InvalidArgument("only values and statistics have a value");
   }
   if (status.ok() && tensor.kind == RecordKind::kNumber &&
       (!tensor.dims.empty() || !IsNumberType(tensor.dtype))) {
@@ -122,10 +133,11 @@ void CompleteForKind(TensorView& tensor) {
     tensor.index = {};
     tensor.dtype = DType::kUint8;
   } else if (IsTextOnly(tensor.kind)) {
-    tensor.dtype = DType::kUint8;
-    tensor.dims = kNoElements;
     tensor.byte_strides = {};
     tensor.data = nullptr;
+    if (tensor.kind == RecordKind::kStatistics) return;
+    tensor.dtype = DType::kUint8;
+    tensor.dims = kNoElements;
   }
 }
 

@@ -14,8 +14,8 @@
 
 namespace msitd::client {
 
-// A tensor, value or document of the host process, borrowed during one call;
-// see msit_tensor.
+// A tensor, or a record of another kind, of the host process, borrowed during
+// one call; see msit_tensor.
 struct TensorView {
   std::string_view device;
   int64_t token = MSIT_TOKEN_CURRENT;
@@ -31,7 +31,8 @@ struct TensorView {
   std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};
-  // Of a value. May be longer than limits.h allows, and so may the stack.
+  // Of a value, or of statistics. That of a value may be longer than limits.h
+  // allows, and so may the stack.
   std::string_view value = {};
   std::string_view stack = {};
   uint64_t identity = 0;  // 0 if there is none.

@@ -32,6 +32,7 @@ struct Answer {
   std::string_view capture_policy;  // Empty if there is none.
   std::string_view run;             // Empty: the run that was asked for.
   uint64_t conflict_count = 0;
+  uint64_t chunk_version = 0;  // 0 if the daemon does not say.
 };
 
 // Nothing if `message` is no WriteChunksResponse, or has a negative count.

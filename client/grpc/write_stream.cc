@@ -118,6 +118,9 @@ void WriteStream::OnReadDone(bool ok) {
     if (listener_ != nullptr && !answer->run.empty()) {
       listener_->OnRun(answer->run);
     }
+    if (listener_ != nullptr && answer->chunk_version != 0) {
+      listener_->OnChunkVersion(static_cast<uint32_t>(answer->chunk_version));
+    }
     if (listener_ != nullptr && answer->conflict_count != 0) {
       listener_->OnConflicts(answer->conflict_count);
     }

@@ -302,6 +302,21 @@ class Client {
     return Waiting([&] { return msit_record(client_, &value); });
   }
 
+  int RecordStatistics(int32_t dtype, nb::handle dims, const std::string& text,
+                       const Place& place, const Facts& facts) {
+    const auto& [requires_grad, stack, identity] = facts;
+    const Shape shape = ReadShape(dims, dims, 0);
+    msit_tensor statistics = PlacedAt(place);
+    statistics.dtype = dtype;
+    statistics.dim_count = static_cast<int32_t>(shape.count);
+    statistics.dims = shape.dims.data();
+    statistics.kind = MSIT_KIND_STATISTICS;
+    statistics.requires_grad = requires_grad;
+    statistics.value = WithoutNul("value", text);
+    statistics.stack = stack ? WithoutNul("stack", *stack) : nullptr;
+    return Waiting([&] { return msit_record(client_, &statistics); });
+  }
+
   int RecordDocument(const std::string& text, const Place& place) {
     const auto bytes = static_cast<int64_t>(text.size());
     msit_tensor document = PlacedAt(place);
@@ -461,6 +476,7 @@ NB_MODULE(_msit, m) {
       .def("record_value", &Client::RecordValue, nb::arg(), nb::arg().none(),
            nb::arg(), nb::arg(), nb::arg().none())
       .def("record_document", &Client::RecordDocument)
+      .def("record_statistics", &Client::RecordStatistics)
       .def("selects", &Client::Selects)
       .def("token", &Client::token)
       .def("next_token", &Client::NextToken)

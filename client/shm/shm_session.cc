@@ -203,6 +203,9 @@ bool ShmSession::HandleWelcome(shm::Packet& packet,
   if (welcome.run_bytes != 0) {
     listener_->OnRun(Text(welcome.run, welcome.run_bytes, sizeof(welcome.run)));
   }
+  if (welcome.chunk_version != 0) {
+    listener_->OnChunkVersion(welcome.chunk_version);
+  }
   listener_->OnCommitted(committed_count_);
   return true;
 }

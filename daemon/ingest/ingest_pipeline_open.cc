@@ -54,7 +54,7 @@ std::string JobOf(const StreamSpec& spec) {
 
 // True if nobody has streamed into the run: it was made in advance.
 bool IsUntouched(const storage::RunInfo& run) {
-  return run.spec.job.empty() && run.counters.tensor_count == 0;
+  return run.spec.job.empty() && run.counters.record_count() == 0;
 }
 
 // True if the streams of a job of `world_size` ranks may write to the run.

@@ -13,6 +13,7 @@
 #include "daemon/remote/write_chunks_message.h"
 #include "daemon/service/call/status_mapping.h"
 #include "daemon/service/proto_convert.h"
+#include "protos/chunk/chunk_format.h"
 #include "protos/status/status.h"
 
 namespace msitd::service {
@@ -126,11 +127,13 @@ class WriteChunksCall final
   bool left_ ABSL_GUARDED_BY(mu_) = false;            // The client is gone.
   int holds_ ABSL_GUARDED_BY(mu_) = 0;                // Tasks that use `this`.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  // A response is to be written, with the four values below this one.
+  // A response is to be written, with the five values below this one.
   bool owes_ack_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<uint64_t> committed_ ABSL_GUARDED_BY(mu_);
   uint64_t conflict_count_ ABSL_GUARDED_BY(mu_) = 0;
   std::string new_run_ ABSL_GUARDED_BY(mu_);
+  // 0 once the client was told.
+  int32_t untold_chunk_version_ ABSL_GUARDED_BY(mu_) = chunk::kVersion;
   std::string policy_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
@@ -159,6 +162,7 @@ void WriteChunksCall::Pump() {
       response.set_committed_chunk_count(static_cast<int64_t>(*committed_));
       response.set_capture_policy(std::exchange(policy_, {}));
       response.set_run(std::exchange(new_run_, {}));
+      response.set_chunk_version(std::exchange(untold_chunk_version_, 0));
       response.set_conflict_count(static_cast<int64_t>(conflict_count_));
       const grpc::Slice slice(response.SerializeAsString());
       outgoing_ = grpc::ByteBuffer(&slice, 1);

@@ -19,8 +19,8 @@ static_assert(static_cast<int>(DType::kComplex32) == v1::D_TYPE_COMPLEX32);
 static_assert(v1::DType_MAX + 1 == kDTypeCount);
 static_assert(static_cast<int>(Io::kState) == v1::IO_STATE);
 static_assert(v1::Io_MAX + 1 == kIoCount);
-static_assert(static_cast<int>(RecordKind::kDocument) ==
-              v1::RECORD_KIND_DOCUMENT);
+static_assert(static_cast<int>(RecordKind::kStatistics) ==
+              v1::RECORD_KIND_STATISTICS);
 static_assert(v1::RecordKind_MAX + 1 == kRecordKindCount);
 
 bool IsName(std::string_view text) {
@@ -272,6 +272,8 @@ void ToProto(const storage::RunInfo& run, v1::Run& out) {
   counters.set_truncated_count(static_cast<int64_t>(from.truncated_count));
   counters.set_value_count(static_cast<int64_t>(from.value_count));
   counters.set_dangling_count(static_cast<int64_t>(from.dangling_count));
+  counters.set_statistics_count(static_cast<int64_t>(from.statistics_count));
+  counters.set_document_count(static_cast<int64_t>(from.document_count));
   ToProto(run.retention, *out.mutable_retention());
 }
 

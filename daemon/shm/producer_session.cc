@@ -15,6 +15,7 @@
 #include "daemon/log/log.h"
 #include "protos/base/check.h"
 #include "protos/base/utf8.h"
+#include "protos/chunk/chunk_format.h"
 #include "protos/os/aligned_buffer.h"
 #include "protos/shm/sealed_memory.h"
 #include "protos/status/status.h"
@@ -203,6 +204,7 @@ bool ProducerSession::Welcome(const Opened& opened) {
   SessionWelcome welcome;
   welcome.committed_count = opened.committed_count;
   welcome.arena_bytes = ring_->arena()->bytes().size();
+  welcome.chunk_version = chunk::kVersion;
   if (is_renamed_) {
     welcome.run_bytes = static_cast<uint32_t>(spec_.run.size());
     std::memcpy(welcome.run, spec_.run.data(), spec_.run.size());

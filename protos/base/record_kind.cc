@@ -8,7 +8,8 @@ namespace msitd {
 namespace {
 
 constexpr std::array<std::string_view, kRecordKindCount> kNames = {
-    "tensor", "number", "text", "none", "dtype", "other", "document"};
+    "tensor", "number", "text",     "none",
+    "dtype",  "other",  "document", "statistics"};
 
 }  // namespace
 

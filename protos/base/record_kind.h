@@ -18,9 +18,12 @@ enum class RecordKind : uint8_t {
   kDType = 4,
   kOther = 5,     // A slice, a device, an enum: as Python's repr writes it.
   kDocument = 6,  // UTF-8 text of any length; the op is its name.
+  // What another tool found out about a tensor whose bytes it did not keep; see
+  // tensor_statistics.h.
+  kStatistics = 7,
 };
 
-inline constexpr int kRecordKindCount = 7;
+inline constexpr int kRecordKindCount = 8;
 
 constexpr bool IsValid(RecordKind kind) {
   return static_cast<int>(kind) < kRecordKindCount;
@@ -31,13 +34,19 @@ constexpr bool IsValue(RecordKind kind) {
   return kind >= RecordKind::kNumber && kind <= RecordKind::kOther;
 }
 
-// True for a value that is nothing but its text.
-constexpr bool IsTextOnly(RecordKind kind) {
-  return kind >= RecordKind::kText && kind <= RecordKind::kOther;
+// True for a record that has a value text.
+constexpr bool HasValueText(RecordKind kind) {
+  return IsValue(kind) || kind == RecordKind::kStatistics;
 }
 
-// Returns "tensor", "number", "text", "none", "dtype", "other" or "document";
-// "unknown" for another number.
+// True for a record that is nothing but its value text: its hash is that of the
+// text.
+constexpr bool IsTextOnly(RecordKind kind) {
+  return HasValueText(kind) && kind != RecordKind::kNumber;
+}
+
+// Returns "tensor", "number", "text", "none", "dtype", "other", "document" or
+// "statistics"; "unknown" for another number.
 std::string_view RecordKindName(RecordKind kind);
 
 // The inverse of RecordKindName; nothing for an unknown name.

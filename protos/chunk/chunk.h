@@ -72,7 +72,7 @@ class Chunk {
   std::string_view Text(TextRef ref) const;
   std::string_view run() const { return Text(header().run); }
   std::span<const int64_t> Dims(const RecordDescriptor& record) const;
-  // False for an alias, and for a value that is its text: its hash is not that
+  // False for an alias, and for a record that is its text: its hash is not that
   // of its payload.
   bool HasOwnBytes(const RecordDescriptor& record) const {
     return !IsTextOnly(KindOf(record)) && !ExtraOf(record).is_alias();

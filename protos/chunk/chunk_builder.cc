@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protos/chunk/chunk_builder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "protos/base/check.h"
@@ -40,6 +41,10 @@ uint64_t TextBytes(const RecordSpec& record) {
 }
 
 }  // namespace
+
+uint16_t VersionFor(const RecordSpec& record) {
+  return VersionFor(FlagsOf(record));
+}
 
 ChunkBuilder::ChunkBuilder(std::span<std::byte> buffer) : buffer_(buffer) {
   MSITD_CHECK(buffer.size() >= kBufferBytes);
@@ -124,7 +129,7 @@ std::span<std::byte> ChunkBuilder::Add(const RecordSpec& record) {
   out.dtype = static_cast<uint8_t>(record.dtype);
   out.dim_count = static_cast<uint8_t>(record.dims.size());
   out.flags = FlagsOf(record);
-  if (out.flags != 0) header_.version = kVersion;
+  header_.version = std::max(header_.version, VersionFor(out.flags));
   // The table before the tail is a multiple of 8 bytes long, so dims that are
   // aligned in the tail are aligned in the head.
   tail_.resize(AlignUp(tail_.size(), kDimBytes), '\0');

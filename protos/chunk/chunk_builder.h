@@ -29,8 +29,8 @@ struct AliasSpec {
 };
 
 // Describes one record. The views need to live only during the call. Whatever
-// lies behind `placement` makes the chunk one of version 2, unless it is left
-// as it is here.
+// lies behind `placement` makes the chunk one of a later version, unless it is
+// left as it is here; see VersionFor.
 struct RecordSpec {
   uint64_t sequence = 0;
   std::string_view device;
@@ -47,11 +47,14 @@ struct RecordSpec {
   std::string_view placement = {};  // Empty for a tensor that is no shard.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};
-  // Of numbers and of records that are texts only; see RecordExtra.
+  // Of records with a value text; see RecordExtra.
   std::optional<std::string_view> value = {};
   std::string_view stack = {};  // Empty if it is not known.
   std::optional<AliasSpec> alias = {};
 };
+
+// Returns the lowest version of a chunk that can hold the record.
+uint16_t VersionFor(const RecordSpec& record);
 
 // Lays one chunk out in memory that the caller lends: the producer's half of
 // the format. Depends on the standard library only. Checks only that a record

@@ -10,6 +10,7 @@
 #include "protos/base/placement.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
+#include "protos/base/tensor_statistics.h"
 #include "protos/base/utf8.h"
 
 namespace msitd::chunk {
@@ -107,8 +108,8 @@ absl::Status HeadCheck::CheckNumbers(const RecordDescriptor& record) const {
 
 absl::Status HeadCheck::CheckFlags(const RecordDescriptor& record) const {
   constexpr uint8_t kKnownFlags = kKindMask | kRequiresGradMask | kExtraFlag;
-  const bool is_plain = header_.version == kPlainVersion;
-  if ((record.flags & ~kKnownFlags) != 0 || (is_plain && record.flags != 0) ||
+  if ((record.flags & ~kKnownFlags) != 0 ||
+      VersionFor(record.flags) > header_.version ||
       (record.flags & kRequiresGradMask) == kRequiresGradMask ||
       !IsValid(KindOf(record)) || record.reserved_1 != 0) {
     return Malformed("record flags {:#x} {:#x} are unknown", record.flags,
@@ -189,7 +190,7 @@ absl::Status HeadCheck::CheckKind(const RecordDescriptor& record,
     fits = record.dim_count == 0 &&
            (dtype == DType::kBool || dtype == DType::kInt64 ||
             dtype == DType::kFloat64 || dtype == DType::kComplex128);
-  } else if (IsTextOnly(kind)) {
+  } else if (IsTextOnly(kind) && kind != RecordKind::kStatistics) {
     fits = record.dim_count == 1 && dtype == DType::kUint8 &&
            record.tensor_bytes == 0;
   } else if (kind == RecordKind::kDocument) {
@@ -205,9 +206,13 @@ absl::Status HeadCheck::CheckKind(const RecordDescriptor& record,
         record.tensor_bytes, IoName(static_cast<Io>(record.io)),
         record.index.length);
   }
-  if (extra.has_value() != IsValue(kind)) {
+  if (extra.has_value() != HasValueText(kind)) {
     return Malformed("a record of kind {} has {} value", RecordKindName(kind),
                      extra.has_value() ? "a" : "no");
+  }
+  if (kind == RecordKind::kStatistics &&
+      !ParseTensorStatistics(Text(extra.value)).has_value()) {
+    return Malformed("the statistics are no JSON object of names and scalars");
   }
   return absl::OkStatus();
 }
@@ -239,7 +244,9 @@ absl::Status HeadCheck::CheckShape(const RecordDescriptor& record) const {
         bytes, static_cast<uint64_t>(std::max<int64_t>(dim, 1)), &bytes);
     overflow |= bytes > kTensorBytesMax;
   }
-  if (is_empty) bytes = 0;
+  // The bytes that the statistics are of are not there.
+  const bool has_bytes = KindOf(record) != RecordKind::kStatistics;
+  if (is_empty || (!has_bytes && !overflow)) bytes = 0;
   if ((overflow && !is_empty) || record.tensor_bytes != bytes) {
     return Invalid(
         ErrorReason::kShapeMismatch, "shape [{}] of {} does not take {} bytes",
@@ -332,9 +339,9 @@ absl::Status CheckHeader(const ChunkHeader& header) {
   if (header.magic != kMagic) {
     return Malformed("magic {:#x} is not that of a chunk", header.magic);
   }
-  if (header.version != kPlainVersion && header.version != kVersion) {
+  if (header.version < kPlainVersion || header.version > kVersion) {
     return Invalid(ErrorReason::kChunkVersionUnsupported,
-                   "chunk version {} is not {} or {}", header.version,
+                   "chunk version {} is not in {}..{}", header.version,
                    kPlainVersion, kVersion);
   }
   if (header.rank < 0 || header.rank > kRankMax) {

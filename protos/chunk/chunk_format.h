@@ -10,7 +10,7 @@
 #include "protos/base/record_kind.h"
 #include "protos/base/summary.h"
 
-// Bytes of a chunk, versions 1 and 2. One shape for shared memory, for the gRPC
+// Bytes of a chunk, versions 1 to 3. One shape for shared memory, for the gRPC
 // stream and for a frame of a segment; docs/format/chunk.md has a worked
 // example. All numbers are little-endian.
 //
@@ -25,10 +25,11 @@ namespace msitd::chunk {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x4354534d;  // "MSTC"
-inline constexpr uint16_t kVersion = 2;
-// The version of a chunk in which no record has flags. A producer writes it
-// wherever it can, for daemons that know no other.
+inline constexpr uint16_t kVersion = 3;
+// No record has flags.
 inline constexpr uint16_t kPlainVersion = 1;
+// No record is of kind statistics.
+inline constexpr uint16_t kExtrasVersion = 2;
 
 // A range of bytes of the head, behind the descriptor table. `offset` counts
 // from the start of the head.
@@ -107,7 +108,8 @@ inline constexpr uint8_t kRequiresGradMask = 3 << kRequiresGradShift;
 // A RecordExtra lies behind the dims.
 inline constexpr uint8_t kExtraFlag = 32;
 
-// One tensor, one part of a tensor larger than kPartBytes, or one value.
+// One tensor, one part of a tensor larger than kPartBytes, or one record of
+// another kind.
 struct RecordDescriptor {
   // Position in the execution order of the rank; parts of one tensor share it.
   uint64_t sequence = 0;
@@ -128,7 +130,7 @@ struct RecordDescriptor {
   uint64_t payload_offset = 0;
   uint64_t payload_bytes = 0;
   // Bytes of the whole tensor, row-major without gaps; and where the part
-  // begins in it, a multiple of kPartBytes.
+  // begins in it, a multiple of kPartBytes. Both are 0 for statistics.
   uint64_t tensor_bytes = 0;
   uint64_t part_offset = 0;
   // A placement of protos/base/placement.h; zeros for a tensor that is no
@@ -160,6 +162,14 @@ static_assert(std::is_trivially_copyable_v<RecordDescriptor>);
 
 constexpr RecordKind KindOf(const RecordDescriptor& record) {
   return static_cast<RecordKind>(record.flags & kKindMask);
+}
+
+// Returns the lowest version of a chunk in which a record may have such flags.
+// A producer writes the lowest version that suffices, for older daemons.
+constexpr uint16_t VersionFor(uint8_t record_flags) {
+  if (record_flags == 0) return kPlainVersion;
+  const auto kind = static_cast<RecordKind>(record_flags & kKindMask);
+  return kind == RecordKind::kStatistics ? kVersion : kExtrasVersion;
 }
 
 // Returns whether the tensor requires a gradient; nothing if that is unknown.

@@ -56,7 +56,7 @@ absl::Status ReadDraft(std::span<const std::byte> piece, std::string_view run,
     if (records[i].is_written.load(std::memory_order_acquire) != 1) continue;
     const RecordDescriptor& record =
         contents.records.emplace_back(Copy(records[i]));
-    if (record.flags != 0) header.version = kVersion;
+    header.version = std::max(header.version, VersionFor(record.flags));
     header.payload_bytes = std::max(
         header.payload_bytes, record.payload_offset + record.payload_bytes);
   }

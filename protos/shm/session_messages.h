@@ -78,7 +78,9 @@ struct SessionWelcome {
   uint64_t arena_bytes = 0;
   // The run that chunks have to name, if it is not the one asked for.
   uint32_t run_bytes = 0;
-  uint32_t reserved = 0;
+  // The highest version of chunks that the daemon takes; 0 from daemons that
+  // know versions 1 and 2 only.
+  uint32_t chunk_version = 0;
   char run[kRunNameBytesMax] = {};
 };
 

@@ -44,10 +44,18 @@ struct RunCounters {
   uint64_t expired_bytes = 0;  // Of payload_bytes, those given up.
   // Values and documents; tensor_count does not count them.
   uint64_t value_count = 0;
+  // Of these, the documents that came since they are counted.
+  uint64_t document_count = 0;
+  // Records of kind statistics; none of the two above counts them.
+  uint64_t statistics_count = 0;
   // Records that were to have the bytes of a record that is not there, and were
   // not kept.
   uint64_t dangling_count = 0;
 
+  // Records of any kind.
+  uint64_t record_count() const {
+    return tensor_count + value_count + statistics_count;
+  }
   uint64_t kept_bytes() const { return payload_bytes - expired_bytes; }
 };
 
@@ -167,7 +175,7 @@ struct AliasOf {
   friend bool operator==(const AliasOf&, const AliasOf&) = default;
 };
 
-// A tensor, a value or a document.
+// A tensor, or a record of another kind.
 struct TensorInfo {
   TensorKey key;
   DType dtype = DType::kUnspecified;
@@ -184,7 +192,7 @@ struct TensorInfo {
   std::string placement = {};  // Of a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};  // Nothing: unknown.
-  std::string value = {};                  // Of a value.
+  std::string value = {};                  // Of a value, or of statistics.
   std::string stack = {};                  // Empty: unknown.
   // The record whose bytes these are, if it came with none of its own.
   std::optional<AliasOf> alias_of = {};

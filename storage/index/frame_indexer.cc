@@ -106,6 +106,13 @@ void FillExtras(const Pending& pending, const chunk::RecordExtra& extra,
   out.alias_io = static_cast<Io>(extra.alias_io);
 }
 
+// The counter that records of the kind count in.
+uint64_t& CountOf(RecordKind kind, RunCounters& counters) {
+  if (kind == RecordKind::kTensor) return counters.tensor_count;
+  return kind == RecordKind::kStatistics ? counters.statistics_count
+                                         : counters.value_count;
+}
+
 void FillValue(const Pending& pending, IndexValue& out) {
   const chunk::Chunk& chunk = *pending.frame->chunk;
   const chunk::RecordDescriptor& record = *pending.record;
@@ -369,9 +376,10 @@ void Batch::Put(const Pending& pending, bool is_new_tensor) {
   const auto run = static_cast<uint64_t>(pending.frame->run);
   const Totals totals = TotalsOf(pending);
   RunCounters& added = *totals.added;
-  const bool is_tensor = value_.kind == RecordKind::kTensor;
-  added.tensor_count += is_new_tensor && is_tensor ? 1 : 0;
-  added.value_count += is_new_tensor && !is_tensor ? 1 : 0;
+  if (is_new_tensor) {
+    ++CountOf(value_.kind, added);
+    added.document_count += value_.kind == RecordKind::kDocument ? 1 : 0;
+  }
   added.token_end = std::max(added.token_end, pending.record->token + 1);
   if (pending.record->part_offset == 0) has_first_part_ = true;
   added.headless_count += has_first_part_ ? 0 : 1;
@@ -483,6 +491,8 @@ RunCounters Sum(RunCounters a, const RunCounters& b) {
   a.conflict_count += b.conflict_count;
   a.headless_count += b.headless_count;
   a.value_count += b.value_count;
+  a.document_count += b.document_count;
+  a.statistics_count += b.statistics_count;
   a.dangling_count += b.dangling_count;
   a.token_end = std::max(a.token_end, b.token_end);
   return a;

@@ -160,6 +160,9 @@ void DumpRuns(StoreView& store, const LineSink& sink) {
       values = fmt::format(" values={} dangling={}", counters.value_count,
                            counters.dangling_count);
     }
+    if (counters.statistics_count != 0) {
+      values += fmt::format(" statistics={}", counters.statistics_count);
+    }
     sink(fmt::format(
         "run {} id={} state={} world_size={} tensors={} payload_bytes={} "
         "duplicates={} conflicts={} dropped={} truncated={} "

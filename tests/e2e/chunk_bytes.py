@@ -20,7 +20,7 @@ INPUT, OUTPUT, WEIGHT = 1, 2, 3
 STATE = 7
 INT64, UINT8, FLOAT32, FLOAT64 = 5, 6, 12, 13
 ELEMENT_BYTES = {5: 8, 6: 1, 12: 4, 13: 8}
-TENSOR, NUMBER, TEXT, NONE, DTYPE, OTHER, DOCUMENT = range(7)
+TENSOR, NUMBER, TEXT, NONE, DTYPE, OTHER, DOCUMENT, STATISTICS = range(8)
 HAS_EXTRA = 32
 
 
@@ -42,7 +42,7 @@ class Record:
     tensor_bytes: int | None = None
     flags: int = 0
     placement: str | bytes = ""
-    # Of version 2.
+    # Of version 2, but for statistics, which are of version 3.
     kind: int = TENSOR
     requires_grad: bool | None = None
     value: str | None = None

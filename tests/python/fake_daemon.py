@@ -17,7 +17,7 @@ DESCRIPTOR = struct.Struct("<QqIIIIIIiBBBBIIQQQQII128x")
 EXTRA = struct.Struct("<IIIIIIIIiBBH")
 PAGE = 4096
 
-KINDS = ["tensor", "number", "text", "none", "dtype", "other", "document"]
+KINDS = ["tensor", "number", "text", "none", "dtype", "other", "document", "statistics"]
 
 DTYPES = [
     "unspecified",
@@ -164,6 +164,8 @@ class FakeDaemon:
         self._chunks: list[bytes] = []
         self._holds = False
         self.opening: dict[int, Any] = {}
+        # Told when a stream opens.
+        self.chunk_version = 3
         self.dropped_count = 0
         self.refusal: tuple[grpc.StatusCode, str] | None = None
         self._server = grpc.server(
@@ -199,7 +201,7 @@ class FakeDaemon:
 
     @property
     def values(self) -> list[Record]:
-        """Values that have been acknowledged, in order."""
+        """Values and statistics that have been acknowledged, in order."""
         kinds = ("tensor", "document")
         return [r for r in self.all_records if r.kind not in kinds]
 
@@ -224,7 +226,7 @@ class FakeDaemon:
         self.opening = read_message(read_message(next(requests))[1])
         if self.refusal is not None:
             context.abort(*self.refusal)
-        yield self._answer()
+        yield self._answer() + bytes([5 << 3, self.chunk_version])
         for request in requests:
             fields = read_message(request)
             if 3 in fields:

@@ -5,6 +5,7 @@ import enum
 import pathlib
 import struct
 
+import msitd
 import numpy as np
 import pytest
 import torch
@@ -100,6 +101,60 @@ def test_long_text_is_cut_at_a_character(client, daemon):
     (record,) = daemon.values
     assert record.value.endswith("ä… (1200 bytes)")
     assert len(record.value.encode()) in (1023, 1024)
+
+
+def test_statistics_arrive_as_text(client, daemon):
+    known = {
+        "max": (1 << 63) - 1,
+        "min": np.float32(-0.5),
+        "mean": float("nan"),
+        "l2_norm": torch.tensor(2.0),
+        "pos_inf_count": np.int64(3),
+        "is_sparse": False,
+        "crc32": "0badcafe",
+    }
+    assert client.record_statistics((2, 3), "bfloat16", known, op="op", token=3)
+    client.flush()
+    (record,) = daemon.values
+    assert record.place == (3, "op", 0, "output", "0")
+    assert (record.kind, record.dtype, record.shape) == (
+        "statistics",
+        "bfloat16",
+        (2, 3),
+    )
+    assert record.value == (
+        '{"max": 9223372036854775807, "min": -0.5, "mean": "nan", "l2_norm": 2.0, '
+        '"pos_inf_count": 3, "is_sparse": false, "crc32": "0badcafe"}'
+    )
+    assert record.data == b""
+
+
+def test_what_is_wrong_with_statistics_is_said(client):
+    def record(known, dtype="float32", shape=(1,)):
+        client.record_statistics(shape, dtype, known, op="op")
+
+    with pytest.raises(TypeError, match="max is of type list"):
+        record({"max": []})
+    for known in ({"Max": 1}, {"max": 'a"b'}, {1: 1}, {"max": "x" * 65}):
+        with pytest.raises(ValueError, match="the statistics are not like"):
+            record(known)
+    with pytest.raises(ValueError, match="dtype 'float31' is unknown"):
+        record({}, dtype="float31")
+    with pytest.raises(ValueError, match="a dimension is -1"):
+        record({}, shape=(-1,))
+    with pytest.raises(TypeError, match="dtype is of type"):
+        record({}, dtype=torch.float32)
+
+
+def test_statistics_for_an_old_daemon_are_counted(daemon, caplog):
+    daemon.chunk_version = 0
+    with msitd.Client(run="r", endpoint=daemon.endpoint) as client:
+        assert not client.record_statistics((), "int64", {}, op="op")
+        assert client.record_value(1, op="op")
+        client.flush()
+        assert client.counters.dropped == 1
+    assert [r.kind for r in daemon.values] == ["number"]
+    assert "too old for records of kind statistics" in caplog.text
 
 
 def test_tensor_is_no_value(client):

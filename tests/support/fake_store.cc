@@ -458,7 +458,7 @@ TensorInfo FakeStore::InfoOf(const Tensor& tensor) {
   TensorInfo info = tensor.info;
   std::vector<ContentHash> hashes;
   info.parts.clear();
-  info.has_bytes = info.has_sample = true;
+  info.has_bytes = info.has_sample = info.kind != RecordKind::kStatistics;
   for (const auto& [offset, part] : tensor.parts) {
     info.parts.push_back(part);
     hashes.push_back(part.hash);

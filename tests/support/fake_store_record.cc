@@ -43,8 +43,12 @@ void FakeStore::AddRecord(Run& run, chunk::Chunk& chunk,
     tensor.info.placement = chunk.Text(record.placement);
     SetExtras(chunk, record, tensor.info);
     const bool is_tensor = tensor.info.kind == RecordKind::kTensor;
-    ++(is_tensor ? run.info.counters.tensor_count
-                 : run.info.counters.value_count);
+    const bool is_statistics = tensor.info.kind == RecordKind::kStatistics;
+    ++(is_tensor       ? run.info.counters.tensor_count
+       : is_statistics ? run.info.counters.statistics_count
+                       : run.info.counters.value_count);
+    run.info.counters.document_count +=
+        tensor.info.kind == RecordKind::kDocument ? 1 : 0;
     run.info.counters.token_end =
         std::max(run.info.counters.token_end, record.token + 1);
   }

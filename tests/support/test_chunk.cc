@@ -75,6 +75,16 @@ TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
   return out;
 }
 
+TestTensor MakeStatistics(std::string run, int64_t token, std::string op,
+                          std::string text) {
+  TestTensor out = MakeTensor(std::move(run), token, std::move(op), 0);
+  out.dtype = DType::kFloat32;
+  out.dims = {2, 3};
+  out.kind = RecordKind::kStatistics;
+  out.value = std::move(text);
+  return out;
+}
+
 void TestChunks::Add(uint64_t stream_id, uint64_t chunk_sequence,
                      const std::vector<TestTensor>& records) {
   AlignedBuffer buffer(chunk::ChunkBuilder::kBufferBytes);

@@ -39,6 +39,11 @@ TestTensor MakeAlias(const TestTensor& original, std::string op);
 TestTensor MakeValue(std::string run, int64_t token, RecordKind kind,
                      std::string index, std::string value);
 
+// Returns statistics of a float32 tensor of shape [2, 3]; `text` is a JSON
+// object.
+TestTensor MakeStatistics(std::string run, int64_t token, std::string op,
+                          std::string text);
+
 // Makes a one-dimensional tensor of `byte_count` uint8 elements, which follow
 // from `seed`.
 TestTensor MakeTensor(std::string run, int64_t token, std::string op,

@@ -55,6 +55,11 @@ class TransportListener {
   // before OnCommitted, if at all.
   virtual void OnRun(std::string_view run) = 0;
 
+  // The daemon takes chunks up to this version. Called before OnCommitted. Not
+  // called by a daemon that does not say: it knows chunk::kExtrasVersion at
+  // most.
+  virtual void OnChunkVersion(uint32_t version) = 0;
+
   // `conflict_count` records of the daemon came again with other bytes since
   // the stream was opened. Never decreases.
   virtual void OnConflicts(uint64_t conflict_count) = 0;

@@ -22,9 +22,17 @@ namespace {
 
 constexpr char kColumns[] =
     "name,state,world_size,tensors=counters.tensor_count,"
+    "statistics+=@statistics,"
     "size=counters.size_bytes,dropped~=counters.dropped_count,"
     "conflicts~=counters.conflict_count,"
     "create_time?=create_time,labels?=labels";
+
+// Empty for the runs that have none, which are most.
+std::string StatisticsCount(const google::protobuf::Message& message) {
+  const int64_t count =
+      static_cast<const v1::Run&>(message).counters().statistics_count();
+  return count == 0 ? "" : fmt::format("{}", count);
+}
 
 std::string DeleteQuestion(const v1::Run& run) {
   return fmt::format("Delete run {} with {} tensors, {}?", run.name(),
@@ -168,6 +176,7 @@ void AddRunCommands(CommandLine& line) {
   layout.field = "runs";
   layout.columns = kColumns;
   layout.name = "name";
+  layout.computed["statistics"] = &StatisticsCount;
   AddListVerb(line, noun,
               {.name = "list",
                .summary = "Lists runs.",

@@ -22,6 +22,18 @@ std::string OpOf(Invocation& invocation, const std::string& run) {
   return outcome.ok() && page.tensors_size() > 0 ? page.tensors(0).op() : "";
 }
 
+// What a run without tensors has instead; empty if nothing.
+std::string OtherKinds(const v1::RunCounters& counters) {
+  if (counters.statistics_count() != 0) {
+    return fmt::format(", but statistics of {}: see --kind statistics",
+                       counters.statistics_count());
+  }
+  const int64_t value_count =
+      counters.value_count() - counters.document_count();
+  if (value_count == 0) return "";
+  return fmt::format(", but {} values: see --kind value", value_count);
+}
+
 }  // namespace
 
 void NoteNoTensor(Invocation& invocation, const std::string& run,
@@ -32,8 +44,9 @@ void NoteNoTensor(Invocation& invocation, const std::string& run,
   if (!outcome.ok()) return;
   const int64_t count = info.counters().tensor_count();
   if (count == 0) {
-    fmt::print(stderr, "msitctl: note: run {} has no tensors{}\n",
-               Printable(run), info.state() == v1::Run::ACTIVE ? " yet" : "");
+    fmt::print(stderr, "msitctl: note: run {} has no tensors{}{}\n",
+               Printable(run), info.state() == v1::Run::ACTIVE ? " yet" : "",
+               OtherKinds(info.counters()));
     return;
   }
   std::string flags = TextOf(selection);

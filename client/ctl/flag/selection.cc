@@ -44,17 +44,16 @@ void AddSelectionFlags(CLI::App& verb, SelectionFlags& flags) {
 }
 
 void AddKindFlag(CLI::App& verb, SelectionFlags& flags, bool takes_documents) {
-  std::vector<std::string> words = {"tensor", "number", "text",
-                                    "none",   "dtype",  "other"};
+  std::vector<std::string> words = {"tensor", "number", "text",      "none",
+                                    "dtype",  "other",  "statistics"};
   if (takes_documents) words.emplace_back("document");
   flags.takes_documents = takes_documents;
   words.emplace_back("value");
   words.emplace_back("all");
   AddTexts(verb, "--kind", flags.kinds,
-           fmt::format("{}; value stands for all but tensors{}; separated by "
+           fmt::format("{}; value stands for number to other; separated by "
                        "commas, repeatable; without it tensors alone",
-                       fmt::join(words, ", "),
-                       takes_documents ? " and documents" : ""))
+                       fmt::join(words, ", ")))
       ->check(ListOf(words))
       ->type_name("LIST");
 }

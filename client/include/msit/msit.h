@@ -40,7 +40,8 @@ typedef enum msit_code {
   // An argument is out of its range. Nothing was recorded.
   MSIT_ERROR_INVALID_ARGUMENT = 1,
   // The record was dropped, or truncated, and counted: there was no room within
-  // `max_block_us`, or the daemon has refused the stream for good.
+  // `max_block_us`, the daemon has refused the stream for good, or it is too
+  // old for records of this kind.
   MSIT_ERROR_DROPPED = 2,
   // The time limit of the call ran out. Nothing is lost by that, except in
   // msit_close, which drops what is not acknowledged.
@@ -137,7 +138,12 @@ typedef enum msit_kind {
   // Its name is msit_tensor.op; `data` and the only one of `dims` say where it
   // lies and how many bytes it has. It is taken whatever the capture policy
   // says. By convention its token is 0.
-  MSIT_KIND_DOCUMENT = 6
+  MSIT_KIND_DOCUMENT = 6,
+  // What another tool found out about a tensor whose bytes it did not keep.
+  // `dtype` and `dims` are those of the tensor; msit_tensor.value is a JSON
+  // object of names and scalars such as `{"max": 1.5, "mean": "nan"}`, at most
+  // 1024 bytes: see docs/format/chunk.md.
+  MSIT_KIND_STATISTICS = 7
 } msit_kind;
 
 // What torch says of a tensor's `requires_grad`.
@@ -291,7 +297,7 @@ typedef struct msit_options {
 // two ways for one op.
 #define MSIT_CALL_AUTO (-1)
 
-// One tensor, value or document to record. Zero-initialise it and set
+// One tensor, or a record of another msit_kind. Zero-initialise it and set
 // `struct_size`.
 typedef struct msit_tensor {
   // sizeof(msit_tensor) of the caller.
@@ -316,9 +322,10 @@ typedef struct msit_tensor {
   // Which argument: `0`, `1.0`, a keyword; at most 128 bytes. NULL: empty.
   const char* index;
 
-  // Required of a tensor and of a number. An msit_dtype. What the kind alone
-  // decides is not looked at: `io`, `index` and `dtype` of a document; `dtype`,
-  // `dims`, `byte_strides` and `data` of a value that is no number.
+  // Required of a tensor, of a number and of statistics. An msit_dtype. What
+  // the kind alone decides is not looked at: `io`, `index` and `dtype` of a
+  // document; `dtype`, `dims`, `byte_strides` and `data` of a value that is no
+  // number; `byte_strides` and `data` of statistics.
   int32_t dtype;
 
   // Number of dimensions, 0 for a scalar, at most 32.
@@ -351,9 +358,10 @@ typedef struct msit_tensor {
   // An msit_requires_grad. Default MSIT_REQUIRES_GRAD_UNKNOWN.
   int32_t requires_grad;
 
-  // Required of a value, but for an empty MSIT_KIND_TEXT; NULL for all other
-  // kinds. Its text, of which 1024 bytes are kept: a longer one is cut at a
-  // character and ends with an ellipsis and its length, `(2000 bytes)`.
+  // Required of statistics, and of a value but for an empty MSIT_KIND_TEXT;
+  // NULL for all other kinds. Its text, of which 1024 bytes are kept: a longer
+  // one is cut at a character and ends with an ellipsis and its length, `(2000
+  // bytes)`.
   const char* value;
 
   // Where in the source the record comes from: the innermost frame first, a
@@ -391,8 +399,9 @@ typedef struct msit_counters {
   uint64_t acknowledged_count;
   uint64_t acknowledged_bytes;
   // Records that will never reach the daemon: there was no room in time, they
-  // gave way to a newer token, the daemon refused them, msit_close gave them
-  // up, or they came after the stream had ended for good or in a forked child.
+  // gave way to a newer token, the daemon refused them or is too old for their
+  // kind, msit_close gave them up, or they came after the stream had ended for
+  // good or in a forked child.
   uint64_t dropped_count;
   // Records that msit_record refused with MSIT_ERROR_INVALID_ARGUMENT.
   uint64_t invalid_count;
@@ -491,10 +500,10 @@ MSIT_API msit_code msit_flush(msit_client* client,
 MSIT_API msit_code msit_get_counters(const msit_client* client,
                                      msit_counters* counters) MSIT_NOEXCEPT;
 
-// Copies into `text` why the stream is broken, has ended, or last had a chunk
-// refused; empty while all is well. The text is cut to `text_bytes`, which
-// include a NUL. Returns the length of the whole text. `text` may be NULL, to
-// ask for the length alone.
+// Copies into `text` why the stream is broken, has ended, last had a chunk
+// refused, or lacks records for which the daemon is too old; empty while all is
+// well. The text is cut to `text_bytes`, which include a NUL. Returns the
+// length of the whole text. `text` may be NULL, to ask for the length alone.
 MSIT_API size_t msit_stream_error(const msit_client* client, char* text,
                                   size_t text_bytes) MSIT_NOEXCEPT;
 

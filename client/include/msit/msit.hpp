@@ -174,6 +174,30 @@ class Client {
     return RecordScalar(key, MSIT_KIND_NUMBER, kDType, &number, text);
   }
 
+  // Records statistics of a tensor whose bytes are not kept. `text` is a JSON
+  // object; see MSIT_KIND_STATISTICS.
+  Status RecordStatistics(const Key& key, msit_dtype dtype,
+                          std::span<const int64_t> dims, const char* text,
+                          const Facts& facts = {}) {
+    msit_tensor statistics{};
+    statistics.struct_size = sizeof(statistics);
+    statistics.device = key.device;
+    statistics.token = key.token;
+    statistics.op = key.op;
+    statistics.call = key.call;
+    statistics.io = key.io;
+    statistics.index = key.index;
+    statistics.dtype = dtype;
+    statistics.dim_count = static_cast<int32_t>(dims.size());
+    statistics.dims = dims.data();
+    statistics.placement = key.placement;
+    statistics.kind = MSIT_KIND_STATISTICS;
+    statistics.requires_grad = facts.requires_grad;
+    statistics.value = text;
+    statistics.stack = facts.stack;
+    return Status(msit_record(handle_.get(), &statistics));
+  }
+
   // Records a document that describes this rank.
   Status RecordDocument(const char* name, std::string_view text) {
     const auto bytes = static_cast<int64_t>(text.size());

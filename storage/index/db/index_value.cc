@@ -11,10 +11,11 @@
 namespace msitd::storage {
 namespace {
 
-// In older versions, no record has extras. Before version 4, frames are not
+// Before version 6, no record is of kind statistics, and before version 5, none
+// has extras. Before version 4, frames are not
 // stamped with whose memory they came from. In the first one, no bytes are
 // shared either.
-constexpr uint8_t kStoreVersion = 5;
+constexpr uint8_t kStoreVersion = 6;
 constexpr uint8_t kFirstStoreVersion = 2;
 // Has no extras.
 constexpr uint8_t kFirstTensorVersion = 1;
@@ -24,7 +25,9 @@ constexpr uint8_t kFirstRunVersion = 1;
 constexpr uint8_t kRunVersion = 2;
 // Has no value_count and no dangling_count.
 constexpr uint8_t kFirstCountersVersion = 1;
-constexpr uint8_t kCountersVersion = 2;
+// Has no document_count and no statistics_count.
+constexpr uint8_t kValueCountersVersion = 2;
+constexpr uint8_t kCountersVersion = 3;
 constexpr uint8_t kPositionVersion = 1;
 constexpr uint8_t kStreamVersion = 1;
 constexpr uint8_t kGoneVersion = 1;
@@ -295,18 +298,27 @@ bool DecodeRun(std::string_view bytes, RunInfo& out) {
 std::string EncodeCounters(const RunCounters& counters) {
   std::string out;
   ByteWriter writer(out);
-  const bool has_values =
-      counters.value_count != 0 || counters.dangling_count != 0;
-  writer.PutByte(has_values ? kCountersVersion : kFirstCountersVersion);
+  uint8_t version = kFirstCountersVersion;
+  if (counters.value_count != 0 || counters.dangling_count != 0) {
+    version = kValueCountersVersion;
+  }
+  if (counters.document_count != 0 || counters.statistics_count != 0) {
+    version = kCountersVersion;
+  }
+  writer.PutByte(version);
   writer.PutVarint(counters.tensor_count);
   writer.PutVarint(counters.payload_bytes);
   writer.PutVarint(counters.duplicate_count);
   writer.PutVarint(counters.conflict_count);
   writer.PutVarint(counters.headless_count);
   writer.PutVarint(static_cast<uint64_t>(counters.token_end));
-  if (has_values) {
+  if (version >= kValueCountersVersion) {
     writer.PutVarint(counters.value_count);
     writer.PutVarint(counters.dangling_count);
+  }
+  if (version >= kCountersVersion) {
+    writer.PutVarint(counters.document_count);
+    writer.PutVarint(counters.statistics_count);
   }
   return out;
 }
@@ -314,7 +326,7 @@ std::string EncodeCounters(const RunCounters& counters) {
 bool DecodeCounters(std::string_view bytes, RunCounters& out) {
   ByteReader reader(bytes);
   const uint8_t version = reader.GetByte();
-  if (version != kFirstCountersVersion && version != kCountersVersion) {
+  if (version < kFirstCountersVersion || version > kCountersVersion) {
     return false;
   }
   out.tensor_count = reader.GetVarint();
@@ -323,9 +335,12 @@ bool DecodeCounters(std::string_view bytes, RunCounters& out) {
   out.conflict_count = reader.GetVarint();
   out.headless_count = reader.GetVarint();
   out.token_end = static_cast<int64_t>(reader.GetVarint());
-  const bool has_values = version == kCountersVersion;
+  const bool has_values = version >= kValueCountersVersion;
   out.value_count = has_values ? reader.GetVarint() : 0;
   out.dangling_count = has_values ? reader.GetVarint() : 0;
+  const bool has_statistics = version == kCountersVersion;
+  out.document_count = has_statistics ? reader.GetVarint() : 0;
+  out.statistics_count = has_statistics ? reader.GetVarint() : 0;
   return reader.done();
 }
 

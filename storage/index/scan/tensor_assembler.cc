@@ -67,8 +67,9 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   out.sequence = first_.sequence;
   out.summary = first_.summary;
   out.hash = first_.hash;
-  out.has_bytes = true;
-  out.has_sample = true;
+  // Of statistics, no bytes were kept in the first place.
+  out.has_bytes = first_.kind != RecordKind::kStatistics;
+  out.has_sample = out.has_bytes;
   out.placement.clear();
   if (first_.placement != 0) {
     MSITD_ASSIGN_OR_RETURN(const std::string* const placement,

@@ -284,6 +284,35 @@ std::vector<std::byte> EveryKindFrame() {
   return out;
 }
 
+// Statistics beside values.
+std::vector<std::byte> Statistics() {
+  Maker maker("statistics");
+  AddValues(maker);
+  constexpr int64_t kDims[] = {2, 3};
+  RecordSpec record{.sequence = 70,
+                    .device = "npu:0",
+                    .token = 3,
+                    .op = "Module.conv1.Conv2d",
+                    .io = Io::kOutput,
+                    .index = "0",
+                    .dtype = DType::kBfloat16,
+                    .dims = kDims,
+                    .kind = RecordKind::kStatistics,
+                    .requires_grad = true,
+                    .value = "{\"max\": 1.5, \"min\": \"-inf\"}",
+                    .stack = "model.py:7 forward"};
+  maker.Add(record, {});
+  record.sequence = 71;
+  record.index = "1";
+  record.dtype = DType::kInt64;
+  record.dims = {};
+  record.requires_grad = std::nullopt;
+  record.value = "{}";
+  record.stack = {};
+  maker.Add(record, {});
+  return maker.Finish();
+}
+
 std::vector<std::byte> SampleFrame() {
   std::vector<int16_t> values(1030);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -339,7 +368,8 @@ std::vector<GoldenChunk> MakeGoldenChunks() {
           {"v1/frame.chunk", Frame(one_tensor)},
           {"v1/sample_frame.chunk", SampleFrame()},
           {"v2/every_kind.chunk", EveryKind()},
-          {"v2/every_kind_frame.chunk", EveryKindFrame()}};
+          {"v2/every_kind_frame.chunk", EveryKindFrame()},
+          {"v3/statistics.chunk", Statistics()}};
 }
 
 }  // namespace msitd::chunk

@@ -10,6 +10,7 @@ namespace msitd::storage {
 namespace {
 
 using msitd::testing::MakeAlias;
+using msitd::testing::MakeStatistics;
 using msitd::testing::MakeValue;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -92,8 +93,45 @@ TEST_P(RecordTest, KeepsValues) {
   EXPECT_EQ(Get(values[3].key).hash,
             chunk::HashBytes(std::as_bytes(std::span(*values[3].value))));
   EXPECT_EQ(Counters().value_count, 5u);
+  EXPECT_EQ(Counters().document_count, 0u);
   EXPECT_EQ(Counters().tensor_count, 0u);
   EXPECT_EQ(Counters().token_end, 4);
+}
+
+TEST_P(RecordTest, KeepsStatisticsAtAnyLevel) {
+  const TestTensor tensor = MakeTensor("r", 3, "linear", 64);
+  int op = 0;
+  for (const uint32_t flags :
+       {0u, chunk::kSampleFlag, chunk::kSummaryOnlyFlag}) {
+    const TestTensor statistics = MakeStatistics(
+        "r", 3, std::to_string(op++), "{\"max\": 1, \"min\": \"nan\"}");
+    ASSERT_TRUE(Append({statistics, tensor}, flags).ok());
+    const TensorInfo info = Get(statistics.key);
+    EXPECT_EQ(info.kind, RecordKind::kStatistics);
+    EXPECT_EQ(info.value, statistics.value);
+    EXPECT_EQ(info.dtype, DType::kFloat32);
+    EXPECT_THAT(info.shape, ElementsAre(2, 3));
+    EXPECT_EQ(info.tensor_bytes, 0u);
+    EXPECT_FALSE(info.has_bytes);
+    EXPECT_FALSE(info.has_sample);
+    EXPECT_EQ(info.hash,
+              chunk::HashBytes(std::as_bytes(std::span(*statistics.value))));
+  }
+  EXPECT_EQ(Counters().statistics_count, 3u);
+  EXPECT_EQ(Counters().value_count, 0u);
+  EXPECT_EQ(Counters().tensor_count, 1u);
+  EXPECT_EQ(Counters().record_count(), 4u);
+  EXPECT_EQ(ScanValues({}).size(), 1u);
+  EXPECT_EQ(ScanValues({RecordKind::kStatistics}).size(), 3u);
+}
+
+TEST_P(RecordTest, OtherStatisticsAreAConflictAndEqualOnesARepetition) {
+  ASSERT_TRUE(Append({MakeStatistics("r", 0, "op", "{\"max\": 1}")}).ok());
+  ASSERT_TRUE(Append({MakeStatistics("r", 0, "op", "{\"max\": 1}")}).ok());
+  EXPECT_EQ(Counters().duplicate_count, 1u);
+  ASSERT_TRUE(Append({MakeStatistics("r", 0, "op", "{\"max\": 2}")}).ok());
+  EXPECT_EQ(Counters().conflict_count, 1u);
+  EXPECT_EQ(Counters().statistics_count, 1u);
 }
 
 TEST_P(RecordTest, KeepsWhatATensorHasBesides) {
@@ -118,6 +156,7 @@ TEST_P(RecordTest, KeepsDocumentsOfManyParts) {
   EXPECT_EQ(Get(first.key).kind, RecordKind::kDocument);
   ExpectBytes(first);
   EXPECT_EQ(Counters().value_count, 1u);
+  EXPECT_EQ(Counters().document_count, 1u);
 }
 
 TEST_P(RecordTest, ScansTheKindsThatAreAskedFor) {

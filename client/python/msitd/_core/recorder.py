@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
 from msitd._core import compiled, memory, values
+from msitd._core import statistics as statistics_text
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
@@ -25,6 +26,7 @@ from msitd._core.vocabulary import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -41,6 +43,20 @@ def _io_number(io: str) -> int:
         return IO_NUMBERS[io]
     except KeyError:
         raise ValueError(f"io {io!r} is none of {list(IO_NUMBERS)}") from None
+
+
+def _place(
+    op: str,
+    io: str,
+    index: str,
+    token: int | None,
+    call: int | None,
+    device: str | None,
+    placement: str | None = None,
+) -> tuple[str | None, int, str, int, int, str, str | None]:
+    token = TOKEN_CURRENT if token is None else token
+    call = CALL_AUTO if call is None else call
+    return (device, token, op, call, _io_number(io), index, placement)
 
 
 class Client:
@@ -325,21 +341,66 @@ class Client:
             ValueError: An argument is out of its range.
             MsitError: The client is closed.
         """
-        place = (
-            device,
-            TOKEN_CURRENT if token is None else token,
-            op,
-            CALL_AUTO if call is None else call,
-            _io_number(io),
-            index,
-            None,
-        )
+        place = _place(op, io, index, token, call, device)
         kind, number, text = values.describe(value)
         try:
             code = self._native.record_value(kind, number, text, place, stack)
         except TypeError as error:
             texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
             texts |= {"device": device}
+            raise problem_of(error, texts, {"token": token, "call": call}) from None
+        return code == _msit.OK or self._is_recorded(code)
+
+    def record_statistics(
+        self,
+        shape: Sequence[int],
+        dtype: str,
+        statistics: Mapping[str, float | bool | str],
+        *,
+        op: str,
+        io: str = "output",
+        index: str = "0",
+        token: int | None = None,
+        call: int | None = None,
+        device: str | None = None,
+        placement: str | None = None,
+        requires_grad: bool | None = None,
+        stack: str | None = None,
+    ) -> bool:
+        """Records what is known of a tensor whose bytes are not.
+
+        Comparisons can set such records beside each other, and beside tensors.
+
+        Args:
+            shape: Lengths of the dimensions of the tensor.
+            dtype: Its dtype, such as `bfloat16`.
+            statistics: Numbers by name; a bool for a tensor of bools. Known
+                names are `max`, `min`, `mean`, `l2_norm`, `count`, `nan_count`,
+                `pos_inf_count`, `neg_inf_count`, and the checksums `crc32` and
+                `xor`, which may be texts. Other names begin with a small
+                letter and have small letters, digits and `_`. All together may
+                take 1024 bytes.
+            op: See `record`, and so for all others.
+
+        Returns:
+            See `record`; also False if the daemon is too old for statistics.
+
+        Raises:
+            TypeError: One of `statistics` is no number, bool or str.
+            ValueError: An argument is out of its range.
+            MsitError: The client is closed.
+        """
+        place = _place(op, io, index, token, call, device, placement)
+        facts = (REQUIRES_GRAD_NUMBERS[requires_grad], stack, 0)
+        text = statistics_text.text_of(statistics)
+        try:
+            number = _msit.dtype_from_name(dtype)
+            if number == 0:
+                raise ValueError(f"dtype {dtype!r} is unknown")
+            code = self._native.record_statistics(number, shape, text, place, facts)
+        except TypeError as error:
+            texts: dict[str, str | None] = {"op": op, "index": index, "stack": stack}
+            texts |= {"device": device, "placement": placement, "dtype": dtype}
             raise problem_of(error, texts, {"token": token, "call": call}) from None
         return code == _msit.OK or self._is_recorded(code)
 

@@ -31,6 +31,7 @@ KIND_NUMBERS = {
     "dtype": 4,
     "other": 5,
     "document": 6,
+    "statistics": 7,
 }
 
 # The numbers of msit_requires_grad.

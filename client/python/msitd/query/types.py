@@ -25,8 +25,10 @@ Io = Literal[
 ]
 """Which side of an op a tensor is."""
 
-RecordKind = Literal["tensor", "number", "text", "none", "dtype", "other", "document"]
-"""What a record has: a tensor, a value or a document."""
+RecordKind = Literal[
+    "tensor", "number", "text", "none", "dtype", "other", "document", "statistics"
+]
+"""What a record has: a tensor, a value, a document, or statistics of a tensor."""
 
 CaptureLevel = Literal["off", "summary", "sample", "full"]
 """How much of a tensor is recorded."""
@@ -169,6 +171,10 @@ class RunCounters:
     """Values and documents; `tensor_count` does not count them."""
     dangling_count: int = 0
     """Records whose bytes should be those of a record that is not there."""
+    statistics_count: int = 0
+    """Statistics of tensors that have no bytes; the other counts leave them out."""
+    document_count: int = 0
+    """Of `value_count`, the documents."""
 
 
 @mirrors("Run")
@@ -270,7 +276,8 @@ class Tensor:
     requires_grad: bool | None = None
     """None if it is not known."""
     value: str = ""
-    """A value as Python's repr writes it; of a text, the text itself."""
+    """A value as Python's repr writes it; of a text, the text itself; of
+    statistics, a JSON object."""
     stack: str = ""
     """Where it was recorded: `file:line function` a line, innermost first."""
     alias_of: str = ""

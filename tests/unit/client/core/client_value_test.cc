@@ -35,6 +35,14 @@ class ClientValueTest : public ClientTest {
     return document;
   }
 
+  static TensorView Statistics(std::string_view text) {
+    static constexpr int64_t kDims[] = {2, 3};
+    TensorView statistics = Value(RecordKind::kStatistics, text);
+    statistics.dtype = DType::kBfloat16;
+    statistics.dims = kDims;
+    return statistics;
+  }
+
   void SetLevel(capture::Level level) {
     daemon_.SetPolicy(
         capture::Encode({{.revision = 1,
@@ -119,6 +127,56 @@ TEST_F(ClientValueTest, TensorKeepsItsFacts) {
   EXPECT_EQ(arrived[2].stack, tensor.stack);
 }
 
+TEST_F(ClientValueTest, StatisticsHaveTypeShapeAndText) {
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(client_->Record(Statistics("{\"max\": 1.5}")).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  const auto arrived = Arrivals();
+  ASSERT_EQ(arrived.size(), 1u);
+  EXPECT_EQ(arrived[0].kind, RecordKind::kStatistics);
+  EXPECT_EQ(arrived[0].value, "{\"max\": 1.5}");
+  EXPECT_EQ(arrived[0].dims, (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(arrived[0].bytes.empty());
+  EXPECT_EQ(client_->counters().acknowledged_count, 1u);
+}
+
+TEST_F(ClientValueTest, StatisticsThatTheDaemonDoesNotKnowAreLeftOut) {
+  daemon_.SetChunkVersion(chunk::kExtrasVersion);
+  ASSERT_TRUE(Open().ok());
+  const Status status = client_->Record(Statistics("{}"));
+  EXPECT_EQ(status.code, MSIT_ERROR_DROPPED);
+  EXPECT_EQ(status.message,
+            "the daemon is too old for records of kind statistics: it takes "
+            "chunks up to version 2");
+  EXPECT_EQ(client_->stream_error(), status.message);
+  // Others go on.
+  ASSERT_TRUE(client_->Record(Value(RecordKind::kText, "x")).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->counters().dropped_count, 1u);
+  EXPECT_EQ(client_->counters().acknowledged_count, 1u);
+  EXPECT_EQ(client_->counters().refused_chunk_count, 0u);
+}
+
+TEST_F(ClientValueTest, ADaemonThatDoesNotSayKnowsNoStatistics) {
+  daemon_.SetChunkVersion(0);
+  ASSERT_TRUE(Open().ok());
+  EXPECT_EQ(client_->Record(Statistics("{}")).code, MSIT_ERROR_DROPPED);
+  EXPECT_TRUE(client_->Record(Value(RecordKind::kText, "x")).ok());
+}
+
+TEST_F(ClientValueTest, ADaemonThatComesBackNewerTakesStatistics) {
+  daemon_.SetChunkVersion(chunk::kExtrasVersion);
+  ASSERT_TRUE(Open().ok());
+  ASSERT_FALSE(client_->Record(Statistics("{}")).ok());
+  daemon_.SetChunkVersion(chunk::kVersion);
+  daemon_.Break(StreamEnd::kLost, "gone");
+  ASSERT_TRUE(daemon_.WaitForOpenings(2));
+  // Flush returns once the new stream has taken the value.
+  ASSERT_TRUE(client_->Record(Value(RecordKind::kText, "x")).ok());
+  ASSERT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_TRUE(client_->Record(Statistics("{}")).ok());
+}
+
 TEST_F(ClientValueTest, ValuesFollowTheRuleAndAreWholeAtAnyLevel) {
   SetLevel(capture::Level::kSummary);
   ASSERT_TRUE(Open().ok());
@@ -158,7 +216,7 @@ TEST_F(ClientValueTest, WrongRecordsAreRefusedAndCounted) {
   const double number = 1;
   const int64_t one = 1;
   std::vector<TensorView> wrong;
-  wrong.push_back(Value(static_cast<RecordKind>(7), "x"));
+  wrong.push_back(Value(static_cast<RecordKind>(8), "x"));
   wrong.push_back(Value(RecordKind::kNone, ""));
   wrong.push_back(Value(RecordKind::kText, "\xff"));
   TensorView value = Value(RecordKind::kNumber, "1.0");
@@ -175,6 +233,13 @@ TEST_F(ClientValueTest, WrongRecordsAreRefusedAndCounted) {
   wrong.push_back(value);
   const std::string text = "\xff";
   wrong.push_back(Document(text, one));
+  for (const char* statistics : {"", "1", "{\"max\"}", "{\"max\": null}"}) {
+    wrong.push_back(Statistics(statistics));
+  }
+  const std::string too_long = "{" + std::string(kValueBytesMax, ' ') + "}";
+  wrong.push_back(Statistics(too_long));
+  wrong.push_back(Statistics("{}"));
+  wrong.back().dtype = DType::kUnspecified;
   for (size_t i = 0; i < wrong.size(); ++i) {
     EXPECT_EQ(client_->Record(wrong[i]).code, MSIT_ERROR_INVALID_ARGUMENT) << i;
   }

@@ -59,6 +59,12 @@ class FakeDaemon {
     Post([count](TransportListener& l) { l.OnCommitted(count); });
   }
 
+  // Tells later connections which version of chunks it takes; 0: none.
+  void SetChunkVersion(uint32_t version) {
+    const std::lock_guard lock(mu_);
+    chunk_version_ = version;
+  }
+
   // Sends a capture policy, now and at each later opening.
   void SetPolicy(const std::string& policy) {
     const std::lock_guard lock(mu_);
@@ -267,7 +273,9 @@ class FakeDaemon {
       if (!new_run_.empty()) {
         Post([run = new_run_](TransportListener& l) { l.OnRun(run); });
       }
-      Post([count = committed_count_](TransportListener& l) {
+      Post([count = committed_count_,
+            version = chunk_version_](TransportListener& l) {
+        if (version != 0) l.OnChunkVersion(version);
         l.OnCommitted(count);
       });
     }
@@ -357,6 +365,7 @@ class FakeDaemon {
   int64_t token_end_ = 0;
   size_t report_count_ = 0;
   uint64_t stream_id_ = 0;
+  uint32_t chunk_version_ = chunk::kVersion;
   std::string policy_;
   std::string new_run_;
   std::vector<Opening> openings_;

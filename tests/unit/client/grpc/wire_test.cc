@@ -107,6 +107,13 @@ TEST(WireTest, RunAndConflictsAreRead) {
   EXPECT_FALSE(DecodeAnswer(response.SerializeAsString()));
 }
 
+TEST(WireTest, ChunkVersionIsRead) {
+  v1::WriteChunksResponse response;
+  EXPECT_EQ(DecodeAnswer(response.SerializeAsString())->chunk_version, 0u);
+  response.set_chunk_version(3);
+  EXPECT_EQ(DecodeAnswer(response.SerializeAsString())->chunk_version, 3u);
+}
+
 TEST(WireTest, UnknownFieldsAreSkipped) {
   // Fields 2, 7, 8 and 9, one of each wire type, around field 1.
   const std::string message(

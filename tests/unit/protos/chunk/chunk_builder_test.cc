@@ -79,14 +79,22 @@ TEST(ChunkBuilderTest, RoundTripsExtras) {
   records[4].op = "view";
   records[4].alias = {.op = "op", .call = 0, .io = Io::kOutput, .index = "0"};
   ExpectRoundTrip(records);
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kExtrasVersion);
+  records.push_back(Statistics(DType::kInt64, {2, 3}, "{\"max\": 1}"));
+  ExpectRoundTrip(records);
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
 }
 
 TEST(ChunkBuilderTest, WritesTheLowestVersionThatSuffices) {
   std::vector<SampleRecord> records = {WholeTensor(DType::kInt32, {3}, 1)};
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kPlainVersion);
+  EXPECT_EQ(VersionFor(records[0].spec()), kPlainVersion);
   records[0].requires_grad = false;
+  EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kExtrasVersion);
+  EXPECT_EQ(VersionFor(records[0].spec()), kExtrasVersion);
+  records.insert(records.begin(), Statistics(DType::kInt32, {3}, "{}"));
   EXPECT_EQ(HeaderOf(BuildChunk(records)).version, kVersion);
+  EXPECT_EQ(VersionFor(records[0].spec()), kVersion);
 }
 
 TEST(ChunkBuilderTest, AChunkAfterOneWithExtrasIsPlainAgain) {
@@ -98,7 +106,7 @@ TEST(ChunkBuilderTest, AChunkAfterOneWithExtrasIsPlainAgain) {
     record.stack = stack;
     ASSERT_NE(builder.Add(record.spec()).data(), nullptr);
     EXPECT_EQ(HeaderOf(builder.Finish(0)).version,
-              record.stack.empty() ? kPlainVersion : kVersion);
+              record.stack.empty() ? kPlainVersion : kExtrasVersion);
   }
 }
 

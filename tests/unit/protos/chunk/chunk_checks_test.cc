@@ -47,7 +47,7 @@ std::vector<Row> HeaderRows() {
   return {
       {"Magic", "CHUNK_MALFORMED", [](Spoiled& s) { s.header.magic ^= 1; }},
       {"VersionAbove", "CHUNK_VERSION_UNSUPPORTED",
-       [](Spoiled& s) { s.header.version = 3; }},
+       [](Spoiled& s) { s.header.version = 4; }},
       {"VersionZero", "CHUNK_VERSION_UNSUPPORTED",
        [](Spoiled& s) { s.header.version = 0; }},
       {"HeaderReserved", "CHUNK_MALFORMED",
@@ -262,11 +262,14 @@ INSTANTIATE_TEST_SUITE_P(Table, ChunkRefusalTest,
                            return std::string(Rows()[info.param].name);
                          });
 
-// A chunk of four records of which one has something spoiled: a tensor, an
-// alias of it, a number and a document.
+constexpr size_t kExtraRecords = 5;
+
+// A chunk of records of which one has something spoiled: a tensor, an alias of
+// it, a number, a document and statistics.
 struct SpoiledExtra {
   SpoiledExtra() {
-    std::vector<SampleRecord> records(4, WholeTensor(DType::kFloat64, {}, 1));
+    std::vector<SampleRecord> records(kExtraRecords,
+                                      WholeTensor(DType::kFloat64, {}, 1));
     records[0].stack = "a.py:1 f";
     records[1].op = "view";
     records[1].payload.clear();
@@ -279,9 +282,10 @@ struct SpoiledExtra {
     records[3].io = Io::kState;
     records[3].index = "";
     records[3].stack = "b.py:1 f";
+    records[4] = Statistics(DType::kFloat64, {2}, "{\"max\": 1}");
     bytes = BuildChunk(records);
     header = HeaderOf(bytes);
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < kExtraRecords; ++i) {
       record[i] = RecordOf(bytes, i);
       std::memcpy(&extra[i], bytes.data() + ExtraOffset(record[i]),
                   sizeof(RecordExtra));
@@ -290,7 +294,7 @@ struct SpoiledExtra {
 
   std::vector<std::byte> Put() {
     PutHeader(bytes, header);
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < kExtraRecords; ++i) {
       std::memcpy(bytes.data() + ExtraOffset(RecordOf(bytes, i)), &extra[i],
                   sizeof(RecordExtra));
       PutRecord(bytes, i, record[i]);
@@ -300,8 +304,8 @@ struct SpoiledExtra {
 
   std::vector<std::byte> bytes;
   ChunkHeader header;
-  RecordDescriptor record[4];
-  RecordExtra extra[4];
+  RecordDescriptor record[kExtraRecords];
+  RecordExtra extra[kExtraRecords];
 };
 
 struct ExtraRow {
@@ -314,7 +318,27 @@ const ExtraRow kExtraRows[] = {
     {"nothing", "", [](auto&) {}},
     {"plain version", "CHUNK_MALFORMED",
      [](auto& s) { s.header.version = kPlainVersion; }},
-    {"kind", "CHUNK_MALFORMED", [](auto& s) { s.record[0].flags |= 7; }},
+    {"tensor as statistics", "SHAPE_MISMATCH",
+     [](auto& s) { s.record[0].flags |= 7; }},
+    {"statistics in version 2", "CHUNK_MALFORMED",
+     [](auto& s) { s.header.version = kExtrasVersion; }},
+    {"statistics that are none", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[4].value.length -= 1; }},
+    {"statistics without a value", "CHUNK_MALFORMED",
+     [](auto& s) { s.extra[4] = RecordExtra{}; }},
+    {"statistics with bytes", "SHAPE_MISMATCH",
+     [](auto& s) { s.record[4].tensor_bytes = 16; }},
+    {"statistics with a payload", "PART_MISPLACED",
+     [](auto& s) { s.record[4].payload_bytes = 16; }},
+    {"statistics of a later part", "PART_MISPLACED",
+     [](auto& s) { s.record[4].part_offset = kPartBytes; }},
+    {"statistics as an alias", "CHUNK_MALFORMED",
+     [](auto& s) {
+       const TextRef value = s.extra[4].value;
+       s.extra[4] = s.extra[1];
+       s.extra[4].flags |= kValueFlag;
+       s.extra[4].value = value;
+     }},
     {"requires_grad", "CHUNK_MALFORMED",
      [](auto& s) { s.record[0].flags |= kRequiresGradMask; }},
     {"flags", "CHUNK_MALFORMED", [](auto& s) { s.record[0].flags |= 64; }},

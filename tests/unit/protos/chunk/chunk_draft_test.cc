@@ -114,7 +114,7 @@ TEST_F(ChunkDraftTest, GivesExtras) {
   const auto chunk = Read(memory_);
   ASSERT_TRUE(chunk.ok()) << chunk.status();
   const Chunk& got = **chunk;
-  EXPECT_EQ(got.header().version, kVersion);
+  EXPECT_EQ(got.header().version, kExtrasVersion);
   ASSERT_EQ(got.records().size(), 3u);
   EXPECT_EQ(RequiresGradOf(got.records()[0]), true);
   EXPECT_EQ(got.Text(got.ExtraOf(got.records()[0]).stack), "a.py:1 f");

@@ -73,7 +73,8 @@ TEST(ChunkFormatTest, ExtraOffsetsAreFrozen) {
 TEST(ChunkFormatTest, ConstantsAreFrozen) {
   EXPECT_EQ(kMagic, 0x4354534du);
   EXPECT_EQ(kPlainVersion, 1);
-  EXPECT_EQ(kVersion, 2);
+  EXPECT_EQ(kExtrasVersion, 2);
+  EXPECT_EQ(kVersion, 3);
   EXPECT_EQ(kKindMask, 7);
   EXPECT_EQ(kRequiresGradMask, 24);
   EXPECT_EQ(kExtraFlag, 32);

@@ -36,7 +36,7 @@ float FloatAt(std::span<const std::byte> bytes, size_t element) {
 
 TEST(ChunkGoldenTest, TodaysProgramMakesTheSameBytes) {
   const std::vector<GoldenChunk> made = MakeGoldenChunks();
-  ASSERT_EQ(made.size(), 9u);
+  ASSERT_EQ(made.size(), 10u);
   for (const GoldenChunk& golden : made) {
     EXPECT_EQ(ReadGolden(golden.name), golden.bytes) << golden.name;
   }
@@ -222,6 +222,26 @@ TEST(ChunkGoldenTest, EveryKindReadsBack) {
   EXPECT_EQ(records[1].payload_bytes, 0u);
   EXPECT_EQ(records[1].tensor_bytes, 16u);
   EXPECT_EQ(chunk->PayloadOf(records[8]).size(), 16u);
+}
+
+TEST(ChunkGoldenTest, StatisticsReadBack) {
+  const std::vector<std::byte> bytes = ReadGolden("v3/statistics.chunk");
+  const auto chunk = Chunk::FromProducer(bytes);
+  ASSERT_TRUE(chunk.ok()) << chunk.status();
+  EXPECT_EQ(chunk->header().version, 3);
+  ASSERT_EQ(chunk->records().size(), 8u);
+  const RecordDescriptor& record = chunk->records()[6];
+  EXPECT_EQ(KindOf(record), RecordKind::kStatistics);
+  EXPECT_EQ(static_cast<DType>(record.dtype), DType::kBfloat16);
+  EXPECT_THAT(chunk->Dims(record), ElementsAre(2, 3));
+  EXPECT_EQ(record.tensor_bytes, 0u);
+  EXPECT_EQ(record.payload_bytes, 0u);
+  EXPECT_EQ(RequiresGradOf(record), true);
+  EXPECT_FALSE(chunk->HasOwnBytes(record));
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(record).value),
+            "{\"max\": 1.5, \"min\": \"-inf\"}");
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(record).stack), "model.py:7 forward");
+  EXPECT_EQ(chunk->Text(chunk->ExtraOf(chunk->records()[7]).value), "{}");
 }
 
 TEST(ChunkGoldenTest, FrameOfEveryKindReadsBackWithItsStamps) {

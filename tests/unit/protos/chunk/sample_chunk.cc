@@ -50,6 +50,16 @@ SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed) {
   return out;
 }
 
+SampleRecord Statistics(DType dtype, std::vector<int64_t> dims,
+                        std::string text) {
+  SampleRecord out;
+  out.dtype = dtype;
+  out.dims = std::move(dims);
+  out.kind = RecordKind::kStatistics;
+  out.value = std::move(text);
+  return out;
+}
+
 std::vector<std::byte> BuildChunk(std::span<const SampleRecord> records) {
   AlignedBuffer buffer(ChunkBuilder::kBufferBytes);
   ChunkBuilder builder(buffer.span());

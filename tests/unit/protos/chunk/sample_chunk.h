@@ -43,6 +43,10 @@ struct SampleRecord {
 // `seed`.
 SampleRecord WholeTensor(DType dtype, std::vector<int64_t> dims, uint8_t seed);
 
+// Returns a record of kind statistics.
+SampleRecord Statistics(DType dtype, std::vector<int64_t> dims,
+                        std::string text);
+
 // Returns the bytes of a finished chunk of run "run", rank 2, stream 5,
 // sequence 9. Fails the test if a record does not fit.
 std::vector<std::byte> BuildChunk(std::span<const SampleRecord> records);

@@ -83,9 +83,10 @@ TEST(PrinterTest, CsvHasEveryFieldAndRawNumbers) {
             "counters.dropped_count,counters.truncated_count,"
             "counters.expired_size_bytes,"
             "counters.value_count,counters.dangling_count,"
+            "counters.statistics_count,counters.document_count,"
             "retention.pinned,retention.size_bytes_max,retention.age_max,"
             "retention.token_count,ranks_held,ranks_lacking,partial\n"
-            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,,,,,,,false\n");
+            "\"a,b\",8,,sealed,,,0,4194304,0,0,0,0,0,0,0,0,0,,,,,,,false\n");
 }
 
 TEST(PrinterTest, ColumnsReplaceTheDefault) {
@@ -186,6 +187,8 @@ TEST(PrinterTest, OneMessageIsALineForEachValueThatIsThere) {
             "counters.expired_size_bytes  0 B\n"
             "counters.value_count         0\n"
             "counters.dangling_count      0\n"
+            "counters.statistics_count    0\n"
+            "counters.document_count      0\n"
             "partial                      false\n");
 }
 

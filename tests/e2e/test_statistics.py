@@ -1,0 +1,86 @@
+"""Statistics of tensors whose bytes nobody kept: recorded, listed, counted."""
+
+import subprocess
+
+import chunk_bytes as cb
+import grpc
+import msitd
+import pytest
+from chunk_bytes import Chunk, Record
+from msitd import query
+from names import tensor_name
+from wire import write
+
+from daemon import BIN_DIR, Daemon
+
+KNOWN = {"max": 1.5, "min": -2, "mean": float("nan"), "crc32": "0badcafe"}
+TEXT = '{"max": 1.5, "min": -2, "mean": "nan", "crc32": "0badcafe"}'
+
+
+def record(endpoint: str, run: str, statistics: dict[str, object] = KNOWN) -> None:
+    with msitd.Client(run=run, endpoint=endpoint) as client:
+        assert client.record_statistics(
+            (2, 3), "bfloat16", statistics, op="linear", token=3, requires_grad=True
+        )
+
+
+@pytest.mark.parametrize("transport", ["shm", "grpc"])
+def test_statistics_are_kept_and_shown(daemon: Daemon, transport: str) -> None:
+    record(str(daemon.socket_dir) if transport == "shm" else daemon.endpoint, "r")
+    assert not daemon.ctl_json("tensor", "list", "--run", "r").get("tensors")
+    listed = daemon.ctl("tensor", "list", "--run", "r", "--kind", "statistics").stdout
+    assert "statistics" in listed
+    assert (
+        TEXT in daemon.ctl("tensor", "get", tensor_name("r", "linear", token=3)).stdout
+    )
+    with query.connect(daemon.endpoint) as client:
+        (found,) = client.tensors.list("r", query.select(kinds="statistics"))
+        assert (found.kind, found.value) == ("statistics", TEXT)
+        assert (found.dtype, found.shape) == ("bfloat16", (2, 3))
+        assert found.requires_grad is True
+        assert (found.size_bytes, found.has_bytes) == (0, False)
+        with pytest.raises(grpc.RpcError):
+            client.tensors.read(found.name)
+
+
+def test_a_run_of_statistics_does_not_look_empty(daemon: Daemon) -> None:
+    record(daemon.endpoint, "r")
+    counters = daemon.ctl_json("run", "get", "r")["counters"]
+    assert counters["statistics_count"] == "1"
+    assert counters["tensor_count"] == counters["value_count"] == "0"
+    head, row = daemon.ctl("run", "list").stdout.splitlines()
+    assert dict(zip(head.split(), row.split(), strict=False))["statistics"] == "1"
+    told = daemon.ctl("tensor", "list", "--run", "r").stderr
+    assert "no tensors yet, but statistics of 1: see --kind statistics" in told
+
+
+def test_runs_without_statistics_have_no_such_column(daemon: Daemon) -> None:
+    write(daemon.channel(), "r", [Chunk("r", [Record("op", b"1234", [1])]).pack()])
+    assert "statistics" not in daemon.ctl("run", "list").stdout
+
+
+def test_statistics_outlive_the_daemon(daemon: Daemon) -> None:
+    record(daemon.endpoint, "r")
+    daemon.kill()
+    daemon.start()
+    tensor = daemon.ctl_json("tensor", "get", tensor_name("r", "linear", token=3))
+    assert tensor["value"] == TEXT
+    daemon.stop()
+    subprocess.run(
+        [BIN_DIR / "msitd-inspect", "verify", "--data-dir", daemon.data_dir],
+        check=True,
+    )
+
+
+def statistics(text: str) -> Record:
+    return Record("op", b"", [2], kind=cb.STATISTICS, value=text)
+
+
+def test_malformed_statistics_are_refused_at_the_border(daemon: Daemon) -> None:
+    for version, text in ((2, "{}"), (3, "{"), (3, '{"max": null}')):
+        chunk = Chunk("r", [statistics(text)], version=version).pack()
+        with pytest.raises(grpc.RpcError) as error:
+            write(daemon.channel(), "r", [chunk])
+        assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    write(daemon.channel(), "r", [Chunk("r", [statistics("{}")], version=3).pack()])
+    assert daemon.ctl_json("run", "get", "r")["counters"]["statistics_count"] == "1"
