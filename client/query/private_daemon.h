@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/query/interrupts.h"
+#include "protos/os/unique_fd.h"
+
+namespace msitd::ctl {
+
+struct PrivateDaemonOptions {
+  // The folder in which the store gets a folder of its own, with room for all
+  // that is recorded.
+  std::string data_dir;
+  // Empty: what FindMsitd finds.
+  std::string program;
+  std::chrono::milliseconds start_timeout{30000};
+};
+
+// A daemon for one command: it listens on a Unix socket of its own alone. It
+// ends with this object, or with the process if that is killed. Its store and
+// socket are removed, unless the process is killed: then they stay.
+// Thread-compatible.
+class PrivateDaemon {
+ public:
+  // Returns once it takes calls. Call it on the main thread, since the daemon
+  // ends with the thread that started it. NOT_FOUND if there is no such
+  // program; FAILED_PRECONDITION with what it said last if it ends;
+  // DEADLINE_EXCEEDED if it is not ready in time; CANCELLED by an interrupt.
+  static absl::StatusOr<std::unique_ptr<PrivateDaemon>> Start(
+      const PrivateDaemonOptions& options, Interrupts& interrupts);
+
+  PrivateDaemon(const PrivateDaemon&) = delete;
+  PrivateDaemon& operator=(const PrivateDaemon&) = delete;
+  ~PrivateDaemon();
+
+  // As ParseEndpoint takes it.
+  std::string endpoint() const;
+  pid_t pid() const { return pid_; }
+
+ private:
+  PrivateDaemon() = default;
+  absl::Status MakeFolders(const std::string& data_dir);
+  absl::Status Spawn(const std::string& program);
+  absl::Status WaitUntilReady(std::chrono::milliseconds timeout,
+                              Interrupts& interrupts);
+  // The end of its log, for an error.
+  std::string LastWords() const;
+
+  std::string data_dir_;
+  std::string socket_dir_;
+  UniqueFd ready_;
+  pid_t pid_ = -1;
+};
+
+// Returns the path of msitd: beside this program, else in $PATH. NOT_FOUND
+// says where it was looked for.
+absl::StatusOr<std::string> FindMsitd();
+
+}  // namespace msitd::ctl
