@@ -9,8 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from msitd import _msit
-from msitd._core import compiled, memory, values
-from msitd._core import statistics as statistics_text
+from msitd._core import compiled, memory, statistics_text, values
 from msitd._core.arguments import problem_of
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
