@@ -68,6 +68,33 @@ def write(path: Path, inputs: list[Dumped], outputs: list[Dumped]) -> None:
     path.write_bytes(struct.pack("<Q", len(head)) + head + raw)
 
 
+def _tagged(tag: int, value: bytes) -> bytes:
+    return struct.pack("<II", tag, len(value)) + value
+
+
+def _nano_list(tag: int, tensors: list[Dumped]) -> bytes:
+    out = struct.pack("<I", len(tensors))
+    for tensor in tensors:
+        values = b""
+        for number, dims in enumerate((tensor.shape, tensor.original)):
+            values += _tagged(number, struct.pack(f"<{len(dims)}q", *dims))
+        out += struct.pack("<iii", tensor.data_type, tensor.form, 0)
+        if tag == 5:
+            out += struct.pack("<iii", 0, tensor.data_type, tensor.form)
+            values += _tagged(2, b"original")
+        size = len(tensor.raw) if tensor.size is None else tensor.size
+        out += struct.pack("<QQQI", tensor.address, 0, size, len(values)) + values
+    return _tagged(tag, out)
+
+
+def write_nano(path: Path, inputs: list[Dumped], outputs: list[Dumped]) -> None:
+    """Writes the dump of one task as CANN nano does, with the types of ACL."""
+    head = struct.pack("<II", 0x5A5A5A5A, 1)
+    head += _nano_list(4, inputs) + _nano_list(5, outputs)
+    raw = b"".join(t.raw for t in [*inputs, *outputs])
+    path.write_bytes(struct.pack("<Q", len(head)) + head + raw)
+
+
 def _blocks(size: int, block: int) -> int:
     return -(-size // block)
 

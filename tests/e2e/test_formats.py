@@ -111,6 +111,39 @@ def test_ge_layouts_as_numpy_makes_them(tmp_path: Path) -> None:
             assert tensor.data == np.ascontiguousarray(array).tobytes()
 
 
+def test_ge_nano(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    array = rng.integers(-999, 999, (3, 20, 17)).astype("<i2")
+    blocks = np.ascontiguousarray(ge_dump.to_nz(array, 16, 16))
+    plain_array = rng.random((2, 3))
+    raw = plain_array.tobytes()
+    inputs = [
+        ge_dump.Dumped(
+            6, ge_dump.FRACTAL_NZ, blocks.shape, array.shape, blocks.tobytes()
+        ),
+        ge_dump.Dumped(11, ge_dump.ND, (2, 3), (), raw),
+    ]
+    outputs = [
+        ge_dump.Dumped(11, ge_dump.NCHW, (2, 3), (2, 3), raw + b"????", address=0),
+        ge_dump.Dumped(28, ge_dump.ND, (9,), (9,), b"ab"),
+        ge_dump.Dumped(13, ge_dump.ND, (2,), (2,), b"text"),
+        ge_dump.Dumped(12, ge_dump.ND, (), (), b"\x01"),
+    ]
+    path = tmp_path / "Add.add.1.2.3"
+    ge_dump.write_nano(path, inputs, outputs)
+    tensors = read(path)
+    expected = [array.tobytes(), raw, raw, b"ab", b"", b"\x01"]
+    assert [t.data for t in tensors] == expected
+    assert [t.io for t in tensors] == ["input"] * 2 + ["output"] * 4
+    assert [t.index for t in tensors] == ["0", "1", "0", "1", "2", "3"]
+    dtypes = ["int16", "float64", "float64", "int8", "unspecified", "bool"]
+    assert [t.dtype for t in tensors] == dtypes
+    assert tensors[0].shape == array.shape
+    assert tensors[5].shape == ()
+    assert tensors[2].name == "original"
+    assert "STRING" in tensors[4].problem
+
+
 GE_TYPES = {
     1: "float32", 2: "float16", 3: "int8", 4: "uint8", 5: "int16", 6: "uint16",
     7: "int32", 8: "int64", 9: "uint32", 10: "uint64", 11: "bool", 12: "float64",

@@ -75,6 +75,18 @@ std::string Atb(const std::string& rest) {
          rest;
 }
 
+// An input and an output.
+std::string GeNano() {
+  const std::string shape =
+      formats::NanoValue(0, formats::BytesOf<int64_t>({1, 1, 2, 2})) +
+      formats::NanoValue(1, formats::BytesOf<int64_t>({1, 2}));
+  const std::string list = formats::BytesOf<uint32_t>({1}) +
+                           formats::NanoInput(6, kFormatFractalNz, 8, shape);
+  return formats::NanoDumpOf(
+      formats::NanoValue(4, list) + formats::NanoValue(5, list),
+      "01234567abcdefgh");
+}
+
 }  // namespace
 
 std::vector<std::string> FormatsSeeds() {

@@ -11,8 +11,9 @@
 
 #include "client/import/formats/format_limits.h"
 #include "client/import/formats/ge_dump.pb.h"
-#include "client/import/formats/ge_layout.h"
 #include "client/import/formats/ge_names.h"
+#include "client/import/formats/ge_nano.h"
+#include "client/import/formats/ge_tensor.h"
 #include "protos/base/limits.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -21,30 +22,11 @@ namespace msitd::formats {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint32_t kNanoMagic = 0x5a5a5a5a;
 // Of what always has bytes.
 constexpr uint64_t kAnyAddress = 1;
 
 absl::Status BadGeHead(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "GE dump: {}", what);
-}
-
-// What inputs and outputs have in common.
-struct Descriptor {
-  int32_t data_type = 0;
-  int32_t format = 0;
-  int32_t sub_format = 0;
-  const ge::Shape* shape = nullptr;
-  const ge::Shape* original_shape = nullptr;
-  uint64_t size = 0;
-  uint64_t address = 0;
-};
-
-template <typename Message>
-Descriptor Describe(const Message& message) {
-  return {message.data_type(), message.format(),          message.sub_format(),
-          &message.shape(),    &message.original_shape(), message.size(),
-          message.address()};
 }
 
 // Numbers that no dimension has become -1, which CheckShape refuses.
@@ -56,6 +38,20 @@ std::vector<int64_t> ShapeOf(const ge::Shape& shape) {
     if (dims.size() > kDimsMax) break;
   }
   return dims;
+}
+
+template <typename Message>
+GeTensor Describe(const Message& message) {
+  GeTensor tensor;
+  tensor.type = GeTypeOf(message.data_type());
+  tensor.has_no_type = message.data_type() == 0;
+  tensor.format = message.format();
+  tensor.sub_format = message.sub_format();
+  tensor.shape = ShapeOf(message.shape());
+  tensor.original_shape = ShapeOf(message.original_shape());
+  tensor.size = message.size();
+  tensor.address = message.address();
+  return tensor;
 }
 
 // Counts repeated messages without making them, since an empty one takes two
@@ -96,32 +92,6 @@ absl::Status CheckMessageCount(const std::string& head) {
   return absl::OkStatus();
 }
 
-// Hands the raw bytes behind the head out, one tensor after the other.
-class RawBytes {
- public:
-  RawBytes(std::shared_ptr<const ByteSource> source, uint64_t begin,
-           bool skips_without_address)
-      : source_(std::move(source)),
-        at_(begin),
-        skips_without_address_(skips_without_address) {}
-
-  // Where the next `size` bytes lie; none if a tensor at `address` has none.
-  StoredTensor Take(uint64_t size, uint64_t address) {
-    StoredTensor stored;
-    stored.source = source_;
-    stored.begin = at_;
-    if (!skips_without_address_ || address != 0) stored.bytes = size;
-    // Stays behind the end of the file once it is there.
-    at_ += std::min(stored.bytes, std::numeric_limits<uint64_t>::max() - at_);
-    return stored;
-  }
-
- private:
-  const std::shared_ptr<const ByteSource> source_;
-  uint64_t at_;
-  const bool skips_without_address_;
-};
-
 // The sizes of the workspaces, wherever an edition has them.
 std::vector<uint64_t> WorkspacesOf(const ge::DumpData& head) {
   std::vector<uint64_t> sizes;
@@ -154,55 +124,8 @@ bool SkipsWithoutAddress(const ge::DumpData& head, uint64_t raw_bytes) {
   return has_address && total > raw_bytes;
 }
 
-void SetLayout(const Descriptor& from, ForeignTensor& tensor,
-               StoredTensor& stored) {
-  auto view = ViewAsPlain(from.format, from.sub_format, tensor.stored_shape,
-                          ShapeOf(*from.original_shape));
-  if (view.has_value()) {
-    tensor.shape = std::move(view->shape);
-    stored.axes = std::move(view->axes);
-    return;
-  }
-  stored.axes = RowMajorAxes(tensor.stored_shape);
-  tensor.is_as_stored = !IsPlainFormat(from.format);
-}
-
-FileEntry EntryOf(const Descriptor& from, ForeignTensor tensor, RawBytes& raw) {
-  StoredTensor stored = raw.Take(from.size, from.address);
-  const CannType type = GeTypeOf(from.data_type);
-  tensor.dtype = type.dtype;
-  tensor.stored_type = type.name;
-  tensor.stored_layout = FormatName(from.format);
-  tensor.stored_shape = ShapeOf(*from.shape);
-  if (from.data_type == 0) {
-    tensor.stored_shape = {static_cast<int64_t>(
-        std::min<uint64_t>(from.size, std::numeric_limits<int64_t>::max()))};
-  }
-  tensor.shape = tensor.stored_shape;
-  if (!IsValid(type.dtype)) {
-    return MakeProblem(
-        std::move(tensor),
-        MakeStatus(absl::StatusCode::kUnimplemented,
-                   "msitd has no elements of CANN's {}", type.name));
-  }
-  absl::Status fits = CheckShape(type.dtype, tensor.stored_shape);
-  if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
-  stored.packing = CannPackingOf(type.dtype);
-  const uint64_t needed = StoredBytes(ElementCount(tensor.stored_shape),
-                                      type.dtype, stored.packing);
-  if (needed > 0 && stored.bytes == 0) {
-    return MakeProblem(std::move(tensor),
-                       absl::NotFoundError("the dump has no bytes of it"));
-  }
-  // What is behind is padding, which need not be there.
-  stored.bytes = std::min(stored.bytes, needed);
-  stored.dtype = type.dtype;
-  SetLayout(from, tensor, stored);
-  return MakeEntry(std::move(tensor), std::move(stored));
-}
-
 FileEntry RawEntry(std::string_view name, int index, uint64_t size,
-                   RawBytes& raw) {
+                   GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.name = name;
   tensor.index = fmt::format("{}", index);
@@ -218,7 +141,7 @@ FileEntry RawEntry(std::string_view name, int index, uint64_t size,
   return MakeEntry(std::move(tensor), std::move(stored));
 }
 
-FileEntry InputEntry(const ge::OpInput& input, int index, RawBytes& raw) {
+FileEntry InputEntry(const ge::OpInput& input, int index, GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.io = Io::kInput;
   tensor.index = fmt::format("{}", index);
@@ -228,10 +151,10 @@ FileEntry InputEntry(const ge::OpInput& input, int index, RawBytes& raw) {
   if (input.arg_index() != 0) {
     tensor.attributes["arg_index"] = fmt::format("{}", input.arg_index());
   }
-  return EntryOf(Describe(input), std::move(tensor), raw);
+  return GeEntry(Describe(input), std::move(tensor), raw);
 }
 
-FileEntry OutputEntry(const ge::OpOutput& output, int index, RawBytes& raw) {
+FileEntry OutputEntry(const ge::OpOutput& output, int index, GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.io = Io::kOutput;
   tensor.index = fmt::format("{}", index);
@@ -240,10 +163,10 @@ FileEntry OutputEntry(const ge::OpOutput& output, int index, RawBytes& raw) {
     tensor.attributes["output_index"] =
         fmt::format("{}", output.original_op().output_index());
   }
-  return EntryOf(Describe(output), std::move(tensor), raw);
+  return GeEntry(Describe(output), std::move(tensor), raw);
 }
 
-std::vector<FileEntry> EntriesOf(const ge::DumpData& head, RawBytes raw) {
+std::vector<FileEntry> EntriesOf(const ge::DumpData& head, GeRawBytes raw) {
   std::vector<FileEntry> entries;
   for (int i = 0; i < head.input_size(); ++i) {
     entries.push_back(InputEntry(head.input(i), i, raw));
@@ -289,7 +212,7 @@ bool IsGeDump(std::string_view first_bytes, uint64_t size) {
   std::memcpy(&length, first_bytes.data(), sizeof(length));
   const auto tag = static_cast<uint8_t>(first_bytes[kLengthBytes]);
   const bool is_message = tag == 0x10 || (tag % 8 == 2 && tag < 0x50);
-  const bool is_nano = tag == (kNanoMagic & 0xff);
+  const bool is_nano = tag == (kGeNanoMagic & 0xff);
   return length > 0 && length <= std::max(size, kHeadBytesMax) &&
          (is_message || is_nano);
 }
@@ -303,17 +226,15 @@ OpenedFile OpenGeDump(std::shared_ptr<const ByteSource> bytes) {
   }
   const auto text = bytes->ReadText(kLengthBytes, length);
   if (!text.ok()) return Annotate(text.status(), "GE dump: head");
-  if (text->starts_with("\x5a\x5a\x5a\x5a")) {
-    return absl::UnimplementedError(
-        "GE dump: msitd does not read dumps of CANN nano");
-  }
+  if (IsGeNano(*text)) return OpenGeNano(*text, bytes, kLengthBytes + length);
   MSITD_RETURN_IF_ERROR(CheckMessageCount(*text));
   ge::DumpData head;
   if (!head.ParseFromString(*text)) {
     return BadGeHead("the head is no message");
   }
   const uint64_t begin = kLengthBytes + length;
-  RawBytes raw(bytes, begin, SkipsWithoutAddress(head, bytes->size() - begin));
+  GeRawBytes raw(bytes, begin,
+                 SkipsWithoutAddress(head, bytes->size() - begin));
   return std::make_unique<TensorFile>(FileKind::kGeDump, AttributesOf(head),
                                       EntriesOf(head, std::move(raw)));
 }

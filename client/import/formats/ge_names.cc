@@ -87,6 +87,8 @@ constexpr NumberedType kAclTypes[] = {
     {27, {"BF16", DType::kBfloat16}},
     {29, {"INT4", DType::kInt4}},
     {30, {"UINT1", DType::kUint1}},
+    {31, {"INT2", DType::kInt2}},
+    {32, {"UINT2", DType::kUint2}},
     {33, {"COMPLEX32", DType::kComplex32}},
     {34, {"HIFLOAT8", DType::kHifloat8}},
     {35, {"FLOAT8_E5M2", DType::kFloat8E5m2}},
