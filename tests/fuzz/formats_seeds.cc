@@ -92,6 +92,7 @@ std::string GeNano() {
 std::vector<std::string> FormatsSeeds() {
   return {
       Safetensors(),
+      GeNano(),
       formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
       Torch("little"),
       Torch("big"),
