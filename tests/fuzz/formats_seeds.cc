@@ -22,6 +22,13 @@ std::string Npy(const std::string& descr, const std::string& order) {
                "0123456789abcdefghijklmn");
 }
 
+// Two rows of the smallest and the largest element of a tensor.
+std::string MinMax() {
+  return NpyOf(
+      "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }     \n",
+      "0123456789abcdef");
+}
+
 // An output and an input of at most 48 bytes.
 std::string GeDump(int type, int64_t format, std::vector<uint64_t> shape,
                    std::vector<uint64_t> original) {
@@ -94,6 +101,7 @@ std::vector<std::string> FormatsSeeds() {
       Safetensors(),
       GeNano(),
       formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
+      formats::ZipOf({{"inputs.npy", MinMax()}, {"outputs.npy", MinMax()}}),
       Torch("little"),
       Torch("big"),
       TorchPickle(),

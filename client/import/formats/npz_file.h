@@ -9,7 +9,9 @@
 namespace msitd::formats {
 
 // Opens an archive of .npy files, one tensor for each member, by its name
-// without `.npy`. A member that is no such file has a problem.
+// without `.npy`. A member that is no such file has a problem. If there are
+// just `inputs` and `outputs`, with two columns or empty, each row is an input
+// or an output of its own.
 OpenedFile OpenNpz(const std::shared_ptr<ZipArchive>& archive,
                    const OpenOptions& options);
 
