@@ -244,6 +244,31 @@ def test_npz_as_numpy_reads_it(tmp_path: Path, save: Callable[..., None]) -> Non
             assert tensor.data == plain(arrays[name])
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_reduced_dumps_have_a_tensor_for_each_row(
+    tmp_path: Path, save: Callable[..., None]
+) -> None:
+    rng = np.random.default_rng(4)
+    path = tmp_path / "Add.add.1.2.3_min_max.npz"
+    for inputs in (rng.random((12, 2)), np.asfortranarray(rng.random((12, 2)))):
+        outputs = rng.integers(0, 9, (1, 2)).astype(">i2")
+        save(path, inputs=inputs, outputs=outputs)
+        tensors = read(path, 16)
+        assert [t.io for t in tensors] == ["input"] * 12 + ["output"]
+        assert [t.index for t in tensors] == [*map(str, range(12)), "0"]
+        assert all(t.shape == (2,) and t.name == "" for t in tensors)
+        expected = [plain(row) for row in (*inputs, *outputs)]
+        assert [t.data for t in tensors] == expected
+    save(path, inputs=np.array([]), outputs=np.ones((1, 2), dtype=bool))
+    assert [(t.io, t.data) for t in read(path)] == [("output", b"\1\1")]
+    # Other arrays of these names are arrays.
+    save(path, inputs=np.ones((3, 4)), outputs=np.ones((3, 2)))
+    assert [(t.name, t.shape) for t in read(path)] == [
+        ("inputs", (3, 4)),
+        ("outputs", (3, 2)),
+    ]
+
+
 def test_npz_members_that_are_no_arrays(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

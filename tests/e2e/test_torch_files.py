@@ -114,6 +114,23 @@ def test_checkpoints_give_one_tensor_for_each(tmp_path: Path, protocol: int) -> 
         check(tensor, name, expected[name])
 
 
+def test_dumped_values_have_the_name_in_their_tags(tmp_path: Path) -> None:
+    meta = {"name": "layer__hidden", "step": 3, "rank": 1, "dims": "b s h"}
+    meta["parallel_info"] = {"tp_rank": 1, "tp_size": 2}
+    path = tmp_path / "step=3___rank=1___dump_index=7___name=layer__hidden.pt"
+    value = torch.randn(2, 3)
+    torch.save({"value": value, "meta": meta}, path)
+    check(read(path)[0], "layer__hidden", value)
+    torch.save({"value": [value, {"a": value}], "meta": meta}, path)
+    first, second = read(path)
+    check(first, "layer__hidden.0", value)
+    check(second, "layer__hidden.1.a", value)
+    torch.save({"value": value, "meta": {}}, path)
+    check(read(path)[0], "", value)
+    torch.save(value, path)
+    check(read(path)[0], "", value)
+
+
 def test_what_has_no_plain_elements_has_a_reason(tmp_path: Path) -> None:
     plain_tensor = torch.randn(2, 3)
     complex_tensor = torch.randn(3, dtype=torch.complex64)

@@ -41,6 +41,10 @@ inline constexpr uint64_t kPickleMemoMax = uint64_t{1} << 21;
 // Values of a pickle that are looked at: what it refers to twice counts twice.
 inline constexpr uint64_t kPickleVisitsMax = uint64_t{1} << 22;
 
+// Tags that a dumper saves with a value, and bytes of one or of its name.
+inline constexpr uint64_t kTagsMax = 256;
+inline constexpr uint64_t kTagBytesMax = 256;
+
 // A statistic of a tensor, as it is written.
 inline constexpr uint64_t kStatisticTextBytesMax = 64;
 

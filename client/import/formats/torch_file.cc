@@ -125,6 +125,68 @@ struct Storage {
   std::shared_ptr<const ByteSource> bytes;
 };
 
+// What a dumper saves beside a value: scalars, by their names joined by dots.
+class TagReader {
+ public:
+  explicit TagReader(const Pickle& pickle) : pickle_(pickle) {}
+
+  // Ignores what is no scalar, and what exceeds kTagsMax.
+  void Read(PickleValue dict, const std::string& prefix, int depth) {
+    const auto items = pickle_.Items(dict);
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (++count_ > kTagsMax) return;
+      const std::string name =
+          prefix + std::string(pickle_.Text(items[i]).substr(0, kTagBytesMax));
+      if (items[i + 1].kind == PickleKind::kDict && depth < kTagNestingMax) {
+        Read(items[i + 1], name + ".", depth + 1);
+        continue;
+      }
+      std::string text = TextOf(items[i + 1]);
+      if (!text.empty()) tags_[name] = std::move(text);
+    }
+  }
+
+  Attributes TakeTags() { return std::move(tags_); }
+
+ private:
+  static constexpr int kTagNestingMax = 4;
+
+  std::string TextOf(PickleValue value) const {
+    switch (value.kind) {
+      case PickleKind::kText:
+        return std::string(pickle_.Text(value).substr(0, kTagBytesMax));
+      case PickleKind::kInteger:
+        return fmt::format("{}", value.bits);
+      case PickleKind::kReal:
+        return fmt::format("{}", Pickle::Real(value));
+      case PickleKind::kBool:
+        return value.bits != 0 ? "true" : "false";
+      default:
+        return "";
+    }
+  }
+
+  const Pickle& pickle_;
+  uint64_t count_ = 0;
+  Attributes tags_;
+};
+
+// The value that a dumper saved together with its tags: {"value", "meta"}.
+struct Tagged {
+  PickleValue value;
+  PickleValue tags;
+};
+
+std::optional<Tagged> TaggedOf(const Pickle& pickle) {
+  const auto items = pickle.Items(pickle.root());
+  const bool is_tagged =
+      pickle.root().kind == PickleKind::kDict && items.size() == 4 &&
+      pickle.Text(items[0]) == "value" && pickle.Text(items[2]) == "meta" &&
+      items[3].kind == PickleKind::kDict;
+  if (!is_tagged) return std::nullopt;
+  return Tagged{items[1], items[3]};
+}
+
 // Finds the tensors in the pickle of an archive.
 class TensorFinder {
  public:
@@ -132,7 +194,11 @@ class TensorFinder {
                bool is_big_endian)
       : pickle_(pickle), archive_(archive), is_big_endian_(is_big_endian) {}
 
-  absl::Status Find(PickleValue value) { return Visit(value, 0); }
+  // `name` is what `value` is called; it can be empty.
+  absl::Status Find(PickleValue value, std::string name) {
+    path_ = std::move(name);
+    return Visit(value, 0);
+  }
 
   std::vector<FileEntry> TakeEntries() { return std::move(entries_); }
 
@@ -171,7 +237,7 @@ class TensorFinder {
     const size_t length = path_.size();
     // Beyond the limit it does not matter how the path goes on.
     if (length <= kOpBytesMax) {
-      if (depth > 0) path_ += '.';
+      if (depth > 0 || !path_.empty()) path_ += '.';
       path_ += key.substr(0, kOpBytesMax + 1);
     }
     absl::Status visited = Visit(value, depth + 1);
@@ -455,8 +521,18 @@ OpenedFile OpenTorch(const std::shared_ptr<ZipArchive>& archive) {
   const auto pickle = Pickle::Read(std::move(bytes), UseOf);
   if (!pickle.ok()) return Annotate(pickle.status(), "torch");
   TensorFinder finder(*pickle, members, is_big_endian);
-  MSITD_RETURN_IF_ERROR(finder.Find(pickle->root()));
   Attributes attributes;
+  const auto tagged = TaggedOf(*pickle);
+  if (tagged.has_value()) {
+    TagReader reader(*pickle);
+    reader.Read(tagged->tags, "", 0);
+    attributes = reader.TakeTags();
+    const auto name = attributes.find("name");
+    MSITD_RETURN_IF_ERROR(finder.Find(
+        tagged->value, name == attributes.end() ? "" : name->second));
+  } else {
+    MSITD_RETURN_IF_ERROR(finder.Find(pickle->root(), ""));
+  }
   if (finder.value_count() > 0) {
     attributes["values"] = fmt::format("{}", finder.value_count());
   }

@@ -57,6 +57,19 @@ TEST(TorchFileTest, WhatIsNoTensorIsCounted) {
   EXPECT_EQ((*file)->attributes(), (Attributes{{"values", "2"}}));
 }
 
+TEST(TorchFileTest, TagsOfADumperAreAttributes) {
+  const auto file = OpenText(
+      Saved("\x80\x02}(\x8c\x05valueN\x8c\x04meta}(\x8c\x04name\x8c\x01"
+            "x\x8c\x04stepK\x07\x8c\x01"
+            "f\x88\x8c\x01p}\x8c\x01qJ\xff\xff\xff\xffs\x8c\x01nNuu."s));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->attributes(), (Attributes{{"name", "x"},
+                                               {"step", "7"},
+                                               {"f", "true"},
+                                               {"p.q", "-1"},
+                                               {"values", "1"}}));
+}
+
 TEST(TorchFileTest, AFolderInAFolderIsNotIt) {
   EXPECT_FALSE(
       OpenText(ZipOf({{"x/y/data.pkl", Column("ShortStorage")}})).ok());
