@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -254,3 +255,46 @@ def test_words_of_a_flag_are_those_of_the_manual(
     for group in re.findall(rf"{flag} ([a-z]+(?:\|[a-z]+)+)", manual):
         told |= set(group.split("|"))
     assert {word.strip() for word in listed} - {"msprobe"} == told
+
+
+TIME_AND_PROCESS = re.compile(r"^[\d-]{10} [\d:,]{12} - \d+ - ", re.MULTILINE)
+FILE_TIME = re.compile(r"\d{14}")
+
+
+def without_times(text: str) -> str:
+    """A text without what differs from one call of msit to the next."""
+    return FILE_TIME.sub("TIME", TIME_AND_PROCESS.sub("TIME - ", text)).strip()
+
+
+def run_example(folder: Path, command: str, shown: str) -> None:
+    """Runs a command of an example; `cat` of a file that is not there makes it."""
+    words = shlex.split(command)
+    if words[0] == "cat" and not FILE_TIME.search(words[1]):
+        (folder / words[1]).write_text(shown)
+        return
+    if words[0] == "cat":
+        (path,) = folder.glob(FILE_TIME.sub("*", words[1]))
+        assert path.read_text().strip() == shown.strip()
+        return
+    assert words[0] == "msit", command
+    done = subprocess.run(
+        [BIN_DIR / "msit", *words[1:]],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert without_times(done.stdout) == without_times(shown), command
+
+
+def test_examples_of_msit_print_what_the_page_says(tmp_path: Path) -> None:
+    blocks = re.findall(r"```\n(\$ .*?)```", text_of("msit.md"), re.DOTALL)
+    assert blocks
+    for number, block in enumerate(blocks):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = example.partition("\n")
+            run_example(folder, command, shown)

@@ -308,12 +308,28 @@ MODULES: dict[str, Module] = {
     ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
+    "client/msit": Module(
+        (
+            *PROTOS,
+            *CTL_BASE,
+            "client/import/formats",
+            "client/report",
+            "client/ctl/print",
+        ),
+        (*COMMON, *RPC, "cli11"),
+    ),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/flag": Module(
         (*PROTOS, *CTL_BASE, "client/ctl/plugin"), (*COMMON, *RPC, "cli11")
     ),
     "client/ctl": Module(
-        (*PROTOS, *CTL_BASE, "client/ctl/print", "client/ctl/flag"),
+        (
+            *PROTOS,
+            *CTL_BASE,
+            "client/ctl/print",
+            "client/ctl/flag",
+            "client/msit/command_line.h",
+        ),
         (*COMMON, *RPC, "cli11"),
     ),
     # The command line names the commands; they work with the invocation it makes.

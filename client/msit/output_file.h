@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace msitd::msit {
+
+// The time of msit's file names, YYYYmmddHHMMSS, eight hours ahead of UTC.
+std::string ChinaTimeStamp();
+
+// Makes `folder` and those above it, and a file `<stem>.csv` in it with
+// `text`, whole or not at all. Returns its path. If there is one of this name,
+// which one second is enough for, `<stem>_1.csv` and so on. PERMISSION_DENIED
+// and the like name the path.
+absl::StatusOr<std::string> WriteCsvFile(const std::string& folder,
+                                         const std::string& stem,
+                                         std::string_view text);
+
+}  // namespace msitd::msit

@@ -1,0 +1,179 @@
+"""The command msit: the real binary by its other name."""
+
+import csv
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from daemon import BIN_DIR
+
+LINE = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - \d+ - (\w+) - ([A-Z]+) - (.*)"
+)
+
+
+def msit(
+    folder: Path, *words: str, expect: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    """Runs `msit WORDS` in a folder."""
+    done = subprocess.run(
+        [BIN_DIR / "msit", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == expect, (words, done.stderr)
+    return done
+
+
+def log_of(text: str) -> list[tuple[str, str, str]]:
+    """Logger, level and message of each line."""
+    found = [LINE.fullmatch(line) for line in text.splitlines()]
+    assert all(found), text
+    return [m.group(1, 2, 3) for m in found if m is not None]
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+GOLDEN = """queries,input_token_ids,output_token_ids,passed
+"What, now?","[1, 2]",[3],True
+same,[1],[4],True
+alone,[1],[4],False
+empty,[1],,True
+"""
+TEST = """queries,input_token_ids,output_token_ids,pass
+"What, now?",[1],[5],False
+same,[1],[4],true
+"""
+
+
+def write_pair(folder: Path, golden: str, test: str) -> None:
+    (folder / "g.csv").write_text(golden)
+    (folder / "t.csv").write_text(test)
+
+
+def test_analyze_writes_what_differs(tmp_path: Path) -> None:
+    write_pair(tmp_path, GOLDEN, TEST)
+    done = msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
+    path = only_file(tmp_path / "msit_bad_case/analyzer")
+    assert re.fullmatch(r"\d{14}\.csv", path.name)
+    assert path.read_text() == (
+        "queries,input_token_ids_golden,input_token_ids_test,"
+        "output_token_ids_golden,output_token_ids_test,"
+        "passed_golden,passed_test\n"
+        '"What, now?","[1, 2]",[1],[3],[5],True,False\n'
+    )
+    log = log_of(done.stderr)
+    assert {name for name, _, _ in log} == {"msit_llm_logger"}
+    stored = f"the result is stored at 'msit_bad_case/analyzer/{path.name}'"
+    assert log[-2][1] == "INFO" and log[-2][2].endswith(stored)
+    unmatched = "There are '1' quer(ies) not matched, below is a partial display of "
+    assert log[-1][1] == "WARNING" and log[-1][2].startswith(unmatched)
+    assert log[-1][2].endswith(":__ '2    alone'")
+
+
+def test_analyze_twice_in_a_second_keeps_both_files(tmp_path: Path) -> None:
+    write_pair(tmp_path, GOLDEN, TEST)
+    for _ in range(3):
+        msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
+    assert len(list((tmp_path / "msit_bad_case/analyzer").iterdir())) == 3
+
+
+def test_bcanalyze_joins_by_key_in_any_spelling(tmp_path: Path) -> None:
+    write_pair(
+        tmp_path,
+        "key,passed\n1,Correct\n2,Wrong\n3,Correct\n4,Correct\n",
+        "key,passed,x\n4,Wrong,1\n3,TRUE,1\n2,false,1\n1,False,1\n1,Correct,1\n",
+    )
+    msit(tmp_path, "llm", "bcanalyze", "-gp", "g.csv", "--my", "t.csv")
+    path = only_file(tmp_path / "msit_bad_case/analyzer")
+    assert re.fullmatch(r"msit_bad_case_result_\d{14}\.csv", path.name)
+    with path.open(newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["key", "passed_golden", "passed_test"],
+            ["1", "true", "false"],
+            ["4", "true", "false"],
+        ]
+
+
+def test_nothing_is_written_without_a_difference(tmp_path: Path) -> None:
+    write_pair(tmp_path, "key,passed\na,True\n", "key,passed\na,correct\n")
+    done = msit(tmp_path, "llm", "bcanalyze", "-gp", "g.csv", "-mp", "t.csv")
+    assert log_of(done.stderr)[-1][1] == "WARNING"
+    assert not (tmp_path / "msit_bad_case").exists()
+
+
+def test_files_are_not_for_others(tmp_path: Path) -> None:
+    write_pair(tmp_path, GOLDEN, TEST)
+    msit(tmp_path, "llm", "analyze", "-g", "g.csv", "-t", "t.csv")
+    folder = tmp_path / "msit_bad_case"
+    assert folder.stat().st_mode & 0o777 == 0o750
+    assert (folder / "analyzer").stat().st_mode & 0o777 == 0o700
+    assert only_file(folder / "analyzer").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("golden", "said"),
+    [
+        ("queries,passed\na,True\n", "Unmatched csv columns"),
+        ("", "it has no header"),
+        (GOLDEN + '"', "is not closed"),
+    ],
+)
+def test_an_error_is_one_line(tmp_path: Path, golden: str, said: str) -> None:
+    write_pair(tmp_path, golden, TEST)
+    words = ("llm", "analyze", "-g", "g.csv", "-t", "t.csv", "-l", "critical")
+    done = msit(tmp_path, *words, expect=1)
+    assert done.stderr.startswith("msit: g.csv: ") and said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_wrong_command_line_is_two(tmp_path: Path) -> None:
+    for words in (
+        ("llm", "analyze"),
+        ("llm", "nothing"),
+        ("nothing",),
+        ("check",),
+        ("llm", "analyze", "-g", "a.csv", "-t", "b.csv", "-l", "loud"),
+    ):
+        done = msit(tmp_path, *words, expect=2)
+        assert done.stderr.startswith("msit: ") and "--help" in done.stderr
+
+
+def test_verbs_that_are_not_there_say_what_to_use(tmp_path: Path) -> None:
+    listed = msit(tmp_path, "llm", "--help").stdout
+    for verb in ("dd", "oo", "ee", "transform", "logitsdump"):
+        assert re.search(rf"\b{verb}\b", listed)
+        done = msit(tmp_path, "llm", verb, "--exec", "x y", "-er", "0,1", expect=1)
+        assert "is not in this build: " in done.stderr
+    for verb in ("dump", "compare"):
+        done = msit(tmp_path, "debug", verb, "-gp", "x", expect=1)
+        assert f"msit debug {verb} is not in this build: " in done.stderr
+
+
+def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:
+    for words in (
+        ("install", "llm", "--find-links", "x"),
+        ("download", "llm", "--dest", "x"),
+        ("check", "all"),
+        ("build-extra", "llm"),
+    ):
+        ((name, level, message),) = log_of(msit(tmp_path, *words).stderr)[:1]
+        assert (name, level) == ("msit_logger", "INFO")
+        assert message.startswith("llm: OK")
+    ((_, level, _),) = log_of(msit(tmp_path, "check", "surgeon").stderr)
+    assert level == "WARNING"
+    assert not os.listdir(tmp_path)
+
+
+def test_groups_print_their_help(tmp_path: Path) -> None:
+    assert "llm" in msit(tmp_path).stdout
+    assert "bcanalyze" in msit(tmp_path, "llm").stdout
