@@ -9,6 +9,8 @@
 #include "client/import/trees/files_tree.h"
 #include "client/import/trees/fx_tree.h"
 #include "client/import/trees/ge_tree.h"
+#include "client/import/trees/msprobe_layout.h"
+#include "client/import/trees/msprobe_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/status/status.h"
 
@@ -20,6 +22,7 @@ constexpr auto kReaders = std::to_array<TreeReader>({
     {TreeKind::kGe, &LooksLikeGe, &OpenGeTree},
     {TreeKind::kFx, &LooksLikeFx, &OpenFxTree},
     {TreeKind::kMindie, &LooksLikeMindie, &OpenMindieTree},
+    {TreeKind::kMsprobe, &LooksLikeMsprobe, &OpenMsprobeTree},
     {TreeKind::kFiles, nullptr, &OpenFilesTree},
 });
 

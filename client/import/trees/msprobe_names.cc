@@ -16,8 +16,7 @@ constexpr std::string_view kDebug = "debug";
 // MindSpore's modules are cells.
 constexpr std::string_view kModulePrefixes[] = {"Module.", "Cell."};
 
-// What an entry is of.
-enum class EntryKind : uint8_t { kForward, kBackward, kGradients, kDebug };
+using EntryKind = MsprobeEntry;
 
 struct Entry {
   std::string_view op;
@@ -175,6 +174,12 @@ std::string LeafName(const MsprobeName& name, std::string_view part) {
 }
 
 }  // namespace
+
+std::optional<MsprobeEntry> MsprobeEntryOf(std::string_view name) {
+  const auto entry = ParseEntry(name);
+  if (!entry) return std::nullopt;
+  return entry->kind;
+}
 
 std::string_view MsprobePartName(MsprobePart part) {
   switch (part) {

@@ -37,6 +37,12 @@ enum class MsprobePart : uint8_t {
 // Returns "input", "kwargs", "output", "parameters" or "".
 std::string_view MsprobePartName(MsprobePart part);
 
+// What an entry is of.
+enum class MsprobeEntry : uint8_t { kForward, kBackward, kGradients, kDebug };
+
+// Nothing for what no release of msprobe writes.
+std::optional<MsprobeEntry> MsprobeEntryOf(std::string_view name);
+
 struct MsprobeName {
   std::string entry;
   MsprobePart part = MsprobePart::kInput;

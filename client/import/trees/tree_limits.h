@@ -32,6 +32,13 @@ inline constexpr size_t kLongNamesMax = 65536;
 inline constexpr size_t kLongNameDigitsMax = 20;
 inline constexpr size_t kLongNameBytesMax = 4096;
 
+// A file that comes as a document: it is held whole.
+inline constexpr size_t kDocumentBytesMax = size_t{256} << 20;
+
+// Records of one dump of msprobe, and what is kept of its stacks.
+inline constexpr size_t kMsprobeRecordsMax = size_t{1} << 22;
+inline constexpr size_t kMsprobeStacksBytesMax = size_t{256} << 20;
+
 // Problems that a tree keeps until they are taken. More are only counted.
 inline constexpr size_t kProblemsMax = 65536;
 
