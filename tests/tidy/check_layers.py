@@ -64,6 +64,7 @@ CTL_VERB = (
     *PROTOS,
     *CTL_BASE,
     "client/report",
+    "client/export",
     "client/ctl/print",
     "client/ctl/plugin",
     "client/ctl/flag",
@@ -306,6 +307,7 @@ MODULES: dict[str, Module] = {
     "client/import/trees": Module(
         (*PROTOS, "client/import/formats"), (*COMMON, "json")
     ),
+    "client/export": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json")),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/msit": Module(

@@ -27,6 +27,7 @@ SERVICES = (
     "client/ctl/invocation.h",
     "client/query/connection.h",
     "client/query/paging.h",
+    "client/query/resuming_read.h",
     "client/report/page/row_histograms.h",
     "daemon/remote",
     "daemon/server",
@@ -42,7 +43,14 @@ RULES = (
     Rule(
         "messages",
         r".*(?<!\.grpc)\.pb\.h$|google/protobuf/.*",
-        (*SERVICES, "client/ctl", "client/report", "client/text", "daemon/compare"),
+        (
+            *SERVICES,
+            "client/ctl",
+            "client/export",
+            "client/report",
+            "client/text",
+            "daemon/compare",
+        ),
     ),
     Rule("the command line's parser", r"CLI/.*", ("client/ctl",)),
     Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),

@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "client/ctl/command/resuming_read.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
+#include "client/query/resuming_read.h"
 #include "client/text/text.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/chunk/chunk.h"

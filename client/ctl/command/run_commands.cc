@@ -8,6 +8,7 @@
 
 #include "client/ctl/command/attachment_commands.h"
 #include "client/ctl/command/pages.h"
+#include "client/ctl/command/run_export.h"
 #include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/selection.h"
@@ -203,6 +204,7 @@ void AddRunCommands(CommandLine& line) {
   AddPin(line, noun, /*pinned=*/false);
   AddRetain(line, noun);
   AddAttachmentVerbs(line, noun);
+  AddExportVerb(line, noun);
   AddDeleteVerb(line, noun,
                 {.name = "delete",
                  .summary = "Removes a run with its tensors. Asks on a "

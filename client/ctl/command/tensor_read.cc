@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "client/ctl/print/file_sink.h"
-#include "client/ctl/print/npy.h"
 #include "client/ctl/print/progress.h"
+#include "client/export/npy_header.h"
+#include "client/query/tensor_bytes.h"
 #include "client/text/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/sample.h"
@@ -29,22 +30,6 @@ struct Content {
   int64_t size_bytes = 0;
   bool is_sample = false;
 };
-
-Outcome ReadContent(Invocation& invocation, const Content& content,
-                    ByteSink sink) {
-  v1::ReadTensorRequest request;
-  request.set_name(content.name);
-  request.set_sample(content.is_sample);
-  return ResumingRead<v1::ReadTensorResponse>(
-             invocation, content.size_bytes,
-             [&](grpc::ClientContext& context, int64_t offset_bytes) {
-               request.set_offset_bytes(offset_bytes);
-               return invocation.stub<v1::TensorService::Stub>().ReadTensor(
-                   &context, request);
-             },
-             std::move(sink))
-      .Run();
-}
 
 Content ContentOf(const v1::Tensor& tensor, bool is_sample) {
   Content out;
@@ -69,7 +54,8 @@ Outcome CheckDType(const Content& content) {
 }
 
 Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
-  const NpyHeader header = MakeNpyHeader(content.dtype, content.shape);
+  const exports::NpyHeader header =
+      exports::MakeNpyHeader(content.dtype, content.shape);
   if (!header.stored_as.empty()) {
     fmt::print(stderr, "msitctl: note: .npy has no {}: stored as {}\n",
                DTypeName(content.dtype), header.stored_as);
@@ -79,11 +65,6 @@ Outcome WriteNpyHeader(const Content& content, FileSink& sink) {
 }
 
 }  // namespace
-
-Outcome ReadTensorBytes(Invocation& invocation, const v1::Tensor& tensor,
-                        const ByteSink& sink) {
-  return ReadContent(invocation, ContentOf(tensor, /*is_sample=*/false), sink);
-}
 
 Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
   const std::string end = std::filesystem::path(flags.out).extension().string();
@@ -126,7 +107,9 @@ Outcome ReadTensor(Invocation& invocation, const ReadFlags& flags) {
                               HumanSize(content.size_bytes)));
     return absl::OkStatus();
   };
-  MSITCTL_RETURN_IF_FAILED(ReadContent(invocation, content, write));
+  MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
+      invocation, {content.name, content.size_bytes, content.is_sample},
+      write));
   progress.Clear();
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/ctl/command/tensor_read.h"
+#include "client/query/tensor_bytes.h"
 #include "client/text/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/shape.h"
@@ -24,14 +24,6 @@ constexpr std::chrono::seconds kCallInterval(2);
 uint64_t BytesOf(const v1::ComparedTensor& tensor) {
   return ElementCount(tensor.shape()) *
          ElementBytes(static_cast<DType>(tensor.dtype()));
-}
-
-// True if the tensor itself is the reason that it cannot be read.
-bool IsOfTensor(const Outcome& outcome) {
-  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND) ||
-         outcome.exit_code ==
-             ExitCodeOf(grpc::StatusCode::FAILED_PRECONDITION) ||
-         outcome.exit_code == ExitCodeOf(grpc::StatusCode::DATA_LOSS);
 }
 
 }  // namespace
@@ -87,9 +79,8 @@ bool RowMeasurer::AllGivenUp() const {
 Outcome RowMeasurer::ReadSide(const char* side,
                               const v1::ComparedTensor& tensor,
                               std::string& bytes, std::string& why_not) {
-  v1::Tensor wanted;
-  wanted.set_name(tensor.name());
-  wanted.set_size_bytes(static_cast<int64_t>(BytesOf(tensor)));
+  const WantedBytes wanted{tensor.name(),
+                           static_cast<int64_t>(BytesOf(tensor))};
   bytes.clear();
   Outcome outcome =
       ReadTensorBytes(invocation_, wanted, [&bytes](std::string_view piece) {

@@ -11,14 +11,12 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "client/ctl/invocation.h"
+#include "client/query/byte_sink.h"
+#include "client/query/connection.h"
 #include "client/query/outcome.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
-
-// Takes the next bytes; an error ends the reading.
-using ByteSink = std::function<absl::Status(std::string_view)>;
 
 // Streams in a row that bring no byte before the reading is given up: with the
 // delays, about 6 seconds, in which a daemon restarts.
@@ -39,9 +37,9 @@ class ResumingRead {
   using See = std::function<void(const Response&, int64_t& size_bytes)>;
 
   // `size_bytes` is 0 where `see` will tell it.
-  ResumingRead(Invocation& invocation, int64_t size_bytes, Start start,
+  ResumingRead(Connection& connection, int64_t size_bytes, Start start,
                ByteSink sink, See see = nullptr)
-      : invocation_(invocation),
+      : connection_(connection),
         size_bytes_(size_bytes),
         start_(std::move(start)),
         sink_(std::move(sink)),
@@ -57,9 +55,9 @@ class ResumingRead {
       fruitless_count = offset_ > offset_before ? 0 : fruitless_count + 1;
       if (status.error_code() != grpc::StatusCode::UNAVAILABLE ||
           fruitless_count == kFruitlessReadsMax ||
-          invocation_.interrupts().WaitFor(kFirstReadDelay *
+          connection_.interrupts().WaitFor(kFirstReadDelay *
                                            (1 << fruitless_count))) {
-        return invocation_.OutcomeOf(status);
+        return connection_.OutcomeOf(status);
       }
     }
   }
@@ -68,8 +66,8 @@ class ResumingRead {
   // OK once the last byte is taken.
   grpc::Status ReadStream() {
     grpc::ClientContext context;
-    context.set_deadline(invocation_.StreamDeadline());
-    const Interrupts::Hold hold(invocation_.interrupts(), &context);
+    context.set_deadline(connection_.StreamDeadline());
+    const Interrupts::Hold hold(connection_.interrupts(), &context);
     const auto reader = start_(context, offset_);
     Response response;
     while (reader->Read(&response)) {
@@ -105,7 +103,7 @@ class ResumingRead {
     return grpc::Status::OK;
   }
 
-  Invocation& invocation_;
+  Connection& connection_;
   int64_t size_bytes_;
   const Start start_;
   const ByteSink sink_;

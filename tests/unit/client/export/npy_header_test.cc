@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/print/npy.h"
+#include "client/export/npy_header.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace msitd::ctl {
+namespace msitd::exports {
 namespace {
 
 using ::testing::HasSubstr;
@@ -39,6 +39,21 @@ TEST(NpyTest, TypesThatNumpyLacksAreStoredAsIntegers) {
   EXPECT_EQ(MakeNpyHeader(DType::kUint4, {1}).stored_as, "");
 }
 
+TEST(NpyTest, TypesThatNumpyLacksCanBeStoredAsVoid) {
+  const auto descriptor = [](DType dtype) {
+    const NpyHeader header = MakeNpyHeader(dtype, {1}, NpySubstitute::kVoid);
+    const size_t begin = header.bytes.find(": '") + 3;
+    return header.bytes.substr(begin, 3) + header.stored_as;
+  };
+  EXPECT_EQ(descriptor(DType::kBfloat16), "<V2<V2");
+  EXPECT_EQ(descriptor(DType::kFloat8E5m2), "|V1|V1");
+  EXPECT_EQ(descriptor(DType::kUint4), "|V1|V1");
+  EXPECT_EQ(descriptor(DType::kInt1), "|V1|V1");
+  EXPECT_EQ(descriptor(DType::kComplex32), "<u4uint32");
+  EXPECT_EQ(descriptor(DType::kInt8), "|i1");
+  EXPECT_EQ(descriptor(DType::kFloat32), "<f4");
+}
+
 TEST(NpyTest, EveryTypeHasADescriptorOfItsSize) {
   for (int number = 1; number < kDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);
@@ -57,4 +72,4 @@ TEST(NpyTest, TheLongestShapeFits) {
 }
 
 }  // namespace
-}  // namespace msitd::ctl
+}  // namespace msitd::exports

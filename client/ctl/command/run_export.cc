@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/run_export.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command/partial.h"
+#include "client/ctl/command/selection_note.h"
+#include "client/ctl/flag/one_of.h"
+#include "client/ctl/flag/selection.h"
+#include "client/ctl/print/progress.h"
+#include "client/export/export.h"
+#include "client/export/json_writer.h"
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Most records that are told of one by one.
+constexpr int64_t kToldProblemsMax = 20;
+
+struct ExportFlags {
+  std::string run;
+  std::string format;
+  std::string folder;
+  SelectionFlags selection;
+  bool overwrite = false;
+  bool allow_partial = false;
+};
+
+std::string CountsText(const exports::ExportCounts& counts) {
+  std::string out = fmt::format("{} tensors, {}", counts.tensor_count,
+                                HumanSize(counts.size_bytes));
+  if (counts.value_count > 0) {
+    out += fmt::format(", {} values", counts.value_count);
+  }
+  if (counts.document_count > 0) {
+    out += fmt::format(", {} documents", counts.document_count);
+  }
+  out += fmt::format(" in {} files", counts.file_count);
+  if (counts.problem_count > 0) {
+    out += fmt::format("; {} records are not written", counts.problem_count);
+  }
+  return out;
+}
+
+void PrintCounts(Invocation& invocation, const ExportFlags& flags,
+                 const exports::ExportCounts& counts) {
+  switch (invocation.options().format) {
+    case Format::kTable:
+      invocation.out().Write(
+          fmt::format("exported {} to {}: {}\n", Printable(flags.run),
+                      Printable(flags.folder), CountsText(counts)));
+      break;
+    case Format::kName:
+      invocation.out().Write(Printable(flags.folder) + '\n');
+      break;
+    case Format::kCsv:
+      invocation.out().Write(
+          "run,folder,tensors,values,documents,files,size_bytes,problems\n" +
+          CsvLine({flags.run, flags.folder, std::to_string(counts.tensor_count),
+                   std::to_string(counts.value_count),
+                   std::to_string(counts.document_count),
+                   std::to_string(counts.file_count),
+                   std::to_string(counts.size_bytes),
+                   std::to_string(counts.problem_count)},
+                  invocation.options().guards_formulas));
+      break;
+    case Format::kJson: {
+      exports::JsonWriter out(/*indent=*/1);
+      out.BeginObject().Field("run", flags.run).Field("folder", flags.folder);
+      out.Field("tensor_count", counts.tensor_count)
+          .Field("value_count", counts.value_count)
+          .Field("document_count", counts.document_count)
+          .Field("file_count", counts.file_count)
+          .Field("size_bytes", counts.size_bytes)
+          .Field("problem_count", counts.problem_count);
+      invocation.out().Write(out.EndObject().Take() + '\n');
+    }
+  }
+}
+
+Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
+  exports::ExportOptions options;
+  options.run = flags.run;
+  options.folder = flags.folder;
+  options.replaces = flags.overwrite;
+  options.format = *exports::ParseExportFormat(flags.format);
+  MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
+  // Held to the end, so that what is complete at an interrupt is told.
+  const Interrupts::Hold hold(invocation.interrupts());
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
+  PartialNotice partial(invocation, /*is_table=*/false);
+  exports::ExportCounts counts;
+  exports::ExportListener listener;
+  listener.problem = [&](std::string_view name, std::string_view reason) {
+    if (counts.problem_count > kToldProblemsMax) return;
+    progress.Clear();
+    fmt::print(stderr, "msitctl: note: {}: {}\n", Printable(name),
+               Printable(reason));
+  };
+  listener.progress = [&](const exports::ExportCounts& now) {
+    progress.Show(CountsText(now));
+  };
+  listener.page = [&](const v1::ListTensorsResponse& page) {
+    progress.Clear();
+    partial.See(flags.run, page);
+  };
+  const Outcome outcome =
+      exports::Export(invocation, options, listener, counts);
+  progress.Clear();
+  if (!outcome.ok() && counts.file_count == 0) return outcome;
+  PrintCounts(invocation, flags, counts);
+  MSITCTL_RETURN_IF_FAILED(outcome);
+  if (counts.problem_count > 0) {
+    return {kExitPartial,
+            fmt::format("{} records are not written", counts.problem_count)};
+  }
+  if (counts.tensor_count + counts.value_count + counts.document_count == 0) {
+    MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
+    NoteNoTensor(invocation, flags.run, flags.selection, "");
+  }
+  return partial.End(flags.allow_partial);
+}
+
+}  // namespace
+
+void AddExportVerb(CommandLine& line, CLI::App& run) {
+  auto flags = std::make_shared<ExportFlags>();
+  CLI::App& verb = line.AddVerb(
+      run,
+      {.name = "export",
+       .summary = "Writes a run into a folder, as files of other tools.",
+       .examples =
+           "msitctl run export golden-fp32 --format npy --out golden\n"
+           "msitctl run export tp8-bf16 --format pt --out tp8 --ranks 0 "
+           "--tokens 0-3 --ops '*.attention.*'",
+       .rpcs = "RunService.GetRun, TensorService.SummarizeTensors, "
+               "TensorService.ListTensors, TensorService.ReadTensor"},
+      [flags](Invocation& invocation) {
+        return ExportRun(invocation, *flags);
+      });
+  AddRunName(verb, flags->run);
+  verb.add_option("--format", flags->format,
+                  "npy, pt: a file for each tensor; npz, safetensors: one for "
+                  "each rank and token")
+      ->required()
+      ->check(OneOf({"npy", "npz", "safetensors", "pt"}))
+      ->type_name("FORMAT");
+  verb.add_option("--out", flags->folder, "Folder to write, new or empty")
+      ->required()
+      ->type_name("FOLDER");
+  verb.add_flag("--overwrite", flags->overwrite,
+                "Take a folder that is not empty; files of the same name are "
+                "replaced, others stay");
+  AddSelectionFlags(verb, flags->selection);
+  AddKindFlag(verb, flags->selection, /*takes_documents=*/true);
+  AddPartialFlag(verb, flags->allow_partial);
+}
+
+}  // namespace msitd::ctl

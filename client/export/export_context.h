@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/export/export.h"
+#include "client/export/output_folder.h"
+#include "client/query/byte_sink.h"
+
+namespace msitd::exports {
+
+// What the layouts of an export have in common: where bytes come from and where
+// they go. Thread-compatible.
+class ExportContext {
+ public:
+  // Borrows all of it.
+  ExportContext(ctl::Connection& connection, const ExportOptions& options,
+                const ExportListener& listener, OutputFolder& folder,
+                ExportCounts& counts)
+      : connection_(connection),
+        options_(options),
+        listener_(listener),
+        folder_(folder),
+        counts_(counts) {}
+
+  ctl::Connection& connection() { return connection_; }
+  const ExportOptions& options() const { return options_; }
+  OutputFolder& folder() { return folder_; }
+
+  // Gives the bytes of a tensor to `sink`. DATA_LOSS if this tensor cannot be
+  // read: it is counted as a problem, and others can follow. Any other error
+  // ends the export.
+  absl::Status Read(const v1::Tensor& tensor, const ctl::ByteSink& sink);
+
+  // Puts a file in its place. DATA_LOSS, counted as a problem of `tensor`, if
+  // another record has that name.
+  absl::Status Commit(OutputFile& file, const v1::Tensor* tensor = nullptr);
+
+  // Counts a record that is not written.
+  void AddProblem(const v1::Tensor& tensor, std::string_view reason);
+
+  // Counts a record that is written.
+  void Count(const v1::Tensor& tensor);
+
+  // What the last problem was.
+  const std::string& last_problem() const { return last_problem_; }
+
+  // How an error of the functions above ends the export.
+  ctl::Outcome OutcomeOf(const absl::Status& status) const;
+
+ private:
+  ctl::Connection& connection_;
+  const ExportOptions& options_;
+  const ExportListener& listener_;
+  OutputFolder& folder_;
+  ExportCounts& counts_;
+  std::string last_problem_;
+  // What the daemon said that ended the export.
+  ctl::Outcome outcome_;
+};
+
+// True for an error after which an export goes on with the next record.
+inline bool IsLost(const absl::Status& status) {
+  return absl::IsDataLoss(status);
+}
+
+}  // namespace msitd::exports

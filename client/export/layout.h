@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "msitd/v1/tensor_service.pb.h"
+
+namespace msitd::exports {
+
+// Where the records of a run go. All errors end the export.
+class Layout {
+ public:
+  virtual ~Layout() = default;
+
+  // True if the records of a rank and token have to come together. Otherwise
+  // BeginGroup and EndGroup are not called.
+  virtual bool is_grouped() const { return true; }
+
+  virtual absl::Status BeginGroup(int32_t /*rank*/, int64_t /*token*/) {
+    return absl::OkStatus();
+  }
+  virtual absl::Status Add(const v1::Tensor& record) = 0;
+  virtual absl::Status EndGroup() { return absl::OkStatus(); }
+
+  // Called once, also if the export ends early, unless a file cannot be
+  // written.
+  virtual absl::Status Finish() { return absl::OkStatus(); }
+};
+
+}  // namespace msitd::exports
