@@ -49,6 +49,8 @@ TreeSample TakeSample(const TreeFolder& folder) {
     const std::string path = sample.folders[i].path;
     Listing listing = folder.List(path);
     const size_t depth = SplitPath(path).size();
+    listing.folders.resize(
+        std::min(listing.folders.size(), kSampleSubfoldersMax));
     for (const std::string& name : listing.folders) {
       if (sample.folders.size() == kSampleFoldersMax) break;
       if (depth == kDepthMax) break;

@@ -92,10 +92,10 @@ class GeTree final : public TokenTree {
                  TreeEntry* entry) override;
 
   bool IsAttachment(const std::string& file) const;
-  void Attach(const std::string& name, std::string path);
+  void AttachFound();
   void Visit(const std::string& path, Listing* listing);
   void CheckPlaces();
-  void AttachFromAbove();
+  void FindAbove();
   void ListFolder(size_t number);
   LongNames ReadLongNames(const std::string& path);
   std::optional<GeFileName> NameOf(const std::string& file,
@@ -105,6 +105,8 @@ class GeTree final : public TokenTree {
 
   const TreeFolder folder_;
   std::vector<Folder> folders_;
+  // Names and paths of what is to be attached.
+  std::vector<std::pair<std::string, std::string>> found_;
   bool has_graphs_ = false;
   // Of the token that is read.
   std::vector<Item> items_;
@@ -116,10 +118,18 @@ bool GeTree::IsAttachment(const std::string& file) const {
          (kind() == TreeKind::kMindie && IsMindieMapping(file));
 }
 
-void GeTree::Attach(const std::string& name, std::string path) {
-  const bool is_json = name.ends_with(".json");
-  AddAttachment(
-      {name, std::move(path), is_json ? "application/json" : "text/plain"});
+// A run has a limited number of attachments: the graphs that ops are matched by
+// come first.
+void GeTree::AttachFound() {
+  std::stable_partition(found_.begin(), found_.end(), [](const auto& found) {
+    return !found.first.starts_with("dynamo_optimized_");
+  });
+  for (auto& [name, path] : found_) {
+    const bool is_json = name.ends_with(".json");
+    AddAttachment({std::move(name), std::move(path),
+                   is_json ? "application/json" : "text/plain"});
+  }
+  found_.clear();
 }
 
 void GeTree::Visit(const std::string& path, Listing* listing) {
@@ -128,7 +138,7 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
   for (const std::string& file : listing->files) {
     const std::string relative = JoinPath(path, file);
     if (IsAttachment(file)) {
-      Attach(file, folder_.PathOf(relative));
+      found_.emplace_back(file, folder_.PathOf(relative));
     } else if (!has_dumps && file != kLongNamesFile) {
       AddProblem(folder_.PathOf(relative),
                  absl::InvalidArgumentError("not a dump by its name"));
@@ -173,7 +183,7 @@ void GeTree::CheckPlaces() {
 
 // Graphs and mappings lie above the folder of a rank or a time, which may be
 // opened alone, or a folder in it.
-void GeTree::AttachFromAbove() {
+void GeTree::FindAbove() {
   std::vector<std::string> names = folder_.above();
   size_t levels = 0;
   for (size_t up = 1; up <= std::min(names.size(), kGeFoldersMax); ++up) {
@@ -182,7 +192,7 @@ void GeTree::AttachFromAbove() {
   }
   // MindIE writes its mappings where it runs: where its dumps go, or above.
   if (kind() == TreeKind::kMindie) ++levels;
-  while (levels-- > 0 && names.size() > 1 && attachments().empty()) {
+  while (levels-- > 0 && names.size() > 1 && found_.empty()) {
     const auto rank = ParseRankFolder(names.back());
     names.pop_back();
     std::string path;
@@ -193,7 +203,9 @@ void GeTree::AttachFromAbove() {
       const auto rank_of_file = RankOfGraphText(file);
       const bool is_other = rank_of_file.has_value() && rank.has_value() &&
                             *rank_of_file != rank->rank;
-      if (IsAttachment(file) && !is_other) Attach(file, above->PathOf(file));
+      if (IsAttachment(file) && !is_other) {
+        found_.emplace_back(file, above->PathOf(file));
+      }
     }
   }
 }
@@ -204,7 +216,8 @@ absl::Status GeTree::Open() {
         Visit(path, listing);
         return absl::OkStatus();
       }));
-  AttachFromAbove();
+  FindAbove();
+  AttachFound();
   CheckPlaces();
   std::map<TokenPlace, std::vector<size_t>> tokens;
   for (size_t i = 0; i < folders_.size(); ++i) {

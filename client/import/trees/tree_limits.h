@@ -18,8 +18,10 @@ inline constexpr size_t kFolderNamesMax = size_t{1} << 20;
 inline constexpr size_t kFoldersMax = size_t{1} << 18;
 
 // What is looked at to find out whose tree it is: so many folders, from the top
-// down, and so many files of each.
+// down, and so many folders and files of each. A thousand ranks side by side
+// leave room for the files below them.
 inline constexpr size_t kSampleFoldersMax = 2048;
+inline constexpr size_t kSampleSubfoldersMax = 32;
 inline constexpr size_t kSampleFilesMax = 64;
 
 // Files that are opened to find out whether they hold tensors at all.

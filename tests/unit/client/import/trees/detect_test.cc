@@ -49,5 +49,19 @@ TEST(DetectTest, ASampleIsTakenFromTheTopDownAndHasLimits) {
   EXPECT_EQ(sample.folders[3].files.size(), kSampleFilesMax);
 }
 
+TEST(DetectTest, AThousandRanksDoNotHideTheirFiles) {
+  const MadeTree made;
+  for (int rank = 0; rank < 1200; ++rank) {
+    std::filesystem::create_directories(
+        made.path(fmt::format("worldsize1200_global_rank{}/graph_1/0", rank)));
+  }
+  made.Write(
+      "worldsize1200_global_rank0/graph_1/0/"
+      "a-b.OUTPUT.0.20240125031118787351.npy");
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_EQ(tree->kind(), TreeKind::kFx);
+}
+
 }  // namespace
 }  // namespace msitd::trees

@@ -51,8 +51,8 @@ TEST(GeTreeTest, NewerLayoutHasRanks) {
   EXPECT_EQ(tree->world_size(), 2);
   EXPECT_THAT(tree->ranks(), ElementsAre(0, 1));
   EXPECT_THAT(Attachments(*tree),
-              ElementsAre("dynamo_optimized_graph_1_rank_1_pid_2_ts_3.txt",
-                          "dynamo_original_graph_1_rank_0_pid_2_ts_3.txt"));
+              ElementsAre("dynamo_original_graph_1_rank_0_pid_2_ts_3.txt",
+                          "dynamo_optimized_graph_1_rank_1_pid_2_ts_3.txt"));
   EXPECT_THAT(DescribeAll(*tree),
               ElementsAre("0 npu:0 2 Mul#0", "0 npu:0 2 Add#0",
                           "0 npu:0 10 Add#0", "1 npu:1 0 Add#0"));

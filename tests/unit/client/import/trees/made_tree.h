@@ -26,7 +26,7 @@ inline std::string SmallNpy() {
          std::string({static_cast<char>(head.size()), '\0'}) + head + "abcd";
 }
 
-// A tree in a folder of its own.
+// A tree in a folder of its own, in memory since it may have many files.
 class MadeTree {
  public:
   // Makes the file and the folders that it lies in.
@@ -56,7 +56,7 @@ class MadeTree {
   }
 
  private:
-  const testing::TempDir dir_;
+  const testing::TempDir dir_ = testing::TempDir::InMemory();
 };
 
 // Returns "rank device token op#call io:index", without what is not set.
