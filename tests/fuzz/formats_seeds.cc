@@ -102,7 +102,6 @@ std::vector<std::string> FormatsSeeds() {
       GeNano(),
       "\x80\x02}(\x8c\x05valueN\x8c\x04meta}(\x8c\x04name\x8c\x01x\x8c\x01p}"
       "\x8c\x01qK\x01suu.",
-
       formats::ZipOf({{"inputs.npy", Npy("'<f4'", "True")}}),
       formats::ZipOf({{"inputs.npy", MinMax()}, {"outputs.npy", MinMax()}}),
       Torch("little"),

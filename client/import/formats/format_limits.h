@@ -45,9 +45,6 @@ inline constexpr uint64_t kPickleVisitsMax = uint64_t{1} << 22;
 inline constexpr uint64_t kTagsMax = 256;
 inline constexpr uint64_t kTagBytesMax = 256;
 
-// A statistic of a tensor, as it is written.
-inline constexpr uint64_t kStatisticTextBytesMax = 64;
-
 // How much of a name that is refused is shown.
 inline constexpr uint64_t kShownNameBytesMax = 100;
 

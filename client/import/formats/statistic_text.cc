@@ -1,44 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/import/formats/statistic_text.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "client/import/formats/format_limits.h"
+#include "protos/base/tensor_statistics.h"
 
 namespace msitd::formats {
-namespace {
-
-bool TakeDigits(std::string_view& text) {
-  const size_t end =
-      std::min(text.find_first_not_of("0123456789"), text.size());
-  text.remove_prefix(end);
-  return end > 0;
-}
-
-// True for a number as JSON has it.
-bool IsNumber(std::string_view text) {
-  if (text.starts_with('-')) text.remove_prefix(1);
-  if (!TakeDigits(text)) return false;
-  if (text.starts_with('.')) {
-    text.remove_prefix(1);
-    if (!TakeDigits(text)) return false;
-  }
-  if (text.starts_with('e') || text.starts_with('E')) {
-    text.remove_prefix(1);
-    if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-    if (!TakeDigits(text)) return false;
-  }
-  return text.empty();
-}
-
-}  // namespace
 
 std::optional<std::string> StatisticText(std::string_view text) {
   // The C library prints the sign of a NaN.
   if (text == "-nan") text.remove_prefix(1);
   const bool is_named = text == "nan" || text == "inf" || text == "-inf";
-  const bool fits = text.size() <= kStatisticTextBytesMax;
-  if (!is_named && !(fits && IsNumber(text))) return std::nullopt;
+  if (is_named) return std::string(text);
+  const bool is_word = text == "true" || text == "false";
+  const std::string object = fmt::format("{{\"value\": {}}}", text);
+  const auto read = ParseTensorStatistics(object);
+  const bool is_number = !is_word && read.has_value() && read->size() == 1 &&
+                         !read->front().is_string;
+  if (!is_number) return std::nullopt;
   return std::string(text);
 }
 
