@@ -3,6 +3,7 @@
 import doctest
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,11 @@ _BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
-def served(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
-    """A daemon where both sides of the package look for one."""
+def served(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Daemon]:
+    """A daemon where both sides of the package look for one, and an empty folder."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSITD_ENDPOINT", f"unix:{daemon.socket_dir}")
     monkeypatch.setenv("MSITCTL_ENDPOINT", f"unix:{daemon.socket_dir}/msitd.sock")
     yield daemon

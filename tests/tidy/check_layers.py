@@ -298,7 +298,9 @@ MODULES: dict[str, Module] = {
             "client/include",
         )
     ),
-    "client/python": Module(("client/include",), ("nanobind", "python")),
+    "client/python": Module(
+        ("client/include", "client/import/formats"), ("nanobind", "python")
+    ),
     "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc")),
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")

@@ -29,6 +29,10 @@ PACKAGES: dict[str, Package] = {
     # Used by everything that records.
     "msitd._core": Package(("msitd._msit",), ("torch",)),
     "msitd.forcing": Package((), ("torch",)),
+    # Reads files, and needs no daemon.
+    "msitd.formats": Package(
+        ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")
+    ),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.
     "msitd.query": Package(
         ("msitd._core.errors",),
