@@ -19,6 +19,7 @@
 #include "client/msit/components.h"
 #include "client/msit/logger.h"
 #include "client/msit/spelling.h"
+#include "client/msit/tensor_view.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -60,13 +61,15 @@ class CommandLine {
 
   void AddLlm();
   void AddDebug();
+  void AddTensorView();
   void AddComponentVerbs();
   CLI::App& AddVerb(CLI::App& above, const std::string& name,
                     const std::string& summary, const std::string& logger,
                     Action action);
-  void AddFlag(CLI::App& verb, const std::string& long_name,
-               const std::string& short_name, const std::string& what,
-               std::string& value);
+  // The flag has to be there, unless the caller says otherwise.
+  CLI::Option& AddFlag(CLI::App& verb, const std::string& long_name,
+                       const std::string& short_name, const std::string& what,
+                       std::string& value);
   void Refuse(CLI::App& above, const std::string& name,
               const std::string& alias, const std::string& instead);
 
@@ -81,6 +84,7 @@ class CommandLine {
   std::string golden_;
   std::string test_;
   std::string folder_;
+  TensorViewOptions view_;
   std::vector<std::string> components_;
   std::map<const CLI::App*, Verb> verbs_;
 };
@@ -92,6 +96,7 @@ CommandLine::CommandLine() : app_("", "msit") {
   app_.set_help_flag("-h,--help", "Print help");
   AddLlm();
   AddDebug();
+  AddTensorView();
   AddComponentVerbs();
 }
 
@@ -112,15 +117,16 @@ CLI::App& CommandLine::AddVerb(CLI::App& above, const std::string& name,
   return *verb;
 }
 
-void CommandLine::AddFlag(CLI::App& verb, const std::string& long_name,
-                          const std::string& short_name,
-                          const std::string& what, std::string& value) {
+CLI::Option& CommandLine::AddFlag(CLI::App& verb, const std::string& long_name,
+                                  const std::string& short_name,
+                                  const std::string& what, std::string& value) {
+  verbs_.at(&verb).spelling.Add(long_name, short_name);
   // CLI11 has no names of several letters behind one dash.
   const bool is_plain = short_name.size() == 2;
-  verb.add_option(is_plain ? short_name + "," + long_name : long_name, value,
-                  is_plain ? what : what + "; also " + short_name)
-      ->required();
-  verbs_.at(&verb).spelling.Add(long_name, short_name);
+  return *verb.add_option(is_plain ? short_name + "," + long_name : long_name,
+                          value,
+                          is_plain ? what : what + "; also " + short_name)
+              ->required();
 }
 
 void CommandLine::Refuse(CLI::App& above, const std::string& name,
@@ -173,6 +179,22 @@ void CommandLine::AddDebug() {
   Refuse(debug, "compare", "",
          "record both sides as runs and use msitctl compare run GOLDEN TARGET "
          "--mapping FILE");
+}
+
+void CommandLine::AddTensorView() {
+  CLI::App& view = AddVerb(
+      app_, "tensor-view", "Show, cut, permute and save a tensor",
+      kCommonLogger, [this](Logger& log) { return ViewTensor(view_, log); });
+  AddFlag(view, "--bin", "-b", "File with one tensor", view_.file);
+  AddFlag(view, "--operations", "-op",
+          "Slices [...] and permutations (...) with ; between them",
+          view_.operations)
+      .required(false);
+  view.add_flag("-p,--print", view_.prints, "Print the tensor");
+  verbs_.at(&view).spelling.Add("--print", "-p");
+  AddFlag(view, "--output", "-o", "Save the tensor as .bin or .npy",
+          view_.output)
+      .required(false);
 }
 
 void CommandLine::AddComponentVerbs() {

@@ -10,7 +10,7 @@
 namespace msitd::msit {
 namespace {
 
-constexpr std::array<std::string_view, 1> kComponents = {"llm"};
+constexpr std::array<std::string_view, 2> kComponents = {"llm", "tensor-view"};
 
 }  // namespace
 

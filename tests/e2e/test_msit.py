@@ -6,7 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from daemon import BIN_DIR
 
@@ -177,3 +179,94 @@ def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:
 def test_groups_print_their_help(tmp_path: Path) -> None:
     assert "llm" in msit(tmp_path).stdout
     assert "bcanalyze" in msit(tmp_path, "llm").stdout
+
+
+def write_bin(path: Path, dtype: int, dims: str, data: bytes) -> None:
+    """Writes a file of ATB with the shortest head."""
+    path.write_bytes(f"dtype={dtype}\ndims={dims}\n$End=1\n".encode() + data)
+
+
+GRID = re.compile(r"\| (.*) \|\n\+[-+]*\n\| (.*) \|\n")
+
+
+def statistics_of(text: str) -> dict[str, float]:
+    """The grid that tensor-view logs."""
+    found = GRID.search(text)
+    assert found is not None, text
+    names, values = (line.split("|") for line in found.groups())
+    return {name.strip(): float(v) for name, v in zip(names, values, strict=True)}
+
+
+CASES = [
+    torch.arange(24, dtype=torch.float32).reshape(2, 3, 4) / 7 - 1,
+    torch.tensor([[1e-9, 2.0], [float("nan"), -float("inf")]]),
+    torch.tensor([1.0, 2.0, 3000.0], dtype=torch.float16),
+    torch.linspace(-2, 2, 30).to(torch.bfloat16).reshape(5, 6),
+    torch.tensor([[2**62 + 1, -7]], dtype=torch.int64),
+    torch.tensor([True, False, True]),
+    torch.arange(1200, dtype=torch.int32).reshape(3, 8, 50),
+    torch.linspace(0, 1, 2001, dtype=torch.float64),
+    torch.zeros(3),
+    torch.arange(120, dtype=torch.float32),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_tensor_view_prints_what_torch_prints(tmp_path: Path, number: int) -> None:
+    tensor = CASES[number]
+    torch.save(tensor, tmp_path / "x.pth")
+    done = msit(tmp_path, "tensor-view", "-b", "x.pth", "-p")
+    lines = done.stderr.splitlines()
+    found = LINE.fullmatch(lines[0])
+    assert found is not None
+    assert found.group(1, 3) == ("msit_logger", f"source tensor shape: {tensor.shape}")
+    assert done.stderr.endswith(f" - INFO - \n{tensor}\n")
+    as_float = tensor if tensor.is_floating_point() else tensor.float()
+    wanted = {
+        name: getattr(as_float, name)().item()
+        for name in ("min", "max", "mean", "std", "var")
+    }
+    # The order of torch's sums is not ours.
+    relative = torch.finfo(as_float.dtype).eps * 4
+    assert statistics_of(done.stderr) == pytest.approx(
+        wanted, rel=relative, nan_ok=True
+    )
+
+
+def test_tensor_view_cuts_permutes_and_saves(tmp_path: Path) -> None:
+    tensor = CASES[0]
+    write_bin(tmp_path / "x.bin", 0, "2,3,4", tensor.numpy().tobytes())
+    words = ("tensor-view", "--bin", "x.bin", "-op", "[:,1:,::2];(2,0,1);[-1]")
+    done = msit(tmp_path, *words, "-o", "out")
+    wanted = tensor[:, 1:, ::2].permute(2, 0, 1)[-1].contiguous()
+    assert (tmp_path / "out.bin").read_bytes() == (
+        b"dtype=0\ndims=2,2\n$End=1\n" + wanted.numpy().tobytes()
+    )
+    messages = [m[3] for m in map(LINE.fullmatch, done.stderr.splitlines()) if m]
+    name = "SliceOperation: [':', '1:', '::2']"
+    shape = "current tensor shape: torch.Size"
+    assert messages[:4] == [
+        "source tensor shape: torch.Size([2, 3, 4])",
+        "Operations start",
+        f"{name} starts, {shape}([2, 3, 4])",
+        f"{name} ends, {shape}([2, 2, 2])",
+    ]
+    assert messages[-1] == "Tensor saved successfully to out.bin"
+    msit(tmp_path, "tensor-view", "-b", "out.bin", "-o", "again.npy")
+    assert np.array_equal(np.load(tmp_path / "again.npy"), wanted.numpy())
+
+
+def test_tensor_view_refuses_in_one_line(tmp_path: Path) -> None:
+    torch.save(torch.zeros(2, 2, dtype=torch.float64), tmp_path / "x.pth")
+    torch.save({"a": torch.zeros(2), "b": torch.zeros(2)}, tmp_path / "two.pth")
+    for words, said in (
+        (("-b", "none.pth"), "none.pth"),
+        (("-b", "two.pth"), "2 tensors"),
+        (("-b", "x.pth", "-op", "[5]"), "Index out of range"),
+        (("-b", "x.pth", "-op", "oops"), "Invalid operation string"),
+        (("-b", "x.pth", "-o", "y.bin"), "no float64 elements"),
+    ):
+        done = msit(tmp_path, "tensor-view", *words, expect=1)
+        last = done.stderr.splitlines()[-1]
+        assert last.startswith("msit: ") and said in last
+    assert not (tmp_path / "y.bin").exists()

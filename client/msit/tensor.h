@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protos/base/dtype.h"
+
+namespace msitd::msit {
+
+// A larger tensor is refused: it is held in memory, twice while it is permuted.
+inline constexpr uint64_t kViewedBytesMax = uint64_t{8} << 30;
+
+// A tensor in memory, in row-major order without gaps.
+struct Tensor {
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+// Reads a file that has one tensor, of a kind that client/import/formats
+// knows. INVALID_ARGUMENT if it has none or several; RESOURCE_EXHAUSTED beyond
+// kViewedBytesMax; else why the file cannot be read. Errors name `path`.
+absl::StatusOr<Tensor> ReadTensor(const std::string& path);
+
+// How one dimension of a view goes through that of a tensor.
+struct ViewedAxis {
+  int64_t extent = 0;
+  int64_t stride = 0;  // In elements.
+};
+
+// Copies the elements of `tensor` that lie at `first` plus a multiple of the
+// stride of each axis. All of them lie in the tensor.
+Tensor Gather(const Tensor& tensor, int64_t first,
+              const std::vector<ViewedAxis>& axes);
+
+// Strides in elements.
+std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape);
+
+// The elements as numbers; a bool is 0 or 1. Integers beyond 2^53 are rounded.
+// UNIMPLEMENTED for complex numbers and types that torch cannot compute with.
+absl::StatusOr<std::vector<double>> NumbersOf(const Tensor& tensor);
+
+// "torch.Size([2, 3])".
+std::string SizeText(const std::vector<int64_t>& shape);
+
+}  // namespace msitd::msit
