@@ -12,9 +12,13 @@
 #include "client/export/export_context.h"
 #include "client/export/file_layout.h"
 #include "client/export/layout.h"
+#include "client/export/module_tree.h"
+#include "client/export/msit_layout.h"
+#include "client/export/msprobe_layout.h"
 #include "client/export/output_folder.h"
 #include "client/query/connection.h"
 #include "client/query/paging.h"
+#include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
@@ -23,17 +27,38 @@ namespace {
 using ctl::Outcome;
 using Stub = v1::TensorService::Stub;
 
-constexpr std::array<std::string_view, 4> kNames = {"npy", "npz", "safetensors",
-                                                    "pt"};
+constexpr std::array<std::string_view, 6> kNames = {
+    "npy", "npz", "safetensors", "pt", "msit", "msprobe"};
+
+// Documents that say how the model of a rank is built. The later one wins.
+constexpr std::array<std::string_view, 2> kTreeDocuments = {"module_tree.json",
+                                                            "model_tree.json"};
 
 std::unique_ptr<Layout> MakeLayout(ExportContext& context) {
   switch (context.options().format) {
     case ExportFormat::kNpz:
     case ExportFormat::kSafetensors:
       return MakeArchiveLayout(context);
+    case ExportFormat::kMsit:
+      return MakeMsitLayout(context);
+    case ExportFormat::kMsprobe:
+      return MakeMsprobeLayout(context);
     default:
       return MakeFileLayout(context);
   }
+}
+
+// Takes the kinds that a format is made for, unless some are named.
+v1::TensorFilter FilterOf(const ExportOptions& options) {
+  v1::TensorFilter out = options.filter;
+  if (!out.kinds().empty()) return out;
+  const bool is_msit = options.format == ExportFormat::kMsit;
+  if (!is_msit && options.format != ExportFormat::kMsprobe) return out;
+  for (int i = 0; i < kRecordKindCount; ++i) {
+    const bool is_value = IsValue(static_cast<RecordKind>(i));
+    if (!is_msit || !is_value) out.add_kinds(static_cast<v1::RecordKind>(i));
+  }
+  return out;
 }
 
 // Gets the list that an export is made of and gives it to a layout.
@@ -45,7 +70,7 @@ class Exporter {
 
   // The error of a file is in `file_status`.
   Outcome Run() {
-    const v1::TensorFilter& filter = context_.options().filter;
+    const v1::TensorFilter filter = FilterOf(context_.options());
     if (!layout_.is_grouped()) return AddAll(filter);
     std::vector<int64_t> ranks;
     MSITCTL_RETURN_IF_FAILED(
@@ -54,6 +79,7 @@ class Exporter {
       v1::TensorFilter of_rank = filter;
       of_rank.clear_ranks();
       of_rank.add_ranks(static_cast<int32_t>(rank));
+      MSITCTL_RETURN_IF_FAILED(BeginRank(static_cast<int32_t>(rank)));
       std::vector<int64_t> tokens;
       MSITCTL_RETURN_IF_FAILED(
           Groups(of_rank, v1::SummarizeTensorsRequest::TOKEN, tokens));
@@ -74,8 +100,54 @@ class Exporter {
     range.set_first(token);
     range.set_last(token);
     MSITCTL_RETURN_IF_FAILED(Take(layout_.BeginGroup(rank, token)));
-    MSITCTL_RETURN_IF_FAILED(AddAll(filter));
+    // Documents first: what they say need not be made of records.
+    const auto kinds = filter.kinds();
+    const int document = v1::RECORD_KIND_DOCUMENT;
+    if (std::find(kinds.begin(), kinds.end(), document) != kinds.end()) {
+      filter.clear_kinds();
+      filter.add_kinds(v1::RECORD_KIND_DOCUMENT);
+      MSITCTL_RETURN_IF_FAILED(AddAll(filter));
+      filter.clear_kinds();
+      for (const int kind : kinds) {
+        if (kind != document)
+          filter.add_kinds(static_cast<v1::RecordKind>(kind));
+      }
+    }
+    const bool has_kinds = kinds.empty() || !filter.kinds().empty();
+    if (has_kinds) MSITCTL_RETURN_IF_FAILED(AddAll(filter));
     return Take(layout_.EndGroup());
+  }
+
+  // Finds the tree of the rank, whatever is selected of it.
+  Outcome BeginRank(int32_t rank) {
+    v1::ListTensorsRequest request;
+    request.set_run(context_.options().run);
+    v1::TensorFilter& filter = *request.mutable_filter();
+    filter.add_ranks(rank);
+    filter.add_kinds(v1::RECORD_KIND_DOCUMENT);
+    v1::ListTensorsResponse page;
+    std::string text;
+    for (const std::string_view name : kTreeDocuments) {
+      filter.clear_op_patterns();
+      filter.add_op_patterns(std::string(name));
+      request.set_page_size(1);
+      page.Clear();
+      MSITCTL_RETURN_IF_FAILED(
+          context_.connection().Ask(&Stub::ListTensors, request, page));
+      if (page.tensors().empty()) continue;
+      const v1::Tensor& document = page.tensors(0);
+      const bool fits =
+          document.size_bytes() <= static_cast<int64_t>(kTreeBytesMax);
+      if (!document.has_bytes() || !fits) continue;
+      text.clear();
+      const absl::Status status =
+          context_.Read(document, [&text](std::string_view piece) {
+            text += piece;
+            return absl::OkStatus();
+          });
+      if (!status.ok() && !IsLost(status)) return Take(status);
+    }
+    return Take(layout_.BeginRank(text));
   }
 
   Outcome AddAll(const v1::TensorFilter& filter) {
@@ -151,7 +223,7 @@ Outcome Export(ctl::Connection& connection, const ExportOptions& options,
       connection.AskByName(&v1::RunService::Stub::GetRun, options.run, run));
   const auto folder = OutputFolder::Open(options.folder, options.replaces);
   if (!folder.ok()) return ctl::LocalError(Message(folder.status()));
-  ExportContext context(connection, options, listener, **folder, counts);
+  ExportContext context(connection, run, options, listener, **folder, counts);
   const std::unique_ptr<Layout> layout = MakeLayout(context);
   Exporter exporter(context, listener, *layout);
   const Outcome outcome = exporter.Run();

@@ -24,9 +24,11 @@ enum class ExportFormat : uint8_t {
   kNpz,          // An archive of these for each rank and token.
   kSafetensors,  // A file for each rank and token.
   kPt,           // A file for each tensor, as torch.save writes it.
+  kMsit,         // The folders that msit dumps a torch model into.
+  kMsprobe,      // Those of msprobe.
 };
 
-// Returns "npy", "npz", "safetensors" or "pt".
+// Returns "npy", "npz", "safetensors", "pt", "msit" or "msprobe".
 std::string_view ExportFormatName(ExportFormat format);
 
 // The inverse of ExportFormatName; nothing for an unknown name.
@@ -40,12 +42,15 @@ struct ExportOptions {
   std::string folder;
   // Files of the same name are replaced; otherwise the folder has to be empty.
   bool replaces = false;
+  // Of msit: also writes statistics.csv.
+  bool with_statistics = false;
 };
 
 struct ExportCounts {
   // What was written.
   int64_t tensor_count = 0;
   int64_t value_count = 0;
+  int64_t statistics_count = 0;
   int64_t document_count = 0;
   int64_t file_count = 0;
   int64_t size_bytes = 0;  // Of tensors.

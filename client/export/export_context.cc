@@ -45,6 +45,8 @@ void ExportContext::Count(const v1::Tensor& tensor) {
   const auto kind = static_cast<RecordKind>(tensor.kind());
   if (IsValue(kind)) {
     ++counts_.value_count;
+  } else if (kind == RecordKind::kStatistics) {
+    ++counts_.statistics_count;
   } else if (kind == RecordKind::kDocument) {
     ++counts_.document_count;
   } else {

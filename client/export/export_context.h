@@ -10,6 +10,7 @@
 #include "client/export/export.h"
 #include "client/export/output_folder.h"
 #include "client/query/byte_sink.h"
+#include "msitd/v1/run_service.pb.h"
 
 namespace msitd::exports {
 
@@ -18,16 +19,18 @@ namespace msitd::exports {
 class ExportContext {
  public:
   // Borrows all of it.
-  ExportContext(ctl::Connection& connection, const ExportOptions& options,
-                const ExportListener& listener, OutputFolder& folder,
-                ExportCounts& counts)
+  ExportContext(ctl::Connection& connection, const v1::Run& run,
+                const ExportOptions& options, const ExportListener& listener,
+                OutputFolder& folder, ExportCounts& counts)
       : connection_(connection),
+        run_(run),
         options_(options),
         listener_(listener),
         folder_(folder),
         counts_(counts) {}
 
   ctl::Connection& connection() { return connection_; }
+  const v1::Run& run() const { return run_; }
   const ExportOptions& options() const { return options_; }
   OutputFolder& folder() { return folder_; }
 
@@ -54,6 +57,7 @@ class ExportContext {
 
  private:
   ctl::Connection& connection_;
+  const v1::Run& run_;
   const ExportOptions& options_;
   const ExportListener& listener_;
   OutputFolder& folder_;

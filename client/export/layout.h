@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "msitd/v1/tensor_service.pb.h"
@@ -17,6 +18,12 @@ class Layout {
   // BeginGroup and EndGroup are not called.
   virtual bool is_grouped() const { return true; }
 
+  // What comes is of another rank. `tree`: its document `model_tree.json`, or
+  // else `module_tree.json`; empty without one.
+  virtual absl::Status BeginRank(const std::string& /*tree*/) {
+    return absl::OkStatus();
+  }
+  // The documents of a group come first.
   virtual absl::Status BeginGroup(int32_t /*rank*/, int64_t /*token*/) {
     return absl::OkStatus();
   }

@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "protos/status/status.h"
@@ -164,6 +166,13 @@ absl::StatusOr<std::unique_ptr<OutputFolder>> OutputFolder::Open(
       new OutputFolder(path, replaces, std::move(root)));
 }
 
+std::string OutputFolder::AbsolutePath() const {
+  char* found = realpath(path_.c_str(), nullptr);
+  std::string out = found == nullptr ? path_ : found;
+  std::free(found);
+  return out;
+}
+
 absl::Status OutputFolder::MakeFolder(std::string_view path, mode_t mode) {
   if (last_.valid() && path == last_path_) return absl::OkStatus();
   UniqueFd at(openat(root_.get(), ".", kOpenFolder));
@@ -183,6 +192,7 @@ absl::Status OutputFolder::MakeFolder(std::string_view path, mode_t mode) {
   }
   last_path_ = path;
   last_ = std::move(at);
+  made_.clear();
   return absl::OkStatus();
 }
 
@@ -198,10 +208,12 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFolder::Create(
   UniqueFd folder(fcntl(last_.get(), F_DUPFD_CLOEXEC, 0));
   UniqueFd fd(openat(folder.get(), partial.c_str(),
                      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const bool replaces =
+      replaces_ && made_.insert(std::hash<std::string>()(name)).second;
   const std::string whole = fmt::format("{}/{}", path_, path);
   if (!fd.valid()) return ErrnoStatus(errno, "create " + whole);
   return std::unique_ptr<OutputFile>(new OutputFile(
-      whole, folder.release(), name, partial, replaces_, std::move(fd)));
+      whole, folder.release(), name, partial, replaces, std::move(fd)));
 }
 
 }  // namespace msitd::exports

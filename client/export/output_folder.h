@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,7 +34,8 @@ class OutputFile {
   uint64_t size() const { return flushed_ + buffer_.size(); }
 
   // Makes the file appear. Nothing may be written afterwards. ALREADY_EXISTS
-  // if there is a file of this name that must not be replaced.
+  // if there is a file of this name that must not be replaced, such as one that
+  // was made before.
   absl::Status Commit();
 
  private:
@@ -70,6 +73,9 @@ class OutputFolder {
   absl::StatusOr<std::unique_ptr<OutputFile>> Create(std::string_view path,
                                                      mode_t mode = 0666);
 
+  // Without links and dots; as it was given to Open where that is not known.
+  std::string AbsolutePath() const;
+
   // As it was given to Open.
   const std::string& path() const { return path_; }
 
@@ -80,9 +86,11 @@ class OutputFolder {
   const std::string path_;
   const bool replaces_;
   const UniqueFd root_;
-  // The folder that was opened last.
+  // The folder that was opened last, and hashes of the names that were made in
+  // it: a file that was there is replaced once.
   std::string last_path_;
   UniqueFd last_;
+  std::unordered_set<size_t> made_;
   uint64_t created_count_ = 0;
 };
 

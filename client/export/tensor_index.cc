@@ -54,7 +54,7 @@ absl::Status TensorIndex::Add(const v1::Tensor& record, const Place& place) {
   AppendKey(record, out);
   const auto kind = static_cast<RecordKind>(record.kind());
   out.Field("kind", RecordKindName(kind));
-  if (!IsTextOnly(kind)) {
+  if (!IsValue(kind) || !IsTextOnly(kind)) {
     out.Field("dtype", DTypeName(static_cast<DType>(record.dtype())));
     out.Key("shape").BeginList();
     for (const int64_t extent : record.shape()) out.Number(extent);
@@ -62,7 +62,7 @@ absl::Status TensorIndex::Add(const v1::Tensor& record, const Place& place) {
     out.Field("size_bytes", record.size_bytes());
   }
   AddFieldIfAny(out, "stored_as", place.stored_as);
-  if (IsValue(kind)) out.Field("value", record.value());
+  if (HasValueText(kind)) out.Field("value", record.value());
   if (record.has_requires_grad()) {
     out.Key("requires_grad").Bool(record.requires_grad());
   }

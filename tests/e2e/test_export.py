@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from chunk_bytes import Chunk, Record
+from exports import EVIL_OPS, export, index, send
 from wire import write
 
 from daemon import BIN_DIR, Daemon
@@ -54,19 +54,6 @@ def arrays() -> dict[int, np.ndarray]:
     return out
 
 
-def send(daemon: Daemon, run: str, records: list[Record], **chunk: Any) -> None:
-    """Writes records in chunks of a hundred."""
-    chunks = []
-    for begin in range(0, len(records), 100):
-        part = [
-            replace(record, sequence=begin + i)
-            for i, record in enumerate(records[begin : begin + 100])
-        ]
-        number = begin // 100
-        chunks.append(Chunk(run, part, sequence=number, version=2, **chunk).pack())
-    write(daemon.channel(), run, chunks)
-
-
 def typed(daemon: Daemon) -> dict[str, np.ndarray]:
     """Makes the run `r` with a tensor of each dtype, by op."""
     made = {f"op.{number}": array for number, array in arrays().items()}
@@ -79,20 +66,6 @@ def typed(daemon: Daemon) -> dict[str, np.ndarray]:
     ]
     send(daemon, "r", records)
     return made
-
-
-def export(daemon: Daemon, out: Path, *flags: str, expect: int = 0) -> dict[str, Any]:
-    """Exports the run `r` and returns the closing line."""
-    line = daemon.ctl(
-        "run", "export", "r", "--out", str(out), *flags, "-o", "json", expect=expect
-    )
-    return json.loads(line.stdout)
-
-
-def index(out: Path) -> dict[str, dict[str, Any]]:
-    """The lines of tensors.jsonl by op."""
-    lines = (out / "tensors.jsonl").read_text().splitlines()
-    return {line["op"]: line for line in map(json.loads, lines)}
 
 
 def test_numpy_reads_npy_and_npz(daemon: Daemon, tmp_path: Path) -> None:
@@ -262,30 +235,6 @@ def test_selections_and_kinds(daemon: Daemon, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-EVIL_OPS = [
-    "../../../etc/passwd",
-    "..",
-    ".",
-    "/abs",
-    "a/b",
-    "a\\b",
-    "new\nline",
-    "x" * 1024,
-    "y/" * 512,
-    "Case",
-    "case",
-    "CASE",
-    "con",
-    "NUL.weight",
-    "ünïcode",
-    "a,b~c%2f",
-    "-rf",
-    ".hidden",
-    " blank ",
-    "~~" + "0" * 32,
-]
-
-
 @pytest.mark.parametrize("form", ["npy", "pt", "npz", "safetensors"])
 def test_names_stay_in_the_folder(daemon: Daemon, tmp_path: Path, form: str) -> None:
     records = [
@@ -334,7 +283,10 @@ def test_a_folder_with_something_in_it_is_refused(
     assert "not empty" in refused.stderr
     other = out / "mine.txt"
     other.write_text("kept")
+    made = next(out.rglob("*.npy"))
+    made.write_text("replaced")
     export(daemon, out, "--format", "npy", "--overwrite")
+    assert np.load(made) == 1
     assert other.read_text() == "kept"
     # A link in it is not followed.
     target = tmp_path / "target"

@@ -58,6 +58,9 @@ COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 # The client library without its C face, and its way out.
 CLIENT_CORE = ("client/core", "client/core/delivery")
 
+# The names of msprobe both ways: all that an export knows of readers of folders.
+MSPROBE_NAMES = "client/import/trees/msprobe_names.h"
+
 # What all rooms of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
 CTL_VERB = (
@@ -309,7 +312,9 @@ MODULES: dict[str, Module] = {
     "client/import/trees": Module(
         (*PROTOS, "client/import/formats"), (*COMMON, "json")
     ),
-    "client/export": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json")),
+    "client/export": Module(
+        (*PROTOS, *CTL_BASE, MSPROBE_NAMES), (*COMMON, *RPC, "json")
+    ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/msit": Module(

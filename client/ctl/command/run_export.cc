@@ -29,6 +29,7 @@ struct ExportFlags {
   std::string folder;
   SelectionFlags selection;
   bool overwrite = false;
+  bool statistics = false;
   bool allow_partial = false;
 };
 
@@ -37,6 +38,9 @@ std::string CountsText(const exports::ExportCounts& counts) {
                                 HumanSize(counts.size_bytes));
   if (counts.value_count > 0) {
     out += fmt::format(", {} values", counts.value_count);
+  }
+  if (counts.statistics_count > 0) {
+    out += fmt::format(", {} statistics", counts.statistics_count);
   }
   if (counts.document_count > 0) {
     out += fmt::format(", {} documents", counts.document_count);
@@ -61,9 +65,11 @@ void PrintCounts(Invocation& invocation, const ExportFlags& flags,
       break;
     case Format::kCsv:
       invocation.out().Write(
-          "run,folder,tensors,values,documents,files,size_bytes,problems\n" +
+          "run,folder,tensors,values,statistics,documents,files,size_bytes,"
+          "problems\n" +
           CsvLine({flags.run, flags.folder, std::to_string(counts.tensor_count),
                    std::to_string(counts.value_count),
+                   std::to_string(counts.statistics_count),
                    std::to_string(counts.document_count),
                    std::to_string(counts.file_count),
                    std::to_string(counts.size_bytes),
@@ -75,6 +81,7 @@ void PrintCounts(Invocation& invocation, const ExportFlags& flags,
       out.BeginObject().Field("run", flags.run).Field("folder", flags.folder);
       out.Field("tensor_count", counts.tensor_count)
           .Field("value_count", counts.value_count)
+          .Field("statistics_count", counts.statistics_count)
           .Field("document_count", counts.document_count)
           .Field("file_count", counts.file_count)
           .Field("size_bytes", counts.size_bytes)
@@ -89,7 +96,11 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   options.run = flags.run;
   options.folder = flags.folder;
   options.replaces = flags.overwrite;
+  options.with_statistics = flags.statistics;
   options.format = *exports::ParseExportFormat(flags.format);
+  if (flags.statistics && options.format != exports::ExportFormat::kMsit) {
+    return UsageError("--statistics is for --format msit");
+  }
   MSITCTL_ASSIGN_OR_USAGE(options.filter, ToFilter(flags.selection));
   // Held to the end, so that what is complete at an interrupt is told.
   const Interrupts::Hold hold(invocation.interrupts());
@@ -121,7 +132,9 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
     return {kExitPartial,
             fmt::format("{} records are not written", counts.problem_count)};
   }
-  if (counts.tensor_count + counts.value_count + counts.document_count == 0) {
+  if (counts.tensor_count + counts.value_count + counts.statistics_count +
+          counts.document_count ==
+      0) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     NoteNoTensor(invocation, flags.run, flags.selection, "");
   }
@@ -148,9 +161,10 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
   AddRunName(verb, flags->run);
   verb.add_option("--format", flags->format,
                   "npy, pt: a file for each tensor; npz, safetensors: one for "
-                  "each rank and token")
+                  "each rank and token; msit, msprobe: the folders of these "
+                  "tools")
       ->required()
-      ->check(OneOf({"npy", "npz", "safetensors", "pt"}))
+      ->check(OneOf({"npy", "npz", "safetensors", "pt", "msit", "msprobe"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->folder, "Folder to write, new or empty")
       ->required()
@@ -158,6 +172,8 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
   verb.add_flag("--overwrite", flags->overwrite,
                 "Take a folder that is not empty; files of the same name are "
                 "replaced, others stay");
+  verb.add_flag("--statistics", flags->statistics,
+                "Of msit: also statistics.csv for each module");
   AddSelectionFlags(verb, flags->selection);
   AddKindFlag(verb, flags->selection, /*takes_documents=*/true);
   AddPartialFlag(verb, flags->allow_partial);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "client/import/trees/msprobe_names.h"
+#include "msitd/v1/tensor_service.pb.h"
+#include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
+
+// dump.json, stack.json and construct.json of msprobe, made of records.
+namespace msitd::exports {
+
+// What these files say of one record.
+struct MsprobeRow {
+  trees::MsprobeName name;
+  RecordKind kind = RecordKind::kTensor;
+  DType dtype = DType::kUnspecified;
+  std::vector<int64_t> shape;
+  bool requires_grad = false;
+  // The value, or the statistics.
+  std::string text;
+  v1::Summary summary;
+  std::string file;  // Of a tensor that has one, with its extension.
+  std::string resource_name;
+  int64_t sequence = 0;
+  size_t stack = 0;  // A number of MsprobeDump::stacks.
+};
+
+// The records of one rank and token.
+struct MsprobeDump {
+  std::vector<MsprobeRow> rows;
+  // Each stack once, a frame a line; the first one is empty.
+  std::vector<std::string> stacks = {""};
+  // Folder of the tensors; empty if none has a file.
+  std::string data_folder;
+};
+
+using JsonSink = absl::FunctionRef<absl::Status(std::string_view)>;
+
+// Which of the two files that have tensors and values.
+enum class MsprobeFile : uint8_t { kDump, kDebug };
+
+// True if there are records for that file.
+bool HasRecordsFor(const MsprobeDump& dump, MsprobeFile file);
+
+// Writes the file entry by entry, in the order in which they ended. `doubled`
+// gets each row that has the place of another one and is left out.
+absl::Status WriteMsprobeDump(
+    const MsprobeDump& dump, MsprobeFile file, JsonSink sink,
+    absl::FunctionRef<void(const MsprobeRow&)> doubled);
+
+// Returns stack.json: forward entries by their stack.
+std::string MsprobeStackJson(const MsprobeDump& dump);
+
+// Returns construct.json: each module and the one that holds it.
+std::string MsprobeConstructJson(const MsprobeDump& dump);
+
+}  // namespace msitd::exports

@@ -1,0 +1,368 @@
+"""Exports of runs as folders of msit and msprobe."""
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import chunk_bytes as cb
+import numpy as np
+import pytest
+import torch
+from chunk_bytes import Record
+from exports import EVIL_OPS, export, send
+
+from daemon import Daemon
+
+TREE = {
+    "version": 1,
+    "modules": [
+        {"op": "root", "class": "net.Net", "parent": None, "parameters": {}},
+        {"op": "root.fc", "class": "torch.nn.Sequential", "parent": "root"},
+        {"op": "root.fc.0", "class": "torch.nn.modules.Linear", "parent": "root.fc"},
+    ],
+}
+
+
+def document(name: str, data: bytes, token: int = 0) -> Record:
+    """A record of a document."""
+    return Record(
+        name,
+        data,
+        [len(data)],
+        token=token,
+        dtype=cb.UINT8,
+        io=cb.STATE,
+        index="",
+        kind=cb.DOCUMENT,
+    )
+
+
+def value(op: str, index: str, kind: int, text: str, **more: Any) -> Record:
+    """A record of a value that is an input."""
+    return Record(
+        op,
+        more.pop("data", b""),
+        more.pop("shape", [0]),
+        dtype=more.pop("dtype", cb.UINT8),
+        io=cb.INPUT,
+        index=index,
+        kind=kind,
+        value=text,
+        **more,
+    )
+
+
+def module_records() -> list[Record]:
+    """What hooks record of a token of a model: forward and backward."""
+    rng = np.random.default_rng(2)
+    made = {}
+
+    def tensor(op: str, io: int, index: str = "0", **more: Any) -> Record:
+        array = rng.standard_normal((2, 3)).astype(np.float32)
+        made[op, io, index] = array
+        return Record(op, array.tobytes(), [2, 3], io=io, index=index, **more)
+
+    bad = np.asarray([1, np.nan, np.inf], np.float32)
+    halves = torch.randn(50, generator=torch.Generator().manual_seed(3)).half()
+    return [
+        document("module_tree.json", json.dumps(TREE).encode()),
+        tensor("root.fc.0", cb.INPUT, requires_grad=True, stack="a.py:1 f\nb.py:2 g"),
+        tensor("root.fc.0", cb.OUTPUT),
+        tensor("root.fc.0", cb.WEIGHT, "weight", requires_grad=True),
+        tensor("root.fc.0", cb.OUTPUT, call=1),
+        tensor("root.fc", cb.OUTPUT, "0"),
+        tensor("root.fc", cb.OUTPUT, "1.0"),
+        Record("Functional.dropout", bad.tobytes(), [3], io=cb.INPUT, call=2),
+        Record(
+            "Functional.dropout",
+            halves.numpy().tobytes(),
+            [50],
+            dtype=10,
+            io=cb.OUTPUT,
+            call=2,
+        ),
+        Record(
+            "Functional.dropout",
+            np.int64([2**53 - 1, -5]).tobytes(),
+            [2],
+            dtype=cb.INT64,
+            io=cb.INPUT,
+            index="3.1",
+            call=2,
+        ),
+        value(
+            "Functional.dropout",
+            "p",
+            cb.NUMBER,
+            "0.5",
+            data=np.float64(0.5).tobytes(),
+            shape=[],
+            dtype=cb.FLOAT64,
+            call=2,
+        ),
+        value("Functional.dropout", "1", cb.NONE, "None", call=2),
+        value("Functional.dropout", "dtype", cb.DTYPE, "torch.float32", call=2),
+        value("Functional.dropout", "mode", cb.TEXT, "näme", call=2),
+        tensor("root.fc.0", 5),
+        tensor("root.fc.0", 4),
+        tensor("root.fc.0", 6, "weight"),
+    ]
+
+
+def leaf_of(record: Record, file: str) -> dict[str, Any]:
+    """What msprobe writes of a float32 tensor."""
+    tensor = torch.frombuffer(bytearray(record.data), dtype=torch.float32)
+    return {
+        "type": "torch.Tensor",
+        "dtype": "torch.float32",
+        "shape": list(record.shape),
+        "Max": tensor.max().item(),
+        "Min": tensor.min().item(),
+        "Mean": pytest.approx(tensor.mean().item(), rel=1e-5, nan_ok=True),
+        "Norm": pytest.approx(tensor.norm().item(), rel=1e-6, nan_ok=True),
+        "requires_grad": bool(record.requires_grad),
+        "data_name": file,
+    }
+
+
+def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
+    records = module_records()
+    send(daemon, "r", records)
+    out = tmp_path / "out"
+    counts = export(daemon, out, "--format", "msprobe")
+    assert counts["problem_count"] == 0
+    folder = out / "step0/rank0"
+    text = (folder / "dump.json").read_text()
+    dump = json.loads(text)
+    assert text == json.dumps(dump, indent=1)
+    assert list(dump) == ["task", "level", "framework", "dump_data_dir", "data"]
+    assert dump["task"] == "tensor"
+    assert dump["level"] == "mix"
+    assert dump["dump_data_dir"] == str(folder.resolve() / "dump_tensor_data")
+    name = "Module.fc.0.Linear"
+    assert list(dump["data"]) == [
+        f"{name}.forward.0",
+        f"{name}.forward.1",
+        "Module.fc.Sequential.forward.0",
+        "Functional.dropout.2.forward",
+        f"{name}.backward.0",
+        f"{name}.parameters_grad.0",
+    ]
+    linear = dump["data"][f"{name}.forward.0"]
+    assert list(linear) == ["input_args", "input_kwargs", "output", "parameters"]
+    file = f"{name}.forward.0.input.0.pt"
+    assert linear["input_args"] == [leaf_of(records[1], file)]
+    assert list(linear["input_args"][0]) == list(leaf_of(records[1], file))
+    assert linear["input_kwargs"] == {}
+    file = f"{name}.forward.0.parameters.weight.pt"
+    assert linear["parameters"] == {"weight": leaf_of(records[3], file)}
+    backward = dump["data"][f"{name}.backward.0"]
+    assert list(backward) == ["input", "output"]
+    file = f"{name}.backward.0.input.0.pt"
+    assert backward["input"] == [leaf_of(records[14], file)]
+    gradients = dump["data"][f"{name}.parameters_grad.0"]
+    file = f"{name}.parameters_grad.0.weight.pt"
+    assert gradients == {"weight": [leaf_of(records[16], file)]}
+    outputs = dump["data"]["Module.fc.Sequential.forward.0"]["output"]
+    assert outputs[1] == [
+        leaf_of(records[6], "Module.fc.Sequential.forward.0.output.1.0.pt")
+    ]
+    dropout = dump["data"]["Functional.dropout.2.forward"]
+    assert "parameters" not in dropout
+    first, second, third, fourth = dropout["input_args"]
+    assert '"Max": NaN' in text
+    assert np.isnan(first["Norm"])
+    assert second is None
+    assert third is None
+    assert fourth[0] is None
+    assert fourth[1]["Max"] == 2**53 - 1
+    assert isinstance(fourth[1]["Min"], int)
+    assert fourth[1]["Mean"] is None
+    assert dropout["input_kwargs"] == {
+        "dtype": {"type": "torch.dtype", "value": "torch.float32"},
+        "mode": {"type": "str", "value": "näme"},
+        "p": {"type": "float", "value": 0.5},
+    }
+    halves = torch.frombuffer(bytearray(records[8].data), dtype=torch.float16)
+    assert dropout["output"][0]["Norm"] == halves.norm().item()
+    assert json.loads((folder / "stack.json").read_text()) == {
+        "0": [
+            [f"{name}.forward.0"],
+            ["File a.py, line 1, in f, \n ", "File b.py, line 2, in g, \n "],
+        ]
+    }
+    assert json.loads((folder / "construct.json").read_text()) == {
+        f"{name}.forward.0": "Module.fc.Sequential.forward.0",
+        f"{name}.forward.1": None,
+        "Module.fc.Sequential.forward.0": None,
+        f"{name}.backward.0": None,
+    }
+    data = folder / "dump_tensor_data"
+    files = sorted(path.name for path in data.iterdir())
+    assert files == sorted(set(re.findall(r'"data_name": "([^"]*)"', text)))
+    for record, file in ((records[1], f"{name}.forward.0.input.0.pt"),):
+        tensor = torch.load(data / file, weights_only=True)
+        assert not tensor.requires_grad
+        assert tensor.numpy().tobytes() == record.data
+
+
+def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
+    dump = b'{"task": "tensor",  "data": {"x": NaN}}'
+    documents = [
+        document(name, dump + name.encode(), token=3)
+        for name in ("dump.json", "stack.json", "construct.json", "notes.txt")
+    ]
+    tensor = Record("Tensor.add", cb.float32(1, 2), [2], token=3, io=cb.INPUT)
+    send(daemon, "r", [tensor, *documents])
+    counts = export(daemon, tmp_path / "all", "--format", "msprobe")
+    assert (counts["document_count"], counts["tensor_count"]) == (3, 1)
+    folder = tmp_path / "all/step3/rank0"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "construct.json",
+        "dump.json",
+        "dump_tensor_data",
+        "stack.json",
+    ]
+    for record in documents[:3]:
+        assert (folder / str(record.op)).read_bytes() == record.data
+    file = folder / "dump_tensor_data/Tensor.add.0.forward.input.0.pt"
+    assert torch.equal(torch.load(file), torch.tensor([1.0, 2.0]))
+    # Documents tell of the whole token, not of a part.
+    export(daemon, tmp_path / "some", "--format", "msprobe", "--ops", "Tensor.*")
+    made = json.loads((tmp_path / "some/step3/rank0/dump.json").read_text())
+    assert list(made["data"]) == ["Tensor.add.0.forward"]
+
+
+def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
+    records = [r for r in module_records() if r.kind in (cb.TENSOR, cb.DOCUMENT)]
+    send(daemon, "r", records)
+    old = os.umask(0o022)
+    try:
+        counts = export(daemon, tmp_path / "out", "--format", "msit", "--statistics")
+    finally:
+        os.umask(old)
+    assert counts["tensor_count"] == len(records) - 1
+    (top,) = (tmp_path / "out").iterdir()
+    assert re.fullmatch(r"msit_dump_\d{8}_\d{6}", top.name)
+    device = top / "torch_tensors/cpu_0"
+    assert json.loads((device / "model_tree.json").read_text()) == {
+        "name": "root",
+        "type": "Net",
+        "children": [
+            {
+                "name": "root.fc",
+                "type": "Sequential",
+                "children": [{"name": "root.fc.0", "type": "Linear", "children": []}],
+            }
+        ],
+    }
+    files = sorted(str(p.relative_to(device)) for p in device.rglob("*.pth"))
+    assert files == sorted(
+        [
+            "0/Functional.dropout.2/input_0.pth",
+            "0/Functional.dropout.2/input_3_1.pth",
+            "0/Functional.dropout.2/output.pth",
+            "0/root.fc.0.1/output.pth",
+            "0/root.fc.0/grad_input_0.pth",
+            "0/root.fc.0/grad_output_0.pth",
+            "0/root.fc.0/grad_weight_weight.pth",
+            "0/root.fc.0/input_0.pth",
+            "0/root.fc.0/output.pth",
+            "0/root.fc/output_0.pth",
+            "0/root.fc/output_1_0.pth",
+            "weights/root.fc.0.weight.pth",
+        ]
+    )
+    tensor = torch.load(device / "0/root.fc.0/input_0.pth", weights_only=True)
+    assert tensor.requires_grad
+    assert tensor.detach().numpy().tobytes() == records[1].data
+    modes = {
+        top: 0o755,
+        device: 0o750,
+        device / "0/root.fc.0": 0o750,
+        device / "0/Functional.dropout.2": 0o755,
+        device / "0/root.fc.0/output.pth": 0o644,
+        device / "model_tree.json": 0o640,
+        device / "0/root.fc/statistics.csv": 0o640,
+    }
+    assert {path: path.stat().st_mode & 0o777 for path in modes} == modes
+    raw = (device / "0/root.fc/statistics.csv").read_bytes()
+    assert raw.count(b"\r\n") == raw.count(b"\n") == 3
+    rows = list(csv.reader(raw.decode().splitlines()))
+    assert rows[0] == [
+        "NodeName",
+        "NodeType",
+        "InputOutput",
+        "Index",
+        "DataType",
+        "Shape",
+        "Max",
+        "Min",
+        "Mean",
+        "L2Norm",
+    ]
+    array = np.frombuffer(records[5].data, np.float32)
+    assert rows[1][:7] == [
+        "root.fc",
+        "Sequential",
+        "Output",
+        "0",
+        "torch.float32",
+        "(2, 3)",
+        repr(float(array.max())),
+    ]
+    assert float(rows[1][9]) == pytest.approx(float(np.linalg.norm(array)), rel=1e-6)
+    daemon.ctl(
+        "run",
+        "export",
+        "r",
+        "--format",
+        "pt",
+        "--statistics",
+        "--out",
+        str(tmp_path / "x"),
+        expect=2,
+    )
+
+
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
+def test_one_place_is_not_taken_twice(
+    daemon: Daemon, tmp_path: Path, flags: list[str]
+) -> None:
+    data = cb.float32(1)
+    records = [
+        Record("a", data, [1], io=cb.INPUT, index="1.0"),
+        Record("a", data, [1], io=cb.INPUT, index="1_0"),
+    ]
+    send(daemon, "r", records)
+    counts = export(daemon, tmp_path / "x", "--format", "msit", *flags, expect=4)
+    assert (counts["tensor_count"], counts["problem_count"]) == (1, 1)
+    # Files of an earlier export are replaced, once.
+    again = ["--format", "msit", "--overwrite"]
+    assert export(daemon, tmp_path / "x", *again, expect=4) == counts
+
+
+@pytest.mark.parametrize("form", ["msit", "msprobe"])
+def test_folders_of_tools_hold_what_is_odd(
+    daemon: Daemon, tmp_path: Path, form: str
+) -> None:
+    records = [
+        Record(op, cb.float32(i), [1], io=cb.INPUT) for i, op in enumerate(EVIL_OPS)
+    ]
+    send(daemon, "r", records)
+    out = tmp_path / "deep/out"
+    out.parent.mkdir()
+    counts = export(daemon, out, "--format", form)
+    assert counts["tensor_count"] == len(records)
+    files = [p for p in tmp_path.rglob("*.pt*") if "daemon" not in str(p)]
+    assert len(files) == len(records)
+    assert all(out in p.parents for p in files)
+    values = {float(torch.load(file, weights_only=True)[0]) for file in files}
+    assert values == set(range(len(records)))
+    if form == "msprobe":
+        dump = json.loads((out / "step0/rank0/dump.json").read_text())
+        names = {r["input_args"][0]["data_name"] for r in dump["data"].values()}
+        assert names == {file.name for file in files}
