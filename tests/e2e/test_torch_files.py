@@ -325,6 +325,21 @@ def test_tensors_that_lie_about_their_place(
     assert tensor.data == b""
 
 
+def test_long_texts_that_come_again_and_again(tmp_path: Path) -> None:
+    size = struct.pack("<I", 8 << 20)
+    text = b"X" + size + b"a" * (8 << 20) + b"q\x00"
+    path = tmp_path / "x.pth"
+    save_pickle(path, b"\x80\x02}(" + text + b"N" + b"h\x00N" * (1 << 20) + b"u.")
+    assert read(path) == []
+    # As the device and the key of a storage.
+    head = b"\x80\x02" + text + b"0("
+    storage = b"(X\x07\x00\x00\x00storagectorch\nByteStorage\nh\x00h\x00K\x00tQq\x01"
+    save_pickle(path, head + storage + b"h\x01" * 60000 + b"t.")
+    tensors = read(path)
+    assert len(tensors) == 60001
+    assert all("storage" in tensor.problem for tensor in tensors)
+
+
 def test_names_that_are_too_long(tmp_path: Path) -> None:
     path = tmp_path / "x.pth"
     torch.save({"a" * 2000: torch.ones(1), "b": {"c" * 1000: torch.ones(1)}}, path)

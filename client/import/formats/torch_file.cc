@@ -18,6 +18,8 @@
 namespace msitd::formats {
 namespace {
 
+// Of the name of a storage. They are numbers.
+constexpr size_t kStorageKeyBytesMax = 64;
 constexpr std::string_view kPickleName = "data.pkl";
 // The number that its oldest pickles begin with.
 constexpr std::string_view kOldMagic =
@@ -261,9 +263,11 @@ class TensorFinder {
       const int64_t number = key.kind == PickleKind::kInteger
                                  ? key.bits
                                  : static_cast<int64_t>(i / 2);
-      const std::string text = key.kind == PickleKind::kText
-                                   ? std::string(pickle_.Text(key))
-                                   : fmt::format("{}", number);
+      // A long key can be in a short pickle a million times.
+      const std::string text =
+          key.kind == PickleKind::kText
+              ? std::string(pickle_.Text(key).substr(0, kOpBytesMax + 1))
+              : fmt::format("{}", number);
       MSITD_RETURN_IF_ERROR(VisitAt(text, items[i + 1], depth));
     }
     return absl::OkStatus();
@@ -326,9 +330,9 @@ class TensorFinder {
     if (GlobalOf(items[1], storage.type) != TorchGlobal::kStorage) {
       return std::nullopt;
     }
-    storage.device = pickle_.Text(items[3]);
-    storage.bytes =
-        archive_.Find(fmt::format("data/{}", pickle_.Text(items[2])));
+    storage.device = pickle_.Text(items[3]).substr(0, kDeviceBytesMax);
+    storage.bytes = archive_.Find(fmt::format(
+        "data/{}", pickle_.Text(items[2]).substr(0, kStorageKeyBytesMax)));
     return storage;
   }
 
