@@ -3,14 +3,33 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "protos/base/limits.h"
 
 namespace msitd::client {
+namespace {
+
+// FNV-1a of 64 bits, in hexadecimal digits: it needs no library, and nobody
+// gains by finding two texts with the same.
+std::string HashOf(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  std::string out(16, '0');
+  for (size_t i = out.size(); i-- > 0; hash >>= 4) {
+    out[i] = "0123456789abcdef"[hash & 15];
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string_view FitValue(std::string_view text, std::string& shortened) {
   if (text.size() <= kValueBytesMax) return text;
-  const std::string end = "\u2026 (" + std::to_string(text.size()) + " bytes)";
+  const std::string end = "\u2026 (" + std::to_string(text.size()) +
+                          " bytes, hash " + HashOf(text) + ")";
   size_t cut = kValueBytesMax - end.size();
   // Not inside of a character.
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) {

@@ -3,6 +3,7 @@
 import decimal
 import enum
 import pathlib
+import re
 import struct
 
 import msitd
@@ -52,7 +53,11 @@ def double(x):
         (decimal.Decimal("1.50"), "other", "Decimal('1.50')"),
         (pathlib.PurePosixPath("/a"), "other", "PurePosixPath('/a')"),
         (b"\x00", "other", "b'\\x00'"),
-        (b"x" * 1000, "other", "b'" + "x" * 256 + "'… (1000 bytes)"),
+        (
+            b"x" * 1000,
+            "other",
+            "b'" + "x" * 256 + "'… (1000 bytes, hash 9a306b894c158617)",
+        ),
         ([], "other", "[]"),
         (int, "other", "<class 'int'>"),
         (double, "other", "<function double>"),
@@ -92,15 +97,25 @@ def test_number_of_very_many_digits(client, daemon):
     (record,) = daemon.values
     assert record.kind == "other"
     assert record.value.startswith("0x")
-    assert record.value.endswith("bytes)")
+    assert re.search(r"bytes, hash [0-9a-f]{16}\)$", record.value)
 
 
 def test_long_text_is_cut_at_a_character(client, daemon):
     client.record_value("ä" * 600, op="op")
     client.flush()
     (record,) = daemon.values
-    assert record.value.endswith("ä… (1200 bytes)")
+    assert re.search(r"ä… \(1200 bytes, hash [0-9a-f]{16}\)$", record.value)
     assert len(record.value.encode()) in (1023, 1024)
+
+
+@pytest.mark.parametrize("of", [str, str.encode])
+def test_long_texts_that_begin_alike_stay_different(client, daemon, of):
+    for end in ("a", "b", "b"):
+        client.record_value(of("x" * 2000 + end), op="op")
+    client.flush()
+    first, second, third = (record.value for record in daemon.values)
+    assert first != second
+    assert second == third
 
 
 def test_statistics_arrive_as_text(client, daemon):

@@ -360,8 +360,9 @@ typedef struct msit_tensor {
 
   // Required of statistics, and of a value but for an empty MSIT_KIND_TEXT;
   // NULL for all other kinds. Its text, of which 1024 bytes are kept: a longer
-  // one is cut at a character and ends with an ellipsis and its length, `(2000
-  // bytes)`.
+  // one is cut at a character and ends with an ellipsis, its length and a hash
+  // of all of it, `(2000 bytes, hash 00c1d2e3f4051627)`. The text of statistics
+  // is not cut.
   const char* value;
 
   // Where in the source the record comes from: the innermost frame first, a

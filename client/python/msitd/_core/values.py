@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import hashlib
 import pathlib
 import re
 import sys
@@ -25,8 +26,8 @@ _OTHER = KIND_NUMBERS["other"]
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
-# Longer texts are cut by the native client, which says how long they were. Of a bytes
-# object nothing longer is written out.
+# Longer texts are cut by the native client, which says how long they were and gives a
+# hash of them. Of a bytes object nothing longer is written out.
 _BYTES_MAX = 256
 
 # Types whose repr is short and calls nothing of the user.
@@ -137,7 +138,11 @@ def _describe_other(value: Any) -> Value:
 def _other_text(value: Any) -> str:
     if isinstance(value, (bytes, bytearray)):
         text = repr(bytes(value[:_BYTES_MAX]))
-        return text if len(value) <= _BYTES_MAX else f"{text}… ({len(value)} bytes)"
+        if len(value) <= _BYTES_MAX:
+            return text
+        # Different objects that begin alike stay different.
+        digest = hashlib.blake2b(value, digest_size=8).hexdigest()
+        return f"{text}… ({len(value)} bytes, hash {digest})"
     is_empty = isinstance(value, (tuple, list, dict, set, frozenset)) and not value
     if is_empty or isinstance(value, _PLAIN_TYPES) or _is_plain_of_torch(value):
         return repr(value)

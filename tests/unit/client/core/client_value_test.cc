@@ -95,7 +95,8 @@ TEST_F(ClientValueTest, TextsAreTextOnly) {
   EXPECT_EQ(arrived[2].kind, RecordKind::kDType);
   EXPECT_EQ(arrived[2].value, "torch.float32");
   EXPECT_EQ(arrived[3].value->size(), kValueBytesMax);
-  EXPECT_TRUE(arrived[3].value->ends_with("… (5000 bytes)"));
+  EXPECT_TRUE(
+      arrived[3].value->ends_with("… (5000 bytes, hash 5d45fa080be4e345)"));
 }
 
 TEST_F(ClientValueTest, TensorKeepsItsFacts) {

@@ -24,7 +24,16 @@ TEST(FitValueTest, SaysHowLongItWas) {
   const auto fitted = FitValue(std::string(2000, 'x'), shortened);
   EXPECT_EQ(fitted.size(), kValueBytesMax);
   EXPECT_TRUE(fitted.starts_with("xxx"));
-  EXPECT_TRUE(fitted.ends_with("x… (2000 bytes)"));
+  EXPECT_TRUE(fitted.ends_with("x… (2000 bytes, hash 4cb100005f153a65)"));
+}
+
+TEST(FitValueTest, LongValuesThatBeginAlikeStayDifferent) {
+  std::string a;
+  std::string b;
+  std::string c;
+  const std::string text(5000, 'x');
+  EXPECT_NE(FitValue(text + "a", a), FitValue(text + "b", b));
+  EXPECT_EQ(FitValue(text + "a", c), a);
 }
 
 TEST(FitValueTest, CutsAtACharacter) {
