@@ -108,18 +108,20 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   comparison.set_first_hopeless_row(-1);
   *comparison.mutable_create_time() = Now();
 
-  if (plan.mapping.has_value()) {
-    const auto check = [this] { return CheckServing(); };
-    MSITD_ASSIGN_OR_RETURN(const LoadedMapping loaded,
-                           LoadMapping(attachments_, *plan.mapping, check));
-    plan.mapping->hash = loaded.hash;
-    comparison.mutable_matching()->mutable_mapping()->set_hash(
-        HashText(loaded.hash));
-  }
   const bool follows = plan.follow;
   plan.activity = activity_;
   plan.silence = options_.silence;
+  // Reading a mapping takes time and memory: as many are read at a time as
+  // there may be comparisons.
   MSITD_RETURN_IF_ERROR(Reserve(follows));
+  if (plan.mapping.has_value()) {
+    const absl::Status status = CheckMapping(*plan.mapping, comparison);
+    if (!status.ok()) {
+      const MutexLock lock(mu_);
+      GiveBack(follows);
+      return status;
+    }
+  }
   const std::vector<std::string> runs = {plan.golden_run, plan.target_run};
   const absl::StatusOr<uint64_t> id =
       store_.CreateComparison(comparison.SerializeAsString(), runs);
@@ -131,8 +133,7 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   }
   {
     MutexLock lock(mu_);
-    --reserved_count_;
-    if (follows) --reserved_follower_count_;
+    GiveBack(follows);
     if (!id.ok()) return id.status();
     jobs_[*id] = job;
     if (!stopping_) {
@@ -145,6 +146,22 @@ absl::StatusOr<v1::Comparison> ComparisonJobs::Start(
   job->EndUnrun(ComparisonJob::StopCause::kShutdown);
   Retire(job);
   return NotServing();
+}
+
+absl::Status ComparisonJobs::CheckMapping(MappingSource& source,
+                                          v1::Comparison& comparison) {
+  const auto check = [this] { return CheckServing(); };
+  MSITD_ASSIGN_OR_RETURN(const LoadedMapping loaded,
+                         LoadMapping(attachments_, source, check));
+  source.hash = loaded.hash;
+  comparison.mutable_matching()->mutable_mapping()->set_hash(
+      HashText(loaded.hash));
+  return absl::OkStatus();
+}
+
+void ComparisonJobs::GiveBack(bool follows) {
+  --reserved_count_;
+  if (follows) --reserved_follower_count_;
 }
 
 absl::Status ComparisonJobs::CheckServing() {

@@ -168,6 +168,10 @@ class ComparisonJobs {
   void Retire(const Job& job);
   absl::Status CheckServing();
   absl::Status Reserve(bool follows);
+  // Frees what Reserve kept.
+  void GiveBack(bool follows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Reads the mapping, and notes its hash in both.
+  absl::Status CheckMapping(MappingSource& source, v1::Comparison& comparison);
   absl::StatusOr<v1::Comparison> Load(uint64_t id);
 
   storage::RunReaders& readers_;

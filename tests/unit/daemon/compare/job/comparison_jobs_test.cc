@@ -190,10 +190,19 @@ TEST_F(ComparisonJobsTest, RunningAndWaitingAreBounded) {
   const auto refused = jobs_->Start({}, Plan());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Reason(refused.status()), "COMPARISONS_EXHAUSTED");
+  // Nothing is read for one that has no place.
+  ComparisonPlan mapped = Plan();
+  mapped.mapping = MappingSource{.run = "g", .attachment = "not there"};
+  EXPECT_EQ(Reason(jobs_->Start({}, mapped).status()), "COMPARISONS_EXHAUSTED");
 
   store_.UnblockReads();
   EXPECT_EQ(AwaitEnd(*jobs_, running).state(), v1::Comparison::DONE);
   EXPECT_EQ(AwaitEnd(*jobs_, waiting).state(), v1::Comparison::DONE);
+  // Each of these gives its place back.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(jobs_->Start({}, mapped).status().code(),
+              absl::StatusCode::kNotFound);
+  }
   EXPECT_TRUE(jobs_->Start({}, Plan()).ok());
 }
 
