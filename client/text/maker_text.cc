@@ -130,7 +130,22 @@ std::string RowCountsText(const v1::Comparison& comparison) {
     out += fmt::format(" ({} unmatched and allowed)",
                        comparison.allowed_unmatched_count());
   }
+  if (comparison.statistics_count() > 0) {
+    out +=
+        fmt::format("; {} by statistics alone", comparison.statistics_count());
+  }
   return out;
+}
+
+std::string LeftOutText(const v1::Comparison& comparison) {
+  const int64_t golden = comparison.golden_left_out_count();
+  const int64_t target = comparison.target_left_out_count();
+  if (golden == 0 && target == 0) return "";
+  // Without kinds, a comparison takes statistics.
+  const bool are_values = comparison.filter().kinds().empty();
+  return fmt::format("{}: {} of golden, {} of target; --kind all takes them",
+                     are_values ? "values" : "values and statistics", golden,
+                     target);
 }
 
 }  // namespace msitd::ctl

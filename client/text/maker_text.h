@@ -35,4 +35,8 @@ std::vector<Finding> FindingTexts(const v1::Comparison& comparison);
 // Returns `7 pass, 5 fail, 0 unmatched, 0 skipped`.
 std::string RowCountsText(const v1::Comparison& comparison);
 
+// What the runs have besides what was compared, such as `values: 12 of golden,
+// 14 of target`, and how to compare it; empty for nothing.
+std::string LeftOutText(const v1::Comparison& comparison);
+
 }  // namespace msitd::ctl

@@ -119,6 +119,10 @@ absl::StatusOr<compare::ComparisonPlan> ToPlan(const v1::Comparison& request) {
       plan.selector.HasKind(RecordKind::kDocument)) {
     return FieldInvalid("filter.kinds", "documents are not compared");
   }
+  // Statistics stand for tensors of which nothing else is there.
+  if (plan.selector.kinds.empty()) {
+    plan.selector.kinds = {RecordKind::kTensor, RecordKind::kStatistics};
+  }
   MSITD_ASSIGN_OR_RETURN(const compare::PolicySpec spec,
                          ToPolicySpec(request.policy()));
   MSITD_ASSIGN_OR_RETURN(plan.policy, compare::Policy::Create(spec));

@@ -5,6 +5,7 @@ import subprocess
 import chunk_bytes as cb
 import grpc
 import msitd
+import numpy as np
 import pytest
 from chunk_bytes import Chunk, Record
 from msitd import query
@@ -84,3 +85,53 @@ def test_malformed_statistics_are_refused_at_the_border(daemon: Daemon) -> None:
         assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     write(daemon.channel(), "r", [Chunk("r", [statistics("{}")], version=3).pack()])
     assert daemon.ctl_json("run", "get", "r")["counters"]["statistics_count"] == "1"
+
+
+def test_runs_of_statistics_are_compared_without_being_asked(daemon: Daemon) -> None:
+    record(daemon.endpoint, "golden", {"max": 1.5, "nan_count": 0})
+    record(daemon.endpoint, "target", {"max": 2.5, "nan_count": 0})
+    told = daemon.ctl("compare", "run", "golden", "target", expect=1).stdout
+    assert "1 fail, 0 unmatched, 0 skipped; 1 by statistics alone" in told
+    assert "statistics differ: max: target 2.5, golden 1.5; " in told
+    assert "first divergence  linear output/0, rank 0, token 3, row 0" in told
+    told = daemon.ctl("compare", "run", "golden", "golden").stdout
+    assert "PASS (1 of 1 by statistics)" in told
+    (row,) = daemon.ctl_json("compare", "rows", "c-000001")["rows"]
+    assert row["golden"]["kind"] == "RECORD_KIND_STATISTICS"
+    assert row["golden"]["value"] == '{"max": 1.5, "nan_count": 0}'
+    assert row["golden"]["max"] == 1.5
+    # Asked for tensors, there is nothing to compare.
+    told = daemon.ctl(
+        "compare", "run", "golden", "target", "--kind", "tensor", expect=1
+    ).stdout
+    assert "FAIL (nothing was compared)" in told
+    assert "left out          values and statistics: 1 of golden, 1 of target" in told
+
+
+def test_statistics_are_compared_with_tensors(daemon: Daemon) -> None:
+    with msitd.Client(run="golden", endpoint=daemon.endpoint) as client:
+        client.record(np.array([1, -2, 3], np.float32), op="linear")
+    for run, largest, code in (("alike", 3, 0), ("other", 4, 1)):
+        with msitd.Client(run=run, endpoint=daemon.endpoint) as client:
+            known = {"max": largest, "min": -2.0, "mean": 0.6666667}
+            client.record_statistics((3,), "float32", known, op="linear")
+        daemon.ctl("compare", "run", "golden", run, expect=code)
+
+
+def test_what_a_comparison_leaves_out_is_told(daemon: Daemon) -> None:
+    for run in ("golden", "target"):
+        with msitd.Client(run=run, endpoint=daemon.endpoint) as client:
+            client.record(np.ones(3, np.float32), op="linear")
+            client.record_value(run, op="linear", io="input", index="mode")
+            client.record_document("module_tree.json", "{}")
+    told = daemon.ctl("compare", "run", "golden", "target").stdout
+    assert "left out          values: 1 of golden, 1 of target; --kind all" in told
+    told = daemon.ctl(
+        "compare", "run", "golden", "target", "--kind", "all", expect=1
+    ).stdout
+    assert "left out" not in told
+    csv = daemon.ctl("compare", "report", "c-000002", "--format", "csv").stdout
+    head, *rows = (line.split(",") for line in csv.splitlines())
+    row = dict(zip(head, rows[0], strict=False))
+    assert (row["golden_kind"], row["golden_value"]) == ("text", "golden")
+    assert (row["target_kind"], row["target_value"]) == ("text", "target")

@@ -132,6 +132,11 @@ std::string RemarkText(const v1::Comparison& comparison,
         fmt::format("{} of {} sampled", comparison.sampled_count(),
                     comparison.pass_count() + comparison.fail_count()));
   }
+  if (comparison.statistics_count() > 0) {
+    remarks.push_back(
+        fmt::format("{} of {} by statistics", comparison.statistics_count(),
+                    comparison.pass_count() + comparison.fail_count()));
+  }
   if (remarks.empty()) return "";
   return fmt::format(" ({})", fmt::join(remarks, ", "));
 }
@@ -220,6 +225,9 @@ std::string VerdictHeader(const v1::Comparison& comparison, Seconds elapsed,
   }
   out += fmt::format("rows              {}: {}\n", row_count,
                      RowCountsText(comparison));
+  if (const std::string left_out = LeftOutText(comparison); !left_out.empty()) {
+    out += fmt::format("left out          {}\n", left_out);
+  }
   out += ConflictsText("golden", comparison.golden_run(),
                        comparison.golden_conflict_count());
   out += ConflictsText("target", comparison.target_run(),

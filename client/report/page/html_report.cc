@@ -18,6 +18,7 @@
 #include "client/report/schema/row_fields.h"
 #include "client/text/conclusion.h"
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -56,8 +57,17 @@ std::string Pair(const v1::ComparisonRow& row,
   return golden == target ? golden : golden + "/" + target;
 }
 
+// Of a value, its kind.
 std::string DTypeText(const v1::ComparedTensor& side) {
+  const auto kind = static_cast<RecordKind>(side.kind());
+  if (IsValue(kind)) return std::string(RecordKindName(kind));
   return std::string(DTypeName(static_cast<DType>(side.dtype())));
+}
+
+// Of a value, the value itself.
+std::string ShapeText(const v1::ComparedTensor& side) {
+  return IsValue(static_cast<RecordKind>(side.kind())) ? side.value()
+                                                       : PythonShape(side);
 }
 
 // The target tensor, and why it belongs to the golden one; empty if its name
@@ -171,7 +181,7 @@ class HtmlReport final : public ReportWriter {
     Json line = Json::array(
         {row.row(), row.rank(), row.token(), TextId(row.op()), row.call(),
          TextId(IoName(static_cast<Io>(row.io()))), TextId(row.index()),
-         TextId(Pair(row, DTypeText)), TextId(Pair(row, PythonShape)),
+         TextId(Pair(row, DTypeText)), TextId(Pair(row, ShapeText)),
          static_cast<int>(row.verdict()) - 1, TextId(OriginText(row)),
          TextId(row.reason()), TextId(row.predicate()), NonFinite(row),
          decider == metric_ids_.end() ? Json() : Json(decider->second),

@@ -97,6 +97,9 @@ std::vector<PageFact> FindingFacts(const v1::Comparison& comparison) {
                      comparison.input_difference().row().row()});
   }
   facts.push_back({"rows", RowCountsText(comparison)});
+  if (std::string left_out = LeftOutText(comparison); !left_out.empty()) {
+    facts.push_back({"left out", std::move(left_out)});
+  }
   const std::string not_compared = NotComparedText(comparison);
   if (!not_compared.empty()) facts.push_back({"not compared", not_compared});
   AddTolerances(comparison, facts);

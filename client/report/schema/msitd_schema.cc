@@ -6,19 +6,21 @@
 #include "client/report/schema/schemas.h"
 #include "client/text/policy_text.h"
 #include "protos/base/dtype.h"
+#include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 
 namespace msitd::ctl {
 namespace {
 
 constexpr std::string_view kHeadings[] = {
-    "row",           "rank",       "token",         "op",
-    "call",          "io",         "index",         "verdict",
-    "reason",        "origin",     "golden_dtype",  "golden_shape",
-    "golden_min",    "golden_max", "golden_mean",   "target_dtype",
-    "target_shape",  "target_min", "target_max",    "target_mean",
-    "bitwise_equal", "predicate",  "amplification", "for_want_of_ranks",
-    "layout_hint",   "pairing"};
+    "row",           "rank",        "token",         "op",
+    "call",          "io",          "index",         "verdict",
+    "reason",        "origin",      "golden_dtype",  "golden_shape",
+    "golden_min",    "golden_max",  "golden_mean",   "target_dtype",
+    "target_shape",  "target_min",  "target_max",    "target_mean",
+    "bitwise_equal", "predicate",   "amplification", "for_want_of_ranks",
+    "layout_hint",   "pairing",     "golden_kind",   "golden_value",
+    "target_kind",   "target_value"};
 
 Cell OptionalReal(bool has, double value) {
   return has ? Cell(Real{value}) : Cell();
@@ -35,6 +37,13 @@ void AddSide(bool has, const v1::ComparedTensor& side, Cells& cells) {
   cells.push_back(OptionalReal(side.has_min(), side.min()));
   cells.push_back(OptionalReal(side.has_max(), side.max()));
   cells.push_back(OptionalReal(side.has_mean(), side.mean()));
+}
+
+void AddKind(bool has, const v1::ComparedTensor& side, Cells& cells) {
+  cells.push_back(has ? Cell(std::string(RecordKindName(
+                            static_cast<RecordKind>(side.kind()))))
+                      : Cell());
+  cells.push_back(side.value().empty() ? Cell() : Cell(side.value()));
 }
 
 class MsitdSchema final : public TableSchema {
@@ -66,6 +75,8 @@ class MsitdSchema final : public TableSchema {
     cells.emplace_back(Truth{row.for_want_of_ranks()});
     cells.emplace_back(row.layout_hint());
     cells.emplace_back(row.pairing());
+    AddKind(row.has_golden(), row.golden(), cells);
+    AddKind(row.has_target(), row.target(), cells);
     for (const std::string& metric : metrics_) {
       const auto value = MetricOf(row, metric);
       cells.push_back(OptionalReal(value.has_value(), value.value_or(0)));

@@ -26,6 +26,10 @@ std::span<const std::string_view> WatchNames() {
   return names;
 }
 
+bool TakesValues(const Selector& selector) {
+  return std::any_of(selector.kinds.begin(), selector.kinds.end(), &IsValue);
+}
+
 absl::Status ComparisonEngine::OpenRuns() {
   if (golden_ != nullptr) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(target_, readers_.OpenRun(plan_.target_run));
@@ -45,6 +49,7 @@ absl::Status ComparisonEngine::Run() {
   MSITD_ASSIGN_OR_RETURN(target_mark_, Mark(*target_));
   observer_.OnConflicts(golden_mark_.conflict_count,
                         target_mark_.conflict_count);
+  observer_.OnLeftOut(golden_mark_.left_out_count, target_mark_.left_out_count);
   if (plan_.follow) {
     observer_.OnSilentRanks(golden_mark_.outlook.silent,
                             target_mark_.outlook.silent);
@@ -156,9 +161,15 @@ ComparisonEngine::Plans ComparisonEngine::TakePlans() {
 }
 
 absl::StatusOr<uint64_t> ComparisonEngine::CountGolden() {
-  if (plan_.selector == Selector()) {
+  Selector every_kind = plan_.selector;
+  every_kind.kinds.clear();
+  if (every_kind == Selector() && !TakesValues(plan_.selector)) {
     MSITD_ASSIGN_OR_RETURN(const storage::RunInfo run, golden_->GetInfo());
-    return run.counters.tensor_count;
+    const auto count = [this](RecordKind kind, uint64_t count) {
+      return plan_.selector.HasKind(kind) ? count : 0;
+    };
+    return count(RecordKind::kTensor, run.counters.tensor_count) +
+           count(RecordKind::kStatistics, run.counters.statistics_count);
   }
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<storage::TensorScan> scan,
                          golden_->Scan(plan_.selector, ""));

@@ -38,6 +38,9 @@
 
 namespace msitd::compare {
 
+// True if the selector asks for values of any kind.
+bool TakesValues(const Selector& selector);
+
 // What is compared, and what passes.
 struct ComparisonPlan {
   std::string golden_run;
@@ -121,9 +124,10 @@ class ComparisonEngine {
   // What of a run changes when there is something new to compare.
   struct RunMark {
     bool sealed = false;
-    uint64_t tensor_count = 0;
+    uint64_t record_count = 0;
     uint64_t payload_bytes = 0;
     uint64_t conflict_count = 0;
+    uint64_t left_out_count = 0;  // See v1.Comparison.golden_left_out_count.
     Outlook outlook = {};
 
     // Nothing more comes.
@@ -169,6 +173,9 @@ class ComparisonEngine {
   void JudgeBySummaries(const TensorPair& pair,
                         const Verification& verification,
                         v1::ComparisonRow& row);
+  // Judges a pair of which a side is statistics.
+  void JudgeByStatistics(const TensorPair& pair, v1::ComparisonRow& row,
+                         RowMetrics& metrics);
   // Fails the row if shards that should be copies are not, whatever the first
   // of them is worth, and whether or not there is a counterpart.
   static void JudgeCopies(const TensorPair& pair, v1::ComparisonRow& row);

@@ -12,11 +12,28 @@
 // What may be compared of runs that are followed.
 namespace msitd::compare {
 
+namespace {
+
+uint64_t LeftOutCount(const Selector& selector,
+                      const storage::RunCounters& counters) {
+  uint64_t out = 0;
+  if (!TakesValues(selector)) {
+    out += counters.value_count - counters.document_count;
+  }
+  if (!selector.HasKind(RecordKind::kStatistics)) {
+    out += counters.statistics_count;
+  }
+  return out;
+}
+
+}  // namespace
+
 absl::StatusOr<ComparisonEngine::RunMark> ComparisonEngine::Mark(
     storage::RunReader& run) const {
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run.GetInfo());
-  RunMark mark{info.sealed, info.counters.tensor_count,
-               info.counters.payload_bytes, info.counters.conflict_count};
+  RunMark mark{info.sealed, info.counters.record_count(),
+               info.counters.payload_bytes, info.counters.conflict_count,
+               LeftOutCount(plan_.selector, info.counters)};
   if (plan_.follow && !info.sealed && plan_.activity) {
     mark.outlook = OutlookOf(plan_.activity(run.name()), info.spec.world_size,
                              plan_.silence);

@@ -10,6 +10,7 @@
 #include "daemon/compare/job/comparison_engine.h"
 #include "daemon/compare/judge/row_builder.h"
 #include "daemon/compare/judge/row_metrics.h"
+#include "daemon/compare/judge/statistics_judge.h"
 #include "daemon/compare/judge/summary_bounds.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
@@ -64,6 +65,7 @@ bool IsWhole(const LogicalTensor& tensor, std::string_view side,
 // is, or `a tensor`.
 std::string ValueText(const LogicalTensor& tensor) {
   if (tensor.kind == RecordKind::kTensor) return "a tensor";
+  if (tensor.kind == RecordKind::kStatistics) return "statistics";
   if (tensor.kind == RecordKind::kText) {
     return fmt::format("\"{}\"", tensor.value);
   }
@@ -125,6 +127,9 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
                row);
       }
       break;
+    case Way::kStatistics:
+      JudgeByStatistics(pair, row, metrics);
+      break;
     case Way::kShapes:
       row.set_layout_hint(LayoutHint(golden, target, ranks_));
       Decide(v1::FAIL, ShapeDifference(target, golden, row.layout_hint()), row);
@@ -153,6 +158,43 @@ void ComparisonEngine::Judge(const TensorPair& pair, const PairPlan& plan,
       MSITD_CHECK(plan.way == Way::kSummaries);
       JudgeBySummaries(pair, plan.verification, row);
   }
+}
+
+void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
+                                         v1::ComparisonRow& row,
+                                         RowMetrics& metrics) {
+  for (const LogicalTensor* const tensor : {pair.target, pair.golden}) {
+    if (tensor->kind == RecordKind::kTensor && !tensor->knows_summary) {
+      Decide(
+          v1::SKIPPED,
+          fmt::format("the {} tensor has no summary to set beside statistics",
+                      tensor == pair.target ? "target" : "golden"),
+          row);
+      return;
+    }
+    if (IsComplex(tensor->dtype)) {
+      Decide(v1::SKIPPED, "statistics of complex tensors are not compared",
+             row);
+      return;
+    }
+  }
+  StatisticsOutcome outcome =
+      JudgeStatistics(*pair.target, *pair.golden, plan_.policy);
+  row.set_bitwise_equal(outcome.is_bitwise_equal);
+  for (const StatisticsOutcome::Part& part : outcome.parts) {
+    required_tolerances_.Add(part.verification, part.metrics, row_count_);
+    metrics = Worst(metrics, part.metrics);
+  }
+  if (outcome.deciding_part >= 0) {
+    const Verification& verification =
+        outcome.parts[static_cast<size_t>(outcome.deciding_part)].verification;
+    row.set_predicate(verification.predicate->text());
+    if ((verification.request.sets & compute::kToleranceSet) != 0) {
+      row.set_rtol(verification.request.rtol);
+      row.set_atol(verification.request.atol);
+    }
+  }
+  Decide(outcome.verdict, std::move(outcome.reason), row);
 }
 
 void ComparisonEngine::JudgeBySummaries(const TensorPair& pair,

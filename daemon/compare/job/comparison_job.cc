@@ -165,6 +165,11 @@ void ComparisonJob::OnTotal(uint64_t tensor_count) {
   working_.set_total_count(static_cast<int64_t>(tensor_count));
 }
 
+void ComparisonJob::OnLeftOut(uint64_t golden_count, uint64_t target_count) {
+  working_.set_golden_left_out_count(static_cast<int64_t>(golden_count));
+  working_.set_target_left_out_count(static_cast<int64_t>(target_count));
+}
+
 void ComparisonJob::OnConflicts(uint64_t golden_count, uint64_t target_count) {
   working_.set_golden_conflict_count(static_cast<int64_t>(golden_count));
   working_.set_target_conflict_count(static_cast<int64_t>(target_count));

@@ -28,6 +28,11 @@ class ComparisonObserver : public WorkObserver {
   virtual void OnConflicts(uint64_t /*golden_count*/,
                            uint64_t /*target_count*/) {}
 
+  // Records of each run of kinds that the comparison was not asked for,
+  // whenever it is looked at.
+  virtual void OnLeftOut(uint64_t /*golden_count*/, uint64_t /*target_count*/) {
+  }
+
   // Ranks of runs that are followed and have no stream, whenever they are
   // looked at.
   virtual void OnSilentRanks(const std::vector<Outlook::Silent>& /*golden*/,

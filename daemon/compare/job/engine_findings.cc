@@ -106,6 +106,11 @@ void AccountLayoutHint(const v1::ComparisonRow& row,
   }
 }
 
+bool IsOfStatistics(const v1::ComparisonRow& row) {
+  return row.golden().kind() == v1::RECORD_KIND_STATISTICS ||
+         row.target().kind() == v1::RECORD_KIND_STATISTICS;
+}
+
 void AccountVerdict(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   switch (row.verdict()) {
     case v1::PASS:
@@ -138,6 +143,10 @@ void AccountRow(const v1::ComparisonRow& row, v1::Comparison& comparison) {
   }
   if (row.sampled()) {
     comparison.set_sampled_count(comparison.sampled_count() + 1);
+  }
+  if (IsOfStatistics(row) &&
+      (row.verdict() == v1::PASS || row.verdict() == v1::FAIL)) {
+    comparison.set_statistics_count(comparison.statistics_count() + 1);
   }
   if (IsNonFiniteOnBothSides(row)) {
     comparison.set_both_non_finite_count(comparison.both_non_finite_count() +

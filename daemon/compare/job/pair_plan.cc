@@ -49,17 +49,28 @@ bool HasSample(const LogicalTensor& tensor) {
   return HasJoinedSample(tensor.assembly->grid, tensor.assembly->shards);
 }
 
+// True for a tensor, and for what stands for one.
+bool IsOfTensor(RecordKind kind) {
+  return kind == RecordKind::kTensor || kind == RecordKind::kStatistics;
+}
+
 // Before anything is asked of the policy; kBytes if this does not decide it.
 Way WayWithoutPolicy(const TensorPair& pair, ShapeRule shapes) {
   if (pair.golden == nullptr || pair.target == nullptr) return Way::kAlone;
   const LogicalTensor& golden = *pair.golden;
   const LogicalTensor& target = *pair.target;
   if (!HasAllShards(target) || !HasAllShards(golden)) return Way::kShardsAmiss;
-  if (golden.kind != target.kind || IsTextOnly(golden.kind)) {
+  const bool are_of_tensors =
+      IsOfTensor(golden.kind) && IsOfTensor(target.kind);
+  if (!are_of_tensors &&
+      (golden.kind != target.kind || IsTextOnly(golden.kind))) {
     return Way::kValues;
   }
   if (!ShapesAgree(target.shape, golden.shape, shapes)) return Way::kShapes;
   if (IsComplex(target.dtype) != IsComplex(golden.dtype)) return Way::kKinds;
+  if (golden.kind != target.kind || IsTextOnly(golden.kind)) {
+    return Way::kStatistics;
+  }
   if (HashesAgree(target, golden)) return Way::kEqualHashes;
   if (golden.tensor_bytes == 0 && target.tensor_bytes == 0) {
     return Way::kNoElements;

@@ -17,6 +17,7 @@ struct PairPlan {
     kAlone,        // One run has it alone.
     kShardsAmiss,  // The shards of a side are not one tensor.
     kValues,       // Of a text, or of different kinds.
+    kStatistics,   // Of at least one side.
     kShapes,       // They do not agree.
     kKinds,        // Complex against real.
     kEqualHashes,  // So the bytes are equal.
@@ -28,7 +29,8 @@ struct PairPlan {
   };
 
   Way way = Way::kLater;
-  // What the policy asks of it; only of the ways from kEqualHashes on.
+  // What the policy asks of it; only of the ways from kEqualHashes on. Of
+  // kStatistics, JudgeStatistics asks.
   Verification verification = {};
 
   // Its bytes or samples have to be read.

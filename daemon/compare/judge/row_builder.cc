@@ -9,11 +9,34 @@
 #include <vector>
 
 #include "protos/base/resource_name.h"
+#include "protos/base/tensor_statistics.h"
 
 namespace msitd::compare {
 namespace {
 
 using ComparedTensorPtr = std::unique_ptr<v1::ComparedTensor>;
+
+// The same fields as AddSummary, as far as they were recorded.
+void AddStatistics(std::string_view text, v1::ComparedTensor& out) {
+  const auto statistics = ParseTensorStatistics(text);
+  if (!statistics.has_value()) return;
+  for (const TensorStatistic& one : *statistics) {
+    const std::optional<double> number = NumberOf(one);
+    if (!number.has_value()) continue;
+    if (one.name == "min") out.set_min(*number);
+    if (one.name == "max") out.set_max(*number);
+    if (one.name == "mean") out.set_mean(*number);
+    if (one.name == "l2_norm") out.set_l2_norm(*number);
+    // Where the tool did not count, it may have found NaN all the same.
+    if (one.name == "nan_count") {
+      out.set_nan_count(static_cast<int64_t>(*number));
+    }
+    if (one.name == "pos_inf_count" || one.name == "neg_inf_count") {
+      out.set_infinity_count(out.infinity_count() +
+                             static_cast<int64_t>(*number));
+    }
+  }
+}
 
 // Describes `tensor` in the memory of `reused`, if there is some.
 ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
@@ -24,7 +47,13 @@ ComparedTensorPtr Describe(const LogicalTensor& tensor, std::string_view run,
   out->set_name(FormatTensorName(run, tensor.key));
   out->set_dtype(static_cast<v1::DType>(tensor.dtype));
   for (const int64_t dim : tensor.shape) out->add_shape(dim);
-  if (tensor.knows_summary) AddSummary(tensor.summary, *out);
+  out->set_kind(static_cast<v1::RecordKind>(tensor.kind));
+  out->set_value(tensor.value);
+  if (tensor.kind == RecordKind::kStatistics) {
+    AddStatistics(tensor.value, *out);
+  } else if (tensor.knows_summary) {
+    AddSummary(tensor.summary, *out);
+  }
   if (tensor.assembly != nullptr) {
     out->set_layout(tensor.assembly->layout);
     for (const int32_t rank : tensor.assembly->ranks) out->add_ranks(rank);

@@ -244,6 +244,12 @@ LogicalTensor Assemble(const PlacedMesh& placed, int32_t group_number,
   if (!has_rule && !CheckPlacements(placed, ranks, joiner)) {
     return std::move(joiner).Finish();
   }
+  if (joiner.shards().front().kind == RecordKind::kStatistics &&
+      !arrangement.has_only_copies()) {
+    joiner.Fail(Assembly::Problem::kUnsupported,
+                "statistics of shards are not put together");
+    return std::move(joiner).Finish();
+  }
   // Whatever is missing, or there twice.
   if (arrangement.has_only_copies()) joiner.CompareCopies();
   if (arrangement.has_only_copies() && has_rule) joiner.AddUpCopies();

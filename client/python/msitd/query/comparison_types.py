@@ -188,6 +188,10 @@ class ComparedTensor:
     """With a layout: the ranks whose shards were put together."""
     layout: str
     """The layout, such as `concat(0)`."""
+    kind: str = "tensor"
+    """What was recorded; see `RecordKind`."""
+    value: str = ""
+    """The text of a value or of statistics."""
 
 
 @mirrors("CustomMetric")
@@ -349,6 +353,11 @@ class Comparison:
     first_both_non_finite: ComparisonRow | None = None
     idle_rules: tuple[str, ...] = ()
     """Parts of the policy that matched no op."""
+    statistics_count: int = 0
+    """Rows of which statistics were compared, because a side has nothing else."""
+    golden_left_out_count: int = 0
+    """Values and statistics of the golden run that were not asked for."""
+    target_left_out_count: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -36,6 +36,10 @@ class RowObserver final : public ComparisonObserver {
   void OnRequiredTolerances(const RequiredTolerances& tolerances) override {
     tolerances.Show(comparison);
   }
+  void OnLeftOut(uint64_t golden_count, uint64_t target_count) override {
+    golden_left_out = golden_count;
+    target_left_out = target_count;
+  }
   void OnFindings(const Findings& findings) override {
     findings.Show(comparison);
   }
@@ -53,6 +57,8 @@ class RowObserver final : public ComparisonObserver {
   std::function<bool()> is_cancelled;
   uint64_t total = 0;
   uint64_t read_bytes = 0;
+  uint64_t golden_left_out = 0;
+  uint64_t target_left_out = 0;
   std::vector<v1::ComparisonRow> rows;
   v1::Comparison comparison;
 };

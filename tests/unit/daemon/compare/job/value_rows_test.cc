@@ -39,11 +39,21 @@ RecordedTensor Number(double number) {
   return out;
 }
 
+RecordedTensor Statistics(std::string text, int64_t token = 0) {
+  RecordedTensor out;
+  out.shape = {2};
+  out.token = token;
+  out.kind = RecordKind::kStatistics;
+  out.value = std::move(text);
+  return out;
+}
+
 class ValueRowsTest : public ::testing::Test {
  protected:
   ValueRowsTest() {
-    for (int kind = 0; kind < kRecordKindCount - 1; ++kind) {
-      plan_.selector.kinds.push_back(static_cast<RecordKind>(kind));
+    for (int number = 0; number < kRecordKindCount; ++number) {
+      const auto kind = static_cast<RecordKind>(number);
+      if (kind != RecordKind::kDocument) plan_.selector.kinds.push_back(kind);
     }
   }
 
@@ -164,6 +174,83 @@ TEST_F(ValueRowsTest, WithoutKindsValuesHaveNoRows) {
   target_.Record(Text(RecordKind::kText, "mean"));
   const v1::ComparisonRow row = RowOf(tensor, tensor);
   EXPECT_EQ(row.op(), "other");
+}
+
+TEST_F(ValueRowsTest, StatisticsAreComparedAndCounted) {
+  golden_.Record(Statistics("{\"max\": 1, \"nan_count\": 0}", 0));
+  target_.Record(Statistics("{\"max\": 1, \"nan_count\": 0}", 0));
+  golden_.Record(Statistics("{\"max\": 1}", 1));
+  target_.Record(Statistics("{\"max\": 2}", 1));
+  RowObserver observer;
+  ASSERT_TRUE(ComparisonEngine(store_, plan_, observer).Run().ok());
+  ASSERT_EQ(observer.rows.size(), 2u);
+  const v1::ComparisonRow& pass = observer.rows[0];
+  EXPECT_EQ(pass.verdict(), v1::PASS);
+  EXPECT_EQ(pass.reason(), "statistics agree: max, nan_count");
+  EXPECT_EQ(pass.golden().kind(), v1::RECORD_KIND_STATISTICS);
+  EXPECT_EQ(pass.golden().value(), "{\"max\": 1, \"nan_count\": 0}");
+  EXPECT_EQ(pass.golden().max(), 1);
+  EXPECT_EQ(pass.golden().nan_count(), 0);
+  EXPECT_FALSE(pass.golden().has_min());
+  const v1::ComparisonRow& fail = observer.rows[1];
+  EXPECT_EQ(fail.verdict(), v1::FAIL);
+  EXPECT_EQ(MetricOf(fail, "nl2"), 1);
+  EXPECT_FALSE(fail.predicate().empty());
+  EXPECT_EQ(observer.comparison.first_divergence().token(), 1);
+  EXPECT_EQ(observer.comparison.statistics_count(), 2);
+  EXPECT_EQ(observer.comparison.hopeless_count(), 0);
+  EXPECT_EQ(observer.total, 2u);
+}
+
+TEST_F(ValueRowsTest, StatisticsMeetTensorsButNoValues) {
+  RecordedTensor tensor = Floats("op", {1, 3});
+  EXPECT_EQ(RowOf(tensor, Statistics("{\"max\": 3, \"mean\": 2}")).verdict(),
+            v1::PASS);
+  RecordedTensor text = Text(RecordKind::kText, "sum");
+  text.io = Io::kOutput;
+  text.token = 1;
+  golden_.Record(text);
+  target_.Record(Statistics("{}", 1));
+  RowObserver observer;
+  ASSERT_TRUE(ComparisonEngine(store_, plan_, observer).Run().ok());
+  EXPECT_EQ(observer.rows[1].verdict(), v1::FAIL);
+  EXPECT_EQ(observer.rows[1].reason(),
+            "the values differ: target statistics, golden \"sum\"");
+}
+
+TEST_F(ValueRowsTest, StatisticsOfOtherShapesFail) {
+  RecordedTensor other = Statistics("{\"max\": 1}");
+  other.shape = {3};
+  const v1::ComparisonRow row = RowOf(Statistics("{\"max\": 1}"), other);
+  EXPECT_EQ(row.verdict(), v1::FAIL);
+  EXPECT_THAT(row.reason(), StartsWith("shape: target [2], golden [3]"));
+}
+
+TEST_F(ValueRowsTest, RowsCarryKindsAndValues) {
+  const v1::ComparisonRow row = RowOf(Text(RecordKind::kDType, "torch.float16"),
+                                      Text(RecordKind::kText, "sum"));
+  EXPECT_EQ(row.golden().kind(), v1::RECORD_KIND_TEXT);
+  EXPECT_EQ(row.golden().value(), "sum");
+  EXPECT_EQ(row.target().kind(), v1::RECORD_KIND_DTYPE);
+  EXPECT_EQ(row.target().value(), "torch.float16");
+}
+
+TEST_F(ValueRowsTest, WhatWasNotAskedForIsCounted) {
+  golden_.Record(Text(RecordKind::kText, "sum"));
+  golden_.Record(Statistics("{}"));
+  target_.Record(Floats("op", {1, 3}));
+  const auto left_out = [this](std::vector<RecordKind> kinds) {
+    plan_.selector.kinds = std::move(kinds);
+    RowObserver observer;
+    EXPECT_TRUE(ComparisonEngine(store_, plan_, observer).Run().ok());
+    return std::pair(observer.golden_left_out, observer.target_left_out);
+  };
+  using Pair = std::pair<uint64_t, uint64_t>;
+  EXPECT_EQ(left_out({}), Pair(2, 0));
+  EXPECT_EQ(left_out({RecordKind::kTensor, RecordKind::kStatistics}),
+            Pair(1, 0));
+  EXPECT_EQ(left_out({RecordKind::kText}), Pair(1, 0));
+  EXPECT_EQ(left_out({RecordKind::kText, RecordKind::kStatistics}), Pair(0, 0));
 }
 
 }  // namespace

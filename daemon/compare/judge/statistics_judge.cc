@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/compare/judge/statistics_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "daemon/compute/digest.h"
+#include "daemon/compute/element_metrics.h"
+#include "daemon/compute/metric_table.h"
+#include "daemon/compute/pair_metrics.h"
+#include "protos/base/check.h"
+#include "protos/base/dtype.h"
+#include "protos/base/tensor_statistics.h"
+
+namespace msitd::compare {
+namespace {
+
+using Statistics = std::vector<TensorStatistic>;
+
+std::string TextOf(const LogicalTensor& tensor) {
+  return tensor.kind == RecordKind::kStatistics
+             ? tensor.value
+             : StatisticsText(tensor.summary);
+}
+
+const TensorStatistic* Find(const Statistics& statistics,
+                            std::string_view name) {
+  for (const TensorStatistic& one : statistics) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+std::optional<double> NumberOf(const Statistics& statistics,
+                               std::string_view name) {
+  const TensorStatistic* const one = Find(statistics, name);
+  return one == nullptr ? std::nullopt : msitd::NumberOf(*one);
+}
+
+// What is not found by comparing elements comes out a little differently
+// wherever it is computed.
+bool IsComputed(std::string_view name) {
+  return name != "max" && name != "min";
+}
+
+bool IsCount(std::string_view name) {
+  return name == "count" || name.ends_with("_count");
+}
+
+// What an error of the statistic is relative to, as errors of elements are in
+// scaled_max_abs and nl2: the largest magnitude, and for the mean the root mean
+// square. Nothing where that is not known: then to the statistic itself.
+std::optional<double> ScaleOf(const Statistics& golden, std::string_view name) {
+  const auto max = NumberOf(golden, "max");
+  const auto min = NumberOf(golden, "min");
+  if (name != "max" && name != "min" && name != "mean") return std::nullopt;
+  const auto norm = NumberOf(golden, "l2_norm");
+  const auto count = NumberOf(golden, "count");
+  if (name == "mean" && norm && count && *count > 0) {
+    return *norm / std::sqrt(*count);
+  }
+  if (!max || !min) return std::nullopt;
+  return std::max(std::abs(*max), std::abs(*min));
+}
+
+template <typename T>
+RowMetrics MeasureAs(DType dtype, T target, T golden,
+                     const compute::ElementRequest& request) {
+  const auto target_bytes = std::as_bytes(std::span(&target, 1));
+  const auto golden_bytes = std::as_bytes(std::span(&golden, 1));
+  compute::PairAccumulator pair(dtype, dtype);
+  pair.Update(target_bytes, golden_bytes);
+  RowMetrics out =
+      ToRowMetrics(pair.Finish(), compute::Summarize(golden_bytes, dtype));
+  if (request.sets != 0) {
+    compute::ElementAccumulator elements(dtype, dtype, request);
+    elements.Update(target_bytes, golden_bytes);
+    AddElementMetrics(elements.Finish(), out);
+  }
+  return out;
+}
+
+std::optional<int64_t> IntegerOf(const TensorStatistic& statistic) {
+  int64_t out = 0;
+  const std::string_view text = statistic.text;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), out);
+  if (statistic.is_string || error != std::errc() ||
+      end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+// Judges one pair; made for it.
+class Judge {
+ public:
+  Judge(const LogicalTensor& target, const LogicalTensor& golden,
+        const Policy& policy)
+      : target_(target),
+        golden_(golden),
+        policy_(policy),
+        target_text_(TextOf(target)),
+        golden_text_(TextOf(golden)) {}
+
+  StatisticsOutcome Run();
+
+ private:
+  static constexpr std::string_view kNothingKnown =
+      "nothing but type and shape is known";
+
+  // True if what both say the same is said of one type and shape.
+  bool IsOfOneType() const {
+    return target_.kind == golden_.kind && target_.dtype == golden_.dtype &&
+           target_.shape == golden_.shape;
+  }
+  bool IsExact() const {
+    const auto is_exact = [](DType dtype) { return !IsFloatingPoint(dtype); };
+    return is_exact(target_.dtype) && is_exact(golden_.dtype);
+  }
+  void Decide(v1::Verdict verdict, std::string reason) {
+    out_.verdict = verdict;
+    out_.reason = std::move(reason);
+  }
+  bool DecideByChecksums();
+  void Compare(const TensorStatistic& target, const TensorStatistic& golden);
+  // Returns the part of a verification, which it makes if need be.
+  int PartFor(bool is_computed);
+  RowMetrics Measure(const TensorStatistic& target,
+                     const TensorStatistic& golden, double target_number,
+                     double golden_number,
+                     const compute::ElementRequest& request) const;
+  void Fail(const TensorStatistic& target, const TensorStatistic& golden,
+            const std::string& why);
+
+  const LogicalTensor& target_;
+  const LogicalTensor& golden_;
+  const Policy& policy_;
+  const std::string target_text_;
+  const std::string golden_text_;
+  Statistics target_statistics_;
+  Statistics golden_statistics_;
+  StatisticsOutcome out_;
+  std::vector<std::string_view> compared_;
+  std::vector<std::string_view> failed_;
+  std::string first_failure_;
+  // Indices of out_.parts, by whether they are for what is computed.
+  std::array<int, 2> parts_ = {-1, -1};
+};
+
+bool Judge::DecideByChecksums() {
+  if (!IsOfOneType()) return false;
+  for (const TensorStatistic& golden : golden_statistics_) {
+    if (!IsChecksum(golden.name)) continue;
+    const TensorStatistic* const target = Find(target_statistics_, golden.name);
+    if (target == nullptr || *target != golden) continue;
+    out_.is_bitwise_equal = true;
+    Decide(v1::PASS,
+           fmt::format("{} is {} on both sides", golden.name, golden.text));
+    return true;
+  }
+  return false;
+}
+
+int Judge::PartFor(bool is_computed) {
+  // Counts of an integer tensor must agree, its mean need not to the last bit.
+  const bool is_lenient = is_computed && IsExact();
+  int& part = parts_[is_lenient ? 1 : 0];
+  if (part < 0) {
+    part = static_cast<int>(out_.parts.size());
+    const DType target = is_lenient ? DType::kFloat32 : target_.dtype;
+    const DType golden = is_lenient ? DType::kFloat32 : golden_.dtype;
+    StatisticsOutcome::Part& made = out_.parts.emplace_back();
+    made.verification = policy_.VerificationFor(golden_.key.op, target, golden);
+    made.verification.request.row_elements = 1;
+  }
+  return part;
+}
+
+RowMetrics Judge::Measure(const TensorStatistic& target,
+                          const TensorStatistic& golden, double target_number,
+                          double golden_number,
+                          const compute::ElementRequest& request) const {
+  if (IsExact() && !IsComputed(golden.name)) {
+    const auto target_integer = IntegerOf(target);
+    const auto golden_integer = IntegerOf(golden);
+    if (target_integer && golden_integer) {
+      return MeasureAs(DType::kInt64, *target_integer, *golden_integer,
+                       request);
+    }
+  } else if (const auto scale = ScaleOf(golden_statistics_, golden.name);
+             scale && std::isfinite(target_number) &&
+             std::isfinite(golden_number) && std::isfinite(*scale) &&
+             *scale > std::abs(golden_number)) {
+    return MeasureAs(DType::kFloat64, *scale + (target_number - golden_number),
+                     *scale, request);
+  }
+  return MeasureAs(DType::kFloat64, target_number, golden_number, request);
+}
+
+void Judge::Fail(const TensorStatistic& target, const TensorStatistic& golden,
+                 const std::string& why) {
+  failed_.push_back(golden.name);
+  if (!first_failure_.empty()) return;
+  first_failure_ =
+      fmt::format("{}: target {}, golden {}{}{}", golden.name, target.text,
+                  golden.text, why.empty() ? "" : "; ", why);
+}
+
+void Judge::Compare(const TensorStatistic& target,
+                    const TensorStatistic& golden) {
+  compared_.push_back(golden.name);
+  const auto target_number = msitd::NumberOf(target);
+  const auto golden_number = msitd::NumberOf(golden);
+  if (!target_number || !golden_number || IsCount(golden.name)) {
+    const bool agrees = target_number && golden_number
+                            ? *target_number == *golden_number
+                            : target == golden;
+    if (!agrees) Fail(target, golden, "");
+    return;
+  }
+  const int number = PartFor(IsComputed(golden.name));
+  StatisticsOutcome::Part& part = out_.parts[static_cast<size_t>(number)];
+  const Verification& verification = part.verification;
+  const RowMetrics metrics = Measure(target, golden, *target_number,
+                                     *golden_number, verification.request);
+  part.metrics = Worst(part.metrics, metrics);
+  if (out_.deciding_part < 0) out_.deciding_part = number;
+  // Equal ones pass whatever the predicate asks, as equal bytes do.
+  if (target == golden || verification.predicate->Holds(metrics)) return;
+  if (failed_.empty()) out_.deciding_part = number;
+  Fail(target, golden, verification.predicate->FirstFailure(metrics));
+}
+
+StatisticsOutcome Judge::Run() {
+  // The border has let nothing else in.
+  auto target = ParseTensorStatistics(target_text_);
+  auto golden = ParseTensorStatistics(golden_text_);
+  MSITD_CHECK(target.has_value() && golden.has_value());
+  target_statistics_ = *std::move(target);
+  golden_statistics_ = *std::move(golden);
+  if (DecideByChecksums()) return std::move(out_);
+  std::string checksums;
+  for (const TensorStatistic& one : golden_statistics_) {
+    const TensorStatistic* const other = Find(target_statistics_, one.name);
+    if (other == nullptr) continue;
+    if (!IsChecksum(one.name)) {
+      Compare(*other, one);
+    } else if (checksums.empty()) {
+      checksums = fmt::format("{}: target {}, golden {}", one.name, other->text,
+                              one.text);
+    }
+  }
+  if (!failed_.empty()) {
+    std::string reason = "statistics differ: " + first_failure_;
+    if (failed_.size() > 1) {
+      reason += fmt::format("; so {} {}", failed_.size() == 2 ? "does" : "do",
+                            fmt::join(std::span(failed_).subspan(1), ", "));
+    }
+    Decide(v1::FAIL, std::move(reason));
+  } else if (!compared_.empty()) {
+    Decide(v1::PASS,
+           fmt::format("statistics agree: {}", fmt::join(compared_, ", ")));
+  } else if (!checksums.empty()) {
+    Decide(v1::FAIL,
+           "the checksums differ, and nothing else is known: " + checksums);
+  } else if (IsOfOneType() && target_text_ == golden_text_) {
+    Decide(v1::PASS, std::string(kNothingKnown));
+  } else {
+    Decide(v1::SKIPPED, "no statistic is known of both sides");
+  }
+  return std::move(out_);
+}
+
+void Put(std::string_view name, double value, std::string& out) {
+  const bool is_finite = std::isfinite(value);
+  out += fmt::format("{}\"{}\": {}{}{}", out.size() > 1 ? ", " : "", name,
+                     is_finite ? "" : "\"",
+                     std::isnan(value) ? std::abs(value) : value,
+                     is_finite ? "" : "\"");
+}
+
+}  // namespace
+
+std::string StatisticsText(const Summary& summary) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const bool has_nan = summary.nan_count > 0;
+  const bool has_positive = summary.positive_infinity_count > 0;
+  const bool has_negative = summary.negative_infinity_count > 0;
+  std::string out = "{";
+  if (summary.count > 0) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    double mean = summary.mean();
+    if (has_positive || has_negative) {
+      mean = has_positive && has_negative ? kNan
+             : has_positive               ? kInfinity
+                                          : -kInfinity;
+    }
+    const bool is_infinite = has_positive || has_negative;
+    Put("max", has_nan ? kNan : summary.max, out);
+    Put("min", has_nan ? kNan : summary.min, out);
+    Put("mean", has_nan ? kNan : mean, out);
+    Put("l2_norm",
+        has_nan       ? kNan
+        : is_infinite ? kInfinity
+                      : summary.l2_norm(),
+        out);
+  }
+  const auto put_count = [&out](std::string_view name, uint64_t count) {
+    out += fmt::format("{}\"{}\": {}", out.size() > 1 ? ", " : "", name, count);
+  };
+  put_count("count", summary.count);
+  put_count("nan_count", summary.nan_count);
+  put_count("pos_inf_count", summary.positive_infinity_count);
+  put_count("neg_inf_count", summary.negative_infinity_count);
+  return out + "}";
+}
+
+RowMetrics Worst(const RowMetrics& a, const RowMetrics& b) {
+  const std::span<const compute::MetricInfo> table = compute::MetricTable();
+  RowMetrics out = a;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!b[i].has_value()) continue;
+    const double before = a[i].value_or(*b[i]);
+    out[i] = table[i].higher_is_better ? std::min(before, *b[i])
+                                       : std::max(before, *b[i]);
+  }
+  return out;
+}
+
+StatisticsOutcome JudgeStatistics(const LogicalTensor& target,
+                                  const LogicalTensor& golden,
+                                  const Policy& policy) {
+  return Judge(target, golden, policy).Run();
+}
+
+}  // namespace msitd::compare
