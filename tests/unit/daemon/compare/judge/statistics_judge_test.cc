@@ -61,8 +61,8 @@ TEST(StatisticsJudgeTest, EqualOnesPassWhateverThePolicyAsks) {
         v1::PASS)
         << text;
   }
-  EXPECT_EQ(JudgeStatistics(Statistics("{\"mean\": 0}"),
-                            Statistics("{\"mean\": 0.0}"), *policy)
+  EXPECT_EQ(JudgeStatistics(Statistics("{\"mean\": -1}"),
+                            Statistics("{\"mean\": 1}"), *policy)
                 .verdict,
             v1::FAIL);
 }
