@@ -7,6 +7,7 @@
 #include "protos/base/dtype.h"
 #include "protos/base/limits.h"
 #include "protos/base/record_kind.h"
+#include "protos/base/tensor_statistics.h"
 #include "protos/base/utf8.h"
 #include "tests/support/placement_text.h"
 
@@ -24,7 +25,9 @@ void UseExtra(const chunk::Chunk& chunk,
   const RecordKind kind = chunk::KindOf(record);
   const chunk::RecordExtra extra = chunk.ExtraOf(record);
   MSITD_CHECK(IsValid(kind));
-  MSITD_CHECK(extra.has_value() == IsValue(kind));
+  MSITD_CHECK(extra.has_value() == HasValueText(kind));
+  MSITD_CHECK(kind != RecordKind::kStatistics ||
+              ParseTensorStatistics(chunk.Text(extra.value)).has_value());
   UseName(chunk.Text(extra.value), kValueBytesMax);
   UseName(chunk.Text(extra.stack), kStackBytesMax);
   UseName(chunk.Text(extra.alias_op), kOpBytesMax);
@@ -56,7 +59,8 @@ void UseRecord(const chunk::Chunk& chunk,
     is_empty = is_empty || dim == 0;
     if (bytes <= kTensorBytesMax) bytes *= static_cast<uint64_t>(dim);
   }
-  MSITD_CHECK(record.tensor_bytes == (is_empty ? 0 : bytes));
+  const bool has_bytes = chunk::KindOf(record) != RecordKind::kStatistics;
+  MSITD_CHECK(record.tensor_bytes == (is_empty || !has_bytes ? 0 : bytes));
   MSITD_CHECK(record.part_offset % kPartBytes == 0);
   MSITD_CHECK(record.payload_offset % kRecordAlignment == 0);
   MSITD_CHECK(record.payload_bytes <= chunk.header().payload_bytes);
