@@ -272,7 +272,7 @@ def laughs() -> bytes:
         (laughs(), "values"),
         (b"\x80\x02(" + b"]" * (1 << 21) + b"t.", "objects"),
         (b"\x80\x02(" + b"N" * (1 << 24) + b"t.", "bytes"),
-        (b"\x80\x02(" + b"N" * ((1 << 23) + 1) + b"t.", "operations"),
+        (b"\x80\x02" + b"N0" * ((1 << 22) + 1) + b"N.", "operations"),
         (b"\x80\x02(" + b"N" * (5 << 20) + b"t.", "items"),
     ],
 )

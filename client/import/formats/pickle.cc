@@ -59,11 +59,11 @@ class Pickle::Machine {
   std::optional<absl::Status> StepScalar(uint8_t op) {
     switch (op) {
       case 'N':
-        return Push({PickleKind::kNone});
+        return Push({.kind = PickleKind::kNone});
       case 0x88:
-        return Push({PickleKind::kBool, 1});
+        return Push({.kind = PickleKind::kBool, .bits = 1});
       case 0x89:
-        return Push({PickleKind::kBool, 0});
+        return Push({.kind = PickleKind::kBool, .bits = 0});
       case 'J':
         return PushInteger<int32_t>();
       case 'K':
@@ -79,7 +79,8 @@ class Pickle::Machine {
         MSITD_RETURN_IF_ERROR(TakeNumber(bits));
         // The only big-endian number of a pickle.
         bits = __builtin_bswap64(bits);
-        return Push({PickleKind::kReal, static_cast<int64_t>(bits)});
+        return Push(
+            {.kind = PickleKind::kReal, .bits = static_cast<int64_t>(bits)});
       }
       default:
         return std::nullopt;
@@ -218,6 +219,9 @@ class Pickle::Machine {
   }
 
   absl::Status Push(PickleValue value) {
+    if (stack_.size() == kPickleItemsMax) {
+      return TooLarge("items", kPickleItemsMax);
+    }
     stack_.push_back(value);
     return absl::OkStatus();
   }
@@ -243,14 +247,15 @@ class Pickle::Machine {
     }
     MSITD_RETURN_IF_ERROR(CountItems(items.size()));
     objects.push_back(std::move(items));
-    return Push({kind, static_cast<int64_t>(objects.size() - 1)});
+    return Push(
+        {.kind = kind, .bits = static_cast<int64_t>(objects.size() - 1)});
   }
 
   template <typename Number>
   absl::Status PushInteger() {
     Number number = 0;
     MSITD_RETURN_IF_ERROR(TakeNumber(number));
-    return Push({PickleKind::kInteger, number});
+    return Push({.kind = PickleKind::kInteger, .bits = number});
   }
 
   template <typename Length>
@@ -259,13 +264,14 @@ class Pickle::Machine {
     MSITD_RETURN_IF_ERROR(TakeNumber(length));
     const size_t begin = at_;
     MSITD_RETURN_IF_ERROR(Skip(length));
-    if (length > sizeof(int64_t)) return Push({PickleKind::kHugeInteger});
+    if (length > sizeof(int64_t))
+      return Push({.kind = PickleKind::kHugeInteger});
     int64_t number = 0;
     const bool is_negative =
         length > 0 && (pickle_.bytes_[begin + length - 1] & 0x80) != 0;
     if (is_negative) number = -1;
     std::memcpy(&number, pickle_.bytes_.data() + begin, length);
-    return Push({PickleKind::kInteger, number});
+    return Push({.kind = PickleKind::kInteger, .bits = number});
   }
 
   template <typename Length>
@@ -274,8 +280,9 @@ class Pickle::Machine {
     MSITD_RETURN_IF_ERROR(TakeNumber(length));
     const size_t begin = at_;
     MSITD_RETURN_IF_ERROR(Skip(length));
-    return Push(
-        {kind, static_cast<int64_t>(begin), static_cast<uint32_t>(length)});
+    return Push({.kind = kind,
+                 .length = static_cast<uint32_t>(length),
+                 .bits = static_cast<int64_t>(begin)});
   }
 
   // Takes the last `count` values off the stack.
@@ -347,8 +354,9 @@ class Pickle::Machine {
     const size_t end = pickle_.bytes_.find('\n', at_);
     if (end == std::string::npos) return BadPickle("a line has no end");
     at_ = end + 1;
-    return PickleValue{PickleKind::kText, static_cast<int64_t>(begin),
-                       static_cast<uint32_t>(end - begin)};
+    return PickleValue{.kind = PickleKind::kText,
+                       .length = static_cast<uint32_t>(end - begin),
+                       .bits = static_cast<int64_t>(begin)};
   }
 
   absl::Status PushGlobalLines() {

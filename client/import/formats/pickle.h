@@ -33,11 +33,11 @@ enum class PickleKind : uint8_t {
 // A value of a pickle. What is in it belongs to the pickle.
 struct PickleValue {
   PickleKind kind = PickleKind::kNone;
+  // Of a text or bytes.
+  uint32_t length = 0;
   // A bool or an integer, the bits of a real, where a text begins, or the
   // number of an object.
   int64_t bits = 0;
-  // Of a text or bytes.
-  uint32_t length = 0;
 };
 
 // What a pickle may make of a global.
