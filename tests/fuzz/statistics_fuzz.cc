@@ -17,11 +17,12 @@ std::vector<std::string> Seeds() {
 
 }  // namespace msitd::fuzz
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace msitd;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+namespace msitd {
+namespace {
+
+void Try(std::string_view text) {
   const auto parsed = ParseTensorStatistics(text);
-  if (!parsed.has_value()) return 0;
+  if (!parsed.has_value()) return;
   MSITD_CHECK(parsed->size() <= kTensorStatisticsMax);
   for (const TensorStatistic& one : *parsed) {
     MSITD_CHECK(!one.name.empty() && one.name.size() <= kStatisticNameBytesMax);
@@ -32,5 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string printed = PrintTensorStatistics(*parsed);
   const auto again = ParseTensorStatistics(printed);
   MSITD_CHECK(again.has_value() && *again == *parsed);
+}
+
+}  // namespace
+}  // namespace msitd
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  msitd::Try({reinterpret_cast<const char*>(data), size});
   return 0;
 }
