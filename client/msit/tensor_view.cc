@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "client/ctl/print/file_sink.h"
-#include "client/ctl/print/npy.h"
+#include "client/export/npy_header.h"
+#include "client/export/output_folder.h"
+#include "client/export/torch_file.h"
 #include "client/msit/tensor.h"
 #include "client/msit/tensor_operation.h"
 #include "client/msit/tensor_text.h"
@@ -31,45 +32,66 @@ std::string ExtensionOf(const std::string& path) {
   return std::filesystem::path(path).extension().string();
 }
 
-absl::StatusOr<std::string> HeadOf(const Tensor& tensor,
-                                   const std::string& extension) {
-  if (extension == ".npy") {
-    return ctl::MakeNpyHeader(tensor.dtype, tensor.shape).bytes;
-  }
-  if (extension != ".bin") {
-    return MakeStatus(absl::StatusCode::kUnimplemented,
-                      "{} files are not written; name a .bin or .npy file",
-                      extension);
-  }
+std::string_view BytesOf(const Tensor& tensor) {
+  return {reinterpret_cast<const char*>(tensor.bytes.data()),
+          tensor.bytes.size()};
+}
+
+absl::Status WriteAtb(exports::OutputFile& file, const Tensor& tensor) {
   const auto number = AtbNumbers().find(tensor.dtype);
   if (number == AtbNumbers().end()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "a .bin file has no {} elements; name a .npy file",
                       DTypeName(tensor.dtype));
   }
-  return fmt::format("dtype={}\ndims={}\n$End=1\n", number->second,
-                     fmt::join(tensor.shape, ","));
-}
-
-absl::Status Save(const Tensor& tensor, const std::string& path) {
-  MSITD_ASSIGN_OR_RETURN(const std::string head,
-                         HeadOf(tensor, ExtensionOf(path)));
-  MSITD_ASSIGN_OR_RETURN(
-      ctl::FileSink sink,
-      ctl::FileSink::Open(path, /*stdout_is_terminal=*/false));
-  MSITD_RETURN_IF_ERROR(sink.Write(head));
   MSITD_RETURN_IF_ERROR(
-      sink.Write({reinterpret_cast<const char*>(tensor.bytes.data()),
-                  tensor.bytes.size()}));
-  return sink.Commit();
+      file.Write(fmt::format("dtype={}\ndims={}\n$End=1\n", number->second,
+                             fmt::join(tensor.shape, ","))));
+  return file.Write(BytesOf(tensor));
 }
 
-// A name without an extension that msit knows gets that of the input.
+absl::Status WriteNpy(exports::OutputFile& file, const Tensor& tensor) {
+  MSITD_RETURN_IF_ERROR(
+      file.Write(exports::MakeNpyHeader(tensor.dtype, tensor.shape).bytes));
+  return file.Write(BytesOf(tensor));
+}
+
+absl::Status WriteTorch(exports::OutputFile& file, const std::string& stem,
+                        const Tensor& tensor) {
+  const exports::TorchTensor head{.dtype = tensor.dtype,
+                                  .shape = tensor.shape,
+                                  .size_bytes = tensor.bytes.size()};
+  return exports::WriteTorchFile(
+      file, stem, head, [&tensor](exports::TorchSink sink) {
+        return tensor.bytes.empty() ? absl::OkStatus() : sink(BytesOf(tensor));
+      });
+}
+
+absl::Status Save(const Tensor& tensor, const std::filesystem::path& path) {
+  const std::string folder = path.parent_path().string();
+  MSITD_ASSIGN_OR_RETURN(const auto output, exports::OutputFolder::Open(
+                                                folder.empty() ? "." : folder,
+                                                /*replaces=*/true));
+  MSITD_ASSIGN_OR_RETURN(const auto file,
+                         output->Create(path.filename().string()));
+  if (path.extension() == ".bin") {
+    MSITD_RETURN_IF_ERROR(WriteAtb(*file, tensor));
+  } else if (path.extension() == ".npy") {
+    MSITD_RETURN_IF_ERROR(WriteNpy(*file, tensor));
+  } else {
+    MSITD_RETURN_IF_ERROR(WriteTorch(*file, path.stem().string(), tensor));
+  }
+  return file->Commit();
+}
+
+// A name without an extension that is written gets that of the input, or .pth.
 std::string OutputPath(const TensorViewOptions& options) {
-  const std::string extension = ExtensionOf(options.output);
-  const bool is_known =
-      extension == ".bin" || extension == ".pth" || extension == ".npy";
-  return is_known ? options.output : options.output + ExtensionOf(options.file);
+  const auto is_written = [](const std::string& extension) {
+    return extension == ".bin" || extension == ".pth" || extension == ".npy";
+  };
+  if (is_written(ExtensionOf(options.output))) return options.output;
+  const std::string extension = ExtensionOf(options.file);
+  return options.output + (is_written(extension) ? extension : ".pth");
 }
 
 }  // namespace

@@ -321,7 +321,10 @@ MODULES: dict[str, Module] = {
         (
             *PROTOS,
             *CTL_BASE,
+            *CLIENT_CORE,
+            "client/grpc",
             "client/import/formats",
+            "client/export",
             "client/report",
             "client/ctl/print",
         ),
