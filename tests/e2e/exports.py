@@ -43,7 +43,7 @@ def send(daemon: Daemon, run: str, records: list[Record], **chunk: Any) -> None:
             for i, record in enumerate(records[begin : begin + 100])
         ]
         number = begin // 100
-        chunks.append(Chunk(run, part, sequence=number, version=2, **chunk).pack())
+        chunks.append(Chunk(run, part, sequence=number, version=3, **chunk).pack())
     write(daemon.channel(), run, chunks)
 
 

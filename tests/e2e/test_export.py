@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import zipfile
@@ -17,8 +19,9 @@ from chunk_bytes import Chunk, Record
 from exports import EVIL_OPS, export, index, send
 from wire import write
 
-from daemon import BIN_DIR, Daemon
+from daemon import BIN_DIR, ROOT, Daemon
 
+DOCS = ROOT / "docs"
 READER = BIN_DIR.parent / "tests" / "read_tensor_file"
 
 # Numbers of dtypes whose arrays numpy has, by themselves or with ml_dtypes.
@@ -135,6 +138,32 @@ def test_the_pickle_is_that_of_torch(daemon: Daemon, tmp_path: Path) -> None:
                 )
                 begin = info.header_offset + 30 + len(info.filename) + extra
                 assert begin % 64 == 0
+
+
+LAYER_OPS = ["attention", "attention.self", "output", "output.dense", "mlp", "norm"]
+EXAMPLE = re.compile(r"^\$ msitctl (run export .*)\n(exported .*)$", re.MULTILINE)
+
+
+def test_examples_of_the_documents(daemon: Daemon, tmp_path: Path) -> None:
+    for rank in range(2):
+        records = [
+            Record(f"encoder.layer.{i}.{op}", bytes(2048), [8, 64], io=io)
+            for i in range(2)
+            for op in LAYER_OPS
+            for io in (cb.INPUT, cb.OUTPUT)
+        ]
+        chunk = Chunk("golden-fp32", records, rank=rank).pack()
+        write(daemon.channel(), "golden-fp32", [chunk], rank=rank, world_size=2)
+    for page in ("export.md", "cli.md"):
+        examples = EXAMPLE.findall((DOCS / page).read_text())
+        assert examples
+        for number, (command, printed) in enumerate(examples):
+            words = shlex.split(command)
+            at = words.index("--out") + 1
+            folder = str(tmp_path / f"{page}-{number}")
+            printed = printed.replace(f" {words[at]}:", f" {folder}:")
+            words[at] = folder
+            assert daemon.ctl(*words).stdout == printed + "\n"
 
 
 def safetensors(file: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

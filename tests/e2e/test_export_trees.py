@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,33 @@ def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
     export(daemon, tmp_path / "some", "--format", "msprobe", "--ops", "Tensor.*")
     made = json.loads((tmp_path / "some/step3/rank0/dump.json").read_text())
     assert list(made["data"]) == ["Tensor.add.0.forward"]
+
+
+TAKEN = '{"max": 1.5, "min": "-inf", "mean": "nan", "l2_norm": 2, "crc32": "0badcafe"}'
+
+
+def test_statistics_that_others_took_stay_as_they_are(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    record = Record("Torch.add", b"", [4], io=cb.INPUT, kind=cb.STATISTICS, value=TAKEN)
+    send(daemon, "r", [replace(record, tensor_bytes=0)])
+    counts = export(daemon, tmp_path / "msprobe", "--format", "msprobe")
+    assert (counts["statistics_count"], counts["tensor_count"]) == (1, 0)
+    text = (tmp_path / "msprobe/step0/rank0/dump.json").read_text()
+    dump = json.loads(text)
+    assert dump["task"] == "statistics"
+    assert dump["dump_data_dir"] is None
+    (leaf,) = dump["data"]["Torch.add.0.forward"]["input_args"]
+    assert '"Mean": NaN' in text
+    assert leaf["Min"] == -np.inf
+    assert (leaf["Max"], leaf["Norm"], leaf["md5"]) == (1.5, 2, "0badcafe")
+    export(daemon, tmp_path / "msit", "--format", "msit")
+    (file,) = (tmp_path / "msit").rglob("statistics.csv")
+    rows = list(csv.reader(file.read_text().splitlines()))
+    assert rows[1][4:] == ["torch.float32", "(4,)", "1.5", "-inf", "nan", "2"]
+    counts = export(daemon, tmp_path / "npy", "--format", "npy", "--kind", "all")
+    assert counts["file_count"] == 1
+    assert json.loads((tmp_path / "npy/tensors.jsonl").read_text())["value"] == TAKEN
 
 
 def test_msit_folders(daemon: Daemon, tmp_path: Path) -> None:
