@@ -17,9 +17,11 @@
 #include "absl/status/status.h"
 #include "client/msit/bad_cases.h"
 #include "client/msit/components.h"
+#include "client/msit/file_comparison.h"
 #include "client/msit/logger.h"
 #include "client/msit/spelling.h"
 #include "client/msit/tensor_view.h"
+#include "client/query/interrupts.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -60,6 +62,7 @@ class CommandLine {
   };
 
   void AddLlm();
+  void AddCompare(CLI::App& llm);
   void AddDebug();
   void AddTensorView();
   void AddComponentVerbs();
@@ -85,6 +88,8 @@ class CommandLine {
   std::string test_;
   std::string folder_;
   TensorViewOptions view_;
+  CompareOptions compare_;
+  std::vector<std::string> algorithms_;
   std::vector<std::string> components_;
   std::map<const CLI::App*, Verb> verbs_;
 };
@@ -157,9 +162,7 @@ void CommandLine::AddLlm() {
           golden_);
   AddFlag(by_key, "--my-path", "-mp", "CSV of the other one", test_);
 
-  Refuse(llm, "compare", "cc",
-         "record both sides as runs and use msitctl compare run GOLDEN TARGET "
-         "--preset msit, then msitctl compare report --format msit");
+  AddCompare(llm);
   Refuse(llm, "dump", "dd",
          "record a PyTorch model with the Python package msitd");
   const std::string hardware = "it needs an Ascend device and ATB";
@@ -170,6 +173,40 @@ void CommandLine::AddLlm() {
          "record the logits of a PyTorch model with the Python package msitd");
   Refuse(llm, "logitscmp", "",
          "record the logits as runs and use msitctl compare run");
+}
+
+void CommandLine::AddCompare(CLI::App& llm) {
+  CLI::App& compare = AddVerb(
+      llm, "compare", "Compare two files with one tensor each", kLlmLogger,
+      [this](Logger& log) {
+        if (!algorithms_.empty()) {
+          return MakeStatus(absl::StatusCode::kUnimplemented,
+                            "--custom-algorithms is not in this build: use "
+                            "msitctl compare run --plugin FILE.py:FUNCTION");
+        }
+        ctl::Interrupts interrupts;
+        return CompareFiles(compare_, interrupts, log);
+      });
+  compare.alias("cc");
+  AddFlag(compare, "--golden-path", "-gp", "Golden file", compare_.golden);
+  AddFlag(compare, "--my-path", "-mp", "The other file", compare_.my);
+  const std::string ignored = "Ignored for two files";
+  AddFlag(compare, "--cmp-level", "-cl", ignored, compare_.level)
+      .required(false);
+  AddFlag(compare, "--output", "-o", ignored, compare_.output).required(false);
+  AddFlag(compare, "--op-mapping-file", "-mf", ignored, compare_.mapping_folder)
+      .required(false);
+  AddFlag(compare, "--rank", "-r", ignored, compare_.rank).required(false);
+  Spelling& spelling = verbs_.at(&compare).spelling;
+  compare.add_flag("--stats", compare_.compares_statistics,
+                   ignored + "; also -st");
+  spelling.Add("--stats", "-st");
+  compare.add_flag("-w,--weight", compare_.compares_weights,
+                   "Refused for two files");
+  spelling.Add("--weight", "-w");
+  compare.add_option("--custom-algorithms", algorithms_,
+                     "Not in this build; also -alg");
+  spelling.Add("--custom-algorithms", "-alg");
 }
 
 void CommandLine::AddDebug() {
@@ -192,7 +229,7 @@ void CommandLine::AddTensorView() {
       .required(false);
   view.add_flag("-p,--print", view_.prints, "Print the tensor");
   verbs_.at(&view).spelling.Add("--print", "-p");
-  AddFlag(view, "--output", "-o", "Save the tensor as .bin or .npy",
+  AddFlag(view, "--output", "-o", "Save the tensor as .bin, .pth or .npy",
           view_.output)
       .required(false);
 }

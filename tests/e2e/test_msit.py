@@ -1,5 +1,6 @@
 """The command msit: the real binary by its other name."""
 
+import ast
 import csv
 import os
 import re
@@ -18,7 +19,10 @@ LINE = re.compile(
 
 
 def msit(
-    folder: Path, *words: str, expect: int = 0
+    folder: Path,
+    *words: str,
+    expect: int = 0,
+    environment: dict[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Runs `msit WORDS` in a folder."""
     done = subprocess.run(
@@ -28,6 +32,7 @@ def msit(
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, **(environment or {})},
     )
     assert done.returncode == expect, (words, done.stderr)
     return done
@@ -254,6 +259,8 @@ def test_tensor_view_cuts_permutes_and_saves(tmp_path: Path) -> None:
     assert messages[-1] == "Tensor saved successfully to out.bin"
     msit(tmp_path, "tensor-view", "-b", "out.bin", "-o", "again.npy")
     assert np.array_equal(np.load(tmp_path / "again.npy"), wanted.numpy())
+    msit(tmp_path, "tensor-view", "-b", "again.npy", "-o", "last.pth")
+    assert torch.equal(torch.load(tmp_path / "last.pth"), wanted)
 
 
 def test_tensor_view_refuses_in_one_line(tmp_path: Path) -> None:
@@ -270,3 +277,109 @@ def test_tensor_view_refuses_in_one_line(tmp_path: Path) -> None:
         last = done.stderr.splitlines()[-1]
         assert last.startswith("msit: ") and said in last
     assert not (tmp_path / "y.bin").exists()
+
+
+EPS = 2.0**-23
+
+
+def metrics_of(golden: torch.Tensor, my: torch.Tensor) -> dict[str, float]:
+    """What msit computes with torch."""
+    g, m = golden.reshape(-1).float(), my.reshape(-1).float()
+    is_large = g.abs() > EPS
+    relative = torch.where(is_large, (m / g - 1).abs(), 0)
+    absolute = torch.where(is_large, (m - g).abs(), 0)
+    kl = torch.nn.functional.kl_div(m.log_softmax(0), g.softmax(0), reduction="sum")
+    return {
+        "cosine_similarity": torch.cosine_similarity(g.double(), m.double(), 0).item(),
+        "max_relative_error": relative.max().item(),
+        "mean_relative_error": relative.mean().item(),
+        "max_absolute_error": absolute.max().item(),
+        "mean_absolute_error": absolute.mean().item(),
+        "kl_divergence": max(kl.item(), 0),
+        "relative_euclidean_distance": ((m - g).norm() / g.norm()).item(),
+    }
+
+
+def compare(folder: Path, *words: str) -> dict[str, object]:
+    """Runs `msit llm compare`, and returns the dictionary that it logs."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    done = msit(
+        folder, "llm", "compare", *words, environment={"TMPDIR": str(temporary)}
+    )
+    assert not os.listdir(temporary)
+    ((name, level, message),) = log_of(done.stderr)[-1:]
+    assert (name, level) == ("msit_llm_logger", "INFO")
+    said, _, text = message.partition(": ")
+    assert said == "Compared results"
+    value = ast.literal_eval(text.replace("nan", "None"))
+    assert isinstance(value, dict)
+    return value
+
+
+def test_compare_logs_the_metrics_of_two_files(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    golden = torch.randn(8, 50)
+    my = (golden + torch.randn(8, 50) / 100).half().reshape(400)
+    np.save(tmp_path / "g.npy", golden.numpy())
+    torch.save(my, tmp_path / "m.pth")
+    found = compare(tmp_path, "-gp", "g.npy", "-mp", "m.pth", "-cl", "layer")
+    assert found.pop("cmp_fail_reason") == ""
+    wanted = metrics_of(golden, my)
+    assert list(found) == list(wanted)
+    kl = found.pop("kl_divergence")
+    assert kl == pytest.approx(wanted.pop("kl_divergence"), abs=1e-6)
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+def test_compare_of_equal_files_in_two_formats(tmp_path: Path) -> None:
+    tensor = CASES[0]
+    write_bin(tmp_path / "g.bin", 0, "2,3,4", tensor.numpy().tobytes())
+    torch.save(tensor, tmp_path / "m.pt")
+    found = compare(tmp_path, "--golden-path", "g.bin", "--my-path", "m.pt")
+    assert found == {
+        **metrics_of(tensor, tensor),
+        "cosine_similarity": 1.0,
+        "kl_divergence": 0.0,
+        "cmp_fail_reason": "",
+    }
+
+
+SHAPE = "data shape doesn't match."
+GOLDEN_BAD = "golden_data includes NAN or inf."
+MY_BAD = "my_data includes NAN or inf."
+
+
+@pytest.mark.parametrize(
+    ("golden", "my", "reason"),
+    [
+        ([1.0, 2.0], [1.0], SHAPE),
+        ([1.0, float("nan")], [1.0, 2.0], GOLDEN_BAD),
+        ([float("inf")], [float("nan"), 1.0], f"{SHAPE} {GOLDEN_BAD} {MY_BAD}"),
+    ],
+)
+def test_compare_says_why_it_does_not(
+    tmp_path: Path, golden: list[float], my: list[float], reason: str
+) -> None:
+    np.save(tmp_path / "g.npy", np.array(golden, np.float32))
+    np.save(tmp_path / "m.npy", np.array(my, np.float32))
+    assert compare(tmp_path, "-gp", "g.npy", "-mp", "m.npy") == {
+        "cmp_fail_reason": reason
+    }
+
+
+def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
+    np.save(tmp_path / "g.npy", np.zeros(2, np.float32))
+    np.save(tmp_path / "empty.npy", np.zeros((0, 2), np.float32))
+    (tmp_path / "text.bin").write_text("text")
+    for words, said in (
+        (("-gp", "g.npy", "-mp", "none.npy"), "none.npy: no such file"),
+        (("-gp", "g.npy", "-mp", "."), "takes two files"),
+        (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
+        (("-gp", "empty.npy", "-mp", "g.npy"), "no elements"),
+        (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight"),
+        (("-gp", "g.npy", "-mp", "g.npy", "-alg", "a.py:f"), "--plugin"),
+    ):
+        done = msit(tmp_path, "llm", "cc", *words, expect=1)
+        assert done.stderr.startswith("msit: ") and said in done.stderr
+        assert done.stderr.count("\n") == 1

@@ -47,6 +47,7 @@ RULES = (
             *SERVICES,
             "client/ctl",
             "client/export",
+            "client/msit/private_comparison.h",
             "client/report",
             "client/text",
             "daemon/compare",

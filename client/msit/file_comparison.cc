@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/file_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/msit/private_comparison.h"
+#include "client/msit/tensor.h"
+#include "client/report/schema/schemas.h"
+#include "client/report/table/table.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+constexpr char kOp[] = "tensor";
+constexpr std::string_view kReason = "cmp_fail_reason";
+constexpr std::string_view kFirstMetric = "cosine_similarity";
+
+// Takes the one row of a report.
+class RowTaker final : public ctl::TableSink {
+ public:
+  absl::Status Begin(const std::vector<std::string>& headings) override {
+    headings_ = headings;
+    return absl::OkStatus();
+  }
+  absl::Status Add(const ctl::Cells& cells) override {
+    cells_ = cells;
+    return absl::OkStatus();
+  }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+  const std::vector<std::string>& headings() const { return headings_; }
+  const ctl::Cells& cells() const { return cells_; }
+
+ private:
+  std::vector<std::string> headings_;
+  ctl::Cells cells_;
+};
+
+std::string PythonText(const ctl::Cell& cell) {
+  const std::string text = ctl::TextOf(cell);
+  // The report leaves NaN empty.
+  return text.empty() ? "nan" : text;
+}
+
+// The metrics of a row of msit's report, and its reason if there are none.
+std::string DictionaryOf(const RowTaker& row) {
+  const std::vector<std::string>& names = row.headings();
+  const auto first = std::find(names.begin(), names.end(), kFirstMetric);
+  const auto last = std::find(first, names.end(), kReason);
+  const auto at = [&](auto name) -> const ctl::Cell& {
+    return row.cells()[static_cast<size_t>(name - names.begin())];
+  };
+  const std::string reason = ctl::TextOf(at(last));
+  std::string out = "{";
+  if (reason.empty()) {
+    for (auto name = first; name != last; ++name) {
+      out += fmt::format("{}: {}, ", Quoted(*name), PythonText(at(name)));
+    }
+  }
+  return out + fmt::format("{}: {}}}", Quoted(kReason), Quoted(reason));
+}
+
+absl::Status CheckPaths(const CompareOptions& options) {
+  int folder_count = 0;
+  for (const std::string& path : {options.golden, options.my}) {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(status)) {
+      return MakeStatus(absl::StatusCode::kNotFound, "{}: no such file", path);
+    }
+    folder_count += std::filesystem::is_directory(status) ? 1 : 0;
+  }
+  if (folder_count > 0) {
+    return MakeStatus(
+        absl::StatusCode::kUnimplemented,
+        "msit llm compare takes two files in this build; record folders as "
+        "runs and use msitctl compare run GOLDEN TARGET --preset msit, then "
+        "msitctl compare report --format msit");
+  }
+  if (options.compares_weights) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "--weight takes two folders");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CompareFiles(const CompareOptions& options,
+                          ctl::Interrupts& interrupts, Logger& log) {
+  MSITD_RETURN_IF_ERROR(CheckPaths(options));
+  if (!options.rank.empty()) {
+    log.Warning("--rank means nothing for two files, and is ignored");
+  }
+  using Side = PrivateComparison::Side;
+  std::unique_ptr<PrivateComparison> runs;
+  for (const auto& [side, path] : {std::pair(Side::kGolden, options.golden),
+                                   std::pair(Side::kMy, options.my)}) {
+    MSITD_ASSIGN_OR_RETURN(const Tensor tensor, ReadTensor(path));
+    if (ElementCount(tensor.shape) == 0) {
+      return MakeStatus(absl::StatusCode::kInvalidArgument,
+                        "{}: its tensor has no elements", path);
+    }
+    if (runs == nullptr) {
+      MSITD_ASSIGN_OR_RETURN(runs, PrivateComparison::Start(interrupts));
+    }
+    const absl::Status recorded = runs->Record(side, kOp, tensor);
+    if (!recorded.ok()) return Annotate(recorded, path);
+  }
+  MSITD_ASSIGN_OR_RETURN(const PrivateComparison::Result result,
+                         runs->Compare());
+  const auto schema = ctl::MakeMsitSchema(/*keeps_all=*/true);
+  RowTaker row;
+  MSITD_RETURN_IF_ERROR(row.Begin(schema->Begin(result.comparison)));
+  for (const v1::ComparisonRow& compared : result.rows) {
+    MSITD_RETURN_IF_ERROR(schema->Add(compared, row));
+  }
+  if (row.cells().empty()) {
+    return MakeStatus(absl::StatusCode::kInternal, "nothing was compared");
+  }
+  log.Info("Compared results: " + DictionaryOf(row));
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::msit

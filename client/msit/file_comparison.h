@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/msit/logger.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::msit {
+
+struct CompareOptions {
+  std::string golden;
+  std::string my;
+  bool compares_weights = false;
+  // Taken for scripts: they mean nothing for two files.
+  std::string level;
+  std::string output;
+  std::string mapping_folder;
+  std::string rank;
+  bool compares_statistics = false;
+};
+
+// `msit llm compare` of two files with one tensor each: logs the metrics as a
+// dictionary of Python. UNIMPLEMENTED for folders, with what to use instead.
+absl::Status CompareFiles(const CompareOptions& options,
+                          ctl::Interrupts& interrupts, Logger& log);
+
+}  // namespace msitd::msit

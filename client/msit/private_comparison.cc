@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/private_comparison.h"
+
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "client/core/client.h"
+#include "client/grpc/grpc_transport.h"
+#include "client/query/connection.h"
+#include "client/query/endpoint.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+// How long the daemon may take nothing.
+constexpr std::chrono::microseconds kPatience = std::chrono::minutes(2);
+
+const char* RunOf(PrivateComparison::Side side) {
+  return side == PrivateComparison::Side::kGolden ? "golden" : "my";
+}
+
+absl::Status StatusOf(const client::Status& status,
+                      const std::string& stream_error) {
+  const std::string text =
+      status.message.empty() ? stream_error : status.message;
+  switch (status.code) {
+    case MSIT_OK:
+      return absl::OkStatus();
+    case MSIT_ERROR_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(text);
+    case MSIT_ERROR_INTERRUPTED:
+      return absl::CancelledError("interrupted");
+    default:
+      return absl::UnavailableError("the daemon takes no tensors: " + text);
+  }
+}
+
+absl::Status StatusOf(const ctl::Outcome& outcome) {
+  if (outcome.ok()) return absl::OkStatus();
+  return outcome.exit_code == ctl::kExitInterrupted
+             ? absl::CancelledError("interrupted")
+             : absl::InternalError(outcome.error);
+}
+
+}  // namespace
+
+PrivateComparison::PrivateComparison(ctl::Interrupts& interrupts)
+    : interrupts_(interrupts) {}
+
+PrivateComparison::~PrivateComparison() = default;
+
+absl::StatusOr<std::unique_ptr<PrivateComparison>> PrivateComparison::Start(
+    ctl::Interrupts& interrupts) {
+  std::unique_ptr<PrivateComparison> made(new PrivateComparison(interrupts));
+  std::error_code error;
+  ctl::PrivateDaemonOptions options;
+  options.data_dir = std::filesystem::temp_directory_path(error).string();
+  if (error) return ErrnoStatus(error.value(), "find a temporary folder");
+  MSITD_ASSIGN_OR_RETURN(made->daemon_,
+                         ctl::PrivateDaemon::Start(options, interrupts));
+  MSITD_ASSIGN_OR_RETURN(made->target_,
+                         ctl::ParseEndpoint(made->daemon_->endpoint()));
+  return made;
+}
+
+absl::Status PrivateComparison::Open(Side side) {
+  if (client_ != nullptr && side_ == side) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(Close());
+  client::ClientOptions options;
+  options.run = RunOf(side);
+  options.max_block = kPatience;
+  options.open_timeout = kPatience;
+  options.user_agent = "msit";
+  options.if_exists = IfExists::kAppend;
+  options.interrupt = {
+      [](void* interrupts) -> int32_t {
+        return static_cast<ctl::Interrupts*>(interrupts)->interrupted() ? 1 : 0;
+      },
+      &interrupts_};
+  std::unique_ptr<client::Transport, client::TransportDestroyer> transport(
+      new client::GrpcTransport(target_));
+  side_ = side;
+  return StatusOf(
+      client::Client::Open(std::move(options), std::move(transport), &client_),
+      "");
+}
+
+absl::Status PrivateComparison::Close() {
+  if (client_ == nullptr) return absl::OkStatus();
+  const client::Status status = client_->Close(kPatience);
+  const std::string stream_error = client_->stream_error();
+  const client::ClientCounters counters = client_->counters();
+  client_.reset();
+  MSITD_RETURN_IF_ERROR(StatusOf(status, stream_error));
+  if (counters.acknowledged_count != counters.recorded_count) {
+    return absl::UnavailableError("the daemon did not take all tensors: " +
+                                  stream_error);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrivateComparison::Record(Side side, const std::string& op,
+                                       const Tensor& tensor) {
+  const ctl::Interrupts::Hold hold(interrupts_);
+  MSITD_RETURN_IF_ERROR(Open(side));
+  client::TensorView view;
+  view.token = 0;
+  view.op = op;
+  view.io = Io::kOutput;
+  view.index = "0";
+  view.dtype = tensor.dtype;
+  view.dims = tensor.shape;
+  view.data = tensor.bytes.data();
+  return StatusOf(client_->Record(view), client_->stream_error());
+}
+
+absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
+  {
+    const ctl::Interrupts::Hold hold(interrupts_);
+    MSITD_RETURN_IF_ERROR(Close());
+  }
+  ctl::ConnectionOptions options;
+  options.endpoint = daemon_->endpoint();
+  options.target = target_;
+  ctl::Connection connection(std::move(options), interrupts_);
+  v1::CreateComparisonRequest request;
+  v1::Comparison& asked_for = *request.mutable_comparison();
+  asked_for.set_golden_run(RunOf(Side::kGolden));
+  asked_for.set_target_run(RunOf(Side::kMy));
+  asked_for.mutable_policy()->set_preset(v1::Policy::MSIT);
+  Result result;
+  MSITD_RETURN_IF_ERROR(
+      StatusOf(connection.Ask(&v1::ComparisonService::Stub::CreateComparison,
+                              request, result.comparison)));
+
+  grpc::ClientContext context;
+  context.set_deadline(connection.StreamDeadline());
+  const ctl::Interrupts::Hold hold(interrupts_, &context);
+  const auto stream =
+      connection.stub<v1::ComparisonService::Stub>().StreamComparisonRows(
+          &context, ctl::RequestFor<v1::StreamComparisonRowsRequest>(
+                        result.comparison.name()));
+  v1::StreamComparisonRowsResponse part;
+  while (stream->Read(&part)) {
+    for (v1::ComparisonRow& row : *part.mutable_rows()) {
+      result.rows.push_back(std::move(row));
+    }
+    result.comparison = part.comparison();
+  }
+  MSITD_RETURN_IF_ERROR(StatusOf(connection.OutcomeOf(stream->Finish())));
+  if (result.comparison.state() != v1::Comparison::DONE) {
+    return MakeStatus(absl::StatusCode::kInternal, "the comparison failed: {}",
+                      result.comparison.error());
+  }
+  return result;
+}
+
+}  // namespace msitd::msit

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/msit/tensor.h"
+#include "client/query/interrupts.h"
+#include "client/query/private_daemon.h"
+#include "msitd/v1/comparison_service.pb.h"
+
+namespace msitd::client {
+class Client;
+}  // namespace msitd::client
+
+namespace msitd::msit {
+
+// Compares tensors of two sides, by msit's formulas, in a daemon that ends with
+// this object and keeps its store in the folder for temporary files. Record
+// what there is of either side, then Compare once. Thread-compatible; starts
+// on the main thread.
+class PrivateComparison {
+ public:
+  enum class Side { kGolden, kMy };
+
+  // Borrows `interrupts`. The errors of PrivateDaemon::Start.
+  static absl::StatusOr<std::unique_ptr<PrivateComparison>> Start(
+      ctl::Interrupts& interrupts);
+  ~PrivateComparison();
+
+  // `op` pairs tensors of the two sides, and is in one of them once at most.
+  // CANCELLED by an interrupt; UNAVAILABLE if the daemon takes nothing for
+  // kPatience; INVALID_ARGUMENT for a tensor that msitd cannot hold.
+  absl::Status Record(Side side, const std::string& op, const Tensor& tensor);
+
+  struct Result {
+    v1::Comparison comparison;
+    std::vector<v1::ComparisonRow> rows;
+  };
+  // Waits for all rows. CANCELLED by an interrupt; the daemon's error else.
+  absl::StatusOr<Result> Compare();
+
+ private:
+  explicit PrivateComparison(ctl::Interrupts& interrupts);
+
+  absl::Status Open(Side side);
+  absl::Status Close();
+
+  ctl::Interrupts& interrupts_;
+  std::unique_ptr<ctl::PrivateDaemon> daemon_;
+  std::string target_;  // Of gRPC.
+  // The stream of the side that was recorded last.
+  std::unique_ptr<client::Client> client_;
+  Side side_ = Side::kGolden;
+};
+
+}  // namespace msitd::msit
