@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "client/export/torch_file.h"
@@ -130,17 +131,31 @@ void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
   out.EndObject();
 }
 
+// Reads what Python's repr writes of an int or a float. Nothing for any other
+// text, which a producer may have sent.
+std::optional<TensorStatistic> NumberTextOf(std::string_view text) {
+  if (text == "nan" || text == "inf" || text == "-inf") {
+    return TensorStatistic{"", text, true};
+  }
+  const bool is_number =
+      text.find_first_not_of("-+.e0123456789") == text.npos &&
+      nlohmann::json::accept(text);
+  if (!is_number) return std::nullopt;
+  return TensorStatistic{"", text, false};
+}
+
 void WriteNumberValue(const MsprobeRow& row, JsonWriter& out) {
   const DTypeKind kind = InfoOf(row.dtype).kind;
   if (kind == DTypeKind::kBool) {
     out.Field("type", "bool").Key("value").Bool(row.text == "True");
-  } else if (kind == DTypeKind::kInteger) {
-    out.Field("type", "int").Key("value").Raw(row.text);
-  } else if (kind == DTypeKind::kFloat) {
-    out.Field("type", "float").Key("value");
-    WriteStatistic({"", row.text, !std::isdigit(row.text.back())}, out);
+  } else if (const auto number = NumberTextOf(row.text);
+             number.has_value() && kind != DTypeKind::kComplex) {
+    const bool is_integer = kind == DTypeKind::kInteger;
+    out.Field("type", is_integer ? "int" : "float").Key("value");
+    WriteStatistic(*number, out);
   } else {
-    out.Field("type", "complex").Field("value", row.text);
+    const bool is_complex = kind == DTypeKind::kComplex;
+    out.Field("type", is_complex ? "complex" : "str").Field("value", row.text);
   }
 }
 

@@ -237,6 +237,30 @@ def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
     assert list(made["data"]) == ["Tensor.add.0.forward"]
 
 
+def test_texts_of_numbers_stay_in_their_place(daemon: Daemon, tmp_path: Path) -> None:
+    texts = ["7", "-3", "1e-05", "nan", "", '1, "x": 2', "0x10", "1_0", "01", "5."]
+    records = [
+        value(
+            "Torch.add",
+            str(i),
+            cb.NUMBER,
+            text,
+            data=bytes(8),
+            shape=[],
+            dtype=cb.FLOAT64,
+        )
+        for i, text in enumerate(texts)
+    ]
+    send(daemon, "r", records)
+    export(daemon, tmp_path / "out", "--format", "msprobe")
+    dump = json.loads((tmp_path / "out/step0/rank0/dump.json").read_text())
+    leaves = dump["data"]["Torch.add.0.forward"]["input_args"]
+    read = [leaf["value"] for leaf in leaves]
+    assert read[:3] == [7, -3, 1e-05]
+    assert np.isnan(read[3])
+    assert read[4:] == texts[4:]
+
+
 TAKEN = '{"max": 1.5, "min": "-inf", "mean": "nan", "l2_norm": 2, "crc32": "0badcafe"}'
 
 
