@@ -53,10 +53,6 @@ Status CheckOptions(const ClientOptions& options) {
   return {};
 }
 
-Status Interrupted() {
-  return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
-}
-
 // For waits without a deadline. Condition variables may convert a time to the
 // system clock, where the longest time would wrap around.
 constexpr std::chrono::hours kFarAway{1};
@@ -265,7 +261,8 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
     return status;
   }
   Plan plan = TakePlan(level, tensor, token);
-  const bool needs_original = tensor.data == nullptr && tensor_bytes != 0;
+  const bool needs_original =
+      tensor.data == nullptr && tensor.source == nullptr && tensor_bytes != 0;
   const auto unknown = [] {
     return Status(MSIT_ERROR_UNKNOWN_IDENTITY,
                   "no record of this token is known by the identity");
@@ -334,103 +331,6 @@ void Client::CountDrop() {
   WakeInTime();
 }
 
-KeptLevel Client::TakeKeptLevel(capture::Level level) {
-  if (level == capture::Level::kFull &&
-      overflow_.MustDegrade(pool_.free_count(), pool_.capacity())) {
-    return {.level = capture::Level::kSummary, .is_degraded = true};
-  }
-  return {.level = level};
-}
-
-Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
-                           chunk::RecordSpec& part, Lock& lock) {
-  std::optional<RoomWait> wait;
-  do {
-    const uint64_t part_bytes =
-        std::min(kPartBytes, part.tensor_bytes - part.part_offset);
-    part.part_bytes = part.alias ? 0 : part_bytes;
-    const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
-    if (!found) {
-      part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
-      WakeInTime();
-      return NoPlace(wait);
-    }
-    ++writer_count_;
-    lock.unlock();
-    // Without the lock, which the sender takes first when it wakes.
-    if (found->wakes_sender) work_.notify_one();
-    CopyPart(tensor, part.part_offset, found->place.payload);
-    lock.lock();
-    --writer_count_;
-    if (chunker_.Written(found->place)) {
-      work_.notify_one();
-      // A complete chunk may be dropped to make room for a higher token.
-      if (overflow_.drops_oldest_token()) room_.notify_all();
-    }
-    if (is_closing_) progress_.notify_all();
-    part.part_offset += part_bytes;
-  } while (part.part_offset < part.tensor_bytes);
-  part.alias ? ledger_.RecordAlias(part.tensor_bytes)
-             : ledger_.Record(part.tensor_bytes);
-  return {};
-}
-
-std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
-                                               KeptLevel kept,
-                                               std::optional<RoomWait>* wait,
-                                               Lock& lock) {
-  const auto open_before = chunker_.open_since();
-  const uint64_t pushed_before = queue_.pushed_count();
-  bool timed_out = false;
-  while (true) {
-    if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
-      return std::nullopt;
-    }
-    const std::optional<Chunker::Place> place = chunker_.Reserve(part, kept);
-    // Sealed chunks have to be sent, and new ones to be sealed in time.
-    const bool wakes_sender = chunker_.open_since() != open_before ||
-                              queue_.pushed_count() != pushed_before;
-    if (place) return Found{*place, wakes_sender};
-    if (wakes_sender) work_.notify_one();
-    if (DropOldestToken(part.token)) continue;
-    if (timed_out) {
-      overflow_.OnTimeout();
-      return std::nullopt;
-    }
-    if (!*wait) {
-      wait->emplace(RoomWait{overflow_.DeadlineFor(Clock::now()),
-                             InterruptibleWait(options_.interrupt)});
-    }
-    switch ((*wait)->wait.Until(room_, (*wait)->deadline, lock)) {
-      case InterruptibleWait::Result::kWoken:
-        break;
-      case InterruptibleWait::Result::kTimeout:
-        timed_out = true;
-        break;
-      case InterruptibleWait::Result::kInterrupted:
-        (*wait)->was_interrupted = true;
-        return std::nullopt;
-    }
-  }
-}
-
-Status Client::NoPlace(const std::optional<RoomWait>& wait) const {
-  if (wait && wait->was_interrupted) return Interrupted();
-  if (is_closing_) return ClosedOrForked();
-  return {MSIT_ERROR_DROPPED,
-          was_refused_ ? stream_error_ : "no room within max_block_us"};
-}
-
-bool Client::DropOldestToken(int64_t token) {
-  if (!overflow_.drops_oldest_token()) return false;
-  chunker_.SealBelow(token);
-  const std::optional<int64_t> oldest = queue_.OldestToken();
-  if (!oldest || *oldest >= token) return false;
-  while (Slot* slot = queue_.TakeOut(*oldest)) Drop(slot);
-  work_.notify_one();
-  return true;
-}
-
 std::optional<bool> Client::WaitForDelivery(Clock::time_point deadline,
                                             InterruptibleWait& wait,
                                             Lock& lock) {
@@ -483,6 +383,20 @@ Status Client::Flush(std::chrono::microseconds timeout) {
   return {MSIT_ERROR_TIMEOUT, stream_error_.empty()
                                   ? "the daemon has not acknowledged in time"
                                   : stream_error_};
+}
+
+uint64_t Client::Mark() {
+  if (fork_guard_.in_child()) return 0;
+  const Lock lock(mu_);
+  chunker_.Seal();
+  work_.notify_one();
+  return queue_.pushed_count();
+}
+
+bool Client::HasDelivered(uint64_t mark) const {
+  if (fork_guard_.in_child()) return false;
+  const Lock lock(mu_);
+  return queue_.HaveLeft(mark);
 }
 
 Status Client::Close(std::chrono::microseconds timeout) {

@@ -99,6 +99,10 @@ class Client final : private TransportListener {
   // not destroyed.
   ~Client();
 
+  // A record whose source fails is not taken: it is shown nowhere. Of a tensor
+  // of several parts, some may have gone by then, and it counts as truncated; a
+  // smaller one counts nowhere. DROPPED in both cases. Each part of a source
+  // may wait for `max_block`.
   Status Record(const TensorView& tensor);
   // Counts a record as dropped for which Record threw.
   void CountDrop();
@@ -112,6 +116,13 @@ class Client final : private TransportListener {
   Status BeginCall(int64_t token, std::string_view op, int32_t* call);
 
   Status Flush(std::chrono::microseconds timeout);
+
+  // Lets go of what was recorded so far, and returns a mark behind it, without
+  // waiting. HasDelivered says whether all before a mark is acknowledged or
+  // dropped.
+  uint64_t Mark();
+  bool HasDelivered(uint64_t mark) const;
+
   Status Close(std::chrono::microseconds timeout);
 
   ClientCounters counters() const;
@@ -169,11 +180,18 @@ class Client final : private TransportListener {
     std::optional<AliasTable::Original> original = {};
   };
 
-  // Recording, in client.cc. All are called with mu_ locked. Those that are
-  // given the lock release it for a while.
+  // Recording, in client.cc and client_record.cc. All are called with mu_
+  // locked. Those that are given the lock release it for a while.
   Plan TakePlan(capture::Level level, const TensorView& tensor, int64_t token);
   Status RecordParts(const TensorView& tensor, KeptLevel kept,
                      chunk::RecordSpec& part, Lock& lock);
+  // Fills a place with the next bytes of the tensor, without the lock. False if
+  // its source fails: then the place has zeros.
+  static bool FillPart(const TensorView& tensor, uint64_t part_offset,
+                       std::span<const std::byte> held,
+                       std::span<std::byte> out);
+  // Counts a record that ends before its next part.
+  void GiveUp(const chunk::RecordSpec& part);
   // Finds room for a part, and waits for it if the overflow behaviour says so.
   // The first wait of a record sets `*wait`, which has the deadline for all its
   // parts. Nothing at the deadline, if the host interrupts, if the stream is

@@ -21,4 +21,8 @@ inline Status InvalidArgument(std::string message) {
   return {MSIT_ERROR_INVALID_ARGUMENT, std::move(message)};
 }
 
+inline Status Interrupted() {
+  return {MSIT_ERROR_INTERRUPTED, "the host process ended the wait"};
+}
+
 }  // namespace msitd::client

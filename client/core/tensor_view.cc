@@ -45,7 +45,8 @@ Status CheckShape(const TensorView& tensor, uint64_t* tensor_bytes) {
   *tensor_bytes = is_empty || !has_bytes ? 0 : bytes;
   const bool may_be_known =
       tensor.kind == RecordKind::kTensor && tensor.identity != 0;
-  if (tensor.data == nullptr && *tensor_bytes != 0 && !may_be_known) {
+  if (tensor.data == nullptr && tensor.source == nullptr &&
+      *tensor_bytes != 0 && !may_be_known) {
     return InvalidArgument("data is null");
   }
   return {};
@@ -69,6 +70,10 @@ Status CheckKind(const TensorView& tensor) {
     return InvalidArgument(
         "kind " + std::to_string(int{static_cast<uint8_t>(tensor.kind)}) +
         " is unknown");
+  }
+  if (tensor.source != nullptr &&
+      (tensor.kind != RecordKind::kTensor || !tensor.byte_strides.empty())) {
+    return InvalidArgument("only tensors in row-major order have a source");
   }
   Status status = CheckName("stack", tensor.stack, kAnyLength, true);
   if (!status.ok()) return status;

@@ -14,6 +14,21 @@
 
 namespace msitd::client {
 
+// The bytes of a tensor that do not lie in memory, such as those of a file.
+// Used by the thread that records.
+class TensorSource {
+ public:
+  // Fills `out` with the next bytes, in row-major order. Returns false if it
+  // cannot; it is not asked again then.
+  virtual bool Read(std::span<std::byte> out) = 0;
+
+  // Memory of the source, for as many bytes as a part may have.
+  virtual std::span<std::byte> scratch() = 0;
+
+ protected:
+  ~TensorSource() = default;
+};
+
 // A tensor, or a record of another kind, of the host process, borrowed during
 // one call; see msit_tensor.
 struct TensorView {
@@ -28,6 +43,8 @@ struct TensorView {
   // As many entries as dims, or none for row-major without gaps.
   std::span<const int64_t> byte_strides;
   const std::byte* data = nullptr;
+  // In place of `data`, of a tensor in row-major order.
+  TensorSource* source = nullptr;
   std::string_view placement = {};  // Of a shard; see protos/base/placement.h.
   RecordKind kind = RecordKind::kTensor;
   std::optional<bool> requires_grad = {};

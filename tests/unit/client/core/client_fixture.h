@@ -101,7 +101,7 @@ inline std::vector<Arrived> ReadChunks(
 }
 
 // A client with a FakeDaemon behind it.
-class ClientTest : public testing::Test {
+class ClientTest : public ::testing::Test {
  protected:
   ClientTest() {
     options_.run = "run";

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "client/core/client.h"
+#include "client/core/stream_copy.h"
+#include "protos/base/limits.h"
+
+// How a record that is taken finds its way into chunks.
+namespace msitd::client {
+
+KeptLevel Client::TakeKeptLevel(capture::Level level) {
+  if (level == capture::Level::kFull &&
+      overflow_.MustDegrade(pool_.free_count(), pool_.capacity())) {
+    return {.level = capture::Level::kSummary, .is_degraded = true};
+  }
+  return {.level = level};
+}
+
+bool Client::FillPart(const TensorView& tensor, uint64_t part_offset,
+                      std::span<const std::byte> held,
+                      std::span<std::byte> out) {
+  if (tensor.source == nullptr) {
+    CopyPart(tensor, part_offset, out);
+    return true;
+  }
+  if (held.size() == out.size()) {
+    if (!out.empty()) StreamCopy(held.data(), out);
+    return true;
+  }
+  if (tensor.source->Read(out)) return true;
+  std::fill(out.begin(), out.end(), std::byte{0});
+  return false;
+}
+
+void Client::GiveUp(const chunk::RecordSpec& part) {
+  part.part_offset == 0 ? ledger_.Drop() : ledger_.BreakOff(part.sequence);
+  WakeInTime();
+}
+
+Status Client::RecordParts(const TensorView& tensor, KeptLevel kept,
+                           chunk::RecordSpec& part, Lock& lock) {
+  const Status failed = {MSIT_ERROR_DROPPED, "the source of the tensor failed"};
+  std::optional<RoomWait> wait;
+  do {
+    const uint64_t part_bytes =
+        std::min(kPartBytes, part.tensor_bytes - part.part_offset);
+    part.part_bytes = part.alias ? 0 : part_bytes;
+    // What has a place cannot be taken back. So the last part is read before it
+    // gets one, and a tensor whose source fails never becomes whole.
+    const bool is_last = part.part_offset + part_bytes == part.tensor_bytes;
+    std::span<std::byte> held;
+    if (tensor.source != nullptr) {
+      wait.reset();
+      if (is_last) {
+        held = tensor.source->scratch().first(part.part_bytes);
+        lock.unlock();
+        const bool has_read = held.empty() || tensor.source->Read(held);
+        lock.lock();
+        if (!has_read) {
+          if (part.part_offset != 0) GiveUp(part);
+          return failed;
+        }
+      }
+    }
+    const std::optional<Found> found = FindPlace(part, kept, &wait, lock);
+    if (!found) {
+      GiveUp(part);
+      return NoPlace(wait);
+    }
+    ++writer_count_;
+    lock.unlock();
+    // Without the lock, which the sender takes first when it wakes.
+    if (found->wakes_sender) work_.notify_one();
+    const bool is_filled =
+        FillPart(tensor, part.part_offset, held, found->place.payload);
+    lock.lock();
+    --writer_count_;
+    if (chunker_.Written(found->place)) {
+      work_.notify_one();
+      // A complete chunk may be dropped to make room for a higher token.
+      if (overflow_.drops_oldest_token()) room_.notify_all();
+    }
+    if (is_closing_) progress_.notify_all();
+    part.part_offset += part_bytes;
+    if (!is_filled) {
+      GiveUp(part);
+      return failed;
+    }
+  } while (part.part_offset < part.tensor_bytes);
+  part.alias ? ledger_.RecordAlias(part.tensor_bytes)
+             : ledger_.Record(part.tensor_bytes);
+  return {};
+}
+
+std::optional<Client::Found> Client::FindPlace(const chunk::RecordSpec& part,
+                                               KeptLevel kept,
+                                               std::optional<RoomWait>* wait,
+                                               Lock& lock) {
+  const auto open_before = chunker_.open_since();
+  const uint64_t pushed_before = queue_.pushed_count();
+  bool timed_out = false;
+  while (true) {
+    if (is_closing_ || was_refused_ || ledger_.IsBroken(part.sequence)) {
+      return std::nullopt;
+    }
+    const std::optional<Chunker::Place> place = chunker_.Reserve(part, kept);
+    // Sealed chunks have to be sent, and new ones to be sealed in time.
+    const bool wakes_sender = chunker_.open_since() != open_before ||
+                              queue_.pushed_count() != pushed_before;
+    if (place) return Found{*place, wakes_sender};
+    if (wakes_sender) work_.notify_one();
+    if (DropOldestToken(part.token)) continue;
+    if (timed_out) {
+      overflow_.OnTimeout();
+      return std::nullopt;
+    }
+    if (!*wait) {
+      wait->emplace(RoomWait{overflow_.DeadlineFor(Clock::now()),
+                             InterruptibleWait(options_.interrupt)});
+    }
+    switch ((*wait)->wait.Until(room_, (*wait)->deadline, lock)) {
+      case InterruptibleWait::Result::kWoken:
+        break;
+      case InterruptibleWait::Result::kTimeout:
+        timed_out = true;
+        break;
+      case InterruptibleWait::Result::kInterrupted:
+        (*wait)->was_interrupted = true;
+        return std::nullopt;
+    }
+  }
+}
+
+Status Client::NoPlace(const std::optional<RoomWait>& wait) const {
+  if (wait && wait->was_interrupted) return Interrupted();
+  if (is_closing_) return ClosedOrForked();
+  return {MSIT_ERROR_DROPPED,
+          was_refused_ ? stream_error_ : "no room within max_block_us"};
+}
+
+bool Client::DropOldestToken(int64_t token) {
+  if (!overflow_.drops_oldest_token()) return false;
+  chunker_.SealBelow(token);
+  const std::optional<int64_t> oldest = queue_.OldestToken();
+  if (!oldest || *oldest >= token) return false;
+  while (Slot* slot = queue_.TakeOut(*oldest)) Drop(slot);
+  work_.notify_one();
+  return true;
+}
+
+}  // namespace msitd::client
