@@ -52,6 +52,13 @@ GrpcTransport::GrpcTransport(std::string endpoint, Keepalive keepalive)
   remains_->streams.reserve(kStoppedMax + 1);
 }
 
+GrpcTransport::GrpcTransport(std::string endpoint, TlsSettings tls)
+    : endpoint_(std::move(endpoint)),
+      tls_(std::move(tls)),
+      remains_(std::make_unique<Remains>()) {
+  remains_->streams.reserve(kStoppedMax + 1);
+}
+
 void GrpcTransport::Open(const StreamIdentity& identity,
                          TransportListener* listener) {
   FreeStreams();
@@ -63,9 +70,10 @@ void GrpcTransport::Open(const StreamIdentity& identity,
   if (remains_->channel == nullptr) {
     std::string error;
     // A Unix socket is on this machine and needs no encryption.
-    const TlsSettings tls = endpoint_.starts_with("unix:")
-                                ? TlsSettings()
-                                : TlsSettings::FromEnvironment();
+    const TlsSettings tls =
+        endpoint_.starts_with("unix:")
+            ? TlsSettings()
+            : (tls_ ? *tls_ : TlsSettings::FromEnvironment());
     const auto credentials = MakeCredentials(tls, &error);
     if (credentials == nullptr) {
       listener->OnEnd(StreamEnd::kRefused, error);

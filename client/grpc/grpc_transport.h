@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "client/core/delivery/transport.h"
 #include "client/grpc/remains.h"
+#include "client/grpc/tls_settings.h"
 #include "client/grpc/write_stream.h"
 
 namespace msitd::client {
@@ -32,6 +34,8 @@ class GrpcTransport final : public Transport {
   // `endpoint` is a target of gRPC: host:port, dns:///name:port, unix:/path.
   explicit GrpcTransport(std::string endpoint);
   GrpcTransport(std::string endpoint, Keepalive keepalive);
+  // Encrypts as `tls` says, not as the environment does.
+  GrpcTransport(std::string endpoint, TlsSettings tls);
 
   void Open(const StreamIdentity& identity,
             TransportListener* listener) override;
@@ -51,6 +55,8 @@ class GrpcTransport final : public Transport {
 
   const std::string endpoint_;
   const Keepalive keepalive_;
+  // Nothing: as the environment says when the first stream is opened.
+  const std::optional<TlsSettings> tls_;
   // What may have to outlive the transport: the channel, streams that were
   // stopped, and memory that they borrow. The first Open makes the channel, so
   // that the threads of gRPC inherit the signal mask of the sender thread.
