@@ -124,6 +124,8 @@ absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
 OpenedFile OpenTensorBytes(std::shared_ptr<const ByteSource> bytes,
                            const std::string& folder,
                            const OpenOptions& options) {
+  // What somebody has begun to write, and no more.
+  if (bytes->size() == 0) return absl::DataLossError("it is empty");
   MSITD_ASSIGN_OR_RETURN(
       const std::string first,
       bytes->ReadText(0, std::min(kFirstBytes, bytes->size())));
