@@ -61,7 +61,8 @@ std::string ExitCodeHelp() {
   add(kExitLocal, "a local file, stdout or the terminal");
   add(kExitPartial,
       "the answer is partial: a run lacks ranks of its world size, and nothing "
-      "that is there fails; --allow-partial takes it");
+      "that is there fails; --allow-partial takes it; an import left "
+      "something out");
   for (size_t i = 1; i < kCodes.size(); ++i) {
     add(kExitDaemonBase + static_cast<int>(i),
         fmt::format("{}: {}", kCodes[i].name, kCodes[i].meaning));

@@ -16,7 +16,7 @@ inline constexpr int kExitUsage = 2;
 // A local file, stdout or the terminal failed.
 inline constexpr int kExitLocal = 3;
 // The answer covers only some ranks of a run. A proven failure takes
-// precedence: kExitPolicyFailed.
+// precedence: kExitPolicyFailed. An import left something out.
 inline constexpr int kExitPartial = 4;
 // The daemon answered gRPC code N: this plus N.
 inline constexpr int kExitDaemonBase = 64;

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import bench_compare
+import bench_import
 import bench_ingest
 import bench_recover
 import numpy as np
@@ -180,6 +181,8 @@ BENCHMARKS: dict[str, Measure] = {
     "ingest.records_ratio": bench_ingest.records_ratio,
     "ingest.grpc_ratio": bench_ingest.grpc_ratio,
     "ingest.rss_mib": bench_ingest.rss_mib,
+    "import.disk_ratio": bench_import.disk_ratio,
+    "import.small_files": bench_import.small_files,
 }
 
 

@@ -51,6 +51,8 @@ class Scale:
     index_tensors: tuple[int, int]
     reduce_tensors: int
     names: int
+    import_mib: int
+    import_files: int  # Of 8 KiB.
 
 
 SCALES = {
@@ -71,6 +73,8 @@ SCALES = {
         index_tensors=(2000, 4000),
         reduce_tensors=2000,
         names=2000,
+        import_mib=16,
+        import_files=200,
     ),
     "short": Scale(
         repetitions=7,
@@ -88,6 +92,8 @@ SCALES = {
         index_tensors=(100_000, 1_000_000),
         reduce_tensors=100_000,
         names=200_000,
+        import_mib=1024,
+        import_files=20_000,
     ),
     "long": Scale(
         repetitions=7,
@@ -105,6 +111,8 @@ SCALES = {
         index_tensors=(1_000_000, 10_000_000),
         reduce_tensors=100_000,
         names=200_000,
+        import_mib=4096,
+        import_files=50_000,
     ),
 }
 

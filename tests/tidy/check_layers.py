@@ -75,6 +75,17 @@ CTL_VERB = (
 )
 
 
+# What an import needs: readers, and the way of records to the daemon.
+CTL_IMPORT = (
+    *CLIENT_CORE,
+    "client/grpc",
+    "client/include",
+    "client/import/job",
+    "client/import/trees",
+    "client/shm",
+)
+
+
 @dataclass(frozen=True)
 class Module:
     """Includes that one module is allowed."""
@@ -315,6 +326,17 @@ MODULES: dict[str, Module] = {
     "client/export": Module(
         (*PROTOS, *CTL_BASE, MSPROBE_NAMES), (*COMMON, *RPC, "json")
     ),
+    "client/import/job": Module(
+        (
+            *PROTOS,
+            "client/core",
+            "client/core/delivery",
+            "client/include",
+            "client/import/formats",
+            "client/import/trees",
+        ),
+        (*COMMON, "json"),
+    ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/msit": Module(
@@ -345,7 +367,9 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "cli11"),
     ),
     # The command line names the commands; they work with the invocation it makes.
-    "client/ctl/command": Module(CTL_VERB, (*COMMON, *RPC, "cli11", "json")),
+    "client/ctl/command": Module(
+        (*CTL_VERB, *CTL_IMPORT), (*COMMON, *RPC, "cli11", "json")
+    ),
     "client/ctl/compare": Module(
         (*CTL_VERB, "client/ctl/command"), (*COMMON, *RPC, "cli11", "json")
     ),

@@ -21,23 +21,15 @@ namespace {
 
 using Stub = v1::AttachmentService::Stub;
 
-}  // namespace
-
-Outcome WriteAttachment(Invocation& invocation,
-                        v1::WriteAttachmentRequest::Open open,
-                        std::string_view bytes, v1::Attachment& written) {
-  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
+Outcome Write(Invocation& invocation, grpc::ClientContext& context,
+              v1::WriteAttachmentRequest::Open open, std::string_view bytes,
+              Progress& progress, v1::Attachment& written) {
   open.set_size_bytes(static_cast<int64_t>(bytes.size()));
-  grpc::ClientContext context;
-  context.set_deadline(invocation.StreamDeadline());
-  const Interrupts::Hold hold(invocation.interrupts(), &context);
   const auto writer =
       invocation.stub<Stub>().WriteAttachment(&context, &written);
   v1::WriteAttachmentRequest request;
   *request.mutable_open() = std::move(open);
   bool goes_on = writer->Write(request);
-  Progress progress(invocation.options().progress,
-                    invocation.options().terminal.stderr_width);
   for (size_t at = 0; goes_on && at < bytes.size();
        at += kAttachmentPieceBytesMax) {
     const std::string_view piece = bytes.substr(at, kAttachmentPieceBytesMax);
@@ -55,6 +47,28 @@ Outcome WriteAttachment(Invocation& invocation,
   }
   progress.Clear();
   return invocation.OutcomeOf(writer->Finish());
+}
+
+}  // namespace
+
+Outcome WriteAttachment(Invocation& invocation,
+                        v1::WriteAttachmentRequest::Open open,
+                        std::string_view bytes, v1::Attachment& written) {
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
+  grpc::ClientContext context;
+  context.set_deadline(invocation.StreamDeadline());
+  const Interrupts::Hold hold(invocation.interrupts(), &context);
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
+  return Write(invocation, context, std::move(open), bytes, progress, written);
+}
+
+Outcome WriteAttachment(Invocation& invocation, grpc::ClientContext& context,
+                        v1::WriteAttachmentRequest::Open open,
+                        std::string_view bytes, v1::Attachment& written) {
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
+  Progress progress(/*enabled=*/false, 0);
+  return Write(invocation, context, std::move(open), bytes, progress, written);
 }
 
 Outcome ReadAttachment(Invocation& invocation, const std::string& run,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/client_context.h>
+
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,12 @@ namespace msitd::ctl {
 // says, whose size is filled in; `written` is what it became. What has arrived
 // is checked by its hash.
 Outcome WriteAttachment(Invocation& invocation,
+                        v1::WriteAttachmentRequest::Open open,
+                        std::string_view bytes, v1::Attachment& written);
+
+// The same as a call with `context`, whose deadline and cancellation are the
+// caller's, and without progress.
+Outcome WriteAttachment(Invocation& invocation, grpc::ClientContext& context,
                         v1::WriteAttachmentRequest::Open open,
                         std::string_view bytes, v1::Attachment& written);
 

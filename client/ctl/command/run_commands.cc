@@ -9,6 +9,7 @@
 #include "client/ctl/command/attachment_commands.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/run_export.h"
+#include "client/ctl/command/run_import.h"
 #include "client/ctl/command/verbs.h"
 #include "client/ctl/command_line.h"
 #include "client/ctl/flag/selection.h"
@@ -200,6 +201,7 @@ void AddRunCommands(CommandLine& line) {
                 .examples = "msitctl run seal golden-fp32",
                 .rpcs = "RunService.SealRun"},
                AddRunName, "name", &Stub::SealRun);
+  AddImport(line, noun);
   AddPin(line, noun, /*pinned=*/true);
   AddPin(line, noun, /*pinned=*/false);
   AddRetain(line, noun);

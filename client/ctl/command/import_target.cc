@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/import_target.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/ctl/command/attachment_transfer.h"
+#include "client/grpc/grpc_transport.h"
+#include "client/query/resuming_read.h"
+#include "client/shm/local_endpoint.h"
+#include "client/shm/shm_transport.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Label of a run that says which tool's files it was imported from.
+constexpr char kSourceLabel[] = "source";
+
+constexpr int kNotFoundExit =
+    kExitDaemonBase + static_cast<int>(grpc::StatusCode::NOT_FOUND);
+constexpr int kExistsExit =
+    kExitDaemonBase + static_cast<int>(grpc::StatusCode::ALREADY_EXISTS);
+
+// Longest that one call takes if the daemon answers at all.
+constexpr std::chrono::seconds kCallTimeout{60};
+
+// As a status of the job, which does not know outcomes.
+absl::Status StatusOf(const Outcome& outcome) {
+  if (outcome.ok()) return absl::OkStatus();
+  if (outcome.exit_code == kExitInterrupted) {
+    return absl::CancelledError(outcome.error);
+  }
+  const int code = outcome.exit_code - kExitDaemonBase;
+  const bool is_of_daemon = code > 0 && code <= 16;
+  return absl::Status(is_of_daemon ? static_cast<absl::StatusCode>(code)
+                                   : absl::StatusCode::kUnknown,
+                      outcome.error);
+}
+
+// Reads a whole attachment. `text` stays empty if there is none.
+Outcome ReadWhole(Invocation& invocation, const std::string& run,
+                  const std::string& name, std::string& text) {
+  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
+  v1::ReadAttachmentRequest request;
+  request.set_run(run);
+  request.set_name(name);
+  const Outcome read =
+      ResumingRead<v1::ReadAttachmentResponse>(
+          invocation, 0,
+          [&](grpc::ClientContext& context, int64_t offset_bytes) {
+            request.set_offset_bytes(offset_bytes);
+            return invocation.stub<v1::AttachmentService::Stub>()
+                .ReadAttachment(&context, request);
+          },
+          [&](std::string_view piece) {
+            text += piece;
+            return absl::OkStatus();
+          },
+          [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
+            if (response.has_attachment()) {
+              size = response.attachment().size_bytes();
+            }
+          })
+          .Run();
+  if (read.exit_code == kNotFoundExit) return {};
+  return read;
+}
+
+}  // namespace
+
+ImportTarget::ImportTarget(Invocation& invocation, std::string run,
+                           std::chrono::microseconds patience)
+    : invocation_(invocation),
+      name_(std::move(run)),
+      patience_(patience),
+      progress_(invocation.options().progress,
+                invocation.options().terminal.stderr_width),
+      start_time_(std::chrono::steady_clock::now()) {}
+
+Outcome ImportTarget::Prepare(const std::string& source, int32_t world_size,
+                              bool is_said) {
+  using Stub = v1::RunService::Stub;
+  v1::CreateRunRequest request;
+  request.mutable_run()->set_name(name_);
+  request.mutable_run()->set_world_size(world_size);
+  (*request.mutable_run()->mutable_labels())[kSourceLabel] = source;
+  const Outcome created = invocation_.Ask(&Stub::CreateRun, request, run_);
+  if (created.exit_code != kExistsExit) return created;
+  MSITCTL_RETURN_IF_FAILED(invocation_.AskByName(&Stub::GetRun, name_, run_));
+  if (run_.world_size() == 0) run_.set_world_size(world_size);
+  const bool fits = is_said ? run_.world_size() == world_size
+                            : run_.world_size() >= world_size;
+  if (fits) return {};
+  return UsageError(fmt::format("run {} has {} ranks, not {}", name_,
+                                run_.world_size(), world_size));
+}
+
+Outcome ImportTarget::CheckOwner(const std::string& source) {
+  const auto label = run_.labels().find(kSourceLabel);
+  const bool has_label = label != run_.labels().end();
+  if (has_label && label->second != source) {
+    return UsageError(
+        fmt::format("run {} has files of {}, not of {}: import into another "
+                    "run",
+                    name_, label->second, source));
+  }
+  const v1::RunCounters& held = run_.counters();
+  const bool is_empty = held.tensor_count() + held.value_count() +
+                            held.statistics_count() + held.document_count() ==
+                        0;
+  if (has_label || has_ledger_ || is_empty) return {};
+  return UsageError(
+      fmt::format("run {} has tensors that no import brought: import into "
+                  "another run",
+                  name_));
+}
+
+Outcome ImportTarget::LoadLedger(const std::string& source,
+                                 job::ImportLedger& ledger) {
+  for (size_t i = 0; i < job::ImportLedger::kPartsMax; ++i) {
+    std::string text;
+    MSITCTL_RETURN_IF_FAILED(
+        ReadWhole(invocation_, name_, job::ImportLedger::PartName(i), text));
+    if (text.empty()) break;
+    ledger.Load(text);
+    has_ledger_ = true;
+  }
+  if (!ledger.loaded_source().empty() && ledger.loaded_source() != source) {
+    return UsageError(fmt::format(
+        "run {} has files of {}, not of {}: import into another run", name_,
+        ledger.loaded_source(), source));
+  }
+  return CheckOwner(source);
+}
+
+Outcome ImportTarget::Seal() {
+  MSITCTL_RETURN_IF_FAILED(invocation_.Connect());
+  v1::SealRunRequest request;
+  request.set_run(name_);
+  grpc::ClientContext context;
+  context.set_deadline(Deadline());
+  const Interrupts::Hold hold(invocation_.interrupts(), &context);
+  return invocation_.OutcomeOf(invocation_.stub<v1::RunService::Stub>().SealRun(
+      &context, request, &run_));
+}
+
+std::chrono::system_clock::time_point ImportTarget::Deadline() const {
+  return std::chrono::system_clock::now() +
+         std::min<std::chrono::microseconds>(patience_, kCallTimeout);
+}
+
+std::unique_ptr<client::Transport, client::TransportDestroyer>
+ImportTarget::MakeTransport() const {
+  const ConnectionOptions& connection = invocation_.options().connection;
+  std::unique_ptr<client::Transport, client::TransportDestroyer> transport;
+  const auto local = client::ParseLocalEndpoint(connection.endpoint);
+  const bool shares_memory =
+      local && !local->ingest_socket.empty() &&
+      access(local->ingest_socket.c_str(), R_OK | W_OK) == 0;
+  if (shares_memory) {
+    transport.reset(new client::ShmTransport(local->ingest_socket));
+  } else {
+    transport.reset(new client::GrpcTransport(
+        connection.target, client::TlsSettings{
+                               .is_on = connection.tls,
+                               .ca_file = connection.ca_file,
+                               .cert_file = connection.cert_file,
+                               .key_file = connection.key_file,
+                           }));
+  }
+  return transport;
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> ImportTarget::OpenRank(
+    int32_t rank, client::InterruptCheck interrupt) {
+  if (run_.state() == v1::Run::SEALED) {
+    return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                      "run {} is sealed, and does not have all of this: import "
+                      "into another run",
+                      name_);
+  }
+  client::ClientOptions options;
+  options.run = name_;
+  options.rank = rank;
+  options.world_size = run_.world_size();
+  options.max_block = patience_;
+  options.open_timeout = patience_;
+  options.user_agent = "msitctl run import";
+  options.interrupt = interrupt;
+  options.if_exists = IfExists::kAppend;
+  std::unique_ptr<client::Client> opened;
+  const client::Status status =
+      client::Client::Open(std::move(options), MakeTransport(), &opened);
+  switch (status.code) {
+    case MSIT_OK:
+      return opened;
+    case MSIT_ERROR_INVALID_ARGUMENT:
+      return absl::InvalidArgumentError(status.message);
+    case MSIT_ERROR_INTERRUPTED:
+      return absl::CancelledError(status.message);
+    case MSIT_ERROR_REFUSED:
+      return absl::FailedPreconditionError(status.message);
+    default:
+      return absl::UnavailableError(status.message);
+  }
+}
+
+absl::Status ImportTarget::Attach(const std::string& name,
+                                  const std::string& media_type,
+                                  std::string_view bytes) {
+  v1::WriteAttachmentRequest::Open open;
+  open.set_run(name_);
+  open.set_name(name);
+  open.set_media_type(media_type);
+  open.set_replace(true);
+  grpc::ClientContext context;
+  context.set_deadline(Deadline());
+  // Without the call: what has arrived is noted even if the user ends it.
+  const Interrupts::Hold hold(invocation_.interrupts());
+  v1::Attachment written;
+  return StatusOf(
+      WriteAttachment(invocation_, context, std::move(open), bytes, written));
+}
+
+void ImportTarget::OnProgress(const job::ImportCounts& counts,
+                              int64_t problem_count) {
+  const std::chrono::duration<double> passed =
+      std::chrono::steady_clock::now() - start_time_;
+  const double seconds = std::max(passed.count(), 1e-3);
+  progress_.Show(fmt::format(
+      "{} files, {}, {}/s; {} skipped, {} problems", counts.file_count,
+      HumanSize(counts.size_bytes),
+      HumanSize(static_cast<int64_t>(static_cast<double>(counts.size_bytes) /
+                                     seconds)),
+      counts.skipped_file_count, problem_count));
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/ctl/invocation.h"
+#include "client/ctl/print/progress.h"
+#include "client/import/job/import_job.h"
+#include "client/query/outcome.h"
+#include "msitd/v1/run_service.pb.h"
+
+namespace msitd::ctl {
+
+// The run of a daemon that an import fills. Records go through memory that is
+// shared with the daemon if the endpoint is its socket on this machine and has
+// an ingest socket beside it, else by gRPC. Thread-compatible.
+class ImportTarget final : public job::ImportTarget {
+ public:
+  // Borrows `invocation`. `patience` as in job::ImportOptions.
+  ImportTarget(Invocation& invocation, std::string run,
+               std::chrono::microseconds patience);
+
+  // Finds the run, or makes it with `world_size` ranks. A run that is there
+  // must not have fewer, nor more if that `is_said` by the user.
+  Outcome Prepare(const std::string& source, int32_t world_size, bool is_said);
+
+  // Loads what former imports noted. Fails if what the run holds is not from
+  // imports of `source`.
+  Outcome LoadLedger(const std::string& source, job::ImportLedger& ledger);
+
+  Outcome Seal();
+
+  absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
+      int32_t rank, client::InterruptCheck interrupt) override;
+  absl::Status Attach(const std::string& name, const std::string& media_type,
+                      std::string_view bytes) override;
+  bool is_interrupted() override {
+    return invocation_.interrupts().interrupted();
+  }
+  void OnProgress(const job::ImportCounts& counts,
+                  int64_t problem_count) override;
+
+  const v1::Run& run() const { return run_; }
+  void ClearProgress() { progress_.Clear(); }
+
+ private:
+  // Of a call that begins now. --timeout is not for the import as a whole.
+  std::chrono::system_clock::time_point Deadline() const;
+  Outcome CheckOwner(const std::string& source);
+  std::unique_ptr<client::Transport, client::TransportDestroyer> MakeTransport()
+      const;
+
+  Invocation& invocation_;
+  const std::string name_;
+  const std::chrono::microseconds patience_;
+  v1::Run run_;
+  bool has_ledger_ = false;
+  Progress progress_;
+  std::chrono::steady_clock::time_point start_time_;
+};
+
+}  // namespace msitd::ctl

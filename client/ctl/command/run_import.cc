@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/command/run_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/command/import_result.pb.h"
+#include "client/ctl/command/import_target.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/flag/selection.h"
+#include "client/ctl/flag/whole_number.h"
+#include "client/import/job/import_job.h"
+#include "client/import/trees/tree.h"
+#include "client/text/text.h"
+#include "protos/base/limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// How long a daemon may take nothing, unless --timeout says it: time for it to
+// start again.
+constexpr std::chrono::minutes kPatience{2};
+
+// Problems that stderr shows one by one; the rest is counted by reason.
+constexpr size_t kShownProblemsMax = 20;
+
+struct ImportFlags {
+  std::vector<std::string> paths;
+  std::string run;
+  std::string source;
+  std::optional<int32_t> rank;
+  std::optional<int64_t> token;
+  std::optional<int32_t> world_size;
+  std::string device;
+  std::string prefix;
+  bool dry_run = false;
+  bool keep_open = false;
+};
+
+struct OpenedTree {
+  std::string path;
+  std::unique_ptr<trees::Tree> tree;
+};
+
+// The trees of one import, which are all of one kind.
+struct OpenedTrees {
+  std::vector<OpenedTree> trees;
+  trees::TreeKind kind = trees::TreeKind::kFiles;
+  // As the trees say it; 0 if they do not.
+  int32_t world_size = 0;
+};
+
+Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
+  trees::TreeOptions options;
+  if (!flags.source.empty()) options.kind = trees::ParseTreeKind(flags.source);
+  if (!flags.source.empty() && !options.kind) {
+    return UsageError(
+        fmt::format("--source: \"{}\" is none of files, ge, fx, mindie, msit, "
+                    "atb and msprobe",
+                    flags.source));
+  }
+  for (const std::string& path : flags.paths) {
+    auto tree = trees::OpenTree(path, options);
+    if (!tree.ok()) return LocalError(Message(tree.status()));
+    const trees::TreeKind kind = (*tree)->kind();
+    if (!out.trees.empty() && kind != out.kind) {
+      return UsageError(fmt::format(
+          "{} is of {}, and {} of {}: import them into runs of their own",
+          out.trees[0].path, trees::TreeKindName(out.kind), path,
+          trees::TreeKindName(kind)));
+    }
+    out.kind = kind;
+    const std::vector<int32_t> ranks = (*tree)->ranks();
+    int32_t world_size = (*tree)->world_size();
+    if (!flags.rank && !ranks.empty()) {
+      world_size = std::max(world_size, ranks.back() + 1);
+    }
+    out.world_size = std::max(out.world_size, world_size);
+    out.trees.push_back({path, *std::move(tree)});
+  }
+  return {};
+}
+
+// What the user says goes before what the trees say.
+int32_t WorldSizeOf(const ImportFlags& flags, const OpenedTrees& trees) {
+  if (flags.world_size) return *flags.world_size;
+  return flags.rank ? std::max(trees.world_size, *flags.rank + 1)
+                    : std::max(trees.world_size, 1);
+}
+
+job::ImportOptions JobOptions(const ImportFlags& flags,
+                              const Invocation& invocation) {
+  job::ImportOptions options;
+  options.rank = flags.rank;
+  options.token = flags.token;
+  options.device = flags.device;
+  options.prefix = flags.prefix;
+  options.is_dry_run = flags.dry_run;
+  options.patience =
+      invocation.options().connection.timeout.value_or(kPatience);
+  return options;
+}
+
+Outcome OutcomeOf(const absl::Status& status) {
+  if (status.ok()) return {};
+  if (absl::IsCancelled(status)) return Interrupted();
+  if (absl::IsUnknown(status)) return LocalError(Message(status));
+  // What the daemon said already has its code before it.
+  const auto code = static_cast<grpc::StatusCode>(status.code());
+  Outcome outcome = DaemonError(code, "", Message(status));
+  if (Message(status).starts_with(CodeName(code))) {
+    outcome.error = Printable(Message(status));
+  }
+  return outcome;
+}
+
+ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
+                      const job::ImportJob& job, bool is_sealed) {
+  const job::ImportCounts& counts = job.counts();
+  ImportResult result;
+  result.set_run(flags.run);
+  result.set_source(std::string(trees::TreeKindName(trees.kind)));
+  result.set_file_count(counts.file_count);
+  result.set_tensor_count(counts.tensor_count);
+  result.set_value_count(counts.value_count);
+  result.set_statistics_count(counts.statistics_count);
+  result.set_document_count(counts.document_count);
+  result.set_attachment_count(counts.attachment_count);
+  result.set_size_bytes(counts.size_bytes);
+  result.set_skipped_file_count(counts.skipped_file_count);
+  result.set_filtered_count(counts.filtered_count);
+  result.set_conflict_count(counts.conflict_count);
+  result.set_problem_count(job.problems().count());
+  result.set_sealed(is_sealed);
+  for (const auto& problem : job.problems().listed()) {
+    ImportProblem& row = *result.add_problems();
+    row.set_file(Printable(problem.file));
+    row.set_reason(Printable(problem.reason));
+  }
+  return result;
+}
+
+void TellProblems(const job::ImportProblems& problems) {
+  const size_t shown = std::min(problems.listed().size(), kShownProblemsMax);
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& problem = problems.listed()[i];
+    fmt::print(stderr, "{}: {}\n", Printable(problem.file),
+               Printable(problem.reason));
+  }
+  if (problems.count() <= static_cast<int64_t>(shown)) return;
+  fmt::print(stderr, "{} problems in all:\n", problems.count());
+  for (const auto& [reason, count] : problems.counts()) {
+    fmt::print(stderr, "{:>8}  {}\n", count, Printable(reason));
+  }
+}
+
+std::string ClosingLine(const ImportFlags& flags, const ImportResult& result) {
+  std::string line =
+      fmt::format("{} {} files of {}", flags.dry_run ? "found" : "imported",
+                  result.file_count(), result.source());
+  if (!flags.dry_run) line += fmt::format(" into {}", Printable(flags.run));
+  line += fmt::format(": {} tensors, {} values, {}", result.tensor_count(),
+                      result.value_count(), HumanSize(result.size_bytes()));
+  const auto add = [&line](int64_t count, const char* what) {
+    if (count != 0) line += fmt::format(", {} {}", count, what);
+  };
+  add(result.statistics_count(), "statistics");
+  add(result.document_count(), "documents");
+  add(result.attachment_count(), "attachments");
+  line += fmt::format("; {} skipped, {} problems", result.skipped_file_count(),
+                      result.problem_count());
+  add(result.filtered_count(), "filtered");
+  add(result.conflict_count(), "conflicts");
+  return line + "\n";
+}
+
+// Prints what was done, also if it ended early.
+Outcome Tell(Invocation& invocation, const ImportFlags& flags,
+             const OpenedTrees& trees, const job::ImportJob& job,
+             bool is_sealed) {
+  TellProblems(job.problems());
+  const ImportResult result = ResultOf(flags, trees, job, is_sealed);
+  if (!invocation.is_table()) return PrintOne(invocation, result, "run");
+  invocation.out().Write(ClosingLine(flags, result));
+  return {};
+}
+
+// Sends all trees. What was done shows in any case.
+Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
+               OpenedTrees& trees, ImportTarget& target,
+               job::ImportLedger& ledger) {
+  job::ImportJob job(JobOptions(flags, invocation), target, ledger);
+  absl::Status status;
+  for (OpenedTree& opened : trees.trees) {
+    status = job.Import(*opened.tree, opened.path);
+    if (!status.ok()) break;
+  }
+  target.ClearProgress();
+  const bool is_whole = status.ok() && !job.problems().may_pass();
+  Outcome sealed;
+  if (is_whole && !flags.keep_open && !flags.dry_run) sealed = target.Seal();
+  const bool is_sealed = target.run().state() == v1::Run::SEALED;
+  const Outcome told = Tell(invocation, flags, trees, job, is_sealed);
+  if (absl::IsInvalidArgument(status)) return UsageError(Message(status));
+  MSITCTL_RETURN_IF_FAILED(OutcomeOf(status));
+  MSITCTL_RETURN_IF_FAILED(sealed);
+  MSITCTL_RETURN_IF_FAILED(told);
+  if (!is_whole && !flags.keep_open && !flags.dry_run && !is_sealed) {
+    fmt::print(stderr,
+               "run {} stays open: import again what could not be read\n",
+               Printable(flags.run));
+  }
+  const bool is_partial =
+      job.problems().count() != 0 || job.counts().conflict_count != 0;
+  return {is_partial ? kExitPartial : kExitOk, ""};
+}
+
+Outcome Import(Invocation& invocation, const ImportFlags& flags) {
+  if (flags.run.empty() && !flags.dry_run) {
+    return UsageError("--run is needed: the run to fill");
+  }
+  // A signal ends the import in good order.
+  const Interrupts::Hold hold(invocation.interrupts());
+  OpenedTrees trees;
+  MSITCTL_RETURN_IF_FAILED(OpenTrees(flags, trees));
+  const std::string source(trees::TreeKindName(trees.kind));
+  job::ImportLedger ledger(source);
+  ImportTarget target(invocation, flags.run,
+                      JobOptions(flags, invocation).patience);
+  if (!flags.dry_run) {
+    MSITCTL_RETURN_IF_FAILED(
+        target.Prepare(source, WorldSizeOf(flags, trees),
+                       /*is_said=*/flags.world_size.has_value()));
+    MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));
+  }
+  return RunJob(invocation, flags, trees, target, ledger);
+}
+
+void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
+  verb.add_option("PATH", flags.paths, "Folders or files to import")
+      ->required()
+      ->type_name("PATH...");
+  verb.add_option("--run", flags.run,
+                  "Run to fill; it is made if it does not exist")
+      ->type_name("RUN");
+  verb.add_option("--source", flags.source,
+                  "What the folders are: files, ge, fx, mindie, msit, atb or "
+                  "msprobe; default: found by their content")
+      ->type_name("KIND");
+  verb.add_option("--rank", flags.rank,
+                  "Rank of all tensors, for folders that do not say it")
+      ->check(WholeNumber(0, kRankMax))
+      ->type_name("N");
+  verb.add_option("--token", flags.token, "Token of all tensors")
+      ->check(WholeNumber(0, kTokenMax))
+      ->type_name("N");
+  verb.add_option("--world-size", flags.world_size,
+                  "Ranks of the job; default: the highest rank that is there, "
+                  "and one")
+      ->check(WholeNumber(1, kRankMax + 1))
+      ->type_name("N");
+  verb.add_option("--device", flags.device,
+                  "Device of tensors, where nothing says it; default cpu:0")
+      ->type_name("DEVICE");
+  verb.add_option("--prefix", flags.prefix, "Text to put before each op")
+      ->type_name("TEXT");
+  verb.add_flag("--dry-run", flags.dry_run,
+                "Open all files, and say what would come; asks no daemon");
+  verb.add_flag("--keep-open", flags.keep_open,
+                "Do not seal the run: more is to come");
+}
+
+}  // namespace
+
+void AddImport(CommandLine& line, CLI::App& run) {
+  auto flags = std::make_shared<ImportFlags>();
+  CLI::App& verb = line.AddVerb(
+      run,
+      {.name = "import",
+       .summary = "Brings files of other tools into a run, and seals it. "
+                  "Again: what is new.",
+       .examples = "msitctl run import /dump/ge --run golden-fp32\n"
+                   "msitctl run import a.npy weights.safetensors --run parts\n"
+                   "msitctl run import /dump --dry-run",
+       .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
+               "AttachmentService.WriteAttachment, "
+               "AttachmentService.ReadAttachment, IngestService.WriteChunks"},
+      [flags](Invocation& invocation) { return Import(invocation, *flags); });
+  AddImportFlags(verb, *flags);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <thread>
+#include <utility>
+
+#include "client/import/job/import_job.h"
+#include "protos/status/status.h"
+
+// The way of records to the daemon, and of entries to the ledger.
+namespace msitd::job {
+namespace {
+
+// Between two looks at the time.
+constexpr std::chrono::milliseconds kTick{100};
+
+// For what is on its way when the user ends an import.
+constexpr std::chrono::microseconds kSalvageTime = std::chrono::seconds(3);
+constexpr std::chrono::microseconds kNoTime{0};
+
+// A stream that has nothing on its way ends soon.
+constexpr std::chrono::seconds kCloseTime{1};
+
+constexpr std::chrono::milliseconds kSavePause{200};
+
+}  // namespace
+
+absl::Status ImportJob::OpenRank(int32_t rank) {
+  if (client_ != nullptr && rank_ == rank) return absl::OkStatus();
+  MSITD_RETURN_IF_ERROR(CloseRank());
+  const client::InterruptCheck check{
+      [](void* job) -> int32_t {
+        auto* const self = static_cast<ImportJob*>(job);
+        return !self->is_deaf_ && self->target_.is_interrupted() ? 1 : 0;
+      },
+      this};
+  MSITD_ASSIGN_OR_RETURN(client_, target_.OpenRank(rank, check));
+  rank_ = rank;
+  given_up_count_ = 0;
+  save_time_ = Clock::now() + kSaveInterval;
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::Send(int32_t rank, const client::TensorView& record,
+                             absl::Status& problem) {
+  MSITD_RETURN_IF_ERROR(OpenRank(rank));
+  const client::Status sent = client_->Record(record);
+  switch (sent.code) {
+    case MSIT_OK:
+      return absl::OkStatus();
+    case MSIT_ERROR_INVALID_ARGUMENT:
+      problem = absl::InvalidArgumentError(sent.message);
+      return absl::OkStatus();
+    case MSIT_ERROR_INTERRUPTED:
+      return absl::CancelledError("interrupted");
+    case MSIT_ERROR_DROPPED:
+      if (record.source == nullptr || feed_.source_status().ok()) {
+        return WhyDropped(sent.message);
+      }
+      problem = feed_.source_status();
+      given_up_count_ = client_->counters().truncated_count;
+      return absl::OkStatus();
+    default:
+      return absl::InternalError(sent.message);
+  }
+}
+
+absl::Status ImportJob::WhyDropped(const std::string& by_client) {
+  const bool is_refused = client_->Flush(kNoTime).code == MSIT_ERROR_REFUSED;
+  if (is_refused) {
+    return absl::FailedPreconditionError(client_->stream_error());
+  }
+  if (!by_client.empty() && !by_client.starts_with("no room")) {
+    return absl::FailedPreconditionError(by_client);
+  }
+  const std::chrono::duration<double> patience = options_.patience;
+  const std::string why = client_->stream_error();
+  const bool is_full = why.starts_with("RESOURCE_EXHAUSTED");
+  return MakeStatus(is_full ? absl::StatusCode::kResourceExhausted
+                            : absl::StatusCode::kUnavailable,
+                    "the daemon has taken nothing for {:g} s{}{}",
+                    patience.count(), why.empty() ? "" : ": ", why);
+}
+
+absl::Status ImportJob::CheckDelivery() {
+  const client::ClientCounters counters = client_->counters();
+  const uint64_t lost_count =
+      counters.dropped_count + counters.truncated_count - given_up_count_;
+  if (lost_count == 0 && counters.refused_chunk_count == 0) {
+    return absl::OkStatus();
+  }
+  return MakeStatus(absl::StatusCode::kInternal,
+                    "the daemon did not take {} records: {}", lost_count,
+                    client_->stream_error());
+}
+
+void ImportJob::Mark() {
+  ledger_.Mark();
+  mark_ = client_->Mark();
+}
+
+absl::Status ImportJob::SaveInTime() {
+  const auto now = Clock::now();
+  if (now < tick_time_) return absl::OkStatus();
+  tick_time_ = now + kTick;
+  target_.OnProgress(counts_, problems_.count());
+  if (target_.is_interrupted()) return absl::CancelledError("interrupted");
+  if (client_ == nullptr) return absl::OkStatus();
+  if (ledger_.has_mark() && client_->HasDelivered(mark_)) {
+    MSITD_RETURN_IF_ERROR(CheckDelivery());
+    MSITD_RETURN_IF_ERROR(ledger_.Settle());
+    MSITD_RETURN_IF_ERROR(SaveLedger(/*must=*/false));
+  }
+  if (!ledger_.has_mark() && ledger_.has_added() && now >= save_time_) {
+    Mark();
+    save_time_ = now + kSaveInterval;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::SaveLedger(bool must) {
+  const auto deadline = Clock::now() + options_.patience;
+  while (const auto part = ledger_.Unsaved()) {
+    const absl::Status saved =
+        target_.Attach(part->name, "application/jsonl", part->text);
+    if (saved.ok()) {
+      ledger_.SetSaved();
+      continue;
+    }
+    // While the daemon starts again, records wait for it, and so does this.
+    if (!absl::IsUnavailable(saved) && !absl::IsDeadlineExceeded(saved)) {
+      return saved;
+    }
+    if (!must) return absl::OkStatus();
+    if (Clock::now() >= deadline) return saved;
+    if (target_.is_interrupted()) return absl::CancelledError("interrupted");
+    std::this_thread::sleep_for(kSavePause);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::CloseRank() {
+  if (client_ == nullptr) return absl::OkStatus();
+  Mark();
+  const client::Status flushed = client_->Flush(options_.patience);
+  if (flushed.code == MSIT_ERROR_INTERRUPTED) {
+    return absl::CancelledError("interrupted");
+  }
+  if (!flushed.ok()) return WhyDropped("");
+  MSITD_RETURN_IF_ERROR(CheckDelivery());
+  MSITD_RETURN_IF_ERROR(ledger_.Settle());
+  EndClient();
+  return SaveLedger(/*must=*/false);
+}
+
+void ImportJob::SalvageRank(bool waits) {
+  if (client_ == nullptr) return;
+  is_deaf_ = true;
+  // If the rest does not arrive, what is behind the mark has nevertheless.
+  if (ledger_.has_mark() && client_->HasDelivered(mark_) &&
+      CheckDelivery().ok()) {
+    (void)ledger_.Settle();
+  }
+  ledger_.Mark();
+  const std::chrono::microseconds time = waits ? kSalvageTime : kNoTime;
+  const bool has_arrived = client_->Flush(time).ok() && CheckDelivery().ok();
+  if (has_arrived) (void)ledger_.Settle();
+  (void)SaveLedger(/*must=*/false);
+  EndClient();
+  is_deaf_ = false;
+}
+
+void ImportJob::EndClient() {
+  (void)client_->Close(kCloseTime);
+  const client::ClientCounters counters = client_->counters();
+  counts_.filtered_count += static_cast<int64_t>(counters.filtered_count);
+  counts_.conflict_count += static_cast<int64_t>(counters.conflict_count);
+  client_.reset();
+}
+
+}  // namespace msitd::job

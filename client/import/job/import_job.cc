@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/job/import_job.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "client/import/formats/byte_source.h"
+#include "client/import/job/scalar_text.h"
+#include "protos/base/attachment_limits.h"
+#include "protos/chunk/chunk.h"
+#include "protos/status/status.h"
+
+namespace msitd::job {
+namespace {
+
+// Values are sent, and remembered, in blocks of so many.
+constexpr size_t kBlockValuesMax = 1024;
+constexpr uint64_t kBlockBytesMax = uint64_t{1} << 20;
+
+// The disk gets smaller files in no time.
+constexpr uint64_t kReadAheadBytesMin = uint64_t{256} << 10;
+
+// What of a file tells it from another one of the same path.
+absl::Status Describe(const std::string& path, LedgerEntry& entry) {
+  struct stat about = {};
+  if (::stat(path.c_str(), &about) != 0) return ErrnoStatus(errno, "stat");
+  entry.bytes = static_cast<uint64_t>(about.st_size);
+  entry.mtime_ns =
+      about.st_mtim.tv_sec * int64_t{1'000'000'000} + about.st_mtim.tv_nsec;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadAttachmentFile(const std::string& path) {
+  MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
+  if (file->size() > kAttachmentBytesMax) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "an attachment has {} bytes at most",
+                      kAttachmentBytesMax);
+  }
+  return file->ReadText(0, file->size());
+}
+
+void AddToHash(const trees::TreeEntry& value, std::string& text) {
+  const TensorKey& key = value.key;
+  text += fmt::format(
+      "{} {} {} {} {} {} {} {} {}{} {}{} {}{} {}{} {}{}\n", key.rank, key.token,
+      key.call, static_cast<int>(key.io), static_cast<int>(value.kind),
+      static_cast<int>(value.dtype),
+      value.requires_grad.has_value() ? static_cast<int>(*value.requires_grad)
+                                      : -1,
+      fmt::join(value.shape, ","), key.device.size(), key.device, key.op.size(),
+      key.op, key.index.size(), key.index, value.text.size(), value.text,
+      value.stack.size(), value.stack);
+}
+
+// An entry of a ledger that stands for all of `values`.
+LedgerEntry EntryOf(const std::vector<trees::TreeEntry>& values) {
+  std::string text;
+  for (const trees::TreeEntry& value : values) AddToHash(value, text);
+  LedgerEntry entry;
+  entry.values = HashText(chunk::HashBytes(std::as_bytes(std::span(text))));
+  entry.record_count = values.size();
+  return entry;
+}
+
+std::string NameOf(const trees::TreeEntry& entry) {
+  return fmt::format("{} of {}", RecordKindName(entry.kind), entry.key.op);
+}
+
+std::string ScopeOf(const ImportOptions& options) {
+  std::string scope;
+  if (options.rank) scope += fmt::format("rank {} ", *options.rank);
+  if (options.token) scope += fmt::format("token {} ", *options.token);
+  if (!options.device.empty()) scope += "device " + options.device + " ";
+  if (!options.prefix.empty()) scope += "prefix " + options.prefix + " ";
+  if (!scope.empty()) scope.pop_back();
+  return scope;
+}
+
+}  // namespace
+
+ImportJob::ImportJob(ImportOptions options, ImportTarget& target,
+                     ImportLedger& ledger)
+    : options_(std::move(options)), target_(target), ledger_(ledger) {
+  ledger_.SetScope(ScopeOf(options_));
+}
+
+ImportJob::~ImportJob() = default;
+
+absl::Status ImportJob::Import(trees::Tree& tree, const std::string& root) {
+  if (options_.rank && tree.ranks().size() > 1) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "{} has {} ranks, so none can be given", root,
+                      tree.ranks().size());
+  }
+  root_ = root;
+  absl::Status status = ImportAttachments(tree);
+  if (status.ok()) status = ImportEntries(tree);
+  if (status.ok()) status = SendValues();
+  if (status.ok()) status = CloseRank();
+  if (status.ok()) status = SaveLedger(/*must=*/true);
+  if (!status.ok()) SalvageRank(/*waits=*/absl::IsCancelled(status));
+  values_ = {};
+  TakeProblems(tree);
+  return status;
+}
+
+absl::Status ImportJob::ImportEntries(trees::Tree& tree) {
+  // The disk reads the next file while this one is sent.
+  std::optional<trees::TreeEntry> here;
+  for (const trees::TreeEntry* next = tree.Next();; next = tree.Next()) {
+    std::optional<trees::TreeEntry> there;
+    if (next != nullptr) {
+      there = Renamed(*next);
+      ReadAhead(*there);
+    }
+    if (here) MSITD_RETURN_IF_ERROR(ImportEntry(*std::move(here)));
+    MSITD_RETURN_IF_ERROR(SaveInTime());
+    TakeProblems(tree);
+    if (next == nullptr) return absl::OkStatus();
+    here = std::move(there);
+  }
+}
+
+absl::Status ImportJob::ImportAttachments(const trees::Tree& tree) {
+  for (const trees::TreeAttachment& attachment : tree.attachments()) {
+    LedgerEntry in_ledger{.path = Below(attachment.file),
+                          .tensor = "attachment " + attachment.name};
+    std::string former;
+    absl::Status problem = Describe(attachment.file, in_ledger);
+    if (problem.ok() && ledger_.Has(in_ledger, former)) {
+      ++counts_.skipped_file_count;
+      continue;
+    }
+    absl::StatusOr<std::string> bytes = std::string();
+    if (problem.ok()) {
+      bytes = ReadAttachmentFile(attachment.file);
+    } else {
+      bytes = problem;
+    }
+    if (!bytes.ok()) {
+      problems_.Add(attachment.file, bytes.status());
+      continue;
+    }
+    if (!options_.is_dry_run) {
+      MSITD_RETURN_IF_ERROR(
+          target_.Attach(attachment.name, attachment.media_type, *bytes));
+      ledger_.Add(in_ledger);
+    }
+    ++counts_.attachment_count;
+  }
+  // The daemon has them.
+  ledger_.Mark();
+  return ledger_.Settle();
+}
+
+trees::TreeEntry ImportJob::Renamed(trees::TreeEntry entry) const {
+  if (options_.rank) entry.key.rank = *options_.rank;
+  if (options_.token) entry.key.token = *options_.token;
+  if (entry.key.device.empty()) entry.key.device = options_.device;
+  if (entry.kind != RecordKind::kDocument) {
+    entry.key.op = options_.prefix + entry.key.op;
+  }
+  return entry;
+}
+
+void ImportJob::ReadAhead(const trees::TreeEntry& entry) const {
+  if (entry.file.empty() || options_.is_dry_run) return;
+  LedgerEntry in_ledger{.path = Below(entry.file), .tensor = entry.tensor};
+  std::string former;
+  if (!Describe(entry.file, in_ledger).ok() ||
+      in_ledger.bytes < kReadAheadBytesMin || ledger_.Has(in_ledger, former)) {
+    return;
+  }
+  FileFeed::ReadAhead(entry.file);
+}
+
+absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
+  if (!entry.file.empty() || (!values_.entries.empty() &&
+                              values_.entries[0].key.rank != entry.key.rank)) {
+    MSITD_RETURN_IF_ERROR(SendValues());
+  }
+  if (!entry.file.empty()) return ImportFile(entry);
+  values_.bytes += entry.text.size() + entry.stack.size();
+  values_.entries.push_back(std::move(entry));
+  const bool is_full = values_.entries.size() >= kBlockValuesMax ||
+                       values_.bytes >= kBlockBytesMax;
+  return is_full ? SendValues() : absl::OkStatus();
+}
+
+absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
+  LedgerEntry in_ledger{.path = Below(entry.file), .tensor = entry.tensor};
+  absl::Status problem = Describe(entry.file, in_ledger);
+  std::string former;
+  if (problem.ok() && !options_.is_dry_run && ledger_.Has(in_ledger, former)) {
+    ++counts_.skipped_file_count;
+    if (!former.empty()) {
+      problems_.Add(entry.file, absl::InvalidArgumentError(former));
+    }
+    return absl::OkStatus();
+  }
+  if (problem.ok()) problem = feed_.Open(entry);
+  if (problem.ok()) {
+    MSITD_RETURN_IF_ERROR(SendTensors(entry, in_ledger, problem));
+  }
+  if (!problem.ok()) {
+    problems_.Add(entry.file, problem);
+    in_ledger.problem = std::string(Message(problem));
+  }
+  if (in_ledger.record_count == 0) return absl::OkStatus();
+  ++counts_.file_count;
+  const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
+  if (!may_come_again && !options_.is_dry_run) ledger_.Add(in_ledger);
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
+                                    LedgerEntry& in_ledger,
+                                    absl::Status& problem) {
+  bool has_any = false;
+  while (const formats::ForeignTensor* tensor = feed_.Next(entry)) {
+    has_any = true;
+    absl::Status why = tensor->problem;
+    if (why.ok()) {
+      MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, why));
+    }
+    if (why.ok()) {
+      ++in_ledger.record_count;
+    } else if (problem.ok() || ImportProblems::MayPass(why)) {
+      // One that may pass says that the file has to be read again.
+      problem = tensor->name.empty() ? why : Annotate(why, tensor->name);
+    }
+    if (!entry.tensor.empty()) return absl::OkStatus();
+  }
+  if (!has_any) {
+    problem = entry.tensor.empty()
+                  ? absl::InvalidArgumentError("it has no tensors")
+                  : MakeStatus(absl::StatusCode::kInvalidArgument,
+                               "it has no tensor {}", entry.tensor);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
+                                   const formats::ForeignTensor& tensor,
+                                   absl::Status& problem) {
+  const TensorKey key = KeyOf(entry, tensor);
+  if (!options_.is_dry_run) {
+    MSITD_RETURN_IF_ERROR(Send(key.rank,
+                               {.device = key.device,
+                                .token = key.token,
+                                .op = key.op,
+                                .call = key.call,
+                                .io = key.io,
+                                .index = key.index,
+                                .dtype = tensor.dtype,
+                                .dims = tensor.shape,
+                                .byte_strides = {},
+                                .source = &feed_.source(),
+                                .requires_grad = entry.requires_grad,
+                                .stack = entry.stack},
+                               problem));
+  }
+  if (!problem.ok()) return absl::OkStatus();
+  ++counts_.tensor_count;
+  counts_.size_bytes += static_cast<int64_t>(tensor.bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::SendValues() {
+  const ValueBlock block = std::exchange(values_, {});
+  if (block.entries.empty()) return absl::OkStatus();
+  const LedgerEntry in_ledger = EntryOf(block.entries);
+  std::string former;
+  if (!options_.is_dry_run && ledger_.Has(in_ledger, former)) {
+    return absl::OkStatus();
+  }
+  for (const trees::TreeEntry& value : block.entries) {
+    MSITD_RETURN_IF_ERROR(SendValue(value));
+  }
+  if (!options_.is_dry_run) ledger_.Add(in_ledger);
+  return absl::OkStatus();
+}
+
+absl::Status ImportJob::SendValue(const trees::TreeEntry& value) {
+  client::TensorView record{.device = value.key.device,
+                            .token = value.key.token,
+                            .op = value.key.op,
+                            .call = value.key.call,
+                            .io = value.key.io,
+                            .index = value.key.index,
+                            .dtype = value.dtype,
+                            .dims = value.shape,
+                            .byte_strides = {},
+                            .kind = value.kind,
+                            .requires_grad = value.requires_grad,
+                            .value = value.text,
+                            .stack = value.stack};
+  std::optional<Scalar> scalar;
+  const auto text_bytes = static_cast<int64_t>(value.text.size());
+  if (value.kind == RecordKind::kNumber) {
+    scalar = ParseScalar(value.text);
+    // The text is kept in any case.
+    record.kind = scalar ? RecordKind::kNumber : RecordKind::kOther;
+    if (scalar) record.dtype = scalar->dtype;
+    if (scalar) record.data = scalar->bytes.data();
+  } else if (value.kind == RecordKind::kDocument) {
+    record.value = {};
+    record.dims = {&text_bytes, 1};
+    record.data = reinterpret_cast<const std::byte*>(value.text.data());
+  }
+  absl::Status problem;
+  if (value.kind == RecordKind::kTensor) {
+    problem = absl::InvalidArgumentError("it has no file");
+  } else if (!options_.is_dry_run) {
+    MSITD_RETURN_IF_ERROR(Send(value.key.rank, record, problem));
+  }
+  if (!problem.ok()) {
+    problems_.Add(NameOf(value), problem);
+  } else if (value.kind == RecordKind::kDocument) {
+    ++counts_.document_count;
+    counts_.size_bytes += text_bytes;
+  } else if (value.kind == RecordKind::kStatistics) {
+    ++counts_.statistics_count;
+  } else {
+    ++counts_.value_count;
+  }
+  return absl::OkStatus();
+}
+
+void ImportJob::TakeProblems(trees::Tree& tree) {
+  for (trees::TreeProblem& problem : tree.TakeProblems()) {
+    problems_.Add(std::move(problem.file), problem.reason);
+  }
+}
+
+std::string ImportJob::Below(const std::string& file) const {
+  if (file.starts_with(root_)) {
+    std::string_view below = std::string_view(file).substr(root_.size());
+    while (below.starts_with('/')) below.remove_prefix(1);
+    if (!below.empty()) return std::string(below);
+  }
+  return std::filesystem::path(file).filename().string();
+}
+
+}  // namespace msitd::job

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/core/client.h"
+#include "client/import/job/file_feed.h"
+#include "client/import/job/import_ledger.h"
+#include "client/import/job/import_problems.h"
+#include "client/import/trees/tree.h"
+
+namespace msitd::job {
+
+// What the user says of a tree, in place of what the tree says.
+struct ImportOptions {
+  // Of a tree with one rank at most.
+  std::optional<int32_t> rank;
+  std::optional<int64_t> token;
+  // Of tensors whose device the tree does not say. Empty: that of the client.
+  std::string device;
+  // Stands before each op.
+  std::string prefix;
+  // Files are opened, and nothing is sent or remembered.
+  bool is_dry_run = false;
+  // How long the daemon may take nothing, before the job ends.
+  std::chrono::microseconds patience{std::chrono::minutes(2)};
+};
+
+// What an import has done. Of a dry run: what it would do.
+struct ImportCounts {
+  int64_t file_count = 0;
+  int64_t tensor_count = 0;
+  int64_t value_count = 0;
+  int64_t statistics_count = 0;
+  int64_t document_count = 0;
+  int64_t attachment_count = 0;
+  // Of tensors and documents.
+  int64_t size_bytes = 0;
+  // Files that the run had already.
+  int64_t skipped_file_count = 0;
+  // Records that the capture policy of the run does not ask for.
+  int64_t filtered_count = 0;
+  // Records that the run had with other bytes.
+  int64_t conflict_count = 0;
+};
+
+// What the job asks of the run that it fills.
+class ImportTarget {
+ public:
+  virtual ~ImportTarget() = default;
+
+  // Opens the stream of a rank. It blocks for `patience` when the daemon takes
+  // nothing, drops nothing before, and asks `interrupt`.
+  virtual absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
+      int32_t rank, client::InterruptCheck interrupt) = 0;
+
+  // Keeps `bytes` with the run, in place of what has this name there. Does not
+  // end by an interrupt.
+  virtual absl::Status Attach(const std::string& name,
+                              const std::string& media_type,
+                              std::string_view bytes) = 0;
+
+  // True if the user wants the import to end.
+  virtual bool is_interrupted() = 0;
+
+  // Called now and then.
+  virtual void OnProgress(const ImportCounts& counts,
+                          int64_t problem_count) = 0;
+};
+
+// Sends what the trees of one source have, and is not in the ledger, into a
+// run, one rank after another. A file is in the ledger once the daemon has
+// acknowledged all of its records: an import that ends in the middle, however
+// it ends, goes on where it was when it is begun again.
+//
+// Thread-compatible.
+class ImportJob {
+ public:
+  // Between two saves of the ledger, while records are sent.
+  static constexpr std::chrono::milliseconds kSaveInterval{2000};
+
+  // Borrows `target` and `ledger`.
+  ImportJob(ImportOptions options, ImportTarget& target, ImportLedger& ledger);
+  ~ImportJob();
+
+  // Sends one tree, which was opened at `root`. Files that cannot be read are
+  // problems, and no error.
+  //
+  // Errors: CANCELLED by the user; UNAVAILABLE: the daemon took nothing for too
+  // long; FAILED_PRECONDITION: it does not want the stream; INVALID_ARGUMENT:
+  // `rank` is given, and the tree has several; what `target` returns. What was
+  // sent before is in the ledger.
+  absl::Status Import(trees::Tree& tree, const std::string& root);
+
+  const ImportCounts& counts() const { return counts_; }
+  const ImportProblems& problems() const { return problems_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Values between two files of one rank.
+  struct ValueBlock {
+    std::vector<trees::TreeEntry> entries;
+    uint64_t bytes = 0;
+  };
+
+  absl::Status ImportEntries(trees::Tree& tree);
+  absl::Status ImportAttachments(const trees::Tree& tree);
+  // The entry as the user wants it.
+  trees::TreeEntry Renamed(trees::TreeEntry entry) const;
+  void ReadAhead(const trees::TreeEntry& entry) const;
+  absl::Status ImportEntry(trees::TreeEntry entry);
+  absl::Status ImportFile(const trees::TreeEntry& entry);
+  // Sends the tensors of the file that is open. `problem` gets why it has
+  // fewer than it should.
+  absl::Status SendTensors(const trees::TreeEntry& entry,
+                           LedgerEntry& in_ledger, absl::Status& problem);
+  // Sends one tensor; `problem` is set if that cannot be.
+  absl::Status SendTensor(const trees::TreeEntry& entry,
+                          const formats::ForeignTensor& tensor,
+                          absl::Status& problem);
+  absl::Status SendValues();
+  absl::Status SendValue(const trees::TreeEntry& value);
+  // Sends a record to the client of its rank. `problem` is set if the record
+  // is at fault.
+  absl::Status Send(int32_t rank, const client::TensorView& record,
+                    absl::Status& problem);
+  // Why the client did not take a record, or has not delivered all of them.
+  absl::Status WhyDropped(const std::string& by_client);
+
+  absl::Status OpenRank(int32_t rank);
+  // Waits until all that was sent is acknowledged, and notes it.
+  absl::Status CloseRank();
+  // When it is time: shows progress, and brings to the ledger what is
+  // acknowledged. CANCELLED if the user wants that.
+  absl::Status SaveInTime();
+  // Fails if the daemon has not kept all that was sent.
+  absl::Status CheckDelivery();
+  // Writes what is not written of the ledger. A daemon that is not there is an
+  // error only if `must`, and only once `patience` is over.
+  absl::Status SaveLedger(bool must);
+  // Puts a mark behind what was sent, in the stream and in the ledger.
+  void Mark();
+  // After an error: notes what is acknowledged nevertheless, and `waits` for a
+  // moment until it is.
+  void SalvageRank(bool waits);
+  void EndClient();
+
+  void TakeProblems(trees::Tree& tree);
+  std::string Below(const std::string& file) const;
+
+  const ImportOptions options_;
+  ImportTarget& target_;
+  ImportLedger& ledger_;
+  ImportCounts counts_;
+  ImportProblems problems_;
+  FileFeed feed_;
+  std::string root_;
+  ValueBlock values_;
+
+  // Set while an interrupt is not to end what the client does.
+  bool is_deaf_ = false;
+  std::unique_ptr<client::Client> client_;
+  int32_t rank_ = -1;
+  // Of the client: where its mark is, and what it has given up because a file
+  // failed.
+  uint64_t mark_ = 0;
+  uint64_t given_up_count_ = 0;
+  Clock::time_point save_time_;
+  Clock::time_point tick_time_;
+};
+
+}  // namespace msitd::job
