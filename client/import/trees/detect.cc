@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "client/import/formats/tensor_file.h"
+#include "client/import/trees/atb_tree.h"
 #include "client/import/trees/files_tree.h"
 #include "client/import/trees/fx_tree.h"
 #include "client/import/trees/ge_tree.h"
+#include "client/import/trees/msit_tree.h"
 #include "client/import/trees/msprobe_layout.h"
 #include "client/import/trees/msprobe_tree.h"
 #include "client/import/trees/tree_limits.h"
@@ -22,6 +24,8 @@ constexpr auto kReaders = std::to_array<TreeReader>({
     {TreeKind::kGe, &LooksLikeGe, &OpenGeTree},
     {TreeKind::kFx, &LooksLikeFx, &OpenFxTree},
     {TreeKind::kMindie, &LooksLikeMindie, &OpenMindieTree},
+    {TreeKind::kMsit, &LooksLikeMsit, &OpenMsitTree},
+    {TreeKind::kAtb, &LooksLikeAtb, &OpenAtbTree},
     {TreeKind::kMsprobe, &LooksLikeMsprobe, &OpenMsprobeTree},
     {TreeKind::kFiles, nullptr, &OpenFilesTree},
 });

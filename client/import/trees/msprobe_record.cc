@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/import/trees/msprobe_value.h"
+#include "client/import/trees/python_text.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -113,7 +114,7 @@ class Walk {
     if (file != nullptr && file->IsString() && file->text != "-1") {
       leaf.file = file->text;
     }
-    const auto dtype = ParseMsprobeDType(value.Find("dtype")->text);
+    const auto dtype = ParseTorchDType(value.Find("dtype")->text);
     if (dtype && IsValid(*dtype) && ReadShape(*value.Find("shape"), leaf)) {
       leaf.kind = RecordKind::kStatistics;
       leaf.dtype = *dtype;

@@ -2,6 +2,8 @@
 #include "client/import/trees/msprobe_value.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,8 +11,6 @@
 
 namespace msitd::trees {
 namespace {
-
-constexpr std::string_view kTorch = "torch.";
 
 PythonValue Other(std::string text) {
   return {RecordKind::kOther, WithoutNul(text)};
@@ -104,7 +104,7 @@ PythonValue DescribeMsprobe(const JsonValue& leaf) {
   const JsonValue* format = leaf.Find("format");
   if (type == "torch.memory_format" && format != nullptr &&
       format->IsString()) {
-    return Other(std::string(kTorch) + format->text);
+    return Other("torch." + format->text);
   }
   const JsonValue* value = leaf.Find("value");
   if (value == nullptr) return Other(ReprOfJson(leaf));
@@ -133,15 +133,6 @@ std::string StatisticsOfMsprobe(const JsonValue& tensor) {
   const auto checksum = ChecksumOf(tensor.Find("md5"));
   if (checksum) out.push_back(*checksum);
   return PrintTensorStatistics(out);
-}
-
-std::optional<DType> ParseMsprobeDType(std::string_view name) {
-  if (name.starts_with(kTorch)) name.remove_prefix(kTorch.size());
-  std::string lower(name);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return ParseDType(lower);
 }
 
 }  // namespace msitd::trees

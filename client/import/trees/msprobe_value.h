@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "client/import/trees/json_value.h"
 #include "client/import/trees/python_text.h"
-#include "protos/base/dtype.h"
 
 namespace msitd::trees {
 
@@ -24,8 +21,5 @@ PythonValue DescribeMsprobe(const JsonValue& leaf);
 // Returns the statistics of a tensor as a record has them: those of
 // tensor_statistics.h, with the numbers as they are written.
 std::string StatisticsOfMsprobe(const JsonValue& tensor);
-
-// Reads `torch.float32`, `float32` and `Float32`.
-std::optional<DType> ParseMsprobeDType(std::string_view name);
 
 }  // namespace msitd::trees

@@ -110,4 +110,14 @@ std::string WithoutNul(std::string_view text) {
   return out;
 }
 
+std::optional<DType> ParseTorchDType(std::string_view name) {
+  constexpr std::string_view kTorch = "torch.";
+  if (name.starts_with(kTorch)) name.remove_prefix(kTorch.size());
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return ParseDType(lower);
+}
+
 }  // namespace msitd::trees

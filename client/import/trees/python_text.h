@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "client/import/trees/json_value.h"
+#include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 
 // What Python's repr writes of values that a tool wrote as JSON.
@@ -29,5 +31,9 @@ std::string ReprOfText(std::string_view text);
 
 // Returns `text` with each NUL written as `\x00`: records have none.
 std::string WithoutNul(std::string_view text);
+
+// Reads the name of a type as torch, NumPy and MindSpore write it:
+// `torch.float32`, `float32`, `Float32`.
+std::optional<DType> ParseTorchDType(std::string_view name);
 
 }  // namespace msitd::trees

@@ -41,6 +41,10 @@ inline constexpr size_t kDocumentBytesMax = size_t{256} << 20;
 inline constexpr size_t kMsprobeRecordsMax = size_t{1} << 22;
 inline constexpr size_t kMsprobeStacksBytesMax = size_t{256} << 20;
 
+// statistics.csv of one module.
+inline constexpr size_t kMsitStatisticsBytesMax = size_t{64} << 20;
+inline constexpr size_t kMsitStatisticsMax = 65536;
+
 // Problems that a tree keeps until they are taken. More are only counted.
 inline constexpr size_t kProblemsMax = 65536;
 

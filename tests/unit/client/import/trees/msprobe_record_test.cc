@@ -201,12 +201,5 @@ TEST(MsprobeValueTest, ValuesAreWrittenAsPythonDoes) {
   }
 }
 
-TEST(MsprobeValueTest, TypesAreKnownInEachSpelling) {
-  EXPECT_EQ(ParseMsprobeDType("torch.bfloat16"), DType::kBfloat16);
-  EXPECT_EQ(ParseMsprobeDType("int64"), DType::kInt64);
-  EXPECT_EQ(ParseMsprobeDType("Float32"), DType::kFloat32);
-  EXPECT_EQ(ParseMsprobeDType("torch.qint8"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace msitd::trees

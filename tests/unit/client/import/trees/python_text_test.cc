@@ -48,5 +48,12 @@ TEST(PythonTextTest, QuotesAreThoseOfPython) {
   EXPECT_EQ(ReprOfText("\u00e4"), "'\u00e4'");
 }
 
+TEST(PythonTextTest, TypesAreKnownInEachSpelling) {
+  EXPECT_EQ(ParseTorchDType("torch.bfloat16"), DType::kBfloat16);
+  EXPECT_EQ(ParseTorchDType("int64"), DType::kInt64);
+  EXPECT_EQ(ParseTorchDType("Float32"), DType::kFloat32);
+  EXPECT_EQ(ParseTorchDType("torch.qint8"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace msitd::trees

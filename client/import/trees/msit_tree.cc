@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/import/trees/msit_tree.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "client/import/formats/byte_source.h"
+#include "client/import/trees/dump_processes.h"
+#include "client/import/trees/msit_statistics.h"
+#include "client/import/trees/numbers.h"
+#include "client/import/trees/token_tree.h"
+#include "client/import/trees/tree_limits.h"
+#include "protos/base/limits.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::trees {
+namespace {
+
+constexpr std::string_view kContainer = "torch_tensors";
+constexpr std::string_view kModelTree = "model_tree.json";
+constexpr std::string_view kWeights = "weights";
+constexpr std::string_view kStatisticsFile = "statistics.csv";
+constexpr std::string_view kAnalysis = "tensor_analyze.csv";
+constexpr std::string_view kSuffix = ".pth";
+
+// The tensor in the name of a file.
+struct TensorName {
+  Io io = Io::kUnspecified;
+  std::string index;
+  // The number by which statistics.csv has it.
+  std::string last;
+};
+
+// Reads `input_0.pth`, `output.pth` and `output_1_0.pth`.
+std::optional<TensorName> ParseTensorName(std::string_view name) {
+  if (!name.ends_with(kSuffix)) return std::nullopt;
+  name.remove_suffix(kSuffix.size());
+  TensorName out;
+  if (name.starts_with("input")) {
+    out.io = Io::kInput;
+    name.remove_prefix(5);
+  } else if (name.starts_with("output")) {
+    out.io = Io::kOutput;
+    name.remove_prefix(6);
+  } else {
+    return std::nullopt;
+  }
+  while (!name.empty()) {
+    const size_t line = std::min(name.find('_', 1), name.size());
+    const std::string_view number = name.substr(1, line - 1);
+    if (name[0] != '_' || !IsDigits(number)) return std::nullopt;
+    if (!out.index.empty()) out.index += '.';
+    out.index += number;
+    out.last = number;
+    name.remove_prefix(line);
+  }
+  // One that is alone.
+  if (out.index.empty()) out.index = out.last = "0";
+  return out;
+}
+
+bool IsTensorName(const std::string& name) {
+  return ParseTensorName(name).has_value();
+}
+
+// Nanoseconds since the epoch; 0 if it is not known.
+int64_t TimeOf(const std::string& path) {
+  struct stat about = {};
+  if (::stat(path.c_str(), &about) != 0) return 0;
+  return int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec;
+}
+
+class MsitTree final : public TokenTree {
+ public:
+  explicit MsitTree(const TreeFolder& folder)
+      : TokenTree(TreeKind::kMsit), folder_(folder) {}
+
+  absl::Status Open();
+
+ private:
+  // A folder of a token, or what a process has beside them.
+  struct Part {
+    std::string path;
+    std::string device;
+    bool is_beside_tokens = false;
+  };
+
+  size_t ListToken(const TokenPlace& place,
+                   const std::vector<size_t>& parts) override;
+  bool MakeEntry(const TokenPlace& place, size_t item,
+                 TreeEntry* entry) override;
+
+  void FindTokens(const DumpProcess& process,
+                  std::map<TokenPlace, std::vector<size_t>>& tokens);
+  void Attach(const std::string& dump);
+  void ListBesideTokens(const Part& part);
+  void ListWeights(const std::string& path);
+  void ListModules(const Part& part);
+  void ListModule(const std::string& path, const std::string& op);
+  void AddRows(const std::string& path, const std::string& op,
+               const std::vector<TensorName>& files,
+               std::map<std::pair<Io, std::string>, int32_t>& calls);
+  absl::StatusOr<std::string> ReadAll(const std::string& path, size_t max);
+
+  void Refuse(const std::string& relative, std::string_view why) {
+    AddProblem(
+        folder_.PathOf(relative),
+        MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
+  }
+  TreeEntry& Add(const std::string& op, Io io, const std::string& index) {
+    TreeEntry& entry = items_.emplace_back();
+    entry.key.device = device_;
+    entry.key.op = op;
+    entry.key.io = io;
+    entry.key.index = index;
+    return entry;
+  }
+
+  const TreeFolder folder_;
+  std::vector<Part> parts_;
+  // Of the token that is read.
+  std::vector<TreeEntry> items_;
+  std::string device_;
+};
+
+absl::Status MsitTree::Open() {
+  MSITD_ASSIGN_OR_RETURN(DumpProcesses found,
+                         FindProcesses(folder_, kContainer));
+  if (found.processes.empty()) {
+    return absl::InvalidArgumentError("there is no folder of a process");
+  }
+  AddProblems(std::move(found.problems));
+  std::map<TokenPlace, std::vector<size_t>> tokens;
+  for (const DumpProcess& process : found.processes) {
+    FindTokens(process, tokens);
+  }
+  SetFolders(std::move(tokens));
+  if (found.dump.has_value()) Attach(*found.dump);
+  return absl::OkStatus();
+}
+
+void MsitTree::FindTokens(const DumpProcess& process,
+                          std::map<TokenPlace, std::vector<size_t>>& tokens) {
+  const auto add = [&](int64_t token, Part part) {
+    tokens[{process.rank, token}].push_back(parts_.size());
+    parts_.push_back(std::move(part));
+  };
+  if (process.token.has_value()) {
+    add(*process.token, {process.path, process.device, false});
+    return;
+  }
+  Listing listing = folder_.List(process.path);
+  // Before the folder of token 0. What is wrong is said where it is listed.
+  add(0, {process.path, process.device, true});
+  for (const std::string& name : listing.folders) {
+    const auto token = ParseNumber(name);
+    if (token.has_value() && *token <= kTokenMax) {
+      add(*token, {JoinPath(process.path, name), process.device, false});
+    }
+  }
+}
+
+void MsitTree::Attach(const std::string& dump) {
+  Listing listing = folder_.List(dump);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.files) {
+    const std::string relative = JoinPath(dump, name);
+    if (name == kAnalysis) {
+      AddAttachment({name, folder_.PathOf(relative), "text/csv"});
+    } else {
+      Refuse(relative, "msit writes no such file here");
+    }
+  }
+  for (const std::string& name : listing.folders) {
+    if (name == kContainer) continue;
+    Refuse(JoinPath(dump, name), "it is not of a torch model");
+  }
+}
+
+absl::StatusOr<std::string> MsitTree::ReadAll(const std::string& path,
+                                              size_t max) {
+  MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
+  if (file->size() > max) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "it has {} bytes, more than {}", file->size(), max);
+  }
+  MSITD_ASSIGN_OR_RETURN(std::string text, file->ReadText(0, file->size()));
+  if (!IsValidUtf8(text)) return absl::InvalidArgumentError("it is not UTF-8");
+  return text;
+}
+
+void MsitTree::ListBesideTokens(const Part& part) {
+  Listing listing = folder_.List(part.path);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.files) {
+    const std::string relative = JoinPath(part.path, name);
+    if (name != kModelTree) {
+      Refuse(relative, "msit writes no such file here");
+      continue;
+    }
+    auto text = ReadAll(folder_.PathOf(relative), kDocumentBytesMax);
+    if (!text.ok()) {
+      AddProblem(folder_.PathOf(relative), text.status());
+      continue;
+    }
+    TreeEntry& entry = Add(name, Io::kState, "");
+    entry.kind = RecordKind::kDocument;
+    entry.text = *std::move(text);
+  }
+  for (const std::string& name : listing.folders) {
+    const std::string relative = JoinPath(part.path, name);
+    if (name == kWeights) {
+      ListWeights(relative);
+    } else if (!ParseNumber(name).has_value()) {
+      Refuse(relative, "it is no folder of a token");
+    }
+  }
+}
+
+void MsitTree::ListWeights(const std::string& path) {
+  Listing listing = folder_.List(path);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.folders) {
+    Refuse(JoinPath(path, name), "it is no weight");
+  }
+  std::sort(listing.files.begin(), listing.files.end(), NaturalLess);
+  for (const std::string& name : listing.files) {
+    const std::string relative = JoinPath(path, name);
+    std::string_view op = name;
+    if (op.ends_with(kSuffix)) op.remove_suffix(kSuffix.size());
+    const size_t dot = op.rfind('.');
+    if (op.size() == name.size() || dot == std::string_view::npos) {
+      Refuse(relative, "it is no weight");
+      continue;
+    }
+    Add(std::string(op.substr(0, dot)), Io::kWeight,
+        std::string(op.substr(dot + 1)))
+        .file = folder_.PathOf(relative);
+  }
+}
+
+// Modules come in the order in which they were done.
+void MsitTree::ListModules(const Part& part) {
+  Listing listing = folder_.List(part.path);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.files) {
+    Refuse(JoinPath(part.path, name), "it is in no folder of a module");
+  }
+  struct Module {
+    int64_t time;
+    std::string name;
+  };
+  std::vector<Module> modules;
+  for (std::string& name : listing.folders) {
+    const std::string path = JoinPath(part.path, name);
+    const std::vector<std::string> files = folder_.List(path).files;
+    const int64_t time =
+        files.empty() ? 0 : TimeOf(folder_.PathOf(JoinPath(path, files[0])));
+    modules.push_back({time, std::move(name)});
+  }
+  std::sort(modules.begin(), modules.end(),
+            [](const Module& a, const Module& b) {
+              if (a.time != b.time) return a.time < b.time;
+              return NaturalLess(a.name, b.name);
+            });
+  for (const Module& module : modules) {
+    ListModule(JoinPath(part.path, module.name), module.name);
+  }
+}
+
+void MsitTree::ListModule(const std::string& path, const std::string& op) {
+  Listing listing = folder_.List(path);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.folders) {
+    Refuse(JoinPath(path, name), "it lies in the folder of a module");
+  }
+  std::vector<std::pair<TensorName, std::string>> files;
+  std::vector<TensorName> names;
+  bool has_statistics = false;
+  for (const std::string& name : listing.files) {
+    const auto tensor = ParseTensorName(name);
+    if (tensor.has_value()) {
+      files.emplace_back(*tensor, JoinPath(path, name));
+      names.push_back(*tensor);
+    } else if (name == kStatisticsFile) {
+      has_statistics = true;
+    } else {
+      Refuse(JoinPath(path, name), "msit writes no such file here");
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
+    if (a.first.io != b.first.io) return a.first.io < b.first.io;
+    return NaturalLess(a.first.index, b.first.index);
+  });
+  std::map<std::pair<Io, std::string>, int32_t> calls;
+  if (has_statistics) AddRows(path, op, names, calls);
+  for (const auto& [name, relative] : files) {
+    TreeEntry& entry = Add(op, name.io, name.index);
+    entry.key.call = calls[{name.io, name.last}];
+    entry.file = folder_.PathOf(relative);
+  }
+}
+
+// Each call adds its rows and overwrites the files of the call before. So the
+// last rows of a number are of its files, and those before are of calls of
+// which nothing else is left.
+void MsitTree::AddRows(const std::string& path, const std::string& op,
+                       const std::vector<TensorName>& files,
+                       std::map<std::pair<Io, std::string>, int32_t>& calls) {
+  const std::string file = folder_.PathOf(JoinPath(path, kStatisticsFile));
+  const auto text = ReadAll(file, kMsitStatisticsBytesMax);
+  auto table = text.ok() ? ParseMsitStatistics(*text)
+                         : absl::StatusOr<MsitStatisticsTable>(text.status());
+  if (!table.ok()) {
+    AddProblem(file, table.status());
+    return;
+  }
+  for (absl::Status& problem : table->problems) {
+    AddProblem(file, std::move(problem));
+  }
+  std::map<std::pair<Io, std::string>, int64_t> alone;
+  for (const MsitStatistics& row : table->rows) ++alone[{row.io, row.index}];
+  for (const TensorName& name : files) --alone[{name.io, name.last}];
+  for (MsitStatistics& row : table->rows) {
+    const std::pair<Io, std::string> key(row.io, row.index);
+    if (alone[key]-- <= 0) continue;
+    TreeEntry& entry = Add(op, row.io, row.index);
+    entry.key.call = calls[key]++;
+    entry.kind = RecordKind::kStatistics;
+    entry.dtype = row.dtype;
+    entry.shape = std::move(row.shape);
+    entry.text = std::move(row.text);
+  }
+}
+
+size_t MsitTree::ListToken(const TokenPlace& /*place*/,
+                           const std::vector<size_t>& parts) {
+  items_.clear();
+  for (const size_t number : parts) {
+    const Part& part = parts_[number];
+    device_ = part.device;
+    if (part.is_beside_tokens) {
+      ListBesideTokens(part);
+    } else {
+      ListModules(part);
+    }
+  }
+  return items_.size();
+}
+
+bool MsitTree::MakeEntry(const TokenPlace& place, size_t item,
+                         TreeEntry* entry) {
+  *entry = std::move(items_[item]);
+  entry->key.rank = place.rank;
+  entry->key.token = place.token;
+  return CheckKey(entry->key, entry->file);
+}
+
+}  // namespace
+
+bool LooksLikeMsit(const TreeSample& sample) {
+  return std::any_of(
+      sample.folders.begin(), sample.folders.end(),
+      [&sample](const SampledFolder& folder) {
+        std::vector<std::string> names = sample.above;
+        for (std::string& name : SplitPath(folder.path)) names.push_back(name);
+        const bool is_module =
+            !names.empty() && names.back().starts_with("root");
+        const auto has = [](const std::vector<std::string>& all,
+                            std::string_view name) {
+          return std::find(all.begin(), all.end(), name) != all.end();
+        };
+        return has(folder.files, kModelTree) ||
+               has(folder.folders, kContainer) ||
+               (is_module && std::any_of(folder.files.begin(),
+                                         folder.files.end(), IsTensorName));
+      });
+}
+
+OpenedTree OpenMsitTree(const TreeFolder& folder) {
+  auto tree = std::make_unique<MsitTree>(folder);
+  MSITD_RETURN_IF_ERROR(tree->Open());
+  return tree;
+}
+
+}  // namespace msitd::trees
