@@ -12,7 +12,6 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
-#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {
@@ -206,8 +205,7 @@ void AtbTree::FindTokens(const DumpProcess& process,
   }
   for (const std::string& name : listing.folders) {
     const std::string path = JoinPath(process.path, name);
-    const auto token = ParseNumber(name);
-    if (token.has_value() && *token <= kTokenMax) {
+    if (const auto token = ParseTokenName(name)) {
       AddToken(process, *token, path, tokens);
     } else {
       Refuse(path, "it is no folder of a token");

@@ -81,6 +81,15 @@ std::optional<ProcessName> ParseProcessName(std::string_view name) {
   return ProcessName{parsed->name, parsed->id, *number};
 }
 
+std::optional<int64_t> ParseTokenName(std::string_view name) {
+  const auto token = ParseNumber(name);
+  const bool is_plain = name.size() == 1 || !name.starts_with('0');
+  if (!token.has_value() || !is_plain || *token > kTokenMax) {
+    return std::nullopt;
+  }
+  return token;
+}
+
 bool IsMsitDump(std::string_view name) {
   return name.starts_with("msit_dump") || name.starts_with("ait_dump");
 }
@@ -120,8 +129,8 @@ absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
   } else if (const auto self = ParseProcessName(name_above(1))) {
     found.push_back({*self, "", std::nullopt});
   } else if (const auto parent = ParseProcessName(name_above(2));
-             parent.has_value() && IsDigits(name_above(1))) {
-    found.push_back({*parent, "", ParseNumber(name_above(1))});
+             parent.has_value() && ParseTokenName(name_above(1))) {
+    found.push_back({*parent, "", ParseTokenName(name_above(1))});
   }
   if (found.empty()) {
     std::vector<std::string> others;

@@ -26,6 +26,10 @@ struct ProcessName {
 // Nothing if it is another name.
 std::optional<ProcessName> ParseProcessName(std::string_view name);
 
+// Reads the name of the folder of a token: a number without zeros before it, so
+// that no two folders are the same token.
+std::optional<int64_t> ParseTokenName(std::string_view name);
+
 // True for msit_dump* and ait_dump*.
 bool IsMsitDump(std::string_view name);
 

@@ -14,7 +14,6 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
-#include "protos/base/limits.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
@@ -158,8 +157,7 @@ void MsitTree::FindTokens(const DumpProcess& process,
   // Before the folder of token 0. What is wrong is said where it is listed.
   add(0, {process.path, process.device, true});
   for (const std::string& name : listing.folders) {
-    const auto token = ParseNumber(name);
-    if (token.has_value() && *token <= kTokenMax) {
+    if (const auto token = ParseTokenName(name)) {
       add(*token, {JoinPath(process.path, name), process.device, false});
     }
   }
@@ -216,7 +214,7 @@ void MsitTree::ListBesideTokens(const Part& part) {
     const std::string relative = JoinPath(part.path, name);
     if (name == kWeights) {
       ListWeights(relative);
-    } else if (!ParseNumber(name).has_value()) {
+    } else if (!ParseTokenName(name).has_value()) {
       Refuse(relative, "it is no folder of a token");
     }
   }
@@ -299,7 +297,14 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
   });
   std::map<std::pair<Io, std::string>, int32_t> calls;
   if (has_statistics) AddRows(path, op, names, calls);
-  for (const auto& [name, relative] : files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto& [name, relative] = files[i];
+    // `output.pth` and `output_0.pth` are the same.
+    if (i > 0 && files[i - 1].first.io == name.io &&
+        files[i - 1].first.index == name.index) {
+      Refuse(relative, "another file of the module is this tensor");
+      continue;
+    }
     TreeEntry& entry = Add(op, name.io, name.index);
     entry.key.call = calls[{name.io, name.last}];
     entry.file = folder_.PathOf(relative);

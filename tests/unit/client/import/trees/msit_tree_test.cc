@@ -169,6 +169,18 @@ TEST(MsitTreeTest, WhatIsNoDumpIsSaid) {
                           HasSubstr("torch_tensors/strange: not a dump")));
 }
 
+TEST(MsitTreeTest, NoTwoEntriesHaveOneKey) {
+  const MadeTree made;
+  for (const char* file :
+       {"0/root/output.pth", "0/root/output_0.pth", "00/root/output.pth"}) {
+    made.Write(std::string("cpu_1/") + file);
+  }
+  const auto tree = made.Open("cpu_1");
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 cpu:0 0 root#0 output:0"));
+  EXPECT_EQ(tree->TakeProblems().size(), 2);
+}
+
 TEST(MsitTreeTest, TwoDumpsAreNotMixed) {
   const MadeTree made;
   made.Write("msit_dump_1/torch_tensors/cpu_1/0/root/output.pth");
