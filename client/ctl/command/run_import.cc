@@ -162,9 +162,12 @@ void TellProblems(const job::ImportProblems& problems) {
   }
 }
 
-std::string ClosingLine(const ImportFlags& flags, const ImportResult& result) {
+std::string ClosingLine(const ImportFlags& flags, const ImportResult& result,
+                        bool is_over) {
+  // Of what was sent before an error, not all needs to have arrived.
+  const char* const sent = is_over ? "imported" : "sent";
   std::string line =
-      fmt::format("{} {} files of {}", flags.dry_run ? "found" : "imported",
+      fmt::format("{} {} files of {}", flags.dry_run ? "found" : sent,
                   result.file_count(), result.source());
   if (!flags.dry_run) line += fmt::format(" into {}", Printable(flags.run));
   line += fmt::format(": {} tensors, {} values, {}", result.tensor_count(),
@@ -184,12 +187,12 @@ std::string ClosingLine(const ImportFlags& flags, const ImportResult& result) {
 
 // Prints what was done, also if it ended early.
 Outcome Tell(Invocation& invocation, const ImportFlags& flags,
-             const OpenedTrees& trees, const job::ImportJob& job,
+             const OpenedTrees& trees, const job::ImportJob& job, bool is_over,
              bool is_sealed) {
   TellProblems(job.problems());
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
   if (!invocation.is_table()) return PrintOne(invocation, result, "run");
-  invocation.out().Write(ClosingLine(flags, result));
+  invocation.out().Write(ClosingLine(flags, result, is_over));
   return {};
 }
 
@@ -208,7 +211,8 @@ Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
   Outcome sealed;
   if (is_whole && !flags.keep_open && !flags.dry_run) sealed = target.Seal();
   const bool is_sealed = target.run().state() == v1::Run::SEALED;
-  const Outcome told = Tell(invocation, flags, trees, job, is_sealed);
+  const Outcome told =
+      Tell(invocation, flags, trees, job, status.ok(), is_sealed);
   if (absl::IsInvalidArgument(status)) return UsageError(Message(status));
   MSITCTL_RETURN_IF_FAILED(OutcomeOf(status));
   MSITCTL_RETURN_IF_FAILED(sealed);
