@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "client/match/facts.h"
+
+namespace msitd::match {
+
+// The numbers of the tensors of `op` that are on side `io`, in order.
+std::vector<size_t> ArgumentsOf(const OpFacts& op, Io io);
+
+// The same in the order of their texts, where 10 is before 2: what msit does.
+std::vector<size_t> ArgumentsByText(const OpFacts& op, Io io);
+
+// Positions in two lists of tensors that belong together.
+using Alignment = std::vector<std::pair<size_t, size_t>>;
+
+// Puts two lists of tensors side by side: one by one if they are as long, else
+// by AlignBySize. Both sides are in ascending order.
+Alignment Align(const OpFacts& golden, const std::vector<size_t>& golden_list,
+                const OpFacts& target, const std::vector<size_t>& target_list);
+
+// As many pairs as possible of equal element count, in order. Above
+// kAlignCellsMax there is none.
+Alignment AlignBySize(const OpFacts& golden,
+                      const std::vector<size_t>& golden_list,
+                      const OpFacts& target,
+                      const std::vector<size_t>& target_list);
+// The same for lists of element counts.
+Alignment AlignCounts(const std::vector<uint64_t>& golden,
+                      const std::vector<uint64_t>& target);
+
+// One by one, up to the end of the shorter list.
+Alignment Zip(size_t golden_count, size_t target_count);
+
+}  // namespace msitd::match

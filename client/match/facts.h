@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "protos/base/tensor_key.h"
+
+// What a matcher knows of a run.
+namespace msitd::match {
+
+// One argument of an op, as it was where it was first seen.
+struct TensorFacts {
+  Io io = Io::kUnspecified;
+  std::string index;
+  std::vector<int64_t> shape;
+};
+
+struct OpFacts {
+  std::string op;
+  int32_t call_count = 1;
+  // The call with most bytes.
+  int32_t largest_call = 0;
+  // By io, then in the order of arguments: 2 before 10. Each of them once,
+  // whatever the rank, token and call.
+  std::vector<TensorFacts> tensors;
+};
+
+// An attachment, or a document of a rank.
+struct TextFile {
+  std::string name;
+  std::string text;
+};
+
+struct RunFacts {
+  std::string run;
+  // Which tool it is from: TreeKindName, or empty for our own.
+  std::string source;
+  // In the order of execution.
+  std::vector<OpFacts> ops;
+  std::vector<TextFile> files;
+};
+
+// True if argument `a` comes before `b`: numbers as numbers, what is behind a
+// dot last: 1 1.0 1.2 1.10 2 10 mask.
+bool ComesBefore(std::string_view a, std::string_view b);
+
+// Puts the facts together from the tensors of a run. Thread-compatible.
+class FactsBuilder {
+ public:
+  // Takes one tensor; the order of ops is that in which they come. Errors:
+  // RESOURCE_EXHAUSTED beyond kOpsMax or kTensorsMax.
+  absl::Status Add(std::string_view op, int32_t call, Io io,
+                   std::string_view index, std::vector<int64_t> shape,
+                   int64_t size_bytes);
+
+  // Returns what came. Call it once.
+  std::vector<OpFacts> Finish();
+
+ private:
+  struct Call {
+    int32_t number = 0;
+    int64_t size_bytes = 0;
+  };
+
+  // Adds to the call that is being counted, and remembers the largest one.
+  void Count(size_t op, int32_t call, int64_t size_bytes);
+
+  std::vector<OpFacts> ops_;
+  std::unordered_map<std::string, size_t> by_name_;
+  // Of each op.
+  std::vector<Call> current_;
+  std::vector<int64_t> largest_bytes_;
+  size_t tensor_count_ = 0;
+};
+
+}  // namespace msitd::match

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/match/ge_ge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/match/arguments.h"
+#include "client/match/ge_names.h"
+#include "client/match/models.h"
+
+namespace msitd::match {
+namespace {
+
+using Strings = std::vector<std::string_view>;
+
+constexpr std::string_view kSameName = "ops of the same name";
+constexpr std::string_view kConversion =
+    "GE put it in; compare the run with itself";
+constexpr std::string_view kNoCounterpart =
+    "the golden run has no op of its name or of its parts";
+constexpr std::string_view kPartMissing =
+    "the golden run lacks the op that is fused into it";
+constexpr std::string_view kNoGraph =
+    "no graph says what the ops in it take from outside";
+constexpr std::string_view kOtherInputs =
+    "the ops in it take other inputs than it has";
+constexpr std::string_view kNoArgument =
+    "no argument of the other op belongs to it";
+constexpr std::string_view kFused = "inside a fused op";
+constexpr std::string_view kNoTarget = "the target run has no such op";
+constexpr std::string_view kSelf = "its input beside its output";
+constexpr std::string_view kNoConversion =
+    "only what GE put in is compared with itself";
+
+// An input that a part takes from outside.
+struct OuterInput {
+  std::string part;
+  // The op of the part in the golden run, and its input; nothing if they were
+  // not recorded.
+  std::optional<Slot> golden;
+  size_t position = 0;
+  const GraphEdge* edge = nullptr;
+};
+
+class ModelMatcher {
+ public:
+  ModelMatcher(const Model& golden, const Model& target, const GeGraph* graph,
+               const MatchOptions& options, MappingBuilder& builder)
+      : golden_(golden),
+        target_(target),
+        graph_(graph),
+        parts_(AllNames(golden, graph)),
+        options_(options),
+        builder_(builder) {}
+
+  void Match() {
+    for (const std::string_view name : target_.names) MatchOp(name);
+  }
+
+ private:
+  static NameParts AllNames(const Model& golden, const GeGraph* graph) {
+    if (graph != nullptr) return PartsOf(graph);
+    return NameParts(golden.names);
+  }
+  const OpFacts& golden(size_t op) const { return builder_.golden().ops[op]; }
+  const OpFacts& target(size_t op) const { return builder_.target().ops[op]; }
+  std::optional<size_t> FindGolden(std::string_view name) const {
+    const auto found = golden_.by_name.find(name);
+    if (found == golden_.by_name.end()) return std::nullopt;
+    return found->second;
+  }
+  MappingBuilder::Calls CallsOf(size_t golden_op, size_t target_op) const {
+    const bool has_several =
+        golden(golden_op).call_count > 1 || target(target_op).call_count > 1;
+    if (!options_.is_compat || !has_several) return {};
+    return {golden(golden_op).largest_call, target(target_op).largest_call};
+  }
+
+  void MatchOp(std::string_view name);
+  void MatchSame(size_t golden_op, size_t op);
+  void MatchFused(size_t op, const Strings& parts);
+  void MatchFusedOutputs(size_t op, const Strings& parts);
+  void MatchFusedInputs(size_t op, const Strings& parts);
+  void MatchFusedAsMsit(size_t op, const Strings& parts);
+  std::vector<OuterInput> OuterInputsOf(const Strings& parts) const;
+
+  const Model& golden_;
+  const Model& target_;
+  const GeGraph* const graph_;
+  const NameParts parts_;
+  const MatchOptions& options_;
+  MappingBuilder& builder_;
+};
+
+void ModelMatcher::MatchOp(std::string_view name) {
+  const size_t op = target_.by_name.at(name);
+  if (const auto same = FindGolden(name)) {
+    MatchSame(*same, op);
+    return;
+  }
+  const Strings parts =
+      options_.is_compat ? parts_.SplitGreedily(name,
+                                                [this](std::string_view other) {
+                                                  return target_.Has(other) ||
+                                                         golden_.Has(other);
+                                                })
+                         : parts_.Split(name);
+  if (parts.size() > 1) {
+    MatchFused(op, parts);
+  } else if (IsConversion(name)) {
+    builder_.LeaveTargetOp(op, kConversion);
+  } else {
+    builder_.LeaveTargetOp(op, kNoCounterpart);
+  }
+}
+
+void ModelMatcher::MatchSame(size_t golden_op, size_t op) {
+  const auto calls = CallsOf(golden_op, op);
+  for (const Io io : {Io::kInput, Io::kOutput}) {
+    const auto inner = ArgumentsOf(golden(golden_op), io);
+    const auto outer = ArgumentsOf(target(op), io);
+    const Alignment pairs =
+        options_.is_compat ? Zip(inner.size(), outer.size())
+                           : Align(golden(golden_op), inner, target(op), outer);
+    for (const auto& [i, j] : pairs) {
+      builder_.Pair({golden_op, inner[i]}, {op, outer[j]}, kSameName, calls);
+    }
+  }
+  builder_.LeaveTargetOp(op, kNoArgument);
+  builder_.LeaveGoldenOp(golden_op, kNoArgument);
+}
+
+void ModelMatcher::MatchFused(size_t op, const Strings& parts) {
+  if (options_.is_compat) {
+    MatchFusedAsMsit(op, parts);
+  } else {
+    MatchFusedOutputs(op, parts);
+    MatchFusedInputs(op, parts);
+  }
+  for (const std::string_view part : parts) {
+    if (const auto inner = FindGolden(part)) {
+      builder_.LeaveGoldenOp(*inner, kFused, target(op).op);
+    }
+  }
+}
+
+void ModelMatcher::MatchFusedOutputs(size_t op, const Strings& parts) {
+  const std::string last(parts.back());
+  const auto outputs = ArgumentsOf(target(op), Io::kOutput);
+  const auto inner = FindGolden(last);
+  if (!inner.has_value()) {
+    for (const size_t i : outputs) {
+      builder_.PairWithAbsent({op, i},
+                              {.op = std::string(golden_.prefix) + last,
+                               .io = Io::kOutput,
+                               .index = target(op).tensors[i].index},
+                              kPartMissing);
+    }
+    return;
+  }
+  const auto others = ArgumentsOf(golden(*inner), Io::kOutput);
+  const std::string reason =
+      fmt::format("output of {}, the last op in it", last);
+  for (const auto& [i, j] :
+       Align(golden(*inner), others, target(op), outputs)) {
+    builder_.Pair({*inner, others[i]}, {op, outputs[j]}, reason);
+  }
+  for (const size_t i : outputs) builder_.LeaveTarget({op, i}, kNoArgument);
+}
+
+std::vector<OuterInput> ModelMatcher::OuterInputsOf(
+    const Strings& parts) const {
+  const std::set<std::string_view> names(parts.begin(), parts.end());
+  std::vector<OuterInput> out;
+  for (const std::string_view part : parts) {
+    const GraphOp* const op = graph_->Find(part);
+    if (op == nullptr) continue;
+    const auto inner = FindGolden(part);
+    std::vector<size_t> inputs;
+    if (inner.has_value()) inputs = ArgumentsOf(golden(*inner), Io::kInput);
+    size_t position = 0;
+    for (const GraphEdge& edge : op->inputs) {
+      if (edge.output < 0) continue;
+      const size_t at = position++;
+      // What is behind the inputs that were recorded was none.
+      if (inner.has_value() && at >= inputs.size()) break;
+      if (names.contains(edge.producer)) continue;
+      OuterInput input{std::string(part), std::nullopt, at, &edge};
+      if (inner.has_value()) input.golden = Slot{*inner, inputs[at]};
+      out.push_back(std::move(input));
+    }
+  }
+  return out;
+}
+
+// What two parts take may be one input of the fused op.
+std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
+  std::set<std::pair<std::string_view, int64_t>> seen;
+  std::vector<OuterInput> out;
+  for (const OuterInput& input : inputs) {
+    if (seen.emplace(input.edge->producer, input.edge->output).second) {
+      out.push_back(input);
+    }
+  }
+  return out;
+}
+
+void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
+  const auto inputs = ArgumentsOf(target(op), Io::kInput);
+  if (graph_ == nullptr) {
+    for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
+    return;
+  }
+  std::vector<OuterInput> outer = OuterInputsOf(parts);
+  if (outer.size() != inputs.size()) outer = Once(outer);
+  if (outer.size() != inputs.size()) {
+    for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kOtherInputs);
+    return;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const OuterInput& input = outer[i];
+    if (input.golden.has_value()) {
+      builder_.Pair(*input.golden, {op, inputs[i]},
+                    fmt::format("input of {} in it", input.part));
+    } else {
+      builder_.PairWithAbsent({op, inputs[i]},
+                              {.op = std::string(golden_.prefix) + input.part,
+                               .io = Io::kInput,
+                               .index = std::to_string(input.position)},
+                              kPartMissing);
+    }
+  }
+}
+
+// Without the parts that are missing, whatever they are.
+void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
+  std::vector<OuterInput> outer;
+  if (graph_ != nullptr) outer = OuterInputsOf(parts);
+  const auto inputs = ArgumentsOf(target(op), Io::kInput);
+  for (const auto& [i, j] : Zip(outer.size(), inputs.size())) {
+    if (!outer[i].golden.has_value()) continue;
+    builder_.Pair(*outer[i].golden, {op, inputs[j]}, kFused);
+  }
+  const auto last = std::find_if(
+      parts.rbegin(), parts.rend(),
+      [this](std::string_view part) { return FindGolden(part).has_value(); });
+  if (last == parts.rend()) return;
+  const size_t inner = *FindGolden(*last);
+  const auto others = ArgumentsOf(golden(inner), Io::kOutput);
+  const auto outputs = ArgumentsOf(target(op), Io::kOutput);
+  for (const auto& [i, j] : Zip(others.size(), outputs.size())) {
+    builder_.Pair({inner, others[i]}, {op, outputs[j]}, kFused,
+                  CallsOf(inner, op));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Mapping> MatchGeWithGe(const RunFacts& golden,
+                                      const RunFacts& target,
+                                      const MatchOptions& options) {
+  MappingBuilder builder(golden, target);
+  std::vector<GeGraph> graphs = GraphsOf(target, builder);
+  if (graphs.empty()) graphs = GraphsOf(golden, builder);
+  if (graphs.empty()) {
+    builder.Note(
+        "no run has a graph: of fused ops only the outputs are compared");
+  }
+  const std::vector<Model> goldens = ModelsOf(golden);
+  const std::vector<Model> targets = ModelsOf(target);
+  const auto assigned = AssignGraphs(targets, graphs);
+  if (goldens.size() != targets.size()) {
+    builder.Note(
+        fmt::format("{} models beside {}: which belong together is not known",
+                    targets.size(), goldens.size()));
+  }
+  for (size_t i = 0; i < targets.size() && goldens.size() == targets.size();
+       ++i) {
+    ModelMatcher(goldens[i], targets[i], assigned[i], options, builder).Match();
+  }
+  return builder.Finish(kNoTarget, kNoCounterpart);
+}
+
+absl::StatusOr<Mapping> MatchConversions(const RunFacts& run) {
+  MappingBuilder builder(run, run);
+  const std::vector<GeGraph> graphs = GraphsOf(run, builder);
+  const std::vector<Model> models = ModelsOf(run);
+  const auto assigned = AssignGraphs(models, graphs);
+  for (size_t i = 0; i < models.size(); ++i) {
+    const NameParts parts = PartsOf(assigned[i]);
+    for (const auto& [name, op] : models[i].by_name) {
+      if (!IsConversion(name) || !parts.Split(name).empty()) continue;
+      const auto inputs = ArgumentsOf(run.ops[op], Io::kInput);
+      const auto outputs = ArgumentsOf(run.ops[op], Io::kOutput);
+      for (const auto& [j, k] :
+           Align(run.ops[op], inputs, run.ops[op], outputs)) {
+        builder.Pair({op, inputs[j]}, {op, outputs[k]}, kSelf);
+      }
+    }
+  }
+  return builder.Finish(kNoConversion, kNoConversion);
+}
+
+}  // namespace msitd::match

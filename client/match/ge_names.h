@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "client/match/graph_text.h"
+#include "client/match/name_parts.h"
+
+namespace msitd::match {
+
+// The names of the ops of a graph; it must outlive them. None for null.
+NameParts PartsOf(const GeGraph* graph);
+
+// True for an op that GE puts in to have a tensor in another layout or type. It
+// changes no value but by rounding.
+bool IsConversion(std::string_view op);
+
+}  // namespace msitd::match

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Bounds of what a matcher takes in. What goes beyond one is refused with
+// RESOURCE_EXHAUSTED, unless it says otherwise.
+namespace msitd::match {
+
+// Different ops of a run, and different tensors of all of them.
+inline constexpr size_t kOpsMax = size_t{1} << 17;
+inline constexpr size_t kTensorsMax = size_t{1} << 19;
+
+// Texts of a run: graphs, mappings, trees of modules.
+inline constexpr size_t kFilesMax = 256;
+inline constexpr size_t kFileBytesMax = size_t{64} << 20;
+inline constexpr size_t kFilesBytesMax = size_t{256} << 20;
+
+// Ops of a graph, and what one of them may have. The rest of the text is not
+// read.
+inline constexpr size_t kGraphOpsMax = size_t{1} << 18;
+inline constexpr size_t kGraphEdgesMax = size_t{1} << 12;
+// Messages in messages.
+inline constexpr size_t kGraphDepthMax = 100;
+
+// Values of a JSON text, and how deep they lie: a module of a tree lies in a
+// list of an object.
+inline constexpr size_t kJsonValuesMax = size_t{1} << 21;
+inline constexpr size_t kJsonDepthMax = 256;
+
+// Modules of a tree.
+inline constexpr size_t kModulesMax = size_t{1} << 17;
+
+// Lists of arguments whose lengths have a larger product are not aligned.
+inline constexpr size_t kAlignCellsMax = size_t{1} << 20;
+
+// Topologies of a run of the acceleration library.
+inline constexpr size_t kTopologiesMax = 16;
+
+// Candidates of a heuristic matcher: pairs of modules.
+inline constexpr size_t kModulePairsMax = size_t{1} << 18;
+
+// Of the tensors that are left for one reason, those that are named.
+inline constexpr size_t kExamplesMax = 3;
+
+}  // namespace msitd::match

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/match/mapping.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/match/limits.h"
+#include "msitd/v1/mapping.pb.h"
+#include "protos/base/limits.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/base/utf8.h"
+#include "protos/status/status.h"
+
+namespace msitd::match {
+namespace {
+
+void Fill(const Reference& reference, v1::TensorReference& out) {
+  out.set_op(reference.op);
+  if (reference.io != Io::kUnspecified) {
+    out.set_io(std::string(IoName(reference.io)));
+    out.mutable_index()->set_string_value(reference.index);
+  }
+  if (reference.call.has_value()) out.set_call(*reference.call);
+}
+
+// Cuts a text between two characters of UTF-8.
+std::string_view CutTo(std::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end);
+}
+
+bool IsName(std::string_view op) {
+  return !op.empty() && op.size() <= kOpBytesMax && IsValidUtf8(op) &&
+         op.find('\0') == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string ToText(const Line& line) {
+  v1::MappingLine message;
+  if (line.target.has_value()) Fill(*line.target, *message.mutable_target());
+  if (line.golden.has_value()) Fill(*line.golden, *message.mutable_golden());
+  message.set_reason(std::string(CutTo(line.reason, kMappingReasonBytesMax)));
+  std::string out;
+  // Fails for text that is no UTF-8 alone, and there is none.
+  (void)google::protobuf::util::MessageToJsonString(message, &out);
+  return out + "\n";
+}
+
+MappingBuilder::MappingBuilder(const RunFacts& golden, const RunFacts& target)
+    : golden_(golden), target_(target) {
+  for (const OpFacts& op : golden.ops) {
+    golden_states_.emplace_back(op.tensors.size());
+  }
+  for (const OpFacts& op : target.ops) {
+    target_states_.emplace_back(op.tensors.size());
+  }
+}
+
+uint32_t MappingBuilder::NumberOf(std::string_view reason,
+                                  std::string_view detail) {
+  const auto [found, is_new] = reason_numbers_.emplace(
+      std::pair(std::string(reason), std::string(detail)),
+      static_cast<uint32_t>(reasons_.size()));
+  if (is_new) reasons_.push_back({std::string(reason), std::string(detail)});
+  return found->second;
+}
+
+bool MappingBuilder::Pair(Slot golden, Slot target, std::string_view reason,
+                          Calls calls) {
+  State& state = target_states_[target.op][target.tensor];
+  if (IsTargetTaken(target)) return false;
+  state = {State::Kind::kPaired, NumberOf(reason, ""), golden, calls};
+  golden_states_[golden.op][golden.tensor].kind = State::Kind::kPaired;
+  ++mapping_.pair_count;
+  return true;
+}
+
+void MappingBuilder::PairWithAbsent(Slot target, Reference golden,
+                                    std::string_view reason) {
+  if (IsTargetTaken(target) || !IsName(golden.op)) return;
+  State& state = target_states_[target.op][target.tensor];
+  state.kind = State::Kind::kAbsent;
+  state.reason = NumberOf(reason, golden.op);
+  absent_.emplace(std::pair(target.op, target.tensor), std::move(golden));
+}
+
+void MappingBuilder::Leave(State& state, std::string_view reason,
+                           std::string_view detail) {
+  if (state.kind != State::Kind::kOpen) return;
+  state.kind = State::Kind::kLeft;
+  state.reason = NumberOf(reason, detail);
+}
+
+void MappingBuilder::LeaveGolden(Slot golden, std::string_view reason,
+                                 std::string_view detail) {
+  Leave(golden_states_[golden.op][golden.tensor], reason, detail);
+}
+
+void MappingBuilder::LeaveTarget(Slot target, std::string_view reason,
+                                 std::string_view detail) {
+  Leave(target_states_[target.op][target.tensor], reason, detail);
+}
+
+void MappingBuilder::LeaveGoldenOp(size_t op, std::string_view reason,
+                                   std::string_view detail) {
+  for (State& state : golden_states_[op]) Leave(state, reason, detail);
+}
+
+void MappingBuilder::LeaveTargetOp(size_t op, std::string_view reason,
+                                   std::string_view detail) {
+  for (State& state : target_states_[op]) Leave(state, reason, detail);
+}
+
+bool MappingBuilder::IsTargetTaken(Slot target) const {
+  const State::Kind kind = target_states_[target.op][target.tensor].kind;
+  return kind == State::Kind::kPaired || kind == State::Kind::kAbsent;
+}
+
+bool MappingBuilder::IsGoldenTaken(Slot golden) const {
+  return golden_states_[golden.op][golden.tensor].kind == State::Kind::kPaired;
+}
+
+void MappingBuilder::Note(std::string text) {
+  mapping_.notes.push_back(std::move(text));
+}
+
+std::string MappingBuilder::TextOf(uint32_t reason) const {
+  const Reason& of = reasons_[reason];
+  return of.detail.empty() ? of.text
+                           : fmt::format("{}: {}", of.text, of.detail);
+}
+
+void MappingBuilder::Count(const RunFacts& run, bool is_golden,
+                           std::string_view reason, States& states) {
+  std::map<std::pair<std::string, bool>, size_t> places;
+  for (size_t op = 0; op < states.size(); ++op) {
+    for (State& state : states[op]) {
+      Leave(state, reason, "");
+      if (state.kind == State::Kind::kPaired) continue;
+      const bool is_expected = state.kind == State::Kind::kLeft;
+      const std::string& text = reasons_[state.reason].text;
+      const auto [found, is_new] =
+          places.emplace(std::pair(text, is_expected), mapping_.left.size());
+      if (is_new) {
+        mapping_.left.push_back({.is_golden = is_golden,
+                                 .is_expected = is_expected,
+                                 .reason = text,
+                                 .examples = {}});
+      }
+      LeftTensors& left = mapping_.left[found->second];
+      ++left.count;
+      const bool is_known =
+          !left.examples.empty() && left.examples.back() == run.ops[op].op;
+      if (!is_known && left.examples.size() < kExamplesMax) {
+        left.examples.push_back(run.ops[op].op);
+      }
+    }
+  }
+}
+
+Reference MappingBuilder::ToReference(const RunFacts& run, Slot slot) {
+  const OpFacts& op = run.ops[slot.op];
+  const TensorFacts& tensor = op.tensors[slot.tensor];
+  return {.op = op.op, .io = tensor.io, .index = tensor.index};
+}
+
+bool MappingBuilder::IsWholePair(size_t op) const {
+  const std::vector<State>& states = target_states_[op];
+  if (states.empty()) return false;
+  const State& first = states.front();
+  const OpFacts& target = target_.ops[op];
+  const OpFacts& golden = golden_.ops[first.golden.op];
+  if (golden.tensors.size() != target.tensors.size()) return false;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const State& state = states[i];
+    const bool is_like_first = state.kind == State::Kind::kPaired &&
+                               state.golden.op == first.golden.op &&
+                               state.reason == first.reason &&
+                               !state.calls.golden && !state.calls.target;
+    if (!is_like_first) return false;
+    const TensorFacts& other = golden.tensors[state.golden.tensor];
+    if (other.io != target.tensors[i].io ||
+        other.index != target.tensors[i].index) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool MappingBuilder::IsWholeLeft(const std::vector<State>& states) {
+  return !states.empty() &&
+         std::all_of(states.begin(), states.end(), [&](const State& state) {
+           return state.kind == State::Kind::kLeft &&
+                  state.reason == states.front().reason;
+         });
+}
+
+void MappingBuilder::AddTarget(size_t op) {
+  const std::vector<State>& states = target_states_[op];
+  const std::string& name = target_.ops[op].op;
+  if (IsWholePair(op)) {
+    const State& first = states.front();
+    mapping_.lines.push_back({Reference{name},
+                              Reference{golden_.ops[first.golden.op].op},
+                              TextOf(first.reason)});
+    return;
+  }
+  if (IsWholeLeft(states)) {
+    mapping_.lines.push_back(
+        {Reference{name}, std::nullopt, TextOf(states.front().reason)});
+    return;
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    const State& state = states[i];
+    Line line;
+    line.target = ToReference(target_, {op, i});
+    line.reason = TextOf(state.reason);
+    if (state.kind == State::Kind::kPaired) {
+      line.target->call = state.calls.target;
+      line.golden = ToReference(golden_, state.golden);
+      line.golden->call = state.calls.golden;
+    } else if (state.kind == State::Kind::kAbsent) {
+      line.golden = absent_.at({op, i});
+    }
+    mapping_.lines.push_back(std::move(line));
+  }
+}
+
+void MappingBuilder::AddGolden(size_t op) {
+  const std::vector<State>& states = golden_states_[op];
+  if (IsWholeLeft(states)) {
+    mapping_.lines.push_back({std::nullopt, Reference{golden_.ops[op].op},
+                              TextOf(states.front().reason)});
+    return;
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].kind != State::Kind::kLeft) continue;
+    mapping_.lines.push_back({std::nullopt, ToReference(golden_, {op, i}),
+                              TextOf(states[i].reason)});
+  }
+}
+
+absl::StatusOr<Mapping> MappingBuilder::Finish(std::string_view golden_reason,
+                                               std::string_view target_reason) {
+  Count(target_, /*is_golden=*/false, target_reason, target_states_);
+  Count(golden_, /*is_golden=*/true, golden_reason, golden_states_);
+  for (size_t i = 0; i < target_.ops.size(); ++i) AddTarget(i);
+  for (size_t i = 0; i < golden_.ops.size(); ++i) AddGolden(i);
+  if (mapping_.lines.size() > kMappingPairsMax) {
+    return MakeStatus(absl::StatusCode::kResourceExhausted,
+                      "the mapping has {} lines, more than {}",
+                      mapping_.lines.size(), kMappingPairsMax);
+  }
+  return std::move(mapping_);
+}
+
+}  // namespace msitd::match

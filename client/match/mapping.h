@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/match/facts.h"
+#include "protos/base/tensor_key.h"
+
+// What a matcher finds: see msitd/v1/mapping.proto.
+namespace msitd::match {
+
+// A tensor of a run, or, without io, all of an op.
+struct Reference {
+  std::string op;
+  Io io = Io::kUnspecified;
+  std::string index = {};
+  std::optional<int32_t> call = {};
+
+  friend bool operator==(const Reference&, const Reference&) = default;
+};
+
+// Two that belong together, or one that belongs to none.
+struct Line {
+  std::optional<Reference> target;
+  std::optional<Reference> golden;
+  std::string reason;
+};
+
+// Tensors of one run that belong to none, for one reason.
+struct LeftTensors {
+  bool is_golden = false;
+  // True if that is as it should be. The others are unmatched.
+  bool is_expected = true;
+  std::string reason;
+  size_t count = 0;
+  // The ops of the first, kExamplesMax at most.
+  std::vector<std::string> examples;
+};
+
+struct Mapping {
+  // In the order of the target ops, then of the golden ones.
+  std::vector<Line> lines;
+  // Of tensors.
+  size_t pair_count = 0;
+  std::vector<LeftTensors> left;
+  // What else people should know, a sentence each.
+  std::vector<std::string> notes;
+};
+
+// Returns `line` as a line of an attachment, with a line feed.
+std::string ToText(const Line& line);
+
+// A tensor, by its place in RunFacts.
+struct Slot {
+  size_t op = 0;
+  size_t tensor = 0;
+};
+
+// Collects pairs, and what is left. Thread-compatible; the facts must outlive
+// it.
+class MappingBuilder {
+ public:
+  MappingBuilder(const RunFacts& golden, const RunFacts& target);
+
+  const RunFacts& golden() const { return golden_; }
+  const RunFacts& target() const { return target_; }
+
+  // The calls of the two that belong together; nothing for all.
+  struct Calls {
+    std::optional<int32_t> golden;
+    std::optional<int32_t> target;
+  };
+
+  // Joins two tensors. A target tensor belongs to one golden tensor: returns
+  // false, and does nothing, if it has one.
+  bool Pair(Slot golden, Slot target, std::string_view reason,
+            Calls calls = {});
+
+  // Joins a target tensor to one that the golden run should have, but has not.
+  // Does nothing if it belongs to one.
+  void PairWithAbsent(Slot target, Reference golden, std::string_view reason);
+
+  // Says why a tensor belongs to none. Of several reasons the first counts;
+  // none does for what is in a pair. Tensors are counted by `reason`; `detail`
+  // is behind it in the line.
+  void LeaveGolden(Slot golden, std::string_view reason,
+                   std::string_view detail = {});
+  void LeaveTarget(Slot target, std::string_view reason,
+                   std::string_view detail = {});
+  // The same for all tensors of an op.
+  void LeaveGoldenOp(size_t op, std::string_view reason,
+                     std::string_view detail = {});
+  void LeaveTargetOp(size_t op, std::string_view reason,
+                     std::string_view detail = {});
+
+  bool IsTargetTaken(Slot target) const;
+  bool IsGoldenTaken(Slot golden) const;
+
+  void Note(std::string text);
+
+  // Returns the mapping; what nobody spoke of is left for these reasons. Call
+  // it once. Errors: RESOURCE_EXHAUSTED for more than kMappingPairsMax lines.
+  absl::StatusOr<Mapping> Finish(std::string_view golden_reason,
+                                 std::string_view target_reason);
+
+ private:
+  struct Reason {
+    std::string text;
+    std::string detail;
+  };
+  struct State {
+    enum class Kind : uint8_t { kOpen, kPaired, kAbsent, kLeft };
+
+    Kind kind = Kind::kOpen;
+    uint32_t reason = 0;
+    // Of a target in a pair.
+    Slot golden = {};
+    Calls calls = {};
+  };
+  // By op, then by tensor.
+  using States = std::vector<std::vector<State>>;
+
+  uint32_t NumberOf(std::string_view reason, std::string_view detail);
+  void Leave(State& state, std::string_view reason, std::string_view detail);
+  std::string TextOf(uint32_t reason) const;
+  // Closes the open ones, and counts what is left.
+  void Count(const RunFacts& run, bool is_golden, std::string_view reason,
+             States& states);
+  void AddTarget(size_t op);
+  void AddGolden(size_t op);
+  // True if all of the op belongs to all of another, by io and index.
+  bool IsWholePair(size_t op) const;
+  // True if all of the op is left for one reason.
+  static bool IsWholeLeft(const std::vector<State>& states);
+  static Reference ToReference(const RunFacts& run, Slot slot);
+
+  const RunFacts& golden_;
+  const RunFacts& target_;
+  States golden_states_;
+  States target_states_;
+  std::vector<Reason> reasons_;
+  std::map<std::pair<std::string, std::string>, uint32_t> reason_numbers_;
+  // Goldens that are not there, by op and tensor of the target.
+  std::map<std::pair<size_t, size_t>, Reference> absent_;
+  Mapping mapping_;
+};
+
+}  // namespace msitd::match

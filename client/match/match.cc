@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/match/match.h"
+
+#include <array>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "client/match/ge_fx.h"
+#include "client/match/ge_ge.h"
+#include "client/match/limits.h"
+#include "client/match/mindie.h"
+#include "client/match/models.h"
+#include "client/match/torch_atb.h"
+#include "protos/status/status.h"
+
+namespace msitd::match {
+namespace {
+
+// As client/import/trees calls what it has read.
+constexpr std::string_view kAtb = "atb";
+constexpr std::string_view kFx = "fx";
+constexpr std::string_view kGe = "ge";
+constexpr std::string_view kMindie = "mindie";
+constexpr std::string_view kMsit = "msit";
+
+constexpr std::array<std::pair<Matcher, std::string_view>, 5> kNames = {
+    {{Matcher::kGeFx, "ge-fx"},
+     {Matcher::kGeGe, "ge-ge"},
+     {Matcher::kGeSelf, "ge-self"},
+     {Matcher::kMindie, "mindie"},
+     {Matcher::kTorchAtb, "torch-atb"}}};
+
+// A torch model, recorded by msit or by ourselves.
+bool IsTorch(std::string_view source) {
+  return source.empty() || source == kMsit;
+}
+
+// True if one is `a` and the other `b`.
+bool Are(std::string_view golden, std::string_view target, std::string_view a,
+         std::string_view b) {
+  return (golden == a && target == b) || (golden == b && target == a);
+}
+
+bool IsTorchBeside(std::string_view golden, std::string_view target,
+                   std::string_view other) {
+  return (IsTorch(golden) && target == other) ||
+         (golden == other && IsTorch(target));
+}
+
+constexpr std::string_view kTaken = "what it belongs to has another already";
+
+using Key = std::tuple<std::string, Io, std::string, int32_t>;
+
+Key KeyOf(const Reference& reference) {
+  return {reference.op, reference.io, reference.index,
+          reference.call.value_or(-1)};
+}
+
+// Makes a mapping of the same runs the other way round. A target tensor belongs
+// to one golden tensor: of several the first counts.
+Mapping Turned(Mapping mapping) {
+  std::set<Key> targets;
+  LeftTensors taken;
+  taken.is_golden = true;
+  taken.reason = kTaken;
+  for (Line& line : mapping.lines) {
+    std::swap(line.golden, line.target);
+    if (!line.target.has_value()) continue;
+    if (targets.insert(KeyOf(*line.target)).second) continue;
+    line.target.reset();
+    line.reason = kTaken;
+    ++taken.count;
+    --mapping.pair_count;
+    if (taken.examples.size() < kExamplesMax && line.golden.has_value()) {
+      taken.examples.push_back(line.golden->op);
+    }
+  }
+  for (LeftTensors& left : mapping.left) left.is_golden = !left.is_golden;
+  if (taken.count > 0) mapping.left.push_back(std::move(taken));
+  return mapping;
+}
+
+// Runs `match` with the run of `tool` as the target.
+template <typename Matching>
+absl::StatusOr<Mapping> MatchWithTarget(std::string_view tool,
+                                        const Matching& match,
+                                        const RunFacts& golden,
+                                        const RunFacts& target,
+                                        const MatchOptions& options) {
+  if (target.source == tool || golden.source != tool) {
+    return match(golden, target, options);
+  }
+  MSITD_ASSIGN_OR_RETURN(Mapping mapping, match(target, golden, options));
+  return Turned(std::move(mapping));
+}
+
+}  // namespace
+
+std::string_view MatcherName(Matcher matcher) {
+  for (const auto& [value, name] : kNames) {
+    if (value == matcher) return name;
+  }
+  return "";
+}
+
+std::optional<Matcher> ParseMatcher(std::string_view name) {
+  for (const auto& [value, text] : kNames) {
+    if (text == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::vector<Matcher> AllMatchers() {
+  std::vector<Matcher> out;
+  for (const auto& [value, name] : kNames) out.push_back(value);
+  return out;
+}
+
+std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
+                                     std::string_view target_source,
+                                     bool is_same_run) {
+  if (is_same_run) {
+    if (target_source == kGe) return Matcher::kGeSelf;
+    return std::nullopt;
+  }
+  if (Are(golden_source, target_source, kFx, kGe)) return Matcher::kGeFx;
+  if (golden_source == kGe && target_source == kGe) return Matcher::kGeGe;
+  if (IsTorchBeside(golden_source, target_source, kMindie)) {
+    return Matcher::kMindie;
+  }
+  if (IsTorchBeside(golden_source, target_source, kAtb) ||
+      (golden_source == kAtb && target_source == kAtb)) {
+    return Matcher::kTorchAtb;
+  }
+  return std::nullopt;
+}
+
+bool IsWanted(std::string_view file) {
+  return IsGraphFile(file) || IsMindieMapping(file) || IsModuleTree(file);
+}
+
+absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
+                              const RunFacts& target,
+                              const MatchOptions& options) {
+  switch (matcher) {
+    case Matcher::kGeFx:
+      return MatchWithTarget(kGe, MatchGeWithFx, golden, target, options);
+    case Matcher::kGeGe:
+      return MatchGeWithGe(golden, target, options);
+    case Matcher::kGeSelf:
+      if (golden.run != target.run) break;
+      return MatchConversions(target);
+    case Matcher::kMindie:
+      return MatchWithTarget(kMindie, MatchMindieWithTorch, golden, target,
+                             options);
+    case Matcher::kTorchAtb:
+      if (golden.source != kAtb && target.source != kAtb) break;
+      return MatchTorchWithAtb(golden, target, options);
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "{} is not for the runs {} and {}", MatcherName(matcher),
+                    golden.run, target.run);
+}
+
+}  // namespace msitd::match

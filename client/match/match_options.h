@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace msitd::match {
+
+// Which modules of a torch model and of the acceleration library are put side
+// by side.
+enum class ModuleLevel : uint8_t { kAll, kLayer, kModule, kApi };
+
+struct MatchOptions {
+  // As msit does it, with its mistakes: arguments in the order of their texts,
+  // the longer list cut, the op of which only the beginning is known, the last
+  // of several tensors of an op alone, the larger of several calls alone.
+  bool is_compat = false;
+  ModuleLevel level = ModuleLevel::kAll;
+  // The bytes of an op_mapping_file.json; empty for none.
+  std::string op_mapping;
+};
+
+}  // namespace msitd::match

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/match/torch_atb.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "client/match/arguments.h"
+#include "client/match/limits.h"
+#include "client/match/module_pairs.h"
+#include "client/match/module_tree.h"
+#include "protos/base/shape.h"
+#include "protos/status/status.h"
+
+namespace msitd::match {
+namespace {
+
+constexpr std::string_view kAtb = "atb";
+constexpr std::string_view kTopologies = "model/";
+constexpr std::string_view kModelTree = "model_tree.json";
+// What an operation had before it wrote over it.
+constexpr std::string_view kBefore = ".before";
+
+constexpr std::string_view kLikeness = "modules of the same place or name";
+constexpr std::string_view kNoRule = "no rule knows what it is";
+constexpr std::string_view kOtherSize =
+    "no tensor of the other model has its size";
+constexpr std::string_view kNotRecorded =
+    "what it is in the other model was not recorded";
+
+bool IsTopology(std::string_view file) {
+  return file.starts_with(kTopologies) && file.ends_with(".json");
+}
+
+using OpNumbers = std::unordered_map<std::string_view, size_t>;
+
+OpNumbers NumbersOf(const RunFacts& run) {
+  OpNumbers out;
+  for (size_t i = 0; i < run.ops.size(); ++i) out.emplace(run.ops[i].op, i);
+  return out;
+}
+
+size_t CountRecorded(const ModuleTree& tree, const OpNumbers& ops) {
+  size_t out = 0;
+  for (const size_t node : tree.AllOf(0)) out += ops.contains(tree[node].op);
+  return out;
+}
+
+// The topologies of a run, such as those of prefill and decode. The operations
+// of each are numbered behind those of the one before: what was recorded tells
+// the order.
+absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
+                                                     const OpNumbers& ops) {
+  std::vector<const TextFile*> files;
+  for (const TextFile& file : run.files) {
+    if (IsTopology(file.name)) files.push_back(&file);
+  }
+  if (files.empty() || files.size() > kTopologiesMax) {
+    return MakeStatus(absl::StatusCode::kNotFound,
+                      "run {} has {} topologies, attachments called "
+                      "model/*.json; 1 to {} are needed",
+                      run.run, files.size(), kTopologiesMax);
+  }
+  std::vector<ModuleTree> out;
+  for (size_t first = 0; !files.empty();) {
+    std::optional<ModuleTree> best;
+    size_t best_file = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < files.size(); ++i) {
+      MSITD_ASSIGN_OR_RETURN(
+          ModuleTree tree,
+          ParseTopology(files[i]->name, files[i]->text, first));
+      const size_t count = CountRecorded(tree, ops);
+      if (best.has_value() && count <= most) continue;
+      most = count;
+      best_file = i;
+      best = std::move(tree);
+    }
+    first += (*best)[0].children.size();
+    out.push_back(*std::move(best));
+    files.erase(files.begin() + static_cast<ptrdiff_t>(best_file));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<ModuleTree>> TreesOf(const RunFacts& run,
+                                                const OpNumbers& ops) {
+  if (run.source == kAtb) return TopologiesOf(run, ops);
+  for (const TextFile& file : run.files) {
+    if (!file.name.ends_with(kModelTree)) continue;
+    MSITD_ASSIGN_OR_RETURN(ModuleTree tree,
+                           ParseModelTree(file.name, file.text));
+    return std::vector{std::move(tree)};
+  }
+  return std::vector{TreeOfOps(run)};
+}
+
+// One side of the match: the torch model, or that of the library.
+struct Side {
+  const RunFacts& run;
+  OpNumbers ops;
+  std::vector<ModuleTree> trees;
+};
+
+absl::StatusOr<Side> SideOf(const RunFacts& run) {
+  Side out{run, NumbersOf(run), {}};
+  MSITD_ASSIGN_OR_RETURN(out.trees, TreesOf(run, out.ops));
+  return out;
+}
+
+// Tensors of an operation, and what they may be.
+struct Candidates {
+  std::vector<Slot> atb;
+  std::vector<Slot> torch;  // In the order of the modules.
+};
+
+class Matcher {
+ public:
+  Matcher(const Side& torch, const Side& atb, bool is_torch_golden,
+          const MatchOptions& options, MappingBuilder& builder)
+      : torch_(torch),
+        atb_(atb),
+        is_torch_golden_(is_torch_golden),
+        options_(options),
+        builder_(builder) {}
+
+  void Match(const ModuleTree& torch, const ModuleTree& atb,
+             const std::vector<ModulePair>& pairs);
+
+ private:
+  // By op of the library, side and argument.
+  using Key = std::tuple<size_t, Io, std::string>;
+
+  std::vector<Slot> TensorsAt(const RunFacts& run, size_t op,
+                              const ModulePlace& place, bool is_torch) const;
+  void Resolve(const Candidates& candidates);
+  void Pair(Slot torch, Slot atb) {
+    const auto [golden, target] =
+        is_torch_golden_ ? std::pair(torch, atb) : std::pair(atb, torch);
+    builder_.Pair(golden, target, kLikeness);
+  }
+  void LeaveAtb(Slot slot, std::string_view reason) {
+    if (is_torch_golden_) {
+      builder_.LeaveTarget(slot, reason);
+    } else {
+      builder_.LeaveGolden(slot, reason);
+    }
+  }
+  static uint64_t SizeOf(const RunFacts& run, Slot slot) {
+    return ElementCount(run.ops[slot.op].tensors[slot.tensor].shape);
+  }
+
+  const Side& torch_;
+  const Side& atb_;
+  const bool is_torch_golden_;
+  const MatchOptions& options_;
+  MappingBuilder& builder_;
+};
+
+std::vector<Slot> Matcher::TensorsAt(const RunFacts& run, size_t op,
+                                     const ModulePlace& place,
+                                     bool is_torch) const {
+  std::vector<Slot> out;
+  for (const size_t i : ArgumentsOf(run.ops[op], place.io)) {
+    const std::string_view index = run.ops[op].tensors[i].index;
+    if (!place.index.empty() && index != place.index) continue;
+    if (index.ends_with(kBefore)) continue;
+    // msit does not look at parts of parts.
+    const bool is_deep = index.find('.') != std::string_view::npos;
+    if (options_.is_compat && is_torch && is_deep && place.index.empty()) {
+      continue;
+    }
+    out.push_back({op, i});
+  }
+  return out;
+}
+
+void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
+                    const std::vector<ModulePair>& pairs) {
+  std::map<Key, Candidates> all;
+  for (const ModulePair& pair : pairs) {
+    const auto op = atb_.ops.find(atb[pair.atb].op);
+    if (op == atb_.ops.end()) continue;
+    const auto tensors = TensorsAt(atb_.run, op->second, pair.atb_place,
+                                   /*is_torch=*/false);
+    const auto other = torch_.ops.find(torch[pair.torch].op);
+    if (other == torch_.ops.end()) {
+      for (const Slot slot : tensors) LeaveAtb(slot, kNotRecorded);
+      continue;
+    }
+    Candidates& candidates =
+        all[{op->second, pair.atb_place.io, pair.atb_place.index}];
+    candidates.atb = tensors;
+    const auto others = TensorsAt(torch_.run, other->second, pair.torch_place,
+                                  /*is_torch=*/true);
+    candidates.torch.insert(candidates.torch.end(), others.begin(),
+                            others.end());
+  }
+  for (const auto& [key, candidates] : all) Resolve(candidates);
+}
+
+// As many on both sides: one by one, such as the parts of a query, key and
+// value. What is of another size is another tensor: the rules guess.
+void Matcher::Resolve(const Candidates& candidates) {
+  std::vector<uint64_t> torch;
+  std::vector<uint64_t> atb;
+  for (const Slot slot : candidates.torch) {
+    torch.push_back(SizeOf(torch_.run, slot));
+  }
+  for (const Slot slot : candidates.atb) {
+    atb.push_back(SizeOf(atb_.run, slot));
+  }
+  for (const auto& [i, j] : AlignCounts(torch, atb)) {
+    Pair(candidates.torch[i], candidates.atb[j]);
+  }
+  for (const Slot slot : candidates.atb) LeaveAtb(slot, kOtherSize);
+}
+
+}  // namespace
+
+bool IsModuleTree(std::string_view file) {
+  return IsTopology(file) || file.ends_with(kModelTree);
+}
+
+absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
+                                          const RunFacts& target,
+                                          const MatchOptions& options) {
+  OpMapping user;
+  if (!options.op_mapping.empty()) {
+    MSITD_ASSIGN_OR_RETURN(user, ParseOpMapping(options.op_mapping));
+  }
+  const bool is_torch_golden = target.source == kAtb;
+  MSITD_ASSIGN_OR_RETURN(const Side torch,
+                         SideOf(is_torch_golden ? golden : target));
+  MSITD_ASSIGN_OR_RETURN(const Side atb,
+                         SideOf(is_torch_golden ? target : golden));
+  MappingBuilder builder(golden, target);
+  Matcher matcher(torch, atb, is_torch_golden, options, builder);
+  // One model of torch stands beside those of prefill and of decode.
+  const size_t count = std::max(torch.trees.size(), atb.trees.size());
+  for (size_t i = 0; i < count; ++i) {
+    const ModuleTree& modules = torch.trees[i % torch.trees.size()];
+    const ModuleTree& operations = atb.trees[i % atb.trees.size()];
+    MSITD_ASSIGN_OR_RETURN(
+        const std::vector<ModulePair> pairs,
+        PairModules(modules, operations, options.level, user));
+    matcher.Match(modules, operations, pairs);
+  }
+  return builder.Finish(kNoRule, kNoRule);
+}
+
+}  // namespace msitd::match
