@@ -229,6 +229,10 @@ void ComparisonEngine::JudgeAlone(const TensorPair& pair,
     Decide(v1::UNMATCHED, reason + "; " + problem.reason(), row);
     return;
   }
+  if (pair.mapped_pair.has_value()) {
+    Decide(v1::SKIPPED, std::move(reason), row);
+    return;
+  }
   const UnmatchedRules& rules = plan_.policy.unmatched_rules();
   const TensorKey& key = tensor.key;
   const std::string* rule = rules.Find(key.op, key.io, key.index);

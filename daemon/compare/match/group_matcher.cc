@@ -264,8 +264,9 @@ void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   for (size_t i = 0; i < group.golden.size(); ++i) {
     std::optional<size_t> target = partners.TargetOf(i);
     if (!target.has_value()) {
+      const Bond& why = partners.WhyGoldenIsLeft(i);
       group.pairs.push_back(
-          {&group.golden[i], nullptr, partners.WhyGoldenIsLeft(i)});
+          {&group.golden[i], nullptr, why.reason, why.mapped_pair});
     }
     for (; target.has_value(); target = partners.NextTarget(*target)) {
       const Bond& bond = partners.BondOf(*target);
@@ -275,8 +276,9 @@ void GroupMatcher::Match(bool with_device, TensorGroup& group) const {
   }
   for (size_t i = 0; i < group.target.size(); ++i) {
     if (partners.IsTaken(i) || !IsSelected(group.target[i])) continue;
+    const Bond& why = partners.WhyTargetIsLeft(i);
     group.pairs.push_back(
-        {nullptr, &group.target[i], partners.WhyTargetIsLeft(i)});
+        {nullptr, &group.target[i], why.reason, why.mapped_pair});
   }
 }
 

@@ -87,12 +87,19 @@ absl::StatusOr<MappedPair> ToPair(std::string_view line) {
                    why.substr(0, why.find('\n')));
   }
   MappedPair out;
-  auto target = ToTensor(message.target());
-  if (!target.ok()) return Annotate(target.status(), "target");
-  auto golden = ToTensor(message.golden());
-  if (!golden.ok()) return Annotate(golden.status(), "golden");
-  out.target = *std::move(target);
-  out.golden = *std::move(golden);
+  if (!message.has_target() && !message.has_golden()) {
+    return Invalid("has neither a target nor a golden tensor");
+  }
+  if (message.has_target()) {
+    auto target = ToTensor(message.target());
+    if (!target.ok()) return Annotate(target.status(), "target");
+    out.target = *std::move(target);
+  }
+  if (message.has_golden()) {
+    auto golden = ToTensor(message.golden());
+    if (!golden.ok()) return Annotate(golden.status(), "golden");
+    out.golden = *std::move(golden);
+  }
   if (message.reason().size() > kMappingReasonBytesMax) {
     return Invalid("reason: {} bytes, at most {}", message.reason().size(),
                    kMappingReasonBytesMax);

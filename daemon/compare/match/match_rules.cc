@@ -190,7 +190,9 @@ std::string MatchRules::GoldenOpOf(std::string_view op) const {
 std::string MatchRules::GoldenOpOf(const TensorKey& target) const {
   if (mapping_ != nullptr) {
     const std::optional<size_t> pair = mapping_->Find(target);
-    if (pair.has_value()) return mapping_->pair(*pair).golden.op;
+    if (pair.has_value() && !mapping_->pair(*pair).is_alone()) {
+      return mapping_->pair(*pair).golden.op;
+    }
   }
   return GoldenOpOf(target.op);
 }

@@ -79,31 +79,41 @@ class MappingPairing final : public Pairing {
         if (partners.IsTaken(i) || HasAllShards(target) != is_sound) continue;
         const std::optional<size_t> number = mapping_.Find(target.key);
         if (!number.has_value()) {
-          if (!pairs_others_) partners.LeaveTarget(i, kNotMapped);
+          if (!pairs_others_) partners.LeaveTarget(i, {kNotMapped});
+          continue;
+        }
+        if (mapping_.pair(*number).is_alone()) {
+          partners.LeaveTarget(i, BondOf(*number));
           continue;
         }
         const auto golden =
             names.Find(mapping_.GoldenName(*number, target.key), target);
         if (golden.has_value()) {
-          partners.Join(
-              *golden, i,
-              {mapping_.pair(*number).reason, static_cast<uint32_t>(*number)});
+          partners.Join(*golden, i, BondOf(*number));
         } else {
-          partners.LeaveTarget(i, kCounterpartMissing);
+          partners.LeaveTarget(i, {kCounterpartMissing});
         }
       }
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
       if (partners.TargetOf(i).has_value()) continue;
-      if (mapping_.NamesGolden(sides.golden[i].key)) {
-        partners.LeaveGolden(i, kCounterpartMissing);
+      const std::optional<size_t> number =
+          mapping_.FindGolden(sides.golden[i].key);
+      if (number.has_value()) {
+        partners.LeaveGolden(i, mapping_.pair(*number).is_alone()
+                                    ? BondOf(*number)
+                                    : Bond{kCounterpartMissing});
       } else if (!pairs_others_) {
-        partners.LeaveGolden(i, kNotMapped);
+        partners.LeaveGolden(i, {kNotMapped});
       }
     }
   }
 
  private:
+  Bond BondOf(size_t number) const {
+    return {mapping_.pair(number).reason, static_cast<uint32_t>(number)};
+  }
+
   const TensorMapping& mapping_;
   const bool pairs_others_;
 };
@@ -231,30 +241,30 @@ void Partners::Join(size_t golden, size_t target, const Bond& bond) {
   is_empty_ = false;
 }
 
-void Partners::LeaveGolden(size_t golden, std::string_view why) {
-  MSITD_CHECK(IsGoldenFree(golden) && !why.empty());
+void Partners::LeaveGolden(size_t golden, const Bond& why) {
+  MSITD_CHECK(IsGoldenFree(golden) && !why.reason.empty());
   goldens_[golden].why_left = why;
 }
 
-void Partners::LeaveTarget(size_t target, std::string_view why) {
-  MSITD_CHECK(IsTargetFree(target) && !why.empty());
+void Partners::LeaveTarget(size_t target, const Bond& why) {
+  MSITD_CHECK(IsTargetFree(target) && !why.reason.empty());
   targets_[target].why_left = why;
 }
 
 bool Partners::IsGoldenFree(size_t golden) const {
   return !goldens_[golden].first.has_value() &&
-         goldens_[golden].why_left.empty();
+         goldens_[golden].why_left.reason.empty();
 }
 
 bool Partners::IsTargetFree(size_t target) const {
-  return !targets_[target].is_taken && targets_[target].why_left.empty();
+  return !targets_[target].is_taken && targets_[target].why_left.reason.empty();
 }
 
-std::string_view Partners::WhyGoldenIsLeft(size_t golden) const {
+const Bond& Partners::WhyGoldenIsLeft(size_t golden) const {
   return goldens_[golden].why_left;
 }
 
-std::string_view Partners::WhyTargetIsLeft(size_t target) const {
+const Bond& Partners::WhyTargetIsLeft(size_t target) const {
   return targets_[target].why_left;
 }
 

@@ -23,7 +23,7 @@ struct PairingSides {
   bool with_device = false;
 };
 
-// What holds a pair together.
+// What holds a pair together, or leaves one alone.
 struct Bond {
   // Why; empty if it follows from the names. Lives as long as the pairs.
   std::string_view reason = {};
@@ -52,30 +52,30 @@ class Partners {
   // The target tensor has no partner yet.
   void Join(size_t golden, size_t target, const Bond& bond);
 
-  // Leaves a tensor that has no partner without one, and says why, which lives
-  // as long as the pairs.
-  void LeaveGolden(size_t golden, std::string_view why);
-  void LeaveTarget(size_t target, std::string_view why);
+  // Leaves a tensor that has no partner without one, and says why, which is not
+  // empty. If a pair of TensorMapping says so, it is as it should be.
+  void LeaveGolden(size_t golden, const Bond& why);
+  void LeaveTarget(size_t target, const Bond& why);
 
   // False for what has a partner or was left without.
   bool IsGoldenFree(size_t golden) const;
   bool IsTargetFree(size_t target) const;
 
   // Why a tensor was left without a partner; empty if it was not.
-  std::string_view WhyGoldenIsLeft(size_t golden) const;
-  std::string_view WhyTargetIsLeft(size_t target) const;
+  const Bond& WhyGoldenIsLeft(size_t golden) const;
+  const Bond& WhyTargetIsLeft(size_t target) const;
 
  private:
   struct Golden {
     std::optional<size_t> first;
     size_t last = 0;  // If there is a first.
-    std::string_view why_left;
+    Bond why_left;
   };
   struct Target {
     bool is_taken = false;
     std::optional<size_t> next;
     Bond bond;
-    std::string_view why_left;
+    Bond why_left;
   };
 
   bool is_empty_ = true;

@@ -29,7 +29,8 @@ struct TensorPair {
   // Why they belong together, empty if that follows from their names; or why
   // one has no counterpart, empty if there is nothing to say.
   std::string_view reason = {};
-  // The number of the pair of TensorMapping that put them together.
+  // The number of the pair of TensorMapping that put them together, or that
+  // left the one alone, as it should be.
   std::optional<uint32_t> mapped_pair = {};
 };
 

@@ -42,17 +42,7 @@ std::string TensorMapping::NameOf(const MappedTensor& tensor) {
   return NameOf(FormOf(tensor), key);
 }
 
-absl::Status TensorMapping::Add(MappedPair pair) {
-  if (pair.target.is_whole_op() != pair.golden.is_whole_op()) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "target and golden need both io and index, or neither");
-  }
-  if (pairs_.size() == kMappingPairsMax) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument, "more than {} pairs",
-                      kMappingPairsMax);
-  }
-  if (!pair.target.call.has_value()) pair.target.call = pair.golden.call;
-  if (!pair.golden.call.has_value()) pair.golden.call = pair.target.call;
+absl::Status TensorMapping::AddTarget(const MappedPair& pair) {
   const auto [found, is_new] =
       by_target_.emplace(NameOf(pair.target), pairs_.size());
   if (!is_new) {
@@ -60,19 +50,60 @@ absl::Status TensorMapping::Add(MappedPair pair) {
                       "line {} has the same target",
                       pairs_[found->second].line);
   }
-  goldens_.insert(NameOf(pair.golden));
   forms_[FormOf(pair.target)] = true;
+  return absl::OkStatus();
+}
+
+absl::Status TensorMapping::AddGolden(const MappedPair& pair) {
+  const auto [found, is_new] =
+      by_golden_.emplace(NameOf(pair.golden), pairs_.size());
+  if (!is_new && (pair.is_alone() || pairs_[found->second].is_alone())) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "line {} has the same golden tensor, and one of the two "
+                      "says that it belongs to none",
+                      pairs_[found->second].line);
+  }
+  forms_[FormOf(pair.golden)] = true;
+  return absl::OkStatus();
+}
+
+absl::Status TensorMapping::Add(MappedPair pair) {
+  const bool is_alone = pair.is_alone();
+  if (!is_alone && pair.target.is_whole_op() != pair.golden.is_whole_op()) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "target and golden need both io and index, or neither");
+  }
+  if (pairs_.size() == kMappingPairsMax) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument, "more than {} pairs",
+                      kMappingPairsMax);
+  }
+  if (!is_alone) {
+    if (!pair.target.call.has_value()) pair.target.call = pair.golden.call;
+    if (!pair.golden.call.has_value()) pair.golden.call = pair.target.call;
+  }
+  if (!pair.target.op.empty()) MSITD_RETURN_IF_ERROR(AddTarget(pair));
+  if (!pair.golden.op.empty()) MSITD_RETURN_IF_ERROR(AddGolden(pair));
   pairs_.push_back(std::move(pair));
   return absl::OkStatus();
 }
 
-std::optional<size_t> TensorMapping::Find(const TensorKey& target) const {
+std::optional<size_t> TensorMapping::Find(
+    const std::unordered_map<std::string, size_t>& numbers,
+    const TensorKey& key) const {
   for (const Form form : {kTensorAtCall, kTensor, kOpAtCall, kOp}) {
     if (!forms_[form]) continue;
-    const auto found = by_target_.find(NameOf(form, target));
-    if (found != by_target_.end()) return found->second;
+    const auto found = numbers.find(NameOf(form, key));
+    if (found != numbers.end()) return found->second;
   }
   return std::nullopt;
+}
+
+std::optional<size_t> TensorMapping::Find(const TensorKey& target) const {
+  return Find(by_target_, target);
+}
+
+std::optional<size_t> TensorMapping::FindGolden(const TensorKey& golden) const {
+  return Find(by_golden_, golden);
 }
 
 std::string TensorMapping::GoldenName(size_t number,
@@ -83,13 +114,6 @@ std::string TensorMapping::GoldenName(size_t number,
   key.io = golden.is_whole_op() ? target.io : golden.io;
   key.index = golden.is_whole_op() ? target.index : golden.index;
   return PairName(golden.op, key);
-}
-
-bool TensorMapping::NamesGolden(const TensorKey& golden) const {
-  for (const Form form : {kTensorAtCall, kTensor, kOpAtCall, kOp}) {
-    if (forms_[form] && goldens_.contains(NameOf(form, golden))) return true;
-  }
-  return false;
 }
 
 }  // namespace msitd::compare

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,11 +26,15 @@ struct MappedTensor {
   bool is_whole_op() const { return io == Io::kUnspecified; }
 };
 
+// Two that belong together; or one that belongs to none, and then the other has
+// no op.
 struct MappedPair {
   MappedTensor target;
   MappedTensor golden;
   std::string reason;
   int line = 0;  // Of the attachment, from 1.
+
+  bool is_alone() const { return target.op.empty() || golden.op.empty(); }
 };
 
 // Which tensors belong together, as a list of pairs says; see
@@ -41,8 +44,8 @@ class TensorMapping {
   // If one side has no call, it gets that of the other.
   //
   // Errors: INVALID_ARGUMENT if one side is a whole op and the other is not, if
-  // there is a pair with the same target, whose line is named, or if there are
-  // kMappingPairsMax.
+  // there is a pair with the same target, or one says that the golden tensor
+  // belongs to none, whose line is named, or if there are kMappingPairsMax.
   absl::Status Add(MappedPair pair);
 
   size_t pair_count() const { return pairs_.size(); }
@@ -51,12 +54,13 @@ class TensorMapping {
   // The number of the pair that counts for a target tensor.
   std::optional<size_t> Find(const TensorKey& target) const;
 
-  // What pair `number` makes of a target tensor that it counts for: the
-  // PairName of a golden one.
+  // What pair `number`, which is not alone, makes of a target tensor that it
+  // counts for: the PairName of a golden one.
   std::string GoldenName(size_t number, const TensorKey& target) const;
 
-  // True if a pair names the golden tensor.
-  bool NamesGolden(const TensorKey& golden) const;
+  // The number of the first pair that names a golden tensor, of those that say
+  // most.
+  std::optional<size_t> FindGolden(const TensorKey& golden) const;
 
  private:
   // What a pair says of the tensor beside the op.
@@ -67,9 +71,15 @@ class TensorMapping {
   // The name that a pair of this form has for the tensor.
   static std::string NameOf(Form form, const TensorKey& key);
 
+  absl::Status AddTarget(const MappedPair& pair);
+  absl::Status AddGolden(const MappedPair& pair);
+  std::optional<size_t> Find(
+      const std::unordered_map<std::string, size_t>& numbers,
+      const TensorKey& key) const;
+
   std::vector<MappedPair> pairs_;
   std::unordered_map<std::string, size_t> by_target_;
-  std::unordered_set<std::string> goldens_;
+  std::unordered_map<std::string, size_t> by_golden_;  // The first pair.
   // Forms that occur; both sides of a pair have the same one.
   std::array<bool, kFormCount> forms_ = {};
 };

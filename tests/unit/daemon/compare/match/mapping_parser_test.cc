@@ -81,6 +81,31 @@ TEST(MappingParserTest, TargetsAreThereOnceAndGoldensAsOftenAsWanted) {
               HasSubstr("line 2: line 1 has"));
 }
 
+TEST(MappingParserTest, OneSideAloneBelongsToNone) {
+  const auto mapping =
+      Parse("{\"target\":{\"op\":\"T\"}}\n" + Line("a", "g") +
+            "{\"golden\":{\"op\":\"g\"},\"reason\":\"fused\"}");
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_TRUE(mapping->pair(0).is_alone());
+  EXPECT_FALSE(mapping->pair(1).is_alone());
+  TensorKey key;
+  key.op = "T";
+  key.io = Io::kInput;
+  key.index = "0";
+  EXPECT_EQ(mapping->Find(key), 0u);
+  key.op = "g";
+  EXPECT_EQ(mapping->FindGolden(key), 2u);
+  // What is said of the tensor counts before what is said of the op.
+  key.io = Io::kOutput;
+  EXPECT_EQ(mapping->FindGolden(key), 1u);
+  EXPECT_THAT(
+      ErrorOf("{\"target\":{\"op\":\"T\"}}\n{\"target\":{\"op\":\"T\"}}"),
+      HasSubstr("line 2: line 1 has the same target"));
+  EXPECT_THAT(ErrorOf("{\"golden\":{\"op\":\"g\"}}\n"
+                      "{\"golden\":{\"op\":\"g\"},\"target\":{\"op\":\"T\"}}"),
+              HasSubstr("line 2: line 1 has the same golden tensor"));
+}
+
 TEST(MappingParserTest, BadLinesAreNamed) {
   const std::string whole = R"({"op":"g"})";
   const auto pair = [](std::string_view target, std::string_view golden) {
@@ -96,8 +121,8 @@ TEST(MappingParserTest, BadLinesAreNamed) {
       {pair(whole, whole) + pair(whole, whole), "line 1: is not the JSON"},
       {R"({"targets":{"op":"a"}})", "line 1: is not the JSON"},
       {pair(R"({"op":"a","x":1})", whole), "line 1: is not the JSON"},
-      {"{}", "line 1: target: op: is empty"},
-      {R"({"target":{"op":"a"}})", "line 1: golden: op: is empty"},
+      {"{}", "line 1: has neither a target nor a golden tensor"},
+      {R"({"target":{"op":"a"},"golden":{}})", "line 1: golden: op: is empty"},
       {pair(R"({"op":""})", whole), "line 1: target: op: is empty"},
       {pair(R"({"op":1})", whole), "line 1: "},
       {pair(R"({"op":"a\u0000b"})", whole), "line 1: target: op: "},

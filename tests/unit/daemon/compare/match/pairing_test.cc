@@ -46,10 +46,7 @@ class PairingTest : public ::testing::Test {
     std::vector<std::string> out;
     for (size_t i = 0; i < golden_.size(); ++i) {
       auto target = partners.TargetOf(i);
-      if (!target.has_value() && !partners.WhyGoldenIsLeft(i).empty()) {
-        left_.push_back("golden " + std::to_string(i) + ": " +
-                        std::string(partners.WhyGoldenIsLeft(i)));
-      }
+      if (!target.has_value()) Leave("golden", i, partners.WhyGoldenIsLeft(i));
       for (; target.has_value(); target = partners.NextTarget(*target)) {
         EXPECT_TRUE(partners.IsTaken(*target));
         std::string text = std::to_string(i) + "=" + std::to_string(*target);
@@ -59,9 +56,8 @@ class PairingTest : public ::testing::Test {
       }
     }
     for (size_t i = 0; i < target_.size(); ++i) {
-      if (partners.IsTaken(i) || partners.WhyTargetIsLeft(i).empty()) continue;
-      left_.push_back("target " + std::to_string(i) + ": " +
-                      std::string(partners.WhyTargetIsLeft(i)));
+      if (partners.IsTaken(i)) continue;
+      Leave("target", i, partners.WhyTargetIsLeft(i));
     }
     return out;
   }
@@ -74,6 +70,13 @@ class PairingTest : public ::testing::Test {
     const int line = static_cast<int>(mapped_.size()) + 1;
     mapped_.push_back({std::move(target), std::move(golden),
                        "line " + std::to_string(line), line});
+  }
+
+  void Leave(const std::string& side, size_t number, const Bond& why) {
+    if (why.reason.empty()) return;
+    left_.push_back(side + " " + std::to_string(number) + ": " +
+                    std::string(why.reason) +
+                    (why.mapped_pair.has_value() ? ", as it should be" : ""));
   }
 
   std::vector<LogicalTensor> golden_;
@@ -223,6 +226,19 @@ TEST_F(PairingTest, MappedCallsMayDiffer) {
   golden_ = {At("g")};
   target_ = {At("T"), At("T", 3)};
   EXPECT_THAT(Paired(), ElementsAre("0=1: line 1"));
+}
+
+TEST_F(PairingTest, MappingSaysWhoBelongsToNobody) {
+  Map({.op = "T"}, {});
+  Map({}, {.op = "a"});
+  Map(Output("T", 1), Output("a", 1));
+  golden_ = {At("a"), At("a", 1), At("b")};
+  target_ = {At("T"), At("T", 1), At("U")};
+  EXPECT_THAT(Paired(), ElementsAre("1=1: line 3"));
+  EXPECT_THAT(left_, ElementsAre("golden 0: line 2, as it should be",
+                                 "golden 2: not in the mapping",
+                                 "target 0: line 1, as it should be",
+                                 "target 2: not in the mapping"));
 }
 
 TEST_F(PairingTest, MappedTensorsStayOnTheirDevices) {
