@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/match/json_text.h"
 
+#include <nlohmann/json.hpp>
+
 #include "client/match/limits.h"
 #include "protos/status/status.h"
 
@@ -55,15 +57,14 @@ class Bounds final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-absl::StatusOr<Json> ParseJson(std::string_view file, std::string_view text) {
+absl::Status CheckJson(std::string_view file, std::string_view text) {
   Bounds bounds;
-  if (!Json::sax_parse(text.begin(), text.end(), &bounds)) {
-    return MakeStatus(
-        absl::StatusCode::kInvalidArgument, "{}: {}", file,
-        bounds.is_beyond() ? "has too many values, or too deep" : "is no JSON");
+  if (Json::sax_parse(text.begin(), text.end(), &bounds)) {
+    return absl::OkStatus();
   }
-  return Json::parse(text.begin(), text.end(), /*cb=*/nullptr,
-                     /*allow_exceptions=*/false);
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument, "{}: {}", file,
+      bounds.is_beyond() ? "has too many values, or too deep" : "is no JSON");
 }
 
 }  // namespace msitd::match

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 
 namespace msitd::match {
 
-// Parses JSON of a stranger. Errors: INVALID_ARGUMENT with the name of the
-// file, also beyond kJsonValuesMax or kJsonDepthMax.
-absl::StatusOr<nlohmann::json> ParseJson(std::string_view file,
-                                         std::string_view text);
+// Checks JSON of a stranger before a tree of it is made. Errors:
+// INVALID_ARGUMENT with the name of the file if it is none, or goes beyond
+// kJsonValuesMax or kJsonDepthMax.
+absl::Status CheckJson(std::string_view file, std::string_view text);
 
 }  // namespace msitd::match

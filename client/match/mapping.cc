@@ -47,7 +47,14 @@ std::string ToText(const Line& line) {
   v1::MappingLine message;
   if (line.target.has_value()) Fill(*line.target, *message.mutable_target());
   if (line.golden.has_value()) Fill(*line.golden, *message.mutable_golden());
-  message.set_reason(std::string(CutTo(line.reason, kMappingReasonBytesMax)));
+  std::string reason(CutTo(line.reason, kMappingReasonBytesMax));
+  // It may have names of a graph, which nobody has checked.
+  if (!IsValidUtf8(reason)) {
+    std::replace_if(
+        reason.begin(), reason.end(),
+        [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  }
+  message.set_reason(std::move(reason));
   std::string out;
   // Fails for text that is no UTF-8 alone, and there is none.
   (void)google::protobuf::util::MessageToJsonString(message, &out);

@@ -17,7 +17,7 @@ struct MatchOptions {
   bool is_compat = false;
   ModuleLevel level = ModuleLevel::kAll;
   // The bytes of an op_mapping_file.json; empty for none.
-  std::string op_mapping;
+  std::string op_mapping = {};
 };
 
 }  // namespace msitd::match

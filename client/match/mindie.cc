@@ -42,7 +42,8 @@ std::string TextAt(const Json& entry, const char* key) {
 }
 
 absl::StatusOr<Json> ParseList(std::string_view file, std::string_view text) {
-  MSITD_ASSIGN_OR_RETURN(Json list, ParseJson(file, text));
+  MSITD_RETURN_IF_ERROR(CheckJson(file, text));
+  Json list = Json::parse(text);
   if (!list.is_array() || list.empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}: is not a list, or an empty one", file);

@@ -403,7 +403,8 @@ bool IsTypeName(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text) {
-  MSITD_ASSIGN_OR_RETURN(const Json json, ParseJson(kOpMappingFile, text));
+  MSITD_RETURN_IF_ERROR(CheckJson(kOpMappingFile, text));
+  const Json json = Json::parse(text);
   const auto invalid = [](std::string_view key) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}: \"{}\" is not a type with a type or a list of "

@@ -63,7 +63,7 @@ ModuleNode AtbNode(const Json& entry, const std::string& above, size_t number) {
   return out;
 }
 
-// Adds what is below `number`. ParseJson bounds how deep it is.
+// Adds what is below `number`. CheckJson bounds how deep it is.
 absl::Status AddTorch(std::string_view file, const Json& entry, size_t number,
                       ModuleTree& tree) {
   const Json* const children = ListAt(entry, "children");
@@ -190,7 +190,8 @@ std::vector<size_t> ModuleTree::Layers() const {
 
 absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
                                           std::string_view text) {
-  MSITD_ASSIGN_OR_RETURN(const Json json, ParseJson(file, text));
+  MSITD_RETURN_IF_ERROR(CheckJson(file, text));
+  const Json json = Json::parse(text);
   if (!json.is_object() || TextAt(json, "name").empty()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "{}: is no tree of modules", file);
@@ -203,7 +204,8 @@ absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
 
 absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,
                                          std::string_view text, size_t first) {
-  MSITD_ASSIGN_OR_RETURN(const Json json, ParseJson(file, text));
+  MSITD_RETURN_IF_ERROR(CheckJson(file, text));
+  const Json json = Json::parse(text);
   if (!json.is_object() || ListAt(json, "nodes") == nullptr) {
     return MakeStatus(absl::StatusCode::kInvalidArgument, "{}: is no topology",
                       file);

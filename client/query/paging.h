@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "client/query/connection.h"
 
@@ -18,8 +19,9 @@ struct SeeNothing {
 };
 
 // Gets page after page of a list, at most `limit` rows if that is not 0, and
-// gives each page to `see` and then its rows to `take`. `method` is a method of
-// a stub; `field` of its response has the rows. `response` is the last page.
+// gives each page to `see` and then its rows to `take`, which may return false
+// to have enough. `method` is a method of a stub; `field` of its response has
+// the rows. `response` is the last page.
 template <typename Stub, typename Request, typename Response, typename Take,
           typename See = SeeNothing>
 Outcome ForEachRow(Connection& connection,
@@ -37,7 +39,12 @@ Outcome ForEachRow(Connection& connection,
     const auto& reflection = *response.GetReflection();
     const int row_count = reflection.FieldSize(response, rows);
     for (int i = 0; i < row_count; ++i) {
-      take(reflection.GetRepeatedMessage(response, rows, i));
+      const auto& row = reflection.GetRepeatedMessage(response, rows, i);
+      if constexpr (std::is_void_v<decltype(take(row))>) {
+        take(row);
+      } else if (!take(row)) {
+        return {};
+      }
     }
     left -= row_count;
     const bool is_last = response.next_page_token().empty();

@@ -337,6 +337,7 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "json"),
     ),
+    "client/match": Module(PROTOS, (*COMMON, "protobuf", "stubs", "json")),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/msit": Module(
@@ -354,7 +355,8 @@ MODULES: dict[str, Module] = {
     ),
     "client/ctl/plugin": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/ctl/flag": Module(
-        (*PROTOS, *CTL_BASE, "client/ctl/plugin"), (*COMMON, *RPC, "cli11")
+        (*PROTOS, *CTL_BASE, "client/match", "client/ctl/plugin"),
+        (*COMMON, *RPC, "cli11"),
     ),
     "client/ctl": Module(
         (
@@ -371,7 +373,8 @@ MODULES: dict[str, Module] = {
         (*CTL_VERB, *CTL_IMPORT), (*COMMON, *RPC, "cli11", "json")
     ),
     "client/ctl/compare": Module(
-        (*CTL_VERB, "client/ctl/command"), (*COMMON, *RPC, "cli11", "json")
+        (*CTL_VERB, "client/match", "client/ctl/command"),
+        (*COMMON, *RPC, "cli11", "json"),
     ),
 }
 

@@ -71,22 +71,15 @@ Outcome WriteAttachment(Invocation& invocation, grpc::ClientContext& context,
   return Write(invocation, context, std::move(open), bytes, progress, written);
 }
 
-Outcome ReadAttachment(Invocation& invocation, const std::string& run,
-                       const std::string& name, const std::string& out) {
-  // Held from before the file is there, so that it goes when an interrupt does.
-  const Interrupts::Hold hold(invocation.interrupts());
-  auto sink =
-      FileSink::Open(out, invocation.options().terminal.stdout_is_terminal);
-  if (!sink.ok()) return LocalError(Message(sink.status()));
+Outcome ReadAttachmentBytes(Invocation& invocation, const std::string& run,
+                            const std::string& name, const ByteSink& sink,
+                            int64_t& size_bytes) {
   MSITCTL_RETURN_IF_FAILED(invocation.Connect());
   v1::ReadAttachmentRequest request;
   request.set_run(run);
   request.set_name(name);
-  Progress progress(invocation.options().progress,
-                    invocation.options().terminal.stderr_width);
   chunk::PiecewiseHash hash;
-  int64_t done_bytes = 0;
-  int64_t size_bytes = 0;
+  size_bytes = 0;
   ResumingRead<v1::ReadAttachmentResponse> reading(
       invocation, size_bytes,
       [&](grpc::ClientContext& context, int64_t offset_bytes) {
@@ -94,12 +87,8 @@ Outcome ReadAttachment(Invocation& invocation, const std::string& run,
         return invocation.stub<Stub>().ReadAttachment(&context, request);
       },
       [&](std::string_view piece) -> absl::Status {
-        MSITD_RETURN_IF_ERROR(sink->Write(piece));
         hash.Add(piece);
-        done_bytes += static_cast<int64_t>(piece.size());
-        progress.Show(fmt::format("{} of {}", HumanSize(done_bytes),
-                                  HumanSize(size_bytes)));
-        return absl::OkStatus();
+        return sink(piece);
       },
       [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
         if (!response.has_attachment()) return;
@@ -108,13 +97,34 @@ Outcome ReadAttachment(Invocation& invocation, const std::string& run,
         request.set_hash(response.attachment().hash());
       });
   MSITCTL_RETURN_IF_FAILED(reading.Run());
+  if (HashText(hash.Get()) == request.hash()) return {};
+  return invocation.OutcomeOf(
+      grpc::Status(grpc::StatusCode::DATA_LOSS,
+                   fmt::format("the bytes that came have the hash {}, not {}",
+                               HashText(hash.Get()), request.hash())));
+}
+
+Outcome ReadAttachment(Invocation& invocation, const std::string& run,
+                       const std::string& name, const std::string& out) {
+  // Held from before the file is there, so that it goes when an interrupt does.
+  const Interrupts::Hold hold(invocation.interrupts());
+  auto sink =
+      FileSink::Open(out, invocation.options().terminal.stdout_is_terminal);
+  if (!sink.ok()) return LocalError(Message(sink.status()));
+  Progress progress(invocation.options().progress,
+                    invocation.options().terminal.stderr_width);
+  int64_t done_bytes = 0;
+  int64_t size_bytes = 0;
+  const ByteSink write = [&](std::string_view piece) -> absl::Status {
+    MSITD_RETURN_IF_ERROR(sink->Write(piece));
+    done_bytes += static_cast<int64_t>(piece.size());
+    progress.Show(
+        fmt::format("{} of {}", HumanSize(done_bytes), HumanSize(size_bytes)));
+    return absl::OkStatus();
+  };
+  MSITCTL_RETURN_IF_FAILED(
+      ReadAttachmentBytes(invocation, run, name, write, size_bytes));
   progress.Clear();
-  if (HashText(hash.Get()) != request.hash()) {
-    return invocation.OutcomeOf(
-        grpc::Status(grpc::StatusCode::DATA_LOSS,
-                     fmt::format("the bytes that came have the hash {}, not {}",
-                                 HashText(hash.Get()), request.hash())));
-  }
   const absl::Status committed = sink->Commit();
   return committed.ok() ? Outcome() : LocalError(Message(committed));
 }

@@ -11,6 +11,7 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/compare/layout_hints.h"
+#include "client/ctl/compare/match_command.h"
 #include "client/ctl/compare/metric.h"
 #include "client/ctl/compare/report.h"
 #include "client/ctl/compare/run.h"
@@ -43,6 +44,7 @@ void AddRunFlags(CLI::App& verb, CompareFlags& flags) {
   AddKindFlag(verb, flags.selection, /*takes_documents=*/false);
   AddPolicyFlags(verb, flags.policy);
   AddMatchingFlags(verb, flags.matching);
+  AddMatchFlags(verb, flags.match);
   AddPluginFlags(verb, "--plugin-name", flags.plugins);
   verb.add_flag("--follow", flags.follow,
                 "Print rows as tokens complete, until both runs are sealed");
@@ -83,6 +85,7 @@ void AddRun(CommandLine& line, CLI::App& noun) {
            "'*.q_proj=concat(-1)' --target-layout '*=replicated'\n"
            "msitctl compare run tp8 tp8-retry --ignore-placements\n"
            "msitctl compare run model graph --mapping-file graph.jsonl\n"
+           "msitctl compare run fx-run ge-run --match ge-fx\n"
            "msitctl compare run golden-fp32 tp8-bf16 --plugin own.py:angle",
        .rpcs = "ComparisonService.CreateComparison, "
                "ComparisonService.GetComparison, "
@@ -94,6 +97,10 @@ void AddRun(CommandLine& line, CLI::App& noun) {
                "AttachmentService.GetAttachment, "
                "AttachmentService.WriteAttachment, "
                "AttachmentService.DeleteAttachment, "
+               "AttachmentService.ListAttachments, "
+               "AttachmentService.ReadAttachment, "
+               "RunService.GetRun, "
+               "TensorService.ListTensors, "
                "NodeService.GetCapabilities"},
       [flags, verb](Invocation& invocation) {
         flags->limit_is_given = (*verb)->count("--limit") > 0;
@@ -409,6 +416,8 @@ void AddCompareCommands(CommandLine& line) {
                          "ComparisonService.GetComparison"},
                 AddComparisonName, "comparison", &Stub::GetComparison,
                 DeleteQuestion, &Stub::DeleteComparison);
+  // AddRunCommands has made the noun.
+  AddMatchVerb(line, *line.app().get_subcommand("run"));
 }
 
 }  // namespace msitd::ctl

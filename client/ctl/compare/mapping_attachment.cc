@@ -63,8 +63,15 @@ Outcome AttachMapping(Invocation& invocation, const std::string& target_run,
     return LocalError(
         fmt::format("--mapping-file: {}: {}", file, Message(bytes.status())));
   }
+  return AttachMappingText(invocation, target_run, *bytes, mapping, is_new);
+}
+
+Outcome AttachMappingText(Invocation& invocation, const std::string& target_run,
+                          const std::string& text,
+                          v1::Matching::Mapping& mapping, bool& is_new) {
+  is_new = false;
   const std::string hash =
-      HashText(chunk::HashBytes(std::as_bytes(std::span(*bytes))));
+      HashText(chunk::HashBytes(std::as_bytes(std::span(text))));
   v1::GetAttachmentRequest request;
   request.set_run(target_run);
   request.set_name(
@@ -78,7 +85,7 @@ Outcome AttachMapping(Invocation& invocation, const std::string& target_run,
   open.set_name(request.name());
   open.set_media_type(std::string(kMappingMediaType));
   v1::Attachment written;
-  outcome = WriteAttachment(invocation, std::move(open), *bytes, written);
+  outcome = WriteAttachment(invocation, std::move(open), text, written);
   // Somebody else may have been faster.
   if (IsError(outcome, grpc::StatusCode::ALREADY_EXISTS)) {
     return UseEqual(invocation, request, hash);

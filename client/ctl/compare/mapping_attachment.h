@@ -17,6 +17,11 @@ Outcome AttachMapping(Invocation& invocation, const std::string& target_run,
                       const std::string& file, v1::Matching::Mapping& mapping,
                       bool& is_new);
 
+// The same for the lines of a mapping.
+Outcome AttachMappingText(Invocation& invocation, const std::string& target_run,
+                          const std::string& text,
+                          v1::Matching::Mapping& mapping, bool& is_new);
+
 // Detaches what AttachMapping has attached if the comparison that it is for was
 // refused for certain, as `created` says. Adds to the error if it stays.
 void DetachIfRefused(Invocation& invocation, const std::string& target_run,

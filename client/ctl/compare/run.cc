@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "client/ctl/compare/layout_hints.h"
 #include "client/ctl/compare/mapping_attachment.h"
 #include "client/ctl/compare/metric.h"
+#include "client/ctl/compare/run_matcher.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/text/text.h"
@@ -170,6 +172,55 @@ Outcome CheckColumns(Invocation& invocation, const CompareFlags& flags,
   return {};
 }
 
+// True if the user says which tensors belong together.
+bool SaysPairs(const MatchingFlags& flags) {
+  return !flags.mapping.empty() || !flags.mapping_file.empty() ||
+         !flags.op_map_file.empty() || !flags.rewrites.empty() || flags.fuzzy;
+}
+
+// Puts the tensors together as the tools of both runs ask for. A run that grows
+// has no end to match.
+Outcome Match(Invocation& invocation, const CompareFlags& flags,
+              std::string& mapping) {
+  if (flags.match.matcher == "none") return {};
+  const bool is_auto = flags.match.matcher == "auto";
+  if (SaysPairs(flags.matching) || flags.follow) {
+    if (is_auto) return {};
+    return UsageError(fmt::format(
+        "--match {} goes with nothing else that pairs tensors, nor --follow",
+        flags.match.matcher));
+  }
+  RunSources sources;
+  const Outcome outcome =
+      ReadSources(invocation, flags.golden, flags.target, sources);
+  // What is wrong with a run the comparison says.
+  if (is_auto && outcome.exit_code != kExitInterrupted && !outcome.ok()) {
+    return {};
+  }
+  MSITCTL_RETURN_IF_FAILED(outcome);
+  std::optional<RunMatch> match;
+  MSITCTL_RETURN_IF_FAILED(MatchRuns(invocation, flags.golden, flags.target,
+                                     sources, flags.match, match));
+  if (!match.has_value()) return {};
+  TellOfMatch(*match, flags.golden, flags.target);
+  mapping = ToText(match->mapping);
+  return {};
+}
+
+// Has the comparison use a mapping: that of the user, or that of a matcher.
+Outcome Attach(Invocation& invocation, const CompareFlags& flags,
+               const std::string& matched, v1::Comparison& comparison,
+               bool& has_attached) {
+  v1::Matching& matching = *comparison.mutable_matching();
+  if (!flags.matching.mapping_file.empty()) {
+    return AttachMapping(invocation, flags.target, flags.matching.mapping_file,
+                         *matching.mutable_mapping(), has_attached);
+  }
+  if (matched.empty()) return {};
+  return AttachMappingText(invocation, flags.target, matched,
+                           *matching.mutable_mapping(), has_attached);
+}
+
 // Makes the comparison. Its name may stay unknown though it was made.
 Outcome Create(Invocation& invocation,
                const v1::CreateComparisonRequest& request,
@@ -242,15 +293,18 @@ Outcome RunComparison(Invocation& invocation, const CompareFlags& flags) {
   }
   MSITCTL_RETURN_IF_FAILED(TellOfDirections(
       invocation, request.comparison().policy(), rule_sources));
+  std::string matched;
+  MSITCTL_RETURN_IF_FAILED(Match(invocation, flags, matched));
+  const bool has_mapping =
+      !flags.matching.mapping_file.empty() || !matched.empty();
   const auto start = std::chrono::steady_clock::now();
   {
     const Interrupts::Hold hold(invocation.interrupts());
     bool has_attached = false;
-    if (!flags.matching.mapping_file.empty()) {
-      v1::Comparison& asked_for = *request.mutable_comparison();
-      MSITCTL_RETURN_IF_FAILED(AttachMapping(
-          invocation, flags.target, flags.matching.mapping_file,
-          *asked_for.mutable_matching()->mutable_mapping(), has_attached));
+    if (has_mapping) {
+      MSITCTL_RETURN_IF_FAILED(Attach(invocation, flags, matched,
+                                      *request.mutable_comparison(),
+                                      has_attached));
     }
     Outcome created = Create(invocation, request, comparison);
     if (has_attached) {

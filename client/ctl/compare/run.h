@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/ctl/command/pages.h"
+#include "client/ctl/flag/match_flags.h"
 #include "client/ctl/flag/matching_flags.h"
 #include "client/ctl/flag/plugin_flags.h"
 #include "client/ctl/flag/policy_flags.h"
@@ -20,6 +21,7 @@ struct CompareFlags {
   SelectionFlags selection;
   PolicyFlags policy;
   MatchingFlags matching;
+  MatchFlags match;
   bool follow = false;
   std::vector<std::string> watches;
   bool detach = false;

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/compare/run_facts.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/ctl/command/attachment_transfer.h"
+#include "client/match/limits.h"
+#include "client/match/match.h"
+#include "client/query/paging.h"
+#include "client/query/tensor_bytes.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using Tensors = v1::TensorService::Stub;
+using Attachments = v1::AttachmentService::Stub;
+
+Outcome TooLarge(const match::RunFacts& facts, std::string_view what) {
+  return UsageError(fmt::format(
+      "run {}: {}; --match none compares by names, --mapping by a mapping of "
+      "your own",
+      Printable(facts.run), what));
+}
+
+Outcome ReadOps(Invocation& invocation, match::RunFacts& facts) {
+  v1::ListTensorsRequest request;
+  request.set_run(facts.run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_TENSOR);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_STATISTICS);
+  v1::ListTensorsResponse response;
+  match::FactsBuilder builder;
+  absl::Status status;
+  const auto take = [&](const google::protobuf::Message& row) {
+    const auto& tensor = static_cast<const v1::Tensor&>(row);
+    status = builder.Add(tensor.op(), tensor.call(),
+                         static_cast<Io>(tensor.io()), tensor.index(),
+                         {tensor.shape().begin(), tensor.shape().end()},
+                         tensor.size_bytes());
+    return status.ok();
+  };
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(invocation, &Tensors::ListTensors,
+                                      request, "tensors", 0, take, response));
+  if (!status.ok()) return TooLarge(facts, Message(status));
+  facts.ops = builder.Finish();
+  return {};
+}
+
+// The files of a run whose bytes are taken, each no larger than it may be.
+class Files {
+ public:
+  explicit Files(match::RunFacts& facts) : facts_(facts) {}
+
+  // Returns where the bytes of the next file go; null if there are too many.
+  match::TextFile* Add(const std::string& name, int64_t size_bytes) {
+    const auto size = static_cast<uint64_t>(size_bytes);
+    if (size > match::kFileBytesMax ||
+        facts_.files.size() == match::kFilesMax) {
+      return nullptr;
+    }
+    total_bytes_ += size;
+    if (total_bytes_ > match::kFilesBytesMax) return nullptr;
+    facts_.files.push_back({name, ""});
+    return &facts_.files.back();
+  }
+
+ private:
+  match::RunFacts& facts_;
+  uint64_t total_bytes_ = 0;
+};
+
+ByteSink Into(std::string& text) {
+  return [&text](std::string_view piece) {
+    text += piece;
+    return absl::OkStatus();
+  };
+}
+
+Outcome ReadAttachments(Invocation& invocation, match::RunFacts& facts,
+                        Files& files) {
+  v1::ListAttachmentsRequest request;
+  request.set_run(facts.run);
+  v1::ListAttachmentsResponse response;
+  std::vector<v1::Attachment> wanted;
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(
+      invocation, &Attachments::ListAttachments, request, "attachments", 0,
+      [&](const google::protobuf::Message& row) {
+        const auto& attachment = static_cast<const v1::Attachment&>(row);
+        if (match::IsWanted(attachment.name())) wanted.push_back(attachment);
+      },
+      response));
+  for (const v1::Attachment& attachment : wanted) {
+    match::TextFile* const file =
+        files.Add(attachment.name(), attachment.size_bytes());
+    if (file == nullptr) return TooLarge(facts, "its attachments are too many");
+    int64_t size_bytes = 0;
+    MSITCTL_RETURN_IF_FAILED(ReadAttachmentBytes(invocation, facts.run,
+                                                 attachment.name(),
+                                                 Into(file->text), size_bytes));
+  }
+  return {};
+}
+
+// Documents of one name are alike on all ranks: the first is read.
+Outcome ReadDocuments(Invocation& invocation, match::RunFacts& facts,
+                      Files& files) {
+  v1::ListTensorsRequest request;
+  request.set_run(facts.run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
+  request.mutable_filter()->add_op_patterns("*model_tree.json");
+  v1::ListTensorsResponse response;
+  std::vector<v1::Tensor> wanted;
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(
+      invocation, &Tensors::ListTensors, request, "tensors",
+      static_cast<int64_t>(match::kFilesMax),
+      [&](const google::protobuf::Message& row) {
+        const auto& document = static_cast<const v1::Tensor&>(row);
+        const bool is_first =
+            wanted.empty() || wanted.front().op() != document.op();
+        if (is_first && match::IsWanted(document.op()) &&
+            document.has_bytes()) {
+          wanted.push_back(document);
+        }
+      },
+      response));
+  for (const v1::Tensor& document : wanted) {
+    match::TextFile* const file =
+        files.Add(document.op(), document.size_bytes());
+    if (file == nullptr) return TooLarge(facts, "its documents are too many");
+    MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
+        invocation, WantedBytes{document.name(), document.size_bytes()},
+        Into(file->text)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Outcome ReadRunFacts(Invocation& invocation, match::RunFacts& facts) {
+  MSITCTL_RETURN_IF_FAILED(ReadOps(invocation, facts));
+  Files files(facts);
+  MSITCTL_RETURN_IF_FAILED(ReadAttachments(invocation, facts, files));
+  return ReadDocuments(invocation, facts, files);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "client/match/match_options.h"
+#include "client/query/outcome.h"
+
+namespace msitd::ctl {
+
+// How the tensors of other tools are put together, as the command line says it.
+struct MatchFlags {
+  std::string matcher = "auto";  // Or "none", or MatcherName.
+  bool is_compat = false;
+  std::string level = "all";
+  std::string op_mapping_file;
+};
+
+void AddMatchFlags(CLI::App& verb, MatchFlags& flags);
+
+// Fills in `options`; reads the file.
+Outcome ToMatchOptions(const MatchFlags& flags, match::MatchOptions& options);
+
+}  // namespace msitd::ctl

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs, mappings and trees of other tools, which a matcher reads.
+#include "client/match/match.h"
+#include "client/match/mindie.h"
+#include "client/match/module_pairs.h"
+#include "client/match/module_tree.h"
+#include "protos/base/check.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/base/utf8.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace msitd::fuzz {
+
+std::vector<std::string> Seeds() {
+  const std::string graph =
+      R"(name: "g" op { name: "A" input: "x:0" output_desc { attr {
+         key: "_fx_tensor_name" value { s: "a-b.OUTPUT.0" } } } }
+         op { name: "B_1" input: "A:0" input: "y:1" } # )";
+  const std::string tree =
+      R"({"name":"root","type":"M","children":[
+          {"name":"root.lm_head","type":"Linear","children":[]}]})";
+  const std::string topology =
+      R"({"modelName":"M","nodes":[{"opName":"LmHead_0","opType":"LmHead",
+          "param":{"hasBias":false,"elewiseType":8},"nodes":[]}]})";
+  const std::string layers =
+      R"([{"id":1,"rt_layer":"L","ge_op":"A","fusion_op":"AB_1"}])";
+  const std::string nodes =
+      R"([{"jit_node":"x, scope: __module.lm_head # f","rt_layer":"L"}])";
+  return {"", graph, tree, topology, layers, nodes, R"({"LmHead":["Linear"]})"};
+}
+
+}  // namespace msitd::fuzz
+
+namespace {
+
+using msitd::Io;
+using msitd::match::FactsBuilder;
+using msitd::match::RunFacts;
+
+RunFacts Run(const std::string& source, const std::string& file,
+             std::string text) {
+  FactsBuilder builder;
+  for (const char* op : {"A", "AB_1", "a-b", "root.lm_head", "0_LmHead"}) {
+    for (const Io io : {Io::kInput, Io::kOutput}) {
+      MSITD_CHECK(builder.Add(op, 0, io, "0", {4}, 16).ok());
+    }
+  }
+  return {source, source, builder.Finish(), {{file, std::move(text)}}};
+}
+
+// What a matcher makes of the files fits into an attachment.
+void Match(msitd::match::Matcher matcher, const RunFacts& golden,
+           const RunFacts& target) {
+  for (const bool is_compat : {false, true}) {
+    msitd::match::MatchOptions options;
+    options.is_compat = is_compat;
+    const auto mapping = msitd::match::Match(matcher, golden, target, options);
+    if (!mapping.ok()) continue;
+    for (const msitd::match::Line& line : mapping->lines) {
+      MSITD_CHECK(line.golden.has_value() || line.target.has_value());
+      const std::string text = msitd::match::ToText(line);
+      MSITD_CHECK(text.size() <= msitd::kMappingLineBytesMax);
+      MSITD_CHECK(text.size() > 2 && msitd::IsValidUtf8(text));
+    }
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using msitd::match::Matcher;
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const RunFacts graph = Run("ge", "dynamo_original_graph_1.txt", text);
+  Match(Matcher::kGeFx, Run("fx", "", ""), graph);
+  Match(Matcher::kGeGe, Run("ge", "", ""), graph);
+  Match(Matcher::kGeSelf, graph, graph);
+  Match(Matcher::kTorchAtb, Run("msit", "model_tree.json", text),
+        Run("atb", "model/M.json", text));
+  (void)msitd::match::ParseOpMapping(text);
+  const auto seeds = msitd::fuzz::Seeds();
+  (void)msitd::match::ParseMindieMapping(text, seeds[5]);
+  (void)msitd::match::ParseMindieMapping(seeds[4], text);
+  return 0;
+}
