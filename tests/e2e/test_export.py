@@ -386,7 +386,7 @@ def test_what_cannot_be_read_is_counted(
 
 
 def test_an_interrupt_leaves_whole_files(daemon: Daemon, tmp_path: Path) -> None:
-    records = [Record(f"op{i}", cb.float32(i), [1]) for i in range(3000)]
+    records = [Record(f"op{i}", cb.float32(i), [1]) for i in range(10000)]
     send(daemon, "r", records)
     out = tmp_path / "out"
     process = subprocess.Popen(
@@ -396,10 +396,16 @@ def test_an_interrupt_leaves_whole_files(daemon: Daemon, tmp_path: Path) -> None
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not list(out.glob("rank0/token0/*/*.npy")):
+    while not any(out.glob("rank0/token0/*/*.npy")):
         assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    # A stopped daemon gives no more.
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
     assert process.returncode == 130, (stdout, stderr)
     files = list(out.glob("rank0/token0/*/*"))
     assert 0 < len(files) < len(records)

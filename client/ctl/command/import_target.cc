@@ -28,6 +28,7 @@ constexpr int kExistsExit =
 
 // Longest that one call takes if the daemon answers at all.
 constexpr std::chrono::seconds kCallTimeout{60};
+constexpr std::chrono::seconds kEndTimeout{5};
 
 // As a status of the job, which does not know outcomes.
 absl::Status StatusOf(const Outcome& outcome) {
@@ -219,9 +220,13 @@ absl::Status ImportTarget::Attach(const std::string& name,
   open.set_media_type(media_type);
   open.set_replace(true);
   grpc::ClientContext context;
-  context.set_deadline(Deadline());
-  // Without the call: what has arrived is noted even if the user ends it.
-  const Interrupts::Hold hold(invocation_.interrupts());
+  // Of an import that the user has ended, what has arrived is noted if the
+  // daemon takes it soon.
+  const bool is_ended = is_interrupted();
+  context.set_deadline(is_ended ? std::chrono::system_clock::now() + kEndTimeout
+                                : Deadline());
+  const Interrupts::Hold hold(invocation_.interrupts(),
+                              is_ended ? nullptr : &context);
   v1::Attachment written;
   return StatusOf(
       WriteAttachment(invocation_, context, std::move(open), bytes, written));

@@ -62,8 +62,8 @@ class ImportTarget {
   virtual absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
       int32_t rank, client::InterruptCheck interrupt) = 0;
 
-  // Keeps `bytes` with the run, in place of what has this name there. Does not
-  // end by an interrupt.
+  // Keeps `bytes` with the run, in place of what has this name there.
+  // CANCELLED by an interrupt; called after it, it takes a few seconds at most.
   virtual absl::Status Attach(const std::string& name,
                               const std::string& media_type,
                               std::string_view bytes) = 0;
