@@ -319,7 +319,7 @@ MODULES: dict[str, Module] = {
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
-    "client/import/formats": Module(PROTOS, (*COMMON, "protobuf", "json", "zip")),
+    "client/import/formats": Module(PROTOS, (*COMMON, "json", "zip")),
     "client/import/trees": Module(
         (*PROTOS, "client/import/formats"), (*COMMON, "json")
     ),

@@ -2,7 +2,6 @@
 #include "client/import/formats/ge_dump_file.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,11 +9,9 @@
 #include <utility>
 
 #include "client/import/formats/format_limits.h"
-#include "client/import/formats/ge_dump.pb.h"
-#include "client/import/formats/ge_names.h"
+#include "client/import/formats/ge_head.h"
 #include "client/import/formats/ge_nano.h"
 #include "client/import/formats/ge_tensor.h"
-#include "protos/base/limits.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -25,106 +22,25 @@ constexpr uint64_t kLengthBytes = 8;
 // Of what always has bytes.
 constexpr uint64_t kAnyAddress = 1;
 
-absl::Status BadGeHead(std::string_view what) {
-  return MakeStatus(absl::StatusCode::kInvalidArgument, "GE dump: {}", what);
-}
-
-// Numbers that no dimension has become -1, which CheckShape refuses.
-std::vector<int64_t> ShapeOf(const ge::Shape& shape) {
-  std::vector<int64_t> dims;
-  for (const uint64_t dim : shape.dim()) {
-    const bool is_dim = dim <= std::numeric_limits<int64_t>::max();
-    dims.push_back(is_dim ? static_cast<int64_t>(dim) : -1);
-    if (dims.size() > kDimsMax) break;
-  }
-  return dims;
-}
-
-template <typename Message>
-GeTensor Describe(const Message& message) {
-  GeTensor tensor;
-  tensor.type = GeTypeOf(message.data_type());
-  tensor.has_no_type = message.data_type() == 0;
-  tensor.format = message.format();
-  tensor.sub_format = message.sub_format();
-  tensor.shape = ShapeOf(message.shape());
-  tensor.original_shape = ShapeOf(message.original_shape());
-  tensor.size = message.size();
-  tensor.address = message.address();
-  return tensor;
-}
-
-// Counts repeated messages without making them, since an empty one takes two
-// bytes here and a hundred times as much in memory.
-absl::Status CheckMessageCount(const std::string& head) {
-  google::protobuf::io::CodedInputStream in(
-      reinterpret_cast<const uint8_t*>(head.data()),
-      static_cast<int>(head.size()));
-  uint64_t count = 0;
-  while (const uint32_t tag = in.ReadTag()) {
-    uint64_t number = 0;
-    uint32_t length = 0;
-    bool is_good = false;
-    switch (tag & 7) {
-      case 0:
-        is_good = in.ReadVarint64(&number);
-        break;
-      case 1:
-        is_good = in.Skip(8);
-        break;
-      case 2:
-        is_good = in.ReadVarint32(&length) && length <= head.size() &&
-                  in.Skip(static_cast<int>(length));
-        ++count;
-        break;
-      case 5:
-        is_good = in.Skip(4);
-        break;
-      default:
-        break;
-    }
-    if (!is_good) return BadGeHead("the head is no message");
-    if (count > kTensorsMax) {
-      return MakeStatus(absl::StatusCode::kResourceExhausted,
-                        "GE dump: it has more than {} tensors", kTensorsMax);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// The sizes of the workspaces, wherever an edition has them.
-std::vector<uint64_t> WorkspacesOf(const ge::DumpData& head) {
-  std::vector<uint64_t> sizes;
-  for (const std::string& bytes : head.attr()) {
-    ge::OpAttr attr;
-    ge::Workspace space;
-    const bool is_attr = attr.ParseFromString(bytes) && !attr.name().empty();
-    if (!is_attr && space.ParseFromString(bytes)) sizes.push_back(space.size());
-  }
-  for (const ge::Workspace& space : head.space()) sizes.push_back(space.size());
-  std::erase(sizes, 0);
-  return sizes;
-}
-
 // Says whether tensors without an address have no bytes in the file, although
 // they have a size. Only newer editions write addresses at all.
-bool SkipsWithoutAddress(const ge::DumpData& head, uint64_t raw_bytes) {
+bool SkipsWithoutAddress(const GeHead& head, uint64_t raw_bytes) {
   unsigned __int128 total = 0;
   bool has_address = false;
-  const auto add = [&](const auto& tensors) {
-    for (const auto& tensor : tensors) {
-      total += tensor.size();
-      has_address = has_address || tensor.address() != 0;
+  const auto add = [&](const auto& parts) {
+    for (const auto& part : parts) {
+      total += part.tensor.size;
+      has_address = has_address || part.tensor.address != 0;
     }
   };
-  add(head.input());
-  add(head.output());
-  for (const auto& buffer : head.buffer()) total += buffer.size();
-  for (const uint64_t size : WorkspacesOf(head)) total += size;
+  add(head.inputs);
+  add(head.outputs);
+  for (const uint64_t size : head.buffers) total += size;
+  for (const uint64_t size : head.workspaces) total += size;
   return has_address && total > raw_bytes;
 }
 
-FileEntry RawEntry(std::string_view name, int index, uint64_t size,
+FileEntry RawEntry(std::string_view name, size_t index, uint64_t size,
                    GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.name = name;
@@ -141,63 +57,59 @@ FileEntry RawEntry(std::string_view name, int index, uint64_t size,
   return MakeEntry(std::move(tensor), std::move(stored));
 }
 
-FileEntry InputEntry(const ge::OpInput& input, int index, GeRawBytes& raw) {
+FileEntry InputEntry(const GeInput& input, size_t index, GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.io = Io::kInput;
   tensor.index = fmt::format("{}", index);
-  if (input.input_type() != 0) {
-    tensor.attributes["input_type"] = fmt::format("{}", input.input_type());
+  if (input.input_type != 0) {
+    tensor.attributes["input_type"] = fmt::format("{}", input.input_type);
   }
-  if (input.arg_index() != 0) {
-    tensor.attributes["arg_index"] = fmt::format("{}", input.arg_index());
+  if (input.arg_index != 0) {
+    tensor.attributes["arg_index"] = fmt::format("{}", input.arg_index);
   }
-  return GeEntry(Describe(input), std::move(tensor), raw);
+  return GeEntry(input.tensor, std::move(tensor), raw);
 }
 
-FileEntry OutputEntry(const ge::OpOutput& output, int index, GeRawBytes& raw) {
+FileEntry OutputEntry(const GeOutput& output, size_t index, GeRawBytes& raw) {
   ForeignTensor tensor;
   tensor.io = Io::kOutput;
   tensor.index = fmt::format("{}", index);
-  tensor.name = output.original_op().name();
+  tensor.name = output.original_name;
   if (!tensor.name.empty()) {
     tensor.attributes["output_index"] =
-        fmt::format("{}", output.original_op().output_index());
+        fmt::format("{}", output.original_index);
   }
-  return GeEntry(Describe(output), std::move(tensor), raw);
+  return GeEntry(output.tensor, std::move(tensor), raw);
 }
 
-std::vector<FileEntry> EntriesOf(const ge::DumpData& head, GeRawBytes raw) {
+std::vector<FileEntry> EntriesOf(const GeHead& head, GeRawBytes raw) {
   std::vector<FileEntry> entries;
-  for (int i = 0; i < head.input_size(); ++i) {
-    entries.push_back(InputEntry(head.input(i), i, raw));
+  for (size_t i = 0; i < head.inputs.size(); ++i) {
+    entries.push_back(InputEntry(head.inputs[i], i, raw));
   }
-  for (int i = 0; i < head.output_size(); ++i) {
-    entries.push_back(OutputEntry(head.output(i), i, raw));
+  for (size_t i = 0; i < head.outputs.size(); ++i) {
+    entries.push_back(OutputEntry(head.outputs[i], i, raw));
   }
-  for (int i = 0; i < head.buffer_size(); ++i) {
-    if (head.buffer(i).size() == 0) continue;
-    entries.push_back(RawEntry("buffer", i, head.buffer(i).size(), raw));
+  for (size_t i = 0; i < head.buffers.size(); ++i) {
+    if (head.buffers[i] == 0) continue;
+    entries.push_back(RawEntry("buffer", i, head.buffers[i], raw));
   }
-  int index = 0;
-  for (const uint64_t size : WorkspacesOf(head)) {
-    entries.push_back(RawEntry("workspace", index++, size, raw));
+  for (size_t i = 0; i < head.workspaces.size(); ++i) {
+    entries.push_back(RawEntry("workspace", i, head.workspaces[i], raw));
   }
   return entries;
 }
 
-Attributes AttributesOf(const ge::DumpData& head) {
+Attributes AttributesOf(const GeHead& head) {
   Attributes attributes;
-  attributes["version"] = head.version();
-  attributes["op_name"] = head.op_name();
-  if (head.dump_time() != 0) {
-    attributes["dump_time"] = fmt::format("{}", head.dump_time());
+  attributes["version"] = head.version;
+  attributes["op_name"] = head.op_name;
+  if (head.dump_time_us != 0) {
+    attributes["dump_time"] = fmt::format("{}", head.dump_time_us);
   }
-  attributes["dfx_message"] = head.dfx_message();
-  for (const std::string& bytes : head.attr()) {
-    ge::OpAttr attr;
-    if (attr.ParseFromString(bytes) && !attr.name().empty()) {
-      attributes["attr." + attr.name()] = attr.value();
-    }
+  attributes["dfx_message"] = head.dfx_message;
+  for (const auto& [name, value] : head.attributes) {
+    attributes["attr." + name] = value;
   }
   std::erase_if(attributes,
                 [](const auto& item) { return item.second.empty(); });
@@ -227,11 +139,7 @@ OpenedFile OpenGeDump(std::shared_ptr<const ByteSource> bytes) {
   const auto text = bytes->ReadText(kLengthBytes, length);
   if (!text.ok()) return Annotate(text.status(), "GE dump: head");
   if (IsGeNano(*text)) return OpenGeNano(*text, bytes, kLengthBytes + length);
-  MSITD_RETURN_IF_ERROR(CheckMessageCount(*text));
-  ge::DumpData head;
-  if (!head.ParseFromString(*text)) {
-    return BadGeHead("the head is no message");
-  }
+  MSITD_ASSIGN_OR_RETURN(const GeHead head, ParseGeHead(*text));
   const uint64_t begin = kLengthBytes + length;
   GeRawBytes raw(bytes, begin,
                  SkipsWithoutAddress(head, bytes->size() - begin));

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-# It exports a protobuf of its own, which takes the place of ours: the process
-# aborts.
-if "grpc_tools._protoc_compiler" in sys.modules:
-    msg = "msitd.formats cannot be used in a process that has grpc_tools"
-    raise ImportError(msg)
 
 from msitd._formats import File
 from msitd.query.arrays import to_numpy, to_torch

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "client/import/formats/ge_dump.pb.h"
+#include "tests/unit/client/import/formats/ge_dump.pb.h"
 #include "tests/unit/client/import/formats/read_all.h"
 
 namespace msitd::formats {
