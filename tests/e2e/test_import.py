@@ -231,6 +231,36 @@ def test_dumps_of_torchair_become_a_run_of_two_ranks(
     assert run_import(daemon, tmp_path / "ge")["skipped_file"] == 12
 
 
+def write_ge_statistics(folder: Path, largest: float) -> Path:
+    """A tree of statistics that CANN wrote in place of dumps."""
+    dumps = folder / "worldsize1_global_rank0/20251001120000/0/graph_1/1/0"
+    dumps.mkdir(parents=True)
+    for op in range(3):
+        (dumps / f"MatMul.op{op}.{op}.1.{1759312800000000 + op}.csv").write_text(
+            "Input/Output,Index,Data Size,Data Type,Format,Shape,"
+            "Max Value,Min Value,Avg Value,Count\n"
+            "Input,0,24,DT_FLOAT,ND,2x3,1.5,-2,0.25,6\n"
+            f"Output,0,24,DT_FLOAT,ND,2x3,{largest if op == 1 else 1.5},-2,0.25,6\n"
+        )
+    return folder
+
+
+def test_statistics_of_ge_are_compared(daemon: Daemon, tmp_path: Path) -> None:
+    for run, largest in (("golden", 1.5), ("target", 2.5)):
+        tree = write_ge_statistics(tmp_path / run, largest)
+        counts = run_import(daemon, tree, "--source", "ge", run=run)
+        assert (counts["statistics"], counts["problem"]) == (6, 0)
+        assert run_import(daemon, tree, run=run)["skipped_file"] == 3
+        state = daemon.ctl_json("run", "get", run)
+        assert (state["state"], state["counters"]["statistics_count"]) == (
+            "SEALED",
+            "6",
+        )
+    told = daemon.ctl("compare", "run", "golden", "target", expect=1).stdout
+    assert "statistics differ: max: target 2.5, golden 1.5" in told
+    assert "op1 output/0" in told
+
+
 class Importer:
     """An import that runs beside the test."""
 

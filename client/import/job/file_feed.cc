@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "client/import/formats/format_limits.h"
+#include "client/import/formats/statistic_text.h"
 #include "protos/base/limits.h"
+#include "protos/base/tensor_statistics.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::job {
@@ -127,6 +130,24 @@ TensorKey KeyOf(const trees::TreeEntry& entry,
   key.index = "0";
   if (!tensor.name.empty()) key.op += "/" + tensor.name;
   return key;
+}
+
+std::string StatisticsOf(const formats::ForeignTensor& tensor) {
+  std::vector<std::string> texts;
+  std::vector<TensorStatistic> statistics;
+  // What the statistics borrow stays where it is.
+  texts.reserve(kKnownStatistics.size());
+  for (const std::string_view name : kKnownStatistics) {
+    const auto at = tensor.attributes.find(std::string(name));
+    if (at == tensor.attributes.end()) continue;
+    // The file may have any text under such a name.
+    auto number = formats::StatisticText(at->second);
+    if (!number.has_value()) continue;
+    const std::string& text = texts.emplace_back(*std::move(number));
+    const bool is_string = text == "nan" || text == "inf" || text == "-inf";
+    statistics.push_back({name, text, is_string});
+  }
+  return PrintTensorStatistics(statistics);
 }
 
 }  // namespace msitd::job

@@ -56,4 +56,8 @@ class FileFeed {
 TensorKey KeyOf(const trees::TreeEntry& entry,
                 const formats::ForeignTensor& tensor);
 
+// The text of the record that the statistics of a tensor become: those of its
+// attributes that have a name of kKnownStatistics and a number.
+std::string StatisticsOf(const formats::ForeignTensor& tensor);
+
 }  // namespace msitd::job

@@ -225,7 +225,8 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
   bool has_any = false;
   while (const formats::ForeignTensor* tensor = feed_.Next(entry)) {
     has_any = true;
-    absl::Status why = tensor->problem;
+    absl::Status why =
+        tensor->is_statistics ? absl::OkStatus() : tensor->problem;
     if (why.ok()) {
       MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, why));
     }
@@ -250,23 +251,39 @@ absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
                                    const formats::ForeignTensor& tensor,
                                    absl::Status& problem) {
   const TensorKey key = KeyOf(entry, tensor);
+  client::TensorView record{.device = key.device,
+                            .token = key.token,
+                            .op = key.op,
+                            .call = key.call,
+                            .io = key.io,
+                            .index = key.index,
+                            .dtype = tensor.dtype,
+                            .dims = tensor.shape,
+                            .byte_strides = {},
+                            .requires_grad = entry.requires_grad,
+                            .stack = entry.stack};
+  std::string statistics;
+  if (tensor.is_statistics) {
+    if (!IsValid(tensor.dtype)) {
+      problem = MakeStatus(absl::StatusCode::kUnimplemented,
+                           "its statistics are of an unknown type {}",
+                           tensor.stored_type);
+      return absl::OkStatus();
+    }
+    statistics = StatisticsOf(tensor);
+    record.kind = RecordKind::kStatistics;
+    record.value = statistics;
+  } else {
+    record.source = &feed_.source();
+  }
   if (!options_.is_dry_run) {
-    MSITD_RETURN_IF_ERROR(Send(key.rank,
-                               {.device = key.device,
-                                .token = key.token,
-                                .op = key.op,
-                                .call = key.call,
-                                .io = key.io,
-                                .index = key.index,
-                                .dtype = tensor.dtype,
-                                .dims = tensor.shape,
-                                .byte_strides = {},
-                                .source = &feed_.source(),
-                                .requires_grad = entry.requires_grad,
-                                .stack = entry.stack},
-                               problem));
+    MSITD_RETURN_IF_ERROR(Send(key.rank, record, problem));
   }
   if (!problem.ok()) return absl::OkStatus();
+  if (tensor.is_statistics) {
+    ++counts_.statistics_count;
+    return absl::OkStatus();
+  }
   ++counts_.tensor_count;
   counts_.size_bytes += static_cast<int64_t>(tensor.bytes);
   return absl::OkStatus();

@@ -110,6 +110,12 @@ class ImportJobTest : public ::testing::Test {
     return path;
   }
 
+  std::string WriteText(const std::string& name, const std::string& text) {
+    const std::string path = dir_.path() + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
   trees::TreeEntry FileEntry(const std::string& name, const std::string& file) {
     trees::TreeEntry entry;
     entry.key.op = name;
@@ -213,6 +219,39 @@ TEST_F(ImportJobTest, FileSaysWhatTheEntryLeavesOpen) {
   ASSERT_EQ(Arrivals().size(), 1u);
   EXPECT_EQ(Arrivals()[0].key.io, Io::kOutput);
   EXPECT_EQ(Arrivals()[0].key.index, "0");
+}
+
+TEST_F(ImportJobTest, StatisticsOfAFileBecomeRecords) {
+  trees::TreeEntry ge = FileEntry(
+      "op", WriteText("ge.csv",
+                      "Input/Output,Index,Data Size,Data Type,Format,Shape,"
+                      "Max Value,Min Value,Avg Value\n"
+                      "Input,1,24,DT_FLOAT,ND,2x3,1.5,-nan,NA\n"
+                      "Output,0,24,DT_NEW,ND,2x3,1.5,0,1\n"));
+  ge.key.io = Io::kUnspecified;
+  const trees::TreeEntry atb = FileEntry(
+      "atb", WriteText("atb.bin",
+                       "dtype=0\ndims=4\nmax=2\nl2norm=3\ncount=-nan\n"
+                       "crc32=\"}\nother=1\n$End=1\n"));
+  for (const bool is_dry_run : {true, false}) {
+    options_.is_dry_run = is_dry_run;
+    ASSERT_TRUE(Import({ge, atb}).ok());
+    EXPECT_EQ(job_->counts().statistics_count, 2);
+    EXPECT_EQ(job_->counts().tensor_count, 0);
+    EXPECT_EQ(job_->counts().file_count, 2);
+    ASSERT_EQ(job_->problems().count(), 1);
+    EXPECT_EQ(job_->problems().listed()[0].reason,
+              "its statistics are of an unknown type NEW");
+  }
+  const auto arrived = Arrivals();
+  ASSERT_EQ(arrived.size(), 2u);
+  EXPECT_EQ(arrived[0].kind, RecordKind::kStatistics);
+  EXPECT_EQ(arrived[0].key.io, Io::kInput);
+  EXPECT_EQ(arrived[0].key.index, "1");
+  EXPECT_EQ(arrived[0].dtype, DType::kFloat32);
+  EXPECT_EQ(arrived[0].dims, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(arrived[0].value, R"({"max": 1.5, "min": "nan"})");
+  EXPECT_EQ(arrived[1].value, R"({"max": 2, "l2_norm": 3, "count": "nan"})");
 }
 
 TEST_F(ImportJobTest, SecondImportSendsOnlyWhatIsNew) {
