@@ -160,6 +160,20 @@ def test_odd_names_come_in_or_are_problems(daemon: Daemon, tree: Path) -> None:
     assert (again["skipped_file"], again["problem"]) == (9, 1)
 
 
+def test_names_that_a_file_has_twice_are_problems(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.zeros(3), torch.ones(3)
+    torch.save({"a.b": x, "a": {"b": y}}, tmp_path / "t.pt")
+    for _ in range(2):
+        words = ("run", "import", str(tmp_path / "t.pt"), "--run", "r")
+        told = daemon.ctl(*words, expect=PARTIAL)
+        assert "t.pt: a.b: the file has another of this name" in told.stderr
+        assert "conflict" not in told.stdout
+    assert len(tensors(daemon)) == 1
+
+
 def test_run_of_others_is_refused(daemon: Daemon, tree: Path, tmp_path: Path) -> None:
     run_import(daemon, tree, "--keep-open")
     daemon.ctl("run", "create", "fx", "--label", "source=fx")

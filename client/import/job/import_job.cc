@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -66,6 +67,20 @@ LedgerEntry EntryOf(const std::vector<trees::TreeEntry>& values) {
   entry.values = HashText(chunk::HashBytes(std::as_bytes(std::span(text))));
   entry.record_count = values.size();
   return entry;
+}
+
+// Tells a key from any other one.
+std::string TextOf(const TensorKey& key) {
+  return fmt::format("{} {} {} {} {}{} {}{} {}{}", key.rank, key.token,
+                     key.call, static_cast<int>(key.io), key.device.size(),
+                     key.device, key.op.size(), key.op, key.index.size(),
+                     key.index);
+}
+
+// Completes "the file has another".
+std::string WhatOf(const formats::ForeignTensor& tensor) {
+  if (!tensor.name.empty()) return "of this name";
+  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
 }
 
 std::string NameOf(const trees::TreeEntry& entry) {
@@ -223,10 +238,15 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
                                     LedgerEntry& in_ledger,
                                     absl::Status& problem) {
   bool has_any = false;
+  std::set<std::string> sent;
   while (const formats::ForeignTensor* tensor = feed_.Next(entry)) {
     has_any = true;
     absl::Status why =
         tensor->is_statistics ? absl::OkStatus() : tensor->problem;
+    if (why.ok() && !sent.insert(TextOf(KeyOf(entry, *tensor))).second) {
+      why = MakeStatus(absl::StatusCode::kAlreadyExists,
+                       "the file has another {}", WhatOf(*tensor));
+    }
     if (why.ok()) {
       MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, why));
     }
@@ -292,19 +312,32 @@ absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
 absl::Status ImportJob::SendValues() {
   const ValueBlock block = std::exchange(values_, {});
   if (block.entries.empty()) return absl::OkStatus();
-  const LedgerEntry in_ledger = EntryOf(block.entries);
+  LedgerEntry in_ledger = EntryOf(block.entries);
   std::string former;
   if (!options_.is_dry_run && ledger_.Has(in_ledger, former)) {
+    if (!former.empty()) {
+      problems_.Add("values", absl::InvalidArgumentError(former));
+    }
     return absl::OkStatus();
   }
+  size_t lost_count = 0;
   for (const trees::TreeEntry& value : block.entries) {
-    MSITD_RETURN_IF_ERROR(SendValue(value));
+    absl::Status problem;
+    MSITD_RETURN_IF_ERROR(SendValue(value, problem));
+    if (problem.ok()) continue;
+    problems_.Add(NameOf(value), problem);
+    if (lost_count++ > 0) continue;
+    in_ledger.problem = fmt::format("{}: {}", NameOf(value), Message(problem));
+  }
+  if (lost_count > 1) {
+    in_ledger.problem += fmt::format(" (and {} more)", lost_count - 1);
   }
   if (!options_.is_dry_run) ledger_.Add(in_ledger);
   return absl::OkStatus();
 }
 
-absl::Status ImportJob::SendValue(const trees::TreeEntry& value) {
+absl::Status ImportJob::SendValue(const trees::TreeEntry& value,
+                                  absl::Status& problem) {
   client::TensorView record{.device = value.key.device,
                             .token = value.key.token,
                             .op = value.key.op,
@@ -331,15 +364,13 @@ absl::Status ImportJob::SendValue(const trees::TreeEntry& value) {
     record.dims = {&text_bytes, 1};
     record.data = reinterpret_cast<const std::byte*>(value.text.data());
   }
-  absl::Status problem;
   if (value.kind == RecordKind::kTensor) {
     problem = absl::InvalidArgumentError("it has no file");
   } else if (!options_.is_dry_run) {
     MSITD_RETURN_IF_ERROR(Send(value.key.rank, record, problem));
   }
-  if (!problem.ok()) {
-    problems_.Add(NameOf(value), problem);
-  } else if (value.kind == RecordKind::kDocument) {
+  if (!problem.ok()) return absl::OkStatus();
+  if (value.kind == RecordKind::kDocument) {
     ++counts_.document_count;
     counts_.size_bytes += text_bytes;
   } else if (value.kind == RecordKind::kStatistics) {

@@ -128,7 +128,8 @@ class ImportJob {
                           const formats::ForeignTensor& tensor,
                           absl::Status& problem);
   absl::Status SendValues();
-  absl::Status SendValue(const trees::TreeEntry& value);
+  // Sends one value; `problem` is set if that cannot be.
+  absl::Status SendValue(const trees::TreeEntry& value, absl::Status& problem);
   // Sends a record to the client of its rank. `problem` is set if the record
   // is at fault.
   absl::Status Send(int32_t rank, const client::TensorView& record,

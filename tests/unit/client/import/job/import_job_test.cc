@@ -329,6 +329,44 @@ TEST_F(ImportJobTest, ValuesAndDocumentsArrive) {
   EXPECT_EQ(job_->counts().document_count, 1);
 }
 
+TEST_F(ImportJobTest, ValuesThatWereLostAreSaidAgain) {
+  const std::vector<trees::TreeEntry> entries = {
+      Value("bad\xff", RecordKind::kNumber, "7"),
+      Value("good", RecordKind::kNumber, "8"),
+      Value("worse\xff", RecordKind::kNumber, "9")};
+  ASSERT_TRUE(Import(entries).ok());
+  EXPECT_EQ(job_->counts().value_count, 1);
+  ASSERT_EQ(job_->problems().count(), 2);
+  ASSERT_TRUE(Import(entries).ok());
+  EXPECT_EQ(job_->counts().value_count, 0);
+  ASSERT_EQ(job_->problems().count(), 1);
+  const std::string& reason = job_->problems().listed()[0].reason;
+  EXPECT_EQ(reason.find("number of bad"), 0u) << reason;
+  EXPECT_TRUE(reason.ends_with(" (and 1 more)")) << reason;
+}
+
+TEST_F(ImportJobTest, TensorsOfOneFileWithOneNameAreAProblem) {
+  const trees::TreeEntry ge = [this] {
+    const std::string row = "Input,1,24,DT_FLOAT,ND,2x3,";
+    trees::TreeEntry entry = FileEntry(
+        "op", WriteText("ge.csv",
+                        "Input/Output,Index,Data Size,Data Type,Format,Shape,"
+                        "Max Value\n" +
+                            row + "1\n" + row + "2\n"));
+    entry.key.io = Io::kUnspecified;
+    return entry;
+  }();
+  for (const int64_t count : {1, 0}) {
+    ASSERT_TRUE(Import({ge}).ok());
+    EXPECT_EQ(job_->counts().statistics_count, count);
+    EXPECT_EQ(job_->counts().conflict_count, 0);
+    ASSERT_EQ(job_->problems().count(), 1);
+    EXPECT_EQ(job_->problems().listed()[0].file, ge.file);
+    EXPECT_EQ(job_->problems().listed()[0].reason,
+              "the file has another input 1");
+  }
+}
+
 TEST_F(ImportJobTest, ValuesKeepTheirPlacesBetweenFiles) {
   ASSERT_TRUE(Import({Value("a", RecordKind::kNone, "None"),
                       FileEntry("b", WriteNpy("b.npy", 1)),
