@@ -245,6 +245,22 @@ def test_dumps_of_torchair_become_a_run_of_two_ranks(
     assert run_import(daemon, tmp_path / "ge")["skipped_file"] == 12
 
 
+def test_dump_that_became_another_call_is_a_problem(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    write_ge(tmp_path / "ge", 2, 1)
+    first = min((tmp_path / "ge").rglob("MatMul.op0.*"))
+    first.rename(tmp_path / first.name)
+    run_import(daemon, tmp_path / "ge", "--keep-open")
+    (tmp_path / first.name).rename(first)
+    # It comes before the other one now, which was the first call.
+    for _ in range(2):
+        words = ("run", "import", str(tmp_path / "ge"), "--run", "r")
+        told = daemon.ctl(*words, expect=PARTIAL).stderr
+        assert "/MatMul.op1.1." in told
+        assert "was imported as another tensor; import into a new run" in told
+
+
 def write_ge_statistics(folder: Path, largest: float) -> Path:
     """A tree of statistics that CANN wrote in place of dumps."""
     dumps = folder / "worldsize1_global_rank0/20251001120000/0/graph_1/1/0"

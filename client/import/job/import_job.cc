@@ -77,6 +77,11 @@ std::string TextOf(const TensorKey& key) {
                      key.index);
 }
 
+uint64_t HashOf(const TensorKey& key) {
+  const std::string text = TextOf(key);
+  return chunk::HashBytes(std::as_bytes(std::span(text))).low;
+}
+
 // Completes "the file has another".
 std::string WhatOf(const formats::ForeignTensor& tensor) {
   if (!tensor.name.empty()) return "of this name";
@@ -209,7 +214,9 @@ absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
 }
 
 absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
-  LedgerEntry in_ledger{.path = Below(entry.file), .tensor = entry.tensor};
+  LedgerEntry in_ledger{.path = Below(entry.file),
+                        .tensor = entry.tensor,
+                        .key = HashOf(entry.key)};
   absl::Status problem = Describe(entry.file, in_ledger);
   std::string former;
   if (problem.ok() && !options_.is_dry_run && ledger_.Has(in_ledger, former)) {

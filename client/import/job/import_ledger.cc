@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "protos/base/utf8.h"
@@ -45,6 +48,15 @@ Number NumberAt(const Json& line, const char* name) {
   return at != line.end() && at->is_number_integer() ? at->get<Number>() : 0;
 }
 
+// 0 if it is none.
+uint64_t HashAt(const Json& line, const char* name) {
+  const std::string text = TextAt(line, name);
+  uint64_t hash = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, hash, 16);
+  return error == std::errc() && stop == end ? hash : 0;
+}
+
 }  // namespace
 
 std::string ImportLedger::PartName(size_t index) {
@@ -72,6 +84,7 @@ std::string ImportLedger::LineOf(const LedgerEntry& entry) const {
   } else {
     line["values"] = entry.values;
   }
+  if (entry.key != 0) line["key"] = fmt::format("{:016x}", entry.key);
   if (!scope_.empty()) line["as"] = AsText(scope_);
   if (!entry.problem.empty()) line["problem"] = AsText(entry.problem);
   line["records"] = entry.record_count;
@@ -93,7 +106,7 @@ void ImportLedger::LoadLine(std::string_view text) {
   entry.mtime_ns = NumberAt<int64_t>(line, "mtime_ns");
   if (entry.path.empty() == entry.values.empty()) return;
   const ContentHash key = KeyOf(entry, TextAt(line, "as"));
-  known_.insert(key);
+  known_.emplace(key, HashAt(line, "key"));
   std::string problem = TextAt(line, "problem");
   if (!problem.empty()) problems_[key] = std::move(problem);
 }
@@ -114,7 +127,15 @@ bool ImportLedger::Has(const LedgerEntry& entry, std::string& problem) const {
   as_text.path = AsText(entry.path);
   as_text.tensor = AsText(entry.tensor);
   const ContentHash key = KeyOf(as_text, AsText(scope_));
-  if (!known_.contains(key)) return false;
+  const auto [begin, end] = known_.equal_range(key);
+  if (begin == end) return false;
+  const bool is_same = std::any_of(begin, end, [&entry](const auto& known) {
+    return known.second == entry.key || known.second == 0 || entry.key == 0;
+  });
+  if (!is_same) {
+    problem = kOtherKey;
+    return true;
+  }
   const auto at = problems_.find(key);
   problem = at == problems_.end() ? "" : at->second;
   return true;

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,6 +27,9 @@ struct LedgerEntry {
   int64_t mtime_ns = 0;
   // The hash of the values, as text. Empty for a file.
   std::string values = {};
+  // A hash of the key that the tree gave it; 0 if it is not known, as in
+  // ledgers that were written before there was one.
+  uint64_t key = 0;
   // The records that it became.
   uint64_t record_count = 0;
   // Why it became fewer than it has; empty if it did not. The same bytes will
@@ -41,7 +43,7 @@ struct LedgerEntry {
 //
 //   {"msitd_import_ledger": 1, "source": "ge"}
 //   {"file": "a/b.npy", "bytes": 8320, "mtime_ns": 1756699200000001,
-//    "records": 1}
+//    "key": "9ae16a3b2f90404f", "records": 1}
 //   {"values": "1b4f0e98...", "records": 17}
 //
 // A line that is not understood is passed over: its file is sent again.
@@ -52,6 +54,8 @@ class ImportLedger {
   // begins.
   static constexpr size_t kPartBytesMax = size_t{4} << 20;
   static constexpr size_t kPartsMax = 200;
+  static constexpr std::string_view kOtherKey =
+      "it was imported as another tensor; import into a new run";
 
   // `source` is that of the run.
   explicit ImportLedger(std::string source) : source_(std::move(source)) {}
@@ -69,7 +73,8 @@ class ImportLedger {
   // only: what the user says of the tree, such as its rank.
   void SetScope(std::string scope) { scope_ = std::move(scope); }
 
-  // Returns whether the run has it. If so, `problem` gets that of the entry.
+  // Returns whether the run has it. If so, `problem` gets that of the entry; or
+  // kOtherKey, if the run has it under other keys only.
   bool Has(const LedgerEntry& entry, std::string& problem) const;
 
   // An entry whose records are on their way.
@@ -107,7 +112,8 @@ class ImportLedger {
   const std::string source_;
   std::string loaded_source_;
   std::string scope_;
-  std::unordered_set<ContentHash, Hasher> known_;
+  // The keys of each. A file that the tree has twice has two.
+  std::unordered_multimap<ContentHash, uint64_t, Hasher> known_;
   // Of those known that have one.
   std::unordered_map<ContentHash, std::string, Hasher> problems_;
   // Lines that were added since the last mark, and before it.

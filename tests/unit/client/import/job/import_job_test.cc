@@ -277,6 +277,23 @@ TEST_F(ImportJobTest, SecondImportSendsOnlyWhatIsNew) {
   EXPECT_EQ(job_->counts().tensor_count, 1);
 }
 
+TEST_F(ImportJobTest, FileThatBecameAnotherTensorIsAProblem) {
+  trees::TreeEntry entry = FileEntry("a", WriteNpy("a.npy", 10));
+  ASSERT_TRUE(Import({entry}).ok());
+  entry.key.call = 1;
+  for (int again = 0; again < 2; ++again) {
+    ASSERT_TRUE(Import({entry}).ok());
+    EXPECT_EQ(job_->counts().tensor_count, 0);
+    EXPECT_EQ(job_->counts().skipped_file_count, 1);
+    ASSERT_EQ(job_->problems().count(), 1);
+    EXPECT_EQ(job_->problems().listed()[0].file, entry.file);
+    EXPECT_EQ(job_->problems().listed()[0].reason, ImportLedger::kOtherKey);
+  }
+  entry.key.call = 0;
+  ASSERT_TRUE(Import({entry}).ok());
+  EXPECT_EQ(job_->problems().count(), 0);
+}
+
 TEST_F(ImportJobTest, FileThatWasCutOffComesWithTheNextImport) {
   std::vector<trees::TreeEntry> entries = {
       FileEntry("a", WriteNpy("a.npy", 10)),

@@ -99,6 +99,41 @@ TEST_F(ImportLedgerTest, ProblemsAreRemembered) {
   EXPECT_EQ(problem, "its elements are texts");
 }
 
+TEST_F(ImportLedgerTest, FileWithAnotherKeyIsAProblem) {
+  const auto with_key = [](uint64_t key) {
+    LedgerEntry entry = File("a");
+    entry.key = key;
+    return entry;
+  };
+  const auto problem_of = [this](const LedgerEntry& entry) {
+    std::string problem;
+    EXPECT_TRUE(Loaded().Has(entry, problem));
+    return problem;
+  };
+  AddAndSave(with_key(0xfedcba9876543210));
+  EXPECT_EQ(problem_of(with_key(0xfedcba9876543210)), "");
+  EXPECT_EQ(problem_of(with_key(2)), ImportLedger::kOtherKey);
+  // A tree may have a file twice.
+  AddAndSave(with_key(2));
+  EXPECT_EQ(problem_of(with_key(0xfedcba9876543210)), "");
+  EXPECT_EQ(problem_of(with_key(2)), "");
+  EXPECT_EQ(problem_of(with_key(3)), ImportLedger::kOtherKey);
+}
+
+TEST_F(ImportLedgerTest, LinesWithoutAKeyStandForAnyOne) {
+  ledger_.Load(
+      R"({"file": "a", "bytes": 100, "mtime_ns": 7, "records": 1})"
+      "\n"
+      R"({"file": "b", "bytes": 100, "mtime_ns": 7, "key": "no hash"})");
+  for (const char* const path : {"a", "b"}) {
+    LedgerEntry entry = File(path);
+    entry.key = 5;
+    std::string problem;
+    EXPECT_TRUE(ledger_.Has(entry, problem));
+    EXPECT_EQ(problem, "");
+  }
+}
+
 TEST_F(ImportLedgerTest, ValuesAreFoundByTheirHash) {
   AddAndSave({.values = "abc", .record_count = 3});
   EXPECT_TRUE(Has(Loaded(), {.values = "abc"}));
