@@ -23,19 +23,23 @@ namespace {
 using Strings = std::vector<std::string_view>;
 
 constexpr std::string_view kByGraph = "the graph says so";
-constexpr std::string_view kConversion =
-    "GE put it in; compare the run with itself";
-constexpr std::string_view kNotInGraph = "not an op of the graph";
-constexpr std::string_view kOnlyBeginning =
-    "only the beginning of its name is in the graph";
-constexpr std::string_view kNoNode = "the graph names no FX node for it";
-constexpr std::string_view kNodeMissing = "the FX node was not recorded";
-constexpr std::string_view kNoInput = "no input of the FX node belongs to it";
-constexpr std::string_view kNoOutput = "the graph names no FX tensor for it";
-constexpr std::string_view kFused = "inside a fused op";
-constexpr std::string_view kOpMissing = "its GE op was not recorded";
-constexpr std::string_view kNoTensor = "no tensor of its GE op belongs to it";
-constexpr std::string_view kNoOp = "the graph names no GE op for it";
+constexpr LeftReason kConversion{"GE put it in; compare the run with itself",
+                                 /*is_expected=*/true};
+constexpr LeftReason kNotInGraph{"not an op of the graph"};
+constexpr LeftReason kOnlyBeginning{
+    "only the beginning of its name is in the graph"};
+constexpr LeftReason kNoNode{"the graph names no FX node for it",
+                             /*is_expected=*/true};
+constexpr LeftReason kNodeMissing{"the FX node was not recorded"};
+constexpr LeftReason kNoInput{"no input of the FX node belongs to it"};
+constexpr LeftReason kNoOutput{"the graph names no FX tensor for it",
+                               /*is_expected=*/true};
+constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
+constexpr LeftReason kOpMissing{"its GE op was not recorded"};
+constexpr LeftReason kNoTensor{"no tensor of its GE op belongs to it"};
+constexpr LeftReason kScalar{"a scalar, which a GE op may have as an attribute",
+                             /*is_expected=*/true};
+constexpr LeftReason kNoOp{"the graph names no GE op for it"};
 
 std::optional<size_t> FindTensor(const OpFacts& op, Io io, size_t index) {
   const std::string text = std::to_string(index);
@@ -51,6 +55,13 @@ struct OuterInput {
   size_t position = 0;
   const GraphEdge* edge = nullptr;
 };
+
+// How many tensors the op takes.
+size_t CountEdges(const GraphOp& op) {
+  return static_cast<size_t>(
+      std::count_if(op.inputs.begin(), op.inputs.end(),
+                    [](const GraphEdge& edge) { return edge.output >= 0; }));
+}
 
 // One model of GE with its FX graph.
 class ModelMatcher {
@@ -96,7 +107,11 @@ class ModelMatcher {
   void PairPart(size_t op, const GraphOp& part, bool is_first,
                 const std::vector<size_t>& positions,
                 const std::vector<size_t>& tensors);
+  // Leaves what the parts take from outside and no input of the fused op is.
+  void LeaveOuterInputs(const std::vector<const GraphOp*>& parts);
+  void LeaveScalars(size_t node);
   void LeaveNodes();
+  void LeaveOutput(const GraphOp& graph_op, const FxTensor& tensor);
 
   const Model& fx_;
   const Model& ge_;
@@ -104,8 +119,12 @@ class ModelMatcher {
   const NameParts parts_;
   const MatchOptions& options_;
   MappingBuilder& builder_;
-  // The fused op that a part is in.
-  std::unordered_map<std::string_view, std::string_view> fused_;
+  struct FusedOp {
+    std::string_view name;
+    bool is_last = false;
+  };
+  // The fused op that a part is in, and whether the part is its last one.
+  std::unordered_map<std::string_view, FusedOp> fused_;
 };
 
 void ModelMatcher::MatchOp(std::string_view name) {
@@ -148,6 +167,7 @@ void ModelMatcher::MatchSingle(size_t op, const GraphOp& graph_op) {
     for (const size_t i : outer) {
       builder_.LeaveTarget({op, i}, kNoInput, tensor.node);
     }
+    if (inner.size() > outer.size()) LeaveScalars(*node);
     return;
   }
   builder_.LeaveTargetOp(op, kNodeMissing, graph_op.fx_tensors[0].node);
@@ -170,7 +190,7 @@ void ModelMatcher::MatchOutputs(size_t op, const GraphOp& graph_op,
                             {.op = std::string(fx_.prefix) + tensor.node,
                              .io = Io::kOutput,
                              .index = std::to_string(tensor.fx_output)},
-                            kNodeMissing);
+                            kNodeMissing.text);
   }
   for (const size_t i : ArgumentsOf(target(op), Io::kOutput)) {
     builder_.LeaveTarget({op, i}, kNoOutput);
@@ -181,7 +201,7 @@ void ModelMatcher::MatchFused(size_t op, const Strings& names) {
   std::vector<const GraphOp*> parts;
   for (const std::string_view name : names) {
     parts.push_back(graph_.Find(name));
-    fused_.emplace(name, target(op).op);
+    fused_.emplace(name, FusedOp{target(op).op, name == names.back()});
   }
   if (options_.is_compat) {
     MatchFusedAsMsit(op, *parts.front(), *parts.back());
@@ -240,6 +260,42 @@ void ModelMatcher::MatchFusedInputs(size_t op,
     PairPart(op, *parts[part], part == 0, positions, tensors);
   }
   for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoInput);
+  LeaveOuterInputs(parts);
+}
+
+void ModelMatcher::LeaveOuterInputs(const std::vector<const GraphOp*>& parts) {
+  std::set<std::string_view> names;
+  for (const GraphOp* part : parts) names.insert(part->name);
+  std::set<std::pair<std::string_view, int64_t>> seen;
+  for (const GraphOp* part : parts) {
+    if (part->fx_tensors.empty()) continue;
+    const auto node = FindNode(part->fx_tensors.front().node);
+    if (!node.has_value()) continue;
+    const auto inner = ArgumentsOf(golden(*node), Io::kInput);
+    // With scalars among them, nobody knows which input is which edge.
+    if (inner.size() != CountEdges(*part)) {
+      LeaveScalars(*node);
+      continue;
+    }
+    size_t position = 0;
+    for (const GraphEdge& edge : part->inputs) {
+      if (edge.output < 0) continue;
+      const size_t at = position++;
+      if (names.contains(edge.producer)) continue;
+      // What two parts take may be one input.
+      if (!seen.emplace(edge.producer, edge.output).second) continue;
+      builder_.LeaveGolden({*node, inner[at]}, kNoTensor, part->name);
+    }
+  }
+}
+
+// GE has constants as attributes, FX has them among the inputs.
+void ModelMatcher::LeaveScalars(size_t node) {
+  for (const size_t i : ArgumentsOf(golden(node), Io::kInput)) {
+    if (ElementCount(golden(node).tensors[i].shape) == 1) {
+      builder_.LeaveGolden({node, i}, kScalar);
+    }
+  }
 }
 
 // Pairs inputs of a fused op, which a part takes at these positions, with those
@@ -253,10 +309,7 @@ void ModelMatcher::PairPart(size_t op, const GraphOp& part, bool is_first,
   const OpFacts& golden_op = golden(*node);
   const auto inner = ArgumentsOf(golden_op, Io::kInput);
   const std::string reason = fmt::format("input of {} in it", part.name);
-  const auto edge_count = static_cast<size_t>(
-      std::count_if(part.inputs.begin(), part.inputs.end(),
-                    [](const GraphEdge& edge) { return edge.output >= 0; }));
-  if (inner.size() != edge_count) {
+  if (inner.size() != CountEdges(part)) {
     for (const auto& [i, j] :
          AlignBySize(golden_op, inner, target(op), tensors)) {
       builder_.Pair({*node, inner[i]}, {op, tensors[j]}, reason);
@@ -310,21 +363,45 @@ void ModelMatcher::MatchFusedAsMsit(size_t op, const GraphOp& first,
   }
 }
 
-// Says of the nodes that are in no pair where they are.
+// Says of the nodes that are in no pair where they are. An FX node may be
+// several GE ops: first each output, then all the rest of the node.
 void ModelMatcher::LeaveNodes() {
   for (const GraphOp& graph_op : graph_.ops) {
     for (const FxTensor& tensor : graph_op.fx_tensors) {
+      LeaveOutput(graph_op, tensor);
+    }
+  }
+  for (const GraphOp& graph_op : graph_.ops) {
+    const auto fused = fused_.find(graph_op.name);
+    for (const FxTensor& tensor : graph_op.fx_tensors) {
       const auto node = FindNode(tensor.node);
       if (!node.has_value()) continue;
-      const auto fused = fused_.find(graph_op.name);
       if (fused != fused_.end()) {
-        builder_.LeaveGoldenOp(*node, kFused, fused->second);
+        builder_.LeaveGoldenOp(*node, kFused, fused->second.name);
       } else if (ge_.Has(graph_op.name)) {
         builder_.LeaveGoldenOp(*node, kNoTensor, graph_op.name);
       } else {
         builder_.LeaveGoldenOp(*node, kOpMissing, graph_op.name);
       }
     }
+  }
+}
+
+// The output of a node that is an output of a GE op.
+void ModelMatcher::LeaveOutput(const GraphOp& graph_op,
+                               const FxTensor& tensor) {
+  const auto node = FindNode(tensor.node);
+  if (!node.has_value()) return;
+  const auto output = FindTensor(golden(*node), Io::kOutput, tensor.fx_output);
+  if (!output.has_value()) return;
+  const Slot slot{*node, *output};
+  const auto fused = fused_.find(graph_op.name);
+  if (fused != fused_.end() && !fused->second.is_last) {
+    builder_.LeaveGolden(slot, kFused, fused->second.name);
+  } else if (fused != fused_.end() || ge_.Has(graph_op.name)) {
+    builder_.LeaveGolden(slot, kNoTensor, graph_op.name);
+  } else {
+    builder_.LeaveGolden(slot, kOpMissing, graph_op.name);
   }
 }
 

@@ -20,23 +20,23 @@ namespace {
 using Strings = std::vector<std::string_view>;
 
 constexpr std::string_view kSameName = "ops of the same name";
-constexpr std::string_view kConversion =
-    "GE put it in; compare the run with itself";
-constexpr std::string_view kNoCounterpart =
-    "the golden run has no op of its name or of its parts";
+constexpr LeftReason kConversion{"GE put it in; compare the run with itself",
+                                 /*is_expected=*/true};
+constexpr LeftReason kNoCounterpart{
+    "the golden run has no op of its name or of its parts"};
 constexpr std::string_view kPartMissing =
     "the golden run lacks the op that is fused into it";
-constexpr std::string_view kNoGraph =
-    "no graph says what the ops in it take from outside";
-constexpr std::string_view kOtherInputs =
-    "the ops in it take other inputs than it has";
-constexpr std::string_view kNoArgument =
-    "no argument of the other op belongs to it";
-constexpr std::string_view kFused = "inside a fused op";
-constexpr std::string_view kNoTarget = "the target run has no such op";
+constexpr LeftReason kNoGraph{
+    "no graph says what the ops in it take from outside", /*is_expected=*/true};
+constexpr LeftReason kOtherInputs{
+    "the ops in it take other inputs than it has"};
+constexpr LeftReason kNoArgument{"no argument of the other op belongs to it"};
+constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
+constexpr LeftReason kNoTarget{"the target run has no such op"};
+constexpr LeftReason kNoOtherSide{"its other side was not recorded"};
 constexpr std::string_view kSelf = "its input beside its output";
-constexpr std::string_view kNoConversion =
-    "only what GE put in is compared with itself";
+constexpr LeftReason kNoConversion{
+    "only what GE put in is compared with itself", /*is_expected=*/true};
 
 // An input that a part takes from outside.
 struct OuterInput {
@@ -61,6 +61,9 @@ class ModelMatcher {
 
   void Match() {
     for (const std::string_view name : target_.names) MatchOp(name);
+    for (const auto& [name, op] : golden_.by_name) {
+      if (IsPutIn(name)) builder_.LeaveGoldenOp(op, kConversion);
+    }
   }
 
  private:
@@ -70,6 +73,11 @@ class ModelMatcher {
   }
   const OpFacts& golden(size_t op) const { return builder_.golden().ops[op]; }
   const OpFacts& target(size_t op) const { return builder_.target().ops[op]; }
+  // True for a conversion that is not in the model itself.
+  bool IsPutIn(std::string_view name) const {
+    return IsConversion(name) &&
+           (graph_ == nullptr || parts_.Split(name).empty());
+  }
   std::optional<size_t> FindGolden(std::string_view name) const {
     const auto found = golden_.by_name.find(name);
     if (found == golden_.by_name.end()) return std::nullopt;
@@ -113,7 +121,7 @@ void ModelMatcher::MatchOp(std::string_view name) {
                          : parts_.Split(name);
   if (parts.size() > 1) {
     MatchFused(op, parts);
-  } else if (IsConversion(name)) {
+  } else if (IsPutIn(name)) {
     builder_.LeaveTargetOp(op, kConversion);
   } else {
     builder_.LeaveTargetOp(op, kNoCounterpart);
@@ -172,6 +180,7 @@ void ModelMatcher::MatchFusedOutputs(size_t op, const Strings& parts) {
     builder_.Pair({*inner, others[i]}, {op, outputs[j]}, reason);
   }
   for (const size_t i : outputs) builder_.LeaveTarget({op, i}, kNoArgument);
+  for (const size_t i : others) builder_.LeaveGolden({*inner, i}, kNoArgument);
 }
 
 std::vector<OuterInput> ModelMatcher::OuterInputsOf(
@@ -221,6 +230,11 @@ void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
   if (outer.size() != inputs.size()) outer = Once(outer);
   if (outer.size() != inputs.size()) {
     for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kOtherInputs);
+    for (const OuterInput& input : outer) {
+      if (input.golden.has_value()) {
+        builder_.LeaveGolden(*input.golden, kNoArgument);
+      }
+    }
     return;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -243,9 +257,12 @@ void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
   std::vector<OuterInput> outer;
   if (graph_ != nullptr) outer = OuterInputsOf(parts);
   const auto inputs = ArgumentsOf(target(op), Io::kInput);
+  if (graph_ == nullptr) {
+    for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
+  }
   for (const auto& [i, j] : Zip(outer.size(), inputs.size())) {
     if (!outer[i].golden.has_value()) continue;
-    builder_.Pair(*outer[i].golden, {op, inputs[j]}, kFused);
+    builder_.Pair(*outer[i].golden, {op, inputs[j]}, kFused.text);
   }
   const auto last = std::find_if(
       parts.rbegin(), parts.rend(),
@@ -255,9 +272,10 @@ void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
   const auto others = ArgumentsOf(golden(inner), Io::kOutput);
   const auto outputs = ArgumentsOf(target(op), Io::kOutput);
   for (const auto& [i, j] : Zip(others.size(), outputs.size())) {
-    builder_.Pair({inner, others[i]}, {op, outputs[j]}, kFused,
+    builder_.Pair({inner, others[i]}, {op, outputs[j]}, kFused.text,
                   CallsOf(inner, op));
   }
+  for (const size_t i : others) builder_.LeaveGolden({inner, i}, kNoArgument);
 }
 
 }  // namespace
@@ -302,6 +320,8 @@ absl::StatusOr<Mapping> MatchConversions(const RunFacts& run) {
            Align(run.ops[op], inputs, run.ops[op], outputs)) {
         builder.Pair({op, inputs[j]}, {op, outputs[k]}, kSelf);
       }
+      for (const size_t j : inputs) builder.LeaveGolden({op, j}, kNoOtherSide);
+      for (const size_t k : outputs) builder.LeaveTarget({op, k}, kNoOtherSide);
     }
   }
   return builder.Finish(kNoConversion, kNoConversion);

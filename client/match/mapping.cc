@@ -99,29 +99,29 @@ void MappingBuilder::PairWithAbsent(Slot target, Reference golden,
   absent_.emplace(std::pair(target.op, target.tensor), std::move(golden));
 }
 
-void MappingBuilder::Leave(State& state, std::string_view reason,
+void MappingBuilder::Leave(State& state, const LeftReason& reason,
                            std::string_view detail) {
   if (state.kind != State::Kind::kOpen) return;
-  state.kind = State::Kind::kLeft;
-  state.reason = NumberOf(reason, detail);
+  state.kind = reason.is_expected ? State::Kind::kLeft : State::Kind::kMissing;
+  state.reason = NumberOf(reason.text, detail);
 }
 
-void MappingBuilder::LeaveGolden(Slot golden, std::string_view reason,
+void MappingBuilder::LeaveGolden(Slot golden, const LeftReason& reason,
                                  std::string_view detail) {
   Leave(golden_states_[golden.op][golden.tensor], reason, detail);
 }
 
-void MappingBuilder::LeaveTarget(Slot target, std::string_view reason,
+void MappingBuilder::LeaveTarget(Slot target, const LeftReason& reason,
                                  std::string_view detail) {
   Leave(target_states_[target.op][target.tensor], reason, detail);
 }
 
-void MappingBuilder::LeaveGoldenOp(size_t op, std::string_view reason,
+void MappingBuilder::LeaveGoldenOp(size_t op, const LeftReason& reason,
                                    std::string_view detail) {
   for (State& state : golden_states_[op]) Leave(state, reason, detail);
 }
 
-void MappingBuilder::LeaveTargetOp(size_t op, std::string_view reason,
+void MappingBuilder::LeaveTargetOp(size_t op, const LeftReason& reason,
                                    std::string_view detail) {
   for (State& state : target_states_[op]) Leave(state, reason, detail);
 }
@@ -146,7 +146,7 @@ std::string MappingBuilder::TextOf(uint32_t reason) const {
 }
 
 void MappingBuilder::Count(const RunFacts& run, bool is_golden,
-                           std::string_view reason, States& states) {
+                           const LeftReason& reason, States& states) {
   std::map<std::pair<std::string, bool>, size_t> places;
   for (size_t op = 0; op < states.size(); ++op) {
     for (State& state : states[op]) {
@@ -183,6 +183,7 @@ bool MappingBuilder::IsWholePair(size_t op) const {
   const std::vector<State>& states = target_states_[op];
   if (states.empty()) return false;
   const State& first = states.front();
+  if (first.kind != State::Kind::kPaired) return false;
   const OpFacts& target = target_.ops[op];
   const OpFacts& golden = golden_.ops[first.golden.op];
   if (golden.tensors.size() != target.tensors.size()) return false;
@@ -217,7 +218,7 @@ void MappingBuilder::AddTarget(size_t op) {
     const State& first = states.front();
     mapping_.lines.push_back({Reference{name},
                               Reference{golden_.ops[first.golden.op].op},
-                              TextOf(first.reason)});
+                              TextOf(first.reason), states.size()});
     return;
   }
   if (IsWholeLeft(states)) {
@@ -227,6 +228,7 @@ void MappingBuilder::AddTarget(size_t op) {
   }
   for (size_t i = 0; i < states.size(); ++i) {
     const State& state = states[i];
+    if (state.kind == State::Kind::kMissing) continue;
     Line line;
     line.target = ToReference(target_, {op, i});
     line.reason = TextOf(state.reason);
@@ -234,6 +236,7 @@ void MappingBuilder::AddTarget(size_t op) {
       line.target->call = state.calls.target;
       line.golden = ToReference(golden_, state.golden);
       line.golden->call = state.calls.golden;
+      line.pair_count = 1;
     } else if (state.kind == State::Kind::kAbsent) {
       line.golden = absent_.at({op, i});
     }
@@ -255,8 +258,8 @@ void MappingBuilder::AddGolden(size_t op) {
   }
 }
 
-absl::StatusOr<Mapping> MappingBuilder::Finish(std::string_view golden_reason,
-                                               std::string_view target_reason) {
+absl::StatusOr<Mapping> MappingBuilder::Finish(
+    const LeftReason& golden_reason, const LeftReason& target_reason) {
   Count(target_, /*is_golden=*/false, target_reason, target_states_);
   Count(golden_, /*is_golden=*/true, golden_reason, golden_states_);
   for (size_t i = 0; i < target_.ops.size(); ++i) AddTarget(i);

@@ -31,6 +31,17 @@ struct Line {
   std::optional<Reference> target;
   std::optional<Reference> golden;
   std::string reason;
+  // How many pairs of recorded tensors it joins.
+  size_t pair_count = 0;
+};
+
+// Why a tensor belongs to none.
+struct LeftReason {
+  std::string_view text;
+  // True only if no recording could have its counterpart, or if the rules do
+  // not look for one. Such tensors have a line with one side alone and are
+  // skipped. The others have no line and are unmatched.
+  bool is_expected = false;
 };
 
 // Tensors of one run that belong to none, for one reason.
@@ -90,14 +101,14 @@ class MappingBuilder {
   // Says why a tensor belongs to none. Of several reasons the first counts;
   // none does for what is in a pair. Tensors are counted by `reason`; `detail`
   // is behind it in the line.
-  void LeaveGolden(Slot golden, std::string_view reason,
+  void LeaveGolden(Slot golden, const LeftReason& reason,
                    std::string_view detail = {});
-  void LeaveTarget(Slot target, std::string_view reason,
+  void LeaveTarget(Slot target, const LeftReason& reason,
                    std::string_view detail = {});
   // The same for all tensors of an op.
-  void LeaveGoldenOp(size_t op, std::string_view reason,
+  void LeaveGoldenOp(size_t op, const LeftReason& reason,
                      std::string_view detail = {});
-  void LeaveTargetOp(size_t op, std::string_view reason,
+  void LeaveTargetOp(size_t op, const LeftReason& reason,
                      std::string_view detail = {});
 
   bool IsTargetTaken(Slot target) const;
@@ -107,8 +118,8 @@ class MappingBuilder {
 
   // Returns the mapping; what nobody spoke of is left for these reasons. Call
   // it once. Errors: RESOURCE_EXHAUSTED for more than kMappingPairsMax lines.
-  absl::StatusOr<Mapping> Finish(std::string_view golden_reason,
-                                 std::string_view target_reason);
+  absl::StatusOr<Mapping> Finish(const LeftReason& golden_reason,
+                                 const LeftReason& target_reason);
 
  private:
   struct Reason {
@@ -116,7 +127,8 @@ class MappingBuilder {
     std::string detail;
   };
   struct State {
-    enum class Kind : uint8_t { kOpen, kPaired, kAbsent, kLeft };
+    // kLeft is expected, kMissing is not.
+    enum class Kind : uint8_t { kOpen, kPaired, kAbsent, kLeft, kMissing };
 
     Kind kind = Kind::kOpen;
     uint32_t reason = 0;
@@ -128,10 +140,10 @@ class MappingBuilder {
   using States = std::vector<std::vector<State>>;
 
   uint32_t NumberOf(std::string_view reason, std::string_view detail);
-  void Leave(State& state, std::string_view reason, std::string_view detail);
+  void Leave(State& state, const LeftReason& reason, std::string_view detail);
   std::string TextOf(uint32_t reason) const;
   // Closes the open ones, and counts what is left.
-  void Count(const RunFacts& run, bool is_golden, std::string_view reason,
+  void Count(const RunFacts& run, bool is_golden, const LeftReason& reason,
              States& states);
   void AddTarget(size_t op);
   void AddGolden(size_t op);

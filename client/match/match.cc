@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "client/match/ge_fx.h"
 #include "client/match/ge_ge.h"
@@ -65,18 +66,26 @@ Mapping Turned(Mapping mapping) {
   LeftTensors taken;
   taken.is_golden = true;
   taken.reason = kTaken;
+  std::vector<Line> lines;
   for (Line& line : mapping.lines) {
     std::swap(line.golden, line.target);
-    if (!line.target.has_value()) continue;
-    if (targets.insert(KeyOf(*line.target)).second) continue;
-    line.target.reset();
-    line.reason = kTaken;
-    ++taken.count;
-    --mapping.pair_count;
-    if (taken.examples.size() < kExamplesMax && line.golden.has_value()) {
-      taken.examples.push_back(line.golden->op);
+    const bool is_taken =
+        line.target.has_value() && !targets.insert(KeyOf(*line.target)).second;
+    if (is_taken) {
+      // What the target run lacks, two goldens lack.
+      if (line.pair_count == 0) continue;
+      line.target.reset();
+      line.reason = kTaken;
+      taken.count += line.pair_count;
+      mapping.pair_count -= line.pair_count;
+      line.pair_count = 0;
+      if (taken.examples.size() < kExamplesMax && line.golden.has_value()) {
+        taken.examples.push_back(line.golden->op);
+      }
     }
+    lines.push_back(std::move(line));
   }
+  mapping.lines = std::move(lines);
   for (LeftTensors& left : mapping.left) left.is_golden = !left.is_golden;
   if (taken.count > 0) mapping.left.push_back(std::move(taken));
   return mapping;

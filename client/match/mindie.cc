@@ -23,16 +23,28 @@ constexpr std::string_view kMindieRtMapping = "mindie_rt_op_mapping.json";
 constexpr std::string_view kMindieTorchMapping = "mindie_torch_op_mapping.json";
 
 constexpr std::string_view kByMapping = "the mapping of MindIE says so";
-constexpr std::string_view kNoNode = "its layers have no torch node";
-constexpr std::string_view kNoModule = "its torch node is in no module";
-constexpr std::string_view kNotLeaf = "its torch node is in a module of others";
-constexpr std::string_view kModuleMissing = "the module was not recorded";
-constexpr std::string_view kOtherCalls =
-    "the module was not recorded at each of its calls";
-constexpr std::string_view kNotMapped = "the mapping of MindIE lacks it";
-constexpr std::string_view kNoArgument =
-    "no argument of the module belongs to it";
-constexpr std::string_view kNoOp = "no op of MindIE belongs to it";
+constexpr LeftReason kNoNode{"its layers have no torch node",
+                             /*is_expected=*/true};
+constexpr LeftReason kNoModule{"its torch node is in no module",
+                               /*is_expected=*/true};
+constexpr LeftReason kNotLeaf{"its torch node is in a module of others",
+                              /*is_expected=*/true};
+constexpr LeftReason kModuleMissing{"the module was not recorded"};
+constexpr LeftReason kOtherCalls{
+    "the module was not recorded at each of its calls"};
+constexpr LeftReason kNotMapped{"the mapping of MindIE lacks it"};
+constexpr LeftReason kNoArgument{"no argument of the module belongs to it"};
+constexpr LeftReason kOpMissing{"its op of MindIE was not recorded"};
+constexpr LeftReason kNoTensor{"no tensor of its op of MindIE belongs to it"};
+constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
+constexpr LeftReason kWeight{"no input of the module, but a weight",
+                             /*is_expected=*/true};
+constexpr LeftReason kNoFirst{"which module takes the inputs is not known",
+                              /*is_expected=*/true};
+constexpr LeftReason kNotByMsit{"msit compares the first output alone",
+                                /*is_expected=*/true};
+constexpr LeftReason kNoOp{"no op of MindIE begins or ends in it",
+                           /*is_expected=*/true};
 
 // Its text; empty if there is none.
 std::string TextAt(const Json& entry, const char* key) {
@@ -185,11 +197,17 @@ class Matcher {
     }
   }
 
+  // Says of the modules that are in no pair why. Call it after all models.
+  void LeaveModules(const std::vector<Model>& models);
+
  private:
   void MatchGroup(const MindieGroup& group, const std::string& name,
                   int32_t call, size_t op);
   void MatchInputs(const MindieGroup& group, size_t module, size_t op,
                    MappingBuilder::Calls calls);
+  void LeaveAsMsit(size_t module, size_t op);
+  // Leaves one side of the module that a node is in.
+  void LeaveEnd(const std::string& node, Io io, const LeftReason& reason);
 
   const MindieMapping& mapping_;
   const MatchOptions& options_;
@@ -219,7 +237,7 @@ void Matcher::MatchGroup(const MindieGroup& group, const std::string& name,
           {.op = "root." + name,
            .io = Io::kOutput,
            .index = builder_.target().ops[op].tensors[i].index},
-          kModuleMissing);
+          kModuleMissing.text);
     }
     builder_.LeaveTargetOp(op, kModuleMissing, name);
     return;
@@ -229,6 +247,7 @@ void Matcher::MatchGroup(const MindieGroup& group, const std::string& name,
   const int32_t groups = options_.is_compat ? 1 : group_counts_.at(name);
   if (groups > 1 && golden.call_count != groups) {
     builder_.LeaveTargetOp(op, kOtherCalls, name);
+    builder_.LeaveGoldenOp(*module, kOtherCalls);
     return;
   }
   if (groups > 1) calls = {call, 0};
@@ -241,28 +260,97 @@ void Matcher::MatchGroup(const MindieGroup& group, const std::string& name,
   for (const auto& [i, j] : pairs) {
     builder_.Pair({*module, others[i]}, {op, outputs[j]}, kByMapping, calls);
   }
-  if (!options_.is_compat) MatchInputs(group, *module, op, calls);
+  if (options_.is_compat) {
+    LeaveAsMsit(*module, op);
+  } else {
+    MatchInputs(group, *module, op, calls);
+  }
+  for (const size_t i : others) builder_.LeaveGolden({*module, i}, kNoTensor);
   builder_.LeaveTargetOp(op, kNoArgument, name);
+}
+
+void Matcher::LeaveAsMsit(size_t module, size_t op) {
+  const OpFacts& golden = builder_.golden().ops[module];
+  const OpFacts& target = builder_.target().ops[op];
+  for (const size_t i : ArgumentsOf(golden, Io::kInput)) {
+    builder_.LeaveGolden({module, i}, kNotByMsit);
+  }
+  for (const size_t i : ArgumentsOf(target, Io::kInput)) {
+    builder_.LeaveTarget({op, i}, kNotByMsit);
+  }
+  const auto others = ArgumentsOf(golden, Io::kOutput);
+  for (size_t i = 1; i < others.size(); ++i) {
+    builder_.LeaveGolden({module, others[i]}, kNotByMsit);
+  }
+  const auto outputs = ArgumentsOf(target, Io::kOutput);
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    builder_.LeaveTarget({op, outputs[i]}, kNotByMsit);
+  }
 }
 
 // The op has the inputs of its first node, and weights.
 void Matcher::MatchInputs(const MindieGroup& group, size_t module, size_t op,
                           MappingBuilder::Calls calls) {
+  const auto outer = ArgumentsOf(builder_.target().ops[op], Io::kInput);
+  const auto leave = [&](const LeftReason& reason) {
+    for (const size_t i : outer) builder_.LeaveTarget({op, i}, reason);
+  };
   if (group.first_node != group.node) {
     const std::string name = ModuleOfNode(group.first_node, mapping_.is_jit);
     const std::optional<size_t> found = modules_.Find(name);
-    if (!found.has_value() || HasParts(names_, name) ||
-        builder_.golden().ops[*found].call_count > 1) {
+    if (name.empty() || HasParts(names_, name)) {
+      leave(kNoFirst);
+      return;
+    }
+    if (!found.has_value()) {
+      leave(kModuleMissing);
+      return;
+    }
+    if (builder_.golden().ops[*found].call_count > 1) {
+      leave(kNoFirst);
       return;
     }
     module = *found;
     calls = {};
   }
   const auto inner = ArgumentsOf(builder_.golden().ops[module], Io::kInput);
-  const auto outer = ArgumentsOf(builder_.target().ops[op], Io::kInput);
   for (const auto& [i, j] : AlignBySize(builder_.golden().ops[module], inner,
                                         builder_.target().ops[op], outer)) {
     builder_.Pair({module, inner[i]}, {op, outer[j]}, kByMapping, calls);
+  }
+  for (const size_t i : inner) builder_.LeaveGolden({module, i}, kNoTensor);
+  const bool has_all =
+      !inner.empty() && std::all_of(inner.begin(), inner.end(), [&](size_t i) {
+        return builder_.IsGoldenTaken({module, i});
+      });
+  leave(has_all ? kWeight : kNoArgument);
+}
+
+// The first reason counts: what is missing comes before what is expected.
+void Matcher::LeaveModules(const std::vector<Model>& models) {
+  for (const MindieGroup& group : mapping_.groups) {
+    const bool is_recorded = std::any_of(
+        models.begin(), models.end(),
+        [&](const Model& model) { return model.Has(group.fusion_op); });
+    if (is_recorded) continue;
+    LeaveEnd(group.node, Io::kOutput, kOpMissing);
+    LeaveEnd(group.first_node, Io::kInput, kOpMissing);
+  }
+  for (const MindieGroup& group : mapping_.groups) {
+    if (group.first_node == group.node) continue;
+    LeaveEnd(group.node, Io::kInput, kFused);
+    LeaveEnd(group.first_node, Io::kOutput, kFused);
+  }
+}
+
+void Matcher::LeaveEnd(const std::string& node, Io io,
+                       const LeftReason& reason) {
+  const std::string name = ModuleOfNode(node, mapping_.is_jit);
+  if (name.empty() || HasParts(names_, name)) return;
+  const std::optional<size_t> module = modules_.Find(name);
+  if (!module.has_value()) return;
+  for (const size_t i : ArgumentsOf(builder_.golden().ops[*module], io)) {
+    builder_.LeaveGolden({*module, i}, reason);
   }
 }
 
@@ -345,7 +433,9 @@ absl::StatusOr<Mapping> MatchMindieWithTorch(const RunFacts& golden,
                          ParseMindieMapping(rt->text, torch->text));
   MappingBuilder builder(golden, target);
   Matcher matcher(mapping, options, builder);
-  for (const Model& model : ModelsOf(target)) matcher.Match(model);
+  const std::vector<Model> models = ModelsOf(target);
+  for (const Model& model : models) matcher.Match(model);
+  matcher.LeaveModules(models);
   return builder.Finish(kNoOp, kNotMapped);
 }
 

@@ -27,11 +27,10 @@ constexpr std::string_view kModelTree = "model_tree.json";
 constexpr std::string_view kBefore = ".before";
 
 constexpr std::string_view kLikeness = "modules of the same place or name";
-constexpr std::string_view kNoRule = "no rule knows what it is";
-constexpr std::string_view kOtherSize =
-    "no tensor of the other model has its size";
-constexpr std::string_view kNotRecorded =
-    "what it is in the other model was not recorded";
+constexpr LeftReason kNoRule{"no rule knows what it is", /*is_expected=*/true};
+constexpr LeftReason kOtherSize{"no tensor of the other model has its size"};
+constexpr LeftReason kNotRecorded{
+    "what it is in the other model was not recorded"};
 
 bool IsTopology(std::string_view file) {
   return file.starts_with(kTopologies) && file.ends_with(".json");
@@ -144,11 +143,17 @@ class Matcher {
         is_torch_golden_ ? std::pair(torch, atb) : std::pair(atb, torch);
     builder_.Pair(golden, target, kLikeness);
   }
-  void LeaveAtb(Slot slot, std::string_view reason) {
-    if (is_torch_golden_) {
-      builder_.LeaveTarget(slot, reason);
-    } else {
+  void LeaveAtb(Slot slot, const LeftReason& reason) {
+    Leave(slot, /*is_golden=*/!is_torch_golden_, reason);
+  }
+  void LeaveTorch(Slot slot, const LeftReason& reason) {
+    Leave(slot, /*is_golden=*/is_torch_golden_, reason);
+  }
+  void Leave(Slot slot, bool is_golden, const LeftReason& reason) {
+    if (is_golden) {
       builder_.LeaveGolden(slot, reason);
+    } else {
+      builder_.LeaveTarget(slot, reason);
     }
   }
   static uint64_t SizeOf(const RunFacts& run, Slot slot) {
@@ -185,10 +190,18 @@ void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
   std::map<Key, Candidates> all;
   for (const ModulePair& pair : pairs) {
     const auto op = atb_.ops.find(atb[pair.atb].op);
-    if (op == atb_.ops.end()) continue;
+    const auto other = torch_.ops.find(torch[pair.torch].op);
+    std::vector<Slot> others;
+    if (other != torch_.ops.end()) {
+      others = TensorsAt(torch_.run, other->second, pair.torch_place,
+                         /*is_torch=*/true);
+    }
+    if (op == atb_.ops.end()) {
+      for (const Slot slot : others) LeaveTorch(slot, kNotRecorded);
+      continue;
+    }
     const auto tensors = TensorsAt(atb_.run, op->second, pair.atb_place,
                                    /*is_torch=*/false);
-    const auto other = torch_.ops.find(torch[pair.torch].op);
     if (other == torch_.ops.end()) {
       for (const Slot slot : tensors) LeaveAtb(slot, kNotRecorded);
       continue;
@@ -196,8 +209,6 @@ void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
     Candidates& candidates =
         all[{op->second, pair.atb_place.io, pair.atb_place.index}];
     candidates.atb = tensors;
-    const auto others = TensorsAt(torch_.run, other->second, pair.torch_place,
-                                  /*is_torch=*/true);
     candidates.torch.insert(candidates.torch.end(), others.begin(),
                             others.end());
   }
@@ -219,6 +230,7 @@ void Matcher::Resolve(const Candidates& candidates) {
     Pair(candidates.torch[i], candidates.atb[j]);
   }
   for (const Slot slot : candidates.atb) LeaveAtb(slot, kOtherSize);
+  for (const Slot slot : candidates.torch) LeaveTorch(slot, kOtherSize);
 }
 
 }  // namespace

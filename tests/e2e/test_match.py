@@ -126,6 +126,46 @@ def test_conversions_are_compared_within_their_run(
     assert (comparison["pass_count"], comparison["unmatched_count"]) == ("1", "0")
 
 
+def test_op_that_the_target_lacks_fails(daemon: Daemon, tmp_path: Path) -> None:
+    record_graphs(daemon, tmp_path)
+    record(daemon, "less", "ge", {"Mul_1Relu_2": ([2, 3], 6)})
+    name = "dynamo_original_graph_1_rank_0_pid_1_ts_2.txt"
+    attach(daemon, "less", name, GRAPH, tmp_path)
+    for golden, target in (("eager", "less"), ("less", "eager")):
+        done = daemon.ctl("compare", "run", golden, target, expect=FAILED)
+        assert "3 pairs of tensors by ge-fx" in done.stderr
+        assert "2 tensors belong to none, 3 lack theirs" in done.stderr
+    for comparison in ("c-000001", "c-000002"):
+        rows = daemon.ctl_json("compare", "rows", comparison)["rows"]
+        verdicts = [row["verdict"] for row in rows]
+        assert (verdicts.count("PASS"), verdicts.count("SKIPPED")) == (3, 2)
+        unmatched = [row for row in rows if row["verdict"] == "UNMATCHED"]
+        assert len(unmatched) == 3
+        assert {row["op"] for row in unmatched} == {"sub-aten.sub"}
+
+
+def test_op_that_one_run_without_fusion_lacks_fails(daemon: Daemon) -> None:
+    ops = {"Mul_1": ([2, 3], 6), "Relu_2": ([6], 6), "Sub": ([6, 2], 4)}
+    record(daemon, "all", "ge", ops)
+    record(daemon, "less", "ge", {"Mul_1": ([2, 3], 6)})
+    done = daemon.ctl("compare", "run", "all", "less", expect=FAILED)
+    assert "0 tensors belong to none, 5 lack theirs" in done.stderr
+    comparison = daemon.ctl_json("compare", "get", "c-000001")
+    assert (comparison["pass_count"], comparison["unmatched_count"]) == ("3", "5")
+    shown = daemon.ctl("run", "match", "all", "less").stderr
+    assert "lack theirs: the target run has no such op (Relu_2, Sub" in shown
+
+
+def test_run_without_tensors_lacks_all(daemon: Daemon) -> None:
+    record(daemon, "all", "ge", {"Mul_1": ([2, 3], 6)})
+    daemon.ctl("run", "create", "none", "--label", "source=ge")
+    for golden, target in (("none", "all"), ("all", "none")):
+        daemon.ctl("run", "match", golden, target)
+        done = daemon.ctl("compare", "run", golden, target, expect=FAILED)
+        assert "0 pairs of tensors by ge-ge" in done.stderr
+        assert "3 lack theirs" in done.stderr
+
+
 def test_match_shows_the_pairs(daemon: Daemon, tmp_path: Path) -> None:
     record_graphs(daemon, tmp_path)
     out = tmp_path / "pairs.jsonl"

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/match/match.h"
 #include "protos/base/mapping_limits.h"
@@ -27,30 +29,50 @@ TEST(MappingTest, OpsThatBelongTogetherAsAWholeHaveOneLine) {
   EXPECT_TRUE(builder.Pair({0, 1}, {0, 1}, "why"));
   EXPECT_FALSE(builder.Pair({0, 0}, {0, 1}, "again"));
   EXPECT_TRUE(builder.Pair({0, 1}, {1, 0}, "crossed"));
-  const auto mapping = builder.Finish("g", "t");
+  const auto mapping = builder.Finish({"g"}, {"t"});
   ASSERT_TRUE(mapping.ok());
   EXPECT_EQ(mapping->pair_count, 3u);
-  EXPECT_THAT(PairsOf(*mapping),
-              ElementsAre("A=a", "B.input.0=a.output.0", "B.output.0="));
-  EXPECT_THAT(LeftOf(*mapping), ElementsAre("target 1: t"));
+  EXPECT_THAT(PairsOf(*mapping), ElementsAre("A=a", "B.input.0=a.output.0"));
+  EXPECT_THAT(LeftOf(*mapping), ElementsAre("target 1: t (lacks)"));
 }
 
 TEST(MappingTest, WhatIsLeftHasTheFirstReason) {
   const RunFacts golden = RunBuilder("").Op("a", {1}, {1}).Build();
   const RunFacts target = RunBuilder("").Op("A", {1}, {1}).Build();
   MappingBuilder builder(golden, target);
-  builder.LeaveGoldenOp(0, "fused", "into A");
-  builder.LeaveGolden({0, 0}, "another");
+  builder.LeaveGoldenOp(0, {"fused", true}, "into A");
+  builder.LeaveGolden({0, 0}, {"another"});
   builder.PairWithAbsent({0, 0}, {.op = "b", .io = Io::kInput, .index = "0"},
                          "not there");
-  builder.LeaveTarget({0, 0}, "no reason");
-  const auto mapping = builder.Finish("g", "t");
+  builder.LeaveTarget({0, 0}, {"no reason"});
+  const auto mapping = builder.Finish({"g"}, {"t"});
+  ASSERT_TRUE(mapping.ok());
+  EXPECT_THAT(PairsOf(*mapping), ElementsAre("A.input.0=b.input.0", "=a"));
+  EXPECT_EQ(mapping->lines[1].reason, "fused: into A");
+  EXPECT_THAT(LeftOf(*mapping),
+              ElementsAre("target 1: not there (lacks)", "target 1: t (lacks)",
+                          "golden 2: fused"));
+}
+
+TEST(MappingTest, OnlyWhatIsExpectedHasALineWithOneSide) {
+  const RunFacts golden =
+      RunBuilder("").Op("a", {1}, {1}).Op("b", {1}, {1}).Build();
+  const RunFacts target =
+      RunBuilder("").Op("A", {1}, {1}).Op("B", {1}, {1}).Build();
+  MappingBuilder builder(golden, target);
+  builder.LeaveGolden({0, 0}, {"by design", true});
+  builder.LeaveGoldenOp(0, {"missing"});
+  builder.LeaveGoldenOp(1, {"missing"});
+  builder.LeaveTarget({0, 0}, {"missing"});
+  builder.LeaveTargetOp(0, {"by design", true});
+  const auto mapping = builder.Finish({"g"}, {"t", true});
   ASSERT_TRUE(mapping.ok());
   EXPECT_THAT(PairsOf(*mapping),
-              ElementsAre("A.input.0=b.input.0", "A.output.0=", "=a"));
-  EXPECT_EQ(mapping->lines[2].reason, "fused: into A");
-  EXPECT_THAT(LeftOf(*mapping), ElementsAre("target 1: not there (lacks)",
-                                            "target 1: t", "golden 2: fused"));
+              ElementsAre("A.output.0=", "B=", "=a.input.0"));
+  EXPECT_THAT(LeftOf(*mapping),
+              ElementsAre("target 1: missing (lacks)", "target 1: by design",
+                          "target 2: t", "golden 1: by design",
+                          "golden 3: missing (lacks)"));
 }
 
 TEST(MappingTest, LinesFitWhateverTheReason) {
@@ -86,6 +108,76 @@ TEST(MatchTest, SourcesChooseTheMatcher) {
   EXPECT_EQ(ChooseMatcher("fx", "fx", false), std::nullopt);
   EXPECT_EQ(ChooseMatcher("msprobe", "msprobe", false), std::nullopt);
   EXPECT_EQ(ChooseMatcher("msit", "msit", true), std::nullopt);
+}
+
+// A run of the source that each matcher takes, with one op and all files.
+RunFacts RunOf(const std::string& source, bool is_empty) {
+  RunBuilder out(source);
+  if (!is_empty) out.Op("A", {1}, {1});
+  return out
+      .File("dynamo_original_graph_1.txt",
+            R"(op { name: "A" output_desc { attr { key: "_fx_tensor_name" )"
+            R"(value { s: "A.OUTPUT.0" } } } })")
+      .File("mindie_rt_op_mapping.json", R"([{"id": 1, "rt_layer": "L",
+             "ge_op": "A", "fusion_op": "A"}])")
+      .File("mindie_torch_op_mapping.json", R"([{"rt_layer": "L",
+             "jit_node": "x, scope: __module.A # f"}])")
+      .File("model/M.json", R"({"modelName": "M", "nodes": [
+             {"opName": "A_0", "opType": "A"}]})")
+      .Build();
+}
+
+TEST(MatchTest, RunWithoutTensorsLacksThoseOfTheOther) {
+  struct Case {
+    Matcher matcher;
+    std::string golden;
+    std::string target;
+  };
+  const std::vector<Case> cases = {
+      {Matcher::kGeFx, "fx", "ge"},     {Matcher::kGeFx, "ge", "fx"},
+      {Matcher::kGeGe, "ge", "ge"},     {Matcher::kMindie, "", "mindie"},
+      {Matcher::kMindie, "mindie", ""}, {Matcher::kTorchAtb, "", "atb"},
+      {Matcher::kTorchAtb, "atb", ""},  {Matcher::kTorchAtb, "atb", "atb"},
+  };
+  for (const bool is_compat : {false, true}) {
+    for (const Case& one : cases) {
+      SCOPED_TRACE(one.golden + " beside " + one.target);
+      for (const auto& [no_golden, no_target] :
+           {std::pair(true, false), {false, true}, {true, true}}) {
+        const auto mapping =
+            Match(one.matcher, RunOf(one.golden, no_golden),
+                  RunOf(one.target, no_target), {.is_compat = is_compat});
+        ASSERT_TRUE(mapping.ok()) << mapping.status();
+        EXPECT_EQ(mapping->pair_count, 0u);
+        if (one.matcher == Matcher::kTorchAtb) continue;
+        for (const LeftTensors& left : mapping->left) {
+          EXPECT_FALSE(left.is_expected) << left.reason;
+        }
+      }
+    }
+  }
+  const RunFacts empty = RunOf("ge", true);
+  EXPECT_TRUE(Match(Matcher::kGeSelf, empty, empty, {}).ok());
+}
+
+TEST(MatchTest, WhatTheTargetLacksIsNoPairThatIsTaken) {
+  const std::string same = R"(output_desc { attr { key: "_fx_tensor_name" )"
+                           R"(value { s: "n.OUTPUT.0" } } } })";
+  const RunFacts golden =
+      RunBuilder("ge")
+          .Op("A", {}, {1})
+          .Op("B", {}, {1})
+          .File("dynamo_original_graph_1.txt",
+                "op { name: \"A\" " + same + "op { name: \"B\" " + same)
+          .Build();
+  const RunFacts target = RunBuilder("fx").Op("m", {}, {1}).Build();
+  const auto mapping = Match(Matcher::kGeFx, golden, target, {});
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(mapping->pair_count, 0u);
+  EXPECT_THAT(PairsOf(*mapping), ElementsAre("n.output.0=A.output.0"));
+  EXPECT_THAT(LeftOf(*mapping),
+              ElementsAre("golden 2: the FX node was not recorded (lacks)",
+                          "target 1: the graph names no GE op for it (lacks)"));
 }
 
 TEST(MatchTest, NamesAreReadAsTheyAreWritten) {

@@ -84,14 +84,14 @@ TEST(MindieTest, OpsHaveAllOutputsOfTheirModules) {
   EXPECT_THAT(
       PairsOf(mapping),
       ElementsAre(
-          "Conv_5Relu_8.input.0=root.a.conv.input.0",
-          "Conv_5Relu_8.input.1=", "Conv_5Relu_8.output.0=root.a.relu.output.0",
-          "Split_7=root.split", "Lost_1=", "Other=", "=root.a.conv.output.0",
-          "=root.a.relu.input.0", "=root"));
-  EXPECT_THAT(LeftOf(mapping),
-              IsSupersetOf({"target 1: no argument of the module belongs to it",
-                            "target 2: its layers have no torch node",
-                            "target 2: the mapping of MindIE lacks it"}));
+          "Conv_5Relu_8.input.0=root.a.conv.input.0", "Conv_5Relu_8.input.1=",
+          "Conv_5Relu_8.output.0=root.a.relu.output.0", "Split_7=root.split",
+          "Lost_1=", "=root.a.conv.output.0", "=root.a.relu.input.0", "=root"));
+  EXPECT_THAT(
+      LeftOf(mapping),
+      IsSupersetOf({"target 1: no input of the module, but a weight",
+                    "target 2: its layers have no torch node",
+                    "target 2: the mapping of MindIE lacks it (lacks)"}));
   // msit takes the first output alone.
   const Mapping compat = Must(
       MatchMindieWithTorch(golden, Target(kJit).Build(), {.is_compat = true}));
@@ -114,8 +114,45 @@ TEST(MindieTest, ModuleThatWasNotRecordedIsLacking) {
   EXPECT_THAT(
       LeftOf(Must(MatchMindieWithTorch(golden, Target(kJit).Build(), {}))),
       IsSupersetOf(
-          {std::string("target 1: the module was not recorded (lacks)"),
-           std::string("target 2: the module was not recorded")}));
+          {std::string("target 3: the module was not recorded (lacks)")}));
+}
+
+TEST(MindieTest, WhatTheTargetLacksIsMissing) {
+  const RunFacts golden = RunBuilder("msit")
+                              .Op("root.a.conv", {8}, {4})
+                              .Op("root.a.relu", {4}, {4})
+                              .Op("root.split", {4}, {2, 2})
+                              .Build();
+  const auto left_of = [&golden](RunBuilder target, bool is_compat) {
+    const RunFacts run =
+        target.File(kRtFile, kRt).File(kTorchFile, kJit).Build();
+    return LeftOf(
+        Must(MatchMindieWithTorch(golden, run, {.is_compat = is_compat})));
+  };
+  RunBuilder no_op("mindie");
+  no_op.Op("Split_7", {4}, {2, 2});
+  EXPECT_THAT(left_of(no_op, false),
+              ElementsAre("golden 2: its op of MindIE was not recorded (lacks)",
+                          "golden 2: inside a fused op"));
+  RunBuilder no_output("mindie");
+  no_output.Op("Split_7", {4, 1}, {2}).Op("Conv_5Relu_8", {8}, {});
+  EXPECT_THAT(left_of(no_output, false),
+              ElementsAre("target 1: no input of the module, but a weight",
+                          "golden 2: inside a fused op",
+                          "golden 2: no tensor of its op of MindIE belongs to "
+                          "it (lacks)"));
+  EXPECT_THAT(left_of(no_output, true),
+              IsSupersetOf({std::string(
+                  "golden 1: no tensor of its op of MindIE belongs to it "
+                  "(lacks)")}));
+  RunBuilder more("mindie");
+  more.Op("Split_7", {1}, {2, 2, 2}).Op("Conv_5Relu_8", {8}, {4});
+  EXPECT_THAT(left_of(more, false),
+              IsSupersetOf(
+                  {std::string("target 2: no argument of the module belongs to "
+                               "it (lacks)"),
+                   std::string("golden 1: no tensor of its op of MindIE "
+                               "belongs to it (lacks)")}));
 }
 
 TEST(MindieTest, CallsOfAModuleAreInOrder) {

@@ -250,7 +250,7 @@ TEST(TorchAtbTest, TensorsArePairedByPlaceAndSize) {
   EXPECT_EQ(mapping->pair_count, 4u);
   EXPECT_THAT(LeftOf(*mapping),
               IsSupersetOf({std::string("target 1: no tensor of the other "
-                                        "model has its size")}));
+                                        "model has its size (lacks)")}));
 }
 
 TEST(TorchAtbTest, RunsMayStandTheOtherWayRound) {
@@ -283,6 +283,31 @@ TEST(TorchAtbTest, PrefillAndDecodeStandBesideOneModel) {
       IsSupersetOf(
           {"0_WordEmbedding.output.0=root.model.embed_tokens.output.0",
            "14_WordEmbedding.output.0=root.model.embed_tokens.output.0"}));
+}
+
+TEST(TorchAtbTest, WhatOneRunLacksIsMissing) {
+  const RunFacts atb =
+      RunBuilder("atb")
+          .Op("1_DecoderLayer/0_Attention/1_QKVLinearSplit", {4}, {8, 8})
+          .Op("1_DecoderLayer", {4}, {4})
+          .Op("2_DecoderLayer", {4}, {4})
+          .File("model/M.json", Topology())
+          .Build();
+  const auto mapping = MatchTorchWithAtb(TorchRun(), atb, {});
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_THAT(
+      LeftOf(*mapping),
+      IsSupersetOf(
+          {"target 1: what it is in the other model was not recorded (lacks)",
+           "golden 2: what it is in the other model was not recorded (lacks)",
+           "golden 1: no tensor of the other model has its size (lacks)"}));
+  const auto turned = MatchTorchWithAtb(atb, TorchRun(), {});
+  ASSERT_TRUE(turned.ok()) << turned.status();
+  EXPECT_THAT(
+      LeftOf(*turned),
+      IsSupersetOf(
+          {"target 2: what it is in the other model was not recorded (lacks)",
+           "target 1: no tensor of the other model has its size (lacks)"}));
 }
 
 TEST(TorchAtbTest, TopologyIsNeeded) {
