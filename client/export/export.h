@@ -54,6 +54,8 @@ struct ExportCounts {
   int64_t document_count = 0;
   int64_t file_count = 0;
   int64_t size_bytes = 0;  // Of tensors.
+  // Dumps of msprobe that were made of records, though the run has a document.
+  int64_t remade_count = 0;
   // Records that should have been written and were not.
   int64_t problem_count = 0;
 };

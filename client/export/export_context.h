@@ -49,6 +49,9 @@ class ExportContext {
   // Counts a record that is written.
   void Count(const v1::Tensor& tensor);
 
+  // Counts a dump of msprobe that replaces the document of the run.
+  void CountRemade() { ++counts_.remade_count; }
+
   // What the last problem was.
   const std::string& last_problem() const { return last_problem_; }
 

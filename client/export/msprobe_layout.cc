@@ -5,15 +5,19 @@
 
 #include <algorithm>
 #include <array>
+#include <istream>
 #include <map>
+#include <memory>
 #include <optional>
-#include <set>
+#include <span>
+#include <streambuf>
 #include <string>
 #include <utility>
 
 #include "client/export/file_name.h"
 #include "client/export/module_tree.h"
 #include "client/export/msprobe_dump.h"
+#include "client/export/msprobe_files.h"
 #include "client/export/record_name.h"
 #include "client/export/tensor_index.h"
 #include "client/export/torch_file.h"
@@ -37,10 +41,39 @@ constexpr std::array<std::string_view, 12> kPrefixes = {
     "Torch.",  "NPU.",  "VF.",         "Distributed.",
     "Aten.",   "Mint.", "MindSpeed.",  "Triton."};
 
+constexpr std::string_view kDump = "dump.json";
+constexpr std::string_view kDebug = "debug.json";
+constexpr size_t kPieceBytes = size_t{64} << 10;
+
+// What was written of a file that is not in its place yet.
+class WrittenBytes final : public std::streambuf {
+ public:
+  explicit WrittenBytes(OutputFile& file) : file_(file) {}
+
+ private:
+  int_type underflow() override {
+    const uint64_t count =
+        std::min<uint64_t>(piece_.size(), file_.size() - offset_);
+    const std::span<char> piece(piece_.data(), count);
+    const bool is_read =
+        file_.ReadAt(offset_, std::as_writable_bytes(piece)).ok();
+    if (count == 0 || !is_read) return traits_type::eof();
+    offset_ += count;
+    setg(piece.data(), piece.data(), piece.data() + count);
+    return traits_type::to_int_type(piece.front());
+  }
+
+  OutputFile& file_;
+  uint64_t offset_ = 0;
+  std::array<char, kPieceBytes> piece_;
+};
+
 class MsprobeLayout final : public Layout {
  public:
   explicit MsprobeLayout(ExportContext& context)
-      : context_(context), takes_documents_(TakesDocuments(context)) {}
+      : context_(context),
+        takes_documents_(TakesDocuments(context)),
+        takes_tensors_(TakesTensors(context)) {}
 
   absl::Status BeginRank(const std::string& tree) override {
     tree_ = ParseModuleTree(tree);
@@ -74,21 +107,18 @@ class MsprobeLayout final : public Layout {
     } else {
       context_.Count(record);
     }
-    // What is given back as it is needs no rows.
-    if (documents_.count("dump.json") != 0) return absl::OkStatus();
     return AddRow(record, std::move(row));
   }
 
   absl::Status EndGroup() override {
-    if (documents_.count("dump.json") != 0 || dump_.rows.empty()) {
-      return absl::OkStatus();
-    }
+    if (DocumentsFit()) return GiveDocumentsBack();
+    if (HasDumpDocument()) context_.CountRemade();
     if (HasRecordsFor(dump_, MsprobeFile::kDump) ||
         !HasRecordsFor(dump_, MsprobeFile::kDebug)) {
-      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDump, "dump.json"));
+      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDump, kDump));
     }
     if (HasRecordsFor(dump_, MsprobeFile::kDebug)) {
-      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDebug, "debug.json"));
+      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDebug, kDebug));
     }
     MSITD_RETURN_IF_ERROR(WriteText("stack.json", MsprobeStackJson(dump_)));
     return WriteText("construct.json", MsprobeConstructJson(dump_));
@@ -102,13 +132,51 @@ class MsprobeLayout final : public Layout {
            filter.devices().empty();
   }
 
+  static bool TakesTensors(const ExportContext& context) {
+    const auto& kinds = context.options().filter.kinds();
+    return kinds.empty() || std::find(kinds.begin(), kinds.end(),
+                                      v1::RECORD_KIND_TENSOR) != kinds.end();
+  }
+
+  bool HasDumpDocument() const {
+    return documents_.count(kDump) != 0 || documents_.count(kDebug) != 0;
+  }
+
+  // True if what is written is what the documents say.
+  bool DocumentsFit() const {
+    if (!HasDumpDocument()) return dump_.rows.empty();
+    if (!takes_tensors_) return true;
+    MsprobeFiles files;
+    for (const std::string_view name : {kDump, kDebug}) {
+      const auto document = documents_.find(name);
+      if (document == documents_.end()) continue;
+      WrittenBytes bytes(*document->second.file);
+      std::istream text(&bytes);
+      if (!AddMsprobeFiles(text, kMsprobeRowsMax, files).ok()) return false;
+    }
+    return FilesFit(std::move(files), dump_.rows);
+  }
+
+  absl::Status GiveDocumentsBack() {
+    for (const auto& [name, document] : documents_) {
+      const absl::Status status =
+          context_.Commit(*document.file, &document.record);
+      if (IsLost(status)) continue;
+      MSITD_RETURN_IF_ERROR(status);
+      context_.Count(document.record);
+    }
+    return absl::OkStatus();
+  }
+
   std::optional<trees::MsprobeName> NameOf(const v1::Tensor& record) const {
     std::string op = record.op();
     const bool is_named = std::any_of(
         kPrefixes.begin(), kPrefixes.end(),
         [&op](std::string_view prefix) { return op.starts_with(prefix); });
     const auto io = static_cast<Io>(record.io());
-    if (!is_named && io != Io::kState) op = ModuleName(op);
+    // Ops of a dump of msprobe have its names, whatever they begin with.
+    if (!is_named && !HasDumpDocument() && io != Io::kState)
+      op = ModuleName(op);
     return trees::MsprobeNameOf({op, record.call(), io, record.index()},
                                 trees::MsprobeGrammar::kCurrent);
   }
@@ -132,24 +200,26 @@ class MsprobeLayout final : public Layout {
       context_.AddProblem(record, WhyNoBytes(record));
       return absl::OkStatus();
     }
+    if (documents_.count(record.op()) != 0) {
+      context_.AddProblem(record, "another record has the name of its file");
+      return absl::OkStatus();
+    }
     MSITD_RETURN_IF_ERROR(MakeFolders());
     MSITD_ASSIGN_OR_RETURN(
-        const auto file,
+        auto file,
         context_.folder().Create(folder_ + "/" + record.op(), kFileMode));
-    absl::Status status = context_.Read(
+    const absl::Status status = context_.Read(
         record, [&file](std::string_view piece) { return file->Write(piece); });
-    if (status.ok()) status = context_.Commit(*file, &record);
     if (IsLost(status)) return absl::OkStatus();
     MSITD_RETURN_IF_ERROR(status);
-    documents_.insert(record.op());
-    context_.Count(record);
+    documents_.emplace(record.op(), Document{record, std::move(file)});
     return absl::OkStatus();
   }
 
   // DATA_LOSS if it has no file though it should.
   absl::Status AddTensor(const v1::Tensor& record, MsprobeRow& row) {
     if (const std::string why = WhyNoBytes(record); !why.empty()) {
-      const bool is_told = documents_.count("dump.json") != 0 ||
+      const bool is_told = HasDumpDocument() ||
                            context_.run().counters().expired_size_bytes() > 0;
       if (!is_told) return absl::OkStatus();
       context_.AddProblem(record, why);
@@ -212,10 +282,7 @@ class MsprobeLayout final : public Layout {
       dump_.data_folder = fmt::format(
           "{}/{}/{}", context_.folder().AbsolutePath(), folder_, kDataFolder);
     }
-    MSITD_RETURN_IF_ERROR(MakeFolders());
-    MSITD_ASSIGN_OR_RETURN(const auto file,
-                           context_.folder().Create(
-                               fmt::format("{}/{}", folder_, name), kFileMode));
+    MSITD_ASSIGN_OR_RETURN(const auto file, Begin(name));
     MSITD_RETURN_IF_ERROR(WriteMsprobeDump(
         dump_, kind,
         [&file](std::string_view piece) { return file->Write(piece); },
@@ -228,23 +295,43 @@ class MsprobeLayout final : public Layout {
   }
 
   absl::Status WriteText(std::string_view name, const std::string& text) {
-    MSITD_ASSIGN_OR_RETURN(const auto file,
-                           context_.folder().Create(
-                               fmt::format("{}/{}", folder_, name), kFileMode));
+    MSITD_ASSIGN_OR_RETURN(const auto file, Begin(name));
     MSITD_RETURN_IF_ERROR(file->Write(text));
     return context_.Commit(*file);
+  }
+
+  // Begins a file that is made of records, in place of the document that has
+  // its name.
+  absl::StatusOr<std::unique_ptr<OutputFile>> Begin(std::string_view name) {
+    const auto document = documents_.find(name);
+    if (document == documents_.end()) {
+      MSITD_RETURN_IF_ERROR(MakeFolders());
+      return context_.folder().Create(fmt::format("{}/{}", folder_, name),
+                                      kFileMode);
+    }
+    std::unique_ptr<OutputFile> file = std::move(document->second.file);
+    documents_.erase(document);
+    MSITD_RETURN_IF_ERROR(file->Truncate(0));
+    return file;
   }
 
   absl::Status MakeFolders() {
     return context_.folder().MakeFolder(folder_, kFolderMode);
   }
 
+  // A document of the run, which is not in its place yet.
+  struct Document {
+    v1::Tensor record;
+    std::unique_ptr<OutputFile> file;
+  };
+
   ExportContext& context_;
   const bool takes_documents_;
+  const bool takes_tensors_;
   ModuleTree tree_;
   // Of the group.
   std::string folder_;
-  std::set<std::string, std::less<>> documents_;  // That were given back.
+  std::map<std::string, Document, std::less<>> documents_;
   MsprobeDump dump_;
   std::map<std::string, size_t> stack_numbers_;
   size_t stack_bytes_ = 0;

@@ -15,8 +15,9 @@ inline constexpr size_t kMsprobeStackBytesMax = size_t{256} << 20;
 
 // Folders as msprobe writes them: step1/rank0 with dump.json, stack.json,
 // construct.json and dump_tensor_data. Documents of these names that the run
-// has are given back as they are, unless only some of its ops, sides or devices
-// are selected. Borrows `context`.
+// has are given back as they are if they name the files that are written.
+// Otherwise, and if only some of its ops, sides or devices are selected, they
+// are made of the records. Borrows `context`.
 std::unique_ptr<Layout> MakeMsprobeLayout(ExportContext& context);
 
 }  // namespace msitd::exports

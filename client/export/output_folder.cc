@@ -104,6 +104,20 @@ absl::Status OutputFile::WriteAt(uint64_t offset, std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status OutputFile::ReadAt(uint64_t offset, std::span<std::byte> out) {
+  MSITD_RETURN_IF_ERROR(Flush());
+  while (!out.empty()) {
+    const ssize_t got =
+        pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read " + path_);
+    if (got == 0) return absl::DataLossError(path_ + " ends early");
+    out = out.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status OutputFile::Truncate(uint64_t size) {
   if (size >= flushed_) {
     buffer_.resize(size - flushed_);

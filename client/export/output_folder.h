@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -31,6 +33,8 @@ class OutputFile {
   absl::Status WriteAt(uint64_t offset, std::string_view bytes);
   // Forgets what was written from `size` on.
   absl::Status Truncate(uint64_t size);
+  // Fills `out` with bytes that were written. DATA_LOSS if they end before.
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out);
   uint64_t size() const { return flushed_ + buffer_.size(); }
 
   // Makes the file appear. Nothing may be written afterwards. ALREADY_EXISTS

@@ -211,10 +211,18 @@ def test_msprobe_is_made_of_records(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
-    dump = b'{"task": "tensor",  "data": {"x": NaN}}'
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    leaf |= {"Max": float("nan"), "data_name": "Tensor.add.0.forward.input.0.pt"}
+    data = {"Tensor.add.0.forward": {"input_args": [leaf]}}
+    dump = json.dumps({"task": "tensor", "data": data}, indent=3).encode()
     documents = [
-        document(name, dump + name.encode(), token=3)
-        for name in ("dump.json", "stack.json", "construct.json", "notes.txt")
+        document(name, text, token=3)
+        for name, text in (
+            ("dump.json", dump),
+            ("stack.json", b"stack"),
+            ("construct.json", b"construct"),
+            ("notes.txt", b"notes"),
+        )
     ]
     tensor = Record("Tensor.add", cb.float32(1, 2), [2], token=3, io=cb.INPUT)
     send(daemon, "r", [tensor, *documents])
@@ -235,6 +243,185 @@ def test_msprobe_gives_documents_back(daemon: Daemon, tmp_path: Path) -> None:
     export(daemon, tmp_path / "some", "--format", "msprobe", "--ops", "Tensor.*")
     made = json.loads((tmp_path / "some/step3/rank0/dump.json").read_text())
     assert list(made["data"]) == ["Tensor.add.0.forward"]
+
+
+def saved(folder: Path, name: str, array: np.ndarray) -> dict[str, Any]:
+    """Writes a file of a tensor; returns what msprobe says of it."""
+    path = folder / "dump_tensor_data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, array)
+    else:
+        torch.save(torch.from_numpy(array), path)
+    return {
+        "type": "torch.Tensor",
+        "dtype": f"torch.{array.dtype}",
+        "shape": list(array.shape),
+        "Max": float(array.max()),
+        "Min": float(array.min()),
+        "Mean": float(array.mean()),
+        "Norm": float(np.linalg.norm(array)),
+        "requires_grad": False,
+        "data_name": name,
+    }
+
+
+def msprobe_tree(folder: Path, suffix: str, gradient: str = "") -> dict[str, Any]:
+    """Writes a rank with tensors, a value and documents; returns its data."""
+    rng = np.random.default_rng(5)
+
+    def leaf(name: str) -> dict[str, Any]:
+        array = rng.standard_normal((2, 3)).astype(np.float32)
+        return saved(folder, name + suffix, array)
+
+    fc = "Module.fc.Linear"
+    half = {"type": "float", "value": 0.5}
+    data = {
+        f"{fc}.forward.0": {
+            "input_args": [leaf(f"{fc}.forward.0.input.0"), half],
+            "input_kwargs": {"scale": leaf(f"{fc}.forward.0.kwargs.scale")},
+            "output": [leaf(f"{fc}.forward.0.output.0")],
+            "parameters": {"weight": leaf(f"{fc}.forward.0.parameters.weight")},
+        },
+        "Primitive.add.0.forward": {
+            "input_args": [leaf("Primitive.add.0.forward.input.0"), None],
+            "input_kwargs": {},
+            "output": [leaf("Primitive.add.0.forward.output.0")],
+        },
+    }
+    if gradient:
+        file = f"{gradient}.weight"
+        data[gradient] = {"weight": [leaf(file)]}
+    write_dump(folder, data)
+    (folder / "stack.json").write_text(json.dumps({}))
+    return data
+
+
+def write_dump(folder: Path, data: dict[str, Any]) -> None:
+    whole = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": data}
+    (folder / "dump.json").write_text(json.dumps(whole, indent=2))
+
+
+def import_again(daemon: Daemon, out: Path) -> dict[str, Any]:
+    """Exports `r`, imports that as `again`, and returns the new dump.json.
+
+    Each name in it is a file, each file has a name, and the runs are equal.
+    """
+    export(daemon, out, "--format", "msprobe")
+    (folder,) = out.glob("step*/rank0")
+    text = (folder / "dump.json").read_text()
+    files = [path.name for path in (folder / "dump_tensor_data").iterdir()]
+    assert sorted(re.findall(r'"data_name": "([^"]*)"', text)) == sorted(files)
+    assert not list(out.rglob(".*"))
+    counts = daemon.ctl_json("run", "import", str(out), "--run", "again")
+    assert counts["problem_count"] == "0"
+    daemon.ctl("compare", "run", "r", "again")
+    keys = [
+        [
+            tensor["name"].split("/", 2)[2]
+            for tensor in daemon.ctl_json("tensor", "list", "--run", run)["tensors"]
+        ]
+        for run in ("r", "again")
+    ]
+    assert sorted(keys[0]) == sorted(keys[1])
+    assert len(keys[0]) == len(files)
+    return json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "gradient", "stays"),
+    [
+        (".pt", "Module.fc.Linear.parameters_grad.0", True),
+        (".pt", "Module.fc.Linear.parameters_grad", False),
+        (".npy", "", False),
+    ],
+)
+def test_files_of_msprobe_have_the_names_in_its_dump(
+    daemon: Daemon, tmp_path: Path, suffix: str, gradient: str, stays: bool
+) -> None:
+    folder = tmp_path / "in/step2/rank0"
+    data = msprobe_tree(folder, suffix, gradient)
+    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r")
+    dump = import_again(daemon, tmp_path / "out")
+    given = (tmp_path / "out/step2/rank0/dump.json").read_bytes()
+    assert (given == (folder / "dump.json").read_bytes()) == stays
+    (fc, api) = list(data)[:2]
+    for made in (dump["data"][fc]["input_args"][1], data[fc]["input_args"][1]):
+        assert made == {"type": "float", "value": 0.5}
+    assert dump["data"][api]["input_args"][1] is None
+    again = ("run", "export", "r", "--format", "msprobe", "--overwrite")
+    told = daemon.ctl(*again, "--out", str(tmp_path / "out")).stderr
+    note = "note: 1 dump.json made of the records"
+    assert (note in told) == (not stays)
+    assert json.loads(given) == json.loads(
+        (tmp_path / "out/step2/rank0/dump.json").read_bytes()
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../../secret.pt", "/etc/secret.pt", "lost.pt", "a\nb.pt"]
+)
+def test_a_name_of_no_file_is_not_passed_on(
+    daemon: Daemon, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "in/step0/rank0"
+    data = msprobe_tree(folder, ".pt")
+    leaf = dict(data["Primitive.add.0.forward"]["output"][0])
+    data["Torch.exp.0.forward"] = {"output": [leaf | {"data_name": name}]}
+    write_dump(folder, data)
+    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    dump = import_again(daemon, tmp_path / "out")
+    (exp,) = dump["data"]["Torch.exp.0.forward"]["output"]
+    del leaf["data_name"]
+    assert exp == leaf
+
+
+def test_a_dump_that_grew_is_given_whole(daemon: Daemon, tmp_path: Path) -> None:
+    folder = tmp_path / "in/step0/rank0"
+    data = msprobe_tree(folder, ".pt")
+    take = ("run", "import", str(tmp_path / "in"), "--run", "r", "--keep-open")
+    daemon.ctl(*take)
+    leaf = saved(folder, "Torch.exp.0.forward.output.0.pt", np.ones(3, np.float32))
+    data["Torch.exp.0.forward"] = {"input_args": [], "output": [leaf]}
+    write_dump(folder, data)
+    daemon.ctl(*take, expect=4)
+    dump = import_again(daemon, tmp_path / "out")
+    assert set(dump["data"]) == set(data)
+
+
+def test_a_dump_of_statistics_that_grew_is_given_whole(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in/step0/rank0"
+    data = msprobe_tree(folder, ".pt")
+    for path in (folder / "dump_tensor_data").iterdir():
+        path.unlink()
+    text = re.sub(r',\s*"data_name": "[^"]*"', "", json.dumps(data))
+    data = json.loads(text)
+    write_dump(folder, data)
+    take = ("run", "import", str(tmp_path / "in"), "--run", "r", "--keep-open")
+    daemon.ctl(*take)
+    export(daemon, tmp_path / "first", "--format", "msprobe")
+    first = (tmp_path / "first/step0/rank0/dump.json").read_bytes()
+    assert first == (folder / "dump.json").read_bytes()
+    data["Torch.exp.0.forward"] = {"output": data["Primitive.add.0.forward"]["output"]}
+    write_dump(folder, data)
+    daemon.ctl(*take, expect=4)
+    export(daemon, tmp_path / "second", "--format", "msprobe")
+    second = json.loads((tmp_path / "second/step0/rank0/dump.json").read_text())
+    assert set(second["data"]) == set(data)
+
+
+def test_a_dump_that_cannot_be_read_is_made_anew(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in/step0/rank0"
+    data = msprobe_tree(folder, ".pt")
+    text = (folder / "dump.json").read_text()
+    (folder / "dump.json").write_text(text[: len(text) - 3])
+    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    dump = import_again(daemon, tmp_path / "out")
+    assert set(dump["data"]) == set(data)
 
 
 def test_texts_of_numbers_stay_in_their_place(daemon: Daemon, tmp_path: Path) -> None:

@@ -126,6 +126,12 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
       exports::Export(invocation, options, listener, counts);
   progress.Clear();
   if (!outcome.ok() && counts.file_count == 0) return outcome;
+  if (counts.remade_count > 0) {
+    fmt::print(stderr,
+               "msitctl: note: {} dump.json made of the records: the documents "
+               "of the run do not name the files as they are written\n",
+               counts.remade_count);
+  }
   PrintCounts(invocation, flags, counts);
   MSITCTL_RETURN_IF_FAILED(outcome);
   if (counts.problem_count > 0) {
