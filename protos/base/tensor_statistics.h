@@ -40,7 +40,7 @@ struct TensorStatistic {
 };
 
 // True for a name whose values are of the bytes of the tensor: where two
-// tensors of one type and shape have the same, the bytes are equal.
+// tensors of one type and shape have different ones, the bytes differ.
 bool IsChecksum(std::string_view name);
 
 // Returns the statistics in their order; nothing if `text` is no such object,

@@ -21,12 +21,30 @@
 #include "daemon/compute/pair_metrics.h"
 #include "protos/base/check.h"
 #include "protos/base/dtype.h"
+#include "protos/base/shape.h"
 #include "protos/base/tensor_statistics.h"
 
 namespace msitd::compare {
 namespace {
 
 using Statistics = std::vector<TensorStatistic>;
+
+// Metrics that compare how several elements relate to one another. Of one
+// element they are the same whatever it is.
+constexpr std::array<std::string_view, 9> kOfManyElements = {
+    "cosine",           "kl",          "psnr_db", "pearson",
+    "argmax_agreement", "msit_cosine", "msit_kl", "msprobe_cosine",
+    "top_k_overlap"};
+
+bool IsOfManyElements(int metric) {
+  const std::string_view name = MetricNames()[static_cast<size_t>(metric)];
+  return std::find(kOfManyElements.begin(), kOfManyElements.end(), name) !=
+         kOfManyElements.end();
+}
+
+bool HasEqualBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 std::string TextOf(const LogicalTensor& tensor) {
   return tensor.kind == RecordKind::kStatistics
@@ -103,6 +121,73 @@ std::optional<int64_t> IntegerOf(const TensorStatistic& statistic) {
   return out;
 }
 
+// A metric of many elements, and what the predicate may need of it: from the
+// worst value to the best one.
+struct Choice {
+  size_t metric = 0;
+  std::vector<double> values;
+};
+
+// Returns the choices of all such metrics of the predicate; nothing if it asks
+// for more than a bound in one direction.
+std::optional<std::vector<Choice>> ChoicesOf(
+    const predicate::Predicate& predicate) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<Choice> out;
+  for (const int name : predicate.Names()) {
+    if (!IsOfManyElements(name)) continue;
+    Choice choice = {static_cast<size_t>(name), {}};
+    bool at_least = true;
+    for (const predicate::Predicate::Bound& bound : predicate.Bounds()) {
+      if (bound.name != name) continue;
+      const bool is_first = choice.values.empty();
+      if (!is_first && bound.at_least != at_least) return std::nullopt;
+      at_least = bound.at_least;
+      const double end = at_least ? kInfinity : -kInfinity;
+      choice.values.push_back(
+          bound.is_strict ? std::nextafter(bound.number, end) : bound.number);
+    }
+    if (choice.values.empty()) return std::nullopt;
+    choice.values.push_back(-kInfinity);
+    choice.values.push_back(kInfinity);
+    std::sort(choice.values.begin(), choice.values.end());
+    if (!at_least) std::reverse(choice.values.begin(), choice.values.end());
+    out.push_back(std::move(choice));
+  }
+  return out;
+}
+
+// Returns whether the predicate holds for two elements that differ, as far as
+// these can tell; nothing if that hangs on metrics of many elements. Those are
+// taken to be just good enough: as bad as they may be where the elements hardly
+// differ. If the predicate does not hold with the best ones either, it fails;
+// `metrics` comes to have these. `equal` has the metrics of equal elements.
+std::optional<bool> HoldsForOne(const predicate::Predicate& predicate,
+                                RowMetrics equal, RowMetrics& metrics) {
+  constexpr size_t kCounts[] = {
+      static_cast<size_t>(compute::Metric::kMismatchCount),
+      kFirstElementMetric +
+          static_cast<size_t>(compute::ElementMetric::kBitMismatchCount)};
+  const auto choices = ChoicesOf(predicate);
+  if (!choices.has_value()) return std::nullopt;
+  if (choices->empty()) return predicate.Holds(metrics);
+  if (choices->size() == predicate.Names().size()) return std::nullopt;
+  RowMetrics enough = metrics;
+  for (const Choice& choice : *choices) {
+    metrics[choice.metric] = equal[choice.metric] = choice.values.back();
+  }
+  if (!predicate.Holds(metrics)) return false;
+  for (const size_t count : kCounts) equal[count] = metrics[count];
+  for (const Choice& choice : *choices) {
+    RowMetrics tried = equal;
+    for (const double value : choice.values) {
+      tried[choice.metric] = enough[choice.metric] = value;
+      if (predicate.Holds(tried)) break;
+    }
+  }
+  return predicate.Holds(enough) ? std::optional(true) : std::nullopt;
+}
+
 // Judges one pair; made for it.
 class Judge {
  public:
@@ -117,9 +202,6 @@ class Judge {
   StatisticsOutcome Run();
 
  private:
-  static constexpr std::string_view kNothingKnown =
-      "nothing but type and shape is known";
-
   // True if what both say the same is said of one type and shape.
   bool IsOfOneType() const {
     return target_.kind == golden_.kind && target_.dtype == golden_.dtype &&
@@ -133,7 +215,17 @@ class Judge {
     out_.verdict = verdict;
     out_.reason = std::move(reason);
   }
-  bool DecideByChecksums();
+  void CompareChecksums(const TensorStatistic& target,
+                        const TensorStatistic& golden);
+  // True if the policy holds for no tensors with different bytes.
+  bool AsksForEqualBytes();
+  bool HasElements() const {
+    return ElementCount(target_.shape) > 0 || ElementCount(golden_.shape) > 0;
+  }
+  // True if what agrees says more than type and shape do.
+  bool IsInformed() const;
+  std::string WhyNothingIsKnown() const;
+  void DecideWithoutFailure();
   void Compare(const TensorStatistic& target, const TensorStatistic& golden);
   // Returns the part of a verification, which it makes if need be.
   int PartFor(bool is_computed);
@@ -155,22 +247,71 @@ class Judge {
   std::vector<std::string_view> compared_;
   std::vector<std::string_view> failed_;
   std::string first_failure_;
+  std::string equal_crc_;           // As the reason says it.
+  std::string different_checksum_;  // The same.
+  bool has_equal_xor_ = false;
+  // What was compared: numbers; numbers that are NaN on both sides; counts and
+  // texts that say more than the shape.
+  bool has_number_ = false;
+  bool has_nan_ = false;
+  bool has_count_ = false;
+  // The extremes are not the same, so the bytes are not.
+  bool extremes_differ_ = false;
+  bool is_untold_ = false;  // The policy cannot judge one that differs.
   // Indices of out_.parts, by whether they are for what is computed.
   std::array<int, 2> parts_ = {-1, -1};
 };
 
-bool Judge::DecideByChecksums() {
-  if (!IsOfOneType()) return false;
-  for (const TensorStatistic& golden : golden_statistics_) {
-    if (!IsChecksum(golden.name)) continue;
-    const TensorStatistic* const target = Find(target_statistics_, golden.name);
-    if (target == nullptr || *target != golden) continue;
-    out_.is_bitwise_equal = true;
-    Decide(v1::PASS,
-           fmt::format("{} is {} on both sides", golden.name, golden.text));
-    return true;
+void Judge::CompareChecksums(const TensorStatistic& target,
+                             const TensorStatistic& golden) {
+  // The bytes of one value differ between types.
+  if (target_.dtype != golden_.dtype) return;
+  if (target != golden) {
+    if (!different_checksum_.empty()) return;
+    different_checksum_ = fmt::format("{}: target {}, golden {}", golden.name,
+                                      target.text, golden.text);
+  } else if (golden.name == "xor") {
+    has_equal_xor_ = true;
+  } else if (IsOfOneType()) {
+    equal_crc_ =
+        fmt::format("{} is {} on both sides", golden.name, golden.text);
   }
-  return false;
+}
+
+bool Judge::AsksForEqualBytes() {
+  constexpr auto kBitwise =
+      kFirstElementMetric +
+      static_cast<size_t>(compute::ElementMetric::kBitMismatchCount);
+  RowMetrics least;
+  least[kBitwise] = 1;
+  if (IsExact()) {
+    least[static_cast<size_t>(compute::Metric::kMismatchCount)] = 1;
+  }
+  const int number = PartFor(/*is_computed=*/false);
+  const Verification& verification =
+      out_.parts[static_cast<size_t>(number)].verification;
+  if (!verification.predicate->CannotHold(least)) return false;
+  out_.deciding_part = number;
+  return true;
+}
+
+bool Judge::IsInformed() const {
+  if (has_number_ || !has_nan_) return has_number_ || has_count_;
+  const auto count = static_cast<double>(ElementCount(golden_.shape));
+  return NumberOf(target_statistics_, "nan_count") == count &&
+         NumberOf(golden_statistics_, "nan_count") == count;
+}
+
+std::string Judge::WhyNothingIsKnown() const {
+  if (has_equal_xor_) return "an equal xor does not prove equal bytes";
+  if (has_nan_) {
+    return "all numbers are NaN on both sides, and nan_count does not say that "
+           "all elements are";
+  }
+  if (!compared_.empty() || (IsOfOneType() && target_text_ == golden_text_)) {
+    return "nothing but type and shape is known";
+  }
+  return "no statistic is known of both sides";
 }
 
 int Judge::PartFor(bool is_computed) {
@@ -228,17 +369,33 @@ void Judge::Compare(const TensorStatistic& target,
                             ? *target_number == *golden_number
                             : target == golden;
     if (!agrees) Fail(target, golden, "");
+    // The shape says how many elements there are.
+    if (golden.name != "count") has_count_ = true;
     return;
   }
+  const bool are_nan = std::isnan(*target_number) && std::isnan(*golden_number);
+  (are_nan ? has_nan_ : has_number_) = true;
+  // Equal ones pass whatever the predicate asks, as equal bytes do.
+  const bool is_equal =
+      target == golden ||
+      (!IsExact() && HasEqualBits(*target_number, *golden_number));
+  if (!is_equal && !IsComputed(golden.name)) extremes_differ_ = true;
   const int number = PartFor(IsComputed(golden.name));
   StatisticsOutcome::Part& part = out_.parts[static_cast<size_t>(number)];
   const Verification& verification = part.verification;
-  const RowMetrics metrics = Measure(target, golden, *target_number,
-                                     *golden_number, verification.request);
+  RowMetrics metrics = Measure(target, golden, *target_number, *golden_number,
+                               verification.request);
+  for (int i = 0; i < kRowMetricCount; ++i) {
+    if (IsOfManyElements(i)) metrics[static_cast<size_t>(i)].reset();
+  }
   part.metrics = Worst(part.metrics, metrics);
   if (out_.deciding_part < 0) out_.deciding_part = number;
-  // Equal ones pass whatever the predicate asks, as equal bytes do.
-  if (target == golden || verification.predicate->Holds(metrics)) return;
+  if (is_equal) return;
+  const auto holds = HoldsForOne(
+      *verification.predicate,
+      MeasureAs(DType::kFloat64, 1.0, 1.0, verification.request), metrics);
+  if (!holds.has_value()) is_untold_ = true;
+  if (holds.value_or(true)) return;
   if (failed_.empty()) out_.deciding_part = number;
   Fail(target, golden, verification.predicate->FirstFailure(metrics));
 }
@@ -250,37 +407,56 @@ StatisticsOutcome Judge::Run() {
   MSITD_CHECK(target.has_value() && golden.has_value());
   target_statistics_ = *std::move(target);
   golden_statistics_ = *std::move(golden);
-  if (DecideByChecksums()) return std::move(out_);
-  std::string checksums;
   for (const TensorStatistic& one : golden_statistics_) {
     const TensorStatistic* const other = Find(target_statistics_, one.name);
     if (other == nullptr) continue;
-    if (!IsChecksum(one.name)) {
+    if (IsChecksum(one.name)) {
+      CompareChecksums(*other, one);
+    } else {
       Compare(*other, one);
-    } else if (checksums.empty()) {
-      checksums = fmt::format("{}: target {}, golden {}", one.name, other->text,
-                              one.text);
     }
   }
-  if (!failed_.empty()) {
+  if (failed_.empty()) {
+    DecideWithoutFailure();
+  } else {
     std::string reason = "statistics differ: " + first_failure_;
     if (failed_.size() > 1) {
       reason += fmt::format("; so {} {}", failed_.size() == 2 ? "does" : "do",
                             fmt::join(std::span(failed_).subspan(1), ", "));
     }
     Decide(v1::FAIL, std::move(reason));
-  } else if (!compared_.empty()) {
-    Decide(v1::PASS,
-           fmt::format("statistics agree: {}", fmt::join(compared_, ", ")));
-  } else if (!checksums.empty()) {
-    Decide(v1::FAIL,
-           "the checksums differ, and nothing else is known: " + checksums);
-  } else if (IsOfOneType() && target_text_ == golden_text_) {
-    Decide(v1::PASS, std::string(kNothingKnown));
-  } else {
-    Decide(v1::SKIPPED, "no statistic is known of both sides");
+  }
+  // What is not decided asks for no tolerance.
+  if (out_.verdict == v1::SKIPPED) {
+    out_.parts.clear();
+    out_.deciding_part = -1;
   }
   return std::move(out_);
+}
+
+void Judge::DecideWithoutFailure() {
+  if (!equal_crc_.empty() && different_checksum_.empty() && !extremes_differ_ &&
+      !is_untold_) {
+    out_.is_bitwise_equal = true;
+    Decide(v1::PASS, equal_crc_);
+  } else if (!different_checksum_.empty() && AsksForEqualBytes()) {
+    Decide(v1::FAIL,
+           "the checksums differ, and the policy asks for equal "
+           "elements: " +
+               different_checksum_);
+  } else if (is_untold_) {
+    Decide(v1::SKIPPED, "the policy asks for nothing that statistics can tell");
+  } else if (IsInformed()) {
+    Decide(v1::PASS,
+           fmt::format("statistics agree: {}", fmt::join(compared_, ", ")));
+  } else if (!HasElements()) {
+    Decide(v1::PASS, "no elements");
+  } else if (!different_checksum_.empty()) {
+    Decide(v1::FAIL, "the checksums differ, and nothing else is known: " +
+                         different_checksum_);
+  } else {
+    Decide(v1::SKIPPED, WhyNothingIsKnown());
+  }
 }
 
 void Put(std::string_view name, double value, std::string& out) {

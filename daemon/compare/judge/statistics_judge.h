@@ -17,7 +17,7 @@ namespace msitd::compare {
 // What is known of such a pair.
 struct StatisticsOutcome {
   // What a policy asks of some of the statistics, and for each metric the worst
-  // value that one of them has.
+  // value that one of them has; none for metrics of many elements.
   struct Part {
     Verification verification;
     RowMetrics metrics;
@@ -25,9 +25,10 @@ struct StatisticsOutcome {
 
   v1::Verdict verdict = v1::SKIPPED;
   std::string reason;  // Of a pass as well: what was compared.
-  // The checksums say so.
+  // An equal crc32 says so, and nothing speaks against it.
   bool is_bitwise_equal = false;
-  // At most two: for some statistics, an integer type asks for less.
+  // At most two: for some statistics, an integer type asks for less. None if
+  // the verdict is SKIPPED.
   std::vector<Part> parts = {};
   // The part that fails, or else the first; -1 if there is none.
   int deciding_part = -1;

@@ -42,6 +42,16 @@ StatisticsOutcome Of(const std::string& target, const std::string& golden,
                          Policy());
 }
 
+StatisticsOutcome Under(const char* predicate, const std::string& target,
+                        const std::string& golden) {
+  const PolicyRule rule = {.op_pattern = "*", .predicate = predicate};
+  const auto policy = Policy::Create(std::span(&rule, 1));
+  EXPECT_TRUE(policy.ok()) << policy.status();
+  return policy.ok()
+             ? JudgeStatistics(Statistics(target), Statistics(golden), *policy)
+             : StatisticsOutcome();
+}
+
 TEST(StatisticsJudgeTest, EqualOnesPassAndSayWhatWasCompared) {
   const StatisticsOutcome outcome =
       Of("{\"max\": 2, \"mean\": \"nan\"}", "{\"max\": 2, \"mean\": \"nan\"}");
@@ -51,28 +61,96 @@ TEST(StatisticsJudgeTest, EqualOnesPassAndSayWhatWasCompared) {
 }
 
 TEST(StatisticsJudgeTest, EqualOnesPassWhateverThePolicyAsks) {
-  const PolicyRule rule = {.op_pattern = "*", .predicate = "cosine > 0.99"};
-  const auto policy = Policy::Create(std::span(&rule, 1));
-  ASSERT_TRUE(policy.ok());
-  for (const char* value : {"0", "\"nan\"", "\"inf\""}) {
+  for (const char* value : {"0", "\"inf\""}) {
     const std::string text = std::string("{\"mean\": ") + value + "}";
-    EXPECT_EQ(
-        JudgeStatistics(Statistics(text), Statistics(text), *policy).verdict,
-        v1::PASS)
-        << text;
+    EXPECT_EQ(Under("cosine > 0.99", text, text).verdict, v1::PASS) << text;
   }
-  EXPECT_EQ(JudgeStatistics(Statistics("{\"mean\": -1}"),
-                            Statistics("{\"mean\": 1}"), *policy)
+  EXPECT_EQ(Under("cosine > 0.99", "{\"max\": 1}", "{\"max\": 1.0}").verdict,
+            v1::PASS);
+}
+
+TEST(StatisticsJudgeTest, MetricsOfManyElementsTellNothing) {
+  for (const char* predicate :
+       {"cosine >= 0.999", "msit_cosine > 0.99", "kl < 0.005", "msit_kl < 1",
+        "pearson > 0.9", "argmax_agreement == 1", "top_k_overlap >= 1",
+        "msprobe_cosine >= 0.9 and kl < 1", "psnr_db >= 10",
+        "cosine >= 0.999 or max_abs <= 1e-3"}) {
+    const StatisticsOutcome outcome =
+        Under(predicate, "{\"max\": 5, \"min\": 0.02, \"mean\": 3.755}",
+              "{\"max\": 1, \"min\": 0.01, \"mean\": 0.2575}");
+    EXPECT_EQ(outcome.verdict, v1::SKIPPED) << predicate;
+    EXPECT_EQ(outcome.reason,
+              "the policy asks for nothing that statistics can tell");
+    EXPECT_TRUE(outcome.parts.empty());
+  }
+  // Counts are judged by no policy.
+  EXPECT_EQ(Under("cosine >= 0.999", "{\"max\": 2, \"nan_count\": 1}",
+                  "{\"max\": 1, \"nan_count\": 0}")
                 .verdict,
             v1::FAIL);
 }
 
+TEST(StatisticsJudgeTest, OtherMetricsOfThePredicateDecideWhereTheyCan) {
+  const auto verdict = [](const char* predicate, const char* target) {
+    return Under(predicate, std::string("{\"max\": ") + target + "}",
+                 "{\"max\": 1}")
+        .verdict;
+  };
+  const char* both = "cosine >= 0.999 and kl < 1 and max_abs <= 1e-3";
+  EXPECT_EQ(verdict(both, "1.0001"), v1::PASS);
+  EXPECT_EQ(verdict(both, "1.1"), v1::FAIL);
+  const char* either = "cosine >= 0.999 or max_abs <= 1e-3";
+  EXPECT_EQ(verdict(either, "1.0001"), v1::PASS);
+  EXPECT_EQ(verdict(either, "1.1"), v1::SKIPPED);
+  const char* mixed =
+      "max_abs <= 1 and cosine >= 0.9 and (max_abs <= 1e-3 or cosine >= 0.99) "
+      "or mismatch_count == 0";
+  EXPECT_EQ(verdict(mixed, "1.0001"), v1::PASS);
+  EXPECT_EQ(verdict(mixed, "1.5"), v1::SKIPPED);
+  EXPECT_EQ(verdict(mixed, "2.5"), v1::FAIL);
+  EXPECT_EQ(verdict("not (cosine < 0.9 or max_abs > 1)", "1.5"), v1::PASS);
+  EXPECT_EQ(verdict("cosine > 0.9 and mismatch_count == 0", "1.5"), v1::FAIL);
+  EXPECT_EQ(verdict(both, "\"nan\""), v1::FAIL);
+  EXPECT_EQ(Under("cosine > 0.9 or nl2 < 1e-3", "{\"max\": 1}", "{\"max\": 0}")
+                .verdict,
+            v1::SKIPPED);
+  EXPECT_EQ(Under("nl2 < 1e-3", "{\"max\": 1}", "{\"max\": 0}").verdict,
+            v1::FAIL);
+  EXPECT_EQ(verdict("not (cosine < 0.9 or max_abs > 1)", "2.5"), v1::FAIL);
+  const StatisticsOutcome outcome =
+      Under(both, "{\"max\": 1.1}", "{\"max\": 1}");
+  EXPECT_NE(outcome.reason.find("max_abs = 0.1, needs <= 1e-3"),
+            std::string::npos)
+      << outcome.reason;
+  ASSERT_EQ(outcome.parts.size(), 1u);
+  EXPECT_FALSE(
+      outcome.parts[0].metrics[static_cast<int>(compute::Metric::kCosine)]);
+}
+
 TEST(StatisticsJudgeTest, NothingButTheTypeIsKnown) {
-  EXPECT_EQ(Of("{}", "{}").verdict, v1::PASS);
-  EXPECT_EQ(Of("{}", "{}").reason, "nothing but type and shape is known");
+  for (const char* text : {"{}", "{\"count\": 4}"}) {
+    EXPECT_EQ(Of(text, text).verdict, v1::SKIPPED);
+    EXPECT_EQ(Of(text, text).reason, "nothing but type and shape is known");
+  }
   const StatisticsOutcome outcome = Of("{\"max\": 1}", "{\"min\": 1}");
   EXPECT_EQ(outcome.verdict, v1::SKIPPED);
   EXPECT_EQ(outcome.reason, "no statistic is known of both sides");
+  LogicalTensor empty = Statistics("{}");
+  empty.shape = {0, 3};
+  EXPECT_EQ(JudgeStatistics(empty, empty, Policy()).verdict, v1::PASS);
+  EXPECT_EQ(JudgeStatistics(empty, empty, Policy()).reason, "no elements");
+}
+
+TEST(StatisticsJudgeTest, NanOnBothSidesTellsNothingUnlessAllElementsAre) {
+  const std::string nan = "{\"max\": \"nan\", \"mean\": \"nan\"";
+  for (const char* count : {"", ", \"count\": 4", ", \"nan_count\": 2"}) {
+    const std::string text = nan + count + "}";
+    EXPECT_EQ(Of(text, text).verdict, v1::SKIPPED) << text;
+    EXPECT_TRUE(Of(text, text).reason.starts_with("all numbers are NaN"));
+  }
+  const std::string all = nan + ", \"nan_count\": 4}";
+  EXPECT_EQ(Of(all, all).verdict, v1::PASS);
+  EXPECT_EQ(Of(all, nan + ", \"nan_count\": 2}").verdict, v1::FAIL);
 }
 
 TEST(StatisticsJudgeTest, SmallErrorsPassUnderThePolicy) {
@@ -118,7 +196,8 @@ TEST(StatisticsJudgeTest, NotFiniteNumbersMustMeetTheirLike) {
 
 TEST(StatisticsJudgeTest, EqualChecksumsPassAndOthersFailWhereNothingElseIs) {
   const StatisticsOutcome equal =
-      Of("{\"max\": 1, \"crc32\": \"0a\"}", "{\"max\": 2, \"crc32\": \"0a\"}");
+      Of("{\"max\": 1, \"mean\": 0.30000001, \"crc32\": \"0a\"}",
+         "{\"max\": 1, \"mean\": 0.3, \"crc32\": \"0a\"}");
   EXPECT_EQ(equal.verdict, v1::PASS);
   EXPECT_TRUE(equal.is_bitwise_equal);
   EXPECT_EQ(equal.reason, "crc32 is 0a on both sides");
@@ -137,6 +216,53 @@ TEST(StatisticsJudgeTest, EqualChecksumsPassAndOthersFailWhereNothingElseIs) {
                    Statistics("{\"crc32\": \"0a\"}"),
                    Statistics("{\"crc32\": \"0a\"}", DType::kFloat64), Policy())
                    .is_bitwise_equal);
+}
+
+TEST(StatisticsJudgeTest, EqualCrcsDoNotHideWhatDiffers) {
+  EXPECT_EQ(
+      Of("{\"max\": 1, \"crc32\": \"0a\"}", "{\"max\": 2, \"crc32\": \"0a\"}")
+          .verdict,
+      v1::FAIL);
+  const StatisticsOutcome close = Of("{\"max\": 1, \"crc32\": \"0a\"}",
+                                     "{\"max\": 1.000001, \"crc32\": \"0a\"}");
+  EXPECT_EQ(close.reason, "statistics agree: max");
+  EXPECT_FALSE(close.is_bitwise_equal);
+  // An xor that differs contradicts it.
+  EXPECT_EQ(
+      Of("{\"crc32\": \"0a\", \"xor\": 1}", "{\"crc32\": \"0a\", \"xor\": 2}")
+          .verdict,
+      v1::FAIL);
+}
+
+TEST(StatisticsJudgeTest, AnEqualXorProvesNothing) {
+  // Zeros, and an even number of words of 7.5.
+  EXPECT_EQ(Of("{\"max\": 0, \"min\": 0, \"xor\": \"0x0\"}",
+               "{\"max\": 7.5, \"min\": 7.5, \"xor\": \"0x0\"}")
+                .verdict,
+            v1::FAIL);
+  const StatisticsOutcome alone =
+      Of("{\"xor\": \"0x0\"}", "{\"xor\": \"0x0\"}");
+  EXPECT_EQ(alone.verdict, v1::SKIPPED);
+  EXPECT_EQ(alone.reason, "an equal xor does not prove equal bytes");
+  const StatisticsOutcome beside =
+      Of("{\"max\": 1, \"xor\": \"0x0\"}", "{\"max\": 1, \"xor\": \"0x0\"}");
+  EXPECT_EQ(beside.verdict, v1::PASS);
+  EXPECT_EQ(beside.reason, "statistics agree: max");
+  EXPECT_FALSE(beside.is_bitwise_equal);
+  EXPECT_EQ(Of("{\"xor\": \"0x1\"}", "{\"xor\": \"0x0\"}").verdict, v1::FAIL);
+}
+
+TEST(StatisticsJudgeTest, OtherChecksumsFailWhereThePolicyAsksForEqualBytes) {
+  const char* target = "{\"max\": 1, \"xor\": \"0x1\"}";
+  const char* golden = "{\"max\": 1, \"xor\": \"0x0\"}";
+  EXPECT_EQ(Of(target, golden).verdict, v1::PASS);
+  EXPECT_EQ(Of(target, golden, DType::kInt64).verdict, v1::FAIL);
+  const StatisticsOutcome bitwise =
+      Under("bitwise_mismatch_count == 0", target, golden);
+  EXPECT_EQ(bitwise.verdict, v1::FAIL);
+  EXPECT_EQ(bitwise.reason,
+            "the checksums differ, and the policy asks for equal elements: "
+            "xor: target 0x1, golden 0x0");
 }
 
 TEST(StatisticsJudgeTest, IntegersAreExactAndTheirMeansAreNot) {
