@@ -72,7 +72,7 @@ bool IsDecode(std::string_view op) {
 class AtbTree final : public TokenTree {
  public:
   explicit AtbTree(const TreeFolder& folder)
-      : TokenTree(TreeKind::kAtb), folder_(folder) {}
+      : TokenTree(TreeKind::kAtb, folder) {}
 
   absl::Status Open();
 
@@ -89,8 +89,7 @@ class AtbTree final : public TokenTree {
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& parts) override;
-  bool MakeEntry(const TokenPlace& place, size_t item,
-                 TreeEntry* entry) override;
+  bool MakeEntry(size_t item, TreeEntry* entry) override;
 
   void FindTokens(const DumpProcess& process,
                   std::map<TokenPlace, std::vector<size_t>>& tokens);
@@ -106,13 +105,6 @@ class AtbTree final : public TokenTree {
                    const std::vector<std::string>& files, const std::string& op,
                    const std::set<std::string>& twice);
 
-  void Refuse(const std::string& relative, std::string_view why) {
-    AddProblem(
-        folder_.PathOf(relative),
-        MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
-  }
-
-  const TreeFolder folder_;
   // A prefill and a decode graph, which is how a warm-up is known.
   bool has_two_graphs_ = false;
   std::vector<Part> parts_;
@@ -122,7 +114,7 @@ class AtbTree final : public TokenTree {
 
 absl::Status AtbTree::Open() {
   MSITD_ASSIGN_OR_RETURN(DumpProcesses found,
-                         FindProcesses(folder_, kContainer));
+                         FindProcesses(root(), kContainer));
   AddProblems(std::move(found.problems));
   if (found.dump.has_value()) Attach(*found.dump);
   if (found.processes.empty() && attachments().empty()) {
@@ -138,7 +130,7 @@ absl::Status AtbTree::Open() {
 
 // Gives the files of `dump` that are no tensors to the run.
 void AtbTree::Attach(const std::string& dump) {
-  Listing listing = folder_.List(dump);
+  Listing listing = root().List(dump);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     Refuse(JoinPath(dump, name),
@@ -155,18 +147,18 @@ void AtbTree::Attach(const std::string& dump) {
 void AtbTree::AttachFolder(const std::string& dump, const std::string& kind) {
   std::map<std::string, std::string> texts;
   const std::string path = JoinPath(dump, kind);
-  Listing processes = folder_.List(path);
+  Listing processes = root().List(path);
   AddProblems(std::move(processes.problems));
   for (const std::string& name : processes.files) {
     Refuse(JoinPath(path, name), "it is in no folder of a process");
   }
   for (const std::string& process : processes.folders) {
     const std::string inside = JoinPath(path, process);
-    Listing listing = folder_.List(inside);
+    Listing listing = root().List(inside);
     AddProblems(std::move(listing.problems));
     size_t graphs = 0;
     for (const std::string& name : listing.files) {
-      const std::string file = folder_.PathOf(JoinPath(inside, name));
+      const std::string file = root().PathOf(JoinPath(inside, name));
       const auto source = formats::FileSource::Open(file);
       auto text = !source.ok() ? absl::StatusOr<std::string>(source.status())
                   : (*source)->size() > kTopologyBytesMax
@@ -198,7 +190,7 @@ void AtbTree::FindTokens(const DumpProcess& process,
     AddToken(process, *process.token, process.path, tokens);
     return;
   }
-  Listing listing = folder_.List(process.path);
+  Listing listing = root().List(process.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     Refuse(JoinPath(process.path, name), "it is in no folder of a token");
@@ -239,7 +231,7 @@ size_t AtbTree::ListToken(const TokenPlace& /*place*/,
 }
 
 void AtbTree::ListParts(const Part& part) {
-  Listing listing = folder_.List(part.path);
+  Listing listing = root().List(part.path);
   // Said once of a folder that two tokens share.
   if (!part.is_decode.value_or(false)) {
     AddProblems(std::move(listing.problems));
@@ -257,7 +249,7 @@ void AtbTree::ListParts(const Part& part) {
 // What an op gets comes before the ops in it, what it gives behind them.
 void AtbTree::ListOp(const Part& part, const std::string& path,
                      const std::string& op, int depth) {
-  Listing listing = folder_.List(path);
+  Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
   Listing before;
   Listing after;
@@ -265,7 +257,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
   for (std::string& name : listing.folders) {
     if (name == kBefore || name == kAfter) {
       Listing& times = name == kBefore ? before : after;
-      times = folder_.List(JoinPath(path, name));
+      times = root().List(JoinPath(path, name));
       AddProblems(std::move(times.problems));
       for (const std::string& inside : times.folders) {
         Refuse(JoinPath(JoinPath(path, name), inside), "it is no tensor");
@@ -280,7 +272,7 @@ void AtbTree::ListOp(const Part& part, const std::string& path,
   for (const std::string& name : ops) {
     const std::string inside = JoinPath(path, name);
     if (depth == kDepthMax) {
-      AddProblem(folder_.PathOf(inside),
+      AddProblem(root().PathOf(inside),
                  MakeStatus(absl::StatusCode::kResourceExhausted,
                             "more than {} ops lie in each other", kDepthMax));
       continue;
@@ -320,16 +312,13 @@ void AtbTree::ListTensors(const Part& part, const std::string& path,
     entry.key.io = tensor->io;
     entry.key.index = tensor->index;
     if (twice.contains(name)) entry.key.index += ".before";
-    entry.file = folder_.PathOf(relative);
+    entry.file = root().PathOf(relative);
   }
 }
 
-bool AtbTree::MakeEntry(const TokenPlace& place, size_t item,
-                        TreeEntry* entry) {
+bool AtbTree::MakeEntry(size_t item, TreeEntry* entry) {
   *entry = std::move(items_[item]);
-  entry->key.rank = place.rank;
-  entry->key.token = place.token;
-  return CheckKey(entry->key, entry->file);
+  return true;
 }
 
 }  // namespace
@@ -338,8 +327,8 @@ bool LooksLikeAtb(const TreeSample& sample) {
   return std::any_of(
       sample.folders.begin(), sample.folders.end(),
       [&sample](const SampledFolder& folder) {
-        std::vector<std::string> names = sample.above;
-        for (std::string& name : SplitPath(folder.path)) names.push_back(name);
+        const std::vector<std::string> names =
+            NamesOf(sample.above, folder.path);
         const size_t count = names.size();
         const bool is_model = count > 2 && names[count - 2] == kModels &&
                               IsMsitDump(names[count - 3]) &&

@@ -32,7 +32,7 @@ std::string WithoutSuffix(const std::string& path) {
 class FilesTree final : public TreeBase {
  public:
   explicit FilesTree(const TreeFolder& folder)
-      : TreeBase(TreeKind::kFiles), folder_(folder) {
+      : TreeBase(TreeKind::kFiles, folder) {
     set_ranks({0});
   }
 
@@ -53,7 +53,7 @@ class FilesTree final : public TreeBase {
   void List() {
     path_ = std::move(open_.back());
     open_.pop_back();
-    Listing listing = folder_.List(path_);
+    Listing listing = root().List(path_);
     AddProblems(std::move(listing.problems));
     files_ = std::move(listing.files);
     next_file_ = 0;
@@ -64,7 +64,7 @@ class FilesTree final : public TreeBase {
          ++name) {
       std::string path = JoinPath(path_, *name);
       if (is_deepest || open_.size() == kFoldersMax) {
-        AddProblem(folder_.PathOf(path),
+        AddProblem(root().PathOf(path),
                    MakeStatus(absl::StatusCode::kResourceExhausted,
                               "it is not read: more than {} folders, or {} in "
                               "one another",
@@ -78,7 +78,7 @@ class FilesTree final : public TreeBase {
   // Makes the entry of a file; false if it is none.
   bool Take(const std::string& name) {
     const std::string relative = JoinPath(path_, name);
-    const std::string path = folder_.PathOf(relative);
+    const std::string path = root().PathOf(relative);
     const auto file = formats::OpenTensorFile(path, {});
     if (!file.ok()) {
       AddProblem(path, file.status());
@@ -92,7 +92,6 @@ class FilesTree final : public TreeBase {
     return true;
   }
 
-  const TreeFolder folder_;
   // Folders to come; the next one is the last.
   std::vector<std::string> open_ = {""};
   // The folder that is read, its files, and the calls of each op in it.

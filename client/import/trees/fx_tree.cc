@@ -38,9 +38,8 @@ bool IsStep(const std::string& name) {
 
 // Says what the folders mean in which the files of `relative` lie.
 Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
-  std::vector<std::string> names = SplitPath(relative);
-  const bool is_root = names.empty();
-  names.insert(names.begin(), folder.above().begin(), folder.above().end());
+  const std::vector<std::string> names = NamesOf(folder.above(), relative);
+  const bool is_root = relative.empty();
   Place place;
   for (size_t up = std::min(names.size(), kFxFoldersMax); up > 0; --up) {
     if (const auto rank = ParseRankFolder(names[names.size() - up])) {
@@ -67,7 +66,7 @@ Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
 class FxTree final : public TokenTree {
  public:
   explicit FxTree(const TreeFolder& folder)
-      : TokenTree(TreeKind::kFx), folder_(folder) {}
+      : TokenTree(TreeKind::kFx, folder) {}
 
   absl::Status Open();
 
@@ -91,8 +90,7 @@ class FxTree final : public TokenTree {
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& folders) override;
-  bool MakeEntry(const TokenPlace& place, size_t item,
-                 TreeEntry* entry) override;
+  bool MakeEntry(size_t item, TreeEntry* entry) override;
 
   void Visit(const std::string& path, Listing* listing);
   void NameGraphs();
@@ -100,7 +98,6 @@ class FxTree final : public TokenTree {
   void ListFolder(size_t number);
   void DropConverted();
 
-  const TreeFolder folder_;
   std::vector<Folder> folders_;
   // Of the token that is read.
   std::vector<Item> items_;
@@ -113,20 +110,20 @@ bool IsFxName(const std::string& name) {
 
 void FxTree::Visit(const std::string& path, Listing* listing) {
   if (std::any_of(listing->files.begin(), listing->files.end(), IsFxName)) {
-    Place place = PlaceOf(folder_, path);
+    Place place = PlaceOf(root(), path);
     if (place.token >= 0) {
-      TakeWorldSize(place.world_size, folder_.PathOf(path));
+      TakeWorldSize(place.world_size, root().PathOf(path));
       folders_.push_back({path, std::move(place), ""});
       return;
     }
     AddProblem(
-        folder_.PathOf(path),
+        root().PathOf(path),
         absl::InvalidArgumentError("step 0: steps of this layout begin at 1"));
     return;
   }
   AddProblems(std::move(listing->problems));
   for (const std::string& file : listing->files) {
-    AddProblem(folder_.PathOf(JoinPath(path, file)),
+    AddProblem(root().PathOf(JoinPath(path, file)),
                absl::InvalidArgumentError("not a dump by its name"));
   }
 }
@@ -169,7 +166,7 @@ void FxTree::NameGraphs() {
 
 absl::Status FxTree::Open() {
   MSITD_RETURN_IF_ERROR(
-      WalkFolders(folder_, [&](const std::string& path, Listing* listing) {
+      WalkFolders(root(), [&](const std::string& path, Listing* listing) {
         Visit(path, listing);
         return absl::OkStatus();
       }));
@@ -184,17 +181,17 @@ absl::Status FxTree::Open() {
 }
 
 std::string FxTree::PathOf(const Item& item) const {
-  return folder_.PathOf(JoinPath(folders_[item.folder].path, item.file));
+  return root().PathOf(JoinPath(folders_[item.folder].path, item.file));
 }
 
 void FxTree::ListFolder(size_t number) {
   const Folder& folder = folders_[number];
-  Listing listing = folder_.List(folder.path);
+  Listing listing = root().List(folder.path);
   AddProblems(std::move(listing.problems));
   for (std::string& file : listing.files) {
     auto name = ParseFxFileName(file);
     if (!name.has_value()) {
-      AddProblem(folder_.PathOf(JoinPath(folder.path, file)),
+      AddProblem(root().PathOf(JoinPath(folder.path, file)),
                  absl::InvalidArgumentError("not a dump by its name"));
       continue;
     }
@@ -246,13 +243,10 @@ size_t FxTree::ListToken(const TokenPlace& /*place*/,
   return items_.size();
 }
 
-bool FxTree::MakeEntry(const TokenPlace& place, size_t number,
-                       TreeEntry* entry) {
+bool FxTree::MakeEntry(size_t number, TreeEntry* entry) {
   const Item& item = items_[number];
   entry->file = PathOf(item);
   TensorKey& key = entry->key;
-  key.rank = place.rank;
-  key.token = place.token;
   key.op = item.name.op;
   key.io = item.name.io;
   key.index = item.name.index;
@@ -264,7 +258,7 @@ bool FxTree::MakeEntry(const TokenPlace& place, size_t number,
   }
   last.item = number;
   key.call = last.call;
-  return CheckKey(key, entry->file);
+  return true;
 }
 
 }  // namespace

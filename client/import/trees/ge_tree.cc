@@ -36,13 +36,6 @@ bool IsDumpName(const std::string& name) {
          ParseLongNameNumber(name).has_value();
 }
 
-std::vector<std::string> NamesOf(std::vector<std::string> above,
-                                 const std::string& relative) {
-  std::vector<std::string> below = SplitPath(relative);
-  std::move(below.begin(), below.end(), std::back_inserter(above));
-  return above;
-}
-
 // As CANN spells the name of an op in that of a file.
 std::string InFileName(std::string op) {
   for (char& c : op) {
@@ -65,8 +58,7 @@ std::string OpOf(const std::string& in_container, const std::string& in_name) {
 
 class GeTree final : public TokenTree {
  public:
-  GeTree(TreeKind kind, const TreeFolder& folder)
-      : TokenTree(kind), folder_(folder) {}
+  GeTree(TreeKind kind, const TreeFolder& folder) : TokenTree(kind, folder) {}
 
   absl::Status Open();
 
@@ -88,8 +80,7 @@ class GeTree final : public TokenTree {
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& folders) override;
-  bool MakeEntry(const TokenPlace& place, size_t item,
-                 TreeEntry* entry) override;
+  bool MakeEntry(size_t item, TreeEntry* entry) override;
 
   bool IsAttachment(const std::string& file) const;
   void AttachFound();
@@ -103,7 +94,6 @@ class GeTree final : public TokenTree {
   void DropConverted();
   int32_t Call(const std::string& device, const std::string& op, size_t item);
 
-  const TreeFolder folder_;
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
   std::vector<std::pair<std::string, std::string>> found_;
@@ -138,15 +128,15 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
   for (const std::string& file : listing->files) {
     const std::string relative = JoinPath(path, file);
     if (IsAttachment(file)) {
-      found_.emplace_back(file, folder_.PathOf(relative));
+      found_.emplace_back(file, root().PathOf(relative));
     } else if (!has_dumps && file != kLongNamesFile) {
-      AddProblem(folder_.PathOf(relative),
+      AddProblem(root().PathOf(relative),
                  absl::InvalidArgumentError("not a dump by its name"));
     }
   }
   if (has_dumps) {
-    folders_.push_back({path, GePlaceOf(NamesOf(folder_.above(), path))});
-    TakeWorldSize(folders_.back().place.world_size, folder_.PathOf(path));
+    folders_.push_back({path, GePlaceOf(NamesOf(root().above(), path))});
+    TakeWorldSize(folders_.back().place.world_size, root().PathOf(path));
   } else {
     AddProblems(std::move(listing->problems));
   }
@@ -172,11 +162,11 @@ void GeTree::CheckPlaces() {
     const std::string& time = other->second->place.time;
     if (!is_new && mixed.emplace(time, place.time).second) {
       AddProblem(
-          folder_.PathOf(folder.path),
+          root().PathOf(folder.path),
           MakeStatus(absl::StatusCode::kAlreadyExists,
                      "another dump of the same tokens lies in {}: ops of both "
                      "are calls of one",
-                     folder_.PathOf(other->second->path)));
+                     root().PathOf(other->second->path)));
     }
   }
 }
@@ -184,7 +174,7 @@ void GeTree::CheckPlaces() {
 // Graphs and mappings lie above the folder of a rank or a time, which may be
 // opened alone, or a folder in it.
 void GeTree::FindAbove() {
-  std::vector<std::string> names = folder_.above();
+  std::vector<std::string> names = root().above();
   size_t levels = 0;
   for (size_t up = 1; up <= std::min(names.size(), kGeFoldersMax); ++up) {
     const std::string& name = names[names.size() - up];
@@ -212,7 +202,7 @@ void GeTree::FindAbove() {
 
 absl::Status GeTree::Open() {
   MSITD_RETURN_IF_ERROR(
-      WalkFolders(folder_, [&](const std::string& path, Listing* listing) {
+      WalkFolders(root(), [&](const std::string& path, Listing* listing) {
         Visit(path, listing);
         return absl::OkStatus();
       }));
@@ -254,13 +244,13 @@ std::optional<GeFileName> GeTree::NameOf(const std::string& file,
 
 void GeTree::ListFolder(size_t number) {
   const Folder& folder = folders_[number];
-  Listing listing = folder_.List(folder.path);
+  Listing listing = root().List(folder.path);
   AddProblems(std::move(listing.problems));
   LongNames long_names;
   if (std::binary_search(listing.files.begin(), listing.files.end(),
                          kLongNamesFile)) {
     long_names =
-        ReadLongNames(folder_.PathOf(JoinPath(folder.path, kLongNamesFile)));
+        ReadLongNames(root().PathOf(JoinPath(folder.path, kLongNamesFile)));
   }
   for (std::string& file : listing.files) {
     if (IsAttachment(file) || file == kLongNamesFile) continue;
@@ -270,7 +260,7 @@ void GeTree::ListFolder(size_t number) {
       continue;
     }
     const bool is_number = ParseLongNameNumber(file).has_value();
-    AddProblem(folder_.PathOf(JoinPath(folder.path, file)),
+    AddProblem(root().PathOf(JoinPath(folder.path, file)),
                absl::InvalidArgumentError(
                    is_number ? "mapping.csv has no name of a dump for it"
                              : "not a dump by its name"));
@@ -301,10 +291,9 @@ void GeTree::DropConverted() {
     if (is_converted && !kept.empty() &&
         kept.back().name.form == GeForm::kDump &&
         task(kept.back()) == task(item)) {
-      AddProblem(
-          folder_.PathOf(JoinPath(folders_[item.folder].path, item.file)),
-          absl::AlreadyExistsError(
-              "the dump that it was made of lies beside it"));
+      AddProblem(root().PathOf(JoinPath(folders_[item.folder].path, item.file)),
+                 absl::AlreadyExistsError(
+                     "the dump that it was made of lies beside it"));
       continue;
     }
     kept.push_back(std::move(item));
@@ -336,14 +325,11 @@ int32_t GeTree::Call(const std::string& device, const std::string& op,
   return last.call;
 }
 
-bool GeTree::MakeEntry(const TokenPlace& place, size_t number,
-                       TreeEntry* entry) {
+bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
   const Item& item = items_[number];
   const Folder& folder = folders_[item.folder];
-  entry->file = folder_.PathOf(JoinPath(folder.path, item.file));
+  entry->file = root().PathOf(JoinPath(folder.path, item.file));
   TensorKey& key = entry->key;
-  key.rank = place.rank;
-  key.token = place.token;
   key.device = folder.place.device;
   key.io = item.name.io;
   key.index = item.name.index;
@@ -367,7 +353,7 @@ bool GeTree::MakeEntry(const TokenPlace& place, size_t number,
     AddProblem(entry->file, std::move(opened));
     return false;
   }
-  return CheckKey(key, entry->file);
+  return true;
 }
 
 OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder) {

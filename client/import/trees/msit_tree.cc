@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "client/import/formats/byte_source.h"
 #include "client/import/trees/dump_processes.h"
 #include "client/import/trees/msit_statistics.h"
 #include "client/import/trees/numbers.h"
@@ -77,7 +76,7 @@ int64_t TimeOf(const std::string& path) {
 class MsitTree final : public TokenTree {
  public:
   explicit MsitTree(const TreeFolder& folder)
-      : TokenTree(TreeKind::kMsit), folder_(folder) {}
+      : TokenTree(TreeKind::kMsit, folder) {}
 
   absl::Status Open();
 
@@ -91,8 +90,7 @@ class MsitTree final : public TokenTree {
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& parts) override;
-  bool MakeEntry(const TokenPlace& place, size_t item,
-                 TreeEntry* entry) override;
+  bool MakeEntry(size_t item, TreeEntry* entry) override;
 
   void FindTokens(const DumpProcess& process,
                   std::map<TokenPlace, std::vector<size_t>>& tokens);
@@ -104,13 +102,8 @@ class MsitTree final : public TokenTree {
   void AddRows(const std::string& path, const std::string& op,
                const std::vector<TensorName>& files,
                std::map<std::pair<Io, std::string>, int32_t>& calls);
-  absl::StatusOr<std::string> ReadAll(const std::string& path, size_t max);
+  absl::StatusOr<std::string> ReadText(const std::string& path, size_t max);
 
-  void Refuse(const std::string& relative, std::string_view why) {
-    AddProblem(
-        folder_.PathOf(relative),
-        MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
-  }
   TreeEntry& Add(const std::string& op, Io io, const std::string& index) {
     TreeEntry& entry = items_.emplace_back();
     entry.key.device = device_;
@@ -120,7 +113,6 @@ class MsitTree final : public TokenTree {
     return entry;
   }
 
-  const TreeFolder folder_;
   std::vector<Part> parts_;
   // Of the token that is read.
   std::vector<TreeEntry> items_;
@@ -129,7 +121,7 @@ class MsitTree final : public TokenTree {
 
 absl::Status MsitTree::Open() {
   MSITD_ASSIGN_OR_RETURN(DumpProcesses found,
-                         FindProcesses(folder_, kContainer));
+                         FindProcesses(root(), kContainer));
   if (found.processes.empty()) {
     return absl::InvalidArgumentError("there is no folder of a process");
   }
@@ -153,7 +145,7 @@ void MsitTree::FindTokens(const DumpProcess& process,
     add(*process.token, {process.path, process.device, false});
     return;
   }
-  Listing listing = folder_.List(process.path);
+  Listing listing = root().List(process.path);
   // Before the folder of token 0. What is wrong is said where it is listed.
   add(0, {process.path, process.device, true});
   for (const std::string& name : listing.folders) {
@@ -164,12 +156,12 @@ void MsitTree::FindTokens(const DumpProcess& process,
 }
 
 void MsitTree::Attach(const std::string& dump) {
-  Listing listing = folder_.List(dump);
+  Listing listing = root().List(dump);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     const std::string relative = JoinPath(dump, name);
     if (name == kAnalysis) {
-      AddAttachment({name, folder_.PathOf(relative), "text/csv"});
+      AddAttachment({name, root().PathOf(relative), "text/csv"});
     } else {
       Refuse(relative, "msit writes no such file here");
     }
@@ -180,20 +172,15 @@ void MsitTree::Attach(const std::string& dump) {
   }
 }
 
-absl::StatusOr<std::string> MsitTree::ReadAll(const std::string& path,
-                                              size_t max) {
-  MSITD_ASSIGN_OR_RETURN(const auto file, formats::FileSource::Open(path));
-  if (file->size() > max) {
-    return MakeStatus(absl::StatusCode::kResourceExhausted,
-                      "it has {} bytes, more than {}", file->size(), max);
-  }
-  MSITD_ASSIGN_OR_RETURN(std::string text, file->ReadText(0, file->size()));
+absl::StatusOr<std::string> MsitTree::ReadText(const std::string& path,
+                                               size_t max) {
+  MSITD_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(path, max));
   if (!IsValidUtf8(text)) return absl::InvalidArgumentError("it is not UTF-8");
   return text;
 }
 
 void MsitTree::ListBesideTokens(const Part& part) {
-  Listing listing = folder_.List(part.path);
+  Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     const std::string relative = JoinPath(part.path, name);
@@ -201,9 +188,9 @@ void MsitTree::ListBesideTokens(const Part& part) {
       Refuse(relative, "msit writes no such file here");
       continue;
     }
-    auto text = ReadAll(folder_.PathOf(relative), kDocumentBytesMax);
+    auto text = ReadText(root().PathOf(relative), kDocumentBytesMax);
     if (!text.ok()) {
-      AddProblem(folder_.PathOf(relative), text.status());
+      AddProblem(root().PathOf(relative), text.status());
       continue;
     }
     TreeEntry& entry = Add(name, Io::kState, "");
@@ -221,7 +208,7 @@ void MsitTree::ListBesideTokens(const Part& part) {
 }
 
 void MsitTree::ListWeights(const std::string& path) {
-  Listing listing = folder_.List(path);
+  Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.folders) {
     Refuse(JoinPath(path, name), "it is no weight");
@@ -238,13 +225,13 @@ void MsitTree::ListWeights(const std::string& path) {
     }
     Add(std::string(op.substr(0, dot)), Io::kWeight,
         std::string(op.substr(dot + 1)))
-        .file = folder_.PathOf(relative);
+        .file = root().PathOf(relative);
   }
 }
 
 // Modules come in the order in which they were done.
 void MsitTree::ListModules(const Part& part) {
-  Listing listing = folder_.List(part.path);
+  Listing listing = root().List(part.path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     Refuse(JoinPath(part.path, name), "it is in no folder of a module");
@@ -256,9 +243,9 @@ void MsitTree::ListModules(const Part& part) {
   std::vector<Module> modules;
   for (std::string& name : listing.folders) {
     const std::string path = JoinPath(part.path, name);
-    const std::vector<std::string> files = folder_.List(path).files;
+    const std::vector<std::string> files = root().List(path).files;
     const int64_t time =
-        files.empty() ? 0 : TimeOf(folder_.PathOf(JoinPath(path, files[0])));
+        files.empty() ? 0 : TimeOf(root().PathOf(JoinPath(path, files[0])));
     modules.push_back({time, std::move(name)});
   }
   std::sort(modules.begin(), modules.end(),
@@ -272,7 +259,7 @@ void MsitTree::ListModules(const Part& part) {
 }
 
 void MsitTree::ListModule(const std::string& path, const std::string& op) {
-  Listing listing = folder_.List(path);
+  Listing listing = root().List(path);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.folders) {
     Refuse(JoinPath(path, name), "it lies in the folder of a module");
@@ -307,7 +294,7 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
     }
     TreeEntry& entry = Add(op, name.io, name.index);
     entry.key.call = calls[{name.io, name.last}];
-    entry.file = folder_.PathOf(relative);
+    entry.file = root().PathOf(relative);
   }
 }
 
@@ -317,8 +304,8 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
 void MsitTree::AddRows(const std::string& path, const std::string& op,
                        const std::vector<TensorName>& files,
                        std::map<std::pair<Io, std::string>, int32_t>& calls) {
-  const std::string file = folder_.PathOf(JoinPath(path, kStatisticsFile));
-  const auto text = ReadAll(file, kMsitStatisticsBytesMax);
+  const std::string file = root().PathOf(JoinPath(path, kStatisticsFile));
+  const auto text = ReadText(file, kMsitStatisticsBytesMax);
   auto table = text.ok() ? ParseMsitStatistics(*text)
                          : absl::StatusOr<MsitStatisticsTable>(text.status());
   if (!table.ok()) {
@@ -358,12 +345,9 @@ size_t MsitTree::ListToken(const TokenPlace& /*place*/,
   return items_.size();
 }
 
-bool MsitTree::MakeEntry(const TokenPlace& place, size_t item,
-                         TreeEntry* entry) {
+bool MsitTree::MakeEntry(size_t item, TreeEntry* entry) {
   *entry = std::move(items_[item]);
-  entry->key.rank = place.rank;
-  entry->key.token = place.token;
-  return CheckKey(entry->key, entry->file);
+  return true;
 }
 
 }  // namespace
@@ -372,8 +356,8 @@ bool LooksLikeMsit(const TreeSample& sample) {
   return std::any_of(
       sample.folders.begin(), sample.folders.end(),
       [&sample](const SampledFolder& folder) {
-        std::vector<std::string> names = sample.above;
-        for (std::string& name : SplitPath(folder.path)) names.push_back(name);
+        const std::vector<std::string> names =
+            NamesOf(sample.above, folder.path);
         const bool is_module =
             !names.empty() && names.back().starts_with("root");
         const auto has = [](const std::vector<std::string>& all,

@@ -97,8 +97,7 @@ class RecordReader {
 class MsprobeTree final : public TreeBase {
  public:
   MsprobeTree(const TreeFolder& folder, MsprobeLayout layout)
-      : TreeBase(TreeKind::kMsprobe),
-        folder_(folder),
+      : TreeBase(TreeKind::kMsprobe, folder),
         places_(std::move(layout.places)) {
     std::set<int32_t> ranks;
     for (const MsprobePlace& place : places_) ranks.insert(place.rank);
@@ -130,7 +129,7 @@ class MsprobeTree final : public TreeBase {
 
  private:
   std::string PathIn(std::string_view name) const {
-    return folder_.PathOf(JoinPath(path_, name));
+    return root().PathOf(JoinPath(path_, name));
   }
 
   void OpenPlace(const MsprobePlace& place) {
@@ -140,7 +139,7 @@ class MsprobeTree final : public TreeBase {
     key_.token = place.token;
     stacks_ = MsprobeStacks();
     seen_.clear();
-    Listing listing = folder_.List(path_);
+    Listing listing = root().List(path_);
     AddProblems(std::move(listing.problems));
     // The last one comes first.
     for (auto name = listing.files.rbegin(); name != listing.files.rend();
@@ -162,7 +161,7 @@ class MsprobeTree final : public TreeBase {
                                               "tensors"));
         continue;
       }
-      Listing tensors = folder_.List(JoinPath(path_, name));
+      Listing tensors = root().List(JoinPath(path_, name));
       AddProblems(std::move(tensors.problems));
       for (std::string& file : tensors.files) {
         tensor_files_.emplace(std::move(file), false);
@@ -316,7 +315,6 @@ class MsprobeTree final : public TreeBase {
     entry.shape = std::move(leaf.shape);
   }
 
-  const TreeFolder folder_;
   const std::vector<MsprobePlace> places_;
   size_t next_place_ = 0;
 

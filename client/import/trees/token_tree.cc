@@ -18,7 +18,10 @@ const TreeEntry* TokenTree::Next() {
   for (;;) {
     while (next_item_ < item_count_) {
       entry_ = TreeEntry();
-      if (MakeEntry(place_, next_item_++, &entry_)) return &entry_;
+      if (!MakeEntry(next_item_++, &entry_)) continue;
+      entry_.key.rank = place_.rank;
+      entry_.key.token = place_.token;
+      if (CheckKey(entry_.key, entry_.file)) return &entry_;
     }
     if (folders_.empty()) return nullptr;
     const auto first = folders_.begin();

@@ -35,10 +35,9 @@ class TokenTree : public TreeBase {
   virtual size_t ListToken(const TokenPlace& place,
                            const std::vector<size_t>& folders) = 0;
 
-  // Fills `entry`, which is empty, with an item of the token. False if it is
-  // none: then the reason is a problem.
-  virtual bool MakeEntry(const TokenPlace& place, size_t item,
-                         TreeEntry* entry) = 0;
+  // Fills `entry`, which is empty, with an item of the token, but for rank and
+  // token. False if it is none: then the reason is a problem.
+  virtual bool MakeEntry(size_t item, TreeEntry* entry) = 0;
 
  private:
   std::map<TokenPlace, std::vector<size_t>> folders_;

@@ -67,6 +67,12 @@ void TreeBase::AddProblems(std::vector<TreeProblem> problems) {
   }
 }
 
+void TreeBase::Refuse(const std::string& relative, std::string_view why) {
+  AddProblem(
+      root_.PathOf(relative),
+      MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
+}
+
 bool TreeBase::CheckKey(const TensorKey& key, const std::string& file) {
   absl::Status fits = CheckTensorKey(key);
   if (fits.ok()) return true;

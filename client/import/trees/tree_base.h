@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "client/import/trees/tree.h"
+#include "client/import/trees/tree_folder.h"
 
 namespace msitd::trees {
 
@@ -23,7 +24,9 @@ class TreeBase : public Tree {
   std::vector<TreeProblem> TakeProblems() final;
 
  protected:
-  explicit TreeBase(TreeKind kind) : kind_(kind) {}
+  TreeBase(TreeKind kind, const TreeFolder& root) : kind_(kind), root_(root) {}
+
+  const TreeFolder& root() const { return root_; }
 
   // Ascending.
   void set_ranks(std::vector<int32_t> ranks) { ranks_ = std::move(ranks); }
@@ -35,12 +38,15 @@ class TreeBase : public Tree {
 
   void AddProblem(std::string file, absl::Status reason);
   void AddProblems(std::vector<TreeProblem> problems);
+  // Makes the file or folder at `relative` a problem: it is not a dump.
+  void Refuse(const std::string& relative, std::string_view why);
 
   // Returns true if a run can have `key`. Else the problem is added.
   bool CheckKey(const TensorKey& key, const std::string& file);
 
  private:
   const TreeKind kind_;
+  const TreeFolder root_;
   std::vector<int32_t> ranks_;
   int32_t world_size_ = 0;
   bool has_folder_ = false;

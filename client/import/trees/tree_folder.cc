@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -172,6 +173,13 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path,
                       bytes_max);
   }
   return source->ReadText(0, source->size());
+}
+
+std::vector<std::string> NamesOf(std::vector<std::string> above,
+                                 std::string_view relative) {
+  std::vector<std::string> below = SplitPath(relative);
+  std::move(below.begin(), below.end(), std::back_inserter(above));
+  return above;
 }
 
 absl::Status WalkFolders(

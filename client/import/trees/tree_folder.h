@@ -66,9 +66,14 @@ std::string JoinPath(std::string_view folder, std::string_view name);
 // Cuts a path at its slashes; an empty path has no names.
 std::vector<std::string> SplitPath(std::string_view path);
 
+// The names on the way to the folder at `relative` from `/`. `above` are those
+// to the tree.
+std::vector<std::string> NamesOf(std::vector<std::string> above,
+                                 std::string_view relative);
+
 // Calls `visit` with each folder of the tree and what lies in it: a folder
 // before those in it, in the order of names. It may take the problems.
-// RESOURCE_ EXHAUSTED beyond kFoldersMax or kDepthMax, or what `visit` returns.
+// RESOURCE_EXHAUSTED beyond kFoldersMax or kDepthMax, or what `visit` returns.
 absl::Status WalkFolders(
     const TreeFolder& folder,
     const std::function<absl::Status(const std::string& relative,
