@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/msit/components.h"
+#include "client/msit/verbs.h"
+
+namespace msitd::msit {
+
+void AddComponentVerbs(VerbTable& table) {
+  struct Options {
+    std::vector<std::string> components;
+    std::string folder;
+  };
+  const auto options = std::make_shared<Options>();
+  const auto add = [&](const std::string& name, const std::string& summary) {
+    CLI::App& verb = table.AddVerb(table.root(), name, summary, kCommonLogger,
+                                   [options](Logger& log) {
+                                     ReportComponents(options->components, log);
+                                     return absl::OkStatus();
+                                   });
+    verb.add_option("components", options->components,
+                    "all, llm, debug, tensor-view")
+        ->required();
+    return &verb;
+  };
+  const std::string links = "Ignored: nothing is fetched";
+  for (const std::string name : {"install", "build-extra"}) {
+    CLI::App* verb = add(name, "Say what is installed; fetches nothing");
+    table.AddFlag(*verb, "--find-links", "-f", links, options->folder)
+        .required(false);
+  }
+  add("check", "Say what is installed");
+  CLI::App* download =
+      add("download", "Say what is installed; fetches nothing");
+  table.AddFlag(*download, "--dest", "-d", links, options->folder);
+}
+
+}  // namespace msitd::msit

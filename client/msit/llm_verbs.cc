@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/msit/bad_cases.h"
+#include "client/msit/file_comparison.h"
+#include "client/msit/verbs.h"
+#include "client/query/interrupts.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+void AddAnalyze(VerbTable& table, CLI::App& llm) {
+  struct Options {
+    std::string golden;
+    std::string test;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& by_query = table.AddVerb(
+      llm, "analyze", "Compare two evaluations by their queries", kLlmLogger,
+      [options](Logger& log) {
+        return AnalyzeQueries(options->golden, options->test, log);
+      });
+  const std::string golden = "CSV of the golden evaluation";
+  const std::string other = "CSV of the other one";
+  table.AddFlag(by_query, "--golden", "-g", golden, options->golden);
+  table.AddFlag(by_query, "--test", "-t", other, options->test);
+  CLI::App& by_key =
+      table.AddVerb(llm, "bcanalyze", "Compare two evaluations by their keys",
+                    kLlmLogger, [options](Logger& log) {
+                      return AnalyzeKeys(options->golden, options->test, log);
+                    });
+  table.AddFlag(by_key, "--golden-path", "-gp", golden, options->golden);
+  table.AddFlag(by_key, "--my-path", "-mp", other, options->test);
+}
+
+void AddCompare(VerbTable& table, CLI::App& llm) {
+  struct Options {
+    CompareOptions compare;
+    std::vector<std::string> algorithms;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App& verb = table.AddVerb(
+      llm, "compare", "Compare two files with one tensor each", kLlmLogger,
+      [options](Logger& log) {
+        if (!options->algorithms.empty()) {
+          return MakeStatus(absl::StatusCode::kUnimplemented,
+                            "--custom-algorithms is not in this build: use "
+                            "msitctl compare run --plugin FILE.py:FUNCTION");
+        }
+        ctl::Interrupts interrupts;
+        return CompareFiles(options->compare, interrupts, log);
+      });
+  verb.alias("cc");
+  CompareOptions& compare = options->compare;
+  table.AddFlag(verb, "--golden-path", "-gp", "Golden file", compare.golden);
+  table.AddFlag(verb, "--my-path", "-mp", "The other file", compare.my);
+  const std::string ignored = "Ignored for two files";
+  table.AddFlag(verb, "--cmp-level", "-cl", ignored, compare.level)
+      .required(false);
+  table.AddFlag(verb, "--output", "-o", ignored, compare.output)
+      .required(false);
+  table
+      .AddFlag(verb, "--op-mapping-file", "-mf", ignored,
+               compare.mapping_folder)
+      .required(false);
+  table.AddFlag(verb, "--rank", "-r", ignored, compare.rank).required(false);
+  table.AddSwitch(verb, "--stats", "-st", ignored, compare.compares_statistics);
+  table.AddSwitch(verb, "--weight", "-w", "Refused for two files",
+                  compare.compares_weights);
+  table
+      .AddList(verb, "--custom-algorithms", "-alg", "Not in this build",
+               options->algorithms)
+      .required(false);
+}
+
+}  // namespace
+
+void AddLlmVerbs(VerbTable& table) {
+  CLI::App& llm =
+      table.AddGroup("llm", "Debugging tools for large language models");
+  AddAnalyze(table, llm);
+  AddCompare(table, llm);
+  table.Refuse(llm, "dump", "dd",
+               "record a PyTorch model with the Python package msitd");
+  const std::string hardware = "it needs an Ascend device and ATB";
+  table.Refuse(llm, "opcheck", "oo", hardware);
+  table.Refuse(llm, "errcheck", "ee", hardware);
+  table.Refuse(llm, "transform", "", hardware);
+  table.Refuse(
+      llm, "logitsdump", "",
+      "record the logits of a PyTorch model with the Python package msitd");
+  table.Refuse(llm, "logitscmp", "",
+               "record the logits as runs and use msitctl compare run");
+}
+
+}  // namespace msitd::msit

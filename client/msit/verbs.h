@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "client/msit/verb_table.h"
+
+namespace msitd::msit {
+
+// Each adds the verbs of one group. Verbs that need the libraries of the
+// accelerator are refused with what to use instead.
+void AddLlmVerbs(VerbTable& table);
+void AddDebugVerbs(VerbTable& table);
+void AddViewVerb(VerbTable& table);
+void AddComponentVerbs(VerbTable& table);
+
+}  // namespace msitd::msit
