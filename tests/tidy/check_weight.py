@@ -53,7 +53,11 @@ RULES = (
             "daemon/compare",
         ),
     ),
-    Rule("the command line's parser", r"CLI/.*", ("client/ctl",)),
+    Rule(
+        "the command line's parser",
+        r"CLI/.*",
+        ("client/ctl", "client/msit/verb_table.h", "client/msit/verbs.h"),
+    ),
     Rule("logging", r"spdlog/.*", ("daemon", "storage/env/logger.h")),
     Rule("Highway", r"hwy/.*", ("daemon/compute",)),
     Rule(
