@@ -17,6 +17,7 @@
 #include "client/export/record_name.h"
 #include "client/export/tensor_index.h"
 #include "client/export/torch_file.h"
+#include "client/names/msit_names.h"
 #include "protos/base/record_kind.h"
 #include "protos/base/tensor_key.h"
 #include "protos/status/status.h"
@@ -36,17 +37,6 @@ std::string DeviceName(std::string_view device) {
   std::string out(device);
   std::erase(out, ':');
   return FileNameAsIs(out, "");
-}
-
-// `output_1_0` of the index `1.0`.
-std::string FileStem(const v1::Tensor& record, bool is_only_output) {
-  const auto io = static_cast<Io>(record.io());
-  std::string out(IoName(io));
-  if (record.index().empty() || is_only_output) return out;
-  out += '_';
-  out += record.index();
-  std::replace(out.begin(), out.end(), '.', '_');
-  return out;
 }
 
 class MsitLayout final : public Layout {
@@ -91,12 +81,12 @@ class MsitLayout final : public Layout {
  private:
   static std::string RootOf(const v1::Run& run) {
     const std::time_t time = run.create_time().seconds();
-    return fmt::format("msit_dump_{:%Y%m%d_%H%M%S}/torch_tensors",
-                       fmt::gmtime(time));
+    return fmt::format("msit_dump_{:%Y%m%d_%H%M%S}/{}", fmt::gmtime(time),
+                       names::kMsitTensors);
   }
 
   static bool IsTree(std::string_view op) {
-    return op == "model_tree.json" || op == "module_tree.json";
+    return op == names::kMsitModelTree || op == "module_tree.json";
   }
 
   static bool IsSameOp(const v1::Tensor& a, const v1::Tensor& b) {
@@ -128,10 +118,15 @@ class MsitLayout final : public Layout {
     MSITD_RETURN_IF_ERROR(BeginDevice(record));
     const bool is_weight = static_cast<Io>(record.io()) == Io::kWeight;
     const std::string folder =
-        is_weight ? DeviceFolder(record) + "/weights" : OpFolder(record);
+        is_weight
+            ? fmt::format("{}/{}", DeviceFolder(record), names::kMsitWeights)
+            : OpFolder(record);
     const std::string stem =
-        is_weight ? FileNameAsIs(record.op() + "." + record.index(), "")
-                  : FileNameAsIs(FileStem(record, is_only_output), "");
+        is_weight
+            ? FileNameAsIs(record.op() + "." + record.index(), "")
+            : FileNameAsIs(names::MsitStem(static_cast<Io>(record.io()),
+                                           record.index(), is_only_output),
+                           "");
     const bool is_api = !is_weight && !tree_.modules.empty() &&
                         tree_.by_op.count(record.op()) == 0;
     MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
@@ -158,8 +153,9 @@ class MsitLayout final : public Layout {
     }
     MSITD_ASSIGN_OR_RETURN(
         const auto file,
-        context_.folder().Create(fmt::format("{}/{}.pth", folder, stem),
-                                 kTensorMode));
+        context_.folder().Create(
+            fmt::format("{}/{}{}", folder, stem, names::kMsitTensorSuffix),
+            kTensorMode));
     MSITD_RETURN_IF_ERROR(WriteTorchFile(
         *file, stem, TorchTensorOf(record),
         [&](TorchSink sink) { return context_.Read(record, sink); }));
@@ -175,7 +171,8 @@ class MsitLayout final : public Layout {
     if (tree_text_.empty()) return absl::OkStatus();
     MSITD_ASSIGN_OR_RETURN(
         const auto file,
-        context_.folder().Create(folder + "/model_tree.json", kTextMode));
+        context_.folder().Create(
+            fmt::format("{}/{}", folder, names::kMsitModelTree), kTextMode));
     MSITD_RETURN_IF_ERROR(file->Write(tree_text_));
     return context_.Commit(*file);
   }
@@ -186,7 +183,8 @@ class MsitLayout final : public Layout {
       MSITD_RETURN_IF_ERROR(EndStatistics());
       MSITD_ASSIGN_OR_RETURN(
           statistics_,
-          context_.folder().Create(folder + "/statistics.csv", kTextMode));
+          context_.folder().Create(
+              fmt::format("{}/{}", folder, names::kMsitStatistics), kTextMode));
       statistics_folder_ = folder;
       MSITD_RETURN_IF_ERROR(statistics_->Write(MsitStatisticsHeader()));
     }

@@ -8,6 +8,7 @@
 
 #include "client/export/json_writer.h"
 #include "client/export/torch_file.h"
+#include "client/names/msit_names.h"
 #include "client/text/text.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -27,14 +28,6 @@ std::string CrLfLine(const std::vector<std::string>& fields) {
 std::string TupleText(const v1::Tensor& record) {
   return fmt::format("({}{})", fmt::join(record.shape(), ", "),
                      record.shape_size() == 1 ? "," : "");
-}
-
-// The number behind the last `_` of a name; 0 without one.
-std::string TrailingNumber(std::string_view stem) {
-  const std::string_view last = stem.substr(stem.rfind('_') + 1);
-  const bool is_number = !last.empty() && last != stem &&
-                         last.find_first_not_of("0123456789") == last.npos;
-  return is_number ? std::string(last) : "0";
 }
 
 // msit takes statistics of what it casts to float32.
@@ -84,7 +77,7 @@ std::string MsitStatisticsLine(const v1::Tensor& record, std::string_view stem,
       record.op(),
       std::string(type),
       is_input ? "Input" : "Output",
-      TrailingNumber(stem),
+      names::MsitRowIndex(stem),
       fmt::format("torch.{}",
                   TorchTypeName(static_cast<DType>(record.dtype()))),
       TupleText(record)};

@@ -12,8 +12,8 @@
 namespace msitd::exports {
 namespace {
 
-using trees::MsprobeEntry;
-using trees::MsprobePart;
+using names::MsprobeEntry;
+using names::MsprobePart;
 
 constexpr int kIndent = 1;
 constexpr std::string_view kModule = "Module.";
@@ -28,7 +28,7 @@ struct Entry {
 };
 
 MsprobeEntry KindOf(const Entry& entry) {
-  return trees::MsprobeEntryOf(entry.name).value_or(MsprobeEntry::kDebug);
+  return names::MsprobeEntryOf(entry.name).value_or(MsprobeEntry::kDebug);
 }
 
 // Entries of `file` in the order in which they ended.
@@ -221,7 +221,7 @@ std::optional<ModuleEntry> ModuleOf(std::string_view name) {
 bool HasRecordsFor(const MsprobeDump& dump, MsprobeFile file) {
   return std::any_of(
       dump.rows.begin(), dump.rows.end(), [file](const MsprobeRow& row) {
-        const auto kind = trees::MsprobeEntryOf(row.name.entry);
+        const auto kind = names::MsprobeEntryOf(row.name.entry);
         return (kind == MsprobeEntry::kDebug) == (file == MsprobeFile::kDebug);
       });
 }

@@ -9,7 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "client/import/trees/msprobe_names.h"
+#include "client/names/msprobe_names.h"
 #include "msitd/v1/tensor_service.pb.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
@@ -19,7 +19,7 @@ namespace msitd::exports {
 
 // What these files say of one record.
 struct MsprobeRow {
-  trees::MsprobeName name;
+  names::MsprobeName name;
   RecordKind kind = RecordKind::kTensor;
   DType dtype = DType::kUnspecified;
   std::vector<int64_t> shape;

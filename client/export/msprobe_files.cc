@@ -8,15 +8,15 @@
 #include <streambuf>
 #include <utility>
 
-#include "client/import/trees/msprobe_names.h"
+#include "client/names/msprobe_names.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
 namespace {
 
 using Json = nlohmann::json;
-using trees::MsprobeEntry;
-using trees::MsprobePart;
+using names::MsprobeEntry;
+using names::MsprobePart;
 
 // Objects and lists in each other. msprobe itself stops at 400.
 constexpr size_t kDepthMax = 512;
@@ -170,9 +170,9 @@ class Handler final : public nlohmann::json_sax<Json> {
 
   // What we call the tensor that lies under the keys of all that is open.
   std::optional<std::string> NameOfPlace() const {
-    trees::MsprobeName name;
+    names::MsprobeName name;
     name.entry = open_[1].key;
-    const auto kind = trees::MsprobeEntryOf(name.entry);
+    const auto kind = names::MsprobeEntryOf(name.entry);
     if (!kind) return std::nullopt;
     size_t next = 2;
     name.part = MsprobePart::kWhole;
@@ -190,12 +190,12 @@ class Handler final : public nlohmann::json_sax<Json> {
       if (!name.keys.empty()) name.keys += '.';
       name.keys += open_[next].key;
     }
-    const auto key = trees::KeyOfMsprobe(name);
+    const auto key = names::KeyOfMsprobe(name);
     const auto ours =
-        key ? trees::MsprobeNameOf(*key, trees::MsprobeGrammar::kCurrent)
+        key ? names::MsprobeNameOf(*key, names::MsprobeGrammar::kCurrent)
             : std::nullopt;
     if (!ours) return std::nullopt;
-    return trees::MsprobeFileName(*ours);
+    return names::MsprobeFileName(*ours);
   }
 
   const size_t tensors_max_;
@@ -221,7 +221,7 @@ bool FilesFit(MsprobeFiles files, const std::vector<MsprobeRow>& rows) {
     const bool is_tensor =
         row.kind == RecordKind::kTensor || row.kind == RecordKind::kStatistics;
     if (!is_tensor) continue;
-    const auto found = files.find(trees::MsprobeFileName(row.name));
+    const auto found = files.find(names::MsprobeFileName(row.name));
     if (found == files.end() || found->second != row.file) return false;
     files.erase(found);
   }

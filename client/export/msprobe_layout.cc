@@ -21,6 +21,7 @@
 #include "client/export/record_name.h"
 #include "client/export/tensor_index.h"
 #include "client/export/torch_file.h"
+#include "client/names/msprobe_names.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
 
@@ -28,8 +29,8 @@ namespace msitd::exports {
 namespace {
 
 constexpr std::array<std::string_view, 4> kDocuments = {
-    "dump.json", "stack.json", "construct.json", "debug.json"};
-constexpr char kDataFolder[] = "dump_tensor_data";
+    names::kMsprobeDump, names::kMsprobeStack, names::kMsprobeConstruct,
+    names::kMsprobeDebug};
 constexpr std::string_view kRoot = "root";
 constexpr std::string_view kModulePrefix = "Module.";
 constexpr mode_t kFolderMode = 0750;
@@ -41,8 +42,6 @@ constexpr std::array<std::string_view, 12> kPrefixes = {
     "Torch.",  "NPU.",  "VF.",         "Distributed.",
     "Aten.",   "Mint.", "MindSpeed.",  "Triton."};
 
-constexpr std::string_view kDump = "dump.json";
-constexpr std::string_view kDebug = "debug.json";
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
 // What was written of a file that is not in its place yet.
@@ -115,13 +114,15 @@ class MsprobeLayout final : public Layout {
     if (HasDumpDocument()) context_.CountRemade();
     if (HasRecordsFor(dump_, MsprobeFile::kDump) ||
         !HasRecordsFor(dump_, MsprobeFile::kDebug)) {
-      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDump, kDump));
+      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDump, names::kMsprobeDump));
     }
     if (HasRecordsFor(dump_, MsprobeFile::kDebug)) {
-      MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDebug, kDebug));
+      MSITD_RETURN_IF_ERROR(
+          WriteDump(MsprobeFile::kDebug, names::kMsprobeDebug));
     }
-    MSITD_RETURN_IF_ERROR(WriteText("stack.json", MsprobeStackJson(dump_)));
-    return WriteText("construct.json", MsprobeConstructJson(dump_));
+    MSITD_RETURN_IF_ERROR(
+        WriteText(names::kMsprobeStack, MsprobeStackJson(dump_)));
+    return WriteText(names::kMsprobeConstruct, MsprobeConstructJson(dump_));
   }
 
  private:
@@ -139,7 +140,8 @@ class MsprobeLayout final : public Layout {
   }
 
   bool HasDumpDocument() const {
-    return documents_.count(kDump) != 0 || documents_.count(kDebug) != 0;
+    return documents_.count(names::kMsprobeDump) != 0 ||
+           documents_.count(names::kMsprobeDebug) != 0;
   }
 
   // True if what is written is what the documents say.
@@ -147,7 +149,8 @@ class MsprobeLayout final : public Layout {
     if (!HasDumpDocument()) return dump_.rows.empty();
     if (!takes_tensors_) return true;
     MsprobeFiles files;
-    for (const std::string_view name : {kDump, kDebug}) {
+    for (const std::string_view name :
+         {names::kMsprobeDump, names::kMsprobeDebug}) {
       const auto document = documents_.find(name);
       if (document == documents_.end()) continue;
       WrittenBytes bytes(*document->second.file);
@@ -168,7 +171,7 @@ class MsprobeLayout final : public Layout {
     return absl::OkStatus();
   }
 
-  std::optional<trees::MsprobeName> NameOf(const v1::Tensor& record) const {
+  std::optional<names::MsprobeName> NameOf(const v1::Tensor& record) const {
     std::string op = record.op();
     const bool is_named = std::any_of(
         kPrefixes.begin(), kPrefixes.end(),
@@ -177,8 +180,8 @@ class MsprobeLayout final : public Layout {
     // Ops of a dump of msprobe have its names, whatever they begin with.
     if (!is_named && !HasDumpDocument() && io != Io::kState)
       op = ModuleName(op);
-    return trees::MsprobeNameOf({op, record.call(), io, record.index()},
-                                trees::MsprobeGrammar::kCurrent);
+    return names::MsprobeNameOf({op, record.call(), io, record.index()},
+                                names::MsprobeGrammar::kCurrent);
   }
 
   // `root.layers.0` is `Module.layers.0.Linear`.
@@ -226,14 +229,15 @@ class MsprobeLayout final : public Layout {
       return absl::DataLossError(why);
     }
     const std::string name =
-        FileNameAsIs(trees::MsprobeFileName(row.name), ".pt");
+        FileNameAsIs(names::MsprobeFileName(row.name), ".pt");
     MSITD_RETURN_IF_ERROR(MakeFolders());
     MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
-        fmt::format("{}/{}", folder_, kDataFolder), kFolderMode));
+        fmt::format("{}/{}", folder_, names::kMsprobeTensors), kFolderMode));
     MSITD_ASSIGN_OR_RETURN(
         const auto file,
         context_.folder().Create(
-            fmt::format("{}/{}/{}", folder_, kDataFolder, name), kFileMode));
+            fmt::format("{}/{}/{}", folder_, names::kMsprobeTensors, name),
+            kFileMode));
     TorchTensor tensor = TorchTensorOf(record);
     tensor.requires_grad = false;
     MSITD_RETURN_IF_ERROR(WriteTorchFile(
@@ -279,8 +283,9 @@ class MsprobeLayout final : public Layout {
         std::any_of(dump_.rows.begin(), dump_.rows.end(),
                     [](const MsprobeRow& row) { return !row.file.empty(); });
     if (has_files) {
-      dump_.data_folder = fmt::format(
-          "{}/{}/{}", context_.folder().AbsolutePath(), folder_, kDataFolder);
+      dump_.data_folder =
+          fmt::format("{}/{}/{}", context_.folder().AbsolutePath(), folder_,
+                      names::kMsprobeTensors);
     }
     MSITD_ASSIGN_OR_RETURN(const auto file, Begin(name));
     MSITD_RETURN_IF_ERROR(WriteMsprobeDump(

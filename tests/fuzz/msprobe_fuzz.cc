@@ -7,9 +7,9 @@
 #include "client/import/formats/byte_source.h"
 #include "client/import/trees/json_reader.h"
 #include "client/import/trees/json_value.h"
-#include "client/import/trees/msprobe_names.h"
 #include "client/import/trees/msprobe_record.h"
 #include "client/import/trees/msprobe_stacks.h"
+#include "client/names/msprobe_names.h"
 #include "protos/base/check.h"
 #include "protos/base/tensor_statistics.h"
 #include "protos/base/utf8.h"
@@ -44,6 +44,8 @@ std::vector<std::string> Seeds() {
 
 namespace msitd::trees {
 namespace {
+
+using names::MsprobeGrammar;
 
 void CheckLeaf(const MsprobeLeaf& leaf) {
   MSITD_CHECK(IsValidUtf8(leaf.text));

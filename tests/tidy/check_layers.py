@@ -58,9 +58,6 @@ COMPARE_LIBRARIES = (*COMMON, "re2", "protobuf", "stubs")
 # The client library without its C face, and its way out.
 CLIENT_CORE = ("client/core", "client/core/delivery")
 
-# The names of msprobe both ways: all that an export knows of readers of folders.
-MSPROBE_NAMES = "client/import/trees/msprobe_names.h"
-
 # What all rooms of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
 CTL_VERB = (
@@ -320,11 +317,13 @@ MODULES: dict[str, Module] = {
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
     "client/import/formats": Module(PROTOS, (*COMMON, "json", "zip")),
+    # What readers and writers of folders of other tools have to agree on.
+    "client/names": Module(("protos/base",)),
     "client/import/trees": Module(
-        (*PROTOS, "client/import/formats"), (*COMMON, "json")
+        (*PROTOS, "client/import/formats", "client/names"), (*COMMON, "json")
     ),
     "client/export": Module(
-        (*PROTOS, *CTL_BASE, MSPROBE_NAMES), (*COMMON, *RPC, "json")
+        (*PROTOS, *CTL_BASE, "client/names"), (*COMMON, *RPC, "json")
     ),
     "client/import/job": Module(
         (

@@ -13,53 +13,27 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
+#include "client/names/msit_names.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {
 namespace {
 
-constexpr std::string_view kContainer = "torch_tensors";
-constexpr std::string_view kModelTree = "model_tree.json";
-constexpr std::string_view kWeights = "weights";
-constexpr std::string_view kStatisticsFile = "statistics.csv";
 constexpr std::string_view kAnalysis = "tensor_analyze.csv";
-constexpr std::string_view kSuffix = ".pth";
 
 // The tensor in the name of a file.
-struct TensorName {
-  Io io = Io::kUnspecified;
-  std::string index;
+struct TensorName : names::MsitTensorName {
   // The number by which statistics.csv has it.
   std::string last;
 };
 
-// Reads `input_0.pth`, `output.pth` and `output_1_0.pth`.
 std::optional<TensorName> ParseTensorName(std::string_view name) {
-  if (!name.ends_with(kSuffix)) return std::nullopt;
-  name.remove_suffix(kSuffix.size());
-  TensorName out;
-  if (name.starts_with("input")) {
-    out.io = Io::kInput;
-    name.remove_prefix(5);
-  } else if (name.starts_with("output")) {
-    out.io = Io::kOutput;
-    name.remove_prefix(6);
-  } else {
-    return std::nullopt;
-  }
-  while (!name.empty()) {
-    const size_t line = std::min(name.find('_', 1), name.size());
-    const std::string_view number = name.substr(1, line - 1);
-    if (name[0] != '_' || !IsDigits(number)) return std::nullopt;
-    if (!out.index.empty()) out.index += '.';
-    out.index += number;
-    out.last = number;
-    name.remove_prefix(line);
-  }
-  // One that is alone.
-  if (out.index.empty()) out.index = out.last = "0";
-  return out;
+  if (!name.ends_with(names::kMsitTensorSuffix)) return std::nullopt;
+  name.remove_suffix(names::kMsitTensorSuffix.size());
+  const auto parsed = names::ParseMsitStem(name);
+  if (!parsed.has_value()) return std::nullopt;
+  return TensorName{*parsed, names::MsitRowIndex(name)};
 }
 
 bool IsTensorName(const std::string& name) {
@@ -121,7 +95,7 @@ class MsitTree final : public TokenTree {
 
 absl::Status MsitTree::Open() {
   MSITD_ASSIGN_OR_RETURN(DumpProcesses found,
-                         FindProcesses(root(), kContainer));
+                         FindProcesses(root(), names::kMsitTensors));
   if (found.processes.empty()) {
     return absl::InvalidArgumentError("there is no folder of a process");
   }
@@ -167,7 +141,7 @@ void MsitTree::Attach(const std::string& dump) {
     }
   }
   for (const std::string& name : listing.folders) {
-    if (name == kContainer) continue;
+    if (name == names::kMsitTensors) continue;
     Refuse(JoinPath(dump, name), "it is not of a torch model");
   }
 }
@@ -184,7 +158,7 @@ void MsitTree::ListBesideTokens(const Part& part) {
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
     const std::string relative = JoinPath(part.path, name);
-    if (name != kModelTree) {
+    if (name != names::kMsitModelTree) {
       Refuse(relative, "msit writes no such file here");
       continue;
     }
@@ -199,7 +173,7 @@ void MsitTree::ListBesideTokens(const Part& part) {
   }
   for (const std::string& name : listing.folders) {
     const std::string relative = JoinPath(part.path, name);
-    if (name == kWeights) {
+    if (name == names::kMsitWeights) {
       ListWeights(relative);
     } else if (!ParseTokenName(name).has_value()) {
       Refuse(relative, "it is no folder of a token");
@@ -217,7 +191,8 @@ void MsitTree::ListWeights(const std::string& path) {
   for (const std::string& name : listing.files) {
     const std::string relative = JoinPath(path, name);
     std::string_view op = name;
-    if (op.ends_with(kSuffix)) op.remove_suffix(kSuffix.size());
+    if (op.ends_with(names::kMsitTensorSuffix))
+      op.remove_suffix(names::kMsitTensorSuffix.size());
     const size_t dot = op.rfind('.');
     if (op.size() == name.size() || dot == std::string_view::npos) {
       Refuse(relative, "it is no weight");
@@ -272,7 +247,7 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
     if (tensor.has_value()) {
       files.emplace_back(*tensor, JoinPath(path, name));
       names.push_back(*tensor);
-    } else if (name == kStatisticsFile) {
+    } else if (name == names::kMsitStatistics) {
       has_statistics = true;
     } else {
       Refuse(JoinPath(path, name), "msit writes no such file here");
@@ -304,7 +279,8 @@ void MsitTree::ListModule(const std::string& path, const std::string& op) {
 void MsitTree::AddRows(const std::string& path, const std::string& op,
                        const std::vector<TensorName>& files,
                        std::map<std::pair<Io, std::string>, int32_t>& calls) {
-  const std::string file = root().PathOf(JoinPath(path, kStatisticsFile));
+  const std::string file =
+      root().PathOf(JoinPath(path, names::kMsitStatistics));
   const auto text = ReadText(file, kMsitStatisticsBytesMax);
   auto table = text.ok() ? ParseMsitStatistics(*text)
                          : absl::StatusOr<MsitStatisticsTable>(text.status());
@@ -364,8 +340,8 @@ bool LooksLikeMsit(const TreeSample& sample) {
                             std::string_view name) {
           return std::find(all.begin(), all.end(), name) != all.end();
         };
-        return has(folder.files, kModelTree) ||
-               has(folder.folders, kContainer) ||
+        return has(folder.files, names::kMsitModelTree) ||
+               has(folder.folders, names::kMsitTensors) ||
                (is_module && std::any_of(folder.files.begin(),
                                          folder.files.end(), IsTensorName));
       });

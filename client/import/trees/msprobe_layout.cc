@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/import/trees/numbers.h"
+#include "client/names/msprobe_names.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -45,7 +46,7 @@ std::optional<int64_t> ParseStepName(std::string_view name) {
 
 bool HasDump(const std::vector<std::string>& files) {
   return std::any_of(files.begin(), files.end(), [](const std::string& name) {
-    return name == "dump.json" || name == "debug.json";
+    return name == names::kMsprobeDump || name == names::kMsprobeDebug;
   });
 }
 

@@ -11,6 +11,9 @@
 namespace msitd::trees {
 namespace {
 
+using names::MsprobeEntry;
+using names::MsprobePart;
+
 struct Member {
   std::string_view name;
   MsprobePart part;
@@ -161,7 +164,7 @@ bool IsMark(std::string_view name) {
 MsprobeLeaves LeavesOfMsprobe(std::string_view entry, const JsonValue& record) {
   MsprobeLeaves out;
   Walk walk(entry, out);
-  const auto kind = MsprobeEntryOf(entry);
+  const auto kind = names::MsprobeEntryOf(entry);
   if (!kind) {
     walk.Refuse("it is no name of a record");
   } else if (*kind == MsprobeEntry::kDebug) {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/import/trees/json_value.h"
-#include "client/import/trees/msprobe_names.h"
+#include "client/names/msprobe_names.h"
 #include "protos/base/dtype.h"
 #include "protos/base/record_kind.h"
 
@@ -17,7 +17,7 @@ namespace msitd::trees {
 
 // One tensor or value of a record of dump.json.
 struct MsprobeLeaf {
-  MsprobeName name;
+  names::MsprobeName name;
   // kStatistics of every tensor: whether its file is there is not known here.
   RecordKind kind = RecordKind::kOther;
   // The value, or the statistics.

@@ -15,22 +15,20 @@
 #include "client/import/trees/msprobe_stacks.h"
 #include "client/import/trees/tree_base.h"
 #include "client/import/trees/tree_limits.h"
+#include "client/names/msprobe_names.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {
 namespace {
 
-constexpr std::string_view kTensorFolder = "dump_tensor_data";
-constexpr std::string_view kStackFile = "stack.json";
-
-bool IsDocument(std::string_view name) {
-  return name == "dump.json" || name == "debug.json" || name == kStackFile ||
-         name == "construct.json" || name == "dump_error_info.log";
+bool HasRecords(std::string_view name) {
+  return name == names::kMsprobeDump || name == names::kMsprobeDebug;
 }
 
-bool HasRecords(std::string_view name) {
-  return name == "dump.json" || name == "debug.json";
+bool IsDocument(std::string_view name) {
+  return HasRecords(name) || name == names::kMsprobeStack ||
+         name == names::kMsprobeConstruct || name == "dump_error_info.log";
 }
 
 // Reads the records of one dump.json.
@@ -152,10 +150,10 @@ class MsprobeTree final : public TreeBase {
       }
       documents_.push_back(*name);
       if (HasRecords(*name)) record_files_.push_back(*name);
-      if (*name == kStackFile) ReadStacks();
+      if (*name == names::kMsprobeStack) ReadStacks();
     }
     for (const std::string& name : listing.folders) {
-      if (name != kTensorFolder) {
+      if (name != names::kMsprobeTensors) {
         AddProblem(PathIn(name),
                    absl::InvalidArgumentError("not a dump: it is no folder of "
                                               "tensors"));
@@ -176,7 +174,7 @@ class MsprobeTree final : public TreeBase {
   void ClosePlace() {
     for (const auto& [name, is_named] : std::exchange(tensor_files_, {})) {
       if (is_named) continue;
-      AddProblem(PathIn(JoinPath(kTensorFolder, name)),
+      AddProblem(PathIn(JoinPath(names::kMsprobeTensors, name)),
                  absl::NotFoundError("no entry names it"));
     }
   }
@@ -187,7 +185,7 @@ class MsprobeTree final : public TreeBase {
   }
 
   void ReadStacks() {
-    const std::string path = PathIn(kStackFile);
+    const std::string path = PathIn(names::kMsprobeStack);
     const absl::Status read = ReadStacksOf(path);
     if (!read.ok()) AddProblem(path, read);
   }
@@ -299,7 +297,8 @@ class MsprobeTree final : public TreeBase {
   // Sets what the entry is.
   void TakeLeaf(MsprobeLeaf leaf, TreeEntry& entry) {
     if (!leaf.file.empty()) {
-      const std::string path = PathIn(JoinPath(kTensorFolder, leaf.file));
+      const std::string path =
+          PathIn(JoinPath(names::kMsprobeTensors, leaf.file));
       const auto file = tensor_files_.find(leaf.file);
       if (file != tensor_files_.end()) {
         file->second = true;

@@ -27,7 +27,7 @@ bool CanRead(const std::string& text, MsprobeFiles& files) {
 
 MsprobeRow Row(const std::string& file) {
   MsprobeRow row;
-  row.name = {"Torch.exp.0.forward", trees::MsprobePart::kOutput, "0"};
+  row.name = {"Torch.exp.0.forward", names::MsprobePart::kOutput, "0"};
   row.file = file;
   return row;
 }

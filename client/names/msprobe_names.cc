@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/import/trees/msprobe_names.h"
+#include "client/names/msprobe_names.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "protos/base/limits.h"
 
-namespace msitd::trees {
+namespace msitd::names {
 namespace {
 
 constexpr std::string_view kForward = "forward";
@@ -241,4 +241,4 @@ std::string MsprobeStatisticsName(const MsprobeName& name) {
       name, MsprobePartName(is_keyword ? MsprobePart::kInput : name.part));
 }
 
-}  // namespace msitd::trees
+}  // namespace msitd::names

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/import/trees/msprobe_names.h"
+#include "client/names/msprobe_names.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 
 #include "protos/base/limits.h"
 
-namespace msitd::trees {
+namespace msitd::names {
 namespace {
 
 using Part = MsprobePart;
@@ -176,4 +176,4 @@ TEST(MsprobeNamesTest, EveryKeyThatHasANameComesBack) {
 }
 
 }  // namespace
-}  // namespace msitd::trees
+}  // namespace msitd::names

@@ -23,7 +23,7 @@
 //
 // The call is 1 in all of them. The hooks of msprobe call gradients of outputs
 // the input of backward.
-namespace msitd::trees {
+namespace msitd::names {
 
 // What of an entry a value belongs to, as the names of files have it.
 enum class MsprobePart : uint8_t {
@@ -42,6 +42,13 @@ enum class MsprobeEntry : uint8_t { kForward, kBackward, kGradients, kDebug };
 
 // Nothing for what no release of msprobe writes.
 std::optional<MsprobeEntry> MsprobeEntryOf(std::string_view name);
+
+// The documents of a rank and step, and the folder of its tensors.
+inline constexpr std::string_view kMsprobeDump = "dump.json";
+inline constexpr std::string_view kMsprobeDebug = "debug.json";
+inline constexpr std::string_view kMsprobeStack = "stack.json";
+inline constexpr std::string_view kMsprobeConstruct = "construct.json";
+inline constexpr std::string_view kMsprobeTensors = "dump_tensor_data";
 
 struct MsprobeName {
   std::string entry;
@@ -83,4 +90,4 @@ std::string MsprobeFileName(const MsprobeName& name);
 // arguments are inputs.
 std::string MsprobeStatisticsName(const MsprobeName& name);
 
-}  // namespace msitd::trees
+}  // namespace msitd::names

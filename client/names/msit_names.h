@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "protos/base/tensor_key.h"
+
+// How msit names what it dumps of a torch model. Both ways.
+namespace msitd::names {
+
+// Has the folders of the processes.
+inline constexpr std::string_view kMsitTensors = "torch_tensors";
+
+// What the folder of a process has besides folders of tokens.
+inline constexpr std::string_view kMsitModelTree = "model_tree.json";
+inline constexpr std::string_view kMsitWeights = "weights";
+
+// What the folder of a module has besides tensors.
+inline constexpr std::string_view kMsitStatistics = "statistics.csv";
+
+// What names of tensors end with.
+inline constexpr std::string_view kMsitTensorSuffix = ".pth";
+
+// Which tensor of a module a file has.
+struct MsitTensorName {
+  Io io = Io::kUnspecified;  // kInput or kOutput.
+  std::string index;         // Numbers joined by dots: `0`, `1.0`.
+
+  friend bool operator==(const MsitTensorName&,
+                         const MsitTensorName&) = default;
+};
+
+// Reads `input_0`, `output_1_0`, and `output` of one that is alone, which has
+// the index 0. Nothing for what msit does not write.
+std::optional<MsitTensorName> ParseMsitStem(std::string_view stem);
+
+// Returns the name of the file without its suffix: io, and the index with `_`
+// for dots, if it has one. msit leaves out the index of an only output.
+std::string MsitStem(Io io, std::string_view index, bool is_only_output);
+
+// Returns the index of a tensor in statistics.csv: the last number of the name
+// of its file; "0" without one.
+std::string MsitRowIndex(std::string_view stem);
+
+}  // namespace msitd::names
