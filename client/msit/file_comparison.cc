@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -14,9 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "client/msit/private_comparison.h"
+#include "client/msit/report_row.h"
 #include "client/msit/tensor.h"
-#include "client/report/schema/schemas.h"
-#include "client/report/table/table.h"
+#include "client/report/table/cell.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
 
@@ -25,28 +23,6 @@ namespace {
 
 constexpr char kOp[] = "tensor";
 constexpr std::string_view kReason = "cmp_fail_reason";
-constexpr std::string_view kFirstMetric = "cosine_similarity";
-
-// Takes the one row of a report.
-class RowTaker final : public ctl::TableSink {
- public:
-  absl::Status Begin(const std::vector<std::string>& headings) override {
-    headings_ = headings;
-    return absl::OkStatus();
-  }
-  absl::Status Add(const ctl::Cells& cells) override {
-    cells_ = cells;
-    return absl::OkStatus();
-  }
-  absl::Status Finish() override { return absl::OkStatus(); }
-
-  const std::vector<std::string>& headings() const { return headings_; }
-  const ctl::Cells& cells() const { return cells_; }
-
- private:
-  std::vector<std::string> headings_;
-  ctl::Cells cells_;
-};
 
 std::string PythonText(const ctl::Cell& cell) {
   const std::string text = ctl::TextOf(cell);
@@ -55,18 +31,13 @@ std::string PythonText(const ctl::Cell& cell) {
 }
 
 // The metrics of a row of msit's report, and its reason if there are none.
-std::string DictionaryOf(const RowTaker& row) {
-  const std::vector<std::string>& names = row.headings();
-  const auto first = std::find(names.begin(), names.end(), kFirstMetric);
-  const auto last = std::find(first, names.end(), kReason);
-  const auto at = [&](auto name) -> const ctl::Cell& {
-    return row.cells()[static_cast<size_t>(name - names.begin())];
-  };
-  const std::string reason = ctl::TextOf(at(last));
+std::string DictionaryOf(const ReportRow& row) {
+  const std::string reason = row.reason();
   std::string out = "{";
   if (reason.empty()) {
-    for (auto name = first; name != last; ++name) {
-      out += fmt::format("{}: {}, ", Quoted(*name), PythonText(at(name)));
+    for (const std::string_view column : kMetricColumns) {
+      out +=
+          fmt::format("{}: {}, ", Quoted(column), PythonText(row.At(column)));
     }
   }
   return out + fmt::format("{}: {}}}", Quoted(kReason), Quoted(reason));
@@ -121,15 +92,12 @@ absl::Status CompareFiles(const CompareOptions& options,
   }
   MSITD_ASSIGN_OR_RETURN(const PrivateComparison::Result result,
                          runs->Compare());
-  const auto schema = ctl::MakeMsitSchema(/*keeps_all=*/true);
-  RowTaker row;
-  MSITD_RETURN_IF_ERROR(row.Begin(schema->Begin(result.comparison)));
-  for (const v1::ComparisonRow& compared : result.rows) {
-    MSITD_RETURN_IF_ERROR(schema->Add(compared, row));
+  if (result.rows.size() != 1) {
+    return MakeStatus(absl::StatusCode::kInternal, "{} rows of one pair",
+                      result.rows.size());
   }
-  if (row.cells().empty()) {
-    return MakeStatus(absl::StatusCode::kInternal, "nothing was compared");
-  }
+  MSITD_ASSIGN_OR_RETURN(const ReportRow row,
+                         MakeReportRow(result.comparison, result.rows.front()));
   log.Info("Compared results: " + DictionaryOf(row));
   return absl::OkStatus();
 }

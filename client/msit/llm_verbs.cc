@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "client/msit/bad_cases.h"
 #include "client/msit/file_comparison.h"
+#include "client/msit/logits_comparison.h"
 #include "client/msit/verbs.h"
 #include "client/query/interrupts.h"
 #include "protos/status/status.h"
@@ -71,8 +77,51 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
   table.AddSwitch(verb, "--weight", "-w", "Refused for two files",
                   compare.compares_weights);
   table
-      .AddList(verb, "--custom-algorithms", "-alg", "Not in this build",
+      .AddFlag(verb, "--custom-algorithms", "-alg", "Not in this build",
                options->algorithms)
+      .required(false);
+}
+
+void AddLogitsCompare(VerbTable& table, CLI::App& llm) {
+  const auto options = std::make_shared<LogitsOptions>();
+  CLI::App& verb =
+      table.AddVerb(llm, "logitscmp", "Compare the logits in two folders",
+                    kLlmLogger, [options](Logger& log) {
+                      ctl::Interrupts interrupts;
+                      return CompareLogits(*options, interrupts, log);
+                    });
+  table.AddFlag(verb, "--golden-path", "-gp", "Folder of the golden side",
+                options->golden);
+  table.AddFlag(verb, "--my-path", "-mp", "Folder of the other side",
+                options->my);
+  constexpr double kAny = std::numeric_limits<double>::max();
+  const auto add = [&](const char* long_name, const char* short_name,
+                       const char* what, double least, double most,
+                       double& value) {
+    table
+        .AddFlag(verb, long_name, short_name,
+                 fmt::format("{}; default {}", what, value), value)
+        .required(false)
+        ->check(CLI::Range(least, most))
+        // NaN is in any range.
+        ->check([](const std::string& text) {
+          return std::isnan(std::strtod(text.c_str(), nullptr))
+                     ? text + " is no number"
+                     : std::string();
+        });
+  };
+  add("--cosine-similarity", "-cs", "Passes above this", -1, 1,
+      options->cosine);
+  add("--kl-divergence", "-kl", "Passes below this", 0, kAny, options->kl);
+  add("--l1-norm", "-l1", "Passes below this", -1, kAny, options->l1);
+  table
+      .AddFlag(verb, "--dtype", "-d", "fp16, bf16 or fp32; default fp16",
+               options->dtype)
+      .required(false)
+      ->check(CLI::IsMember({"fp16", "bf16", "fp32"}));
+  table
+      .AddFlag(verb, "--output-dir", "-o",
+               "Folder of the report; default ./output", options->output)
       .required(false);
 }
 
@@ -83,6 +132,7 @@ void AddLlmVerbs(VerbTable& table) {
       table.AddGroup("llm", "Debugging tools for large language models");
   AddAnalyze(table, llm);
   AddCompare(table, llm);
+  AddLogitsCompare(table, llm);
   table.Refuse(llm, "dump", "dd",
                "record a PyTorch model with the Python package msitd");
   const std::string hardware = "it needs an Ascend device and ATB";
@@ -92,8 +142,6 @@ void AddLlmVerbs(VerbTable& table) {
   table.Refuse(
       llm, "logitsdump", "",
       "record the logits of a PyTorch model with the Python package msitd");
-  table.Refuse(llm, "logitscmp", "",
-               "record the logits as runs and use msitctl compare run");
 }
 
 }  // namespace msitd::msit

@@ -20,16 +20,29 @@ constexpr int kSameNameMax = 1000;
 
 constexpr mode_t kFolderMode = 0700;
 
-}  // namespace
-
-std::string ChinaTimeStamp() {
+std::string TimeStamp(std::chrono::hours ahead) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
-      std::chrono::system_clock::now() + std::chrono::hours(8));
+      std::chrono::system_clock::now() + ahead);
   std::tm parts = {};
   gmtime_r(&seconds, &parts);
   return fmt::format("{:04}{:02}{:02}{:02}{:02}{:02}", parts.tm_year + 1900,
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
                      parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace
+
+std::string ChinaTimeStamp() { return TimeStamp(std::chrono::hours(8)); }
+
+std::string UtcTimeStamp() { return TimeStamp(std::chrono::hours(0)); }
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::absolute(path, error);
+  if (error) return path;
+  const std::filesystem::path real =
+      std::filesystem::weakly_canonical(full, error);
+  return error ? full.string() : real.string();
 }
 
 absl::StatusOr<std::string> WriteCsvFile(const std::string& folder,

@@ -9,8 +9,13 @@
 
 namespace msitd::msit {
 
-// The time of msit's file names, YYYYmmddHHMMSS, eight hours ahead of UTC.
+// The time of msit's file names, YYYYmmddHHMMSS: eight hours ahead of UTC, or
+// UTC.
 std::string ChinaTimeStamp();
+std::string UtcTimeStamp();
+
+// `path` from the root on, without links as far as it exists.
+std::string AbsolutePath(const std::string& path);
 
 // Makes `folder` and those above it, and a file `<stem>.csv` in it with
 // `text`, whole or not at all. Returns its path. If there is one of this name,

@@ -68,15 +68,14 @@ absl::StatusOr<std::unique_ptr<PrivateComparison>> PrivateComparison::Start(
   return made;
 }
 
-absl::Status PrivateComparison::Open(Side side) {
-  if (client_ != nullptr && side_ == side) return absl::OkStatus();
-  MSITD_RETURN_IF_ERROR(Close());
+absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
+  std::unique_ptr<client::Client>& client = clients_[static_cast<size_t>(side)];
+  if (client != nullptr) return client.get();
   client::ClientOptions options;
   options.run = RunOf(side);
   options.max_block = kPatience;
   options.open_timeout = kPatience;
   options.user_agent = "msit";
-  options.if_exists = IfExists::kAppend;
   options.interrupt = {
       [](void* interrupts) -> int32_t {
         return static_cast<ctl::Interrupts*>(interrupts)->interrupted() ? 1 : 0;
@@ -84,18 +83,17 @@ absl::Status PrivateComparison::Open(Side side) {
       &interrupts_};
   std::unique_ptr<client::Transport, client::TransportDestroyer> transport(
       new client::GrpcTransport(target_));
-  side_ = side;
-  return StatusOf(
-      client::Client::Open(std::move(options), std::move(transport), &client_),
-      "");
+  MSITD_RETURN_IF_ERROR(StatusOf(
+      client::Client::Open(std::move(options), std::move(transport), &client),
+      ""));
+  return client.get();
 }
 
-absl::Status PrivateComparison::Close() {
-  if (client_ == nullptr) return absl::OkStatus();
-  const client::Status status = client_->Close(kPatience);
-  const std::string stream_error = client_->stream_error();
-  const client::ClientCounters counters = client_->counters();
-  client_.reset();
+absl::Status PrivateComparison::Close(std::unique_ptr<client::Client> client) {
+  if (client == nullptr) return absl::OkStatus();
+  const client::Status status = client->Close(kPatience);
+  const std::string stream_error = client->stream_error();
+  const client::ClientCounters counters = client->counters();
   MSITD_RETURN_IF_ERROR(StatusOf(status, stream_error));
   if (counters.acknowledged_count != counters.recorded_count) {
     return absl::UnavailableError("the daemon did not take all tensors: " +
@@ -107,7 +105,7 @@ absl::Status PrivateComparison::Close() {
 absl::Status PrivateComparison::Record(Side side, const std::string& op,
                                        const Tensor& tensor) {
   const ctl::Interrupts::Hold hold(interrupts_);
-  MSITD_RETURN_IF_ERROR(Open(side));
+  MSITD_ASSIGN_OR_RETURN(client::Client* const client, Open(side));
   client::TensorView view;
   view.token = 0;
   view.op = op;
@@ -116,13 +114,15 @@ absl::Status PrivateComparison::Record(Side side, const std::string& op,
   view.dtype = tensor.dtype;
   view.dims = tensor.shape;
   view.data = tensor.bytes.data();
-  return StatusOf(client_->Record(view), client_->stream_error());
+  return StatusOf(client->Record(view), client->stream_error());
 }
 
 absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
   {
     const ctl::Interrupts::Hold hold(interrupts_);
-    MSITD_RETURN_IF_ERROR(Close());
+    for (std::unique_ptr<client::Client>& client : clients_) {
+      MSITD_RETURN_IF_ERROR(Close(std::move(client)));
+    }
   }
   ctl::ConnectionOptions options;
   options.endpoint = daemon_->endpoint();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,15 +47,16 @@ class PrivateComparison {
  private:
   explicit PrivateComparison(ctl::Interrupts& interrupts);
 
-  absl::Status Open(Side side);
-  absl::Status Close();
+  // One client for each side: they may record in turn.
+  using Clients = std::array<std::unique_ptr<client::Client>, 2>;
+
+  absl::StatusOr<client::Client*> Open(Side side);
+  static absl::Status Close(std::unique_ptr<client::Client> client);
 
   ctl::Interrupts& interrupts_;
   std::unique_ptr<ctl::PrivateDaemon> daemon_;
   std::string target_;  // Of gRPC.
-  // The stream of the side that was recorded last.
-  std::unique_ptr<client::Client> client_;
-  Side side_ = Side::kGolden;
+  Clients clients_;     // By side; null until something is recorded.
 };
 
 }  // namespace msitd::msit

@@ -87,21 +87,6 @@ VerbTable::FlagText VerbTable::Describe(CLI::App& verb,
   return {long_name, short_name.empty() ? what : what + "; also " + short_name};
 }
 
-CLI::Option& VerbTable::AddFlag(CLI::App& verb, const std::string& long_name,
-                                const std::string& short_name,
-                                const std::string& what, std::string& value) {
-  const FlagText flag = Describe(verb, long_name, short_name, what);
-  return *verb.add_option(flag.names, value, flag.what)->required();
-}
-
-CLI::Option& VerbTable::AddList(CLI::App& verb, const std::string& long_name,
-                                const std::string& short_name,
-                                const std::string& what,
-                                std::vector<std::string>& values) {
-  const FlagText flag = Describe(verb, long_name, short_name, what);
-  return *verb.add_option(flag.names, values, flag.what)->required();
-}
-
 CLI::Option& VerbTable::AddSwitch(CLI::App& verb, const std::string& long_name,
                                   const std::string& short_name,
                                   const std::string& what, bool& value) {

@@ -49,14 +49,20 @@ class VerbTable {
   void Refuse(CLI::App& above, const std::string& name,
               const std::string& alias, const std::string& instead);
 
-  // A flag with a value. It has to be there, unless the caller says otherwise.
+  // A flag with a value, or with one or more if `value` is a vector. It has to
+  // be there, unless the caller says otherwise. Of single values the last one
+  // counts.
+  template <typename Value>
   CLI::Option& AddFlag(CLI::App& verb, const std::string& long_name,
                        const std::string& short_name, const std::string& what,
-                       std::string& value);
-  // A flag with one value or more.
-  CLI::Option& AddList(CLI::App& verb, const std::string& long_name,
-                       const std::string& short_name, const std::string& what,
-                       std::vector<std::string>& values);
+                       Value& value) {
+    const FlagText flag = Describe(verb, long_name, short_name, what);
+    CLI::Option* const option = verb.add_option(flag.names, value, flag.what);
+    if (option->get_items_expected_max() == 1) {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+    return *option->required();
+  }
   // A flag without a value.
   CLI::Option& AddSwitch(CLI::App& verb, const std::string& long_name,
                          const std::string& short_name, const std::string& what,

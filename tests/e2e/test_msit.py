@@ -4,51 +4,12 @@ import ast
 import csv
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-from daemon import BIN_DIR
-
-LINE = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - \d+ - (\w+) - ([A-Z]+) - (.*)"
-)
-
-
-def msit(
-    folder: Path,
-    *words: str,
-    expect: int = 0,
-    environment: dict[str, str] | None = None,
-) -> "subprocess.CompletedProcess[str]":
-    """Runs `msit WORDS` in a folder."""
-    done = subprocess.run(
-        [BIN_DIR / "msit", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
-    assert done.returncode == expect, (words, done.stderr)
-    return done
-
-
-def log_of(text: str) -> list[tuple[str, str, str]]:
-    """Logger, level and message of each line."""
-    found = [LINE.fullmatch(line) for line in text.splitlines()]
-    assert all(found), text
-    return [m.group(1, 2, 3) for m in found if m is not None]
-
-
-def only_file(folder: Path) -> Path:
-    (path,) = folder.iterdir()
-    return path
-
+from msit_command import LINE, log_of, msit, only_file
 
 GOLDEN = """queries,input_token_ids,output_token_ids,passed
 "What, now?","[1, 2]",[3],True
