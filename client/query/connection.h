@@ -65,6 +65,7 @@ class Connection {
   Connection(ConnectionOptions options, Interrupts& interrupts);
 
   Interrupts& interrupts() { return interrupts_; }
+  const ConnectionOptions& connection_options() const { return options_; }
 
   // Does nothing once connected.
   Outcome Connect();

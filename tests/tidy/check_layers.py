@@ -60,26 +60,26 @@ CLIENT_CORE = ("client/core", "client/core/delivery")
 
 # What all rooms of msitctl may include.
 CTL_BASE = ("client/text", "client/query")
+
+# What an import is told, and what it says.
+CTL_IMPORT = (
+    "client/core",
+    "client/include",
+    "client/import/job",
+    "client/import/trees",
+)
 CTL_VERB = (
     *PROTOS,
     *CTL_BASE,
+    *CTL_IMPORT,
+    "client/match",
+    "client/runs",
     "client/report",
     "client/export",
     "client/ctl/print",
     "client/ctl/plugin",
     "client/ctl/flag",
     "client/ctl",
-)
-
-
-# What an import needs: readers, and the way of records to the daemon.
-CTL_IMPORT = (
-    *CLIENT_CORE,
-    "client/grpc",
-    "client/include",
-    "client/import/job",
-    "client/import/trees",
-    "client/shm",
 )
 
 
@@ -337,16 +337,31 @@ MODULES: dict[str, Module] = {
         (*COMMON, "json"),
     ),
     "client/match": Module(PROTOS, (*COMMON, "protobuf", "stubs", "json")),
+    "client/runs": Module(
+        (
+            *PROTOS,
+            *CTL_BASE,
+            *CTL_IMPORT,
+            *CLIENT_CORE,
+            "client/grpc",
+            "client/shm",
+            "client/match",
+        ),
+        (*COMMON, *RPC),
+    ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),
     "client/msit": Module(
         (
             *PROTOS,
             *CTL_BASE,
+            *CTL_IMPORT,
             *CLIENT_CORE,
             "client/grpc",
             "client/import/formats",
             "client/export",
+            "client/match",
+            "client/runs",
             "client/report",
             "client/ctl/print",
         ),
@@ -368,11 +383,9 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC, "cli11"),
     ),
     # The command line names the commands; they work with the invocation it makes.
-    "client/ctl/command": Module(
-        (*CTL_VERB, *CTL_IMPORT), (*COMMON, *RPC, "cli11", "json")
-    ),
+    "client/ctl/command": Module(CTL_VERB, (*COMMON, *RPC, "cli11", "json")),
     "client/ctl/compare": Module(
-        (*CTL_VERB, "client/match", "client/ctl/command"),
+        (*CTL_VERB, "client/ctl/command"),
         (*COMMON, *RPC, "cli11", "json"),
     ),
 }

@@ -16,11 +16,13 @@ TESTED_ELSEWHERE = {
     "client/capi": "tests/capi",
     "client/ctl/command": "tests/unit/client/ctl",
     "client/include/msit": "tests/capi",
+    "client/runs": "tests/e2e",
     "storage/face": "tests/unit/storage",
     "storage/index/scan": "tests/unit/storage",
     "storage/upkeep": "tests/unit/storage",
 }
 
+_TEST = re.compile(r"_test\.cc?$|/test_\w+\.py$")
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _OWN_HEADER = re.compile(r'\A// SPDX[^\n]*\n+#include "([^"]+)"\n(?:\n|\Z)')
 
@@ -77,7 +79,7 @@ def check_places(
 
 def check_rooms(files: Collection[str], elsewhere: Mapping[str, str]) -> list[str]:
     """Returns the rooms that have no tests where they should have some."""
-    tested = {_folder(f) for f in files if f.endswith(("_test.cc", "_test.c"))}
+    tested = {_folder(f) for f in files if _TEST.search(f)}
 
     def has_tests(folder: str) -> bool:
         return any(f == folder or f.startswith(folder + "/") for f in tested)

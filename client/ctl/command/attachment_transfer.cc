@@ -4,52 +4,15 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <span>
 #include <utility>
 
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/progress.h"
-#include "client/query/resuming_read.h"
+#include "client/query/attachment_bytes.h"
 #include "client/text/text.h"
-#include "protos/base/attachment_limits.h"
-#include "protos/chunk/chunk.h"
-#include "protos/chunk/piecewise_hash.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
-namespace {
-
-using Stub = v1::AttachmentService::Stub;
-
-Outcome Write(Invocation& invocation, grpc::ClientContext& context,
-              v1::WriteAttachmentRequest::Open open, std::string_view bytes,
-              Progress& progress, v1::Attachment& written) {
-  open.set_size_bytes(static_cast<int64_t>(bytes.size()));
-  const auto writer =
-      invocation.stub<Stub>().WriteAttachment(&context, &written);
-  v1::WriteAttachmentRequest request;
-  *request.mutable_open() = std::move(open);
-  bool goes_on = writer->Write(request);
-  for (size_t at = 0; goes_on && at < bytes.size();
-       at += kAttachmentPieceBytesMax) {
-    const std::string_view piece = bytes.substr(at, kAttachmentPieceBytesMax);
-    request.set_data(piece.data(), piece.size());
-    goes_on = writer->Write(request);
-    progress.Show(fmt::format(
-        "{} of {}", HumanSize(static_cast<int64_t>(at + piece.size())),
-        HumanSize(static_cast<int64_t>(bytes.size()))));
-  }
-  if (goes_on) {
-    request.mutable_commit()->set_hash(
-        HashText(chunk::HashBytes(std::as_bytes(std::span(bytes)))));
-    (void)writer->Write(request);
-    (void)writer->WritesDone();
-  }
-  progress.Clear();
-  return invocation.OutcomeOf(writer->Finish());
-}
-
-}  // namespace
 
 Outcome WriteAttachment(Invocation& invocation,
                         v1::WriteAttachmentRequest::Open open,
@@ -60,48 +23,14 @@ Outcome WriteAttachment(Invocation& invocation,
   const Interrupts::Hold hold(invocation.interrupts(), &context);
   Progress progress(invocation.options().progress,
                     invocation.options().terminal.stderr_width);
-  return Write(invocation, context, std::move(open), bytes, progress, written);
-}
-
-Outcome WriteAttachment(Invocation& invocation, grpc::ClientContext& context,
-                        v1::WriteAttachmentRequest::Open open,
-                        std::string_view bytes, v1::Attachment& written) {
-  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
-  Progress progress(/*enabled=*/false, 0);
-  return Write(invocation, context, std::move(open), bytes, progress, written);
-}
-
-Outcome ReadAttachmentBytes(Invocation& invocation, const std::string& run,
-                            const std::string& name, const ByteSink& sink,
-                            int64_t& size_bytes) {
-  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
-  v1::ReadAttachmentRequest request;
-  request.set_run(run);
-  request.set_name(name);
-  chunk::PiecewiseHash hash;
-  size_bytes = 0;
-  ResumingRead<v1::ReadAttachmentResponse> reading(
-      invocation, size_bytes,
-      [&](grpc::ClientContext& context, int64_t offset_bytes) {
-        request.set_offset_bytes(offset_bytes);
-        return invocation.stub<Stub>().ReadAttachment(&context, request);
+  return WriteAttachmentBytes(
+      invocation, context, std::move(open), bytes,
+      [&](int64_t sent_bytes) {
+        progress.Show(
+            fmt::format("{} of {}", HumanSize(sent_bytes),
+                        HumanSize(static_cast<int64_t>(bytes.size()))));
       },
-      [&](std::string_view piece) -> absl::Status {
-        hash.Add(piece);
-        return sink(piece);
-      },
-      [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
-        if (!response.has_attachment()) return;
-        size = size_bytes = response.attachment().size_bytes();
-        // A stream that takes it up has to be of the same bytes.
-        request.set_hash(response.attachment().hash());
-      });
-  MSITCTL_RETURN_IF_FAILED(reading.Run());
-  if (HashText(hash.Get()) == request.hash()) return {};
-  return invocation.OutcomeOf(
-      grpc::Status(grpc::StatusCode::DATA_LOSS,
-                   fmt::format("the bytes that came have the hash {}, not {}",
-                               HashText(hash.Get()), request.hash())));
+      written);
 }
 
 Outcome ReadAttachment(Invocation& invocation, const std::string& run,

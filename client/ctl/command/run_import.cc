@@ -12,12 +12,13 @@
 #include <vector>
 
 #include "client/ctl/command/import_result.pb.h"
-#include "client/ctl/command/import_target.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/flag/selection.h"
 #include "client/ctl/flag/whole_number.h"
+#include "client/ctl/print/progress.h"
 #include "client/import/job/import_job.h"
 #include "client/import/trees/tree.h"
+#include "client/runs/import_target.h"
 #include "client/text/text.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
@@ -196,17 +197,42 @@ Outcome Tell(Invocation& invocation, const ImportFlags& flags,
   return {};
 }
 
+// Shows on stderr how far an import is.
+class ImportProgress {
+ public:
+  explicit ImportProgress(const Invocation& invocation)
+      : line_(invocation.options().progress,
+              invocation.options().terminal.stderr_width) {}
+
+  void Show(const job::ImportCounts& counts, int64_t problem_count) {
+    const std::chrono::duration<double> passed =
+        std::chrono::steady_clock::now() - start_time_;
+    const double rate =
+        static_cast<double>(counts.size_bytes) / std::max(passed.count(), 1e-3);
+    line_.Show(fmt::format("{} files, {}, {}/s; {} skipped, {} problems",
+                           counts.file_count, HumanSize(counts.size_bytes),
+                           HumanSize(static_cast<int64_t>(rate)),
+                           counts.skipped_file_count, problem_count));
+  }
+  void Clear() { line_.Clear(); }
+
+ private:
+  Progress line_;
+  const std::chrono::steady_clock::time_point start_time_ =
+      std::chrono::steady_clock::now();
+};
+
 // Sends all trees. What was done shows in any case.
 Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
                OpenedTrees& trees, ImportTarget& target,
-               job::ImportLedger& ledger) {
+               job::ImportLedger& ledger, ImportProgress& progress) {
   job::ImportJob job(JobOptions(flags, invocation), target, ledger);
   absl::Status status;
   for (OpenedTree& opened : trees.trees) {
     status = job.Import(*opened.tree, opened.path);
     if (!status.ok()) break;
   }
-  target.ClearProgress();
+  progress.Clear();
   const bool is_whole = status.ok() && !job.problems().may_pass();
   Outcome sealed;
   if (is_whole && !flags.keep_open && !flags.dry_run) sealed = target.Seal();
@@ -237,15 +263,19 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(OpenTrees(flags, trees));
   const std::string source(trees::TreeKindName(trees.kind));
   job::ImportLedger ledger(source);
-  ImportTarget target(invocation, flags.run,
-                      JobOptions(flags, invocation).patience);
+  ImportProgress progress(invocation);
+  ImportTarget target(
+      invocation, flags.run, JobOptions(flags, invocation).patience,
+      [&progress](const job::ImportCounts& counts, int64_t problem_count) {
+        progress.Show(counts, problem_count);
+      });
   if (!flags.dry_run) {
     MSITCTL_RETURN_IF_FAILED(
         target.Prepare(source, WorldSizeOf(flags, trees),
                        /*is_said=*/flags.world_size.has_value()));
     MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));
   }
-  return RunJob(invocation, flags, trees, target, ledger);
+  return RunJob(invocation, flags, trees, target, ledger, progress);
 }
 
 void AddImportFlags(CLI::App& verb, ImportFlags& flags) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/ctl/compare/run_matcher.h"
+#include "client/ctl/compare/match_by_flags.h"
 #include "client/ctl/flag/match_flags.h"
 #include "client/ctl/print/file_sink.h"
 #include "client/ctl/print/table.h"
@@ -75,8 +75,8 @@ Outcome RunMatchVerb(Invocation& invocation, const Flags& flags) {
   RunSources sources;
   MSITCTL_RETURN_IF_FAILED(
       ReadSources(invocation, flags.golden, flags.target, sources));
-  MSITCTL_RETURN_IF_FAILED(MatchRuns(invocation, flags.golden, flags.target,
-                                     sources, flags.match, match));
+  MSITCTL_RETURN_IF_FAILED(MatchByFlags(invocation, flags.golden, flags.target,
+                                        sources, flags.match, match));
   if (!match.has_value()) {
     return UsageError(
         "these runs are compared by names: their labels source ask for no "

@@ -16,8 +16,8 @@
 #include "client/ctl/compare/follow.h"
 #include "client/ctl/compare/layout_hints.h"
 #include "client/ctl/compare/mapping_attachment.h"
+#include "client/ctl/compare/match_by_flags.h"
 #include "client/ctl/compare/metric.h"
-#include "client/ctl/compare/run_matcher.h"
 #include "client/ctl/compare/wait.h"
 #include "client/ctl/flag/field_flags.h"
 #include "client/text/text.h"
@@ -199,8 +199,8 @@ Outcome Match(Invocation& invocation, const CompareFlags& flags,
   }
   MSITCTL_RETURN_IF_FAILED(outcome);
   std::optional<RunMatch> match;
-  MSITCTL_RETURN_IF_FAILED(MatchRuns(invocation, flags.golden, flags.target,
-                                     sources, flags.match, match));
+  MSITCTL_RETURN_IF_FAILED(MatchByFlags(invocation, flags.golden, flags.target,
+                                        sources, flags.match, match));
   if (!match.has_value()) return {};
   TellOfMatch(*match, flags.golden, flags.target);
   mapping = ToText(match->mapping);

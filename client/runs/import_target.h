@@ -3,26 +3,31 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "client/ctl/invocation.h"
-#include "client/ctl/print/progress.h"
 #include "client/import/job/import_job.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/run_service.pb.h"
 
 namespace msitd::ctl {
 
+class Connection;
+
 // The run of a daemon that an import fills. Records go through memory that is
 // shared with the daemon if the endpoint is its socket on this machine and has
 // an ingest socket beside it, else by gRPC. Thread-compatible.
 class ImportTarget final : public job::ImportTarget {
  public:
-  // Borrows `invocation`. `patience` as in job::ImportOptions.
-  ImportTarget(Invocation& invocation, std::string run,
-               std::chrono::microseconds patience);
+  using ProgressSink =
+      std::function<void(const job::ImportCounts&, int64_t problem_count)>;
+
+  // Borrows `connection`. `patience` as in job::ImportOptions; `on_progress`
+  // may be null.
+  ImportTarget(Connection& connection, std::string run,
+               std::chrono::microseconds patience, ProgressSink on_progress);
 
   // Finds the run, or makes it with `world_size` ranks. A run that is there
   // must not have fewer, nor more if that `is_said` by the user.
@@ -38,14 +43,11 @@ class ImportTarget final : public job::ImportTarget {
       int32_t rank, client::InterruptCheck interrupt) override;
   absl::Status Attach(const std::string& name, const std::string& media_type,
                       std::string_view bytes) override;
-  bool is_interrupted() override {
-    return invocation_.interrupts().interrupted();
-  }
+  bool is_interrupted() override;
   void OnProgress(const job::ImportCounts& counts,
                   int64_t problem_count) override;
 
   const v1::Run& run() const { return run_; }
-  void ClearProgress() { progress_.Clear(); }
 
  private:
   // Of a call that begins now. --timeout is not for the import as a whole.
@@ -54,13 +56,12 @@ class ImportTarget final : public job::ImportTarget {
   std::unique_ptr<client::Transport, client::TransportDestroyer> MakeTransport()
       const;
 
-  Invocation& invocation_;
+  Connection& connection_;
   const std::string name_;
   const std::chrono::microseconds patience_;
   v1::Run run_;
   bool has_ledger_ = false;
-  Progress progress_;
-  std::chrono::steady_clock::time_point start_time_;
+  const ProgressSink on_progress_;
 };
 
 }  // namespace msitd::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/command/import_target.h"
+#include "client/runs/import_target.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,19 +7,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/ctl/command/attachment_transfer.h"
 #include "client/grpc/grpc_transport.h"
-#include "client/query/resuming_read.h"
+#include "client/query/attachment_bytes.h"
+#include "client/query/connection.h"
+#include "client/runs/source_label.h"
 #include "client/shm/local_endpoint.h"
 #include "client/shm/shm_transport.h"
-#include "client/text/text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
 namespace {
-
-// Label of a run that says which tool's files it was imported from.
-constexpr char kSourceLabel[] = "source";
 
 constexpr int kNotFoundExit =
     kExitDaemonBase + static_cast<int>(grpc::StatusCode::NOT_FOUND);
@@ -44,44 +41,29 @@ absl::Status StatusOf(const Outcome& outcome) {
 }
 
 // Reads a whole attachment. `text` stays empty if there is none.
-Outcome ReadWhole(Invocation& invocation, const std::string& run,
+Outcome ReadWhole(Connection& connection, const std::string& run,
                   const std::string& name, std::string& text) {
-  MSITCTL_RETURN_IF_FAILED(invocation.Connect());
-  v1::ReadAttachmentRequest request;
-  request.set_run(run);
-  request.set_name(name);
-  const Outcome read =
-      ResumingRead<v1::ReadAttachmentResponse>(
-          invocation, 0,
-          [&](grpc::ClientContext& context, int64_t offset_bytes) {
-            request.set_offset_bytes(offset_bytes);
-            return invocation.stub<v1::AttachmentService::Stub>()
-                .ReadAttachment(&context, request);
-          },
-          [&](std::string_view piece) {
-            text += piece;
-            return absl::OkStatus();
-          },
-          [&](const v1::ReadAttachmentResponse& response, int64_t& size) {
-            if (response.has_attachment()) {
-              size = response.attachment().size_bytes();
-            }
-          })
-          .Run();
+  int64_t size_bytes = 0;
+  const Outcome read = ReadAttachmentBytes(
+      connection, run, name,
+      [&text](std::string_view piece) {
+        text += piece;
+        return absl::OkStatus();
+      },
+      size_bytes);
   if (read.exit_code == kNotFoundExit) return {};
   return read;
 }
 
 }  // namespace
 
-ImportTarget::ImportTarget(Invocation& invocation, std::string run,
-                           std::chrono::microseconds patience)
-    : invocation_(invocation),
+ImportTarget::ImportTarget(Connection& connection, std::string run,
+                           std::chrono::microseconds patience,
+                           ProgressSink on_progress)
+    : connection_(connection),
       name_(std::move(run)),
       patience_(patience),
-      progress_(invocation.options().progress,
-                invocation.options().terminal.stderr_width),
-      start_time_(std::chrono::steady_clock::now()) {}
+      on_progress_(std::move(on_progress)) {}
 
 Outcome ImportTarget::Prepare(const std::string& source, int32_t world_size,
                               bool is_said) {
@@ -90,9 +72,9 @@ Outcome ImportTarget::Prepare(const std::string& source, int32_t world_size,
   request.mutable_run()->set_name(name_);
   request.mutable_run()->set_world_size(world_size);
   (*request.mutable_run()->mutable_labels())[kSourceLabel] = source;
-  const Outcome created = invocation_.Ask(&Stub::CreateRun, request, run_);
+  const Outcome created = connection_.Ask(&Stub::CreateRun, request, run_);
   if (created.exit_code != kExistsExit) return created;
-  MSITCTL_RETURN_IF_FAILED(invocation_.AskByName(&Stub::GetRun, name_, run_));
+  MSITCTL_RETURN_IF_FAILED(connection_.AskByName(&Stub::GetRun, name_, run_));
   if (run_.world_size() == 0) run_.set_world_size(world_size);
   const bool fits = is_said ? run_.world_size() == world_size
                             : run_.world_size() >= world_size;
@@ -126,7 +108,7 @@ Outcome ImportTarget::LoadLedger(const std::string& source,
   for (size_t i = 0; i < job::ImportLedger::kPartsMax; ++i) {
     std::string text;
     MSITCTL_RETURN_IF_FAILED(
-        ReadWhole(invocation_, name_, job::ImportLedger::PartName(i), text));
+        ReadWhole(connection_, name_, job::ImportLedger::PartName(i), text));
     if (text.empty()) break;
     ledger.Load(text);
     has_ledger_ = true;
@@ -140,13 +122,13 @@ Outcome ImportTarget::LoadLedger(const std::string& source,
 }
 
 Outcome ImportTarget::Seal() {
-  MSITCTL_RETURN_IF_FAILED(invocation_.Connect());
+  MSITCTL_RETURN_IF_FAILED(connection_.Connect());
   v1::SealRunRequest request;
   request.set_run(name_);
   grpc::ClientContext context;
   context.set_deadline(Deadline());
-  const Interrupts::Hold hold(invocation_.interrupts(), &context);
-  return invocation_.OutcomeOf(invocation_.stub<v1::RunService::Stub>().SealRun(
+  const Interrupts::Hold hold(connection_.interrupts(), &context);
+  return connection_.OutcomeOf(connection_.stub<v1::RunService::Stub>().SealRun(
       &context, request, &run_));
 }
 
@@ -157,7 +139,7 @@ std::chrono::system_clock::time_point ImportTarget::Deadline() const {
 
 std::unique_ptr<client::Transport, client::TransportDestroyer>
 ImportTarget::MakeTransport() const {
-  const ConnectionOptions& connection = invocation_.options().connection;
+  const ConnectionOptions& connection = connection_.connection_options();
   std::unique_ptr<client::Transport, client::TransportDestroyer> transport;
   const auto local = client::ParseLocalEndpoint(connection.endpoint);
   const bool shares_memory =
@@ -225,24 +207,20 @@ absl::Status ImportTarget::Attach(const std::string& name,
   const bool is_ended = is_interrupted();
   context.set_deadline(is_ended ? std::chrono::system_clock::now() + kEndTimeout
                                 : Deadline());
-  const Interrupts::Hold hold(invocation_.interrupts(),
+  const Interrupts::Hold hold(connection_.interrupts(),
                               is_ended ? nullptr : &context);
   v1::Attachment written;
-  return StatusOf(
-      WriteAttachment(invocation_, context, std::move(open), bytes, written));
+  return StatusOf(WriteAttachmentBytes(connection_, context, std::move(open),
+                                       bytes, nullptr, written));
+}
+
+bool ImportTarget::is_interrupted() {
+  return connection_.interrupts().interrupted();
 }
 
 void ImportTarget::OnProgress(const job::ImportCounts& counts,
                               int64_t problem_count) {
-  const std::chrono::duration<double> passed =
-      std::chrono::steady_clock::now() - start_time_;
-  const double seconds = std::max(passed.count(), 1e-3);
-  progress_.Show(fmt::format(
-      "{} files, {}, {}/s; {} skipped, {} problems", counts.file_count,
-      HumanSize(counts.size_bytes),
-      HumanSize(static_cast<int64_t>(static_cast<double>(counts.size_bytes) /
-                                     seconds)),
-      counts.skipped_file_count, problem_count));
+  if (on_progress_) on_progress_(counts, problem_count);
 }
 
 }  // namespace msitd::ctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/ctl/compare/run_facts.h"
+#include "client/runs/run_facts.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/ctl/command/attachment_transfer.h"
 #include "client/match/limits.h"
 #include "client/match/match.h"
+#include "client/query/attachment_bytes.h"
+#include "client/query/connection.h"
 #include "client/query/paging.h"
 #include "client/query/tensor_bytes.h"
 #include "client/text/text.h"
@@ -24,13 +25,10 @@ using Tensors = v1::TensorService::Stub;
 using Attachments = v1::AttachmentService::Stub;
 
 Outcome TooLarge(const match::RunFacts& facts, std::string_view what) {
-  return UsageError(fmt::format(
-      "run {}: {}; --match none compares by names, --mapping by a mapping of "
-      "your own",
-      Printable(facts.run), what));
+  return UsageError(fmt::format("run {}: {}", Printable(facts.run), what));
 }
 
-Outcome ReadOps(Invocation& invocation, match::RunFacts& facts) {
+Outcome ReadOps(Connection& connection, match::RunFacts& facts) {
   v1::ListTensorsRequest request;
   request.set_run(facts.run);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_TENSOR);
@@ -46,7 +44,7 @@ Outcome ReadOps(Invocation& invocation, match::RunFacts& facts) {
                          tensor.size_bytes());
     return status.ok();
   };
-  MSITCTL_RETURN_IF_FAILED(ForEachRow(invocation, &Tensors::ListTensors,
+  MSITCTL_RETURN_IF_FAILED(ForEachRow(connection, &Tensors::ListTensors,
                                       request, "tensors", 0, take, response));
   if (!status.ok()) return TooLarge(facts, Message(status));
   facts.ops = builder.Finish();
@@ -83,14 +81,14 @@ ByteSink Into(std::string& text) {
   };
 }
 
-Outcome ReadAttachments(Invocation& invocation, match::RunFacts& facts,
+Outcome ReadAttachments(Connection& connection, match::RunFacts& facts,
                         Files& files) {
   v1::ListAttachmentsRequest request;
   request.set_run(facts.run);
   v1::ListAttachmentsResponse response;
   std::vector<v1::Attachment> wanted;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      invocation, &Attachments::ListAttachments, request, "attachments", 0,
+      connection, &Attachments::ListAttachments, request, "attachments", 0,
       [&](const google::protobuf::Message& row) {
         const auto& attachment = static_cast<const v1::Attachment&>(row);
         if (match::IsWanted(attachment.name())) wanted.push_back(attachment);
@@ -101,7 +99,7 @@ Outcome ReadAttachments(Invocation& invocation, match::RunFacts& facts,
         files.Add(attachment.name(), attachment.size_bytes());
     if (file == nullptr) return TooLarge(facts, "its attachments are too many");
     int64_t size_bytes = 0;
-    MSITCTL_RETURN_IF_FAILED(ReadAttachmentBytes(invocation, facts.run,
+    MSITCTL_RETURN_IF_FAILED(ReadAttachmentBytes(connection, facts.run,
                                                  attachment.name(),
                                                  Into(file->text), size_bytes));
   }
@@ -109,7 +107,7 @@ Outcome ReadAttachments(Invocation& invocation, match::RunFacts& facts,
 }
 
 // Documents of one name are alike on all ranks: the first is read.
-Outcome ReadDocuments(Invocation& invocation, match::RunFacts& facts,
+Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
                       Files& files) {
   v1::ListTensorsRequest request;
   request.set_run(facts.run);
@@ -118,7 +116,7 @@ Outcome ReadDocuments(Invocation& invocation, match::RunFacts& facts,
   v1::ListTensorsResponse response;
   std::vector<v1::Tensor> wanted;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
-      invocation, &Tensors::ListTensors, request, "tensors",
+      connection, &Tensors::ListTensors, request, "tensors",
       static_cast<int64_t>(match::kFilesMax),
       [&](const google::protobuf::Message& row) {
         const auto& document = static_cast<const v1::Tensor&>(row);
@@ -135,7 +133,7 @@ Outcome ReadDocuments(Invocation& invocation, match::RunFacts& facts,
         files.Add(document.op(), document.size_bytes());
     if (file == nullptr) return TooLarge(facts, "its documents are too many");
     MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
-        invocation, WantedBytes{document.name(), document.size_bytes()},
+        connection, WantedBytes{document.name(), document.size_bytes()},
         Into(file->text)));
   }
   return {};
@@ -143,11 +141,11 @@ Outcome ReadDocuments(Invocation& invocation, match::RunFacts& facts,
 
 }  // namespace
 
-Outcome ReadRunFacts(Invocation& invocation, match::RunFacts& facts) {
-  MSITCTL_RETURN_IF_FAILED(ReadOps(invocation, facts));
+Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts) {
+  MSITCTL_RETURN_IF_FAILED(ReadOps(connection, facts));
   Files files(facts);
-  MSITCTL_RETURN_IF_FAILED(ReadAttachments(invocation, facts, files));
-  return ReadDocuments(invocation, facts, files);
+  MSITCTL_RETURN_IF_FAILED(ReadAttachments(connection, facts, files));
+  return ReadDocuments(connection, facts, files);
 }
 
 }  // namespace msitd::ctl

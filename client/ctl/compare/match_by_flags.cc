@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/ctl/compare/match_by_flags.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "client/query/exit_code.h"
+#include "client/text/text.h"
+
+namespace msitd::ctl {
+namespace {
+
+std::string SourceText(const std::string& source) {
+  return source.empty() ? "none" : Printable(source);
+}
+
+}  // namespace
+
+Outcome MatchByFlags(Invocation& invocation, const std::string& golden,
+                     const std::string& target, const RunSources& sources,
+                     const MatchFlags& flags, std::optional<RunMatch>& out) {
+  if (flags.matcher == "none") return {};
+  match::MatchOptions options;
+  MSITCTL_RETURN_IF_FAILED(ToMatchOptions(flags, options));
+  const bool is_auto = flags.matcher == "auto";
+  Outcome outcome =
+      MatchRuns(invocation, golden, target, sources,
+                is_auto ? std::nullopt : match::ParseMatcher(flags.matcher),
+                options, out);
+  if (is_auto && outcome.exit_code == kExitUsage) {
+    outcome.error += "; --match none compares by names";
+  }
+  return outcome;
+}
+
+void TellOfMatch(const RunMatch& match, const std::string& golden,
+                 const std::string& target) {
+  size_t expected_count = 0;
+  size_t unmatched_count = 0;
+  for (const match::LeftTensors& left : match.mapping.left) {
+    (left.is_expected ? expected_count : unmatched_count) += left.count;
+  }
+  fmt::print(stderr,
+             "msitctl: note: sources {} and {}: {} pairs of tensors by {}, {} "
+             "tensors belong to none, {} lack theirs; run match {} {} tells "
+             "why, --match none compares by names\n",
+             SourceText(match.sources.golden), SourceText(match.sources.target),
+             match.mapping.pair_count, match::MatcherName(match.matcher),
+             expected_count, unmatched_count, Printable(golden),
+             Printable(target));
+}
+
+void TellOfLeft(const match::Mapping& mapping) {
+  for (const std::string& text : mapping.notes) {
+    fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
+  }
+  for (const match::LeftTensors& left : mapping.left) {
+    std::string examples = fmt::format("{}", fmt::join(left.examples, ", "));
+    if (left.count > left.examples.size()) examples += ", ...";
+    fmt::print(stderr, "msitctl: note: {} {} tensors {}: {} ({})\n", left.count,
+               left.is_golden ? "golden" : "target",
+               left.is_expected ? "belong to none" : "lack theirs",
+               Printable(left.reason), Printable(examples));
+  }
+}
+
+}  // namespace msitd::ctl

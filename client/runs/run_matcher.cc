@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/runs/run_matcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "client/query/connection.h"
+#include "client/runs/run_facts.h"
+#include "client/runs/source_label.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+Outcome ReadSource(Connection& connection, const std::string& run,
+                   std::string& source) {
+  v1::Run info;
+  MSITCTL_RETURN_IF_FAILED(
+      connection.AskByName(&v1::RunService::Stub::GetRun, run, info));
+  const auto label = info.labels().find(kSourceLabel);
+  if (label != info.labels().end()) source = label->second;
+  return {};
+}
+
+bool HaveSameOps(const match::RunFacts& golden, const match::RunFacts& target) {
+  std::unordered_set<std::string_view> names;
+  for (const match::OpFacts& op : golden.ops) names.insert(op.op);
+  return golden.ops.size() == target.ops.size() &&
+         std::all_of(target.ops.begin(), target.ops.end(),
+                     [&names](const match::OpFacts& op) {
+                       return names.contains(op.op);
+                     });
+}
+
+}  // namespace
+
+Outcome ReadSources(Connection& connection, const std::string& golden,
+                    const std::string& target, RunSources& sources) {
+  MSITCTL_RETURN_IF_FAILED(ReadSource(connection, golden, sources.golden));
+  return ReadSource(connection, target, sources.target);
+}
+
+Outcome MatchRuns(Connection& connection, const std::string& golden,
+                  const std::string& target, const RunSources& sources,
+                  std::optional<match::Matcher> matcher,
+                  const match::MatchOptions& options,
+                  std::optional<RunMatch>& out) {
+  const bool is_auto = !matcher.has_value();
+  if (is_auto) {
+    matcher =
+        match::ChooseMatcher(sources.golden, sources.target, golden == target);
+  }
+  if (!matcher.has_value()) return {};
+  match::RunFacts golden_facts;
+  golden_facts.run = golden;
+  golden_facts.source = sources.golden;
+  match::RunFacts target_facts;
+  target_facts.run = target;
+  target_facts.source = sources.target;
+  MSITCTL_RETURN_IF_FAILED(ReadRunFacts(connection, golden_facts));
+  MSITCTL_RETURN_IF_FAILED(ReadRunFacts(connection, target_facts));
+  if (is_auto && golden != target && HaveSameOps(golden_facts, target_facts)) {
+    return {};
+  }
+  auto mapping = match::Match(*matcher, golden_facts, target_facts, options);
+  if (!mapping.ok()) {
+    return UsageError(fmt::format("match {}: {}", match::MatcherName(*matcher),
+                                  Message(mapping.status())));
+  }
+  out = RunMatch{*matcher, sources, *std::move(mapping)};
+  return {};
+}
+
+std::string ToText(const match::Mapping& mapping) {
+  std::string out;
+  for (const match::Line& line : mapping.lines) out += match::ToText(line);
+  return out;
+}
+
+}  // namespace msitd::ctl
