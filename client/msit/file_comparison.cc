@@ -60,10 +60,6 @@ absl::Status CheckPaths(const CompareOptions& options) {
         "runs and use msitctl compare run GOLDEN TARGET --preset msit, then "
         "msitctl compare report --format msit");
   }
-  if (options.compares_weights) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "--weight takes two folders");
-  }
   return absl::OkStatus();
 }
 

@@ -13,9 +13,9 @@ struct CompareOptions {
   std::string golden;
   std::string my;
   bool compares_weights = false;
+  std::string output = "./";
   // Taken for scripts: they mean nothing for two files.
   std::string level;
-  std::string output;
   std::string mapping_folder;
   std::string rank;
   bool compares_statistics = false;

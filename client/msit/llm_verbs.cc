@@ -12,6 +12,7 @@
 #include "client/msit/file_comparison.h"
 #include "client/msit/logits_comparison.h"
 #include "client/msit/verbs.h"
+#include "client/msit/weight_comparison.h"
 #include "client/query/interrupts.h"
 #include "protos/status/status.h"
 
@@ -49,15 +50,22 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
   };
   const auto options = std::make_shared<Options>();
   CLI::App& verb = table.AddVerb(
-      llm, "compare", "Compare two files with one tensor each", kLlmLogger,
-      [options](Logger& log) {
+      llm, "compare",
+      "Compare two files with one tensor each, or the weights in two "
+      "folders",
+      kLlmLogger, [options](Logger& log) {
         if (!options->algorithms.empty()) {
           return MakeStatus(absl::StatusCode::kUnimplemented,
                             "--custom-algorithms is not in this build: use "
                             "msitctl compare run --plugin FILE.py:FUNCTION");
         }
         ctl::Interrupts interrupts;
-        return CompareFiles(options->compare, interrupts, log);
+        const CompareOptions& compare = options->compare;
+        if (compare.compares_weights) {
+          return CompareWeights(compare.golden, compare.my, compare.output,
+                                interrupts, log);
+        }
+        return CompareFiles(compare, interrupts, log);
       });
   verb.alias("cc");
   CompareOptions& compare = options->compare;
@@ -66,7 +74,9 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
   const std::string ignored = "Ignored for two files";
   table.AddFlag(verb, "--cmp-level", "-cl", ignored, compare.level)
       .required(false);
-  table.AddFlag(verb, "--output", "-o", ignored, compare.output)
+  table
+      .AddFlag(verb, "--output", "-o", "Folder of the report; default ./",
+               compare.output)
       .required(false);
   table
       .AddFlag(verb, "--op-mapping-file", "-mf", ignored,
@@ -74,8 +84,11 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       .required(false);
   table.AddFlag(verb, "--rank", "-r", ignored, compare.rank).required(false);
   table.AddSwitch(verb, "--stats", "-st", ignored, compare.compares_statistics);
-  table.AddSwitch(verb, "--weight", "-w", "Refused for two files",
-                  compare.compares_weights);
+  table.AddSwitch(
+      verb, "--weight", "-w",
+      "Compare the quantized weights of MY with those of GOLDEN, two "
+      "folders",
+      compare.compares_weights);
   table
       .AddFlag(verb, "--custom-algorithms", "-alg", "Not in this build",
                options->algorithms)

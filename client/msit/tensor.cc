@@ -20,7 +20,48 @@ absl::StatusOr<Tensor> ReadOne(formats::TensorFile& file) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
                       "it has {} tensors, not one", file.tensor_count());
   }
-  const formats::ForeignTensor* found = file.Next();
+  return ReadTensorAt(file, 0);
+}
+
+float FromHalf(uint16_t bits) {
+  const int exponent = bits >> 10 & 0x1f;
+  const int fraction = bits & 0x3ff;
+  float value = 0;
+  if (exponent == 0x1f) {
+    value = fraction == 0 ? INFINITY : NAN;
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(fraction), -24);
+  } else {
+    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  }
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+float FromBfloat(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+template <typename Stored, typename Function>
+std::vector<double> Convert(std::span<const std::byte> bytes,
+                            Function convert) {
+  std::vector<double> out(bytes.size() / sizeof(Stored));
+  for (size_t i = 0; i < out.size(); ++i) {
+    Stored element;
+    std::memcpy(&element, bytes.data() + i * sizeof(Stored), sizeof(Stored));
+    out[i] = static_cast<double>(convert(element));
+  }
+  return out;
+}
+
+template <typename Stored>
+std::vector<double> Convert(std::span<const std::byte> bytes) {
+  return Convert<Stored>(bytes, [](Stored element) { return element; });
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ReadTensorAt(formats::TensorFile& file, size_t number) {
+  const formats::ForeignTensor* found = file.GoTo(number);
   MSITD_RETURN_IF_ERROR(found->problem);
   if (found->bytes > kViewedBytesMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
@@ -48,43 +89,6 @@ absl::StatusOr<Tensor> ReadOne(formats::TensorFile& file) {
   }
   return tensor;
 }
-
-float FromHalf(uint16_t bits) {
-  const int exponent = bits >> 10 & 0x1f;
-  const int fraction = bits & 0x3ff;
-  float value = 0;
-  if (exponent == 0x1f) {
-    value = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(fraction), -24);
-  } else {
-    value = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
-  }
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-float FromBfloat(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-template <typename Stored, typename Function>
-std::vector<double> Convert(const Tensor& tensor, Function convert) {
-  std::vector<double> out(tensor.bytes.size() / sizeof(Stored));
-  for (size_t i = 0; i < out.size(); ++i) {
-    Stored element;
-    std::memcpy(&element, tensor.bytes.data() + i * sizeof(Stored),
-                sizeof(Stored));
-    out[i] = static_cast<double>(convert(element));
-  }
-  return out;
-}
-
-template <typename Stored>
-std::vector<double> Convert(const Tensor& tensor) {
-  return Convert<Stored>(tensor, [](Stored element) { return element; });
-}
-
-}  // namespace
 
 absl::StatusOr<Tensor> ReadTensor(const std::string& path) {
   auto file = formats::OpenTensorFile(path, {});
@@ -126,37 +130,41 @@ std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape) {
 }
 
 absl::StatusOr<std::vector<double>> NumbersOf(const Tensor& tensor) {
-  switch (tensor.dtype) {
+  return NumbersOf(tensor.dtype, tensor.bytes);
+}
+
+absl::StatusOr<std::vector<double>> NumbersOf(
+    DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
     case DType::kBool:
-      return Convert<uint8_t>(tensor, [](uint8_t x) { return x != 0; });
+      return Convert<uint8_t>(bytes, [](uint8_t x) { return x != 0; });
     case DType::kUint8:
-      return Convert<uint8_t>(tensor);
+      return Convert<uint8_t>(bytes);
     case DType::kInt8:
-      return Convert<int8_t>(tensor);
+      return Convert<int8_t>(bytes);
     case DType::kInt16:
-      return Convert<int16_t>(tensor);
+      return Convert<int16_t>(bytes);
     case DType::kUint16:
-      return Convert<uint16_t>(tensor);
+      return Convert<uint16_t>(bytes);
     case DType::kInt32:
-      return Convert<int32_t>(tensor);
+      return Convert<int32_t>(bytes);
     case DType::kUint32:
-      return Convert<uint32_t>(tensor);
+      return Convert<uint32_t>(bytes);
     case DType::kInt64:
-      return Convert<int64_t>(tensor);
+      return Convert<int64_t>(bytes);
     case DType::kUint64:
-      return Convert<uint64_t>(tensor);
+      return Convert<uint64_t>(bytes);
     case DType::kFloat16:
-      return Convert<uint16_t>(tensor, FromHalf);
+      return Convert<uint16_t>(bytes, FromHalf);
     case DType::kBfloat16:
-      return Convert<uint16_t>(tensor, FromBfloat);
+      return Convert<uint16_t>(bytes, FromBfloat);
     case DType::kFloat32:
-      return Convert<float>(tensor);
+      return Convert<float>(bytes);
     case DType::kFloat64:
-      return Convert<double>(tensor);
+      return Convert<double>(bytes);
     default:
       return MakeStatus(absl::StatusCode::kUnimplemented,
-                        "no statistics of {} elements",
-                        DTypeName(tensor.dtype));
+                        "no statistics of {} elements", DTypeName(dtype));
   }
 }
 

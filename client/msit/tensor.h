@@ -3,11 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "protos/base/dtype.h"
+
+namespace msitd::formats {
+class TensorFile;
+}  // namespace msitd::formats
 
 namespace msitd::msit {
 
@@ -26,6 +31,10 @@ struct Tensor {
 // kViewedBytesMax; else why the file cannot be read. Errors name `path`.
 absl::StatusOr<Tensor> ReadTensor(const std::string& path);
 
+// Reads the tensor with this number, from 0, of a file that is open. The same
+// errors, without a path.
+absl::StatusOr<Tensor> ReadTensorAt(formats::TensorFile& file, size_t number);
+
 // How one dimension of a view goes through that of a tensor.
 struct ViewedAxis {
   int64_t extent = 0;
@@ -43,6 +52,9 @@ std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape);
 // The elements as numbers; a bool is 0 or 1. Integers beyond 2^53 are rounded.
 // UNIMPLEMENTED for complex numbers and types that torch cannot compute with.
 absl::StatusOr<std::vector<double>> NumbersOf(const Tensor& tensor);
+// The same for elements of any part of a tensor.
+absl::StatusOr<std::vector<double>> NumbersOf(DType dtype,
+                                              std::span<const std::byte> bytes);
 
 // "torch.Size([2, 3])".
 std::string SizeText(const std::vector<int64_t>& shape);

@@ -5,7 +5,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import torch
 from daemon import BIN_DIR
+
+EPS = 2.0**-23
 
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - \d+ - (\w+) - ([A-Z]+) - (.*)"
@@ -42,3 +45,21 @@ def log_of(text: str) -> list[tuple[str, str, str]]:
 def only_file(folder: Path) -> Path:
     (path,) = folder.iterdir()
     return path
+
+
+def metrics_of(golden: torch.Tensor, my: torch.Tensor) -> dict[str, float]:
+    """What msit computes with torch."""
+    g, m = golden.reshape(-1).float(), my.reshape(-1).float()
+    is_large = g.abs() > EPS
+    relative = torch.where(is_large, (m / g - 1).abs(), 0)
+    absolute = torch.where(is_large, (m - g).abs(), 0)
+    kl = torch.nn.functional.kl_div(m.log_softmax(0), g.softmax(0), reduction="sum")
+    return {
+        "cosine_similarity": torch.cosine_similarity(g.double(), m.double(), 0).item(),
+        "max_relative_error": relative.max().item(),
+        "mean_relative_error": relative.mean().item(),
+        "max_absolute_error": absolute.max().item(),
+        "mean_absolute_error": absolute.mean().item(),
+        "kl_divergence": max(kl.item(), 0),
+        "relative_euclidean_distance": ((m - g).norm() / g.norm()).item(),
+    }

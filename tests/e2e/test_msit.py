@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from msit_command import LINE, log_of, msit, only_file
+from msit_command import LINE, log_of, metrics_of, msit, only_file
 
 GOLDEN = """queries,input_token_ids,output_token_ids,passed
 "What, now?","[1, 2]",[3],True
@@ -240,27 +240,6 @@ def test_tensor_view_refuses_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "y.bin").exists()
 
 
-EPS = 2.0**-23
-
-
-def metrics_of(golden: torch.Tensor, my: torch.Tensor) -> dict[str, float]:
-    """What msit computes with torch."""
-    g, m = golden.reshape(-1).float(), my.reshape(-1).float()
-    is_large = g.abs() > EPS
-    relative = torch.where(is_large, (m / g - 1).abs(), 0)
-    absolute = torch.where(is_large, (m - g).abs(), 0)
-    kl = torch.nn.functional.kl_div(m.log_softmax(0), g.softmax(0), reduction="sum")
-    return {
-        "cosine_similarity": torch.cosine_similarity(g.double(), m.double(), 0).item(),
-        "max_relative_error": relative.max().item(),
-        "mean_relative_error": relative.mean().item(),
-        "max_absolute_error": absolute.max().item(),
-        "mean_absolute_error": absolute.mean().item(),
-        "kl_divergence": max(kl.item(), 0),
-        "relative_euclidean_distance": ((m - g).norm() / g.norm()).item(),
-    }
-
-
 def compare(folder: Path, *words: str) -> dict[str, object]:
     """Runs `msit llm compare`, and returns the dictionary that it logs."""
     temporary = folder / "tmp"
@@ -338,7 +317,7 @@ def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
         (("-gp", "g.npy", "-mp", "."), "takes two files"),
         (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
         (("-gp", "empty.npy", "-mp", "g.npy"), "no elements"),
-        (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight"),
+        (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight takes two folders"),
         (("-gp", "g.npy", "-mp", "g.npy", "-alg", "a.py:f"), "--plugin"),
     ):
         done = msit(tmp_path, "llm", "cc", *words, expect=1)

@@ -111,6 +111,12 @@ const ForeignTensor* TensorFile::Next() {
   return &entries_[next_++].tensor;
 }
 
+const ForeignTensor* TensorFile::GoTo(size_t number) {
+  if (next_ > 0) entries_[next_ - 1].reader.reset();
+  next_ = number;
+  return Next();
+}
+
 absl::StatusOr<size_t> TensorFile::Read(std::span<std::byte> out) {
   if (next_ == 0) return absl::FailedPreconditionError("no tensor is open");
   FileEntry& entry = entries_[next_ - 1];

@@ -92,8 +92,11 @@ class TensorFile {
   // one. Valid as long as the file is.
   const ForeignTensor* Next();
 
-  // Fills the beginning of `out` with the next bytes of the tensor that Next
-  // returned and returns how many these are: 0 behind the last one. Whole
+  // The same for the tensor with this number, from 0; it is below tensor_count.
+  const ForeignTensor* GoTo(size_t number);
+
+  // Fills the beginning of `out` with the next bytes of the tensor that Next or
+  // GoTo returned and returns how many these are: 0 behind the last one. Whole
   // elements; `out` has room for kReadBytesMin. The tensor's problem if it has
   // one; after an error Next goes on.
   absl::StatusOr<size_t> Read(std::span<std::byte> out);
