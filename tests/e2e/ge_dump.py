@@ -56,14 +56,19 @@ def _tensor(tensor: Dumped, fields: tuple[int, int, int]) -> bytes:
     )
 
 
-def write(path: Path, inputs: list[Dumped], outputs: list[Dumped]) -> None:
+def write(
+    path: Path,
+    inputs: list[Dumped],
+    outputs: list[Dumped],
+    op: str = "model/layers.0/MatMul",
+) -> None:
     """Writes the dump of one task."""
     head = _bytes(1, b"2.0") + _number(2, 1756699200000001)
     for tensor in outputs:
         head += _bytes(3, _tensor(tensor, (6, 7, 9)))
     for tensor in inputs:
         head += _bytes(4, _tensor(tensor, (5, 6, 8)))
-    head += _bytes(6, b"model/layers.0/MatMul")
+    head += _bytes(6, op.encode())
     raw = b"".join(t.raw for t in [*inputs, *outputs])
     path.write_bytes(struct.pack("<Q", len(head)) + head + raw)
 

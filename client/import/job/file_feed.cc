@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "client/import/formats/format_limits.h"
-#include "client/import/formats/statistic_text.h"
 #include "protos/base/limits.h"
-#include "protos/base/tensor_statistics.h"
 #include "protos/os/unique_fd.h"
 
 namespace msitd::job {
@@ -75,7 +73,8 @@ FileFeed::~FileFeed() = default;
 
 absl::Status FileFeed::Reopen() {
   file_.reset();
-  auto opened = formats::OpenTensorFile(path_, {});
+  auto opened = bytes_ != nullptr ? formats::OpenTensorBytes(bytes_, "", {})
+                                  : formats::OpenTensorFile(path_, {});
   if (!opened.ok()) return opened.status();
   file_ = *std::move(opened);
   is_at_begin_ = true;
@@ -87,7 +86,24 @@ absl::Status FileFeed::Open(const trees::TreeEntry& entry) {
     return absl::OkStatus();
   }
   path_ = entry.file;
+  bytes_.reset();
   return Reopen();
+}
+
+absl::Status FileFeed::Open(std::shared_ptr<const formats::ByteSource> bytes) {
+  path_.clear();
+  bytes_ = std::move(bytes);
+  return Reopen();
+}
+
+void FileFeed::Close() {
+  file_.reset();
+  bytes_.reset();
+  path_.clear();
+}
+
+const formats::Attributes& FileFeed::attributes() const {
+  return file_->attributes();
 }
 
 void FileFeed::ReadAhead(const std::string& path) {
@@ -117,37 +133,6 @@ client::TensorSource& FileFeed::source() { return *source_; }
 
 const absl::Status& FileFeed::source_status() const {
   return source_->status();
-}
-
-TensorKey KeyOf(const trees::TreeEntry& entry,
-                const formats::ForeignTensor& tensor) {
-  TensorKey key = entry.key;
-  if (IsValid(key.io)) return key;
-  key.io = tensor.io;
-  key.index = tensor.index;
-  if (IsValid(key.io)) return key;
-  key.io = Io::kOutput;
-  key.index = "0";
-  if (!tensor.name.empty()) key.op += "/" + tensor.name;
-  return key;
-}
-
-std::string StatisticsOf(const formats::ForeignTensor& tensor) {
-  std::vector<std::string> texts;
-  std::vector<TensorStatistic> statistics;
-  // What the statistics borrow stays where it is.
-  texts.reserve(kKnownStatistics.size());
-  for (const std::string_view name : kKnownStatistics) {
-    const auto at = tensor.attributes.find(std::string(name));
-    if (at == tensor.attributes.end()) continue;
-    // The file may have any text under such a name.
-    auto number = formats::StatisticText(at->second);
-    if (!number.has_value()) continue;
-    const std::string& text = texts.emplace_back(*std::move(number));
-    const bool is_string = text == "nan" || text == "inf" || text == "-inf";
-    statistics.push_back({name, text, is_string});
-  }
-  return PrintTensorStatistics(statistics);
 }
 
 }  // namespace msitd::job

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "client/core/tensor_view.h"
+#include "client/import/formats/byte_source.h"
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/tree.h"
 
@@ -24,6 +25,15 @@ class FileFeed {
 
   // Opens the file of an entry.
   absl::Status Open(const trees::TreeEntry& entry);
+
+  // Opens a file that is at hand. Files that it names are not read.
+  absl::Status Open(std::shared_ptr<const formats::ByteSource> bytes);
+
+  // Lets go of the file that is open.
+  void Close();
+
+  // Of the open file.
+  const formats::Attributes& attributes() const;
 
   // Has the system read the beginning of a file that will be opened soon,
   // without a wait.
@@ -45,19 +55,11 @@ class FileFeed {
   absl::Status Reopen();
 
   std::string path_;
+  // In place of the file at `path_`.
+  std::shared_ptr<const formats::ByteSource> bytes_;
   std::unique_ptr<formats::TensorFile> file_;
   bool is_at_begin_ = false;
   std::unique_ptr<Source> source_;
 };
-
-// Where a tensor of a file belongs. What the entry leaves open, the file says:
-// which input or output of the op it is. If the file does not say it either, it
-// is output 0, and its name in the file is part of the op.
-TensorKey KeyOf(const trees::TreeEntry& entry,
-                const formats::ForeignTensor& tensor);
-
-// The text of the record that the statistics of a tensor become: those of its
-// attributes that have a name of kKnownStatistics and a number.
-std::string StatisticsOf(const formats::ForeignTensor& tensor);
 
 }  // namespace msitd::job

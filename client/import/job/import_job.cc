@@ -6,12 +6,12 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <set>
 #include <span>
 #include <utility>
 
 #include "client/import/formats/byte_source.h"
 #include "client/import/job/scalar_text.h"
+#include "client/import/job/tensor_record.h"
 #include "protos/base/attachment_limits.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
@@ -69,23 +69,9 @@ LedgerEntry EntryOf(const std::vector<trees::TreeEntry>& values) {
   return entry;
 }
 
-// Tells a key from any other one.
-std::string TextOf(const TensorKey& key) {
-  return fmt::format("{} {} {} {} {}{} {}{} {}{}", key.rank, key.token,
-                     key.call, static_cast<int>(key.io), key.device.size(),
-                     key.device, key.op.size(), key.op, key.index.size(),
-                     key.index);
-}
-
 uint64_t HashOf(const TensorKey& key) {
   const std::string text = TextOf(key);
   return chunk::HashBytes(std::as_bytes(std::span(text))).low;
-}
-
-// Completes "the file has another".
-std::string WhatOf(const formats::ForeignTensor& tensor) {
-  if (!tensor.name.empty()) return "of this name";
-  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
 }
 
 std::string NameOf(const trees::TreeEntry& entry) {
@@ -245,15 +231,10 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
                                     LedgerEntry& in_ledger,
                                     absl::Status& problem) {
   bool has_any = false;
-  std::set<std::string> sent;
+  RecordsOfFile records;
   while (const formats::ForeignTensor* tensor = feed_.Next(entry)) {
     has_any = true;
-    absl::Status why =
-        tensor->is_statistics ? absl::OkStatus() : tensor->problem;
-    if (why.ok() && !sent.insert(TextOf(KeyOf(entry, *tensor))).second) {
-      why = MakeStatus(absl::StatusCode::kAlreadyExists,
-                       "the file has another {}", WhatOf(*tensor));
-    }
+    absl::Status why = records.Add(entry, *tensor);
     if (why.ok()) {
       MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, why));
     }
@@ -277,34 +258,11 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
 absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
                                    const formats::ForeignTensor& tensor,
                                    absl::Status& problem) {
-  const TensorKey key = KeyOf(entry, tensor);
-  client::TensorView record{.device = key.device,
-                            .token = key.token,
-                            .op = key.op,
-                            .call = key.call,
-                            .io = key.io,
-                            .index = key.index,
-                            .dtype = tensor.dtype,
-                            .dims = tensor.shape,
-                            .byte_strides = {},
-                            .requires_grad = entry.requires_grad,
-                            .stack = entry.stack};
-  std::string statistics;
-  if (tensor.is_statistics) {
-    if (!IsValid(tensor.dtype)) {
-      problem = MakeStatus(absl::StatusCode::kUnimplemented,
-                           "its statistics are of an unknown type {}",
-                           tensor.stored_type);
-      return absl::OkStatus();
-    }
-    statistics = StatisticsOf(tensor);
-    record.kind = RecordKind::kStatistics;
-    record.value = statistics;
-  } else {
-    record.source = &feed_.source();
-  }
+  const TensorRecord record(entry, tensor, feed_.source());
+  problem = record.problem();
+  if (!problem.ok()) return absl::OkStatus();
   if (!options_.is_dry_run) {
-    MSITD_RETURN_IF_ERROR(Send(key.rank, record, problem));
+    MSITD_RETURN_IF_ERROR(Send(record.key().rank, record.view(), problem));
   }
   if (!problem.ok()) return absl::OkStatus();
   if (tensor.is_statistics) {

@@ -11,6 +11,7 @@
 #include "client/import/formats/tensor_file.h"
 #include "client/import/trees/file_name.h"
 #include "client/import/trees/ge_place.h"
+#include "client/import/trees/ge_task.h"
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
@@ -36,26 +37,6 @@ bool IsDumpName(const std::string& name) {
          ParseLongNameNumber(name).has_value();
 }
 
-// As CANN spells the name of an op in that of a file.
-std::string InFileName(std::string op) {
-  for (char& c : op) {
-    if (c == ' ' || c == '.' || c == '/' || c == '\\') c = '_';
-  }
-  return op;
-}
-
-// The op of a dump: the container has its name as it is, the name of the file
-// says if it is a dump of an overflow.
-std::string OpOf(const std::string& in_container, const std::string& in_name) {
-  constexpr std::string_view kDebug = "Debug";
-  if (in_container.empty()) return in_name;
-  const std::string spelled = InFileName(in_container);
-  const bool is_debug = in_name.size() == spelled.size() + kDebug.size() &&
-                        in_name.ends_with(kDebug) &&
-                        InFileName(in_name).starts_with(spelled);
-  return is_debug ? in_container + std::string(kDebug) : in_container;
-}
-
 class GeTree final : public TokenTree {
  public:
   GeTree(TreeKind kind, const TreeFolder& folder) : TokenTree(kind, folder) {}
@@ -72,11 +53,6 @@ class GeTree final : public TokenTree {
     std::string file;
     GeFileName name;
   };
-  // The last call of an op, and the item that it was counted for.
-  struct LastCall {
-    int32_t call = -1;
-    size_t item = 0;
-  };
 
   size_t ListToken(const TokenPlace& place,
                    const std::vector<size_t>& folders) override;
@@ -92,7 +68,6 @@ class GeTree final : public TokenTree {
   std::optional<GeFileName> NameOf(const std::string& file,
                                    const LongNames& long_names) const;
   void DropConverted();
-  int32_t Call(const std::string& device, const std::string& op, size_t item);
 
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
@@ -100,7 +75,7 @@ class GeTree final : public TokenTree {
   bool has_graphs_ = false;
   // Of the token that is read.
   std::vector<Item> items_;
-  std::map<std::pair<std::string, std::string>, LastCall> calls_;
+  GeCalls calls_;
 };
 
 bool GeTree::IsAttachment(const std::string& file) const {
@@ -269,13 +244,11 @@ void GeTree::ListFolder(size_t number) {
 
 // A task that was converted before its dump was removed is there twice.
 void GeTree::DropConverted() {
-  const auto task = [](const Item& item) {
-    const GeFileName& name = item.name;
-    return std::tie(name.time, item.folder, name.op_name, name.op_type,
-                    name.task, name.stream, name.slice);
+  const auto order = [](const Item& a, const Item& b) {
+    return CompareGeTasks(a.name, a.folder, b.name, b.folder);
   };
   const auto less = [&](const Item& a, const Item& b) {
-    if (task(a) != task(b)) return task(a) < task(b);
+    if (order(a, b) != 0) return order(a, b) < 0;
     if (a.name.form != b.name.form) return a.name.form < b.name.form;
     if (a.name.io != b.name.io) return a.name.io < b.name.io;
     if (a.name.index != b.name.index) {
@@ -290,7 +263,7 @@ void GeTree::DropConverted() {
         item.name.form == GeForm::kMinMax || item.name.form == GeForm::kArray;
     if (is_converted && !kept.empty() &&
         kept.back().name.form == GeForm::kDump &&
-        task(kept.back()) == task(item)) {
+        order(kept.back(), item) == 0) {
       AddProblem(root().PathOf(JoinPath(folders_[item.folder].path, item.file)),
                  absl::AlreadyExistsError(
                      "the dump that it was made of lies beside it"));
@@ -304,25 +277,10 @@ void GeTree::DropConverted() {
 size_t GeTree::ListToken(const TokenPlace& /*place*/,
                          const std::vector<size_t>& folders) {
   items_.clear();
-  calls_.clear();
+  calls_ = GeCalls();
   for (const size_t number : folders) ListFolder(number);
   DropConverted();
   return items_.size();
-}
-
-int32_t GeTree::Call(const std::string& device, const std::string& op,
-                     size_t item) {
-  LastCall& last = calls_[{device, op}];
-  const GeFileName& name = items_[item].name;
-  const GeFileName& before = items_[last.item].name;
-  const bool is_same_call =
-      last.call >= 0 && name.form == GeForm::kArray &&
-      before.form == GeForm::kArray && name.time == before.time &&
-      name.task == before.task && name.slice == before.slice &&
-      items_[item].folder == items_[last.item].folder;
-  if (!is_same_call) ++last.call;
-  last.item = item;
-  return last.call;
 }
 
 bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
@@ -341,14 +299,11 @@ bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
     if (file.ok()) {
       const auto& attributes = (*file)->attributes();
       const auto name = attributes.find("op_name");
-      if (name != attributes.end()) op = OpOf(name->second, op);
+      if (name != attributes.end()) op = GeOpOf(name->second, op);
     }
   }
-  if (has_graphs_) {
-    op = JoinPath(JoinPath(folder.place.model, folder.place.model_id), op);
-  }
-  key.op = std::move(op);
-  key.call = Call(key.device, key.op, number);
+  key.op = GeOpInRun(folder.place, op, has_graphs_);
+  key.call = calls_.Next(key.device, key.op, item.name, item.folder);
   if (!opened.ok()) {
     AddProblem(entry->file, std::move(opened));
     return false;
