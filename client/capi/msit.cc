@@ -2,7 +2,6 @@
 #include "client/include/msit/msit.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -81,11 +80,7 @@ std::string EndpointOf(const msit_options& options) {
   if (options.endpoint != nullptr && *options.endpoint != '\0') {
     return options.endpoint;
   }
-  const char* from_environment = std::getenv("MSITD_ENDPOINT");
-  if (from_environment != nullptr && *from_environment != '\0') {
-    return from_environment;
-  }
-  return msitd::client::DefaultEndpoint();
+  return msitd::client::EndpointOfEnvironment();
 }
 
 Status OpenClient(const msit_options* given, msit_client** handle) {

@@ -74,7 +74,9 @@ Status MakeGrpcTransport(
 
 }  // namespace
 
-std::string DefaultEndpoint() {
+std::string EndpointOfEnvironment() {
+  const char* const named = std::getenv("MSITD_ENDPOINT");
+  if (named != nullptr && *named != '\0') return named;
   return HasIngestSocket(kDefaultSocketDir) ? std::string(kDefaultSocketDir)
                                             : "127.0.0.1:7741";
 }

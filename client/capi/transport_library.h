@@ -10,9 +10,10 @@
 
 namespace msitd::client {
 
-// Returns the endpoint of the daemon of this node: its socket directory if
-// there is an ingest socket in it, else its TCP port.
-std::string DefaultEndpoint();
+// Returns the endpoint that the environment variable MSITD_ENDPOINT names. If
+// it names none, that of the daemon of this node: its socket directory if there
+// is an ingest socket in it, else its TCP port.
+std::string EndpointOfEnvironment();
 
 // Makes the transport for `endpoint`: shared memory for a path (see
 // client/shm/local_endpoint.h), gRPC for all else.
