@@ -336,6 +336,19 @@ MODULES: dict[str, Module] = {
         ),
         (*COMMON, "json"),
     ),
+    # libmsit_acl_feed.so; the shim itself is narrower.
+    "client/acl": Module(
+        (
+            *PROTOS,
+            *CLIENT_CORE,
+            "client/include",
+            "client/capi/transport_library.h",
+            "client/import/formats",
+            "client/import/job",
+            "client/import/trees",
+        ),
+        COMMON,
+    ),
     "client/match": Module(PROTOS, (*COMMON, "protobuf", "stubs", "json")),
     "client/runs": Module(
         (
@@ -393,6 +406,18 @@ MODULES: dict[str, Module] = {
 # Files that may include less than their module: they are part of libmsit, which exposes
 # no foreign library.
 NARROWER: dict[str, Module] = {
+    # In every process of a job: the C library only.
+    "client/acl/acl_dump.h": Module(),
+    "client/acl/dump_config.h": Module(),
+    "client/acl/dump_config.cc": Module(("client/acl/dump_config.h",)),
+    "client/acl/feed_abi.h": Module(("client/acl/acl_dump.h",)),
+    "client/acl/shim.cc": Module(
+        (
+            "client/acl/acl_dump.h",
+            "client/acl/dump_config.h",
+            "client/acl/feed_abi.h",
+        )
+    ),
     "protos/chunk/chunk_builder.h": Module((*LOWEST, *CHUNK_PRODUCER[1:])),
     "protos/chunk/chunk_builder.cc": Module((*LOWEST, *CHUNK_PRODUCER)),
     "protos/chunk/chunk_draft.h": Module((*LOWEST, CHUNK_PRODUCER[2])),

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/acl/reporter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace msitd::acl {
+namespace {
+
+// How much of a path is shown.
+constexpr size_t kShownBytesMax = 500;
+
+}  // namespace
+
+void Reporter::Say(std::string_view message, std::string_view file) {
+  {
+    const MutexLock lock(mu_);
+    if (said_.size() >= kMessagesMax) return;
+    if (!said_.emplace(message).second) return;
+  }
+  std::string line = "libmsit_acl: ";
+  if (!file.empty()) {
+    line += file.substr(0, kShownBytesMax);
+    line += ": ";
+  }
+  line += message;
+  std::replace_if(
+      line.begin(), line.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
+      '_');
+  line += '\n';
+  // Other processes write to the same file: a line goes out at once.
+  const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  static_cast<void>(written);
+}
+
+}  // namespace msitd::acl
