@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "client/msit/column.h"
 #include "client/msit/csv_table.h"
 #include "client/msit/output_file.h"
@@ -33,13 +33,6 @@ constexpr size_t kJoinedRowsMax = size_t{1} << 24;
 constexpr size_t kShownUnmatched = 5;
 
 constexpr size_t kNoRow = std::numeric_limits<size_t>::max();
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return text;
-}
 
 // One of the two files.
 struct Side {
@@ -156,8 +149,8 @@ class Analysis {
   }
 
   std::string Folded(const Side& side, size_t row) const {
-    const std::string text =
-        Lower(side.columns.at("passed").Shown(row, /*with_missing=*/false));
+    const std::string text = absl::AsciiStrToLower(
+        side.columns.at("passed").Shown(row, /*with_missing=*/false));
     if (text == "correct") return "true";
     return text == "wrong" ? "false" : text;
   }

@@ -146,15 +146,12 @@ void AddLlmVerbs(VerbTable& table) {
   AddAnalyze(table, llm);
   AddCompare(table, llm);
   AddLogitsCompare(table, llm);
-  table.Refuse(llm, "dump", "dd",
-               "record a PyTorch model with the Python package msitd");
+  AddAtbDump(table, llm);
+  AddLogitsDump(table, llm);
   const std::string hardware = "it needs an Ascend device and ATB";
   table.Refuse(llm, "opcheck", "oo", hardware);
   table.Refuse(llm, "errcheck", "ee", hardware);
   table.Refuse(llm, "transform", "", hardware);
-  table.Refuse(
-      llm, "logitsdump", "",
-      "record the logits of a PyTorch model with the Python package msitd");
 }
 
 }  // namespace msitd::msit

@@ -4,35 +4,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "client/import/trees/numbers.h"
+
 namespace msitd::msit {
 namespace {
 
-constexpr size_t kDigitsMax = 18;
-
 constexpr std::string_view kLanguages[] = {"cpp", "go", "java", "js", "python"};
 
-bool IsDigits(std::string_view part) {
-  return !part.empty() && part.size() <= kDigitsMax &&
-         std::all_of(part.begin(), part.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+bool IsNumber(std::string_view part) {
+  return trees::ParseNumber(part).has_value();
 }
 
 // Digits, with a sign if there is one.
-std::optional<int64_t> NumberOf(std::string_view part) {
-  std::string_view digits = part;
-  if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) {
-    digits.remove_prefix(1);
-  }
-  if (!IsDigits(digits)) return std::nullopt;
-  int64_t number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  return part[0] == '-' ? -number : number;
+std::optional<int64_t> SignedNumber(std::string_view part) {
+  const bool has_sign = part.starts_with('-') || part.starts_with('+');
+  const auto number = trees::ParseNumber(part.substr(has_sign ? 1 : 0));
+  return part.starts_with('-') && number.has_value() ? -*number : number;
 }
 
 std::vector<std::string_view> PartsOf(std::string_view text) {
@@ -46,7 +38,7 @@ std::vector<std::string_view> PartsOf(std::string_view text) {
   return parts;
 }
 
-LogitsName Wrong(std::string problem) {
+LogitsName Unnamed(std::string problem) {
   LogitsName name;
   name.problem = std::move(problem);
   name.order.kind = 2;
@@ -66,29 +58,30 @@ LogitsName ParseLogitsName(std::string_view file_name) {
                          std::end(kLanguages));
   LogitsName name;
   if (language == parts.rend()) {
-    if (parts.size() < 2) return Wrong("invalid logits file name");
-    const auto key = NumberOf(parts[parts.size() - 2]);
-    const auto token = NumberOf(parts.back());
+    if (parts.size() < 2) return Unnamed("invalid logits file name");
+    const auto key = SignedNumber(parts[parts.size() - 2]);
+    const auto token = SignedNumber(parts.back());
     if (!key.has_value() || !token.has_value()) {
-      return Wrong(fmt::format("invalid_format_{}_{}", parts[parts.size() - 2],
-                               parts.back()));
+      return Unnamed(fmt::format("invalid_format_{}_{}",
+                                 parts[parts.size() - 2], parts.back()));
     }
     name.key = fmt::format("{}", *key);
     name.token = *token;
     name.order = {0, "", *key, *token};
     return name;
   }
-  const auto token = std::find_if(parts.rbegin(), parts.rend(), IsDigits);
+  const auto token = std::find_if(parts.rbegin(), parts.rend(), IsNumber);
   const auto number =
       token == parts.rend()
           ? token
-          : std::find_if(std::next(token), parts.rend(), IsDigits);
+          : std::find_if(std::next(token), parts.rend(), IsNumber);
   if (number == parts.rend()) {
-    return Wrong(fmt::format("missing_digits_after_{}", *language));
+    return Unnamed(fmt::format("missing_digits_after_{}", *language));
   }
   name.key = fmt::format("{}/{}", *language, *number);
-  name.token = *NumberOf(*token);
-  name.order = {1, std::string(*language), *NumberOf(*number), name.token};
+  name.token = *trees::ParseNumber(*token);
+  name.order = {1, std::string(*language), *trees::ParseNumber(*number),
+                name.token};
   return name;
 }
 

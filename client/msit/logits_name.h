@@ -31,7 +31,7 @@ struct LogitsName {
 // Reads the name of a file, without its folder: its extension does not count,
 // its parts are between `_`. With a language (cpp, go, java, js, python) among
 // the parts the last two parts of digits are the number of the case and the
-// token; without one the last two parts are. Numbers have at most 18 digits.
+// token; without one the last two parts are. Numbers fit into an int64_t.
 LogitsName ParseLogitsName(std::string_view file_name);
 
 }  // namespace msitd::msit

@@ -68,6 +68,9 @@ class VerbTable {
                          const std::string& short_name, const std::string& what,
                          bool& value);
 
+  // What --log-level says.
+  const std::string& log_level() const { return log_level_; }
+
   // Runs the verb that the first words name. Returns the exit code.
   int Run(const std::vector<std::string>& words);
 

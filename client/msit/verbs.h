@@ -12,4 +12,8 @@ void AddDebugVerbs(VerbTable& table);
 void AddViewVerb(VerbTable& table);
 void AddComponentVerbs(VerbTable& table);
 
+// Verbs of `llm` that run a command.
+void AddAtbDump(VerbTable& table, CLI::App& llm);
+void AddLogitsDump(VerbTable& table, CLI::App& llm);
+
 }  // namespace msitd::msit

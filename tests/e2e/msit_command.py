@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import torch
+
 from daemon import BIN_DIR
 
 EPS = 2.0**-23

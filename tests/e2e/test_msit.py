@@ -118,7 +118,7 @@ def test_a_wrong_command_line_is_two(tmp_path: Path) -> None:
 
 def test_verbs_that_are_not_there_say_what_to_use(tmp_path: Path) -> None:
     listed = msit(tmp_path, "llm", "--help").stdout
-    for verb in ("dd", "oo", "ee", "transform", "logitsdump"):
+    for verb in ("oo", "ee", "transform"):
         assert re.search(rf"\b{verb}\b", listed)
         done = msit(tmp_path, "llm", verb, "--exec", "x y", "-er", "0,1", expect=1)
         assert "is not in this build: " in done.stderr

@@ -462,7 +462,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
 # The C++ standard library, and the C library with the system's own headers.
 STANDARD = re.compile(
     r"[a-z_0-9]+$|(arpa|linux|net|netinet|sys)/\w+\.h$"
-    r"|(assert|cxxabi|dirent|dlfcn|endian|errno|execinfo|fcntl|inttypes|limits|locale"
+    r"|(assert|cxxabi|dirent|dlfcn|elf|endian|errno|execinfo|fcntl|inttypes|limits|locale"
     r"|link|malloc|math|netdb|poll|pthread|pwd|sched|signal|spawn|stdalign|stdatomic|stdbool"
     r"|stddef|stdint|stdio|stdlib|string|strings|termios|time|unistd)\.h$"
 )

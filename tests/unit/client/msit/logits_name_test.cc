@@ -40,7 +40,7 @@ TEST(LogitsNameTest, NumbersAreBounded) {
   const std::string long_number(19, '9');
   EXPECT_NE(ParseLogitsName("a_1_" + long_number + ".pth").problem, "");
   EXPECT_NE(ParseLogitsName("js_" + long_number + "_1.pth").problem, "");
-  EXPECT_EQ(ParseLogitsName("a_1_" + long_number.substr(1) + ".pth").problem,
+  EXPECT_EQ(ParseLogitsName("a_1_" + long_number.substr(2) + ".pth").problem,
             "");
 }
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/import/formats/byte_source.h"
+
+namespace msitd::msit {
+
+// What is read of a library at most.
+inline constexpr uint64_t kElfSectionsMax = 65535;
+inline constexpr uint64_t kElfSymbolsMax = uint64_t{1} << 20;
+inline constexpr uint64_t kElfNamesBytesMax = uint64_t{256} << 20;
+// A name beyond this is not looked at further.
+inline constexpr uint64_t kElfNameBytesMax = 4096;
+
+// Returns whether a dynamic symbol of a shared library has all of `parts` in
+// its name, as `nm -D` would show it. The bytes are hostile: each place is
+// checked against the length of the file. INVALID_ARGUMENT if it is no
+// little-endian ELF file of 64 bits or has no dynamic symbols, DATA_LOSS if it
+// ends early, RESOURCE_EXHAUSTED beyond a limit.
+absl::StatusOr<bool> HasDynamicSymbol(const formats::ByteSource& library,
+                                      const std::vector<std::string>& parts);
+
+// The same for a file. Errors name `path`.
+absl::StatusOr<bool> HasDynamicSymbol(const std::string& path,
+                                      const std::vector<std::string>& parts);
+
+}  // namespace msitd::msit
