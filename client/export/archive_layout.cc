@@ -77,6 +77,7 @@ class ArchiveLayout final : public Layout {
   absl::Status WriteNpz(const std::vector<v1::Tensor>& rows,
                         const std::string& path, OutputFile& file) {
     ZipWriter zip(file);
+    context_.Expect(rows);
     std::vector<TensorIndex::Place> places;
     for (const v1::Tensor& row : rows) {
       const NpyHeader header = MakeNpyHeader(
@@ -112,6 +113,7 @@ class ArchiveLayout final : public Layout {
                               {"msitd.token", std::to_string(token_)}},
                              file);
     MSITD_RETURN_IF_ERROR(writer.Begin());
+    context_.Expect(writer.rows());
     std::vector<TensorIndex::Place> places;
     for (const v1::Tensor& row : writer.rows()) {
       const absl::Status status = context_.Read(

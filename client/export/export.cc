@@ -162,6 +162,8 @@ class Exporter {
       MSITCTL_RETURN_IF_FAILED(
           context_.connection().Ask(&Stub::ListTensors, request, page));
       if (listener_.page) listener_.page(page);
+      context_.Expect(page.tensors());
+      context_.CountIncomplete(page.incomplete_count());
       for (const v1::Tensor& record : page.tensors()) {
         if (context_.connection().interrupts().interrupted()) {
           return ctl::Interrupted();

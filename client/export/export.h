@@ -58,6 +58,9 @@ struct ExportCounts {
   int64_t remade_count = 0;
   // Records that should have been written and were not.
   int64_t problem_count = 0;
+  // Tensors of the selection of which the daemon lacks a part. They are in no
+  // list, so that nobody can name them.
+  int64_t incomplete_count = 0;
 };
 
 // Who is told while an export goes on. A function may be empty.

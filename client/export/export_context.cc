@@ -11,8 +11,8 @@ absl::Status ExportContext::Read(const v1::Tensor& tensor,
                                  const ctl::ByteSink& sink) {
   if (tensor.size_bytes() == 0) return absl::OkStatus();
   absl::Status written;
-  const ctl::Outcome outcome = ctl::ReadTensorBytes(
-      connection_, {tensor.name(), tensor.size_bytes()},
+  const ctl::Outcome outcome = reads_.Read(
+      {tensor.name(), tensor.size_bytes()},
       [&](std::string_view piece) { return written = sink(piece); });
   if (!written.ok()) return written;
   if (outcome.ok()) return absl::OkStatus();

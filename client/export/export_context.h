@@ -4,12 +4,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/export/export.h"
 #include "client/export/output_folder.h"
 #include "client/query/byte_sink.h"
+#include "client/query/read_ahead.h"
 #include "msitd/v1/run_service.pb.h"
 
 namespace msitd::exports {
@@ -27,12 +30,26 @@ class ExportContext {
         options_(options),
         listener_(listener),
         folder_(folder),
-        counts_(counts) {}
+        counts_(counts),
+        reads_(connection) {}
 
   ctl::Connection& connection() { return connection_; }
   const v1::Run& run() const { return run_; }
   const ExportOptions& options() const { return options_; }
   OutputFolder& folder() { return folder_; }
+
+  // Says which records will be read next, in about this order. Takes a
+  // range of them, and copies what it needs.
+  template <typename Records>
+  void Expect(const Records& records) {
+    std::vector<ctl::WantedBytes> wanted;
+    for (const v1::Tensor& record : records) {
+      if (record.has_bytes() && record.size_bytes() > 0) {
+        wanted.push_back({record.name(), record.size_bytes()});
+      }
+    }
+    reads_.Expect(std::move(wanted));
+  }
 
   // Gives the bytes of a tensor to `sink`. DATA_LOSS if this tensor cannot be
   // read: it is counted as a problem, and others can follow. Any other error
@@ -48,6 +65,9 @@ class ExportContext {
 
   // Counts a record that is written.
   void Count(const v1::Tensor& tensor);
+
+  // Counts tensors that no list has.
+  void CountIncomplete(int64_t count) { counts_.incomplete_count += count; }
 
   // Counts a dump of msprobe that replaces the document of the run.
   void CountRemade() { ++counts_.remade_count; }
@@ -65,6 +85,7 @@ class ExportContext {
   const ExportListener& listener_;
   OutputFolder& folder_;
   ExportCounts& counts_;
+  ctl::ReadAhead reads_;
   std::string last_problem_;
   // What the daemon said that ended the export.
   ctl::Outcome outcome_;

@@ -33,15 +33,21 @@ absl::StatusOr<TensorPage> ListTensors(
                       scanned == kPageScanMax || text_bytes > kPageTextBytesMax;
     // Looking one tensor further spares the client an empty last page.
     std::string here = full ? scan->position() : std::string();
+    const uint64_t incomplete = scan->incomplete_count();
     const absl::StatusOr<bool> found = scan->Next(tensor, stop_or_end);
     if (is_over) {
       page.position = scan->position();
+      page.incomplete_count = scan->incomplete_count();
       return page;
     }
     MSITD_RETURN_IF_ERROR(found.status());
-    if (!*found) return page;
+    if (!*found) {
+      page.incomplete_count = scan->incomplete_count();
+      return page;
+    }
     if (full) {
       page.position = std::move(here);
+      page.incomplete_count = incomplete;
       return page;
     }
     if (!condition(tensor)) continue;

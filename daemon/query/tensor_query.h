@@ -29,6 +29,9 @@ struct TensorPage {
   std::vector<storage::TensorInfo> tensors;
   // Where the next page begins; empty on the last one.
   std::string position;
+  // Tensors of the selector that the page passed over, since a part of them is
+  // missing; whether the condition holds for them is not known.
+  uint64_t incomplete_count = 0;
 };
 
 // Returns at most `page_size` tensors of `run` that agree with `selector` and

@@ -9,6 +9,7 @@
 
 #include "daemon/compare/job/run_ranks_message.h"
 #include "daemon/query/page_token.h"
+#include "daemon/query/small_tensors.h"
 #include "daemon/query/tensor_groups.h"
 #include "daemon/query/tensor_histogram.h"
 #include "daemon/query/tensor_query.h"
@@ -127,6 +128,70 @@ class PieceSource final : public StreamSource<v1::ReadTensorResponse> {
   std::optional<query::TensorReader> reader_;
 };
 
+// Most tensors of one request of ReadTensors.
+constexpr int kReadTensorsMax = 1000;
+
+// Small tensors as the messages of a stream. Opens the run with the first
+// message, on the pool.
+class SmallTensorSource final : public StreamSource<v1::ReadTensorsResponse> {
+ public:
+  SmallTensorSource(storage::RunReaders& readers,
+                    const v1::ReadTensorsRequest& request)
+      : readers_(readers), request_(request) {}
+
+  absl::StatusOr<StreamStep> Next(const Call& call,
+                                  v1::ReadTensorsResponse& message) override {
+    if (!is_open_) MSITD_RETURN_IF_ERROR(Open());
+    uint64_t bytes = 0;
+    while (reader_.has_value()) {
+      if (!is_pending_) {
+        MSITD_ASSIGN_OR_RETURN(
+            is_pending_,
+            reader_->Next([&call] { return call.Check(); }, pending_));
+        if (!is_pending_) break;
+      }
+      bytes += pending_.data.size();
+      if (bytes > query::TensorReader::kPieceBytesMax) break;
+      auto& tensor = *message.add_tensors();
+      tensor.set_position(static_cast<int32_t>(pending_.position));
+      tensor.set_data(pending_.data.data(), pending_.data.size());
+      is_pending_ = false;
+    }
+    return message.tensors().empty() ? StreamStep::kEnd : StreamStep::kMessage;
+  }
+
+ private:
+  absl::Status Open() {
+    const int count = request_.names_size();
+    if (count < 1 || count > kReadTensorsMax) {
+      return FieldInvalid(
+          "names", fmt::format("{} is not in 1..{}", count, kReadTensorsMax));
+    }
+    std::vector<TensorKey> keys;
+    for (const std::string& name : request_.names()) {
+      MSITD_ASSIGN_OR_RETURN(keys.emplace_back(), ToKey(name));
+      if (keys.back().run != keys[0].run) {
+        return FieldInvalid("names", "they are of several runs");
+      }
+    }
+    auto run = query::OpenRunOf(readers_, keys[0]);
+    is_open_ = true;
+    // Without a run, there is none of its tensors.
+    if (absl::IsNotFound(run.status())) return absl::OkStatus();
+    MSITD_RETURN_IF_ERROR(run.status());
+    reader_.emplace(*std::move(run), std::move(keys));
+    return absl::OkStatus();
+  }
+
+  storage::RunReaders& readers_;
+  const v1::ReadTensorsRequest request_;
+  bool is_open_ = false;
+  std::optional<query::SmallTensors> reader_;
+  // Has been read and is in no message, if is_pending_.
+  query::SmallTensors::Tensor pending_;
+  bool is_pending_ = false;
+};
+
 }  // namespace
 
 absl::Status TensorServiceImpl::Get(const v1::GetTensorRequest& request,
@@ -164,6 +229,7 @@ absl::Status TensorServiceImpl::List(const Call& call,
   for (const storage::TensorInfo& tensor : page.tensors) {
     ToProto(tensor, *response.add_tensors());
   }
+  response.set_incomplete_count(static_cast<int64_t>(page.incomplete_count));
   if (!page.position.empty()) {
     response.set_next_page_token(
         query::EncodePageToken(request_key, page.position));
@@ -242,6 +308,14 @@ grpc::ServerWriteReactor<v1::ReadTensorResponse>* TensorServiceImpl::ReadTensor(
   return StreamCall<v1::ReadTensorResponse>::Start(
       pools_.queries, *context,
       std::make_unique<PieceSource>(readers_, *request));
+}
+
+grpc::ServerWriteReactor<v1::ReadTensorsResponse>*
+TensorServiceImpl::ReadTensors(grpc::CallbackServerContext* context,
+                               const v1::ReadTensorsRequest* request) {
+  return StreamCall<v1::ReadTensorsResponse>::Start(
+      pools_.queries, *context,
+      std::make_unique<SmallTensorSource>(readers_, *request));
 }
 
 grpc::ServerUnaryReactor* TensorServiceImpl::SummarizeTensors(

@@ -18,6 +18,7 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
     Bound("GetTensor", &TensorServiceImpl::GetTensor);
     Bound("ListTensors", &TensorServiceImpl::ListTensors);
     Bound("ReadTensor", &TensorServiceImpl::ReadTensor);
+    Bound("ReadTensors", &TensorServiceImpl::ReadTensors);
     Bound("SummarizeTensors", &TensorServiceImpl::SummarizeTensors);
     Bound("ComputeHistogram", &TensorServiceImpl::ComputeHistogram);
   }
@@ -32,6 +33,9 @@ class TensorServiceImpl final : public BoundedService<v1::TensorService> {
   grpc::ServerWriteReactor<v1::ReadTensorResponse>* ReadTensor(
       grpc::CallbackServerContext* context,
       const v1::ReadTensorRequest* request) override;
+  grpc::ServerWriteReactor<v1::ReadTensorsResponse>* ReadTensors(
+      grpc::CallbackServerContext* context,
+      const v1::ReadTensorsRequest* request) override;
   grpc::ServerUnaryReactor* SummarizeTensors(
       grpc::CallbackServerContext* context,
       const v1::SummarizeTensorsRequest* request,

@@ -46,6 +46,10 @@ class TensorScan {
   // first where the scan began, and behind a tensor right after Next found it.
   // A later Scan of the same run and selector takes them.
   virtual std::string position() const = 0;
+
+  // Tensors that the selector takes and that Next has passed over, since a part
+  // is missing or the parts disagree.
+  virtual uint64_t incomplete_count() const = 0;
 };
 
 // The most memory that the parts of a batch take together; a single part may

@@ -40,10 +40,16 @@ class IndexGate::HeldScan final : public TensorScan {
     return scan_ == nullptr ? position_ : scan_->position();
   }
 
+  uint64_t incomplete_count() const override {
+    const Use use(gate_);
+    return scan_ == nullptr ? incomplete_count_ : scan_->incomplete_count();
+  }
+
   // Called while the gate is closed.
   void Drop() {
     if (scan_ == nullptr) return;
     position_ = scan_->position();
+    incomplete_count_ = scan_->incomplete_count();
     scan_.reset();
   }
 
@@ -53,6 +59,7 @@ class IndexGate::HeldScan final : public TensorScan {
   // Changes only while the gate is closed.
   std::unique_ptr<TensorScan> scan_;
   std::string position_;
+  uint64_t incomplete_count_ = 0;
 };
 
 IndexGate::~IndexGate() {

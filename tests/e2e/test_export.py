@@ -385,6 +385,87 @@ def test_what_cannot_be_read_is_counted(
         assert read == data[op]
 
 
+@pytest.mark.parametrize("form", ["npy", "npz", "msit", "msprobe"])
+def test_incomplete_tensors_are_counted(
+    daemon: Daemon, tmp_path: Path, form: str
+) -> None:
+    size = 5 << 20
+    part = Record(
+        "half", bytes(cb.PART), [size], dtype=cb.UINT8, part_offset=0, tensor_bytes=size
+    )
+    whole = Record("whole", bytes(8), [2], sequence=1)
+    chunks = [Chunk("r", [one], sequence=i) for i, one in enumerate([part, whole])]
+    write(daemon.channel(), "r", [chunk.pack() for chunk in chunks])
+    counts = export(daemon, tmp_path / "out", "--format", form, expect=4)
+    assert counts["incomplete_count"] == 1
+    assert counts["problem_count"] == 0
+    assert counts["tensor_count"] == 1
+    line = daemon.ctl(
+        "run", "export", "r", "--out", str(tmp_path / "2"), "--format", form, expect=4
+    )
+    assert "1 tensors are incomplete" in line.stdout
+    assert "1 tensors are incomplete" in line.stderr
+    listed = daemon.ctl("tensor", "list", "r")
+    assert "1 tensors are incomplete" in listed.stderr
+
+
+def test_what_goes_while_it_is_exported_is_counted(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    count = 3000
+    send(daemon, "r", [Record(f"op{i}", cb.float32(i), [1]) for i in range(count)])
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [BIN_DIR / "msitctl", "run", "export", "r", "--format", "npy", "--out", out],
+        env={**os.environ, "MSITCTL_ENDPOINT": daemon.endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not any(out.glob("rank0/token0/*/*.npy")):
+        assert process.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    daemon.ctl("run", "delete", "r", "--yes")
+    process.send_signal(signal.SIGCONT)
+    stdout, stderr = process.communicate(timeout=60)
+    # The next page of a run that is gone ends the export; if there is none, the
+    # tensors that are gone are counted.
+    assert process.returncode in (4, 64 + 5), (stdout, stderr)
+    lines = index(out).values()
+    written = [line for line in lines if "file" in line]
+    assert 0 < len(written) < count
+    for line in written:
+        assert np.load(out / line["file"])[0] == float(line["op"][2:])
+    for line in lines:
+        assert "file" in line or "TENSOR_NOT_FOUND" in line["problem"]
+
+
+def test_a_daemon_that_dies_is_waited_for(daemon: Daemon, tmp_path: Path) -> None:
+    count = 3000
+    send(daemon, "r", [Record(f"op{i}", cb.float32(i), [1]) for i in range(count)])
+    out = tmp_path / "out"
+    endpoint = f"unix:{daemon.socket_dir}/msitd.sock"
+    process = subprocess.Popen(
+        [BIN_DIR / "msitctl", "run", "export", "r", "--format", "npy", "--out", out],
+        env={**os.environ, "MSITCTL_ENDPOINT": endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not any(out.glob("rank0/token0/*/*.npy")):
+        assert process.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    daemon.kill()
+    daemon.start()
+    process.send_signal(signal.SIGCONT)
+    stdout, stderr = process.communicate(timeout=60)
+    # The list itself is not asked for again.
+    if process.returncode != 0:
+        assert process.returncode == 64 + 14, (stdout, stderr)
+    for line in index(out).values():
+        assert np.load(out / line["file"])[0] == float(line["op"][2:])
+
+
 def test_an_interrupt_leaves_whole_files(daemon: Daemon, tmp_path: Path) -> None:
     records = [Record(f"op{i}", cb.float32(i), [1]) for i in range(10000)]
     send(daemon, "r", records)

@@ -43,6 +43,8 @@ class FakeScan final : public storage::TensorScan {
     return true;
   }
   std::string position() const override { return std::to_string(next_); }
+  // Tensors come whole.
+  uint64_t incomplete_count() const override { return 0; }
 
  private:
   static constexpr size_t kTensorsPerQuestion = 256;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/ctl/command/pages.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 
 #include "client/ctl/flag/one_of.h"
 #include "client/ctl/flag/whole_number.h"
@@ -79,6 +82,14 @@ void AddListFlags(CLI::App& verb, ListFlags& flags,
       ->check(WholeNumber())
       ->type_name("N");
   AddColumnsFlag(verb, flags.columns, std::move(column_words));
+}
+
+void NoteIncomplete(int64_t count) {
+  if (count == 0) return;
+  fmt::print(stderr,
+             "msitctl: note: {} tensors are incomplete and not listed: a part "
+             "of them never came, or is on its way\n",
+             count);
 }
 
 Outcome PrintOne(Invocation& invocation,

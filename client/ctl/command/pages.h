@@ -47,6 +47,9 @@ void AddListFlags(
     CLI::App& verb, ListFlags& flags, std::vector<std::string> column_words,
     const std::string& limit_help = "Most rows to print; default all");
 
+// Says on stderr that so many tensors are not in a list, unless it is 0.
+void NoteIncomplete(int64_t count);
+
 // Prints a list as its pages come, and says first if it is partial. Calls
 // `when_empty` behind a list without rows. See ForEachRow.
 template <typename Stub, typename Request, typename Response>
@@ -63,9 +66,13 @@ Outcome PrintPages(Invocation& invocation, ListLayout layout,
                                    invocation.print_options(flags.columns),
                                    invocation.out()));
   PartialNotice partial(invocation);
+  int64_t incomplete_count = 0;
   const auto see = [&]<typename Page>(const Page& page) {
     if constexpr (requires { page.partial(); }) {
       partial.See(request.run(), page);
+    }
+    if constexpr (requires { page.incomplete_count(); }) {
+      incomplete_count += page.incomplete_count();
     }
   };
   Response response;
@@ -78,6 +85,7 @@ Outcome PrintPages(Invocation& invocation, ListLayout layout,
       },
       response, see));
   printer->Finish(response);
+  NoteIncomplete(incomplete_count);
   if (is_empty && when_empty) {
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     when_empty();

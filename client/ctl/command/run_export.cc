@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command/partial.h"
@@ -33,6 +35,22 @@ struct ExportFlags {
   bool allow_partial = false;
 };
 
+// Empty if all was written.
+std::string LeftOutText(const exports::ExportCounts& counts) {
+  std::vector<std::string> parts;
+  if (counts.problem_count > 0) {
+    parts.push_back(
+        fmt::format("{} records are not written", counts.problem_count));
+  }
+  if (counts.incomplete_count > 0) {
+    parts.push_back(fmt::format(
+        "{} tensors are incomplete: a part of them never came, or is on "
+        "its way",
+        counts.incomplete_count));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string CountsText(const exports::ExportCounts& counts) {
   std::string out = fmt::format("{} tensors, {}", counts.tensor_count,
                                 HumanSize(counts.size_bytes));
@@ -46,10 +64,8 @@ std::string CountsText(const exports::ExportCounts& counts) {
     out += fmt::format(", {} documents", counts.document_count);
   }
   out += fmt::format(" in {} files", counts.file_count);
-  if (counts.problem_count > 0) {
-    out += fmt::format("; {} records are not written", counts.problem_count);
-  }
-  return out;
+  const std::string left_out = LeftOutText(counts);
+  return left_out.empty() ? out : out + "; " + left_out;
 }
 
 void PrintCounts(Invocation& invocation, const ExportFlags& flags,
@@ -66,14 +82,15 @@ void PrintCounts(Invocation& invocation, const ExportFlags& flags,
     case Format::kCsv:
       invocation.out().Write(
           "run,folder,tensors,values,statistics,documents,files,size_bytes,"
-          "problems\n" +
+          "problems,incomplete\n" +
           CsvLine({flags.run, flags.folder, std::to_string(counts.tensor_count),
                    std::to_string(counts.value_count),
                    std::to_string(counts.statistics_count),
                    std::to_string(counts.document_count),
                    std::to_string(counts.file_count),
                    std::to_string(counts.size_bytes),
-                   std::to_string(counts.problem_count)},
+                   std::to_string(counts.problem_count),
+                   std::to_string(counts.incomplete_count)},
                   invocation.options().guards_formulas));
       break;
     case Format::kJson: {
@@ -85,7 +102,8 @@ void PrintCounts(Invocation& invocation, const ExportFlags& flags,
           .Field("document_count", counts.document_count)
           .Field("file_count", counts.file_count)
           .Field("size_bytes", counts.size_bytes)
-          .Field("problem_count", counts.problem_count);
+          .Field("problem_count", counts.problem_count)
+          .Field("incomplete_count", counts.incomplete_count);
       invocation.out().Write(out.EndObject().Take() + '\n');
     }
   }
@@ -134,9 +152,8 @@ Outcome ExportRun(Invocation& invocation, const ExportFlags& flags) {
   }
   PrintCounts(invocation, flags, counts);
   MSITCTL_RETURN_IF_FAILED(outcome);
-  if (counts.problem_count > 0) {
-    return {kExitPartial,
-            fmt::format("{} records are not written", counts.problem_count)};
+  if (std::string left_out = LeftOutText(counts); !left_out.empty()) {
+    return {kExitPartial, std::move(left_out)};
   }
   if (counts.tensor_count + counts.value_count + counts.statistics_count +
           counts.document_count ==
@@ -160,7 +177,8 @@ void AddExportVerb(CommandLine& line, CLI::App& run) {
            "msitctl run export tp8-bf16 --format pt --out tp8 --ranks 0 "
            "--tokens 0-3 --ops '*.attention.*'",
        .rpcs = "RunService.GetRun, TensorService.SummarizeTensors, "
-               "TensorService.ListTensors, TensorService.ReadTensor"},
+               "TensorService.ListTensors, TensorService.ReadTensors, "
+               "TensorService.ReadTensor"},
       [flags](Invocation& invocation) {
         return ExportRun(invocation, *flags);
       });

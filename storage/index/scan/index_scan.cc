@@ -139,6 +139,13 @@ absl::Status IndexScan::FillKey(const IndexKey& key, TensorKey& out) {
   return FillName(key.index, index_, out.index);
 }
 
+void IndexScan::CountIncomplete(IndexKey key) {
+  key.part = 0;
+  if (last_incomplete_ == key) return;
+  last_incomplete_ = key;
+  ++incomplete_count_;
+}
+
 absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
   if (selector_.is_void()) return false;
   IndexKey key;
@@ -152,7 +159,11 @@ absl::StatusOr<bool> IndexScan::Next(TensorInfo& out, StopCheck stop) {
       MSITD_RETURN_IF_ERROR(ToStatus(it_->status(), "scan index"));
     }
     last_ = key;
-    if (!is_whole || !selector_.MatchesKind(out.kind)) continue;
+    if (!selector_.MatchesKind(out.kind)) continue;
+    if (!is_whole) {
+      CountIncomplete(key);
+      continue;
+    }
     MSITD_RETURN_IF_ERROR(FillKey(key, out.key));
     return true;
   }

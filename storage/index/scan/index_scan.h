@@ -36,6 +36,7 @@ class IndexScan final : public TensorScan {
 
   absl::StatusOr<bool> Next(TensorInfo& out, StopCheck stop) override;
   std::string position() const override;
+  uint64_t incomplete_count() const override { return incomplete_count_; }
 
  private:
   IndexScan(IndexDb& db, NameTable& names, ExpiryTable& expiry,
@@ -48,6 +49,8 @@ class IndexScan final : public TensorScan {
   // `key`: by at most `steps_max` steps, then by a seek.
   void SkipTo(const IndexKey& key, int steps_max);
   absl::StatusOr<bool> MatchesOp(uint32_t op, StopCheck stop);
+  // Several entries of one tensor in a row count once.
+  void CountIncomplete(IndexKey key);
   absl::Status FillKey(const IndexKey& key, TensorKey& out);
 
   // A name of the tensor before; the next one often has it too.
@@ -73,6 +76,8 @@ class IndexScan final : public TensorScan {
   LastName device_;
   LastName op_;
   LastName index_;
+  uint64_t incomplete_count_ = 0;
+  std::optional<IndexKey> last_incomplete_;  // Its part is 0.
 };
 
 }  // namespace msitd::storage

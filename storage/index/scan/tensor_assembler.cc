@@ -28,7 +28,6 @@ void TensorAssembler::AppendPart(const IndexKey& key, const IndexValue& value,
 }
 
 absl::Status TensorAssembler::FillExtras(TensorInfo& out) {
-  out.kind = first_.kind;
   out.requires_grad = first_.requires_grad;
   out.value = first_.value;
   out.stack.clear();
@@ -57,6 +56,7 @@ absl::StatusOr<bool> TensorAssembler::Assemble(rocksdb::Iterator& it,
   if (!DecodeIndexValue(it.value().ToStringView(), first_)) {
     return IndexCorrupt("tensor");
   }
+  out.kind = first_.kind;
   if (key.part != 0) {
     it.Next();
     return false;

@@ -51,7 +51,8 @@ class TensorAssembler {
 
   // Reads the parts of one tensor. `it` is at the first entry that the index
   // has of it, and `key` is that entry's key. Returns false if a part is
-  // missing or the parts disagree; `out` is void then. Leaves `it` at the first
+  // missing or the parts disagree; `out` has its kind
+  // alone then. Leaves `it` at the first
   // entry that was not taken, and does not touch `out.key`.
   absl::StatusOr<bool> Assemble(rocksdb::Iterator& it, const IndexKey& key,
                                 TensorInfo& out);

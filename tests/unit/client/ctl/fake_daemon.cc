@@ -169,6 +169,27 @@ class FakeDaemon::Tensors final : public v1::TensorService::Service {
     } while (offset < bytes.size());
     return Status::OK;
   }
+  Status ReadTensors(
+      ServerContext*, const v1::ReadTensorsRequest* request,
+      grpc::ServerWriter<v1::ReadTensorsResponse>* writer) override {
+    daemon_.Record("ReadTensors");
+    const Data& data = daemon_.data_;
+    if (data.is_without_read_tensors) {
+      return Status(StatusCode::UNIMPLEMENTED, "");
+    }
+    for (int i = 0; i < request->names_size(); ++i) {
+      if (data.break_after_count != 0 && i == data.break_after_count) {
+        return Status(StatusCode::UNAVAILABLE, "going down");
+      }
+      if (data.left_out.count(i) != 0) continue;
+      v1::ReadTensorsResponse response;
+      auto& tensor = *response.add_tensors();
+      tensor.set_position(i);
+      tensor.set_data(data.bytes);
+      writer->Write(response);
+    }
+    return Status::OK;
+  }
   Status SummarizeTensors(ServerContext*,
                           const v1::SummarizeTensorsRequest* request,
                           v1::SummarizeTensorsResponse* response) override {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,12 @@ class FakeDaemon {
 
     // Number of ReadTensor streams that end with UNAVAILABLE after one piece.
     int broken_stream_count = 0;
+    // Of ReadTensors: answers UNIMPLEMENTED, as daemons did before there was
+    // it; leaves out the tensors at these places of each request; breaks with
+    // UNAVAILABLE after so many, if not 0.
+    bool is_without_read_tensors = false;
+    std::set<int> left_out;
+    int break_after_count = 0;
     // Number of GetComparison calls that still say RUNNING; below 0: until
     // cancelled.
     int polls_while_running = 0;
