@@ -148,24 +148,51 @@ void DumpWriter::Settle(DumpFile file) {
   }
   auto name = NameOf(last, file);
   if (!name.has_value()) {
-    ++counts_.bad_file_count;
-    reporter_.Say("not a dump by its name", file.path);
+    // What long names are is said in the dumps too.
+    if (last != trees::kLongNamesFile) {
+      ++counts_.bad_file_count;
+      reporter_.Say("not a dump by its name", file.path);
+    }
     table_.Release(file.charged_bytes);
     return;
   }
   trees::GePlace place = trees::GePlaceOf(names);
   if (place.world_size == 0) place.rank = settings_.rank;
-  auto& graphs = graphs_[{place.rank, place.device}];
-  if (graphs.emplace(place.model, place.model_id).second &&
-      graphs.size() == 2) {
-    reporter_.Say(
-        "this is a second graph: the ops of this one begin with its name, "
-        "those "
-        "of the first one that were sent before do not",
-        file.path);
-  }
+  AddGraph(place, file.path);
   settling_.emplace(*name, Settling{std::move(file), std::move(place), *name,
                                     Clock::now() + kSettleTime});
+}
+
+void DumpWriter::AddGraph(const trees::GePlace& place,
+                          const std::string& path) {
+  if (graph_count_ == kGraphsMax) return;
+  auto& graphs = graphs_[{place.rank, place.device}];
+  if (!graphs.emplace(place.model, place.model_id).second) return;
+  ++graph_count_;
+  if (graphs.size() != 2 || settings_.names_graphs) return;
+  reporter_.Say(
+      "this is a second graph: its ops begin with its name, those of the first "
+      "one that were sent before do not; MSITD_ACL_GRAPHS=1 names all",
+      path);
+}
+
+bool DumpWriter::NamesGraphs(const trees::GePlace& place) const {
+  const auto graphs = graphs_.find({place.rank, place.device});
+  return settings_.names_graphs ||
+         (graphs != graphs_.end() && graphs->second.size() > 1);
+}
+
+trees::GeCalls& DumpWriter::CallsOf(int32_t rank, int64_t token) {
+  const std::pair<int32_t, int64_t> of_token = {rank, token};
+  size_t count = 0;
+  for (const auto& [key, calls] : calls_) count += calls.size();
+  while (!calls_.empty() &&
+         (count >= kCallsMax ||
+          (calls_.size() >= kTokensMax && !calls_.contains(of_token)))) {
+    count -= calls_.begin()->second.size();
+    calls_.erase(calls_.begin());
+  }
+  return calls_[of_token];
 }
 
 void DumpWriter::ReleaseSettled(bool all) {
@@ -231,13 +258,8 @@ trees::TreeEntry DumpWriter::EntryOf(const Settling& item) {
   key.rank = item.place.rank;
   key.device = item.place.device;
   key.token = item.place.token;
-  key.op = trees::GeOpInRun(item.place, op,
-                            graphs_[{key.rank, key.device}].size() > 1);
-  while (calls_.size() >= kTokensMax &&
-         !calls_.contains({key.rank, key.token})) {
-    calls_.erase(calls_.begin());
-  }
-  trees::GeCalls& calls = calls_[{key.rank, key.token}];
+  key.op = trees::GeOpInRun(item.place, op, NamesGraphs(item.place));
+  trees::GeCalls& calls = CallsOf(key.rank, key.token);
   if (const auto reserved = reserved_calls_.extract(item.file.path)) {
     key.call = reserved.mapped();
     return entry;

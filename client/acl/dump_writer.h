@@ -43,6 +43,11 @@ class DumpWriter {
   // of a rank beyond that are lost.
   static constexpr size_t kRanksMax = 64;
   static constexpr size_t kTokensMax = 16;
+  // Ops of all these tokens. What has more counts from 0 again, and the daemon
+  // counts conflicts.
+  static constexpr size_t kCallsMax = size_t{1} << 20;
+  // Graphs that are told apart.
+  static constexpr size_t kGraphsMax = 4096;
 
   // Borrows all but the settings. Throws what std::thread throws.
   DumpWriter(Settings settings, SliceTable& table, Reporter& reporter);
@@ -99,6 +104,11 @@ class DumpWriter {
   absl::Status SendFile(const Settling& item);
   // The place of its records in the run, without io and index.
   trees::TreeEntry EntryOf(const Settling& item);
+  // Notes the graph of a dump.
+  void AddGraph(const trees::GePlace& place, const std::string& path);
+  bool NamesGraphs(const trees::GePlace& place) const;
+  // The calls of a token of a rank.
+  trees::GeCalls& CallsOf(int32_t rank, int64_t token);
   absl::Status SendTensors(const trees::TreeEntry& entry,
                            client::Client& client);
   absl::StatusOr<client::Client*> ClientOf(const trees::GePlace& place);
@@ -116,6 +126,7 @@ class DumpWriter {
   std::map<std::pair<int32_t, std::string>,
            std::set<std::pair<std::string, std::string>>>
       graphs_;
+  size_t graph_count_ = 0;
   std::map<std::pair<int32_t, int64_t>, trees::GeCalls> calls_;
   // By the paths of files that have begun: at most
   // SliceTable::kOpenFilesMax.

@@ -11,6 +11,7 @@
 #include "client/acl/reporter.h"
 #include "client/acl/settings.h"
 #include "client/acl/slice_table.h"
+#include "client/capi/transport_library.h"
 #include "client/core/fork_guard.h"
 #include "protos/status/status.h"
 
@@ -98,6 +99,15 @@ int32_t Start() {
     const auto settings = ReadSettings();
     if (!settings.ok()) {
       Reporter().Say(Message(settings.status()), "");
+      return;
+    }
+    // Whatever the transport loads is there before the end of this feed is
+    // registered, so it outlives that.
+    std::unique_ptr<client::Transport, client::TransportDestroyer> transport;
+    const client::Status made =
+        client::MakeTransport(settings->endpoint, &transport);
+    if (!made.ok()) {
+      Reporter().Say(made.message, "");
       return;
     }
     // A child has that of its parent.

@@ -55,6 +55,9 @@ absl::StatusOr<Settings> ReadSettings() {
   MSITD_RETURN_IF_ERROR(
       Read<int64_t>("MSITD_ACL_MAX_BLOCK_MS", 0, kMaxBlockMs, max_block_ms));
   settings.max_block = std::chrono::milliseconds(max_block_ms);
+  int32_t names_graphs = 0;
+  MSITD_RETURN_IF_ERROR(Read<int32_t>("MSITD_ACL_GRAPHS", 0, 1, names_graphs));
+  settings.names_graphs = names_graphs == 1;
   const std::string_view overflow = Variable("MSITD_ACL_OVERFLOW");
   if (overflow == "drop-newest") {
     settings.overflow = client::OverflowMode::kDropNewest;

@@ -17,6 +17,8 @@ struct Settings {
   // Of dumps whose path says no rank.
   int32_t rank = 0;
   int32_t world_size = 1;
+  // Ops begin with their graph, even if there is only one.
+  bool names_graphs = false;
   // Of dumps that have not been sent: those that have begun, and those that
   // wait.
   uint64_t memory_bytes_max = uint64_t{1} << 30;

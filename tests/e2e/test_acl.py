@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -38,10 +39,12 @@ def job(
         cwd=tree.parent,
         env=cann.environment(
             LD_PRELOAD=SHIM,
-            MSITD_RUN=run,
-            MSITD_ENDPOINT=f"unix:{daemon.socket_dir}",
             STANDIN_TREE=tree,
-            **environment,
+            **{
+                "MSITD_RUN": run,
+                "MSITD_ENDPOINT": f"unix:{daemon.socket_dir}",
+                **environment,
+            },
         ),
         capture_output=True,
         text=True,
@@ -218,6 +221,29 @@ def test_folder_of_a_rank_says_the_rank(
     assert records(daemon, "streamed") == imported(daemon, tree)
 
 
+def test_graphs_can_be_told_apart_from_the_beginning(
+    daemon: Daemon, cann: Standin, tmp_path: Path
+) -> None:
+    tree = write_tree(tmp_path / "tree")
+    first = tree / "20251001120000/0/Graph/1"
+    shutil.copytree(first, first.with_name("2"))
+    job(cann, daemon, tree, MSITD_ACL_GRAPHS=1, STANDIN_ORDER="files")
+    streamed = records(daemon, "streamed")
+    ops = {json.loads(text)["op"] for text in streamed}
+    assert ops == {f"Graph/{g}/layer/op{n}" for g in (1, 2) for n in (1, 2, 3)}
+    assert unordered(streamed) == unordered(imported(daemon, tree))
+
+
+@pytest.mark.parametrize("how", ["", "exit"])
+def test_daemon_may_be_elsewhere(
+    daemon: Daemon, cann: Standin, tmp_path: Path, how: str
+) -> None:
+    tree = write_tree(tmp_path / "tree")
+    done = job(cann, daemon, tree, how, MSITD_ENDPOINT=daemon.endpoint)
+    assert said(done)[-1].endswith("36 tensors of 12 files, 12 more have no bytes")
+    assert records(daemon, "streamed") == imported(daemon, tree)
+
+
 def test_file_without_an_end_is_incomplete(
     daemon: Daemon, cann: Standin, tmp_path: Path
 ) -> None:
@@ -327,26 +353,6 @@ def test_daemon_that_is_not_there_ends_nothing(
 def test_wrong_settings_are_said(
     daemon: Daemon, cann: Standin, tmp_path: Path, name: str, value: str
 ) -> None:
-    tree = write_tree(tmp_path / "tree")
-    environment = {name: value} if name not in ("MSITD_RUN", "MSITD_ENDPOINT") else {}
-    done = subprocess.run(
-        [cann.mindie],
-        cwd=tmp_path,
-        env={
-            **cann.environment(
-                LD_PRELOAD=SHIM,
-                MSITD_RUN="r",
-                MSITD_ENDPOINT=f"unix:{daemon.socket_dir}",
-                STANDIN_TREE=tree,
-                **environment,
-            ),
-            name: value,
-        },
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0
+    done = job(cann, daemon, write_tree(tmp_path / "tree"), **{name: value})
     lines = said(done)
     assert any(name in line or "endpoint" in line or "run" in line for line in lines)

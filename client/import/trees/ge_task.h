@@ -41,6 +41,9 @@ class GeCalls {
   bool IsLate(const std::string& device, const std::string& op,
               const GeFileName& name) const;
 
+  // How many ops it remembers.
+  size_t size() const { return calls_.size(); }
+
  private:
   struct Last {
     int32_t call = -1;
