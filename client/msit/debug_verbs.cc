@@ -5,8 +5,7 @@ namespace msitd::msit {
 
 void AddDebugVerbs(VerbTable& table) {
   CLI::App& debug = table.AddGroup("debug", "Tools for MindIE Torch");
-  table.Refuse(debug, "dump", "",
-               "record a PyTorch model with the Python package msitd");
+  AddDebugDump(table, debug);
   table.Refuse(debug, "compare", "",
                "record both sides as runs and use msitctl compare run GOLDEN "
                "TARGET --mapping FILE");

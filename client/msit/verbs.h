@@ -9,6 +9,7 @@ namespace msitd::msit {
 // accelerator are refused with what to use instead.
 void AddLlmVerbs(VerbTable& table);
 void AddDebugVerbs(VerbTable& table);
+void AddDebugDump(VerbTable& table, CLI::App& debug);
 void AddViewVerb(VerbTable& table);
 void AddComponentVerbs(VerbTable& table);
 

@@ -39,7 +39,8 @@ def _compile(*words: object) -> None:
     subprocess.run(["cc", *flags, *map(str, words)], check=True)
 
 
-def build(folder: Path) -> Standin:
+def build(folder: Path, *, has_mindie_dump: bool = False) -> Standin:
+    """`has_mindie_dump`: the toolkit has a library for dumps of MindIE."""
     sources = ROOT / "tests/e2e"
     cann = folder / "toolkit/lib64/libascendcl.so"
     cann.parent.mkdir(parents=True)
@@ -52,6 +53,10 @@ def build(folder: Path) -> Standin:
     library = folder / "libmindie.so"
     _compile(*shared, "-DSTANDIN_LIBRARY", mindie, cann, "-o", library)
     _compile(f'-DSTANDIN_LOADS="{library}"', mindie, cann, "-ldl", "-o", made.loader)
+    if has_mindie_dump:
+        dump = made.home / "tools/ait_backend/mindie_torch_dump/libmindiedump.so"
+        dump.parent.mkdir(parents=True)
+        _compile(*shared, sources / "standin_mindiedump.c", "-o", dump)
     return made
 
 

@@ -370,6 +370,7 @@ MODULES: dict[str, Module] = {
             *CTL_BASE,
             *CTL_IMPORT,
             *CLIENT_CORE,
+            "client/acl/dump_config.h",
             "client/grpc",
             "client/import/formats",
             "client/export",
