@@ -63,6 +63,18 @@ size_t CountEdges(const GraphOp& op) {
                     [](const GraphEdge& edge) { return edge.output >= 0; }));
 }
 
+// How many of them GE cannot make attributes: constants it can.
+size_t CountNeeded(const GraphOp& op, const GeGraph& graph) {
+  return static_cast<size_t>(std::count_if(
+      op.inputs.begin(), op.inputs.end(), [&graph](const GraphEdge& edge) {
+        const GraphOp* const producer = graph.Find(edge.producer);
+        const bool is_constant =
+            producer != nullptr &&
+            (producer->type == "Const" || producer->type == "Constant");
+        return edge.output >= 0 && !is_constant;
+      }));
+}
+
 // One model of GE with its FX graph.
 class ModelMatcher {
  public:
@@ -109,7 +121,7 @@ class ModelMatcher {
                 const std::vector<size_t>& tensors);
   // Leaves what the parts take from outside and no input of the fused op is.
   void LeaveOuterInputs(const std::vector<const GraphOp*>& parts);
-  void LeaveScalars(size_t node);
+  void LeaveScalars(size_t node, const LeftReason& reason = kScalar);
   void LeaveNodes();
   void LeaveOutput(const GraphOp& graph_op, const FxTensor& tensor);
 
@@ -167,7 +179,9 @@ void ModelMatcher::MatchSingle(size_t op, const GraphOp& graph_op) {
     for (const size_t i : outer) {
       builder_.LeaveTarget({op, i}, kNoInput, tensor.node);
     }
-    if (inner.size() > outer.size()) LeaveScalars(*node);
+    // An op that has all inputs of the graph lacks none of them.
+    const bool has_all = outer.size() >= CountNeeded(graph_op, graph_);
+    if (inner.size() > outer.size() && has_all) LeaveScalars(*node);
     return;
   }
   builder_.LeaveTargetOp(op, kNodeMissing, graph_op.fx_tensors[0].node);
@@ -268,32 +282,42 @@ void ModelMatcher::LeaveOuterInputs(const std::vector<const GraphOp*>& parts) {
   for (const GraphOp* part : parts) names.insert(part->name);
   std::set<std::pair<std::string_view, int64_t>> seen;
   for (const GraphOp* part : parts) {
-    if (part->fx_tensors.empty()) continue;
-    const auto node = FindNode(part->fx_tensors.front().node);
-    if (!node.has_value()) continue;
-    const auto inner = ArgumentsOf(golden(*node), Io::kInput);
-    // With scalars among them, nobody knows which input is which edge.
-    if (inner.size() != CountEdges(*part)) {
-      LeaveScalars(*node);
-      continue;
-    }
+    // The places of what it takes from outside, among its inputs.
+    std::vector<size_t> outer;
     size_t position = 0;
     for (const GraphEdge& edge : part->inputs) {
       if (edge.output < 0) continue;
       const size_t at = position++;
       if (names.contains(edge.producer)) continue;
       // What two parts take may be one input.
-      if (!seen.emplace(edge.producer, edge.output).second) continue;
-      builder_.LeaveGolden({*node, inner[at]}, kNoTensor, part->name);
+      if (seen.emplace(edge.producer, edge.output).second) outer.push_back(at);
     }
+    if (part->fx_tensors.empty()) continue;
+    const auto node = FindNode(part->fx_tensors.front().node);
+    if (!node.has_value()) continue;
+    const auto inner = ArgumentsOf(golden(*node), Io::kInput);
+    if (inner.size() == CountEdges(*part)) {
+      for (const size_t at : outer) {
+        builder_.LeaveGolden({*node, inner[at]}, kNoTensor, part->name);
+      }
+      continue;
+    }
+    // With scalars among them, nobody knows which input is which edge.
+    const auto paired = static_cast<size_t>(
+        std::count_if(inner.begin(), inner.end(), [&](size_t i) {
+          return builder_.IsGoldenTaken({*node, i});
+        }));
+    LeaveScalars(*node, paired < std::min(outer.size(), inner.size())
+                            ? kNoTensor
+                            : kScalar);
   }
 }
 
 // GE has constants as attributes, FX has them among the inputs.
-void ModelMatcher::LeaveScalars(size_t node) {
+void ModelMatcher::LeaveScalars(size_t node, const LeftReason& reason) {
   for (const size_t i : ArgumentsOf(golden(node), Io::kInput)) {
     if (ElementCount(golden(node).tensors[i].shape) == 1) {
-      builder_.LeaveGolden({node, i}, kScalar);
+      builder_.LeaveGolden({node, i}, reason);
     }
   }
 }

@@ -26,6 +26,8 @@ constexpr LeftReason kNoCounterpart{
     "the golden run has no op of its name or of its parts"};
 constexpr std::string_view kPartMissing =
     "the golden run lacks the op that is fused into it";
+constexpr LeftReason kTargetPartMissing{
+    "the target run lacks the op that is fused into it"};
 constexpr LeftReason kNoGraph{
     "no graph says what the ops in it take from outside", /*is_expected=*/true};
 constexpr LeftReason kOtherInputs{
@@ -41,12 +43,24 @@ constexpr LeftReason kNoConversion{
 // An input that a part takes from outside.
 struct OuterInput {
   std::string part;
-  // The op of the part in the golden run, and its input; nothing if they were
-  // not recorded.
-  std::optional<Slot> golden;
+  // The op of the part in the run that has it by itself, and its input; nothing
+  // if they were not recorded.
+  std::optional<Slot> slot;
   size_t position = 0;
   const GraphEdge* edge = nullptr;
 };
+
+// What two parts take may be one input of the fused op.
+std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
+  std::set<std::pair<std::string_view, int64_t>> seen;
+  std::vector<OuterInput> out;
+  for (const OuterInput& input : inputs) {
+    if (seen.emplace(input.edge->producer, input.edge->output).second) {
+      out.push_back(input);
+    }
+  }
+  return out;
+}
 
 class ModelMatcher {
  public:
@@ -56,10 +70,13 @@ class ModelMatcher {
         target_(target),
         graph_(graph),
         parts_(AllNames(golden, graph)),
+        target_parts_(AllNames(target, graph)),
         options_(options),
         builder_(builder) {}
 
   void Match() {
+    // Before the ops of the target, whose parts they take.
+    for (const std::string_view name : golden_.names) MatchFusedGolden(name);
     for (const std::string_view name : target_.names) MatchOp(name);
     for (const auto& [name, op] : golden_.by_name) {
       if (IsPutIn(name)) builder_.LeaveGoldenOp(op, kConversion);
@@ -67,9 +84,9 @@ class ModelMatcher {
   }
 
  private:
-  static NameParts AllNames(const Model& golden, const GeGraph* graph) {
+  static NameParts AllNames(const Model& model, const GeGraph* graph) {
     if (graph != nullptr) return PartsOf(graph);
-    return NameParts(golden.names);
+    return NameParts(model.names);
   }
   const OpFacts& golden(size_t op) const { return builder_.golden().ops[op]; }
   const OpFacts& target(size_t op) const { return builder_.target().ops[op]; }
@@ -78,10 +95,13 @@ class ModelMatcher {
     return IsConversion(name) &&
            (graph_ == nullptr || parts_.Split(name).empty());
   }
-  std::optional<size_t> FindGolden(std::string_view name) const {
-    const auto found = golden_.by_name.find(name);
-    if (found == golden_.by_name.end()) return std::nullopt;
+  static std::optional<size_t> Find(const Model& model, std::string_view name) {
+    const auto found = model.by_name.find(name);
+    if (found == model.by_name.end()) return std::nullopt;
     return found->second;
+  }
+  std::optional<size_t> FindGolden(std::string_view name) const {
+    return Find(golden_, name);
   }
   MappingBuilder::Calls CallsOf(size_t golden_op, size_t target_op) const {
     const bool has_several =
@@ -92,16 +112,23 @@ class ModelMatcher {
 
   void MatchOp(std::string_view name);
   void MatchSame(size_t golden_op, size_t op);
+  // Pairs a golden op whose parts the target has by themselves.
+  void MatchFusedGolden(std::string_view name);
+  void MatchFusedGoldenInputs(size_t golden_op, const Strings& parts);
   void MatchFused(size_t op, const Strings& parts);
   void MatchFusedOutputs(size_t op, const Strings& parts);
   void MatchFusedInputs(size_t op, const Strings& parts);
   void MatchFusedAsMsit(size_t op, const Strings& parts);
-  std::vector<OuterInput> OuterInputsOf(const Strings& parts) const;
+  // What the parts of a fused op take from outside, in the run of the parts.
+  std::vector<OuterInput> OuterInputsOf(const Strings& parts,
+                                        const Model& model,
+                                        const RunFacts& run) const;
 
   const Model& golden_;
   const Model& target_;
   const GeGraph* const graph_;
   const NameParts parts_;
+  const NameParts target_parts_;
   const MatchOptions& options_;
   MappingBuilder& builder_;
 };
@@ -144,6 +171,82 @@ void ModelMatcher::MatchSame(size_t golden_op, size_t op) {
   builder_.LeaveGoldenOp(golden_op, kNoArgument);
 }
 
+void ModelMatcher::MatchFusedGolden(std::string_view name) {
+  if (options_.is_compat || Find(target_, name).has_value()) return;
+  const Strings parts = target_parts_.Split(name);
+  const bool has_any =
+      std::any_of(parts.begin(), parts.end(), [this](std::string_view part) {
+        return Find(target_, part).has_value();
+      });
+  if (parts.size() < 2 || !has_any) return;
+  const size_t golden_op = *FindGolden(name);
+  const auto inner = ArgumentsOf(golden(golden_op), Io::kOutput);
+  if (const auto last = Find(target_, parts.back())) {
+    const auto outer = ArgumentsOf(target(*last), Io::kOutput);
+    const std::string reason =
+        fmt::format("output of {}, the last op in it", parts.back());
+    for (const auto& [i, j] :
+         Align(golden(golden_op), inner, target(*last), outer)) {
+      builder_.Pair({golden_op, inner[i]}, {*last, outer[j]}, reason);
+    }
+    for (const size_t i : outer) builder_.LeaveTarget({*last, i}, kNoArgument);
+  } else {
+    for (const size_t i : inner) {
+      builder_.LeaveGolden({golden_op, i}, kTargetPartMissing, parts.back());
+    }
+  }
+  MatchFusedGoldenInputs(golden_op, parts);
+  for (const std::string_view part : parts) {
+    if (const auto outer = Find(target_, part)) {
+      builder_.LeaveTargetOp(*outer, kFused, name);
+    }
+  }
+  builder_.LeaveGoldenOp(golden_op, kNoArgument);
+}
+
+void ModelMatcher::MatchFusedGoldenInputs(size_t golden_op,
+                                          const Strings& parts) {
+  const auto inputs = ArgumentsOf(golden(golden_op), Io::kInput);
+  if (graph_ == nullptr) {
+    for (const size_t i : inputs) {
+      builder_.LeaveGolden({golden_op, i}, kNoGraph);
+    }
+    return;
+  }
+  const std::vector<OuterInput> outer =
+      OuterInputsOf(parts, target_, builder_.target());
+  const std::vector<OuterInput> once = Once(outer);
+  if (outer.size() != inputs.size() && once.size() != inputs.size()) {
+    for (const size_t i : inputs) {
+      builder_.LeaveGolden({golden_op, i}, kOtherInputs);
+    }
+    for (const OuterInput& input : outer) {
+      if (input.slot.has_value()) {
+        builder_.LeaveTarget(*input.slot, kNoArgument);
+      }
+    }
+    return;
+  }
+  const bool is_each = outer.size() == inputs.size();
+  for (size_t i = 0; i < outer.size(); ++i) {
+    // An input of the fused op may be that of several parts.
+    const auto place = std::find_if(
+        once.begin(), once.end(), [&outer, i](const OuterInput& other) {
+          return other.edge->producer == outer[i].edge->producer &&
+                 other.edge->output == outer[i].edge->output;
+        });
+    const size_t input =
+        inputs[is_each ? i : static_cast<size_t>(place - once.begin())];
+    if (outer[i].slot.has_value()) {
+      builder_.Pair({golden_op, input}, *outer[i].slot,
+                    fmt::format("input of {} in it", outer[i].part));
+    } else {
+      builder_.LeaveGolden({golden_op, input}, kTargetPartMissing,
+                           outer[i].part);
+    }
+  }
+}
+
 void ModelMatcher::MatchFused(size_t op, const Strings& parts) {
   if (options_.is_compat) {
     MatchFusedAsMsit(op, parts);
@@ -183,16 +286,17 @@ void ModelMatcher::MatchFusedOutputs(size_t op, const Strings& parts) {
   for (const size_t i : others) builder_.LeaveGolden({*inner, i}, kNoArgument);
 }
 
-std::vector<OuterInput> ModelMatcher::OuterInputsOf(
-    const Strings& parts) const {
+std::vector<OuterInput> ModelMatcher::OuterInputsOf(const Strings& parts,
+                                                    const Model& model,
+                                                    const RunFacts& run) const {
   const std::set<std::string_view> names(parts.begin(), parts.end());
   std::vector<OuterInput> out;
   for (const std::string_view part : parts) {
     const GraphOp* const op = graph_->Find(part);
     if (op == nullptr) continue;
-    const auto inner = FindGolden(part);
+    const auto inner = Find(model, part);
     std::vector<size_t> inputs;
-    if (inner.has_value()) inputs = ArgumentsOf(golden(*inner), Io::kInput);
+    if (inner.has_value()) inputs = ArgumentsOf(run.ops[*inner], Io::kInput);
     size_t position = 0;
     for (const GraphEdge& edge : op->inputs) {
       if (edge.output < 0) continue;
@@ -201,20 +305,8 @@ std::vector<OuterInput> ModelMatcher::OuterInputsOf(
       if (inner.has_value() && at >= inputs.size()) break;
       if (names.contains(edge.producer)) continue;
       OuterInput input{std::string(part), std::nullopt, at, &edge};
-      if (inner.has_value()) input.golden = Slot{*inner, inputs[at]};
+      if (inner.has_value()) input.slot = Slot{*inner, inputs[at]};
       out.push_back(std::move(input));
-    }
-  }
-  return out;
-}
-
-// What two parts take may be one input of the fused op.
-std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
-  std::set<std::pair<std::string_view, int64_t>> seen;
-  std::vector<OuterInput> out;
-  for (const OuterInput& input : inputs) {
-    if (seen.emplace(input.edge->producer, input.edge->output).second) {
-      out.push_back(input);
     }
   }
   return out;
@@ -226,21 +318,22 @@ void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
     for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
     return;
   }
-  std::vector<OuterInput> outer = OuterInputsOf(parts);
+  std::vector<OuterInput> outer =
+      OuterInputsOf(parts, golden_, builder_.golden());
   if (outer.size() != inputs.size()) outer = Once(outer);
   if (outer.size() != inputs.size()) {
     for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kOtherInputs);
     for (const OuterInput& input : outer) {
-      if (input.golden.has_value()) {
-        builder_.LeaveGolden(*input.golden, kNoArgument);
+      if (input.slot.has_value()) {
+        builder_.LeaveGolden(*input.slot, kNoArgument);
       }
     }
     return;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const OuterInput& input = outer[i];
-    if (input.golden.has_value()) {
-      builder_.Pair(*input.golden, {op, inputs[i]},
+    if (input.slot.has_value()) {
+      builder_.Pair(*input.slot, {op, inputs[i]},
                     fmt::format("input of {} in it", input.part));
     } else {
       builder_.PairWithAbsent({op, inputs[i]},
@@ -255,14 +348,15 @@ void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
 // Without the parts that are missing, whatever they are.
 void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
   std::vector<OuterInput> outer;
-  if (graph_ != nullptr) outer = OuterInputsOf(parts);
+  if (graph_ != nullptr)
+    outer = OuterInputsOf(parts, golden_, builder_.golden());
   const auto inputs = ArgumentsOf(target(op), Io::kInput);
   if (graph_ == nullptr) {
     for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
   }
   for (const auto& [i, j] : Zip(outer.size(), inputs.size())) {
-    if (!outer[i].golden.has_value()) continue;
-    builder_.Pair(*outer[i].golden, {op, inputs[j]}, kFused.text);
+    if (!outer[i].slot.has_value()) continue;
+    builder_.Pair(*outer[i].slot, {op, inputs[j]}, kFused.text);
   }
   const auto last = std::find_if(
       parts.rbegin(), parts.rend(),

@@ -2,6 +2,7 @@
 #include "client/match/match.h"
 
 #include <array>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -52,25 +53,72 @@ bool IsTorchBeside(std::string_view golden, std::string_view target,
 
 constexpr std::string_view kTaken = "what it belongs to has another already";
 
-using Key = std::tuple<std::string, Io, std::string, int32_t>;
+// The tensors that have a golden one. All calls of a tensor are taken if one
+// line takes all of them, or if another line wants all and a call is taken.
+class TakenTargets {
+ public:
+  // Returns false, and takes nothing, if it is taken.
+  bool Take(const Reference& tensor) {
+    std::set<int32_t>& calls = calls_[{tensor.op, tensor.io, tensor.index}];
+    const int32_t call = tensor.call.value_or(kAll);
+    const bool is_taken = calls.contains(call) || calls.contains(kAll) ||
+                          (call == kAll && !calls.empty());
+    if (!is_taken) calls.insert(call);
+    return !is_taken;
+  }
 
-Key KeyOf(const Reference& reference) {
-  return {reference.op, reference.io, reference.index,
-          reference.call.value_or(-1)};
+ private:
+  static constexpr int32_t kAll = -1;
+
+  std::map<std::tuple<std::string, Io, std::string>, std::set<int32_t>> calls_;
+};
+
+bool IsWholeOp(const std::optional<Reference>& reference) {
+  return reference.has_value() && reference->io == Io::kUnspecified;
 }
 
-// Makes a mapping of the same runs the other way round. A target tensor belongs
-// to one golden tensor: of several the first counts.
-Mapping Turned(Mapping mapping) {
-  std::set<Key> targets;
+// Splits pairs of whole ops of `run`, the golden side, into pairs of tensors
+// where another line has a tensor of the op.
+std::vector<Line> SplitShared(std::vector<Line> lines, const RunFacts& run) {
+  std::map<std::string_view, size_t> line_counts;
+  for (const Line& line : lines) {
+    if (line.golden.has_value()) ++line_counts[line.golden->op];
+  }
+  std::map<std::string_view, const OpFacts*> ops;
+  for (const OpFacts& op : run.ops) ops.emplace(op.op, &op);
+  std::vector<Line> out;
+  for (Line& line : lines) {
+    const bool is_shared = IsWholeOp(line.golden) && line.pair_count > 0 &&
+                           line_counts[line.golden->op] > 1;
+    if (!is_shared) {
+      out.push_back(line);
+      continue;
+    }
+    for (const TensorFacts& tensor : ops.at(line.golden->op)->tensors) {
+      Line& one = out.emplace_back(line);
+      one.pair_count = 1;
+      for (Reference* side : {&*one.golden, &*one.target}) {
+        side->io = tensor.io;
+        side->index = tensor.index;
+      }
+    }
+  }
+  return out;
+}
+
+// Makes a mapping of the same runs the other way round. `target` was the golden
+// run. A target tensor belongs to one golden tensor: of several the first
+// counts.
+Mapping Turned(Mapping mapping, const RunFacts& target) {
+  TakenTargets targets;
   LeftTensors taken;
   taken.is_golden = true;
   taken.reason = kTaken;
   std::vector<Line> lines;
-  for (Line& line : mapping.lines) {
+  for (Line& line : SplitShared(std::move(mapping.lines), target)) {
     std::swap(line.golden, line.target);
     const bool is_taken =
-        line.target.has_value() && !targets.insert(KeyOf(*line.target)).second;
+        line.target.has_value() && !targets.Take(*line.target);
     if (is_taken) {
       // What the target run lacks, two goldens lack.
       if (line.pair_count == 0) continue;
@@ -102,7 +150,7 @@ absl::StatusOr<Mapping> MatchWithTarget(std::string_view tool,
     return match(golden, target, options);
   }
   MSITD_ASSIGN_OR_RETURN(Mapping mapping, match(target, golden, options));
-  return Turned(std::move(mapping));
+  return Turned(std::move(mapping), target);
 }
 
 }  // namespace

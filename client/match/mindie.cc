@@ -168,6 +168,27 @@ bool HasParts(const std::vector<std::string>& sorted, const std::string& name) {
   return found != sorted.end() && found->starts_with(prefix);
 }
 
+// False if so many more inputs than those of the module, of which all that were
+// recorded have their place, cannot be weights alone.
+bool MayBeWeights(const OpFacts& module, size_t count) {
+  // A gap in the numbers is an input that was not recorded.
+  size_t next = 0;
+  for (const size_t i : ArgumentsOf(module, Io::kInput)) {
+    const std::string_view index = module.tensors[i].index;
+    const std::string_view first = index.substr(0, index.find('.'));
+    if (first == std::to_string(next)) {
+      ++next;
+    } else if (next == 0 || first != std::to_string(next - 1)) {
+      const bool is_number =
+          first.find_first_not_of("0123456789") == std::string_view::npos;
+      if (is_number) return count == 0;
+    }
+  }
+  // None of them may have been recorded.
+  const size_t weights = ArgumentsOf(module, Io::kWeight).size();
+  return weights == 0 || count <= weights;
+}
+
 class Matcher {
  public:
   Matcher(const MindieMapping& mapping, const MatchOptions& options,
@@ -323,7 +344,13 @@ void Matcher::MatchInputs(const MindieGroup& group, size_t module, size_t op,
       !inner.empty() && std::all_of(inner.begin(), inner.end(), [&](size_t i) {
         return builder_.IsGoldenTaken({module, i});
       });
-  leave(has_all ? kWeight : kNoArgument);
+  const bool may_be_weights =
+      MayBeWeights(builder_.golden().ops[module],
+                   static_cast<size_t>(
+                       std::count_if(outer.begin(), outer.end(), [&](size_t i) {
+                         return !builder_.IsTargetTaken({op, i});
+                       })));
+  leave(has_all && may_be_weights ? kWeight : kNoArgument);
 }
 
 // The first reason counts: what is missing comes before what is expected.

@@ -101,6 +101,52 @@ TEST(GeFxTest, ArgumentsThatOneRunLacksAreMissing) {
                   "golden 2: no tensor of its GE op belongs to it (lacks)"));
 }
 
+// One of {1, 4} and the op has one: it may lack the input of one element.
+TEST(GeFxTest, AnInputOfOneElementIsMissingIfTheOpLacksOne) {
+  const std::string graph =
+      GraphOpText("Mul", {"x:0", "y:0"}, {"mul-m.OUTPUT.0"}) +
+      GraphOpText("Neg", {"x:0"}, {"neg-n.OUTPUT.0"});
+  const RunFacts fx = RunBuilder("fx")
+                          .Op("mul-m", {4, 1}, {4})
+                          .Op("neg-n", {4, 1}, {4})
+                          .Build();
+  const RunFacts ge = RunBuilder("ge")
+                          .Op("Mul", {4}, {4})
+                          .Op("Neg", {4}, {4})
+                          .File(kGraphFile, graph)
+                          .Build();
+  EXPECT_THAT(
+      LeftOf(Must(MatchGeWithFx(fx, ge, {}))),
+      ElementsAre("golden 1: no tensor of its GE op belongs to it (lacks)",
+                  "golden 1: a scalar, which a GE op may have as an "
+                  "attribute"));
+}
+
+TEST(GeFxTest, AnInputOfOneElementIsMissingIfTheFusedOpLacksOne) {
+  const std::string graph =
+      GraphOpText("Mul", {"x:0", "y:0"}, {"mul-m.OUTPUT.0"}) +
+      GraphOpText("Neg", {"Mul:0"}, {"neg-n.OUTPUT.0"});
+  const RunFacts fx = RunBuilder("fx")
+                          .Op("mul-m", {4, 1, 1}, {4})
+                          .Op("neg-n", {4}, {4})
+                          .Build();
+  const auto left_of = [&](const std::vector<int64_t>& inputs) {
+    const RunFacts ge = RunBuilder("ge")
+                            .Op("MulNeg", inputs, {4})
+                            .File(kGraphFile, graph)
+                            .Build();
+    return LeftOf(Must(MatchGeWithFx(fx, ge, {})));
+  };
+  EXPECT_THAT(
+      left_of({4, 1}),
+      ElementsAre("golden 1: a scalar, which a GE op may have as an attribute",
+                  "golden 2: inside a fused op"));
+  EXPECT_THAT(
+      left_of({4}),
+      ElementsAre("golden 2: no tensor of its GE op belongs to it (lacks)",
+                  "golden 2: inside a fused op"));
+}
+
 TEST(GeFxTest, ArgumentsThatAFusedOpLacksAreMissing) {
   const RunFacts ge = RunBuilder("ge")
                           .Op("AddMul_1Relu_2", {4}, {})
@@ -287,6 +333,62 @@ TEST(GeGeTest, FusedOpTakesWhatItsPartsTakeFromOutside) {
                           "AddMul_1Relu_2.output.0=Relu_2.output.0",
                           "trans_Cast_9=", "=Add.output.0", "=Mul_1.input.0",
                           "=Mul_1.output.0", "=Relu_2.input.0"));
+}
+
+TEST(GeGeTest, AFusedGoldenOpIsBesideItsPartsInTheTarget) {
+  const RunFacts golden = RunBuilder("ge")
+                              .Op("AddMul_1Relu_2", {4, 4, 4}, {4})
+                              .Op("Split", {4}, {2, 2})
+                              .File(kGraphFile, Graph())
+                              .Build();
+  const RunFacts target = Unfused().Op("Split", {4}, {2, 2}).Build();
+  const Mapping mapping = Must(MatchGeWithGe(golden, target, {}));
+  EXPECT_THAT(
+      PairsOf(mapping),
+      UnorderedElementsAre("Add.input.0=AddMul_1Relu_2.input.0",
+                           "Add.input.1=AddMul_1Relu_2.input.1",
+                           "Mul_1.input.1=AddMul_1Relu_2.input.2",
+                           "Relu_2.output.0=AddMul_1Relu_2.output.0",
+                           "Split=Split", "Add.output.0=", "Mul_1.input.0=",
+                           "Mul_1.output.0=", "Relu_2.input.0="));
+  EXPECT_THAT(LeftOf(mapping), ElementsAre("target 4: inside a fused op"));
+}
+
+TEST(GeGeTest, AnInputOfAFusedGoldenOpMayBeThatOfSeveralParts) {
+  const RunFacts golden = RunBuilder("ge")
+                              .Op("AddMul_1Relu_2", {4, 4}, {4})
+                              .File(kGraphFile, Graph())
+                              .Build();
+  const Mapping mapping = Must(MatchGeWithGe(golden, Unfused().Build(), {}));
+  EXPECT_EQ(mapping.pair_count, 4u);
+  EXPECT_THAT(PairsOf(mapping),
+              IsSupersetOf({"Add.input.0=AddMul_1Relu_2.input.0",
+                            "Add.input.1=AddMul_1Relu_2.input.1",
+                            "Mul_1.input.1=AddMul_1Relu_2.input.0"}));
+}
+
+TEST(GeGeTest, WhatAFusedGoldenOpOrItsPartsLackIsMissing) {
+  const RunFacts golden = RunBuilder("ge")
+                              .Op("AddMul_1Relu_2", {4, 4, 4}, {4})
+                              .File(kGraphFile, Graph())
+                              .Build();
+  const RunFacts no_last =
+      RunBuilder("ge").Op("Add", {4, 4}, {4}).Op("Mul_1", {4, 4}, {4}).Build();
+  EXPECT_THAT(
+      LeftOf(Must(MatchGeWithGe(golden, no_last, {}))),
+      ElementsAre("target 3: inside a fused op",
+                  "golden 1: the target run lacks the op that is fused into it "
+                  "(lacks)"));
+  const RunFacts fewer = RunBuilder("ge")
+                             .Op("AddMul_1Relu_2", {4}, {4})
+                             .File(kGraphFile, Graph())
+                             .Build();
+  EXPECT_THAT(
+      LeftOf(Must(MatchGeWithGe(fewer, Unfused().Build(), {}))),
+      ElementsAre("target 3: no argument of the other op belongs to it (lacks)",
+                  "target 4: inside a fused op",
+                  "golden 1: the ops in it take other inputs than it has "
+                  "(lacks)"));
 }
 
 TEST(GeGeTest, OpsOfOneNameBelongTogether) {

@@ -180,6 +180,43 @@ TEST(MatchTest, WhatTheTargetLacksIsNoPairThatIsTaken) {
                           "target 1: the graph names no GE op for it (lacks)"));
 }
 
+// Two GE ops of one FX tensor, which then is the target: whole ops and single
+// tensors are the same.
+TEST(MatchTest, ATargetOfTwoGoldensHasTheFirst) {
+  const auto op = [](const std::string& name) {
+    return "op { name: \"" + name + "\" input: \"x:0\" " +
+           R"(output_desc { attr { key: "_fx_tensor_name" )"
+           R"(value { s: "n.OUTPUT.0" } } } })";
+  };
+  const std::string graph = op("A") + op("B");
+  const RunFacts fx = RunBuilder("fx").Op("n", {4}, {4}).Build();
+  const auto match = [&](const std::vector<int64_t>& first,
+                         const std::vector<int64_t>& second) {
+    const RunFacts ge = RunBuilder("ge")
+                            .Op("A", first, {4})
+                            .Op("B", second, {4})
+                            .File("dynamo_original_graph_1.txt", graph)
+                            .Build();
+    const auto mapping = Match(Matcher::kGeFx, ge, fx, {});
+    EXPECT_TRUE(mapping.ok()) << mapping.status();
+    return mapping.ok() ? *mapping : Mapping();
+  };
+  // The second has an output alone.
+  Mapping mapping = match({4}, {});
+  EXPECT_THAT(PairsOf(mapping),
+              ElementsAre("n.input.0=A.input.0", "n.output.0=A.output.0",
+                          "=B.output.0"));
+  EXPECT_EQ(mapping.pair_count, 2u);
+  // So has the first.
+  mapping = match({}, {4});
+  EXPECT_THAT(PairsOf(mapping),
+              ElementsAre("n.output.0=A.output.0", "n.input.0=B.input.0",
+                          "=B.output.0"));
+  EXPECT_EQ(mapping.pair_count, 2u);
+  EXPECT_THAT(LeftOf(mapping),
+              ElementsAre("golden 1: what it belongs to has another already"));
+}
+
 TEST(MatchTest, NamesAreReadAsTheyAreWritten) {
   for (const Matcher matcher : AllMatchers()) {
     EXPECT_EQ(ParseMatcher(MatcherName(matcher)), matcher);

@@ -155,6 +155,38 @@ TEST(MindieTest, WhatTheTargetLacksIsMissing) {
                                "belongs to it (lacks)")}));
 }
 
+TEST(MindieTest, AnInputThatTheModuleLacksIsNoWeight) {
+  const auto left_of = [](RunBuilder golden,
+                          const std::vector<int64_t>& inputs = {4, 8}) {
+    const RunFacts target = RunBuilder("mindie")
+                                .Op("Split_7", inputs, {2, 2})
+                                .File(kRtFile, kRt)
+                                .File(kTorchFile, kJit)
+                                .Build();
+    return LeftOf(Must(MatchMindieWithTorch(golden.Build(), target, {})));
+  };
+  // The module had two inputs, and the first was not recorded.
+  RunBuilder second("msit");
+  second.Op("root.split", {}, {2, 2});
+  second.Tensor("root.split", 0, Io::kInput, "1", 8);
+  EXPECT_THAT(left_of(second),
+              ElementsAre("target 1: no argument of the module belongs to it "
+                          "(lacks)"));
+  // One weight is known, and there are two inputs more.
+  RunBuilder other("msit");
+  other.Op("root.split", {4}, {2, 2});
+  other.Tensor("root.split", 0, Io::kWeight, "weight", 2);
+  EXPECT_THAT(left_of(other, {4, 8, 8}),
+              IsSupersetOf({std::string("target 2: no argument of the module "
+                                        "belongs to it (lacks)")}));
+  RunBuilder weight("msit");
+  weight.Op("root.split", {4}, {2, 2});
+  weight.Tensor("root.split", 0, Io::kWeight, "weight", 8);
+  EXPECT_THAT(left_of(weight),
+              IsSupersetOf({std::string(
+                  "target 1: no input of the module, but a weight")}));
+}
+
 TEST(MindieTest, CallsOfAModuleAreInOrder) {
   constexpr char kTwice[] = R"([{"id": 1, "rt_layer": "A", "ge_op": "Relu_1"},
                                 {"id": 2, "rt_layer": "B", "ge_op": "Relu_2"}])";
