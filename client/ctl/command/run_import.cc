@@ -42,6 +42,7 @@ struct ImportFlags {
   std::optional<int32_t> world_size;
   std::string device;
   std::string prefix;
+  std::string mapping_folder;
   bool dry_run = false;
   bool keep_open = false;
 };
@@ -68,6 +69,7 @@ Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
                     "atb and msprobe",
                     flags.source));
   }
+  options.mapping_folder = flags.mapping_folder;
   for (const std::string& path : flags.paths) {
     auto tree = trees::OpenTree(path, options);
     if (!tree.ok()) return LocalError(Message(tree.status()));
@@ -306,6 +308,10 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
       ->type_name("DEVICE");
   verb.add_option("--prefix", flags.prefix, "Text to put before each op")
       ->type_name("TEXT");
+  verb.add_option("--mapping-folder", flags.mapping_folder,
+                  "Of MindIE: folder of its two op mappings; default: the "
+                  "tree, or a folder on the way to it")
+      ->type_name("DIR");
   verb.add_flag("--dry-run", flags.dry_run,
                 "Open all files, and say what would come; asks no daemon");
   verb.add_flag("--keep-open", flags.keep_open,

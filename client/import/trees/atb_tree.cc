@@ -340,7 +340,8 @@ bool LooksLikeAtb(const TreeSample& sample) {
       });
 }
 
-OpenedTree OpenAtbTree(const TreeFolder& folder) {
+OpenedTree OpenAtbTree(const TreeFolder& folder,
+                       const TreeOptions& /*options*/) {
   auto tree = std::make_unique<AtbTree>(folder);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;

@@ -12,6 +12,6 @@ bool LooksLikeAtb(const TreeSample& sample);
 // Opens what the acceleration library dumps: the folder above a msit_dump, or
 // any on the way from there to a token. Ranks are the processes, by device.
 // Topologies and tables are attachments.
-OpenedTree OpenAtbTree(const TreeFolder& folder);
+OpenedTree OpenAtbTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

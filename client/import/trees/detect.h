@@ -35,7 +35,7 @@ using OpenedTree = absl::StatusOr<std::unique_ptr<Tree>>;
 struct TreeReader {
   TreeKind kind;
   bool (*fits)(const TreeSample& sample);
-  OpenedTree (*open)(const TreeFolder& folder);
+  OpenedTree (*open)(const TreeFolder& folder, const TreeOptions& options);
 };
 
 TreeSample TakeSample(const TreeFolder& folder);

@@ -104,7 +104,8 @@ class FilesTree final : public TreeBase {
 
 }  // namespace
 
-OpenedTree OpenFilesTree(const TreeFolder& folder) {
+OpenedTree OpenFilesTree(const TreeFolder& folder,
+                         const TreeOptions& /*options*/) {
   return std::make_unique<FilesTree>(folder);
 }
 

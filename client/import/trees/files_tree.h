@@ -9,6 +9,6 @@ namespace msitd::trees {
 // token 0, in the order of their paths. The op is the path without its suffix;
 // if two files of a folder differ in their suffixes only, the later one is
 // another call. A file that client/import/formats does not open is a problem.
-OpenedTree OpenFilesTree(const TreeFolder& folder);
+OpenedTree OpenFilesTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

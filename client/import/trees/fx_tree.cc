@@ -271,7 +271,8 @@ bool LooksLikeFx(const TreeSample& sample) {
                      });
 }
 
-OpenedTree OpenFxTree(const TreeFolder& folder) {
+OpenedTree OpenFxTree(const TreeFolder& folder,
+                      const TreeOptions& /*options*/) {
   auto tree = std::make_unique<FxTree>(folder);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;

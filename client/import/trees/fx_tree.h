@@ -9,6 +9,6 @@ namespace msitd::trees {
 bool LooksLikeFx(const TreeSample& sample);
 
 // Opens what TorchAir's eager mode dumps: one entry for each tensor.
-OpenedTree OpenFxTree(const TreeFolder& folder);
+OpenedTree OpenFxTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

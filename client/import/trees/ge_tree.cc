@@ -39,7 +39,8 @@ bool IsDumpName(const std::string& name) {
 
 class GeTree final : public TokenTree {
  public:
-  GeTree(TreeKind kind, const TreeFolder& folder) : TokenTree(kind, folder) {}
+  GeTree(TreeKind kind, const TreeFolder& folder, std::string mapping_folder)
+      : TokenTree(kind, folder), mapping_folder_(std::move(mapping_folder)) {}
 
   absl::Status Open();
 
@@ -58,7 +59,10 @@ class GeTree final : public TokenTree {
                    const std::vector<size_t>& folders) override;
   bool MakeEntry(size_t item, TreeEntry* entry) override;
 
+  // True for what is attached if it lies in the tree, or above it.
   bool IsAttachment(const std::string& file) const;
+  // Finds both mappings in the folder that was said.
+  absl::Status FindMappings();
   void AttachFound();
   void Visit(const std::string& path, Listing* listing);
   void CheckPlaces();
@@ -69,6 +73,7 @@ class GeTree final : public TokenTree {
                                    const LongNames& long_names) const;
   void DropConverted();
 
+  const std::string mapping_folder_;
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
   std::vector<std::pair<std::string, std::string>> found_;
@@ -80,7 +85,24 @@ class GeTree final : public TokenTree {
 
 bool GeTree::IsAttachment(const std::string& file) const {
   return IsGraphText(file) ||
-         (kind() == TreeKind::kMindie && IsMindieMapping(file));
+         (kind() == TreeKind::kMindie && mapping_folder_.empty() &&
+          IsMindieMapping(file));
+}
+
+absl::Status GeTree::FindMappings() {
+  if (mapping_folder_.empty()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(const TreeFolder folder,
+                         TreeFolder::Open(mapping_folder_));
+  const Listing listing = folder.List("");
+  for (const std::string_view name : kMindieMappings) {
+    if (std::find(listing.files.begin(), listing.files.end(), name) ==
+        listing.files.end()) {
+      return MakeStatus(absl::StatusCode::kNotFound, "there is no {} in {}",
+                        name, mapping_folder_);
+    }
+    found_.emplace_back(name, folder.PathOf(std::string(name)));
+  }
+  return absl::OkStatus();
 }
 
 // A run has a limited number of attachments: the graphs that ops are matched by
@@ -104,6 +126,9 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
     const std::string relative = JoinPath(path, file);
     if (IsAttachment(file)) {
       found_.emplace_back(file, root().PathOf(relative));
+    } else if (kind() == TreeKind::kMindie && IsMindieMapping(file)) {
+      // Another one was said.
+      continue;
     } else if (!has_dumps && file != kLongNamesFile) {
       AddProblem(root().PathOf(relative),
                  absl::InvalidArgumentError("not a dump by its name"));
@@ -182,6 +207,7 @@ absl::Status GeTree::Open() {
         return absl::OkStatus();
       }));
   FindAbove();
+  MSITD_RETURN_IF_ERROR(FindMappings());
   AttachFound();
   CheckPlaces();
   std::map<TokenPlace, std::vector<size_t>> tokens;
@@ -311,8 +337,9 @@ bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
   return true;
 }
 
-OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder) {
-  auto tree = std::make_unique<GeTree>(kind, folder);
+OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder,
+                  const std::string& mapping_folder) {
+  auto tree = std::make_unique<GeTree>(kind, folder, mapping_folder);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }
@@ -342,16 +369,18 @@ bool LooksLikeGe(const TreeSample& sample) {
                      });
 }
 
-OpenedTree OpenGeTree(const TreeFolder& folder) {
-  return OpenAs(TreeKind::kGe, folder);
+OpenedTree OpenGeTree(const TreeFolder& folder,
+                      const TreeOptions& /*options*/) {
+  return OpenAs(TreeKind::kGe, folder, "");
 }
 
 bool LooksLikeMindie(const TreeSample& sample) {
   return HasDumps(sample, /*of_mindie=*/true);
 }
 
-OpenedTree OpenMindieTree(const TreeFolder& folder) {
-  return OpenAs(TreeKind::kMindie, folder);
+OpenedTree OpenMindieTree(const TreeFolder& folder,
+                          const TreeOptions& options) {
+  return OpenAs(TreeKind::kMindie, folder, options.mapping_folder);
 }
 
 }  // namespace msitd::trees

@@ -10,14 +10,15 @@ bool LooksLikeGe(const TreeSample& sample);
 
 // Opens what TorchAir's graph mode dumps: one entry for each task, whose file
 // says io and index of its tensors.
-OpenedTree OpenGeTree(const TreeFolder& folder);
+OpenedTree OpenGeTree(const TreeFolder& folder, const TreeOptions& options);
 
 // True if there are GE dumps of a model that is called Graph, as MindIE calls
 // all of them.
 bool LooksLikeMindie(const TreeSample& sample);
 
 // Opens what MindIE-Torch dumps: GE dumps, and two files that say which op is
-// which node of the model.
-OpenedTree OpenMindieTree(const TreeFolder& folder);
+// which node of the model. With a folder of mappings, both files are there, and
+// those in the tree do not count.
+OpenedTree OpenMindieTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

@@ -347,7 +347,8 @@ bool LooksLikeMsit(const TreeSample& sample) {
       });
 }
 
-OpenedTree OpenMsitTree(const TreeFolder& folder) {
+OpenedTree OpenMsitTree(const TreeFolder& folder,
+                        const TreeOptions& /*options*/) {
   auto tree = std::make_unique<MsitTree>(folder);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;

@@ -12,6 +12,6 @@ bool LooksLikeMsit(const TreeSample& sample);
 // Opens what msit dumps of a torch model: the folder above a msit_dump, or any
 // on the way from there to a token. Ranks are the processes, by device. Token 0
 // begins with model_tree.json as a document, and the weights.
-OpenedTree OpenMsitTree(const TreeFolder& folder);
+OpenedTree OpenMsitTree(const TreeFolder& folder, const TreeOptions& options);
 
 }  // namespace msitd::trees

@@ -336,7 +336,8 @@ class MsprobeTree final : public TreeBase {
 
 }  // namespace
 
-OpenedTree OpenMsprobeTree(const TreeFolder& folder) {
+OpenedTree OpenMsprobeTree(const TreeFolder& folder,
+                           const TreeOptions& /*options*/) {
   // A file dump.json stands for the folder that it lies in.
   MSITD_ASSIGN_OR_RETURN(const TreeFolder whole,
                          TreeFolder::Open(folder.PathOf("")));

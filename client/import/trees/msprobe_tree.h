@@ -14,6 +14,7 @@ namespace msitd::trees {
 // known. Where dump.json says that the tensors are is not looked at: they are
 // beside it. A file there that no entry names is a problem, and so is an entry
 // whose file is missing.
-OpenedTree OpenMsprobeTree(const TreeFolder& folder);
+OpenedTree OpenMsprobeTree(const TreeFolder& folder,
+                           const TreeOptions& options);
 
 }  // namespace msitd::trees

@@ -26,7 +26,12 @@ OpenedTree Open(const std::string& path, const TreeOptions& options) {
   MSITD_ASSIGN_OR_RETURN(const TreeReader reader, options.kind.has_value()
                                                       ? ReaderOf(*options.kind)
                                                       : DetectReader(folder));
-  return reader.open(folder);
+  if (!options.mapping_folder.empty() && reader.kind != TreeKind::kMindie) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "it is of {}: mappings of {} are for mindie alone",
+                      TreeKindName(reader.kind), options.mapping_folder);
+  }
+  return reader.open(folder, options);
 }
 
 }  // namespace

@@ -95,6 +95,9 @@ class Tree {
 struct TreeOptions {
   // Nothing: found by content.
   std::optional<TreeKind> kind;
+  // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
+  // it.
+  std::string mapping_folder = {};
 };
 
 // Opens the folder at `path`, or the single file. INVALID_ARGUMENT if no reader

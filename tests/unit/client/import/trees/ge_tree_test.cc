@@ -10,6 +10,7 @@ namespace msitd::trees {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr char kTime[] = "1756699200000001";
@@ -295,6 +296,33 @@ TEST(MindieTreeTest, MappingsMayLieAboveTheDumps) {
         << below;
     EXPECT_THAT(Problems(*tree, made), IsEmpty()) << below;
   }
+}
+
+TEST(MindieTreeTest, MappingsMayLieWhereTheUserSays) {
+  const MadeTree made;
+  WriteDump(made, "out/20250901120005/0/Graph/1/0", "Add");
+  WriteDump(made, "other/20250901120005/0/g/1/0", "Add");
+  made.Write("out/mindie_rt_op_mapping.json", "[]");
+  made.Write("elsewhere/mindie_rt_op_mapping.json", "[]");
+  TreeOptions options;
+  options.mapping_folder = made.path("elsewhere");
+  const auto error = [&](const std::string& tree) {
+    return std::string(Message(OpenTree(made.path(tree), options).status()));
+  };
+  EXPECT_THAT(error("out"), HasSubstr("no mindie_torch_op_mapping.json in"));
+  made.Write("elsewhere/mindie_torch_op_mapping.json", "[]");
+  const auto tree = made.Open("out", options);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(Attachments(*tree), ElementsAre("mindie_rt_op_mapping.json",
+                                              "mindie_torch_op_mapping.json"));
+  for (const TreeAttachment& attachment : tree->attachments()) {
+    EXPECT_THAT(attachment.file, HasSubstr("elsewhere"));
+  }
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 Add#0"));
+  EXPECT_THAT(Problems(*tree, made), IsEmpty());
+  EXPECT_THAT(error("other"), HasSubstr("for mindie alone"));
+  options.mapping_folder = made.path("nowhere");
+  EXPECT_THAT(error("out"), HasSubstr("nowhere"));
 }
 
 TEST(MindieTreeTest, AGraphBesideOthersIsAmbiguous) {
