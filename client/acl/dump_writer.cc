@@ -24,6 +24,10 @@ namespace {
 // do not wait for that: there is the memory of the table.
 constexpr std::chrono::seconds kDaemonPatience{60};
 
+// For the daemon to answer, while dumps wait in the table.
+constexpr std::chrono::microseconds kOpenTime = std::chrono::seconds(2);
+constexpr std::chrono::microseconds kNoTime{0};
+
 // For threads that end later than they should.
 constexpr std::chrono::seconds kGraceTime{2};
 
@@ -82,7 +86,10 @@ void DumpWriter::Flush() {
   table_.Wake();
   const auto deadline = Clock::now() + kFlushTime;
   while (done_flush_ < wanted && !is_over_) {
-    if (!flushed_.WaitUntil(mu_, deadline)) return;
+    if (!flushed_.WaitUntil(mu_, deadline)) {
+      is_hopeless_ = true;
+      return;
+    }
   }
 }
 
@@ -235,7 +242,12 @@ void DumpWriter::Send(const Settling& item) {
 }
 
 absl::Status DumpWriter::SendFile(const Settling& item) {
-  MSITD_ASSIGN_OR_RETURN(client::Client* const client, ClientOf(item.place));
+  const auto opened = ClientOf(item.place);
+  if (!opened.ok()) {
+    ++counts_.unsent_file_count;
+    return opened.status();
+  }
+  client::Client* const client = *opened;
   absl::Status problem = feed_.Open(item.file.bytes);
   if (problem.ok()) {
     const trees::TreeEntry entry = EntryOf(item);
@@ -327,6 +339,38 @@ absl::Status DumpWriter::SendTensors(const trees::TreeEntry& entry,
   return problem;
 }
 
+client::Status DumpWriter::Open(const trees::GePlace& place,
+                                std::unique_ptr<client::Client>& client) {
+  client::ClientOptions options;
+  options.run = settings_.run;
+  options.rank = place.rank;
+  options.world_size =
+      place.world_size > 0 ? place.world_size : settings_.world_size;
+  options.if_exists = settings_.if_exists;
+  options.max_block = kDaemonPatience;
+  options.user_agent = "libmsit_acl";
+  options.interrupt = {[](void* writer) -> int32_t {
+                         auto& self = *static_cast<DumpWriter*>(writer);
+                         const MutexLock lock(self.mu_);
+                         return Clock::now() > self.deadline_ ? 1 : 0;
+                       },
+                       this};
+  client::Status status;
+  // First with what the daemon says of the run, such as its capture policy. A
+  // daemon that comes later gets what was kept for it.
+  for (const std::chrono::microseconds timeout : {kOpenTime, kNoTime}) {
+    options.open_timeout = timeout;
+    std::unique_ptr<client::Transport, client::TransportDestroyer> transport;
+    status = client::MakeTransport(settings_.endpoint, &transport);
+    if (!status.ok()) return status;
+    status = client::Client::Open(options, std::move(transport), &client);
+    const bool may_come = status.code == MSIT_ERROR_UNAVAILABLE &&
+                          settings_.if_exists != IfExists::kNew;
+    if (!may_come) break;
+  }
+  return status;
+}
+
 absl::StatusOr<client::Client*> DumpWriter::ClientOf(
     const trees::GePlace& place) {
   const auto known = clients_.find(place.rank);
@@ -335,28 +379,7 @@ absl::StatusOr<client::Client*> DumpWriter::ClientOf(
   }
   if (known == clients_.end()) {
     // A rank that cannot be opened is not tried again.
-    auto& opened = clients_[place.rank];
-    client::ClientOptions options;
-    options.run = settings_.run;
-    options.rank = place.rank;
-    options.world_size =
-        place.world_size > 0 ? place.world_size : settings_.world_size;
-    options.max_block = kDaemonPatience;
-    options.open_timeout = std::chrono::microseconds(0);
-    options.user_agent = "libmsit_acl";
-    options.interrupt = {[](void* writer) -> int32_t {
-                           auto& self = *static_cast<DumpWriter*>(writer);
-                           const MutexLock lock(self.mu_);
-                           return Clock::now() > self.deadline_ ? 1 : 0;
-                         },
-                         this};
-    std::unique_ptr<client::Transport, client::TransportDestroyer> transport;
-    client::Status status =
-        client::MakeTransport(settings_.endpoint, &transport);
-    if (status.ok()) {
-      status = client::Client::Open(std::move(options), std::move(transport),
-                                    &opened);
-    }
+    const client::Status status = Open(place, clients_[place.rank]);
     if (!status.ok()) reporter_.Say(status.message, "");
   }
   client::Client* const client = clients_[place.rank].get();
@@ -403,6 +426,7 @@ void DumpWriter::End() {
 
 void DumpWriter::SayResult() {
   client::ClientCounters sum;
+  std::string run = settings_.run;
   std::string why;
   for (const auto& [rank, client] : clients_) {
     if (client == nullptr) continue;
@@ -412,6 +436,8 @@ void DumpWriter::SayResult() {
     sum.filtered_count += counters.filtered_count;
     sum.conflict_count += counters.conflict_count;
     if (why.empty()) why = client->stream_error();
+    // The daemon may have given it another name.
+    if (!client->run().empty()) run = client->run();
   }
   const uint64_t unacknowledged_count =
       sum.recorded_count - std::min(sum.recorded_count, sum.acknowledged_count);
@@ -422,6 +448,8 @@ void DumpWriter::SayResult() {
           lost);
   AddPart(counts_.bad_file_count, "file was not understood",
           "files were not understood", lost);
+  AddPart(counts_.unsent_file_count, "file was not sent", "files were not sent",
+          lost);
   AddPart(counts_.bad_tensor_count, "tensor was not sent",
           "tensors were not sent", lost);
   AddPart(unacknowledged_count, "record was not acknowledged",
@@ -430,11 +458,13 @@ void DumpWriter::SayResult() {
           "records were there with other bytes", lost);
   AddPart(counts_.late_count, "file came out of order",
           "files came out of order", lost);
-  std::string text =
-      fmt::format("run {}: {} tensors of {} files", settings_.run,
-                  counts_.tensor_count, counts_.file_count);
+  std::string text = fmt::format("run {}: {} tensors of {} files", run,
+                                 counts_.tensor_count, counts_.file_count);
   if (counts_.absent_tensor_count > 0) {
     text += fmt::format(", {} more have no bytes", counts_.absent_tensor_count);
+  }
+  if (sum.filtered_count > 0) {
+    text += fmt::format(", {} of them are not asked for", sum.filtered_count);
   }
   if (!lost.empty()) text += "; " + lost;
   if (unacknowledged_count > 0 && !why.empty()) text += ": " + why;

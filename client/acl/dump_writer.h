@@ -80,6 +80,8 @@ class DumpWriter {
     // other files that could not be sent.
     uint64_t incomplete_count = 0;
     uint64_t bad_file_count = 0;
+    // Files of ranks that have no stream.
+    uint64_t unsent_file_count = 0;
     uint64_t bad_tensor_count = 0;
     // Tensors that the dump has no bytes of.
     uint64_t absent_tensor_count = 0;
@@ -111,6 +113,8 @@ class DumpWriter {
   trees::GeCalls& CallsOf(int32_t rank, int64_t token);
   absl::Status SendTensors(const trees::TreeEntry& entry,
                            client::Client& client);
+  client::Status Open(const trees::GePlace& place,
+                      std::unique_ptr<client::Client>& client);
   absl::StatusOr<client::Client*> ClientOf(const trees::GePlace& place);
   // Counts as dropped, in the stream of some rank, what has none.
   void CountLost();

@@ -40,6 +40,18 @@ absl::Status Read(const char* name, Number min, Number max, Number& number) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<IfExists> ReadIfExists() {
+  constexpr const char* kName = "MSITD_ACL_IF_EXISTS";
+  const std::string_view text = Variable(kName);
+  if (text.empty() || text == "fail") return IfExists::kFail;
+  if (text == "append") return IfExists::kAppend;
+  if (text == "replace") return IfExists::kReplace;
+  if (text == "new") return IfExists::kNew;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "{} is `{}`, not fail, append, replace or new", kName,
+                    text);
+}
+
 }  // namespace
 
 absl::StatusOr<Settings> ReadSettings() {
@@ -55,6 +67,7 @@ absl::StatusOr<Settings> ReadSettings() {
   MSITD_RETURN_IF_ERROR(
       Read<int64_t>("MSITD_ACL_MAX_BLOCK_MS", 0, kMaxBlockMs, max_block_ms));
   settings.max_block = std::chrono::milliseconds(max_block_ms);
+  MSITD_ASSIGN_OR_RETURN(settings.if_exists, ReadIfExists());
   int32_t names_graphs = 0;
   MSITD_RETURN_IF_ERROR(Read<int32_t>("MSITD_ACL_GRAPHS", 0, 1, names_graphs));
   settings.names_graphs = names_graphs == 1;

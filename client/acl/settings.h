@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/core/overflow.h"
+#include "protos/base/stream_id.h"
 
 namespace msitd::acl {
 
@@ -17,6 +18,8 @@ struct Settings {
   // Of dumps whose path says no rank.
   int32_t rank = 0;
   int32_t world_size = 1;
+  // What becomes of a run that has these ranks already.
+  IfExists if_exists = IfExists::kFail;
   // Ops begin with their graph, even if there is only one.
   bool names_graphs = false;
   // Of dumps that have not been sent: those that have begun, and those that

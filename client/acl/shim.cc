@@ -35,6 +35,7 @@ struct State {
   Mode mode;
   const FeedFunctions* feed;
   bool is_registered;
+  int32_t register_answer;
   // Who has switched dumps on, or has said that none are wanted.
   bool is_dump_ours;
   bool is_dump_hosts;
@@ -170,7 +171,15 @@ void Attach() {
     return;
   }
   // Before aclInit it may fail, so it is tried again.
-  g_state.is_registered = real(&OnChunk, 0) == kAclSuccess;
+  g_state.register_answer = real(&OnChunk, 0);
+  g_state.is_registered = g_state.register_answer == kAclSuccess;
+}
+
+// Says what CANN has answered, and to what. With g_mutex locked.
+void SayAnswer(const char* function, int32_t answer) {
+  char code[32];
+  snprintf(code, sizeof(code), "error %d", answer);
+  SayWhy(function, code);
 }
 
 // True if the shim has to say what is dumped. MindIE and TorchAir may do so
@@ -202,15 +211,13 @@ void SwitchDumpOn() {
           sizeof(file))) {
     return SayWhy("the configuration cannot be written", strerror(errno));
   }
-  char code[32];
   int32_t answer = init();
   const bool is_on = answer == kAclSuccess;
   if (is_on) answer = set(file);
   unlink(file);
   if (is_on) g_state.is_dump_ours = true;
   if (answer == kAclSuccess) return;
-  snprintf(code, sizeof(code), "error %d", answer);
-  SayWhy(is_on ? "aclmdlSetDump" : "aclmdlInitDump", code);
+  SayAnswer(is_on ? "aclmdlSetDump" : "aclmdlInitDump", answer);
   // It is not tried again.
   g_state.is_dump_hosts = true;
 }
@@ -218,6 +225,9 @@ void SwitchDumpOn() {
 void AttachToRunning() {
   Attach();
   const Locked lock;
+  if (g_state.register_answer != kAclSuccess) {
+    SayAnswer("acldumpRegCallback", g_state.register_answer);
+  }
   if (g_state.is_dump_ours || g_state.is_dump_hosts || !SetsDump()) return;
   SwitchDumpOn();
 }

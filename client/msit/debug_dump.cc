@@ -77,6 +77,43 @@ class ConfigFile {
   char path_[4096] = "";
 };
 
+// A folder that lives as long as this does.
+class PrivateFolder {
+ public:
+  PrivateFolder() = default;
+  ~PrivateFolder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
+  absl::Status Make() {
+    std::string path = fmt::format("{}/msit_XXXXXX", acl::TemporaryFolder());
+    if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, path);
+    path_ = std::move(path);
+    return absl::OkStatus();
+  }
+  const std::string& path() const { return path_; }
+  bool is_empty() const {
+    std::error_code error;
+    return path_.empty() || fs::is_empty(path_, error);
+  }
+
+ private:
+  std::string path_;
+};
+
+// LD_PRELOAD is a list without quotes.
+absl::Status CheckPreload(const std::string& library) {
+  if (library.find_first_of(" :") == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return MakeStatus(absl::StatusCode::kFailedPrecondition,
+                    "{} cannot be preloaded: its path has a blank or a colon",
+                    library);
+}
+
 absl::Status CheckFlags(const DebugDumpOptions& options) {
   if (!options.command) {
     const std::string given =
@@ -107,6 +144,7 @@ absl::StatusOr<std::string> FindShim() {
       named, bin.parent_path() / "lib" / kShim, bin / kShim};
   for (const fs::path& place : places) {
     if (!place.empty() && fs::is_regular_file(place, error)) {
+      MSITD_RETURN_IF_ERROR(CheckPreload(place.string()));
       return place.string();
     }
   }
@@ -170,6 +208,8 @@ class MindieDump {
   const DebugDumpOptions& options_;
   Logger& log_;
   ConfigFile config_;
+  // Of a dump that is streamed: CANN writes there if it does not call back.
+  PrivateFolder unused_;
   Environment environment_;
   std::string output_;
   ctl::ConnectionOptions connection_;
@@ -180,6 +220,7 @@ absl::StatusOr<bool> MindieDump::UseToolkit(const std::string& dump_path) {
   const fs::path library = fs::path(Variable(kToolkitVariable)) / kMindieDump;
   std::error_code error;
   if (!fs::is_regular_file(library, error)) return false;
+  MSITD_RETURN_IF_ERROR(CheckPreload(library.string()));
   MSITD_RETURN_IF_ERROR(config_.Write(dump_path, ops()));
   Preload(library.string(), environment_);
   environment_[kMindieConfig] = config_.path();
@@ -214,8 +255,8 @@ absl::Status MindieDump::PrepareStream() {
         "msit {} {}", getpid(),
         std::chrono::system_clock::now().time_since_epoch().count());
   }
-  // Nothing is written there.
-  MSITD_RETURN_IF_ERROR(UseToolkit(acl::TemporaryFolder()).status());
+  MSITD_RETURN_IF_ERROR(unused_.Make());
+  MSITD_RETURN_IF_ERROR(UseToolkit(unused_.path()).status());
   Preload(shim, environment_);
   return absl::OkStatus();
 }
@@ -288,7 +329,12 @@ absl::StatusOr<int> MindieDump::Run() {
     log_.Info(fmt::format("The dumps are in {}", output_));
     return exit_code;
   }
-  const absl::Status attached = AttachMappings();
+  absl::Status attached = AttachMappings();
+  if (!unused_.is_empty()) {
+    log_.Error("CANN has written files instead of calling back: they are gone");
+    attached.Update(absl::FailedPreconditionError(fmt::format(
+        "run {} lacks dumps: dump files, and import these", *options_.run)));
+  }
   if (attached.ok()) return exit_code;
   if (exit_code == 0) return attached;
   log_.Error(Message(attached));

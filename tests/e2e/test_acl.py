@@ -221,6 +221,32 @@ def test_folder_of_a_rank_says_the_rank(
     assert records(daemon, "streamed") == imported(daemon, tree)
 
 
+def test_run_of_another_job_is_not_changed(
+    daemon: Daemon, cann: Standin, tmp_path: Path
+) -> None:
+    tree = write_tree(tmp_path / "tree")
+    job(cann, daemon, tree)
+    before = records(daemon, "streamed")
+    lines = said(job(cann, daemon, tree))
+    assert lines[-1].endswith("0 tensors of 12 files; 12 files were not sent")
+    assert "RUN_EXISTS" in "".join(lines[:-1])
+    assert records(daemon, "streamed") == before
+    lines = said(job(cann, daemon, tree, MSITD_ACL_IF_EXISTS="new"))
+    assert lines[-1].startswith("run streamed-2: 36 tensors")
+    assert unordered(records(daemon, "streamed-2")) == unordered(before)
+
+
+def test_capture_policy_says_what_is_kept(
+    daemon: Daemon, cann: Standin, tmp_path: Path
+) -> None:
+    words = ("capture", "set", "streamed", "--ops", "layer/op2", "--from-token", "0")
+    daemon.ctl(*words)
+    lines = said(job(cann, daemon, write_tree(tmp_path / "tree")))
+    ops = {json.loads(text)["op"] for text in records(daemon, "streamed")}
+    assert ops == {"layer/op2"}
+    assert "24 of them are not asked for" in lines[-1]
+
+
 def test_graphs_can_be_told_apart_from_the_beginning(
     daemon: Daemon, cann: Standin, tmp_path: Path
 ) -> None:
@@ -345,6 +371,7 @@ def test_daemon_that_is_not_there_ends_nothing(
         ("MSITD_ACL_BUFFER_BYTES", "1k"),
         ("MSITD_ACL_MAX_BLOCK_MS", "-1"),
         ("MSITD_ACL_OVERFLOW", "wait"),
+        ("MSITD_ACL_IF_EXISTS", "maybe"),
         ("RANK", "-1"),
         ("MSITD_ENDPOINT", "nowhere"),
         ("MSITD_RUN", "x" * 200),

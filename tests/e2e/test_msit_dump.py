@@ -183,6 +183,45 @@ def test_exit_code_is_that_of_the_command(plain: Standin, place: Place) -> None:
     assert done.stderr.count("it has to call mindietorch.finalize") == 2
 
 
+def test_files_that_cann_writes_nevertheless_are_an_error(
+    daemon: Daemon, toolkit: Standin, place: Place
+) -> None:
+    done = msit(
+        place.work,
+        "debug",
+        "dump",
+        "--exec",
+        str(toolkit.mindie),
+        "--run",
+        "r",
+        environment=place.environment(
+            toolkit,
+            MSITD_ENDPOINT=daemon_path(daemon),
+            STANDIN_HAS_NO_CALLBACK=1,
+        ),
+        expect=1,
+    )
+    assert "libmsit_acl: nothing is dumped: " in done.stderr
+    assert list(place.temporary.iterdir()) == []
+
+
+def test_library_that_cannot_be_preloaded_is_refused(
+    plain: Standin, place: Place
+) -> None:
+    shim = place.work / "a b.so"
+    shim.touch()
+    done = msit(
+        place.work,
+        "debug",
+        "dump",
+        "--exec",
+        "true",
+        environment=place.environment(plain, MSIT_ACL_LIBRARY=shim),
+        expect=1,
+    )
+    assert "cannot be preloaded: its path has a blank" in done.stderr
+
+
 def test_mappings_stay_if_the_daemon_is_not_there(
     daemon: Daemon, plain: Standin, place: Place
 ) -> None:
