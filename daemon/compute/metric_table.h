@@ -30,6 +30,10 @@ struct MetricInfo {
   uint32_t set;  // A bit of MetricSet; 0 for a metric that is always there.
   // True if a table of rows shows the metric by default.
   bool in_default_columns;
+  // True if it compares how several elements relate to one another. Of one
+  // element it is the same whatever that is, so that statistics tell nothing of
+  // it.
+  bool is_of_many_elements = false;
 };
 
 // `scaled_max_abs` and `psnr_db`.

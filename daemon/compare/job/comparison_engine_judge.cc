@@ -182,7 +182,8 @@ void ComparisonEngine::JudgeByStatistics(const TensorPair& pair,
       JudgeStatistics(*pair.target, *pair.golden, plan_.policy);
   row.set_bitwise_equal(outcome.is_bitwise_equal);
   for (const StatisticsOutcome::Part& part : outcome.parts) {
-    required_tolerances_.Add(part.verification, part.metrics, row_count_);
+    required_tolerances_.AddStatistics(part.verification, part.metrics,
+                                       row_count_);
     metrics = Worst(metrics, part.metrics);
   }
   if (outcome.deciding_part >= 0) {

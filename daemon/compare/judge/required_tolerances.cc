@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "daemon/compute/metric_table.h"
+
 namespace msitd::compare {
 namespace {
 
@@ -82,6 +84,25 @@ bool RequiredTolerances::TakesMaxAbs(const RowMetrics& metrics, int64_t row,
 
 void RequiredTolerances::Add(const Verification& verification,
                              const RowMetrics& metrics, int64_t row) {
+  AddBounds(verification, metrics, row);
+  AddVerdict(verification, metrics, row);
+}
+
+void RequiredTolerances::AddStatistics(const Verification& verification,
+                                       const RowMetrics& metrics, int64_t row) {
+  AddBounds(verification, metrics, row);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto table = compute::MetricTable();
+  RowMetrics at_best = metrics;
+  for (size_t i = 0; i < at_best.size(); ++i) {
+    if (!table[i].is_of_many_elements || at_best[i].has_value()) continue;
+    at_best[i] = table[i].higher_is_better ? kInfinity : -kInfinity;
+  }
+  AddVerdict(verification, at_best, row);
+}
+
+void RequiredTolerances::AddBounds(const Verification& verification,
+                                   const RowMetrics& metrics, int64_t row) {
   const auto [found, is_new] =
       entries_.try_emplace({verification.rule, verification.predicate});
   if (is_new) found->second = EntriesOf(verification);
@@ -98,6 +119,10 @@ void RequiredTolerances::Add(const Verification& verification,
     entry.required = tightest;
     entry.row = row;
   }
+}
+
+void RequiredTolerances::AddVerdict(const Verification& verification,
+                                    const RowMetrics& metrics, int64_t row) {
   const bool fails = !verification.predicate->Holds(metrics);
   if (fails && CanPass(verification, metrics)) curable_row_ = row;
 }

@@ -25,6 +25,10 @@ class RequiredTolerances {
   // absent asks for nothing.
   void Add(const Verification& verification, const RowMetrics& metrics,
            int64_t row);
+  // The same for statistics, which tell nothing of metrics of many elements:
+  // what a predicate asks of these is no reason to fail.
+  void AddStatistics(const Verification& verification,
+                     const RowMetrics& metrics, int64_t row);
 
   // Notes that `row` fails, for whatever reason. Called after Add if the row
   // has metrics.
@@ -52,6 +56,12 @@ class RequiredTolerances {
   // Predicates live as long as the policy and are told apart by their address.
   using Key = std::pair<int, const predicate::Predicate*>;
 
+  // Notes what the row asks of each bound.
+  void AddBounds(const Verification& verification, const RowMetrics& metrics,
+                 int64_t row);
+  // Notes whether other bounds would let the row pass.
+  void AddVerdict(const Verification& verification, const RowMetrics& metrics,
+                  int64_t row);
   // Notes a row that no finite bound serves, but max_abs does. False for any
   // other row.
   static bool TakesMaxAbs(const RowMetrics& metrics, int64_t row, Entry& entry);

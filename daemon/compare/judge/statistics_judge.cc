@@ -29,17 +29,9 @@ namespace {
 
 using Statistics = std::vector<TensorStatistic>;
 
-// Metrics that compare how several elements relate to one another. Of one
-// element they are the same whatever it is.
-constexpr std::array<std::string_view, 9> kOfManyElements = {
-    "cosine",           "kl",          "psnr_db", "pearson",
-    "argmax_agreement", "msit_cosine", "msit_kl", "msprobe_cosine",
-    "top_k_overlap"};
-
 bool IsOfManyElements(int metric) {
-  const std::string_view name = MetricNames()[static_cast<size_t>(metric)];
-  return std::find(kOfManyElements.begin(), kOfManyElements.end(), name) !=
-         kOfManyElements.end();
+  return compute::MetricTable()[static_cast<size_t>(metric)]
+      .is_of_many_elements;
 }
 
 bool HasEqualBits(double a, double b) {

@@ -178,6 +178,32 @@ TEST(RequiredTolerancesTest, WhatNoBoundCuresIsCounted) {
   EXPECT_EQ(Collect(predicate, {Row(2.0)}).first_hopeless_row(), -1);
 }
 
+TEST(RequiredTolerancesTest, WhatStatisticsDoNotTellIsNoReasonToFail) {
+  const auto hopeless = [](const std::string& text, const RowMetrics& row) {
+    const predicate::Predicate predicate = Parsed(text);
+    RequiredTolerances tolerances;
+    Verification verification;
+    verification.predicate = &predicate;
+    tolerances.AddStatistics(verification, row, 0);
+    tolerances.AddFailure(0);
+    v1::Comparison out;
+    tolerances.Show(out);
+    for (const auto& needed : out.required_tolerances()) {
+      EXPECT_NE(needed.metric(), "cosine");
+      EXPECT_TRUE(std::isfinite(needed.required()));
+    }
+    return out.hopeless_count();
+  };
+  EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs <= 1", Row(2.0)), 0);
+  EXPECT_EQ(hopeless("kl < 0.1 and not max_abs > 1", Row(2.0)), 0);
+  EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs <= 1 and mismatch_count == 0",
+                     Row(2.0, 1)),
+            1);
+  // Such as one whose counts differ.
+  EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs <= 1", Row(0.5)), 1);
+  EXPECT_EQ(hopeless("cosine >= 0.99 and max_abs < 1", Row(kInfinity)), 1);
+}
+
 // Where the golden tensor is zero, no bound would ask for anything.
 TEST(RequiredTolerancesTest, BesideZerosMaxAbsIsAskedFor) {
   constexpr int kNl2 = static_cast<int>(compute::Metric::kNl2);
