@@ -119,6 +119,16 @@ def test_file_that_changed_is_a_conflict(daemon: Daemon, tree: Path) -> None:
     assert read(daemon, "a") == before
 
 
+def test_files_that_conflict_are_named(daemon: Daemon, tmp_path: Path) -> None:
+    for folder, number in (("one", 1.0), ("two", 2.0)):
+        save(tmp_path / folder / "same.npy", np.zeros(3))
+        save(tmp_path / folder / "other.npy", np.full(3, number))
+    paths = [str(tmp_path / folder) for folder in ("one", "two")]
+    result = daemon.ctl("run", "import", *paths, "--run", "r", expect=PARTIAL)
+    assert "1 conflicts" in result.stdout
+    assert f"{paths[1]}/other.npy: other is a tensor of {paths[0]}" in result.stderr
+
+
 def test_file_that_is_still_written_comes_later(daemon: Daemon, tree: Path) -> None:
     whole = (tree / "a.npy").read_bytes()
     for cut in (0, 60, len(whole) - 1):

@@ -148,6 +148,13 @@ ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
     row.set_file(Printable(problem.file));
     row.set_reason(Printable(problem.reason));
   }
+  if (counts.conflict_count == 0) return result;
+  for (const auto& doubled : job.doubled().listed()) {
+    ImportDouble& row = *result.add_doubles();
+    row.set_file(Printable(doubled.file));
+    row.set_former_file(Printable(doubled.former));
+    row.set_op(Printable(doubled.op));
+  }
   return result;
 }
 
@@ -162,6 +169,15 @@ void TellProblems(const job::ImportProblems& problems) {
   fmt::print(stderr, "{} problems in all:\n", problems.count());
   for (const auto& [reason, count] : problems.counts()) {
     fmt::print(stderr, "{:>8}  {}\n", count, Printable(reason));
+  }
+}
+
+void TellDoubles(const ImportResult& result) {
+  for (const ImportDouble& doubled : result.doubles()) {
+    fmt::print(stderr,
+               "{}: {} is a tensor of {} too, which came first: of others, its "
+               "bytes stay\n",
+               doubled.file(), doubled.op(), doubled.former_file());
   }
 }
 
@@ -194,6 +210,7 @@ Outcome Tell(Invocation& invocation, const ImportFlags& flags,
              bool is_sealed) {
   TellProblems(job.problems());
   const ImportResult result = ResultOf(flags, trees, job, is_sealed);
+  TellDoubles(result);
   if (!invocation.is_table()) return PrintOne(invocation, result, "run");
   invocation.out().Write(ClosingLine(flags, result, is_over));
   return {};

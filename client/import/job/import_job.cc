@@ -69,11 +69,6 @@ LedgerEntry EntryOf(const std::vector<trees::TreeEntry>& values) {
   return entry;
 }
 
-uint64_t HashOf(const TensorKey& key) {
-  const std::string text = TextOf(key);
-  return chunk::HashBytes(std::as_bytes(std::span(text))).low;
-}
-
 std::string NameOf(const trees::TreeEntry& entry) {
   return fmt::format("{} of {}", RecordKindName(entry.kind), entry.key.op);
 }
@@ -265,6 +260,7 @@ absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
     MSITD_RETURN_IF_ERROR(Send(record.key().rank, record.view(), problem));
   }
   if (!problem.ok()) return absl::OkStatus();
+  doubled_.Add(record.key(), entry.file);
   if (tensor.is_statistics) {
     ++counts_.statistics_count;
     return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/core/client.h"
+#include "client/import/job/doubled_records.h"
 #include "client/import/job/file_feed.h"
 #include "client/import/job/import_ledger.h"
 #include "client/import/job/import_problems.h"
@@ -102,6 +103,8 @@ class ImportJob {
 
   const ImportCounts& counts() const { return counts_; }
   const ImportProblems& problems() const { return problems_; }
+  // Among them are the conflicts between files of this import.
+  const DoubledRecords& doubled() const { return doubled_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -163,6 +166,7 @@ class ImportJob {
   ImportLedger& ledger_;
   ImportCounts counts_;
   ImportProblems problems_;
+  DoubledRecords doubled_;
   FileFeed feed_;
   std::string root_;
   ValueBlock values_;

@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "client/import/formats/statistic_text.h"
 #include "protos/base/tensor_statistics.h"
+#include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
 
 namespace msitd::job {
@@ -87,6 +89,11 @@ TensorRecord::TensorRecord(const trees::TreeEntry& entry,
   statistics_ = StatisticsOf(tensor);
   view_.kind = RecordKind::kStatistics;
   view_.value = statistics_;
+}
+
+uint64_t HashOf(const TensorKey& key) {
+  const std::string text = TextOf(key);
+  return chunk::HashBytes(std::as_bytes(std::span(text))).low;
 }
 
 absl::Status RecordsOfFile::Add(const trees::TreeEntry& entry,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 
@@ -13,6 +14,9 @@ namespace msitd::job {
 
 // Tells a key from any other one.
 std::string TextOf(const TensorKey& key);
+
+// The same as a number.
+uint64_t HashOf(const TensorKey& key);
 
 // Where a tensor of a file belongs. What the entry leaves open, the file says:
 // which input or output of the op it is. If the file does not say it either, it

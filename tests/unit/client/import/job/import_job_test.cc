@@ -384,6 +384,32 @@ TEST_F(ImportJobTest, TensorsOfOneFileWithOneNameAreAProblem) {
   }
 }
 
+TEST_F(ImportJobTest, TensorsOfTwoFilesAreNamed) {
+  const std::string first = WriteNpy("a.npy", 1);
+  const std::string second = WriteNpy("b.npy", 2);
+  ASSERT_TRUE(Import({FileEntry("op", first), FileEntry("other", first),
+                      FileEntry("op", second), FileEntry("third", second)})
+                  .ok());
+  const auto& doubled = job_->doubled().listed();
+  ASSERT_EQ(doubled.size(), 1u);
+  EXPECT_EQ(doubled[0].file, second);
+  EXPECT_EQ(doubled[0].former, first);
+  EXPECT_EQ(doubled[0].op, "op");
+}
+
+TEST(DoubledRecordsTest, TheFirstAreListed) {
+  DoubledRecords records;
+  TensorKey key;
+  for (const char* file : {"a", "b"}) {
+    for (size_t i = 0; i < 2 * DoubledRecords::kListedMax; ++i) {
+      key.op = std::to_string(i);
+      records.Add(key, file);
+    }
+  }
+  ASSERT_EQ(records.listed().size(), DoubledRecords::kListedMax);
+  EXPECT_EQ(records.listed()[1].op, "1");
+}
+
 TEST_F(ImportJobTest, ValuesKeepTheirPlacesBetweenFiles) {
   ASSERT_TRUE(Import({Value("a", RecordKind::kNone, "None"),
                       FileEntry("b", WriteNpy("b.npy", 1)),
