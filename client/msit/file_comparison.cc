@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/msit/custom_algorithms.h"
 #include "client/msit/private_comparison.h"
 #include "client/msit/report_row.h"
 #include "client/msit/tensor.h"
@@ -30,18 +31,38 @@ std::string PythonText(const ctl::Cell& cell) {
   return text.empty() ? "nan" : text;
 }
 
-// The metrics of a row of msit's report, and its reason if there are none.
-std::string DictionaryOf(const ReportRow& row) {
-  const std::string reason = row.reason();
-  std::string out = "{";
-  if (reason.empty()) {
+// The metrics of a row of msit's report, and why there are none.
+class Dictionary {
+ public:
+  explicit Dictionary(const ReportRow& row) : reason_(row.reason()) {
+    if (!reason_.empty()) return;
     for (const std::string_view column : kMetricColumns) {
-      out +=
-          fmt::format("{}: {}, ", Quoted(column), PythonText(row.At(column)));
+      Add(column, PythonText(row.At(column)));
     }
   }
-  return out + fmt::format("{}: {}}}", Quoted(kReason), Quoted(reason));
-}
+
+  bool has_metrics() const { return !text_.empty(); }
+
+  // What a function of the user returned.
+  void Add(const std::string& name, const ctl::PairAnswer& answer) {
+    if (!answer.shown.empty()) Add(name, answer.shown);
+    if (answer.text.empty()) return;
+    if (!reason_.empty()) reason_ += ' ';
+    reason_ += answer.text;
+  }
+
+  std::string text() const {
+    return fmt::format("{{{}{}: {}}}", text_, Quoted(kReason), Quoted(reason_));
+  }
+
+ private:
+  void Add(std::string_view name, std::string_view value) {
+    text_ += fmt::format("{}: {}, ", Quoted(name), value);
+  }
+
+  std::string text_;
+  std::string reason_;
+};
 
 absl::Status CheckPaths(const CompareOptions& options) {
   int folder_count = 0;
@@ -71,6 +92,9 @@ absl::Status CompareFiles(const CompareOptions& options,
   if (!options.rank.empty()) {
     log.Warning("--rank means nothing for two files, and is ignored");
   }
+  MSITD_ASSIGN_OR_RETURN(
+      CustomAlgorithms algorithms,
+      CustomAlgorithms::Start(options.algorithms, interrupts, log));
   using Side = PrivateComparison::Side;
   std::unique_ptr<PrivateComparison> runs;
   for (const auto& [side, path] : {std::pair(Side::kGolden, options.golden),
@@ -94,7 +118,19 @@ absl::Status CompareFiles(const CompareOptions& options,
   }
   MSITD_ASSIGN_OR_RETURN(const ReportRow row,
                          MakeReportRow(result.comparison, result.rows.front()));
-  log.Info("Compared results: " + DictionaryOf(row));
+  Dictionary dictionary(row);
+  if (dictionary.has_metrics() && !options.algorithms.empty()) {
+    // These have been read once without holding both.
+    MSITD_ASSIGN_OR_RETURN(const Tensor golden, ReadTensor(options.golden));
+    MSITD_ASSIGN_OR_RETURN(const Tensor my, ReadTensor(options.my));
+    MSITD_ASSIGN_OR_RETURN(const std::vector<ctl::PairAnswer> answers,
+                           algorithms.Measure(golden, my));
+    const std::vector<std::string> names = algorithms.names();
+    for (size_t i = 0; i < names.size(); ++i) {
+      dictionary.Add(names[i], answers[i]);
+    }
+  }
+  log.Info("Compared results: " + dictionary.text());
   return absl::OkStatus();
 }
 

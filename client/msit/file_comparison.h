@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/msit/logger.h"
@@ -12,6 +13,7 @@ namespace msitd::msit {
 struct CompareOptions {
   std::string golden;
   std::string my;
+  std::vector<std::string> algorithms;  // FILE.py:FUNCTION each.
   bool compares_weights = false;
   std::string output = "./";
   // Taken for scripts: they mean nothing for two files.

@@ -44,23 +44,14 @@ void AddAnalyze(VerbTable& table, CLI::App& llm) {
 }
 
 void AddCompare(VerbTable& table, CLI::App& llm) {
-  struct Options {
-    CompareOptions compare;
-    std::vector<std::string> algorithms;
-  };
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareOptions>();
   CLI::App& verb = table.AddVerb(
       llm, "compare",
       "Compare two files with one tensor each, or the weights in two "
       "folders",
       kLlmLogger, [options](Logger& log) {
-        if (!options->algorithms.empty()) {
-          return MakeStatus(absl::StatusCode::kUnimplemented,
-                            "--custom-algorithms is not in this build: use "
-                            "msitctl compare run --plugin FILE.py:FUNCTION");
-        }
         ctl::Interrupts interrupts;
-        const CompareOptions& compare = options->compare;
+        const CompareOptions& compare = *options;
         if (compare.compares_weights) {
           return CompareWeights(compare.golden, compare.my, compare.output,
                                 interrupts, log);
@@ -68,7 +59,7 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
         return CompareFiles(compare, interrupts, log);
       });
   verb.alias("cc");
-  CompareOptions& compare = options->compare;
+  CompareOptions& compare = *options;
   table.AddFlag(verb, "--golden-path", "-gp", "Golden file", compare.golden);
   table.AddFlag(verb, "--my-path", "-mp", "The other file", compare.my);
   const std::string ignored = "Ignored for two files";
@@ -90,8 +81,8 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       "folders",
       compare.compares_weights);
   table
-      .AddFlag(verb, "--custom-algorithms", "-alg", "Not in this build",
-               options->algorithms)
+      .AddFlag(verb, "--custom-algorithms", "-alg",
+               "Functions of yours, FILE.py:FUNCTION each", compare.algorithms)
       .required(false);
 }
 

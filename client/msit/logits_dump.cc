@@ -18,8 +18,8 @@
 namespace msitd::msit {
 namespace {
 
-constexpr std::string_view kLanguages[] = {"CPP", "Go", "Java", "JavaScript",
-                                           "Python"};
+constexpr std::string_view kKeyLanguages[] = {"CPP", "Go", "Java", "JavaScript",
+                                              "Python"};
 constexpr std::string_view kHumanEval = "HumanEval";
 
 using Numbers = std::vector<int64_t>;
@@ -39,12 +39,12 @@ absl::StatusOr<int64_t> CaseNumber(std::string_view key,
   return *number;
 }
 
-// The place of a language among kLanguages.
+// The place of a language among kKeyLanguages.
 std::optional<size_t> LanguageOf(std::string_view prefix) {
   const auto found =
-      std::find(std::begin(kLanguages), std::end(kLanguages), prefix);
-  if (found == std::end(kLanguages)) return std::nullopt;
-  return static_cast<size_t>(found - std::begin(kLanguages));
+      std::find(std::begin(kKeyLanguages), std::end(kKeyLanguages), prefix);
+  if (found == std::end(kKeyLanguages)) return std::nullopt;
+  return static_cast<size_t>(found - std::begin(kKeyLanguages));
 }
 
 std::string ListText(const Numbers& numbers) {
@@ -61,7 +61,7 @@ absl::StatusOr<std::string> ListOf(const std::vector<std::string>& keys) {
   if (has_prefix && !has_language && prefix_of(first) != kHumanEval) {
     return WrongKey(first);
   }
-  std::array<Numbers, std::size(kLanguages)> by_language;
+  std::array<Numbers, std::size(kKeyLanguages)> by_language;
   Numbers plain;
   for (const std::string& key : keys) {
     const std::string_view prefix = prefix_of(key);

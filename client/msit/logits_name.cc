@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kLanguages[] = {"cpp", "go", "java", "js", "python"};
 
-bool IsNumber(std::string_view part) {
+bool IsWholeNumber(std::string_view part) {
   return trees::ParseNumber(part).has_value();
 }
 
@@ -70,11 +70,11 @@ LogitsName ParseLogitsName(std::string_view file_name) {
     name.order = {0, "", *key, *token};
     return name;
   }
-  const auto token = std::find_if(parts.rbegin(), parts.rend(), IsNumber);
+  const auto token = std::find_if(parts.rbegin(), parts.rend(), IsWholeNumber);
   const auto number =
       token == parts.rend()
           ? token
-          : std::find_if(std::next(token), parts.rend(), IsNumber);
+          : std::find_if(std::next(token), parts.rend(), IsWholeNumber);
   if (number == parts.rend()) {
     return Unnamed(fmt::format("missing_digits_after_{}", *language));
   }

@@ -318,7 +318,6 @@ def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
         (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
         (("-gp", "empty.npy", "-mp", "g.npy"), "no elements"),
         (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight takes two folders"),
-        (("-gp", "g.npy", "-mp", "g.npy", "-alg", "a.py:f"), "--plugin"),
     ):
         done = msit(tmp_path, "llm", "cc", *words, expect=1)
         assert done.stderr.startswith("msit: ") and said in done.stderr

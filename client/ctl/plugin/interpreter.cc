@@ -139,6 +139,7 @@ struct Interpreter::Reply {
   uint32_t kind = 0;
   double value = 0;
   std::string text;
+  std::string shown;
 };
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Start(
@@ -180,7 +181,8 @@ absl::Status Interpreter::Spawn() {
                                         options_.function,
                                         options_.arrays,
                                         Seconds(options_.pair_limit),
-                                        Seconds(options_.start_limit)};
+                                        Seconds(options_.start_limit),
+                                        options_.is_of_msit ? "msit" : ""};
   const int error = SpawnPlan(child.get()).Spawn(arguments, pid_);
   if (error == 0) return absl::OkStatus();
   pid_ = -1;
@@ -204,7 +206,8 @@ absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   if (reply.kind > kValue) {
     return absl::DataLossError("its answer has a kind that there is not");
   }
-  return PairAnswer{reply.kind == kValue, reply.value, std::move(reply.text)};
+  return PairAnswer{reply.kind == kValue, reply.value, std::move(reply.text),
+                    std::move(reply.shown)};
 }
 
 void Interpreter::SetLimit(std::chrono::milliseconds limit) {
@@ -227,6 +230,12 @@ absl::StatusOr<Interpreter::Reply> Interpreter::ReadReply() {
   }
   reply.text.resize(text_bytes);
   MSITD_RETURN_IF_ERROR(Receive(reply.text.data(), text_bytes));
+  const size_t line_end =
+      options_.is_of_msit ? reply.text.find('\n') : std::string::npos;
+  if (line_end != std::string::npos) {
+    reply.shown = AnswerText(reply.text.substr(0, line_end));
+    reply.text.erase(0, line_end + 1);
+  }
   reply.text = AnswerText(reply.text);
   return reply;
 }

@@ -23,6 +23,9 @@ struct InterpreterOptions {
   std::string file;      // The plug-in.
   std::string function;  // The name of the function in it.
   std::string arrays;    // What the function takes: "numpy" or "torch".
+  // As msit asks for it: two parameters, and a pair of a value and a text as
+  // the result. Answers have `shown` then, and a value that is a text is none.
+  bool is_of_msit = false;
   // Time to load the plug-in and try the function.
   std::chrono::milliseconds start_limit{120'000};
   // Time for one pair, from its first byte to the answer.
@@ -42,6 +45,8 @@ struct PairAnswer {
   bool has_value = false;
   double value = 0;  // Any double.
   std::string text;  // UTF-8 on one line, at most kAnswerTextBytesMax.
+  // The value as Python writes it; see InterpreterOptions::is_of_msit.
+  std::string shown;
 };
 inline constexpr size_t kAnswerTextBytesMax = 1024;
 
@@ -58,6 +63,7 @@ std::string AnswerText(std::string_view text);
 //   bytes, padded with zeros; then the bytes of both tensors.
 // - Answer: "mpr1", u32 kind, u32 bytes of text, f64 value; then the text. The
 //   first answer comes without a request, once the function has been tried.
+//   Of msit's functions a line with the value is before the text.
 class Interpreter {
  public:
   // Errors: INVALID_ARGUMENT, with the reason, if the function cannot be used;

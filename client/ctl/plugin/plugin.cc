@@ -14,7 +14,7 @@ namespace {
 Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
   if (absl::IsCancelled(status)) return Interrupted();
   const std::string line =
-      fmt::format("--plugin {}: {}", spec.file, Message(status));
+      fmt::format("{} {}: {}", spec.flag, spec.file, Message(status));
   // If an interpreter ends or hangs while it loads the file, that is the fault
   // of the file.
   const bool is_of_file =
@@ -66,22 +66,30 @@ absl::Status Plugin::Prepare() {
   return absl::OkStatus();
 }
 
-Outcome Plugin::Measure(const TensorPairBytes& pair, v1::CustomMetric& metric) {
+Outcome Plugin::Measure(const TensorPairBytes& pair, PairAnswer& answer) {
+  answer = {};
   if (const absl::Status ready = Prepare(); !ready.ok()) return Interrupted();
   if (!given_up_.empty()) {
-    metric.set_text(given_up_);
+    answer.text = given_up_;
     return {};
   }
-  auto answer = interpreter_->Measure(pair);
-  if (absl::IsCancelled(answer.status())) return Interrupted();
-  if (!answer.ok()) {
+  auto measured = interpreter_->Measure(pair);
+  if (absl::IsCancelled(measured.status())) return Interrupted();
+  if (!measured.ok()) {
     interpreter_.reset();
     ++lost_count_;
-    metric.set_text(AnswerText(Message(answer.status())));
+    answer.text = AnswerText(Message(measured.status()));
     return {};
   }
-  if (answer->has_value) metric.set_value(answer->value);
-  metric.set_text(std::move(answer->text));
+  answer = *std::move(measured);
+  return {};
+}
+
+Outcome Plugin::Measure(const TensorPairBytes& pair, v1::CustomMetric& metric) {
+  PairAnswer answer;
+  MSITCTL_RETURN_IF_FAILED(Measure(pair, answer));
+  if (answer.has_value) metric.set_value(answer.value);
+  metric.set_text(std::move(answer.text));
   return {};
 }
 

@@ -24,6 +24,7 @@ struct PluginSpec {
   std::string file;
   std::string function;
   std::string metric;
+  std::string flag = "--plugin";  // That errors name.
 };
 
 // Parses FILE.py:FUNCTION. The metric is named after the function.
@@ -43,6 +44,7 @@ class Plugin {
 
   // Fills in value and text. Fails only by an interrupt.
   Outcome Measure(const TensorPairBytes& pair, v1::CustomMetric& metric);
+  Outcome Measure(const TensorPairBytes& pair, PairAnswer& answer);
 
   const std::string& metric() const { return metric_; }
 

@@ -15,6 +15,7 @@ import re
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from typing import Any
 
 REQUEST = struct.Struct("<QQ16s16s")
@@ -22,6 +23,7 @@ REPLY = struct.Struct("<4sIId")
 MAGIC = b"mpr1"
 NO_VALUE, VALUE, REFUSED, UNUSABLE = range(4)
 TEXT_BYTES_MAX = 1024
+SHOWN_BYTES_MAX = 256
 PRINTED_BYTES_MAX = 64 << 10
 
 # How long an interpreter without a parent may outlive its limit.
@@ -73,7 +75,7 @@ def told(error: BaseException) -> str:
         return type(error).__name__
 
 
-def load(file: str, name: str) -> Any:
+def load(file: str, name: str, is_of_msit: bool) -> Any:
     """Returns the function. Raises an exception whose text is for the user."""
     sys.path.append(os.path.dirname(os.path.abspath(file)))
     stem = os.path.basename(file).removesuffix(".py")
@@ -91,7 +93,10 @@ def load(file: str, name: str) -> Any:
     if not callable(function):
         raise TypeError(f"{name} is no function")
     try:
-        inspect.signature(function).bind(None, None)
+        signature = inspect.signature(function)
+        signature.bind(None, None)
+        if is_of_msit and len(signature.parameters) != 2:
+            raise TypeError(f"it has {len(signature.parameters)} parameters")
     except TypeError as error:
         raise TypeError(f"{name} does not take two arguments: {error}") from None
     except ValueError:
@@ -116,6 +121,20 @@ def parts_of(result: Any) -> tuple[float | None, str]:
         return float(value), text
     except (TypeError, ValueError):
         raise TypeError(f"the value is of type {type(value).__name__}") from None
+
+
+def parts_of_msit(result: Any) -> tuple[float | None, str]:
+    """The same for a function of msit: the text is behind a line with the value."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError("the result is no pair of a value and a text")
+    value, text = result
+    if not isinstance(value, (float, int, str)):
+        raise TypeError(f"the value is of type {type(value).__name__}")
+    if not isinstance(text, str):
+        raise TypeError(f"the text is of type {type(text).__name__}")
+    kind = next(kind for kind in (bool, int, float, str) if isinstance(value, kind))
+    text = f"{kind(value)!r:.{SHOWN_BYTES_MAX}}\n{text}"
+    return (None if kind is str else float(value)), text
 
 
 def hifloat8(code: int) -> float:
@@ -225,7 +244,11 @@ def receive(channel: socket.socket, data: Any) -> bool:
 
 
 def serve_one(
-    channel: socket.socket, function: Any, arrays: Arrays, limit_s: float
+    channel: socket.socket,
+    function: Any,
+    parts: Callable[[Any], tuple[float | None, str]],
+    arrays: Arrays,
+    limit_s: float,
 ) -> bool:
     """Answers one request. Returns false when there are no more."""
     header = bytearray(REQUEST.size)
@@ -240,11 +263,11 @@ def serve_one(
     faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=sys.__stderr__)
     value: float | None = None
     try:
-        value, text = parts_of(
+        value, text = parts(
             function(arrays.of(golden, golden_type), arrays.of(target, target_type))
         )
     except BaseException as error:  # noqa: BLE001  It is foreign code.
-        text = told(error)
+        text = told(error) if parts is parts_of else "\n" + told(error)
     faulthandler.cancel_dump_traceback_later()
     if value is None:
         reply(channel, NO_VALUE, 0.0, text)
@@ -256,6 +279,8 @@ def serve_one(
 def main() -> None:
     file, name, kind = sys.argv[1:4]
     limit_s, start_limit_s = map(float, sys.argv[4:6])
+    is_of_msit = sys.argv[6] == "msit"
+    parts = parts_of_msit if is_of_msit else parts_of
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     os.set_inheritable(3, False)
@@ -270,19 +295,19 @@ def main() -> None:
         reply(channel, UNUSABLE, 0.0, told(error))
         return
     try:
-        function = load(file, name)
+        function = load(file, name, is_of_msit)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         reply(channel, REFUSED, 0.0, told(error))
         return
     try:
-        parts_of(function(arrays.ones(), arrays.ones()))
+        parts(function(arrays.ones(), arrays.ones()))
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         text = f"{name} fails for two arrays of one element: {told(error)}"
         reply(channel, REFUSED, 0.0, text)
         return
     faulthandler.cancel_dump_traceback_later()
     reply(channel, NO_VALUE, 0.0, "")
-    while serve_one(channel, function, arrays, limit_s):
+    while serve_one(channel, function, parts, arrays, limit_s):
         pass
 
 
