@@ -377,6 +377,7 @@ MODULES: dict[str, Module] = {
             "client/match",
             "client/runs",
             "client/report",
+            "client/ctl/plugin",
             "client/ctl/print",
         ),
         (*COMMON, *RPC, "cli11"),
