@@ -33,6 +33,8 @@ PACKAGES: dict[str, Package] = {
     "msitd.formats": Package(
         ("msitd._formats", "msitd.query.arrays"), ("numpy", "torch")
     ),
+    # Names of msit.
+    "components": Package(("msitd.formats",), ("numpy",)),
     # Speaks to a daemon by gRPC alone, and needs nothing that records.
     "msitd.query": Package(
         ("msitd._core.errors",),

@@ -9,7 +9,7 @@ def sources() -> list[str]:
     return [
         file
         for file in project_files()
-        if file.startswith(f"{layers.ROOT}msitd/") and file.endswith(".py")
+        if file.startswith(layers.ROOT) and file.endswith(".py")
     ]
 
 

@@ -1,0 +1,1 @@
+"""Modules by the names that scripts import from msit."""

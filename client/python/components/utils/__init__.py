@@ -1,0 +1,1 @@
+"""See `acc_cmp` and `tool`."""
