@@ -53,6 +53,11 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
         ctl::Interrupts interrupts;
         const CompareOptions& compare = *options;
         if (compare.compares_weights) {
+          if (!compare.algorithms.empty()) {
+            log.Warning(
+                "--custom-algorithms means nothing for --weight, and is "
+                "ignored");
+          }
           return CompareWeights(compare.golden, compare.my, compare.output,
                                 interrupts, log);
         }

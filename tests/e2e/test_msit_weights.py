@@ -150,9 +150,10 @@ def test_bin_files_of_torch_count_where_there_are_no_safetensors(
     torch.save({"a.weight": exact}, tmp_path / "g" / "pytorch_model.bin")
     mine = {f"a.{k}": v for k, v in tensors.items()}
     torch.save(mine, tmp_path / "m" / "pytorch_model.bin")
-    (row,), log = weights(tmp_path)
+    (row,), log = weights(tmp_path, "-alg", "f.py:count")
     assert (row["weight_name"], row["max_absolute_error"]) == ("a.weight", "0.0")
-    assert log == []
+    ((_, level, said),) = log
+    assert level == "WARNING" and said.startswith("--custom-algorithms means nothing")
 
 
 def test_what_is_left_out_is_said(tmp_path: Path) -> None:
