@@ -23,8 +23,7 @@ namespace {
 using Strings = std::vector<std::string_view>;
 
 constexpr std::string_view kByGraph = "the graph says so";
-constexpr LeftReason kConversion{"GE put it in; compare the run with itself",
-                                 /*is_expected=*/true};
+constexpr LeftReason kConversion{kConversionReason, /*is_expected=*/true};
 constexpr LeftReason kNotInGraph{"not an op of the graph"};
 constexpr LeftReason kOnlyBeginning{
     "only the beginning of its name is in the graph"};

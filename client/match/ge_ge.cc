@@ -20,8 +20,7 @@ namespace {
 using Strings = std::vector<std::string_view>;
 
 constexpr std::string_view kSameName = "ops of the same name";
-constexpr LeftReason kConversion{"GE put it in; compare the run with itself",
-                                 /*is_expected=*/true};
+constexpr LeftReason kConversion{kConversionReason, /*is_expected=*/true};
 constexpr LeftReason kNoCounterpart{
     "the golden run has no op of its name or of its parts"};
 constexpr std::string_view kPartMissing =

@@ -15,4 +15,8 @@ NameParts PartsOf(const GeGraph* graph);
 // changes no value but by rounding.
 bool IsConversion(std::string_view op);
 
+// Why such an op has no counterpart in another run.
+inline constexpr std::string_view kConversionReason =
+    "GE put it in; compare the run with itself";
+
 }  // namespace msitd::match

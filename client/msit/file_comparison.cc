@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -64,31 +62,10 @@ class Dictionary {
   std::string reason_;
 };
 
-absl::Status CheckPaths(const CompareOptions& options) {
-  int folder_count = 0;
-  for (const std::string& path : {options.golden, options.my}) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (!std::filesystem::exists(status)) {
-      return MakeStatus(absl::StatusCode::kNotFound, "{}: no such file", path);
-    }
-    folder_count += std::filesystem::is_directory(status) ? 1 : 0;
-  }
-  if (folder_count > 0) {
-    return MakeStatus(
-        absl::StatusCode::kUnimplemented,
-        "msit llm compare takes two files in this build; record folders as "
-        "runs and use msitctl compare run GOLDEN TARGET --preset msit, then "
-        "msitctl compare report --format msit");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status CompareFiles(const CompareOptions& options,
                           ctl::Interrupts& interrupts, Logger& log) {
-  MSITD_RETURN_IF_ERROR(CheckPaths(options));
   if (!options.rank.empty()) {
     log.Warning("--rank means nothing for two files, and is ignored");
   }

@@ -16,15 +16,17 @@ struct CompareOptions {
   std::vector<std::string> algorithms;  // FILE.py:FUNCTION each.
   bool compares_weights = false;
   std::string output = "./";
-  // Taken for scripts: they mean nothing for two files.
+  // These mean nothing for two files.
   std::string level;
   std::string mapping_folder;
   std::string rank;
   bool compares_statistics = false;
+  // Reports what the original reports, with its mistakes.
+  bool is_compat = false;
 };
 
 // `msit llm compare` of two files with one tensor each: logs the metrics as a
-// dictionary of Python. UNIMPLEMENTED for folders, with what to use instead.
+// dictionary of Python.
 absl::Status CompareFiles(const CompareOptions& options,
                           ctl::Interrupts& interrupts, Logger& log);
 

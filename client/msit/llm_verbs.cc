@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/msit/bad_cases.h"
-#include "client/msit/file_comparison.h"
+#include "client/msit/compare/scenario.h"
 #include "client/msit/logits_comparison.h"
 #include "client/msit/verbs.h"
 #include "client/msit/weight_comparison.h"
@@ -61,7 +61,7 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
           return CompareWeights(compare.golden, compare.my, compare.output,
                                 interrupts, log);
         }
-        return CompareFiles(compare, interrupts, log);
+        return CompareSides(compare, interrupts, log);
       });
   verb.alias("cc");
   CompareOptions& compare = *options;
@@ -80,6 +80,9 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       .required(false);
   table.AddFlag(verb, "--rank", "-r", ignored, compare.rank).required(false);
   table.AddSwitch(verb, "--stats", "-st", ignored, compare.compares_statistics);
+  table.AddSwitch(verb, "--compat", "-compat",
+                  "Report folders as the original does, with its mistakes",
+                  compare.is_compat);
   table.AddSwitch(
       verb, "--weight", "-w",
       "Compare the quantized weights of MY with those of GOLDEN, two "

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/msit/output_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -11,6 +13,7 @@
 #include <system_error>
 
 #include "client/ctl/print/file_sink.h"
+#include "protos/os/unique_fd.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -28,6 +31,20 @@ std::string TimeStamp(std::chrono::hours ahead) {
   return fmt::format("{:04}{:02}{:02}{:02}{:02}{:02}", parts.tm_year + 1900,
                      parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
                      parts.tm_min, parts.tm_sec);
+}
+
+// Makes an empty file with the first name that is free.
+absl::StatusOr<std::string> ReserveName(const std::string& folder,
+                                        const std::string& stem,
+                                        const std::string& extension) {
+  std::string path = fmt::format("{}/{}{}", folder, stem, extension);
+  for (int i = 1;; ++i) {
+    const UniqueFd file(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.valid()) return path;
+    if (errno != EEXIST || i == kSameNameMax) return ErrnoStatus(errno, path);
+    path = fmt::format("{}/{}_{}{}", folder, stem, i, extension);
+  }
 }
 
 }  // namespace
@@ -55,17 +72,36 @@ absl::StatusOr<std::string> WriteCsvFile(const std::string& folder,
   if (error || (mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST)) {
     return ErrnoStatus(error ? error.value() : errno, "make " + folder);
   }
-  std::string path = fmt::format("{}/{}.csv", folder, stem);
-  for (int i = 1; std::filesystem::exists(path, error); ++i) {
-    if (i == kSameNameMax) return ErrnoStatus(EEXIST, path);
-    path = fmt::format("{}/{}_{}.csv", folder, stem, i);
+  return WriteReportFile(folder, stem, ".csv",
+                         [text](const ByteTake& take) { return take(text); });
+}
+
+absl::Status MakeReportFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? ErrnoStatus(error.value(), "make " + folder)
+               : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> WriteReportFile(
+    const std::string& folder, const std::string& stem,
+    const std::string& extension,
+    const std::function<absl::Status(const ByteTake&)>& write) {
+  MSITD_ASSIGN_OR_RETURN(const std::string path,
+                         ReserveName(folder, stem, extension));
+  absl::Status status;
+  {
+    auto sink = ctl::FileSink::Open(path, /*stdout_is_terminal=*/false);
+    status = sink.status();
+    if (status.ok()) {
+      status =
+          write([&sink](std::string_view bytes) { return sink->Write(bytes); });
+    }
+    if (status.ok()) status = sink->Commit();
   }
-  MSITD_ASSIGN_OR_RETURN(
-      ctl::FileSink sink,
-      ctl::FileSink::Open(path, /*stdout_is_terminal=*/false));
-  MSITD_RETURN_IF_ERROR(sink.Write(text));
-  MSITD_RETURN_IF_ERROR(sink.Commit());
-  return path;
+  if (status.ok()) return path;
+  ::unlink(path.c_str());
+  return status;
 }
 
 }  // namespace msitd::msit

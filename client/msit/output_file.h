@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,20 @@ std::string AbsolutePath(const std::string& path);
 absl::StatusOr<std::string> WriteCsvFile(const std::string& folder,
                                          const std::string& stem,
                                          std::string_view text);
+
+// Makes the folder of reports and those above it, for their owner and its
+// group.
+absl::Status MakeReportFolder(const std::string& folder);
+
+// Takes the next bytes of a file.
+using ByteTake = std::function<absl::Status(std::string_view)>;
+
+// The same for a file of any size and any `extension`, such as ".xlsx", in a
+// folder that is there: `write` gives its bytes. The name is taken before,
+// against others that write in the same second.
+absl::StatusOr<std::string> WriteReportFile(
+    const std::string& folder, const std::string& stem,
+    const std::string& extension,
+    const std::function<absl::Status(const ByteTake&)>& write);
 
 }  // namespace msitd::msit

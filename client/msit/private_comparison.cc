@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/msit/private_comparison.h"
 
-#include <grpcpp/client_context.h>
-
 #include <chrono>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "client/core/client.h"
 #include "client/grpc/grpc_transport.h"
-#include "client/query/connection.h"
-#include "client/query/endpoint.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -21,7 +15,7 @@ namespace {
 constexpr std::chrono::microseconds kPatience = std::chrono::minutes(2);
 
 const char* RunOf(PrivateComparison::Side side) {
-  return side == PrivateComparison::Side::kGolden ? "golden" : "my";
+  return side == PrivateComparison::Side::kGolden ? kGoldenRun : kMyRun;
 }
 
 absl::Status StatusOf(const client::Status& status,
@@ -40,13 +34,6 @@ absl::Status StatusOf(const client::Status& status,
   }
 }
 
-absl::Status StatusOf(const ctl::Outcome& outcome) {
-  if (outcome.ok()) return absl::OkStatus();
-  return outcome.exit_code == ctl::kExitInterrupted
-             ? absl::CancelledError("interrupted")
-             : absl::InternalError(outcome.error);
-}
-
 }  // namespace
 
 PrivateComparison::PrivateComparison(ctl::Interrupts& interrupts)
@@ -57,14 +44,7 @@ PrivateComparison::~PrivateComparison() = default;
 absl::StatusOr<std::unique_ptr<PrivateComparison>> PrivateComparison::Start(
     ctl::Interrupts& interrupts) {
   std::unique_ptr<PrivateComparison> made(new PrivateComparison(interrupts));
-  std::error_code error;
-  ctl::PrivateDaemonOptions options;
-  options.data_dir = std::filesystem::temp_directory_path(error).string();
-  if (error) return ErrnoStatus(error.value(), "find a temporary folder");
-  MSITD_ASSIGN_OR_RETURN(made->daemon_,
-                         ctl::PrivateDaemon::Start(options, interrupts));
-  MSITD_ASSIGN_OR_RETURN(made->target_,
-                         ctl::ParseEndpoint(made->daemon_->endpoint()));
+  MSITD_ASSIGN_OR_RETURN(made->runs_, PrivateRuns::Start(interrupts));
   return made;
 }
 
@@ -82,7 +62,7 @@ absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
       },
       &interrupts_};
   std::unique_ptr<client::Transport, client::TransportDestroyer> transport(
-      new client::GrpcTransport(target_));
+      new client::GrpcTransport(runs_->target()));
   MSITD_RETURN_IF_ERROR(StatusOf(
       client::Client::Open(std::move(options), std::move(transport), &client),
       ""));
@@ -124,39 +104,15 @@ absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
       MSITD_RETURN_IF_ERROR(Close(std::move(client)));
     }
   }
-  ctl::ConnectionOptions options;
-  options.endpoint = daemon_->endpoint();
-  options.target = target_;
-  ctl::Connection connection(std::move(options), interrupts_);
-  v1::CreateComparisonRequest request;
-  v1::Comparison& asked_for = *request.mutable_comparison();
-  asked_for.set_golden_run(RunOf(Side::kGolden));
-  asked_for.set_target_run(RunOf(Side::kMy));
-  asked_for.mutable_policy()->set_preset(v1::Policy::MSIT);
   Result result;
-  MSITD_RETURN_IF_ERROR(
-      StatusOf(connection.Ask(&v1::ComparisonService::Stub::CreateComparison,
-                              request, result.comparison)));
-
-  grpc::ClientContext context;
-  context.set_deadline(connection.StreamDeadline());
-  const ctl::Interrupts::Hold hold(interrupts_, &context);
-  const auto stream =
-      connection.stub<v1::ComparisonService::Stub>().StreamComparisonRows(
-          &context, ctl::RequestFor<v1::StreamComparisonRowsRequest>(
-                        result.comparison.name()));
-  v1::StreamComparisonRowsResponse part;
-  while (stream->Read(&part)) {
-    for (v1::ComparisonRow& row : *part.mutable_rows()) {
-      result.rows.push_back(std::move(row));
-    }
-    result.comparison = part.comparison();
-  }
-  MSITD_RETURN_IF_ERROR(StatusOf(connection.OutcomeOf(stream->Finish())));
-  if (result.comparison.state() != v1::Comparison::DONE) {
-    return MakeStatus(absl::StatusCode::kInternal, "the comparison failed: {}",
-                      result.comparison.error());
-  }
+  result.comparison.set_golden_run(RunOf(Side::kGolden));
+  result.comparison.set_target_run(RunOf(Side::kMy));
+  MSITD_RETURN_IF_ERROR(runs_->Compare(
+      result.comparison,
+      [&result](const v1::Comparison&, const v1::ComparisonRow& row) {
+        result.rows.push_back(row);
+        return absl::OkStatus();
+      }));
   return result;
 }
 

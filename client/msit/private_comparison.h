@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/msit/private_runs.h"
 #include "client/msit/tensor.h"
 #include "client/query/interrupts.h"
-#include "client/query/private_daemon.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::client {
@@ -27,7 +27,7 @@ class PrivateComparison {
  public:
   enum class Side { kGolden, kMy };
 
-  // Borrows `interrupts`. The errors of PrivateDaemon::Start.
+  // Borrows `interrupts`. The errors of PrivateRuns::Start.
   static absl::StatusOr<std::unique_ptr<PrivateComparison>> Start(
       ctl::Interrupts& interrupts);
   ~PrivateComparison();
@@ -54,9 +54,8 @@ class PrivateComparison {
   static absl::Status Close(std::unique_ptr<client::Client> client);
 
   ctl::Interrupts& interrupts_;
-  std::unique_ptr<ctl::PrivateDaemon> daemon_;
-  std::string target_;  // Of gRPC.
-  Clients clients_;     // By side; null until something is recorded.
+  std::unique_ptr<PrivateRuns> runs_;
+  Clients clients_;  // By side; null until something is recorded.
 };
 
 }  // namespace msitd::msit

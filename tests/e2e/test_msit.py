@@ -314,7 +314,6 @@ def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.bin").write_text("text")
     for words, said in (
         (("-gp", "g.npy", "-mp", "none.npy"), "none.npy: no such file"),
-        (("-gp", "g.npy", "-mp", "."), "takes two files"),
         (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
         (("-gp", "empty.npy", "-mp", "g.npy"), "no elements"),
         (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight takes two folders"),

@@ -14,6 +14,18 @@ void TokenTree::SetFolders(std::map<TokenPlace, std::vector<size_t>> folders) {
   set_ranks(std::move(ranks));
 }
 
+std::set<int64_t> TokenTree::tokens() const {
+  std::set<int64_t> out;
+  for (const auto& [place, numbers] : folders_) out.insert(place.token);
+  return out;
+}
+
+void TokenTree::KeepTokens(const std::set<int64_t>& tokens) {
+  std::erase_if(folders_, [&tokens](const auto& folder) {
+    return !tokens.contains(folder.first.token);
+  });
+}
+
 const TreeEntry* TokenTree::Next() {
   for (;;) {
     while (next_item_ < item_count_) {

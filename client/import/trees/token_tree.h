@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@ struct TokenPlace {
 class TokenTree : public TreeBase {
  public:
   const TreeEntry* Next() final;
+  std::set<int64_t> tokens() const final;
+  void KeepTokens(const std::set<int64_t>& tokens) final;
 
  protected:
   using TreeBase::TreeBase;

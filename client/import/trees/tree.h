@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,13 @@ class Tree {
   virtual int32_t world_size() const = 0;
 
   virtual const std::vector<TreeAttachment>& attachments() const = 0;
+
+  // Tokens that are still to come, if each has folders of its own; else empty.
+  virtual std::set<int64_t> tokens() const { return {}; }
+
+  // Passes over all other tokens from now on, without a look at their files.
+  // Does nothing to a tree whose tokens() is empty.
+  virtual void KeepTokens(const std::set<int64_t>& /*tokens*/) {}
 
   // Returns the next entry, valid until the next call; null behind the last
   // one.

@@ -80,14 +80,15 @@ Cell Single(bool has, double value) {
   return has ? Number(static_cast<float>(value)) : Cell();
 }
 
-void AddSide(const v1::ComparedTensor& side, Cells& cells) {
+void AddSide(const v1::ComparedTensor& side, MsitSide about, Cells& cells) {
   // msit lets NaN and infinities into all three. What is known of complex
   // elements is not that of their real parts.
   const bool has = side.has_max() && side.nan_count() == 0 &&
                    !IsComplex(static_cast<DType>(side.dtype()));
   const double mean = has ? MeanOf(side) : 0;
-  cells.emplace_back(side.name());
-  cells.emplace_back();
+  cells.emplace_back(std::move(about.path));
+  cells.push_back(about.op_type.empty() ? Cell()
+                                        : Cell(std::move(about.op_type)));
   cells.emplace_back(TorchDType(side));
   cells.emplace_back(PythonShape(side));
   cells.push_back(Single(has, side.max()));
@@ -97,7 +98,8 @@ void AddSide(const v1::ComparedTensor& side, Cells& cells) {
 
 class MsitSchema final : public TableSchema {
  public:
-  explicit MsitSchema(bool keeps_all) : keeps_all_(keeps_all) {}
+  MsitSchema(bool keeps_all, MsitSides sides)
+      : keeps_all_(keeps_all), sides_(std::move(sides)) {}
 
   std::vector<std::string> Begin(const v1::Comparison& comparison) override {
     custom_.assign(comparison.custom_metrics().begin(),
@@ -123,8 +125,8 @@ class MsitSchema final : public TableSchema {
     }
     // The token is a text there.
     Cells cells = {fmt::format("{}", row.token()), data_id};
-    AddSide(row.golden(), cells);
-    AddSide(row.target(), cells);
+    AddSide(row.golden(), About(row.golden(), /*is_golden=*/true), cells);
+    AddSide(row.target(), About(row.target(), /*is_golden=*/false), cells);
     // The bytes are not there, or the policy wants equal shapes.
     if (reason.empty() && row.metrics_size() == 0) reason = row.reason();
     if (reason.empty() && ElementCount(row.golden().shape()) > 0) {
@@ -152,6 +154,10 @@ class MsitSchema final : public TableSchema {
   }
 
  private:
+  MsitSide About(const v1::ComparedTensor& side, bool is_golden) const {
+    return sides_ ? sides_(side, is_golden) : MsitSide{side.name(), ""};
+  }
+
   // The texts of the custom metrics go behind the reason.
   void AddCustom(const v1::ComparisonRow& row, std::string& reason,
                  Cells& cells) const {
@@ -188,6 +194,7 @@ class MsitSchema final : public TableSchema {
   }
 
   const bool keeps_all_;
+  const MsitSides sides_;
   std::vector<std::string> custom_;
   int64_t next_id_ = 0;
   int64_t unmatched_ = 0;
@@ -196,8 +203,8 @@ class MsitSchema final : public TableSchema {
 
 }  // namespace
 
-std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all) {
-  return std::make_unique<MsitSchema>(keeps_all);
+std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all, MsitSides sides) {
+  return std::make_unique<MsitSchema>(keeps_all, std::move(sides));
 }
 
 }  // namespace msitd::ctl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,9 +15,19 @@ namespace msitd::ctl {
 // has itself.
 std::unique_ptr<TableSchema> MakeMsitdSchema(std::vector<std::string> metrics);
 
+// What msit's report says of a side and we do not know from the row.
+struct MsitSide {
+  std::string path;
+  std::string op_type;
+};
+// Null: the path is the name of the tensor, and there is no type.
+using MsitSides =
+    std::function<MsitSide(const v1::ComparedTensor& side, bool is_golden)>;
+
 // msit leaves rows with other numbers of elements out of its CSV, but not out
 // of its workbook: `keeps_all`.
-std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all);
+std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all,
+                                            MsitSides sides = nullptr);
 
 // What the msprobe report takes its rows from.
 enum class MsprobeMode { kAll, kSummary, kMd5 };

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/batch_tree.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+namespace msitd::msit {
+namespace {
+
+uint64_t SizeOf(const std::string& file) {
+  struct stat about = {};
+  if (file.empty() || ::stat(file.c_str(), &about) != 0) return 0;
+  return static_cast<uint64_t>(about.st_size);
+}
+
+}  // namespace
+
+void BatchTree::BeginBatch(std::optional<int64_t> last_token) {
+  files_.Clear();
+  token_.reset();
+  token_max_ = last_token;
+  bytes_ = 0;
+}
+
+const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
+  token_ = entry->key.token;
+  bytes_ += SizeOf(entry->file);
+  status_.Update(files_.Note(*entry));
+  return status_.ok() ? entry : nullptr;
+}
+
+const trees::TreeEntry* BatchTree::Next() {
+  const trees::TreeEntry* entry = std::exchange(pending_, nullptr);
+  if (entry == nullptr && !is_over_) entry = tree_.Next();
+  if (entry == nullptr) {
+    is_over_ = true;
+    return nullptr;
+  }
+  const bool is_next_token = token_.has_value() && *token_ != entry->key.token;
+  const bool is_behind = token_max_.has_value()
+                             ? entry->key.token > *token_max_
+                             : is_next_token && bytes_ >= kTokenBatchBytes;
+  if (is_behind) {
+    pending_ = entry;
+    return nullptr;
+  }
+  return Take(entry);
+}
+
+}  // namespace msitd::msit

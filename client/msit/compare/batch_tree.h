@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/import/trees/tree.h"
+#include "client/msit/compare/file_index.h"
+
+namespace msitd::msit {
+
+// What a store holds of one side before it is compared and thrown away, but for
+// a token that is larger.
+inline constexpr uint64_t kTokenBatchBytes = uint64_t{4} << 30;
+
+// A tree that comes in batches of whole tokens, and whose files are noted.
+// Thread-compatible.
+class BatchTree final : public trees::Tree {
+ public:
+  // Borrows `tree`.
+  explicit BatchTree(trees::Tree& tree) : tree_(tree) {}
+
+  trees::TreeKind kind() const override { return tree_.kind(); }
+  std::vector<int32_t> ranks() const override { return tree_.ranks(); }
+  int32_t world_size() const override { return tree_.world_size(); }
+  const std::vector<trees::TreeAttachment>& attachments() const override {
+    return tree_.attachments();
+  }
+  std::set<int64_t> tokens() const override { return tree_.tokens(); }
+  void KeepTokens(const std::set<int64_t>& tokens) override {
+    tree_.KeepTokens(tokens);
+  }
+  // Null at the end of a batch.
+  const trees::TreeEntry* Next() override;
+  std::vector<trees::TreeProblem> TakeProblems() override {
+    return tree_.TakeProblems();
+  }
+
+  // Begins the next batch, and forgets the files of the one before. It ends
+  // behind `last_token`; if that is nothing, behind the token with which it has
+  // kTokenBatchBytes.
+  void BeginBatch(std::optional<int64_t> last_token);
+  // True if there is no further batch.
+  bool is_over() const { return is_over_; }
+  // The token of the last entry; nothing if the batch had none.
+  std::optional<int64_t> last_token() const { return token_; }
+
+  const FileIndex& files() const { return files_; }
+  // Why a file could not be noted, or OK.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const trees::TreeEntry* Take(const trees::TreeEntry* entry);
+
+  trees::Tree& tree_;
+  FileIndex files_;
+  absl::Status status_;
+  // The first entry of the next batch.
+  const trees::TreeEntry* pending_ = nullptr;
+  std::optional<int64_t> token_;
+  std::optional<int64_t> token_max_;
+  uint64_t bytes_ = 0;
+  bool is_over_ = false;
+};
+
+}  // namespace msitd::msit

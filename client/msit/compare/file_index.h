@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::trees {
+struct TreeEntry;
+}  // namespace msitd::trees
+
+namespace msitd::msit {
+
+// Files that an index remembers, some 100 bytes each.
+inline constexpr size_t kIndexedFilesMax = size_t{1} << 22;
+
+// Which file each tensor of a tree came from. Run and rank do not count.
+// Thread-compatible.
+class FileIndex {
+ public:
+  struct File {
+    std::string path;
+    // True if it holds other tensors beside.
+    bool is_shared = false;
+  };
+
+  // RESOURCE_EXHAUSTED beyond kIndexedFilesMax.
+  absl::Status Note(const trees::TreeEntry& entry);
+
+  // Returns the file of a tensor; without a path if none was noted.
+  File Find(const TensorKey& key) const;
+
+  void Clear();
+
+ private:
+  struct Place {
+    uint32_t folder = 0;
+    uint32_t name_begin = 0;  // In its chunk of names.
+    uint16_t name_bytes = 0;
+    bool is_shared = false;
+  };
+  struct Slot {
+    uint64_t hash = 0;
+    Place place;
+  };
+
+  const Slot* FindHash(uint64_t hash) const;
+
+  // Sorted by hash when it is asked for the first time.
+  mutable std::vector<Slot> slots_;
+  mutable bool is_sorted_ = true;
+  std::map<std::string, uint32_t, std::less<>> folder_numbers_;
+  std::vector<std::string_view> folders_;
+  std::string names_;
+};
+
+// As msit names a tensor of `file`: the path, and for one of several
+// `,inputs,0` or `,outputs,0`.
+std::string MsitPath(const FileIndex::File& file, const TensorKey& key);
+
+}  // namespace msitd::msit

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/graph_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "client/msit/output_file.h"
+#include "client/text/text.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+// Of msit's 24 columns.
+constexpr size_t kIdColumns = 2;  // token_id and data_id.
+constexpr size_t kGoldenDType = 4;
+constexpr size_t kMyPath = 9;
+constexpr size_t kMyDType = 11;
+constexpr size_t kReason = 23;
+
+constexpr char kInt8[] = "torch.int8";
+constexpr char kShapesDiffer[] = "data shape doesn't match.";
+
+}  // namespace
+
+absl::StatusOr<GraphReport> GraphReport::Make(
+    const std::vector<std::string>& headings, bool is_compat) {
+  MSITD_ASSIGN_OR_RETURN(RowSpool spool, RowSpool::Make());
+  return GraphReport(ctl::CsvLine(headings, /*guards_formulas=*/false),
+                     is_compat, std::move(spool));
+}
+
+void GraphReport::SetOp(int64_t token, std::string_view op,
+                        std::string_view file) {
+  token_ = token;
+  const auto [found, is_new] =
+      op_numbers_.try_emplace(std::string(op), ops_.size());
+  op_ = found->second;
+  if (is_new) ops_.push_back({std::string(op), std::string(file)});
+}
+
+absl::Status GraphReport::Add(const ctl::Cells& cells) {
+  std::vector<std::string> fields;
+  fields.reserve(cells.size());
+  for (const ctl::Cell& cell : cells) fields.push_back(ctl::TextOf(cell));
+  RowSpool::Row row;
+  row.token = token_;
+  row.op = op_;
+  row.one_is_int8 =
+      (fields[kGoldenDType] == kInt8) != (fields[kMyDType] == kInt8);
+  // npos + 1 is 0.
+  row.key = fields[kMyPath].substr(fields[kMyPath].rfind('.') + 1);
+  const bool shapes_differ = fields[kReason] == kShapesDiffer;
+  fields.erase(fields.begin(), fields.begin() + kIdColumns);
+  return spool_.Add(std::move(row),
+                    is_compat_ && shapes_differ
+                        ? ""
+                        : ctl::CsvLine(fields, /*guards_formulas=*/false));
+}
+
+void GraphReport::NumberRows(const OpPlaces& places, int64_t& first_id) {
+  std::vector<std::pair<size_t, std::string_view>> order;
+  for (const Op& op : ops_) {
+    const auto found = places.find(op.name);
+    if (found == places.end()) {
+      order.emplace_back(0, op.file);
+    } else {
+      order.emplace_back(found->second + 1, std::string_view());
+    }
+  }
+  std::vector<RowSpool::Row>& rows = spool_.rows();
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    return std::tie(a.token, order[a.op]) < std::tie(b.token, order[b.op]);
+  });
+  for (RowSpool::Row& row : rows) row.id = first_id++;
+}
+
+absl::Status GraphReport::WriteRow(const RowSpool::Row& row,
+                                   std::string& line) {
+  MSITD_RETURN_IF_ERROR(spool_.Read(row, line));
+  line.insert(0, fmt::format("{},{},", row.token, row.id));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> GraphReport::Save(const std::string& folder,
+                                              const std::string& stem,
+                                              const OpPlaces& places,
+                                              int64_t& first_id) {
+  NumberRows(places, first_id);
+  std::vector<RowSpool::Row>& rows = spool_.rows();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.key < b.key; });
+  return WriteReportFile(
+      folder, stem, ".csv", [&](const ByteTake& take) -> absl::Status {
+        MSITD_RETURN_IF_ERROR(take(header_));
+        std::string line;
+        // msit removes rows from the list that it goes through: it does not
+        // look at the one behind a row that it removed.
+        bool was_removed = false;
+        for (const RowSpool::Row& row : rows) {
+          if (row.bytes == 0) {
+            ++left_out_count_;
+            continue;
+          }
+          was_removed = is_compat_ && row.one_is_int8 && !was_removed;
+          if (was_removed) {
+            ++left_out_count_;
+            continue;
+          }
+          MSITD_RETURN_IF_ERROR(WriteRow(row, line));
+          MSITD_RETURN_IF_ERROR(take(line));
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace msitd::msit

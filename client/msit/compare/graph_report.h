@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/msit/compare/row_spool.h"
+#include "client/report/table/cell.h"
+
+namespace msitd::msit {
+
+// The place of each op in a graph.
+using OpPlaces = std::unordered_map<std::string, size_t>;
+
+// The report of one graph of one rank: rows come in any order, and are written
+// as msit sorts them, by the time in the path of my side. Thread-compatible.
+class GraphReport {
+ public:
+  // `is_compat`: leaves out what msit leaves out. The headings are msit's.
+  static absl::StatusOr<GraphReport> Make(
+      const std::vector<std::string>& headings, bool is_compat);
+
+  // The op, by its name in the graph, that the next rows are of, and its file.
+  void SetOp(int64_t token, std::string_view op, std::string_view file);
+
+  // Adds a row, with a cell for each heading.
+  absl::Status Add(const ctl::Cells& cells);
+
+  // Rows that Save did not write.
+  size_t left_out_count() const { return left_out_count_; }
+
+  // Writes `<stem>.csv` in `folder`. Returns its path. Rows are numbered from
+  // `first_id` on as msit comes by them: by token, then the ops that are not in
+  // the graph by their files, then the others in the order of the graph.
+  // `first_id` becomes the next number.
+  absl::StatusOr<std::string> Save(const std::string& folder,
+                                   const std::string& stem,
+                                   const OpPlaces& places, int64_t& first_id);
+
+ private:
+  struct Op {
+    std::string name;
+    std::string file;
+  };
+
+  GraphReport(std::string header, bool is_compat, RowSpool spool)
+      : header_(std::move(header)),
+        is_compat_(is_compat),
+        spool_(std::move(spool)) {}
+  void NumberRows(const OpPlaces& places, int64_t& first_id);
+  absl::Status WriteRow(const RowSpool::Row& row, std::string& line);
+
+  std::string header_;
+  bool is_compat_;
+  RowSpool spool_;
+  std::vector<Op> ops_;
+  std::unordered_map<std::string, uint32_t> op_numbers_;
+  int64_t token_ = 0;
+  uint32_t op_ = 0;
+  size_t left_out_count_ = 0;
+};
+
+}  // namespace msitd::msit

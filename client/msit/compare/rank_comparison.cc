@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/rank_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "client/import/formats/byte_source.h"
+#include "client/import/trees/ge_place.h"
+#include "client/match/graph_text.h"
+#include "client/msit/compare/folder_problems.h"
+#include "client/msit/output_file.h"
+#include "client/report/schema/schemas.h"
+#include "client/report/table/table.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/resource_name.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+// Warnings of one kind that are told one by one.
+constexpr size_t kMissingWarningsMax = 10000;
+
+// What the file of a fused op begins with.
+constexpr char kFusedOp[] = "AutomaticBufferFusionOp";
+
+// Outputs of an op that a path names one by one.
+constexpr uint64_t kOutputsMax = 1024;
+
+// Brings rows from the schema to a report.
+class ReportSink final : public ctl::TableSink {
+ public:
+  // Borrows `report`.
+  explicit ReportSink(GraphReport& report) : report_(report) {}
+  absl::Status Begin(const std::vector<std::string>&) override {
+    return absl::OkStatus();
+  }
+  absl::Status Add(const ctl::Cells& cells) override {
+    return report_.Add(cells);
+  }
+  absl::Status Finish() override { return absl::OkStatus(); }
+
+ private:
+  GraphReport& report_;
+};
+
+uint64_t NumberIn(std::string_view text) {
+  const size_t digit = text.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return 0;
+  uint64_t out = 0;
+  std::from_chars(text.data() + digit, text.data() + text.size(), out);
+  return out;
+}
+
+std::vector<std::string> FoldersOf(const std::string& file) {
+  std::vector<std::string> out;
+  for (const auto& part : std::filesystem::path(file).parent_path()) {
+    out.push_back(part.string());
+  }
+  return out;
+}
+
+// As Python prints the keys of a dictionary.
+std::string DictKeys(const std::set<int64_t>& keys) {
+  return fmt::format("dict_keys([{}])", fmt::join(keys, ", "));
+}
+
+// As Python prints a list of texts.
+std::string PythonList(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(Quoted(text));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(const std::string& path,
+                                                      trees::TreeKind kind) {
+  trees::TreeOptions options;
+  options.kind = kind;
+  return trees::OpenTree(path, options);
+}
+
+// What msit writes of an op of a golden GE dump: inputs without a number,
+// unless my op is fused, and outputs behind each other.
+std::string PathAsMsit(const std::string& file, const TensorKey& key,
+                       bool is_fused) {
+  if (key.io == Io::kInput) {
+    return is_fused ? fmt::format("{},inputs,{}", file, key.index) : file;
+  }
+  std::string out = file + ",inputs,0";
+  for (uint64_t i = 0; i <= NumberIn(key.index); ++i) {
+    out += fmt::format(",outputs,{}", i);
+    if (i == kOutputsMax) break;
+  }
+  return out;
+}
+
+// The name that the graph has for an op: without the model before it.
+std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
+  const std::string model = fmt::format("{}/{}/", place.model, place.model_id);
+  if (op.starts_with(model)) op.remove_prefix(model.size());
+  return op;
+}
+
+}  // namespace
+
+RankComparison::RankComparison(RankOptions options, ctl::Interrupts& interrupts,
+                               Logger& log)
+    : options_(std::move(options)), interrupts_(interrupts), log_(log) {}
+
+RankComparison::~RankComparison() = default;
+
+absl::Status RankComparison::Open() {
+  MSITD_ASSIGN_OR_RETURN(my_tree_, OpenSide(options_.my, trees::TreeKind::kGe));
+  MSITD_ASSIGN_OR_RETURN(
+      golden_tree_,
+      OpenSide(options_.golden, options_.is_golden_fx ? trees::TreeKind::kFx
+                                                      : trees::TreeKind::kGe));
+  my_tokens_ = my_tree_->tokens();
+  golden_tokens_ = golden_tree_->tokens();
+  std::set_intersection(my_tokens_.begin(), my_tokens_.end(),
+                        golden_tokens_.begin(), golden_tokens_.end(),
+                        std::inserter(common_tokens_, common_tokens_.end()));
+  my_tree_->KeepTokens(common_tokens_);
+  golden_tree_->KeepTokens(common_tokens_);
+  my_.emplace(*my_tree_);
+  golden_.emplace(*golden_tree_);
+  log_.Info(fmt::format(
+      "[compare_torchair], golden_path: {}, my_path: {}, ge_graph_path: {}",
+      options_.golden, options_.my, PythonList(options_.graph_files)));
+  log_.Info(options_.is_golden_fx ? "Comparing GE with FX"
+                                  : "Comparing GE with GE");
+  schema_ = ctl::MakeMsitSchema(
+      /*keeps_all=*/true,
+      [this](const v1::ComparedTensor& side, bool is_golden) {
+        return ctl::MsitSide{PathOf(is_golden, side.name()), ""};
+      });
+  headings_ = schema_->Begin(v1::Comparison());
+  return absl::OkStatus();
+}
+
+absl::Status RankComparison::Run() {
+  MSITD_RETURN_IF_ERROR(Open());
+  while (!my_->is_over() && !common_tokens_.empty()) {
+    MSITD_RETURN_IF_ERROR(CompareBatch());
+  }
+  return SaveReports();
+}
+
+absl::Status RankComparison::CompareBatch() {
+  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<RunPair> runs,
+                         RunPair::Start(interrupts_));
+  job::ImportProblems problems;
+  my_->BeginBatch(std::nullopt);
+  MSITD_RETURN_IF_ERROR(runs->Import(kMyRun, *my_, options_.my, problems));
+  MSITD_RETURN_IF_ERROR(my_->status());
+  WarnOfProblems(problems, log_);
+  golden_->BeginBatch(my_->last_token());
+  MSITD_RETURN_IF_ERROR(
+      runs->Import(kGoldenRun, *golden_, options_.golden, problems));
+  MSITD_RETURN_IF_ERROR(golden_->status());
+  WarnOfProblems(problems, log_);
+  if (!my_->last_token().has_value()) return absl::OkStatus();
+  if (!options_.is_golden_fx) {
+    return CompareRuns(*runs, kGoldenRun, match::Matcher::kGeGe);
+  }
+  // What GE put in has no counterpart, and is compared with itself.
+  MSITD_RETURN_IF_ERROR(CompareRuns(*runs, kMyRun, match::Matcher::kGeSelf));
+  return CompareRuns(*runs, kGoldenRun, match::Matcher::kGeFx);
+}
+
+absl::Status RankComparison::CompareRuns(RunPair& runs,
+                                         const std::string& golden,
+                                         match::Matcher matcher) {
+  is_self_ = golden == kMyRun;
+  match::MatchOptions options;
+  options.is_compat = options_.is_compat;
+  std::optional<match::Mapping> mapping;
+  MSITD_RETURN_IF_ERROR(runs.Match(golden, kMyRun, matcher, options, mapping));
+  if (!mapping.has_value()) {
+    return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
+  }
+  if (!is_self_) {
+    TellOfLeft(*mapping, options_.is_golden_fx, log_);
+    WarnOfMissing(*mapping);
+  }
+  if (mapping->pair_count == 0) return absl::OkStatus();
+  v1::Comparison comparison;
+  MSITD_RETURN_IF_ERROR(runs.Compare(
+      golden, kMyRun, &*mapping, comparison,
+      [this](const v1::Comparison& so_far, const v1::ComparisonRow& row) {
+        return AddRow(so_far, row);
+      }));
+  if (!is_self_) {
+    unmatched_count_ += comparison.unmatched_count();
+    expected_count_ += comparison.skipped_count();
+  }
+  return absl::OkStatus();
+}
+
+// An op of which some tensors have a golden one is not missing.
+void RankComparison::WarnOfMissing(const match::Mapping& mapping) {
+  for (const match::Line& line : mapping.lines) {
+    if (line.pair_count > 0 || !line.target.has_value() ||
+        !line.golden.has_value() || warned_.size() >= kMissingWarningsMax) {
+      continue;
+    }
+    std::string text =
+        options_.is_golden_fx
+            ? fmt::format(
+                  "FX data missing, GE tensor name: {}, FX tensor name: {}",
+                  line.target->op, line.golden->op)
+            : fmt::format("Golden data missing, My tensor name: {}",
+                          line.target->op);
+    if (warned_.insert(text).second) log_.Warning(text);
+  }
+}
+
+absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
+    const TensorKey& mine) {
+  const std::string file = my_->files().Find(mine).path;
+  const trees::GePlace place = trees::GePlaceOf(FoldersOf(file));
+  const GraphKey key = {NumberIn(place.device), NumberIn(place.model_id),
+                        place.model};
+  auto found = graphs_.find(key);
+  if (found == graphs_.end()) {
+    MSITD_ASSIGN_OR_RETURN(GraphReport report,
+                           GraphReport::Make(headings_, options_.is_compat));
+    found = graphs_.emplace(key, Graph{std::move(report), {}}).first;
+  }
+  Graph& graph = found->second;
+  graph.tokens.insert(mine.token);
+  const std::string name = file.substr(file.rfind('/') + 1);
+  is_fused_ = name.starts_with(kFusedOp);
+  graph.report.SetOp(mine.token, InGraph(mine.op, place), name);
+  return &graph;
+}
+
+std::string RankComparison::PathOf(bool is_golden, const std::string& name) {
+  const auto key = ParseTensorName(name);
+  if (!key.has_value()) return name;
+  const bool is_mine = !is_golden || is_self_;
+  const FileIndex::File file = (is_mine ? *my_ : *golden_).files().Find(*key);
+  if (file.path.empty()) return name;
+  if (is_mine || !options_.is_compat) return MsitPath(file, *key);
+  return file.is_shared ? PathAsMsit(file.path, *key, is_fused_) : file.path;
+}
+
+OpPlaces RankComparison::PlacesOf(size_t graph) const {
+  OpPlaces places;
+  if (graph >= options_.graph_files.size()) return places;
+  const auto file = formats::FileSource::Open(options_.graph_files[graph]);
+  if (!file.ok()) return places;
+  const auto text = (*file)->ReadText(0, (*file)->size());
+  if (!text.ok()) return places;
+  for (match::GraphOp& op : match::ParseGraphText(*text).graph.ops) {
+    places.emplace(std::move(op.name), places.size());
+  }
+  return places;
+}
+
+absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
+                                    const v1::ComparisonRow& row) {
+  if (!row.has_golden() || !row.has_target()) {
+    const bool is_missing = row.verdict() == v1::UNMATCHED && row.has_target();
+    if (is_self_ || !is_missing || options_.is_golden_fx) {
+      return absl::OkStatus();
+    }
+    const std::string text =
+        fmt::format("Golden data missing, My tensor name: {}", row.op());
+    if (warned_.size() < kMissingWarningsMax && warned_.insert(text).second) {
+      log_.Warning(text);
+    }
+    return absl::OkStatus();
+  }
+  const auto key = ParseTensorName(row.target().name());
+  if (!key.has_value()) {
+    return MakeStatus(absl::StatusCode::kInternal, "{} names no tensor",
+                      row.target().name());
+  }
+  MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOf(*key));
+  ++row_count_;
+  ReportSink sink(graph->report);
+  return schema_->Add(row, sink);
+}
+
+absl::Status RankComparison::SaveReports() {
+  if (graphs_.empty()) {
+    MSITD_ASSIGN_OR_RETURN(GraphReport report,
+                           GraphReport::Make(headings_, options_.is_compat));
+    graphs_.emplace(GraphKey(), Graph{std::move(report), common_tokens_});
+  }
+  MSITD_RETURN_IF_ERROR(MakeReportFolder(options_.output));
+  size_t left_out_count = 0;
+  size_t number = 0;
+  int64_t next_id = 0;
+  for (auto& [key, graph] : graphs_) {
+    std::set<int64_t> mine = graph.tokens;
+    for (const int64_t token : my_tokens_) {
+      if (graphs_.size() == 1 || !common_tokens_.contains(token)) {
+        mine.insert(token);
+      }
+    }
+    log_.Info("All token ids in my_dump_data: " + DictKeys(mine));
+    log_.Info("All token ids in golden_dump_data: " + DictKeys(golden_tokens_));
+    for (const int64_t token : mine) {
+      if (common_tokens_.contains(token)) {
+        log_.Info(fmt::format("Comparing token_id: {}", token));
+      } else {
+        log_.Warning(
+            fmt::format("My token_id {} not found in golden dump data", token));
+      }
+    }
+    MSITD_ASSIGN_OR_RETURN(
+        const std::string path,
+        graph.report.Save(options_.output,
+                          options_.report_prefix + UtcTimeStamp(),
+                          PlacesOf(number++), next_id));
+    log_.Info("Saved comparing results: " + path);
+    left_out_count += graph.report.left_out_count();
+  }
+  const std::string text = fmt::format(
+      "{} pairs compared, {} tensors lack theirs, {} belong to none, {} rows "
+      "left out",
+      row_count_, unmatched_count_, expected_count_, left_out_count);
+  if (unmatched_count_ > 0) {
+    log_.Warning(text);
+  } else {
+    log_.Info(text);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace msitd::msit

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/import/trees/tree.h"
+#include "client/match/match.h"
+#include "client/msit/compare/batch_tree.h"
+#include "client/msit/compare/graph_report.h"
+#include "client/msit/compare/run_pair.h"
+#include "client/msit/logger.h"
+#include "client/query/interrupts.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::ctl {
+class TableSchema;
+}  // namespace msitd::ctl
+
+namespace msitd::msit {
+
+// One rank of a comparison with what GE dumped.
+struct RankOptions {
+  // Folders of the rank, or all of a dump that has none.
+  std::string golden;
+  std::string my;
+  bool is_golden_fx = false;
+  // That GE wrote before it optimized them, by their numbers.
+  std::vector<std::string> graph_files;
+  // In front of the time in the name of a report.
+  std::string report_prefix;
+  std::string output;
+  bool is_compat = false;
+};
+
+// Compares one rank, some tokens at a time, and writes a report for each graph.
+// Thread-compatible; lives on the main thread. Call Run once.
+class RankComparison {
+ public:
+  // Borrows `interrupts` and `log`.
+  RankComparison(RankOptions options, ctl::Interrupts& interrupts, Logger& log);
+  ~RankComparison();
+
+  absl::Status Run();
+
+ private:
+  // By device, number of the model, name of the model.
+  using GraphKey = std::tuple<uint64_t, uint64_t, std::string>;
+  struct Graph {
+    GraphReport report;
+    std::set<int64_t> tokens;
+  };
+
+  absl::Status Open();
+  absl::Status CompareBatch();
+  absl::Status CompareRuns(RunPair& runs, const std::string& golden,
+                           match::Matcher matcher);
+  void WarnOfMissing(const match::Mapping& mapping);
+  // The graph of a tensor of my side, ready for its row.
+  absl::StatusOr<Graph*> GraphOf(const TensorKey& mine);
+  absl::Status AddRow(const v1::Comparison& comparison,
+                      const v1::ComparisonRow& row);
+  // As msit writes the path of a tensor, which is called `name`.
+  std::string PathOf(bool is_golden, const std::string& name);
+  OpPlaces PlacesOf(size_t graph) const;
+  absl::Status SaveReports();
+
+  const RankOptions options_;
+  ctl::Interrupts& interrupts_;
+  Logger& log_;
+  std::unique_ptr<trees::Tree> golden_tree_;
+  std::unique_ptr<trees::Tree> my_tree_;
+  std::optional<BatchTree> golden_;
+  std::optional<BatchTree> my_;
+  std::set<int64_t> golden_tokens_;
+  std::set<int64_t> my_tokens_;
+  std::set<int64_t> common_tokens_;
+  std::map<GraphKey, Graph> graphs_;
+  std::unique_ptr<ctl::TableSchema> schema_;
+  std::vector<std::string> headings_;
+  // True while the run is compared with itself.
+  bool is_self_ = false;
+  // True if my op of the row is fused.
+  bool is_fused_ = false;
+  std::set<std::string> warned_;
+  int64_t row_count_ = 0;
+  int64_t unmatched_count_ = 0;
+  int64_t expected_count_ = 0;
+};
+
+}  // namespace msitd::msit

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/run_pair.h"
+
+#include <fmt/format.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "client/import/job/import_job.h"
+#include "client/import/trees/tree.h"
+#include "client/query/attachment_bytes.h"
+#include "client/query/connection.h"
+#include "client/runs/import_target.h"
+#include "client/runs/run_matcher.h"
+#include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/mapping_limits.h"
+#include "protos/status/status.h"
+
+namespace msitd::msit {
+namespace {
+
+// How long the daemon may take nothing.
+constexpr std::chrono::microseconds kImportPatience = std::chrono::minutes(2);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
+    ctl::Interrupts& interrupts) {
+  std::unique_ptr<RunPair> made(new RunPair(interrupts));
+  MSITD_ASSIGN_OR_RETURN(made->runs_, PrivateRuns::Start(interrupts));
+  return made;
+}
+
+absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
+                             const std::string& root,
+                             job::ImportProblems& problems) {
+  const ctl::Interrupts::Hold hold(interrupts_);
+  const std::string source(trees::TreeKindName(tree.kind()));
+  const std::vector<int32_t> ranks = tree.ranks();
+  job::ImportOptions options;
+  options.patience = kImportPatience;
+  if (ranks.size() <= 1) options.rank = 0;
+  const int32_t world_size = ranks.size() <= 1 ? 1 : ranks.back() + 1;
+  ctl::ImportTarget target(runs_->connection(), run, kImportPatience, nullptr);
+  MSITD_RETURN_IF_ERROR(
+      StatusOf(target.Prepare(source, world_size, /*is_said=*/false)));
+  job::ImportLedger ledger(source);
+  job::ImportJob job(std::move(options), target, ledger);
+  const absl::Status imported = job.Import(tree, root);
+  problems = job.problems();
+  MSITD_RETURN_IF_ERROR(imported);
+  return StatusOf(target.Seal());
+}
+
+absl::Status RunPair::Match(const std::string& golden, const std::string& my,
+                            std::optional<match::Matcher> matcher,
+                            const match::MatchOptions& options,
+                            std::optional<match::Mapping>& mapping) {
+  const ctl::Interrupts::Hold hold(interrupts_);
+  ctl::RunSources sources;
+  MSITD_RETURN_IF_ERROR(
+      StatusOf(ctl::ReadSources(runs_->connection(), golden, my, sources)));
+  std::optional<ctl::RunMatch> match;
+  MSITD_RETURN_IF_ERROR(StatusOf(ctl::MatchRuns(
+      runs_->connection(), golden, my, sources, matcher, options, match)));
+  if (match.has_value()) mapping = std::move(match->mapping);
+  return absl::OkStatus();
+}
+
+absl::Status RunPair::Attach(const std::string& run, const std::string& name,
+                             const std::string& media_type,
+                             const std::string& text) {
+  ctl::Connection& connection = runs_->connection();
+  MSITD_RETURN_IF_ERROR(StatusOf(connection.Connect()));
+  v1::WriteAttachmentRequest::Open open;
+  open.set_run(run);
+  open.set_name(name);
+  open.set_media_type(media_type);
+  grpc::ClientContext context;
+  context.set_deadline(connection.StreamDeadline());
+  const ctl::Interrupts::Hold hold(interrupts_, &context);
+  v1::Attachment written;
+  return StatusOf(ctl::WriteAttachmentBytes(
+      connection, context, std::move(open), text, nullptr, written));
+}
+
+absl::Status RunPair::Compare(const std::string& golden, const std::string& my,
+                              const match::Mapping* mapping,
+                              v1::Comparison& comparison,
+                              const PrivateRuns::TakeRow& take) {
+  comparison.set_golden_run(golden);
+  comparison.set_target_run(my);
+  if (mapping != nullptr) {
+    v1::Matching::Mapping& by =
+        *comparison.mutable_matching()->mutable_mapping();
+    by.set_side(v1::Matching::Mapping::TARGET);
+    by.set_attachment(fmt::format("mapping-{}.jsonl", mapping_count_++));
+    MSITD_RETURN_IF_ERROR(Attach(my, by.attachment(),
+                                 std::string(kMappingMediaType),
+                                 ctl::ToText(*mapping)));
+  }
+  return runs_->Compare(comparison, take);
+}
+
+}  // namespace msitd::msit

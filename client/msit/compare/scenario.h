@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "client/msit/file_comparison.h"
+#include "client/msit/logger.h"
+#include "client/query/interrupts.h"
+
+namespace msitd::msit {
+
+// `msit llm compare`: finds out by the paths what there is to compare, and
+// compares it. Writes reports into `options.output`, or logs the metrics of two
+// files. As the original, it succeeds with an error in the log if a folder is
+// not recognised. NOT_FOUND for a path that is not there.
+absl::Status CompareSides(const CompareOptions& options,
+                          ctl::Interrupts& interrupts, Logger& log);
+
+}  // namespace msitd::msit

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/msit/logger.h"
+#include "client/query/interrupts.h"
+
+// `msit llm compare` of what TorchAir dumped.
+namespace msitd::msit {
+
+// Returns the graphs below `folder` that GE wrote before it optimized them, by
+// their numbers; of one rank, if one is given. Empty if `folder` is none.
+std::vector<std::string> FindGraphs(const std::string& folder,
+                                    std::optional<int32_t> rank);
+
+// A folder of one rank, worldsize<W>_global_rank<R>, right below `folder`.
+bool HasRankFolders(const std::string& folder);
+
+struct TorchairOptions {
+  // Absolute, without a slash at the end.
+  std::string golden;
+  std::string my;
+  std::string output;
+  // Nothing: all that both sides have.
+  std::optional<int32_t> rank;
+  // Reports what msit reports, with its mistakes.
+  bool is_compat = false;
+};
+
+// Compares a dump of GE with one of FX or of GE, and writes a report of 24
+// columns for each rank and graph. INVALID_ARGUMENT if the sides have no rank
+// in common, or a folder is no dump.
+absl::Status CompareTorchair(const TorchairOptions& options,
+                             ctl::Interrupts& interrupts, Logger& log);
+
+}  // namespace msitd::msit

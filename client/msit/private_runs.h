@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/query/interrupts.h"
+#include "client/query/outcome.h"
+#include "client/query/private_daemon.h"
+
+namespace msitd::ctl {
+class Connection;
+}  // namespace msitd::ctl
+
+namespace msitd::v1 {
+class Comparison;
+class ComparisonRow;
+}  // namespace msitd::v1
+
+namespace msitd::msit {
+
+inline constexpr char kGoldenRun[] = "golden";
+inline constexpr char kMyRun[] = "my";
+
+// As a status: CANCELLED by an interrupt, INTERNAL with the error else.
+absl::Status StatusOf(const ctl::Outcome& outcome);
+
+// A msitd for one command, which ends with this object and keeps its store in
+// the folder for temporary files. Thread-compatible; starts and lives on the
+// main thread.
+class PrivateRuns {
+ public:
+  // Borrows `interrupts`. The errors of PrivateDaemon::Start.
+  static absl::StatusOr<std::unique_ptr<PrivateRuns>> Start(
+      ctl::Interrupts& interrupts);
+  ~PrivateRuns();
+
+  ctl::Connection& connection() { return *connection_; }
+  // Of gRPC.
+  const std::string& target() const { return target_; }
+
+  // `comparison` is as far as it has come.
+  using TakeRow = std::function<absl::Status(const v1::Comparison& comparison,
+                                             const v1::ComparisonRow& row)>;
+
+  // Compares two runs by msit's formulas. `comparison` says what else is
+  // wanted, and what it became at the end. Rows come in their order. CANCELLED
+  // by an interrupt; the error of the daemon or of `take` else.
+  absl::Status Compare(v1::Comparison& comparison, const TakeRow& take);
+
+ private:
+  explicit PrivateRuns(ctl::Interrupts& interrupts);
+
+  ctl::Interrupts& interrupts_;
+  std::unique_ptr<ctl::PrivateDaemon> daemon_;
+  std::string target_;
+  std::unique_ptr<ctl::Connection> connection_;
+};
+
+}  // namespace msitd::msit

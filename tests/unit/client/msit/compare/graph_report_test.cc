@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/graph_report.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace msitd::msit {
+namespace {
+
+constexpr size_t kColumns = 24;
+
+ctl::Cells RowOf(const std::string& my_path, const std::string& golden_dtype,
+                 const std::string& reason) {
+  ctl::Cells cells(kColumns);
+  cells[4] = golden_dtype;
+  cells[9] = my_path;
+  cells[11] = std::string("torch.float32");
+  cells[23] = reason;
+  return cells;
+}
+
+// The ids and the paths of the rows.
+std::vector<std::string> RowsIn(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> out;
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::vector<std::string> fields;
+    std::string field;
+    for (std::istringstream in(line); std::getline(in, field, ',');) {
+      fields.push_back(field);
+    }
+    out.push_back(fields[0] + " " + fields[1] + " " + fields[9]);
+  }
+  return out;
+}
+
+class GraphReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "graph_report";
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+
+  GraphReport Make(bool is_compat) {
+    auto report =
+        GraphReport::Make(std::vector<std::string>(kColumns), is_compat);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return *std::move(report);
+  }
+
+  std::vector<std::string> Save(GraphReport& report,
+                                const OpPlaces& places = {}) {
+    int64_t first_id = 7;
+    const auto path = report.Save(folder_, "rows", places, first_id);
+    EXPECT_TRUE(path.ok()) << path.status();
+    return RowsIn(*path);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(GraphReportTest, RowsAreSortedByTimeAndNumberedByTheGraph) {
+  GraphReport report = Make(/*is_compat=*/false);
+  report.SetOp(1, "Add", "Add.Add.1.2.30");
+  ASSERT_TRUE(report.Add(RowOf("a.30;x", "torch.float32", "")).ok());
+  report.SetOp(0, "Zero", "B.Zero.1.2.50");
+  ASSERT_TRUE(report.Add(RowOf("z.50;0", "torch.float32", "")).ok());
+  ASSERT_TRUE(report.Add(RowOf("z.50;1", "torch.float32", "")).ok());
+  report.SetOp(0, "One", "A.One.1.2.60");
+  ASSERT_TRUE(report.Add(RowOf("o.60", "torch.float32", "")).ok());
+  report.SetOp(0, "Add", "Add.Add.1.2.10");
+  ASSERT_TRUE(report.Add(RowOf("a.10", "torch.float32", "")).ok());
+  report.SetOp(0, "Mul", "Mul.Mul.1.2.20");
+  ASSERT_TRUE(report.Add(RowOf("m.20", "torch.float32", "")).ok());
+  const OpPlaces places = {{"Mul", 0}, {"Add", 1}};
+  EXPECT_EQ(Save(report, places),
+            (std::vector<std::string>{"0 11 a.10", "0 10 m.20", "1 12 a.30;x",
+                                      "0 8 z.50;0", "0 9 z.50;1", "0 7 o.60"}));
+  EXPECT_EQ(report.left_out_count(), 0);
+}
+
+TEST_F(GraphReportTest, WhatMsitLeavesOutStays) {
+  GraphReport report = Make(/*is_compat=*/false);
+  report.SetOp(0, "Add", "Add");
+  const std::string shapes = "data shape doesn't match.";
+  ASSERT_TRUE(report.Add(RowOf("a.1", "torch.float32", shapes)).ok());
+  ASSERT_TRUE(report.Add(RowOf("a.2", "torch.int8", "")).ok());
+  EXPECT_EQ(Save(report).size(), 2);
+}
+
+TEST_F(GraphReportTest, CompatLeavesOutEverySecondRowOfInt8) {
+  GraphReport report = Make(/*is_compat=*/true);
+  report.SetOp(0, "Add", "Add");
+  const std::string shapes = "data shape doesn't match.";
+  ASSERT_TRUE(report.Add(RowOf("a.1", "torch.int8", "")).ok());
+  ASSERT_TRUE(report.Add(RowOf("a.2", "torch.float32", shapes)).ok());
+  ASSERT_TRUE(report.Add(RowOf("a.3", "torch.int8", "")).ok());
+  ASSERT_TRUE(report.Add(RowOf("a.4", "torch.int8", "")).ok());
+  ASSERT_TRUE(report.Add(RowOf("a.5", "torch.float32", "")).ok());
+  EXPECT_EQ(Save(report), (std::vector<std::string>{"0 9 a.3", "0 11 a.5"}));
+  EXPECT_EQ(report.left_out_count(), 3);
+}
+
+TEST_F(GraphReportTest, NameThatIsTakenGetsANumber) {
+  int64_t id = 0;
+  GraphReport report = Make(/*is_compat=*/false);
+  EXPECT_EQ(*report.Save(folder_, "rows", {}, id), folder_ + "/rows.csv");
+  EXPECT_EQ(*report.Save(folder_, "rows", {}, id), folder_ + "/rows_1.csv");
+}
+
+TEST_F(GraphReportTest, MoreRowsThanABufferComeBack) {
+  GraphReport report = Make(/*is_compat=*/false);
+  report.SetOp(0, "Add", "Add");
+  constexpr int kRows = 20000;
+  for (int i = kRows; i > 0; --i) {
+    ASSERT_TRUE(report
+                    .Add(RowOf("a." + std::to_string(100000 + i),
+                               "torch.float32", std::string(100, 'x')))
+                    .ok());
+  }
+  const std::vector<std::string> rows = Save(report);
+  ASSERT_EQ(rows.size(), kRows);
+  EXPECT_EQ(rows.front(), "0 20006 a.100001");
+  EXPECT_EQ(rows.back(), "0 7 a.120000");
+}
+
+}  // namespace
+}  // namespace msitd::msit
