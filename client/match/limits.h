@@ -41,6 +41,9 @@ inline constexpr size_t kTopologiesMax = 16;
 // Candidates of a heuristic matcher: pairs of modules.
 inline constexpr size_t kModulePairsMax = size_t{1} << 18;
 
+// An op_mapping_file.json of a user.
+inline constexpr size_t kOpMappingBytesMax = size_t{1} << 20;
+
 // Of the tensors that are left for one reason, those that are named.
 inline constexpr size_t kExamplesMax = 3;
 

@@ -47,8 +47,8 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
   const auto options = std::make_shared<CompareOptions>();
   CLI::App& verb = table.AddVerb(
       llm, "compare",
-      "Compare two files with one tensor each, or the weights in two "
-      "folders",
+      "Compare what two folders have: dumps, or weights; or two files with one "
+      "tensor each",
       kLlmLogger, [options](Logger& log) {
         ctl::Interrupts interrupts;
         const CompareOptions& compare = *options;
@@ -65,21 +65,30 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       });
   verb.alias("cc");
   CompareOptions& compare = *options;
-  table.AddFlag(verb, "--golden-path", "-gp", "Golden file", compare.golden);
-  table.AddFlag(verb, "--my-path", "-mp", "The other file", compare.my);
-  const std::string ignored = "Ignored for two files";
-  table.AddFlag(verb, "--cmp-level", "-cl", ignored, compare.level)
-      .required(false);
+  table.AddFlag(verb, "--golden-path", "-gp", "Golden file or folder",
+                compare.golden);
+  table.AddFlag(verb, "--my-path", "-mp", "The other one", compare.my);
+  table
+      .AddFlag(verb, "--cmp-level", "-cl",
+               "Level of modules: layer, module, api or logits; default all",
+               compare.level)
+      .required(false)
+      ->check(CLI::IsMember({"layer", "module", "api", "logits"}));
   table
       .AddFlag(verb, "--output", "-o", "Folder of the report; default ./",
                compare.output)
       .required(false);
   table
-      .AddFlag(verb, "--op-mapping-file", "-mf", ignored,
+      .AddFlag(verb, "--op-mapping-file", "-mf",
+               "Folder with op_mapping_file.json: types that belong together",
                compare.mapping_folder)
       .required(false);
-  table.AddFlag(verb, "--rank", "-r", ignored, compare.rank).required(false);
-  table.AddSwitch(verb, "--stats", "-st", ignored, compare.compares_statistics);
+  table
+      .AddFlag(verb, "--rank", "-r", "Rank of a dump of TorchAir; default all",
+               compare.rank)
+      .required(false);
+  table.AddSwitch(verb, "--stats", "-st", "Not in this build",
+                  compare.compares_statistics);
   table.AddSwitch(verb, "--compat", "-compat",
                   "Report folders as the original does, with its mistakes",
                   compare.is_compat);

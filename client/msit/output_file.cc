@@ -83,22 +83,24 @@ absl::Status MakeReportFolder(const std::string& folder) {
                : absl::OkStatus();
 }
 
+absl::Status ReplaceReportFile(
+    const std::string& path,
+    const std::function<absl::Status(const ByteTake&)>& write) {
+  MSITD_ASSIGN_OR_RETURN(
+      ctl::FileSink sink,
+      ctl::FileSink::Open(path, /*stdout_is_terminal=*/false));
+  MSITD_RETURN_IF_ERROR(
+      write([&sink](std::string_view bytes) { return sink.Write(bytes); }));
+  return sink.Commit();
+}
+
 absl::StatusOr<std::string> WriteReportFile(
     const std::string& folder, const std::string& stem,
     const std::string& extension,
     const std::function<absl::Status(const ByteTake&)>& write) {
   MSITD_ASSIGN_OR_RETURN(const std::string path,
                          ReserveName(folder, stem, extension));
-  absl::Status status;
-  {
-    auto sink = ctl::FileSink::Open(path, /*stdout_is_terminal=*/false);
-    status = sink.status();
-    if (status.ok()) {
-      status =
-          write([&sink](std::string_view bytes) { return sink->Write(bytes); });
-    }
-    if (status.ok()) status = sink->Commit();
-  }
+  const absl::Status status = ReplaceReportFile(path, write);
   if (status.ok()) return path;
   ::unlink(path.c_str());
   return status;

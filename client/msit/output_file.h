@@ -41,4 +41,9 @@ absl::StatusOr<std::string> WriteReportFile(
     const std::string& extension,
     const std::function<absl::Status(const ByteTake&)>& write);
 
+// Writes `path`, whole or not at all, in place of what is there.
+absl::Status ReplaceReportFile(
+    const std::string& path,
+    const std::function<absl::Status(const ByteTake&)>& write);
+
 }  // namespace msitd::msit

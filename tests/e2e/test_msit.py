@@ -122,9 +122,6 @@ def test_verbs_that_are_not_there_say_what_to_use(tmp_path: Path) -> None:
         assert re.search(rf"\b{verb}\b", listed)
         done = msit(tmp_path, "llm", verb, "--exec", "x y", "-er", "0,1", expect=1)
         assert "is not in this build: " in done.stderr
-    for verb in ("compare",):
-        done = msit(tmp_path, "debug", verb, "-gp", "x", expect=1)
-        assert f"msit debug {verb} is not in this build: " in done.stderr
 
 
 def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:

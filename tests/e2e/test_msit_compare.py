@@ -287,7 +287,9 @@ def test_folder_that_is_no_dump_is_an_error_in_the_log(tmp_path: Path) -> None:
     assert not reports
     real = os.path.realpath(tmp_path)
     what = "it is not a atb dump path or a torch dump path."
-    assert messages(log, "ERROR") == [f"cannot parse data path({real}/golden). {what}"]
+    assert messages(log, "ERROR") == [
+        f"cannot parse data path({real}/{side}). {what}" for side in ("golden", "my")
+    ]
 
 
 def test_golden_may_be_my_path(tmp_path: Path) -> None:

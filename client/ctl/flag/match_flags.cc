@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "client/ctl/flag/one_of.h"
+#include "client/match/limits.h"
 #include "client/match/match.h"
 #include "client/text/policy_text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
-namespace {
-
-constexpr size_t kOpMappingBytesMax = size_t{1} << 20;
-
-}  // namespace
 
 void AddMatchFlags(CLI::App& verb, MatchFlags& flags) {
   std::vector<std::string> words = {"auto", "none"};
@@ -48,7 +44,7 @@ Outcome ToMatchOptions(const MatchFlags& flags, match::MatchOptions& options) {
                   : flags.level == "api"    ? match::ModuleLevel::kApi
                                             : match::ModuleLevel::kAll;
   if (flags.op_mapping_file.empty()) return {};
-  auto text = ReadTextFile(flags.op_mapping_file, kOpMappingBytesMax);
+  auto text = ReadTextFile(flags.op_mapping_file, match::kOpMappingBytesMax);
   if (!text.ok()) {
     return LocalError(fmt::format("--op-mapping-file: {}: {}",
                                   flags.op_mapping_file,

@@ -67,6 +67,11 @@ void Number(std::vector<Found> found, DumpProcesses& out) {
   }
 }
 
+// True for the folder of a module of a torch model.
+bool IsRootModule(const std::string& name) {
+  return name == "root" || name.starts_with("root.");
+}
+
 }  // namespace
 
 std::optional<ProcessName> ParseProcessName(std::string_view name) {
@@ -131,6 +136,11 @@ absl::StatusOr<DumpProcesses> FindProcesses(const TreeFolder& folder,
   } else if (const auto parent = ParseProcessName(name_above(2));
              parent.has_value() && ParseTokenName(name_above(1))) {
     found.push_back({*parent, "", ParseTokenName(name_above(1))});
+  } else if (std::any_of(listing.folders.begin(), listing.folders.end(),
+                         IsRootModule)) {
+    // A token alone, without the folder of its process.
+    found.push_back(
+        {ProcessName(), "", ParseTokenName(name_above(1)).value_or(0)});
   }
   if (found.empty()) {
     std::vector<std::string> others;

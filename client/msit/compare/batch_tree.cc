@@ -30,9 +30,27 @@ const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
   return status_.ok() ? entry : nullptr;
 }
 
+std::vector<int32_t> BatchTree::ranks() const {
+  std::vector<int32_t> ranks = tree_.ranks();
+  if (!folder_.empty() && ranks.size() > 1) ranks.resize(1);
+  return ranks;
+}
+
+const trees::TreeEntry* BatchTree::NextKept() {
+  for (;;) {
+    const trees::TreeEntry* const entry = tree_.Next();
+    if (entry == nullptr) return nullptr;
+    if (!folder_.empty() && !entry->file.starts_with(folder_)) continue;
+    if (!called_.has_value()) return entry;
+    renamed_ = *entry;
+    renamed_.key.token = *called_;
+    return &renamed_;
+  }
+}
+
 const trees::TreeEntry* BatchTree::Next() {
   const trees::TreeEntry* entry = std::exchange(pending_, nullptr);
-  if (entry == nullptr && !is_over_) entry = tree_.Next();
+  if (entry == nullptr && !is_over_) entry = NextKept();
   if (entry == nullptr) {
     is_over_ = true;
     return nullptr;

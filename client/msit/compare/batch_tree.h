@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,7 +25,8 @@ class BatchTree final : public trees::Tree {
   explicit BatchTree(trees::Tree& tree) : tree_(tree) {}
 
   trees::TreeKind kind() const override { return tree_.kind(); }
-  std::vector<int32_t> ranks() const override { return tree_.ranks(); }
+  // One alone if a folder is kept.
+  std::vector<int32_t> ranks() const override;
   int32_t world_size() const override { return tree_.world_size(); }
   const std::vector<trees::TreeAttachment>& attachments() const override {
     return tree_.attachments();
@@ -48,12 +50,18 @@ class BatchTree final : public trees::Tree {
   // The token of the last entry; nothing if the batch had none.
   std::optional<int64_t> last_token() const { return token_; }
 
+  // Passes over all files that do not lie in `folder`. Before the first entry.
+  void KeepFolder(const std::string& folder) { folder_ = folder + "/"; }
+  // Gives all entries this token. Before the first entry.
+  void CallToken(int64_t token) { called_ = token; }
+
   const FileIndex& files() const { return files_; }
   // Why a file could not be noted, or OK.
   const absl::Status& status() const { return status_; }
 
  private:
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
+  const trees::TreeEntry* NextKept();
 
   trees::Tree& tree_;
   FileIndex files_;
@@ -62,6 +70,10 @@ class BatchTree final : public trees::Tree {
   const trees::TreeEntry* pending_ = nullptr;
   std::optional<int64_t> token_;
   std::optional<int64_t> token_max_;
+  // Empty for all.
+  std::string folder_;
+  std::optional<int64_t> called_;
+  trees::TreeEntry renamed_;
   uint64_t bytes_ = 0;
   bool is_over_ = false;
 };

@@ -22,7 +22,7 @@ namespace msitd::msit {
 namespace {
 
 // How long the daemon may take nothing.
-constexpr std::chrono::microseconds kImportPatience = std::chrono::minutes(2);
+constexpr std::chrono::microseconds kImportPatience = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -78,6 +78,7 @@ absl::Status RunPair::Attach(const std::string& run, const std::string& name,
   open.set_run(run);
   open.set_name(name);
   open.set_media_type(media_type);
+  open.set_replace(true);
   grpc::ClientContext context;
   context.set_deadline(connection.StreamDeadline());
   const ctl::Interrupts::Hold hold(interrupts_, &context);

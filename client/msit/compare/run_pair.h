@@ -46,7 +46,7 @@ class RunPair {
                        v1::Comparison& comparison,
                        const PrivateRuns::TakeRow& take);
 
-  // Keeps `text` with a run.
+  // Keeps `text` with a run, in place of what has this name there.
   absl::Status Attach(const std::string& run, const std::string& name,
                       const std::string& media_type, const std::string& text);
 

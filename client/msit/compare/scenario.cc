@@ -6,12 +6,18 @@
 #include <optional>
 #include <system_error>
 
+#include "client/match/limits.h"
+#include "client/msit/compare/dump_side.h"
+#include "client/msit/compare/level_report.h"
 #include "client/msit/compare/torchair.h"
 #include "client/msit/output_file.h"
+#include "client/text/policy_text.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
 namespace {
+
+constexpr char kOpMappingFile[] = "op_mapping_file.json";
 
 absl::StatusOr<std::optional<int32_t>> ParseRank(const std::string& text) {
   if (text.empty()) return std::nullopt;
@@ -23,6 +29,10 @@ absl::StatusOr<std::optional<int32_t>> ParseRank(const std::string& text) {
                     "--rank: {} is no number of a rank", Quoted(text));
 }
 
+std::string OutputOf(const CompareOptions& options) {
+  return AbsolutePath(options.output.empty() ? "." : options.output);
+}
+
 absl::StatusOr<bool> IsFolder(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -30,6 +40,43 @@ absl::StatusOr<bool> IsFolder(const std::string& path) {
     return std::filesystem::is_directory(status);
   }
   return MakeStatus(absl::StatusCode::kNotFound, "{}: no such file", path);
+}
+
+// The bytes of the op_mapping_file.json of the user.
+absl::StatusOr<std::string> ReadOpMapping(const std::string& folder) {
+  if (folder.empty()) return "";
+  return ctl::ReadTextFile(folder + "/" + kOpMappingFile,
+                           match::kOpMappingBytesMax);
+}
+
+absl::Status CompareDumps(const CompareOptions& options,
+                          const std::string& golden, const std::string& my,
+                          ctl::Interrupts& interrupts, Logger& log) {
+  if (options.compares_statistics) {
+    return MakeStatus(absl::StatusCode::kUnimplemented,
+                      "--stats is not in this build: use msitctl run import "
+                      "and msitctl compare run");
+  }
+  const auto find = [&log](const std::string& path) {
+    const auto side = FindDumpSide(path);
+    if (!side.has_value()) {
+      log.Error("cannot parse data path(" + path +
+                "). it is not a atb dump path or a torch dump path.");
+    }
+    return side;
+  };
+  const auto golden_side = find(golden);
+  const auto my_side = find(my);
+  if (!golden_side.has_value() || !my_side.has_value()) return absl::OkStatus();
+  LevelOptions levels;
+  levels.golden = *golden_side;
+  levels.my = *my_side;
+  levels.level = options.level;
+  levels.output = OutputOf(options);
+  levels.is_compat = options.is_compat;
+  MSITD_ASSIGN_OR_RETURN(levels.op_mapping,
+                         ReadOpMapping(options.mapping_folder));
+  return CompareLevels(levels, interrupts, log);
 }
 
 }  // namespace
@@ -42,21 +89,24 @@ absl::Status CompareSides(const CompareOptions& options,
                          ParseRank(options.rank));
   const std::string golden = AbsolutePath(options.golden);
   const std::string my = AbsolutePath(options.my);
-  if (is_my_folder && !FindGraphs(my, std::nullopt).empty()) {
-    return CompareTorchair(
-        {.golden = golden,
-         .my = my,
-         .output = AbsolutePath(options.output.empty() ? "." : options.output),
-         .rank = rank,
-         .is_compat = options.is_compat},
-        interrupts, log);
-  }
   if (!is_golden_folder && !is_my_folder) {
     return CompareFiles(options, interrupts, log);
   }
-  log.Error("cannot parse data path(" + golden +
-            "). it is not a atb dump path or a torch dump path.");
-  return absl::OkStatus();
+  if (!options.algorithms.empty()) {
+    return MakeStatus(absl::StatusCode::kUnimplemented,
+                      "--custom-algorithms takes two files in this build: use "
+                      "msitctl compare run --plugin FILE.py:FUNCTION for "
+                      "folders");
+  }
+  if (is_my_folder && !FindGraphs(my, std::nullopt).empty()) {
+    return CompareTorchair({.golden = golden,
+                            .my = my,
+                            .output = OutputOf(options),
+                            .rank = rank,
+                            .is_compat = options.is_compat},
+                           interrupts, log);
+  }
+  return CompareDumps(options, golden, my, interrupts, log);
 }
 
 }  // namespace msitd::msit

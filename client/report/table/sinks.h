@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "client/report/report_writer.h"
 #include "client/report/table/table.h"
@@ -42,5 +44,11 @@ inline constexpr size_t kColumnWidthMax = 60;
 // without a name in TMPDIR, or /tmp.
 std::unique_ptr<TableSink> MakeXlsxSink(
     ReportSink sink, uint32_t sheet_rows_max = kSheetRowsMax);
+
+// The same with several tables: each Begin is that of the sheet with the next
+// of `names`.
+std::unique_ptr<TableSink> MakeXlsxSheetsSink(
+    ReportSink sink, std::vector<std::string> names,
+    uint32_t sheet_rows_max = kSheetRowsMax);
 
 }  // namespace msitd::ctl

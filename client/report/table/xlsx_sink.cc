@@ -108,7 +108,8 @@ class Workbook {
     return absl::OkStatus();
   }
 
-  absl::Status AddSheet(const std::vector<std::string>& headings) {
+  absl::Status AddSheet(const std::vector<std::string>& headings,
+                        const std::string& name) {
     MSITD_RETURN_IF_ERROR(EndSheet());
     if (sheet_count_ == kSheetsMax) {
       return MakeStatus(absl::StatusCode::kFailedPrecondition,
@@ -116,8 +117,6 @@ class Workbook {
                         kSheetsMax);
     }
     ++sheet_count_;
-    const std::string name =
-        sheet_count_ == 1 ? "rows" : fmt::format("rows {}", sheet_count_);
     sheet_ = workbook_add_worksheet(book_, name.c_str());
     if (sheet_ == nullptr) return FileError(name, "no sheet can be added");
     sheets_.push_back(sheet_);
@@ -250,18 +249,26 @@ class Workbook {
 
 class XlsxSink final : public TableSink {
  public:
-  XlsxSink(ReportSink sink, uint32_t sheet_rows_max)
-      : sink_(std::move(sink)), sheet_rows_max_(sheet_rows_max) {}
+  XlsxSink(ReportSink sink, std::vector<std::string> names,
+           uint32_t sheet_rows_max)
+      : sink_(std::move(sink)),
+        names_(std::move(names)),
+        sheet_rows_max_(sheet_rows_max) {}
 
   absl::Status Begin(const std::vector<std::string>& headings) override {
-    MSITD_RETURN_IF_ERROR(workbook_.Open());
+    if (begun_count_ == 0) MSITD_RETURN_IF_ERROR(workbook_.Open());
+    if (begun_count_ == names_.size()) {
+      return FileError("sheet", "it has no name");
+    }
     headings_ = headings;
-    return workbook_.AddSheet(headings_);
+    part_ = 1;
+    return workbook_.AddSheet(headings_, names_[begun_count_++]);
   }
 
   absl::Status Add(const Cells& cells) override {
     if (workbook_.row_count() == sheet_rows_max_) {
-      MSITD_RETURN_IF_ERROR(workbook_.AddSheet(headings_));
+      MSITD_RETURN_IF_ERROR(workbook_.AddSheet(
+          headings_, fmt::format("{} {}", names_[begun_count_ - 1], ++part_)));
     }
     for (size_t i = 0; i < cells.size(); ++i) {
       MSITD_RETURN_IF_ERROR(AddCell(i, cells[i]));
@@ -290,8 +297,12 @@ class XlsxSink final : public TableSink {
   }
 
   const ReportSink sink_;
+  const std::vector<std::string> names_;
   const uint32_t sheet_rows_max_;
   Workbook workbook_;
+  // Sheets that were begun, and how many the rows of the last one take.
+  size_t begun_count_ = 0;
+  int part_ = 0;
   std::vector<std::string> headings_;
 };
 
@@ -299,7 +310,14 @@ class XlsxSink final : public TableSink {
 
 std::unique_ptr<TableSink> MakeXlsxSink(ReportSink sink,
                                         uint32_t sheet_rows_max) {
-  return std::make_unique<XlsxSink>(std::move(sink), sheet_rows_max);
+  return MakeXlsxSheetsSink(std::move(sink), {"rows"}, sheet_rows_max);
+}
+
+std::unique_ptr<TableSink> MakeXlsxSheetsSink(ReportSink sink,
+                                              std::vector<std::string> names,
+                                              uint32_t sheet_rows_max) {
+  return std::make_unique<XlsxSink>(std::move(sink), std::move(names),
+                                    sheet_rows_max);
 }
 
 }  // namespace msitd::ctl

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/msit/compare/dump_side.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "client/import/trees/dump_processes.h"
+
+namespace msitd::msit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Folders that a path may have from that of the dump on.
+constexpr int kDumpPathMax = 4;
+// Folders above a path in which the tree of its model may lie.
+constexpr int kTreeLevels = 3;
+
+constexpr char kModelTree[] = "model_tree.json";
+
+bool IsFolder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+// The names of the folders in a folder, in order.
+std::set<std::string> FoldersIn(const fs::path& folder) {
+  std::set<std::string> out;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (IsFolder(at->path())) out.insert(at->path().filename().string());
+  }
+  return out;
+}
+
+std::string PidOf(const std::string& process) {
+  return process.substr(process.rfind('_') + 1);  // npos + 1 is 0.
+}
+
+// The process that the path names, or the first one.
+std::optional<std::string> ProcessOf(const fs::path& dump,
+                                     const std::vector<std::string>& behind) {
+  const std::set<std::string> names = FoldersIn(dump / "tensors");
+  if (names.empty()) return std::nullopt;
+  if (behind.size() < 2) return *names.begin();
+  if (behind[0] == "tensors" && names.contains(behind[1])) return behind[1];
+  const auto found = std::find_if(
+      names.begin(), names.end(),
+      [&behind](const auto& name) { return PidOf(name) == PidOf(behind[1]); });
+  if (found == names.end()) return std::nullopt;
+  return *found;
+}
+
+std::optional<DumpSide> FindAtbSide(const fs::path& path) {
+  fs::path dump = path;
+  std::vector<std::string> behind;
+  while (!trees::IsMsitDump(dump.filename().string())) {
+    if (static_cast<int>(behind.size()) + 1 >= kDumpPathMax) {
+      return std::nullopt;
+    }
+    behind.insert(behind.begin(), dump.filename().string());
+    dump = dump.parent_path();
+  }
+  if (FoldersIn(dump / "model").empty()) return std::nullopt;
+  const auto process = ProcessOf(dump, behind);
+  if (!process.has_value()) return std::nullopt;
+  DumpSide side;
+  side.kind = trees::TreeKind::kAtb;
+  side.folder = dump.string();
+  side.process = (dump / "tensors" / *process).string();
+  if (behind.size() > 2) side.token = trees::ParseTokenName(behind[2]);
+  return side;
+}
+
+std::optional<DumpSide> FindTorchSide(const fs::path& path) {
+  fs::path process = path;
+  std::string below;
+  for (int i = 0; i < kTreeLevels; ++i) {
+    std::error_code error;
+    if (fs::is_regular_file(process / kModelTree, error)) {
+      DumpSide side;
+      side.folder = process.string();
+      side.process = side.folder;
+      if (i > 0) side.token = trees::ParseTokenName(below);
+      return side;
+    }
+    below = process.filename().string();
+    process = process.parent_path();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<DumpSide> FindDumpSide(const std::string& path) {
+  if (!IsFolder(path)) return std::nullopt;
+  const auto atb = FindAtbSide(path);
+  return atb.has_value() ? atb : FindTorchSide(path);
+}
+
+}  // namespace msitd::msit

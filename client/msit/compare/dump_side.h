@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/import/trees/tree.h"
+
+namespace msitd::msit {
+
+// One process of what msit dumped of a torch model or of the acceleration
+// library.
+struct DumpSide {
+  trees::TreeKind kind = trees::TreeKind::kMsit;
+  // What is opened: the folder of the process, or of the whole dump for the
+  // library, whose graphs lie beside its tensors.
+  std::string folder;
+  // The folder of the process.
+  std::string process;
+  // Of a path that names one.
+  std::optional<int64_t> token;
+};
+
+// Understands the paths that msit does: of a dump of the library any path from
+// `msit_dump*` on, with a graph in `model/<pid>`, and of a torch model that of
+// a process, or up to two folders in it. Nothing for other paths. `path` is
+// absolute.
+std::optional<DumpSide> FindDumpSide(const std::string& path);
+
+}  // namespace msitd::msit

@@ -1,0 +1,212 @@
+"""`msit llm compare` of torch models and the acceleration library, and of MindIE."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import ge_dump
+import numpy as np
+import openpyxl
+import pytest
+import torch
+import torchair_dump
+from msit_command import log_of, msit
+
+LAYERS = 11
+
+
+def run(
+    folder: Path, *words: str, expect: int = 0
+) -> tuple[list[tuple[str, str, str]], list[Path]]:
+    """Runs a command with `-o out`. Returns its log, and the reports."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    done = msit(
+        folder,
+        *words,
+        *("-o", "out"),
+        expect=expect,
+        environment={"TMPDIR": str(temporary)},
+    )
+    assert not os.listdir(temporary)
+    if expect != 0:
+        return [("", "", done.stderr)], []
+    return log_of(done.stderr), sorted((folder / "out").glob("*"))
+
+
+def messages(log: list[tuple[str, str, str]], level: str) -> list[str]:
+    return [message for _, found, message in log if found == level]
+
+
+def module(name: str, kind: str, *children: dict[str, object]) -> dict[str, object]:
+    return {"name": name, "type": kind, "children": list(children)}
+
+
+def write_torch(dump: Path, tokens: range, error: float = 0) -> Path:
+    """Writes a model of layers with one MLP each. Returns the folder of its process."""
+    process = dump / "torch_tensors" / "cpu_99"
+    layers = []
+    for token in tokens:
+        torch.manual_seed(token)
+        for i in range(LAYERS):
+            name = f"root.layers.{i}"
+            for part in (name, f"{name}.mlp", f"{name}.mlp.fc"):
+                folder = process / str(token) / part
+                folder.mkdir(parents=True)
+                value = torch.randn(2, 3)
+                torch.save(value, folder / "input_0.pth")
+                if i == LAYERS - 1 and part == name:
+                    value = value + error
+                torch.save(value, folder / "output.pth")
+    for i in range(LAYERS):
+        name = f"root.layers.{i}"
+        fc = module(f"{name}.mlp.fc", "Linear")
+        layers.append(module(name, "Layer", module(f"{name}.mlp", "MLP", fc)))
+    tree = module("root", "Model", module("root.layers", "ModuleList", *layers))
+    (process / "model_tree.json").write_text(json.dumps(tree))
+    return process
+
+
+def write_library(dump: Path, golden: Path, token: int = 0) -> None:
+    """Writes what the acceleration library dumps of the same layers."""
+    nodes = []
+    for i in range(LAYERS):
+        node = {"opName": f"Layer_{i}", "opType": "Layer", "param": {}}
+        nodes.append({**node, "inTensors": [], "outTensors": []})
+        folder = dump / "tensors" / "0_4242" / str(token) / f"{i}_Layer" / "after"
+        folder.mkdir(parents=True)
+        output = golden / str(token) / f"root.layers.{i}" / "output.pth"
+        value = torch.load(output).numpy()
+        head = b"format=2\ndtype=0\ndims=2,3\n$End=1\n"
+        (folder / "outtensor0.bin").write_bytes(head + value.tobytes())
+    topology = {"modelName": "M", "inTensors": [], "outTensors": [], "nodes": nodes}
+    (dump / "model" / "4242").mkdir(parents=True)
+    (dump / "model" / "4242" / "M.json").write_text(json.dumps(topology))
+
+
+def test_torch_models_are_compared_on_three_levels(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(2))
+    my = write_torch(tmp_path / "msit_dump_2", range(1, 3), error=1)
+    log, (report,) = run(tmp_path, "llm", "compare", "-gp", str(golden), "-mp", str(my))
+    assert report.name.startswith("msit_cmp_report_") and report.suffix == ".xlsx"
+    book = openpyxl.load_workbook(report)
+    sheets = {sheet.title: list(sheet.values) for sheet in book}
+    assert list(sheets) == ["layer", "module", "api"]
+    layers = [
+        dict(zip(sheets["layer"][0], row, strict=True)) for row in sheets["layer"][1:]
+    ]
+    assert [r["my_data_path"] for r in layers] == [
+        f"{os.path.realpath(my)}/1/root.layers.{i}/output.pth" for i in range(LAYERS)
+    ]
+    assert {(r["token_id"], r["golden_op_type"]) for r in layers} == {("1", "Layer")}
+    assert [r["max_absolute_error"] == 0 for r in layers] == [True] * 10 + [False]
+    ids = [row[1] for rows in sheets.values() for row in rows[1:]]
+    assert ids == list(range(len(ids)))
+    assert len(sheets["module"]) == 1 + LAYERS
+    assert len(sheets["api"]) == 1 + 2 * LAYERS
+    assert f"Saved comparing results: {os.path.realpath(report)}" in messages(
+        log, "INFO"
+    )
+
+
+def test_one_level_is_a_csv(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = tmp_path / "msit_dump_2"
+    write_library(my, golden)
+    words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
+    _, (report,) = run(tmp_path, *words)
+    rows = list(csv.DictReader(report.read_text().splitlines()))
+    assert report.suffix == ".csv" and len(rows) == LAYERS
+    assert {r["cosine_similarity"] for r in rows} == {"1.0"}
+    assert {(r["golden_op_type"], r["my_op_type"]) for r in rows} == {
+        ("Layer", "Layer")
+    }
+    pairs = {
+        (Path(r["golden_data_path"]).parts[-2], Path(r["my_data_path"]).parts[-3])
+        for r in rows
+    }
+    assert pairs == {(f"root.layers.{i}", f"{i}_Layer") for i in range(LAYERS)}
+
+
+def test_tokens_that_the_user_names_are_compared(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = write_torch(tmp_path / "msit_dump_2", range(1, 2))
+    sides = ("-gp", str(golden), "-mp", str(my))
+    log, reports = run(tmp_path, "llm", "compare", *sides)
+    assert not reports
+    assert messages(log, "ERROR") == [
+        "my tokens is [1] and golden tokens is [0]. The two cannot be matched."
+    ]
+    sides = ("-gp", f"{golden}/0", "-mp", f"{my}/1/")
+    _, (report,) = run(tmp_path, "llm", "compare", *sides, "-cl", "api")
+    rows = list(csv.DictReader(report.read_text().splitlines()))
+    assert len(rows) == 2 * LAYERS
+    assert {r["token_id"] for r in rows} == {"1"}
+    assert all("/cpu_99/0/" in r["golden_data_path"] for r in rows)
+
+
+def write_mindie(folder: Path, values: dict[str, np.ndarray]) -> None:
+    """Writes Relu ops of MindIE, the modules of torch, and both mappings."""
+    step = folder / "npu" / "Graph" / "1" / "0"
+    step.mkdir(parents=True)
+    rt, nodes = [], []
+    for i, (name, value) in enumerate(values.items()):
+        module_folder = folder / "cpu" / "0" / f"root.{name}"
+        module_folder.mkdir(parents=True)
+        torch.save(torch.from_numpy(value), module_folder / "output.pth")
+        op, layer = f"Relu_{i}", f"layer_{i}"
+        output = torchair_dump.dumped(value)
+        ge_dump.write(step / f"Relu.{op}.1.2.{1756699200000000 + i}", [], [output], op)
+        number = len(values) - i
+        rt.append({"id": number, "rt_layer": layer, "ge_op": op, "fusion_ops": [op]})
+        node = f"%a = aten::relu(%b), scope: __module.x/__module.{name} # f.py:1:0"
+        nodes.append({"jit_node": node, "rt_layer": layer})
+    (folder / "mindie_rt_op_mapping.json").write_text(json.dumps(rt))
+    (folder / "mindie_torch_op_mapping.json").write_text(json.dumps(nodes))
+
+
+MINDIE = ("debug", "compare", "-gp", "cpu/0", "-mp", "npu/Graph", "--ops-json", ".")
+
+
+def test_mindie_is_compared_with_torch(tmp_path: Path) -> None:
+    good = np.array([[1, 2], [3, 4]], np.float32)
+    bad = np.array([1, np.nan], np.float32)
+    write_mindie(tmp_path, {"a.relu": bad, "b.relu": good})
+    log, (report,) = run(tmp_path, *MINDIE)
+    assert report.read_bytes().decode() == (
+        "Key,cosine_similarity,max_relative_error,mean_relative_error,"
+        "max_absolute_error,mean_absolute_error,kl_divergence,"
+        "relative_euclidean_distance,cmp_fail_reason\r\n"
+        "b.relu,1.0,0.0,0.0,0.0,0.0,0.0,0.0,\r\n"
+        "a.relu,,,,,,,,cpu_data includes NAN or inf. npu_data includes NAN or inf.\r\n"
+    )
+    assert log[-1] == (
+        "msit_debug_loger",
+        "INFO",
+        f"compare resut has been saved on '{os.path.realpath(report)}' .",
+    )
+    assert "2 tensors were matched in total." in messages(log, "INFO")
+    first = report.read_bytes()
+    for path in ("npu", "npu/Graph/1/0"):
+        words = list(MINDIE)
+        words[5] = path
+        _, (report,) = run(tmp_path, *words)
+        assert report.read_bytes() == first
+
+
+def test_mindie_needs_both_mappings(tmp_path: Path) -> None:
+    write_mindie(tmp_path, {"a.relu": np.ones(2, np.float32)})
+    (tmp_path / "mindie_torch_op_mapping.json").unlink()
+    ((_, _, text),), _ = run(tmp_path, *MINDIE, expect=1)
+    assert "mindie_torch_op_mapping.json" in text
+    assert text.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '[{"id": 1}]'])
+def test_mapping_that_is_none_leaves_no_report(tmp_path: Path, text: str) -> None:
+    write_mindie(tmp_path, {"a.relu": np.ones(2, np.float32)})
+    (tmp_path / "mindie_torch_op_mapping.json").write_text(text)
+    run(tmp_path, *MINDIE, expect=1)
+    assert not (tmp_path / "out").exists()
