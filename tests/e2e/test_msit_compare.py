@@ -280,6 +280,16 @@ def test_fx_node_that_is_missing_is_named(tmp_path: Path) -> None:
     assert warnings[-1].startswith("10 pairs compared, 3 tensors lack theirs")
 
 
+def test_sides_that_share_nothing_are_not_fine(tmp_path: Path) -> None:
+    write_new_layout(tmp_path, range(1))
+    for path in list((tmp_path / "golden").rglob("*.npy")):
+        path.rename(path.with_name("other_" + path.name))
+    log, reports = compare(tmp_path)
+    ((_, rows),) = reports.items()
+    assert pairs_of(rows) == [(0, *PAIRS[9][1:])]
+    assert messages(log, "WARNING")[-1].startswith("1 pairs compared, 26 tensors lack")
+
+
 def test_folder_that_is_no_dump_is_an_error_in_the_log(tmp_path: Path) -> None:
     for side in ("golden", "my"):
         torchair_dump.write_fx(tmp_path / side / "graph_1" / "0")

@@ -188,7 +188,13 @@ absl::Status RankComparison::CompareRuns(RunPair& runs,
     TellOfLeft(*mapping, options_.is_golden_fx, log_);
     WarnOfMissing(*mapping);
   }
-  if (mapping->pair_count == 0) return absl::OkStatus();
+  if (mapping->pair_count == 0) {
+    for (const match::LeftTensors& left : mapping->left) {
+      if (is_self_) break;
+      (left.is_expected ? expected_count_ : unmatched_count_) += left.count;
+    }
+    return absl::OkStatus();
+  }
   v1::Comparison comparison;
   MSITD_RETURN_IF_ERROR(runs.Compare(
       golden, kMyRun, &*mapping, comparison,
