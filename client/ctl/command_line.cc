@@ -124,6 +124,7 @@ CommandLine::CommandLine() : app_("", "msitctl") {
   AddCompareCommands(*this);
   AddCaptureCommands(*this);
   AddNodeCommands(*this);
+  AddWatchCommand(*this);
   AddCompletionCommand(*this);
   AddHelpCommand(*this);
 }

@@ -90,6 +90,7 @@ void AddTensorCommands(CommandLine& line);
 void AddCompareCommands(CommandLine& line);
 void AddCaptureCommands(CommandLine& line);
 void AddNodeCommands(CommandLine& line);
+void AddWatchCommand(CommandLine& line);
 void AddCompletionCommand(CommandLine& line);
 void AddHelpCommand(CommandLine& line);
 

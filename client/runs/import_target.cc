@@ -126,8 +126,11 @@ Outcome ImportTarget::Seal() {
   v1::SealRunRequest request;
   request.set_run(name_);
   grpc::ClientContext context;
-  context.set_deadline(Deadline());
-  const Interrupts::Hold hold(connection_.interrupts(), &context);
+  const bool is_ended = is_interrupted();
+  context.set_deadline(is_ended ? std::chrono::system_clock::now() + kEndTimeout
+                                : Deadline());
+  const Interrupts::Hold hold(connection_.interrupts(),
+                              is_ended ? nullptr : &context);
   return connection_.OutcomeOf(connection_.stub<v1::RunService::Stub>().SealRun(
       &context, request, &run_));
 }

@@ -74,6 +74,7 @@ CTL_VERB = (
     *CTL_IMPORT,
     "client/match",
     "client/runs",
+    "client/watch",
     "client/report",
     "client/export",
     "client/ctl/print",
@@ -361,6 +362,10 @@ MODULES: dict[str, Module] = {
             "client/match",
         ),
         (*COMMON, *RPC),
+    ),
+    "client/watch": Module(
+        (*PROTOS, *CTL_IMPORT, "client/import/formats"),
+        COMMON,
     ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),
     "client/ctl/print": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC)),

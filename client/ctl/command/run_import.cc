@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/ctl/command/import_place.h"
 #include "client/ctl/command/import_result.pb.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/flag/selection.h"
@@ -26,22 +27,8 @@
 namespace msitd::ctl {
 namespace {
 
-// How long a daemon may take nothing, unless --timeout says it: time for it to
-// start again.
-constexpr std::chrono::minutes kPatience{2};
-
-// Problems that stderr shows one by one; the rest is counted by reason.
-constexpr size_t kShownProblemsMax = 20;
-
-struct ImportFlags {
+struct ImportFlags : ImportPlaceFlags {
   std::vector<std::string> paths;
-  std::string run;
-  std::string source;
-  std::optional<int32_t> rank;
-  std::optional<int64_t> token;
-  std::optional<int32_t> world_size;
-  std::string device;
-  std::string prefix;
   std::string mapping_folder;
   bool dry_run = false;
   bool keep_open = false;
@@ -62,13 +49,7 @@ struct OpenedTrees {
 
 Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   trees::TreeOptions options;
-  if (!flags.source.empty()) options.kind = trees::ParseTreeKind(flags.source);
-  if (!flags.source.empty() && !options.kind) {
-    return UsageError(
-        fmt::format("--source: \"{}\" is none of files, ge, fx, mindie, msit, "
-                    "atb and msprobe",
-                    flags.source));
-  }
+  MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
   options.mapping_folder = flags.mapping_folder;
   for (const std::string& path : flags.paths) {
     auto tree = trees::OpenTree(path, options);
@@ -92,63 +73,14 @@ Outcome OpenTrees(const ImportFlags& flags, OpenedTrees& out) {
   return {};
 }
 
-// What the user says goes before what the trees say.
-int32_t WorldSizeOf(const ImportFlags& flags, const OpenedTrees& trees) {
-  if (flags.world_size) return *flags.world_size;
-  return flags.rank ? std::max(trees.world_size, *flags.rank + 1)
-                    : std::max(trees.world_size, 1);
-}
-
-job::ImportOptions JobOptions(const ImportFlags& flags,
-                              const Invocation& invocation) {
-  job::ImportOptions options;
-  options.rank = flags.rank;
-  options.token = flags.token;
-  options.device = flags.device;
-  options.prefix = flags.prefix;
-  options.is_dry_run = flags.dry_run;
-  options.patience =
-      invocation.options().connection.timeout.value_or(kPatience);
-  return options;
-}
-
-Outcome OutcomeOf(const absl::Status& status) {
-  if (status.ok()) return {};
-  if (absl::IsCancelled(status)) return Interrupted();
-  if (absl::IsUnknown(status)) return LocalError(Message(status));
-  // What the daemon said already has its code before it.
-  const auto code = static_cast<grpc::StatusCode>(status.code());
-  Outcome outcome = DaemonError(code, "", Message(status));
-  if (Message(status).starts_with(CodeName(code))) {
-    outcome.error = Printable(Message(status));
-  }
-  return outcome;
-}
-
 ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
                       const job::ImportJob& job, bool is_sealed) {
-  const job::ImportCounts& counts = job.counts();
   ImportResult result;
   result.set_run(flags.run);
   result.set_source(std::string(trees::TreeKindName(trees.kind)));
-  result.set_file_count(counts.file_count);
-  result.set_tensor_count(counts.tensor_count);
-  result.set_value_count(counts.value_count);
-  result.set_statistics_count(counts.statistics_count);
-  result.set_document_count(counts.document_count);
-  result.set_attachment_count(counts.attachment_count);
-  result.set_size_bytes(counts.size_bytes);
-  result.set_skipped_file_count(counts.skipped_file_count);
-  result.set_filtered_count(counts.filtered_count);
-  result.set_conflict_count(counts.conflict_count);
-  result.set_problem_count(job.problems().count());
+  SetCounts(job.counts(), job.problems(), result);
   result.set_sealed(is_sealed);
-  for (const auto& problem : job.problems().listed()) {
-    ImportProblem& row = *result.add_problems();
-    row.set_file(Printable(problem.file));
-    row.set_reason(Printable(problem.reason));
-  }
-  if (counts.conflict_count == 0) return result;
+  if (job.counts().conflict_count == 0) return result;
   for (const auto& doubled : job.doubled().listed()) {
     ImportDouble& row = *result.add_doubles();
     row.set_file(Printable(doubled.file));
@@ -156,20 +88,6 @@ ImportResult ResultOf(const ImportFlags& flags, const OpenedTrees& trees,
     row.set_op(Printable(doubled.op));
   }
   return result;
-}
-
-void TellProblems(const job::ImportProblems& problems) {
-  const size_t shown = std::min(problems.listed().size(), kShownProblemsMax);
-  for (size_t i = 0; i < shown; ++i) {
-    const auto& problem = problems.listed()[i];
-    fmt::print(stderr, "{}: {}\n", Printable(problem.file),
-               Printable(problem.reason));
-  }
-  if (problems.count() <= static_cast<int64_t>(shown)) return;
-  fmt::print(stderr, "{} problems in all:\n", problems.count());
-  for (const auto& [reason, count] : problems.counts()) {
-    fmt::print(stderr, "{:>8}  {}\n", count, Printable(reason));
-  }
 }
 
 void TellDoubles(const ImportResult& result) {
@@ -245,7 +163,9 @@ class ImportProgress {
 Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
                OpenedTrees& trees, ImportTarget& target,
                job::ImportLedger& ledger, ImportProgress& progress) {
-  job::ImportJob job(JobOptions(flags, invocation), target, ledger);
+  job::ImportOptions options = JobOptions(flags, invocation);
+  options.is_dry_run = flags.dry_run;
+  job::ImportJob job(std::move(options), target, ledger);
   absl::Status status;
   for (OpenedTree& opened : trees.trees) {
     status = job.Import(*opened.tree, opened.path);
@@ -259,7 +179,7 @@ Outcome RunJob(Invocation& invocation, const ImportFlags& flags,
   const Outcome told =
       Tell(invocation, flags, trees, job, status.ok(), is_sealed);
   if (absl::IsInvalidArgument(status)) return UsageError(Message(status));
-  MSITCTL_RETURN_IF_FAILED(OutcomeOf(status));
+  MSITCTL_RETURN_IF_FAILED(OutcomeOfImport(status));
   MSITCTL_RETURN_IF_FAILED(sealed);
   MSITCTL_RETURN_IF_FAILED(told);
   if (!is_whole && !flags.keep_open && !flags.dry_run && !is_sealed) {
@@ -290,7 +210,7 @@ Outcome Import(Invocation& invocation, const ImportFlags& flags) {
       });
   if (!flags.dry_run) {
     MSITCTL_RETURN_IF_FAILED(
-        target.Prepare(source, WorldSizeOf(flags, trees),
+        target.Prepare(source, WorldSizeOf(flags, trees.world_size),
                        /*is_said=*/flags.world_size.has_value()));
     MSITCTL_RETURN_IF_FAILED(target.LoadLedger(source, ledger));
   }
@@ -301,30 +221,7 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
   verb.add_option("PATH", flags.paths, "Folders or files to import")
       ->required()
       ->type_name("PATH...");
-  verb.add_option("--run", flags.run,
-                  "Run to fill; it is made if it does not exist")
-      ->type_name("RUN");
-  verb.add_option("--source", flags.source,
-                  "What the folders are: files, ge, fx, mindie, msit, atb or "
-                  "msprobe; default: found by their content")
-      ->type_name("KIND");
-  verb.add_option("--rank", flags.rank,
-                  "Rank of all tensors, for folders that do not say it")
-      ->check(WholeNumber(0, kRankMax))
-      ->type_name("N");
-  verb.add_option("--token", flags.token, "Token of all tensors")
-      ->check(WholeNumber(0, kTokenMax))
-      ->type_name("N");
-  verb.add_option("--world-size", flags.world_size,
-                  "Ranks of the job; default: the highest rank that is there, "
-                  "and one")
-      ->check(WholeNumber(1, kRankMax + 1))
-      ->type_name("N");
-  verb.add_option("--device", flags.device,
-                  "Device of tensors, where nothing says it; default cpu:0")
-      ->type_name("DEVICE");
-  verb.add_option("--prefix", flags.prefix, "Text to put before each op")
-      ->type_name("TEXT");
+  AddImportPlaceFlags(verb, flags);
   verb.add_option("--mapping-folder", flags.mapping_folder,
                   "Of MindIE: folder of its two op mappings; default: the "
                   "tree, or a folder on the way to it")

@@ -27,7 +27,13 @@ constexpr std::chrono::milliseconds kSavePause{200};
 
 absl::Status ImportJob::OpenRank(int32_t rank) {
   if (client_ != nullptr && rank_ == rank) return absl::OkStatus();
-  MSITD_RETURN_IF_ERROR(CloseRank());
+  if (!options_.keeps_streams) MSITD_RETURN_IF_ERROR(CloseRank());
+  Park();
+  if (Unpark(rank)) return absl::OkStatus();
+  if (parked_.size() >= kKeptStreamsMax) {
+    MSITD_RETURN_IF_ERROR(SettleKept());
+    EndStreams();
+  }
   const client::InterruptCheck check{
       [](void* job) -> int32_t {
         auto* const self = static_cast<ImportJob*>(job);
@@ -39,6 +45,54 @@ absl::Status ImportJob::OpenRank(int32_t rank) {
   given_up_count_ = 0;
   save_time_ = Clock::now() + kSaveInterval;
   return absl::OkStatus();
+}
+
+void ImportJob::Park() {
+  if (client_ == nullptr) return;
+  parked_[rank_] = {std::move(client_), given_up_count_, /*is_used=*/true};
+}
+
+bool ImportJob::Unpark(int32_t rank) {
+  const auto at = parked_.find(rank);
+  if (at == parked_.end()) return false;
+  client_ = std::move(at->second.client);
+  given_up_count_ = at->second.given_up_count;
+  rank_ = rank;
+  parked_.erase(at);
+  return true;
+}
+
+absl::Status ImportJob::SettleKept() {
+  Park();
+  // All are let go of before one is waited for.
+  for (auto& [rank, parked] : parked_) {
+    if (parked.is_used) (void)parked.client->Mark();
+  }
+  std::vector<int32_t> ranks;
+  for (const auto& [rank, parked] : parked_) {
+    if (parked.is_used) ranks.push_back(rank);
+  }
+  for (const int32_t rank : ranks) {
+    (void)Unpark(rank);
+    const client::Status flushed = client_->Flush(options_.patience);
+    if (flushed.code == MSIT_ERROR_INTERRUPTED) {
+      return absl::CancelledError("interrupted");
+    }
+    if (!flushed.ok()) return WhyDropped("");
+    MSITD_RETURN_IF_ERROR(CheckDelivery());
+    Park();
+    parked_[rank].is_used = false;
+  }
+  ledger_.Mark();
+  return ledger_.Settle();
+}
+
+void ImportJob::EndStreams() {
+  Park();
+  while (!parked_.empty()) {
+    (void)Unpark(parked_.begin()->first);
+    EndClient();
+  }
 }
 
 absl::Status ImportJob::Send(int32_t rank, const client::TensorView& record,
@@ -105,7 +159,7 @@ absl::Status ImportJob::SaveInTime() {
   tick_time_ = now + kTick;
   target_.OnProgress(counts_, problems_.count());
   if (target_.is_interrupted()) return absl::CancelledError("interrupted");
-  if (client_ == nullptr) return absl::OkStatus();
+  if (client_ == nullptr || options_.keeps_streams) return absl::OkStatus();
   if (ledger_.has_mark() && client_->HasDelivered(mark_)) {
     MSITD_RETURN_IF_ERROR(CheckDelivery());
     MSITD_RETURN_IF_ERROR(ledger_.Settle());

@@ -103,9 +103,13 @@ absl::Status ImportJob::Import(trees::Tree& tree, const std::string& root) {
   absl::Status status = ImportAttachments(tree);
   if (status.ok()) status = ImportEntries(tree);
   if (status.ok()) status = SendValues();
-  if (status.ok()) status = CloseRank();
+  if (status.ok()) status = options_.keeps_streams ? SettleKept() : CloseRank();
   if (status.ok()) status = SaveLedger(/*must=*/true);
-  if (!status.ok()) SalvageRank(/*waits=*/absl::IsCancelled(status));
+  if (!status.ok() && options_.keeps_streams) {
+    EndStreams();
+  } else if (!status.ok()) {
+    SalvageRank(/*waits=*/absl::IsCancelled(status));
+  }
   values_ = {};
   TakeProblems(tree);
   return status;
@@ -117,7 +121,7 @@ absl::Status ImportJob::ImportEntries(trees::Tree& tree) {
   for (const trees::TreeEntry* next = tree.Next();; next = tree.Next()) {
     std::optional<trees::TreeEntry> there;
     if (next != nullptr) {
-      there = Renamed(*next);
+      there = Renamed(options_, *next);
       ReadAhead(*there);
     }
     if (here) MSITD_RETURN_IF_ERROR(ImportEntry(*std::move(here)));
@@ -160,12 +164,12 @@ absl::Status ImportJob::ImportAttachments(const trees::Tree& tree) {
   return ledger_.Settle();
 }
 
-trees::TreeEntry ImportJob::Renamed(trees::TreeEntry entry) const {
-  if (options_.rank) entry.key.rank = *options_.rank;
-  if (options_.token) entry.key.token = *options_.token;
-  if (entry.key.device.empty()) entry.key.device = options_.device;
+trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry) {
+  if (options.rank) entry.key.rank = *options.rank;
+  if (options.token) entry.key.token = *options.token;
+  if (entry.key.device.empty()) entry.key.device = options.device;
   if (entry.kind != RecordKind::kDocument) {
-    entry.key.op = options_.prefix + entry.key.op;
+    entry.key.op = options.prefix + entry.key.op;
   }
   return entry;
 }
@@ -197,7 +201,7 @@ absl::Status ImportJob::ImportEntry(trees::TreeEntry entry) {
 absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
   LedgerEntry in_ledger{.path = Below(entry.file),
                         .tensor = entry.tensor,
-                        .key = HashOf(entry.key)};
+                        .key = LedgerKeyOf(entry.key)};
   absl::Status problem = Describe(entry.file, in_ledger);
   std::string former;
   if (problem.ok() && !options_.is_dry_run && ledger_.Has(in_ledger, former)) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +32,15 @@ struct ImportOptions {
   std::string prefix;
   // Files are opened, and nothing is sent or remembered.
   bool is_dry_run = false;
+  // Streams stay open behind Import, for a job that imports again and again.
+  // The ledger is written at the end of each Import only.
+  bool keeps_streams = false;
   // How long the daemon may take nothing, before the job ends.
   std::chrono::microseconds patience{std::chrono::minutes(2)};
 };
+
+// The entry as the user wants it.
+trees::TreeEntry Renamed(const ImportOptions& options, trees::TreeEntry entry);
 
 // What an import has done. Of a dry run: what it would do.
 struct ImportCounts {
@@ -88,6 +95,9 @@ class ImportJob {
   // Between two saves of the ledger, while records are sent.
   static constexpr std::chrono::milliseconds kSaveInterval{2000};
 
+  // Streams that are kept open. Those of other ranks are opened each time.
+  static constexpr size_t kKeptStreamsMax = 16;
+
   // Borrows `target` and `ledger`.
   ImportJob(ImportOptions options, ImportTarget& target, ImportLedger& ledger);
   ~ImportJob();
@@ -100,6 +110,9 @@ class ImportJob {
   // `rank` is given, and the tree has several; what `target` returns. What was
   // sent before is in the ledger.
   absl::Status Import(trees::Tree& tree, const std::string& root);
+
+  // Ends the streams that are kept. Then the counts are final.
+  void EndStreams();
 
   const ImportCounts& counts() const { return counts_; }
   const ImportProblems& problems() const { return problems_; }
@@ -117,8 +130,6 @@ class ImportJob {
 
   absl::Status ImportEntries(trees::Tree& tree);
   absl::Status ImportAttachments(const trees::Tree& tree);
-  // The entry as the user wants it.
-  trees::TreeEntry Renamed(trees::TreeEntry entry) const;
   void ReadAhead(const trees::TreeEntry& entry) const;
   absl::Status ImportEntry(trees::TreeEntry entry);
   absl::Status ImportFile(const trees::TreeEntry& entry);
@@ -140,7 +151,21 @@ class ImportJob {
   // Why the client did not take a record, or has not delivered all of them.
   absl::Status WhyDropped(const std::string& by_client);
 
+  // The stream of a rank, while another one is sent to.
+  struct Parked {
+    std::unique_ptr<client::Client> client;
+    uint64_t given_up_count = 0;
+    // Since Import began.
+    bool is_used = false;
+  };
+
   absl::Status OpenRank(int32_t rank);
+  // Sets the stream aside, or takes it up again.
+  void Park();
+  bool Unpark(int32_t rank);
+  // Waits until all that was sent to streams that are kept is acknowledged, and
+  // notes it.
+  absl::Status SettleKept();
   // Waits until all that was sent is acknowledged, and notes it.
   absl::Status CloseRank();
   // When it is time: shows progress, and brings to the ledger what is
@@ -175,6 +200,7 @@ class ImportJob {
   bool is_deaf_ = false;
   std::unique_ptr<client::Client> client_;
   int32_t rank_ = -1;
+  std::map<int32_t, Parked> parked_;
   // Of the client: where its mark is, and what it has given up because a file
   // failed.
   uint64_t mark_ = 0;

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "client/import/job/tensor_record.h"
 #include "protos/base/utf8.h"
 #include "protos/chunk/chunk.h"
 #include "protos/status/status.h"
@@ -59,6 +60,11 @@ uint64_t HashAt(const Json& line, const char* name) {
 
 }  // namespace
 
+uint64_t LedgerKeyOf(const TensorKey& key) {
+  const std::string text = TextOf(key);
+  return chunk::HashBytes(std::as_bytes(std::span(text))).low;
+}
+
 std::string ImportLedger::PartName(size_t index) {
   return index == 0 ? "import-ledger.jsonl"
                     : fmt::format("import-ledger-{}.jsonl", index + 1);
@@ -105,10 +111,29 @@ void ImportLedger::LoadLine(std::string_view text) {
   entry.bytes = NumberAt<uint64_t>(line, "bytes");
   entry.mtime_ns = NumberAt<int64_t>(line, "mtime_ns");
   if (entry.path.empty() == entry.values.empty()) return;
-  const ContentHash key = KeyOf(entry, TextAt(line, "as"));
-  known_.emplace(key, HashAt(line, "key"));
-  std::string problem = TextAt(line, "problem");
-  if (!problem.empty()) problems_[key] = std::move(problem);
+  entry.key = HashAt(line, "key");
+  entry.problem = TextAt(line, "problem");
+  Know(entry, TextAt(line, "as"));
+}
+
+void ImportLedger::Know(const LedgerEntry& entry, std::string_view scope) {
+  const ContentHash key = KeyOf(entry, scope);
+  known_.emplace(key, entry.key);
+  if (!entry.problem.empty()) problems_[key] = entry.problem;
+  if (!is_current_) return;
+  if (entry.key != 0) keys_.insert(entry.key);
+  if (!entry.path.empty()) paths_.insert(PathHash(entry.path, scope));
+}
+
+uint64_t ImportLedger::PathHash(const std::string& path,
+                                std::string_view scope) const {
+  const std::string key =
+      fmt::format("{} {}{} {}", scope.size(), scope, path.size(), path);
+  return chunk::HashBytes(std::as_bytes(std::span(key))).low;
+}
+
+bool ImportLedger::HasPath(const std::string& path) const {
+  return paths_.contains(PathHash(AsText(path), AsText(scope_)));
 }
 
 void ImportLedger::Load(std::string_view text) {
@@ -145,9 +170,21 @@ void ImportLedger::Add(const LedgerEntry& entry) {
   LedgerEntry as_text = entry;
   as_text.path = AsText(entry.path);
   added_ += LineOf(as_text);
+  if (!is_current_) return;
+  as_text.tensor = AsText(entry.tensor);
+  unsettled_.push_back({std::move(as_text)});
 }
 
-void ImportLedger::Mark() { marked_ += std::exchange(added_, ""); }
+void ImportLedger::Mark() {
+  marked_ += std::exchange(added_, "");
+  for (Unsettled& one : unsettled_) one.is_marked = true;
+}
+
+void ImportLedger::Forget() {
+  added_.clear();
+  marked_.clear();
+  unsettled_.clear();
+}
 
 absl::Status ImportLedger::Settle() {
   if (marked_.empty()) return absl::OkStatus();
@@ -168,6 +205,14 @@ absl::Status ImportLedger::Settle() {
   }
   parts_.back() += std::exchange(marked_, "");
   is_saved_ = false;
+  const std::string scope = AsText(scope_);
+  const auto open =
+      std::stable_partition(unsettled_.begin(), unsettled_.end(),
+                            [](const Unsettled& one) { return one.is_marked; });
+  for (auto one = unsettled_.begin(); one != open; ++one) {
+    Know(one->entry, scope);
+  }
+  unsettled_.erase(unsettled_.begin(), open);
   return absl::OkStatus();
 }
 

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "protos/base/summary.h"
+#include "protos/base/tensor_key.h"
 
 namespace msitd::job {
 
@@ -36,6 +38,9 @@ struct LedgerEntry {
   // never become more.
   std::string problem = {};
 };
+
+// Returns what LedgerEntry::key is of a record with this key.
+uint64_t LedgerKeyOf(const TensorKey& key);
 
 // Remembers what of a tree the run has, so that a second import of the tree
 // sends nothing twice. It is kept with the run as attachments of JSON lines,
@@ -69,6 +74,10 @@ class ImportLedger {
   // The source of the parts that were loaded; empty if none says it.
   const std::string& loaded_source() const { return loaded_source_; }
 
+  // For a job that imports again and again: what settles is known at once, and
+  // HasKey and HasPath answer. 80 bytes more for each entry. Before Load.
+  void StayCurrent() { is_current_ = true; }
+
   // Entries are made under `scope` from now on, and found under the same one
   // only: what the user says of the tree, such as its rank.
   void SetScope(std::string scope) { scope_ = std::move(scope); }
@@ -76,6 +85,10 @@ class ImportLedger {
   // Returns whether the run has it. If so, `problem` gets that of the entry; or
   // kOtherKey, if the run has it under other keys only.
   bool Has(const LedgerEntry& entry, std::string& problem) const;
+
+  // Whether an entry has this key, or this path, of any size and time.
+  bool HasKey(uint64_t key) const { return keys_.contains(key); }
+  bool HasPath(const std::string& path) const;
 
   // An entry whose records are on their way.
   void Add(const LedgerEntry& entry);
@@ -87,6 +100,8 @@ class ImportLedger {
   bool has_added() const { return !added_.empty(); }
   // RESOURCE_EXHAUSTED beyond kPartsMax.
   absl::Status Settle();
+  // Lets go of what was added and did not settle: it has to be sent again.
+  void Forget();
 
   // The part that has to be written next; nothing if all is written. Borrowed
   // until Settle.
@@ -105,17 +120,30 @@ class ImportLedger {
     }
   };
 
+  // An entry that is not settled, as StayCurrent needs it.
+  struct Unsettled {
+    LedgerEntry entry;
+    bool is_marked = false;
+  };
+
   ContentHash KeyOf(const LedgerEntry& entry, std::string_view scope) const;
+  uint64_t PathHash(const std::string& path, std::string_view scope) const;
+  void Know(const LedgerEntry& entry, std::string_view scope);
   std::string LineOf(const LedgerEntry& entry) const;
   void LoadLine(std::string_view line);
 
   const std::string source_;
+  bool is_current_ = false;
   std::string loaded_source_;
   std::string scope_;
   // The keys of each. A file that the tree has twice has two.
   std::unordered_multimap<ContentHash, uint64_t, Hasher> known_;
   // Of those known that have one.
   std::unordered_map<ContentHash, std::string, Hasher> problems_;
+  // With StayCurrent.
+  std::unordered_set<uint64_t> keys_;
+  std::unordered_set<uint64_t> paths_;
+  std::vector<Unsettled> unsettled_;
   // Lines that were added since the last mark, and before it.
   std::string added_;
   std::string marked_;

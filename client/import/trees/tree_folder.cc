@@ -125,8 +125,25 @@ void TreeFolder::Add(const std::string& relative, const std::string& name,
   listing->files.push_back(name);
 }
 
+void TreeFolder::Look(const std::string& relative, const std::string& name,
+                      Listing* listing) const {
+  if (IsLeftOut(name)) return;
+  const int type = TypeAt(PathOf(JoinPath(relative, name)));
+  if (type != DT_UNKNOWN) Add(relative, name, type, listing);
+}
+
+TreeFolder TreeFolder::Showing(std::shared_ptr<const Listings> shown) const {
+  TreeFolder folder = *this;
+  folder.shown_ = std::move(shown);
+  return folder;
+}
+
 Listing TreeFolder::List(const std::string& relative) const {
   Listing out;
+  if (shown_ != nullptr) {
+    const auto at = shown_->find(relative);
+    return at == shown_->end() ? out : at->second;
+  }
   if (!only_file_.empty()) {
     if (relative.empty()) Add(relative, only_file_, DT_UNKNOWN, &out);
     return out;

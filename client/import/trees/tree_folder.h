@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,9 @@ struct Listing {
   std::vector<TreeProblem> problems;
 };
 
+// What lies in folders, by their path.
+using Listings = std::map<std::string, Listing>;
+
 // The folder that is read, and nothing outside of it. A link to a file inside
 // of it is that file; other links are problems. Paths are relative to the
 // folder, names joined by `/`, and empty for itself. Copyable; thread-safe.
@@ -34,6 +39,14 @@ class TreeFolder {
 
   // Lists the folder at `relative`. What goes wrong is a problem of it.
   Listing List(const std::string& relative) const;
+
+  // Adds one name of the folder at `relative` to `listing`, as List does. A
+  // name that is not there any more is no file, and no problem.
+  void Look(const std::string& relative, const std::string& name,
+            Listing* listing) const;
+
+  // Returns the folder with only what `shown` has of it.
+  TreeFolder Showing(std::shared_ptr<const Listings> shown) const;
 
   // Returns what to open: it begins with the `path` of Open, if that was a
   // folder.
@@ -54,6 +67,8 @@ class TreeFolder {
   std::vector<std::string> above_;
   // Set if it is the only one.
   std::string only_file_;
+  // Shared by the copies; null: what is on the disk.
+  std::shared_ptr<const Listings> shown_;
 };
 
 // Returns the text of a small file. RESOURCE_EXHAUSTED if it has more bytes.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/ctl/command/import_result.pb.h"
+#include "client/ctl/invocation.h"
+#include "client/import/job/import_job.h"
+#include "client/import/trees/tree.h"
+#include "client/query/outcome.h"
+
+// What verbs that bring files of other tools into a run have alike.
+namespace msitd::ctl {
+
+// The run, and what the user says of the files in place of what they say.
+struct ImportPlaceFlags {
+  std::string run;
+  std::string source;
+  std::optional<int32_t> rank;
+  std::optional<int64_t> token;
+  std::optional<int32_t> world_size;
+  std::string device;
+  std::string prefix;
+};
+void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags);
+
+// Reads --source; nothing if it is not given.
+Outcome ReadSource(const ImportPlaceFlags& flags,
+                   std::optional<trees::TreeKind>& kind);
+
+// Of the run. What the user says goes before what the trees say, 0 if nothing.
+int32_t WorldSizeOf(const ImportPlaceFlags& flags, int32_t of_trees);
+
+job::ImportOptions JobOptions(const ImportPlaceFlags& flags,
+                              const Invocation& invocation);
+
+// Of what a job returned.
+Outcome OutcomeOfImport(const absl::Status& status);
+
+// Fills in what a job did, but not what it was for.
+void SetCounts(const job::ImportCounts& counts,
+               const job::ImportProblems& problems, ImportResult& result);
+
+// Says on stderr what could not be taken.
+void TellProblems(const job::ImportProblems& problems);
+
+}  // namespace msitd::ctl

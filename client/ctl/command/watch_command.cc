@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/ctl/command/import_place.h"
+#include "client/ctl/command/import_result.pb.h"
+#include "client/ctl/command/pages.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/flag/one_of.h"
+#include "client/ctl/print/progress.h"
+#include "client/query/endpoint.h"
+#include "client/runs/import_target.h"
+#include "client/text/text.h"
+#include "client/watch/watcher.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// After the first signal, for what is whole to reach the daemon.
+constexpr std::chrono::seconds kDrainTime{30};
+
+constexpr size_t kShownIncompleteMax = 20;
+
+const std::map<std::string, v1::CaptureLevel> kKeepLevels = {
+    {"full", v1::CAPTURE_LEVEL_FULL},
+    {"summary", v1::CAPTURE_LEVEL_SUMMARY},
+    {"sample", v1::CAPTURE_LEVEL_SAMPLE}};
+
+struct WatchFlags : ImportPlaceFlags {
+  std::string folder;
+  std::string keep = "full";
+  std::string until_idle;
+  bool seal = false;
+  bool poll = false;
+};
+
+// The run that a watch fills. The first signal ends the watch, not the job: the
+// job gets `kDrainTime` then.
+class DrainedTarget final : public job::ImportTarget {
+ public:
+  DrainedTarget(Invocation& invocation, ImportTarget& target)
+      : interrupts_(invocation.interrupts()), target_(target) {}
+
+  absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
+      int32_t rank, client::InterruptCheck interrupt) override {
+    return target_.OpenRank(rank, interrupt);
+  }
+  absl::Status Attach(const std::string& name, const std::string& media_type,
+                      std::string_view bytes) override {
+    return target_.Attach(name, media_type, bytes);
+  }
+  bool is_interrupted() override {
+    if (!interrupts_.interrupted()) return false;
+    if (!stop_time_) stop_time_ = Clock::now();
+    return Clock::now() - *stop_time_ >= kDrainTime;
+  }
+  void OnProgress(const job::ImportCounts& counts,
+                  int64_t problem_count) override {
+    target_.OnProgress(counts, problem_count);
+  }
+
+ private:
+  Interrupts& interrupts_;
+  ImportTarget& target_;
+  std::optional<Clock::time_point> stop_time_;
+};
+
+std::string LagText(const watch::Lag& lag) {
+  const std::chrono::duration<double> p99 = lag.Quantile(0.99);
+  return fmt::format("lag p99 {:.2f} s", p99.count());
+}
+
+class Host final : public watch::WatchHost {
+ public:
+  Host(Invocation& invocation, const WatchFlags& flags)
+      : invocation_(invocation),
+        flags_(flags),
+        line_(invocation.options().progress,
+              invocation.options().terminal.stderr_width),
+        import_target_(
+            invocation, flags.run, JobOptions(flags, invocation).patience,
+            [this](const job::ImportCounts&, int64_t) { OnProgress(); }),
+        target_(invocation, import_target_) {}
+
+  // Shows in the progress what this has done.
+  void Follow(const watch::Watcher& watcher) { watcher_ = &watcher; }
+
+  absl::Status Begin(trees::TreeKind kind, int32_t world_size,
+                     const std::vector<int32_t>& ranks) override {
+    const std::string source(trees::TreeKindName(kind));
+    if (!flags_.rank && !ranks.empty()) {
+      world_size = std::max(world_size, ranks.back() + 1);
+    }
+    outcome_ = import_target_.Prepare(source, WorldSizeOf(flags_, world_size),
+                                      flags_.world_size.has_value());
+    ledger_.emplace(source);
+    ledger_->StayCurrent();
+    if (outcome_.ok()) outcome_ = CheckOpen();
+    if (outcome_.ok()) outcome_ = SetKeep();
+    if (outcome_.ok()) outcome_ = import_target_.LoadLedger(source, *ledger_);
+    return outcome_.ok() ? absl::OkStatus()
+                         : absl::AbortedError(outcome_.error);
+  }
+
+  job::ImportTarget& target() override { return target_; }
+  job::ImportLedger& ledger() override { return *ledger_; }
+  bool is_stopped() override { return invocation_.interrupts().interrupted(); }
+
+  void OnProgress() override {
+    if (watcher_ == nullptr) return;
+    if (watcher_->job() == nullptr) {
+      line_.Show("waiting for files");
+      return;
+    }
+    const job::ImportCounts& counts = watcher_->job()->counts();
+    const watch::WatchCounts watched = watcher_->counts();
+    line_.Show(fmt::format(
+        "{} files, {}; {}, {} waiting, {} incomplete, {} problems",
+        counts.file_count, HumanSize(counts.size_bytes),
+        LagText(watcher_->lag()), watched.waiting_count,
+        watched.incomplete_count, watcher_->job()->problems().count()));
+  }
+
+  void Note(const std::string& text) override {
+    line_.Clear();
+    fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
+  }
+
+  // Why Begin failed.
+  const Outcome& outcome() const { return outcome_; }
+  ImportTarget& import_target() { return import_target_; }
+  Progress& line() { return line_; }
+
+ private:
+  Outcome CheckOpen() {
+    if (import_target_.run().state() != v1::Run::SEALED) return {};
+    return UsageError(
+        fmt::format("run {} is sealed: watch into another run", flags_.run));
+  }
+
+  // What to keep is the capture policy of the run, so that whoever fills it
+  // keeps to it.
+  Outcome SetKeep() {
+    const v1::CaptureLevel level = kKeepLevels.at(flags_.keep);
+    if (level == v1::CAPTURE_LEVEL_FULL) return {};
+    using Stub = v1::CaptureService::Stub;
+    v1::CapturePolicy policy;
+    MSITCTL_RETURN_IF_FAILED(
+        invocation_.AskByName(&Stub::GetCapturePolicy, flags_.run, policy));
+    if (policy.revision() > 0) {
+      const bool is_same = policy.rules_size() == 1 &&
+                           policy.rules(0).level() == level &&
+                           policy.rules(0).filter().ByteSizeLong() == 0;
+      if (is_same) return {};
+      return UsageError(fmt::format(
+          "run {} has a capture policy, which --keep {} does not change",
+          flags_.run, flags_.keep));
+    }
+    v1::SetCapturePolicyRequest request;
+    request.set_run(flags_.run);
+    request.mutable_policy()->set_first_token(0);
+    request.mutable_policy()->add_rules()->set_level(level);
+    return invocation_.AskToTheEnd(&Stub::SetCapturePolicy, request, policy);
+  }
+
+  Invocation& invocation_;
+  const WatchFlags& flags_;
+  Progress line_;
+  const watch::Watcher* watcher_ = nullptr;
+  ImportTarget import_target_;
+  DrainedTarget target_;
+  std::optional<job::ImportLedger> ledger_;
+  Outcome outcome_;
+};
+
+double Seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+void SetImported(const WatchFlags& flags, const watch::Watcher& watcher,
+                 ImportResult& result) {
+  result.set_run(flags.run);
+  if (watcher.job() == nullptr) return;
+  const job::ImportCounts& counts = watcher.job()->counts();
+  const job::ImportProblems& problems = watcher.job()->problems();
+  result.set_source(std::string(trees::TreeKindName(watcher.kind())));
+  SetCounts(counts, problems, result);
+}
+
+WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
+                     bool is_sealed) {
+  const watch::WatchCounts counts = watcher.counts();
+  const watch::Lag& lag = watcher.lag();
+  WatchResult result;
+  SetImported(flags, watcher, *result.mutable_imported());
+  result.mutable_imported()->set_sealed(is_sealed);
+  result.set_incomplete_count(counts.incomplete_count);
+  for (const watch::IncompleteFile& file : watcher.incomplete()) {
+    ImportProblem& row = *result.add_incomplete();
+    row.set_file(Printable(file.path));
+    row.set_reason(Printable(file.reason));
+  }
+  result.set_late_count(counts.late_count);
+  result.set_lost_event_count(counts.lost_count);
+  result.set_polled_folder_count(counts.polled_folder_count);
+  result.set_lag_p50_s(Seconds(lag.Quantile(0.5)));
+  result.set_lag_p99_s(Seconds(lag.Quantile(0.99)));
+  result.set_lag_max_s(Seconds(lag.max()));
+  result.set_lag_file_count(lag.count());
+  return result;
+}
+
+std::string ClosingLine(const WatchResult& result) {
+  const ImportResult& imported = result.imported();
+  std::string line = fmt::format(
+      "watched {} files into {}: {} tensors, {} values, {}; {} incomplete, {} "
+      "problems",
+      imported.file_count(), Printable(imported.run()), imported.tensor_count(),
+      imported.value_count(), HumanSize(imported.size_bytes()),
+      result.incomplete_count(), imported.problem_count());
+  const auto add = [&line](int64_t count, const char* what) {
+    if (count != 0) line += fmt::format(", {} {}", count, what);
+  };
+  add(imported.conflict_count(), "conflicts");
+  add(result.late_count(), "late");
+  add(result.polled_folder_count(), "folders polled");
+  if (result.lag_file_count() > 0) {
+    line +=
+        fmt::format("; lag p50 {:.2f} s, p99 {:.2f} s, max {:.2f} s",
+                    result.lag_p50_s(), result.lag_p99_s(), result.lag_max_s());
+  }
+  return line + "\n";
+}
+
+// Prints what was done, also if it ended early.
+Outcome Tell(Invocation& invocation, const WatchFlags& flags,
+             const watch::Watcher& watcher, bool is_sealed) {
+  const auto& incomplete = watcher.incomplete();
+  for (size_t i = 0; i < std::min(incomplete.size(), kShownIncompleteMax);
+       ++i) {
+    fmt::print(stderr, "{}: incomplete: {}\n", Printable(incomplete[i].path),
+               Printable(incomplete[i].reason));
+  }
+  if (watcher.job() != nullptr) TellProblems(watcher.job()->problems());
+  const WatchResult result = ResultOf(flags, watcher, is_sealed);
+  if (!invocation.is_table()) return PrintOne(invocation, result, "imported");
+  invocation.out().Write(ClosingLine(result));
+  return {};
+}
+
+Outcome End(Invocation& invocation, const WatchFlags& flags, Host& host,
+            const watch::Watcher& watcher, const absl::Status& status) {
+  host.line().Clear();
+  MSITCTL_RETURN_IF_FAILED(host.outcome());
+  const bool is_partial = watcher.counts().incomplete_count != 0 ||
+                          (watcher.job() != nullptr &&
+                           (watcher.job()->problems().count() != 0 ||
+                            watcher.job()->counts().conflict_count != 0));
+  const bool may_grow =
+      watcher.counts().incomplete_count != 0 ||
+      (watcher.job() != nullptr && watcher.job()->problems().may_pass());
+  Outcome sealed;
+  if (status.ok() && flags.seal && !may_grow && watcher.job() != nullptr) {
+    sealed = host.import_target().Seal();
+  }
+  const bool is_sealed = host.import_target().run().state() == v1::Run::SEALED;
+  const Outcome told = Tell(invocation, flags, watcher, is_sealed);
+  if (absl::IsInvalidArgument(status)) return UsageError(Message(status));
+  MSITCTL_RETURN_IF_FAILED(OutcomeOfImport(status));
+  MSITCTL_RETURN_IF_FAILED(sealed);
+  MSITCTL_RETURN_IF_FAILED(told);
+  if (flags.seal && may_grow) {
+    fmt::print(stderr, "run {} stays open: not all files are whole\n",
+               Printable(flags.run));
+  }
+  return {is_partial ? kExitPartial : kExitOk, ""};
+}
+
+Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
+  if (flags.run.empty()) return UsageError("--run is needed: the run to fill");
+  watch::WatchOptions options;
+  MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
+  options.import = JobOptions(flags, invocation);
+  options.import.keeps_streams = true;
+  options.polls = flags.poll;
+  if (!flags.until_idle.empty()) {
+    const auto idle = ParseDuration(flags.until_idle);
+    if (!idle.ok()) {
+      return UsageError(
+          fmt::format("--until-idle: {}", Message(idle.status())));
+    }
+    options.until_idle = *idle;
+  }
+  // A signal ends the watch in good order.
+  const Interrupts::Hold hold(invocation.interrupts());
+  auto events = watch::InotifyEvents::Open(flags.folder);
+  if (!events.ok()) return LocalError(Message(events.status()));
+  Host host(invocation, flags);
+  auto watcher =
+      watch::Watcher::Open(flags.folder, std::move(options), **events, host);
+  if (!watcher.ok()) return LocalError(Message(watcher.status()));
+  host.Follow(**watcher);
+  const absl::Status status = (*watcher)->Run();
+  return End(invocation, flags, host, **watcher, status);
+}
+
+void AddWatchFlags(CLI::App& verb, WatchFlags& flags) {
+  verb.add_option("DIR", flags.folder, "Folder to watch, with those in it")
+      ->required()
+      ->type_name("DIR");
+  AddImportPlaceFlags(verb, flags);
+  verb.add_option("--keep", flags.keep,
+                  "How much of each tensor: full, summary or sample, as the "
+                  "capture policy of a new run")
+      ->check(OneOf({"full", "summary", "sample"}))
+      ->type_name("LEVEL")
+      ->capture_default_str();
+  verb.add_option("--until-idle", flags.until_idle,
+                  "End when nothing has changed for so long")
+      ->type_name("TIME");
+  verb.add_flag("--seal", flags.seal,
+                "Seal the run at the end, if all is "
+                "whole");
+  verb.add_flag("--poll", flags.poll,
+                "List folders every second, where the system does not tell of "
+                "changes, as on network drives");
+}
+
+}  // namespace
+
+void AddWatchCommand(CommandLine& line) {
+  auto flags = std::make_shared<WatchFlags>();
+  CLI::App& verb = line.AddVerb(
+      line.app(),
+      {.name = "watch",
+       .summary = "Brings files of other tools into a run as they are "
+                  "written, until Ctrl-C.",
+       .examples = "msitctl watch /dump/ge --run npu\n"
+                   "msitctl watch /dump --run npu --keep summary "
+                   "--until-idle 30s --seal",
+       .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
+               "AttachmentService.WriteAttachment, "
+               "AttachmentService.ReadAttachment, IngestService.WriteChunks, "
+               "CaptureService.SetCapturePolicy"},
+      [flags](Invocation& invocation) { return Watch(invocation, *flags); });
+  AddWatchFlags(verb, *flags);
+}
+
+}  // namespace msitd::ctl

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "client/watch/file_states.h"
+
+namespace msitd::watch {
+
+// Fills `stamp`; false if there is no file at `path`.
+bool ReadStamp(const std::string& path, FileStamp* stamp);
+
+// What the readers of client/import/formats find. A file that no reader takes
+// does not say its length.
+Length ProbeLength(const std::string& path, std::string* reason);
+
+}  // namespace msitd::watch

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/watch/streamed_tree.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "client/import/trees/file_name.h"
+#include "protos/status/status.h"
+
+namespace msitd::watch {
+namespace {
+
+// Beyond, problems may be told again.
+constexpr size_t kToldMax = 65536;
+
+// What tells one call of an op from another, as the readers do: its files have
+// the same `group`.
+struct Call {
+  std::string group;
+  std::string time;
+};
+
+Call CallOfFile(trees::TreeKind kind, const std::string& file) {
+  const size_t slash = file.rfind('/');
+  const std::string folder = file.substr(0, slash + 1);
+  const std::string name = file.substr(slash + 1);
+  if (kind == trees::TreeKind::kFx) {
+    const auto parsed = trees::ParseFxFileName(name);
+    if (parsed) return {folder + parsed->time, parsed->time};
+  } else if (kind != trees::TreeKind::kFiles) {
+    const auto parsed = trees::ParseGeFileName(name);
+    if (!parsed) return {file, ""};
+    const std::string time = std::to_string(parsed->time);
+    if (parsed->form != trees::GeForm::kArray) return {file, time};
+    return {fmt::format("{}{} {} {}", folder, time, parsed->task,
+                        fmt::join(parsed->slice, ".")),
+            time};
+  }
+  return {file, ""};
+}
+
+}  // namespace
+
+bool ComesByFile(trees::TreeKind kind) {
+  return kind == trees::TreeKind::kGe || kind == trees::TreeKind::kMindie ||
+         kind == trees::TreeKind::kFx || kind == trees::TreeKind::kFiles;
+}
+
+const trees::TreeEntry* StreamedTree::Next() {
+  for (;;) {
+    const trees::TreeEntry* const next = tree_->Next();
+    if (next == nullptr || !ComesByFile(kind())) return next;
+    if (!round_.files.contains(next->file)) continue;
+    entry_ = *next;
+    const Call call = CallOfFile(kind(), entry_.file);
+    entry_.key.call =
+        book_.CallOf(job::Renamed(options_, entry_).key, call.group, call.time);
+    return &entry_;
+  }
+}
+
+std::vector<trees::TreeProblem> StreamedTree::TakeProblems() {
+  std::vector<trees::TreeProblem> out = std::exchange(round_.problems, {});
+  for (trees::TreeProblem& problem : tree_->TakeProblems()) {
+    if (told_.size() >= kToldMax) told_.clear();
+    const uint64_t hash = std::hash<std::string>()(
+        fmt::format("{} {}", problem.file, Message(problem.reason)));
+    const bool is_new = told_.insert(hash).second;
+    if (is_new || round_.files.contains(problem.file)) {
+      out.push_back(std::move(problem));
+    }
+  }
+  return out;
+}
+
+}  // namespace msitd::watch
