@@ -3,6 +3,8 @@
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +12,23 @@ from pathlib import Path
 
 import ge_dump
 import numpy as np
-from measure import MIB, Bench, Result, at_least, new_daemon, ratio, seconds_of
+from measure import (
+    MIB,
+    Bench,
+    NotMeasured,
+    Result,
+    at_least,
+    new_daemon,
+    ratio,
+    seconds_of,
+)
 
 FILE_BYTES = 4 * MIB
 SMALL_BYTES = 8192
+# Of a token in the trees that are compared: each op has two inputs and an output.
+TOKEN_OPS = 100
+OP_SHAPE = (1, 4096)  # Of a decoding step.
+FIRST_US = 1_756_699_200_000_000
 
 
 @contextmanager
@@ -121,3 +136,94 @@ def small_files(bench: Bench) -> Result:
     baseline_value = count / statistics.median(read_s)
     baseline = "reading the same files in Python, files/s"
     return at_least(10_000, value, "files/s", baseline, baseline_value)
+
+
+def write_graph(file: Path) -> None:
+    lines = ['name: "graph_1"']
+    for i in range(TOKEN_OPS):
+        fx = f'"mul_{i}-aten.mul.Tensor.OUTPUT.0"'
+        lines.append(
+            f'op {{\n  name: "Mul_{i}"\n  type: "Mul"\n  output_desc {{\n'
+            f'    name: "y"\n    attr {{\n      key: "_fx_tensor_name"\n'
+            f"      value {{\n        s: {fx}\n      }}\n    }}\n  }}\n}}"
+        )
+    file.write_text("\n".join(lines) + "\n")
+
+
+def write_trees(folder: Path, tokens: int) -> tuple[Path, Path]:
+    """What TorchAir dumps of a model in eager mode, and in graph mode."""
+    rank = "worldsize1_global_rank0"
+    eager, graph = folder / "msit_fx_dump", folder / "msit_ge_dump"
+    rng = np.random.default_rng(2)
+    for token in range(tokens):
+        fx = eager / rank / "graph_1" / str(token)
+        ge = graph / rank / "20250901040000" / "0" / "graph_1" / "1" / str(token)
+        fx.mkdir(parents=True)
+        ge.mkdir(parents=True)
+        for op in range(TOKEN_OPS):
+            arrays = rng.standard_normal((3, *OP_SHAPE), dtype=np.float32)
+            time_us = FIRST_US + token * TOKEN_OPS + op
+            for place, array in zip(
+                ("INPUT.0", "INPUT.1", "OUTPUT.0"), arrays, strict=True
+            ):
+                name = f"mul_{op}-aten.mul.Tensor.{place}.2025090104{time_us % 10**10}"
+                np.save(fx / f"{name}.npy", array)
+            arrays *= np.float32(1 + 1e-4)
+            raw = [array.tobytes() for array in arrays]
+            dumped = [ge_dump.Dumped(1, ge_dump.ND, OP_SHAPE, OP_SHAPE, r) for r in raw]
+            file = ge / f"Mul.Mul_{op}.{op}.1.{time_us}"
+            ge_dump.write(file, dumped[:2], dumped[2:], f"Mul_{op}")
+    write_graph(graph / "dynamo_original_graph_1_rank_0_pid_1_ts_20250901040000.txt")
+    return eager, graph
+
+
+def report_rows(output: Path) -> int:
+    (report,) = output.glob("msit_cmp_report_rank0_*.csv")
+    return len(report.read_text().splitlines()) - 1
+
+
+def msit_seconds(msit: Path, trees: tuple[Path, Path], output: Path) -> float:
+    output.mkdir()
+    program = Path(__file__).resolve().parent / "msit_original.py"
+    words = [sys.executable, program, msit, *trees, output, str(np.prod(OP_SHAPE))]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def our_seconds(bench: Bench, trees: tuple[Path, Path], output: Path) -> float:
+    eager, graph = trees
+    paths = ("-gp", eager, "-mp", graph, "-o", output)
+    words = [bench.binaries / "msit", "llm", "compare", *paths]
+    # Its daemon keeps its store on the disk that is measured.
+    environment = {**os.environ, "TMPDIR": str(bench.folder)}
+
+    def compare() -> None:
+        subprocess.run(words, capture_output=True, check=True, env=environment)
+
+    return seconds_of(compare)
+
+
+def vs_msit(bench: Bench) -> Result:
+    """From the files of two runs to the report with 24 columns."""
+    tokens = bench.scale.import_tokens
+    ours, theirs = [], []
+    source = os.environ.get("MSIT_SOURCE")
+    with new_folder(bench) as folder:
+        trees = write_trees(folder, tokens)
+        for i in range(min(3, bench.scale.repetitions)):
+            outputs = [folder / f"{who}-{i}" for who in ("ours", "theirs")]
+            ours.append(our_seconds(bench, trees, outputs[0]))
+            if source is None:
+                continue
+            theirs.append(msit_seconds(Path(source), trees, outputs[1]))
+            if report_rows(outputs[0]) != report_rows(outputs[1]):
+                raise RuntimeError(f"the reports differ: {outputs}")
+    value = tokens / statistics.median(ours)
+    if not theirs:
+        raise NotMeasured(
+            f"{value:.3g} tokens/s; MSIT_SOURCE names no checkout of msit, whose "
+            "components/llm is the baseline"
+        )
+    baseline_value = tokens / statistics.median(theirs)
+    baseline = "msit's own Python without its parser of dumps, tokens/s"
+    return ratio("higher", 20, value, baseline, baseline_value)

@@ -53,6 +53,7 @@ class Scale:
     names: int
     import_mib: int
     import_files: int  # Of 8 KiB.
+    import_tokens: int  # Of 9.4 MiB in both runs.
 
 
 SCALES = {
@@ -75,6 +76,7 @@ SCALES = {
         names=2000,
         import_mib=16,
         import_files=200,
+        import_tokens=1,
     ),
     "short": Scale(
         repetitions=7,
@@ -94,6 +96,7 @@ SCALES = {
         names=200_000,
         import_mib=1024,
         import_files=20_000,
+        import_tokens=40,
     ),
     "long": Scale(
         repetitions=7,
@@ -113,6 +116,7 @@ SCALES = {
         names=200_000,
         import_mib=4096,
         import_files=50_000,
+        import_tokens=200,
     ),
 }
 
@@ -128,6 +132,10 @@ class Result:
     value: float
     baseline: str
     baseline_value: float
+
+
+class NotMeasured(Exception):
+    """Something is not there that a benchmark needs."""
 
 
 def ratio(
