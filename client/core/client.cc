@@ -263,9 +263,9 @@ Status Client::RecordAt(capture::Level level, const TensorView& tensor,
   Plan plan = TakePlan(level, tensor, token);
   const bool needs_original =
       tensor.data == nullptr && tensor.source == nullptr && tensor_bytes != 0;
-  const auto unknown = [] {
-    return Status(MSIT_ERROR_UNKNOWN_IDENTITY,
-                  "no record of this token is known by the identity");
+  const auto unknown = []() -> Status {
+    return {MSIT_ERROR_UNKNOWN_IDENTITY,
+            "no record of this token is known by the identity"};
   };
   if (needs_original && !plan.original) return unknown();
   int32_t call = tensor.call;
