@@ -45,11 +45,11 @@ std::optional<int32_t> CountOf(std::string_view text) {
       std::from_chars(text.data(), text.data() + text.size(), count);
   const bool is_whole =
       error == std::errc() && end == text.data() + text.size();
-  // Without zeros before it, so that it can be written again.
-  const bool is_plain = text.size() == 1 || (!text.empty() && text[0] != '0');
-  if (!is_whole || !is_plain || count < 0 || count > kCallMax) {
-    return std::nullopt;
-  }
+  // Without a sign, and without zeros before it, so that it can be written
+  // again.
+  const bool is_plain =
+      !text.empty() && text[0] != '-' && (text.size() == 1 || text[0] != '0');
+  if (!is_whole || !is_plain || count > kCallMax) return std::nullopt;
   return count;
 }
 

@@ -87,14 +87,27 @@ TEST(MsprobeNamesTest, SeedHasNoCountOfGradientsOfParameters) {
 }
 
 TEST(MsprobeNamesTest, WhatNoReleaseWritesHasNoKey) {
-  for (const char* entry :
-       {"", "x", "optimizer", "clip_grad", "Functional.linear.forward",
-        "Functional.linear.forward.0", "Functional.linear.0.sideways",
-        "Functional.linear.-1.forward", "Functional.linear.01.forward",
-        "Functional.linear.+1.forward", "Functional.linear.1073741824.forward",
-        ".0.forward", "0.forward", "Module.fc.Linear.0.forward",
-        "Module.fc.Linear.forward", "Module.forward.0", "y.debug", ".0.debug",
-        "Functional.linear.parameters_grad.0"}) {
+  for (const char* entry : {"",
+                            "x",
+                            "optimizer",
+                            "clip_grad",
+                            "Functional.linear.forward",
+                            "Functional.linear.forward.0",
+                            "Functional.linear.0.sideways",
+                            "Functional.linear.-1.forward",
+                            "Functional.linear.01.forward",
+                            "Functional.linear.+1.forward",
+                            "Module.fc.Linear.-0.debug",
+                            "Functional.linear.-0.forward",
+                            "Functional.linear.1073741824.forward",
+                            ".0.forward",
+                            "0.forward",
+                            "Module.fc.Linear.0.forward",
+                            "Module.fc.Linear.forward",
+                            "Module.forward.0",
+                            "y.debug",
+                            ".0.debug",
+                            "Functional.linear.parameters_grad.0"}) {
     for (const Part part : {Part::kInput, Part::kWhole}) {
       EXPECT_EQ(KeyOfMsprobe({entry, part, "0"}), std::nullopt) << entry;
     }
