@@ -60,6 +60,9 @@ class DrainedTarget final : public job::ImportTarget {
   }
   absl::Status Attach(const std::string& name, const std::string& media_type,
                       std::string_view bytes) override {
+    const absl::Status attached = target_.Attach(name, media_type, bytes);
+    // The signal that ends the watch has cancelled the call.
+    if (!absl::IsCancelled(attached) || is_interrupted()) return attached;
     return target_.Attach(name, media_type, bytes);
   }
   bool is_interrupted() override {
