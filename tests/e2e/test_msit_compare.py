@@ -206,6 +206,48 @@ def test_ranks_of_both_sides_are_compared(tmp_path: Path) -> None:
     )
 
 
+def test_ranks_that_lie_further_below_are_told_apart(tmp_path: Path) -> None:
+    ge, fx = tmp_path / "my" / "msit_ge_dump", tmp_path / "golden" / "msit_fx_dump"
+    for rank in (0, 1):
+        torchair_dump.write_graph(ge, rank=rank)
+        for token in (0, 1):
+            folder = ge_tokens(rank_folder(ge, rank)) / str(token)
+            torchair_dump.write_ge(folder, token, error=rank)
+            step = rank_folder(fx, rank) / "graph_1" / str(token)
+            torchair_dump.write_fx(step, token)
+    log, reports = compare(tmp_path)
+    assert [name[: len("msit_cmp_report_rank0")] for name in reports] == [
+        "msit_cmp_report_rank0",
+        "msit_cmp_report_rank1",
+    ]
+    for rank, rows in enumerate(reports.values()):
+        assert [pair[1:] for pair in pairs_of(rows)] == [p[1:] for p in PAIRS] * 2
+        assert {f"rank{rank}/" in r["my_data_path"] for r in rows} == {True}
+        assert max(float(r["max_absolute_error"]) for r in rows) == pytest.approx(rank)
+    assert not messages(log, "WARNING")
+
+
+def test_ranks_that_would_be_merged_are_an_error(tmp_path: Path) -> None:
+    my = tmp_path / "my"
+    for dump in ("a", "b"):
+        torchair_dump.write_graph(my / dump)
+        torchair_dump.write_ge(ge_tokens(rank_folder(my / dump, 0)) / "0")
+    for rank in (0, 1):
+        fx = rank_folder(tmp_path / "golden", rank) / "graph_1" / "0"
+        torchair_dump.write_fx(fx)
+    ((_, _, text),), _ = compare(tmp_path, expect=1)
+    real = os.path.realpath(tmp_path)
+    assert f"ranks in several places: pass one of {real}/my/a, {real}/my/b" in text
+    (my / "a").rename(tmp_path / "other")
+    old = ge_tokens(my) / "0"
+    old.parent.mkdir(parents=True)
+    (ge_tokens(rank_folder(my / "b", 0)) / "0").rename(old)
+    rank_folder(my / "b", 0).rename(tmp_path / "empty")
+    ((_, _, text),), _ = compare(tmp_path, expect=1)
+    assert "golden has ranks 0, 1" in text and "worldsize<W>_global_rank<R>" in text
+    assert not (tmp_path / "out").exists()
+
+
 def test_sides_without_a_common_rank_are_an_error(tmp_path: Path) -> None:
     torchair_dump.write_graph(tmp_path / "my")
     torchair_dump.write_ge(ge_tokens(rank_folder(tmp_path / "my", 0)) / "0")
@@ -261,6 +303,32 @@ def test_what_the_original_drops_stays_with_a_reason(tmp_path: Path) -> None:
     ((_, rows),) = reports.items()
     # Of rows with int8 it removes every second one.
     assert pairs_of(rows) == [PAIRS[1], *PAIRS[3:5], *PAIRS[6:10]]
+
+
+STATISTICS = (
+    "Input/Output,Index,Data Size,Data Type,Format,Shape,"
+    "Max Value,Min Value,Avg Value,Count,Nan Count,Negative Inf Count,Positive Inf Count\n"
+    "Input,0,64,DT_FLOAT,ND,4x4,120,6,51.75,16,0,0,0\n"
+    "Input,1,64,DT_FLOAT,ND,4x4,8,1,3.75,16,0,0,0\n"
+    "Output,0,64,DT_FLOAT,ND,4x4,112,5,48,16,0,0,0\n"
+)
+
+
+def test_statistics_beside_tensors_are_rows_with_a_reason(tmp_path: Path) -> None:
+    write_new_layout(tmp_path, range(1))
+    (sub,) = (tmp_path / "my").rglob("Sub.Sub.*")
+    sub.unlink()
+    sub.with_name(sub.name + ".csv").write_text(STATISTICS)
+    _, reports = compare(tmp_path)
+    ((_, rows),) = reports.items()
+    assert [pair[1] for pair in pairs_of(rows)] == [pair[1] for pair in PAIRS]
+    for row, pair in zip(rows, PAIRS, strict=True):
+        is_bare = pair[1].startswith("sub")
+        reason = "my_data has only statistics." if is_bare else ""
+        assert row["cmp_fail_reason"] == reason
+        assert (row["kl_divergence"] == "") == is_bare
+        assert (row["cosine_similarity"] == "") == is_bare
+    assert [r["my_max_value"] for r in rows[-3:]] == ["120.0", "8.0", "112.0"]
 
 
 def test_fx_node_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ namespace msitd::msit {
 // a token that is larger.
 inline constexpr uint64_t kTokenBatchBytes = uint64_t{4} << 30;
 
-// A tree that comes in batches of whole tokens, and whose files are noted.
+// A tree that comes in batches of whole tokens, and whose files are noted. It
+// has one rank, unless all comes in one batch and nobody asks for files.
 // Thread-compatible.
 class BatchTree final : public trees::Tree {
  public:

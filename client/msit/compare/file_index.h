@@ -20,7 +20,7 @@ namespace msitd::msit {
 // Files that an index remembers, some 100 bytes each.
 inline constexpr size_t kIndexedFilesMax = size_t{1} << 22;
 
-// Which file each tensor of a tree came from. Run and rank do not count.
+// Which file each tensor of one rank came from. Run and rank do not count.
 // Thread-compatible.
 class FileIndex {
  public:

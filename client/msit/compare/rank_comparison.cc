@@ -81,7 +81,13 @@ absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(const std::string& path,
                                                       trees::TreeKind kind) {
   trees::TreeOptions options;
   options.kind = kind;
-  return trees::OpenTree(path, options);
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<trees::Tree> tree,
+                         trees::OpenTree(path, options));
+  if (tree->ranks().size() <= 1) return tree;
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "{} has ranks {}: the other side has no folders of ranks, "
+                    "so pass the folder of one, worldsize<W>_global_rank<R>",
+                    path, fmt::join(tree->ranks(), ", "));
 }
 
 // What msit writes of an op of a golden GE dump: inputs without a number,

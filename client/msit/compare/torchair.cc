@@ -20,8 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Graphs lie in the first of them.
+// Graphs lie in the first of them, and folders of ranks.
 constexpr int kGraphDepthMax = 5;
+// Folders that a message names.
+constexpr size_t kNamedFoldersMax = 4;
 
 uint64_t FirstNumber(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
@@ -52,6 +54,37 @@ std::map<int32_t, std::string> RankFolders(const std::string& folder,
     path = folder + "/" + name;
   }
   return out;
+}
+
+// The folder at or below `folder` in which the folders of ranks lie; `folder`
+// if there are none. INVALID_ARGUMENT if they lie in several.
+absl::StatusOr<std::string> FolderOfRanks(const std::string& folder) {
+  if (!RankFolders(folder, nullptr).empty()) return folder;
+  std::set<std::string> found;
+  std::error_code error;
+  fs::recursive_directory_iterator at(
+      folder, fs::directory_options::skip_permission_denied, error);
+  for (; !error && at != fs::recursive_directory_iterator();
+       at.increment(error)) {
+    std::error_code ignored;
+    if (!at->is_directory(ignored)) continue;
+    if (trees::ParseRankFolder(at->path().filename().string()).has_value()) {
+      found.insert(at->path().parent_path().string());
+      at.disable_recursion_pending();
+    } else if (at.depth() >= kGraphDepthMax) {
+      at.disable_recursion_pending();
+    }
+  }
+  if (found.empty()) return folder;
+  if (found.size() == 1) return *found.begin();
+  std::vector<std::string> named(found.begin(), found.end());
+  if (named.size() > kNamedFoldersMax) {
+    named.resize(kNamedFoldersMax);
+    named.emplace_back("...");
+  }
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "{} has folders of ranks in several places: pass one of {}",
+                    folder, fmt::join(named, ", "));
 }
 
 absl::StatusOr<std::vector<int32_t>> RanksToCompare(
@@ -113,20 +146,16 @@ std::vector<std::string> FindGraphs(const std::string& folder,
   return out;
 }
 
-bool HasRankFolders(const std::string& folder) {
-  return !RankFolders(folder, nullptr).empty();
-}
-
 absl::Status CompareTorchair(const TorchairOptions& options,
                              ctl::Interrupts& interrupts, Logger& log) {
   RankOptions rank;
-  rank.golden = options.golden;
-  rank.my = options.my;
+  MSITD_ASSIGN_OR_RETURN(rank.golden, FolderOfRanks(options.golden));
+  MSITD_ASSIGN_OR_RETURN(rank.my, FolderOfRanks(options.my));
   rank.output = options.output;
   rank.is_compat = options.is_compat;
   rank.is_golden_fx = FindGraphs(options.golden, std::nullopt).empty();
   rank.report_prefix = "msit_cmp_report_";
-  const auto my = RankFolders(options.my, &log);
+  const auto my = RankFolders(rank.my, &log);
   if (my.empty()) {
     if (options.rank.has_value()) {
       log.Warning(
@@ -136,7 +165,7 @@ absl::Status CompareTorchair(const TorchairOptions& options,
     rank.graph_files = FindGraphs(options.my, std::nullopt);
     return RankComparison(std::move(rank), interrupts, log).Run();
   }
-  const auto golden = RankFolders(options.golden, &log);
+  const auto golden = RankFolders(rank.golden, &log);
   MSITD_ASSIGN_OR_RETURN(const std::vector<int32_t> ranks,
                          RanksToCompare(options, golden, my, log));
   for (const int32_t number : ranks) {

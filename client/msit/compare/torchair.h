@@ -18,11 +18,9 @@ namespace msitd::msit {
 std::vector<std::string> FindGraphs(const std::string& folder,
                                     std::optional<int32_t> rank);
 
-// A folder of one rank, worldsize<W>_global_rank<R>, right below `folder`.
-bool HasRankFolders(const std::string& folder);
-
 struct TorchairOptions {
-  // Absolute, without a slash at the end.
+  // Absolute, without a slash at the end. The folders of ranks,
+  // worldsize<W>_global_rank<R>, lie in them or together further below.
   std::string golden;
   std::string my;
   std::string output;
@@ -34,7 +32,8 @@ struct TorchairOptions {
 
 // Compares a dump of GE with one of FX or of GE, and writes a report of 24
 // columns for each rank and graph. INVALID_ARGUMENT if the sides have no rank
-// in common, or a folder is no dump.
+// in common, a folder is no dump, or one has folders of ranks in several
+// places.
 absl::Status CompareTorchair(const TorchairOptions& options,
                              ctl::Interrupts& interrupts, Logger& log);
 

@@ -54,6 +54,10 @@ bool IsNonFinite(const v1::ComparedTensor& side) {
          (side.has_min() && overflows(side.min()));
 }
 
+bool IsStatistics(const v1::ComparedTensor& side) {
+  return side.kind() == v1::RECORD_KIND_STATISTICS;
+}
+
 // Why msit would not compare; empty if it would.
 std::string Reason(const v1::ComparisonRow& row) {
   std::string out;
@@ -64,6 +68,8 @@ std::string Reason(const v1::ComparisonRow& row) {
   };
   add(ElementCount(row.golden().shape()) != ElementCount(row.target().shape()),
       kShapeReason);
+  add(IsStatistics(row.golden()), "golden_data has only statistics.");
+  add(IsStatistics(row.target()), "my_data has only statistics.");
   // Of complex elements msit looks at the real parts only.
   const bool is_measured = MetricOf(row, "msit_kl").has_value();
   add(!is_measured && IsNonFinite(row.golden()),
