@@ -19,7 +19,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "protos/status/status.h"
@@ -31,8 +30,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPollInterval{20};
-// As long as the daemon may take to stop, and a little more.
-constexpr milliseconds kStopTimeout{15000};
 constexpr size_t kLastWordsBytes = 2048;
 
 absl::Status ErrnoStatus(std::string_view what) {
@@ -196,15 +193,9 @@ std::string PrivateDaemon::LastWords() const {
 
 PrivateDaemon::~PrivateDaemon() {
   if (pid_ > 0) {
-    ::kill(pid_, SIGTERM);
-    const auto deadline = Clock::now() + kStopTimeout;
-    while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-      if (Clock::now() > deadline) {
-        ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
-        break;
-      }
-      std::this_thread::sleep_for(kPollInterval);
+    // Its store goes with it: there is nothing to put in order.
+    ::kill(pid_, SIGKILL);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
   std::error_code ignored;
