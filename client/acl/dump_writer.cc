@@ -392,7 +392,7 @@ absl::StatusOr<client::Client*> DumpWriter::ClientOf(
 }
 
 void DumpWriter::CountLost() {
-  const uint64_t lost_count = table_.counts().lost_file_count;
+  const uint64_t lost_count = table_.counts().lost_count();
   client::Client* client = nullptr;
   for (const auto& [rank, open] : clients_) {
     if (open != nullptr) client = open.get();
@@ -412,7 +412,7 @@ void DumpWriter::End() {
     deadline = deadline_;
   }
   Deliver(deadline);
-  if (table_.counts().lost_file_count > reported_lost_count_) {
+  if (table_.counts().lost_count() > reported_lost_count_) {
     trees::GePlace place;
     place.rank = settings_.rank;
     (void)ClientOf(place);
@@ -446,6 +446,8 @@ void DumpWriter::SayResult() {
           "files are incomplete", lost);
   AddPart(table_.counts().lost_file_count, "file was lost", "files were lost",
           lost);
+  AddPart(table_.counts().nameless_slice_count, "slice was of no file",
+          "slices were of no file", lost);
   AddPart(counts_.bad_file_count, "file was not understood",
           "files were not understood", lost);
   AddPart(counts_.unsent_file_count, "file was not sent", "files were not sent",

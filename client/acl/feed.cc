@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libmsit_acl_feed.so: what the shim loads where there is a dump.
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -33,14 +34,15 @@ class Feed {
 
   void Take(const AclDumpChunk& chunk, int32_t length) {
     constexpr size_t kHeadBytes = offsetof(AclDumpChunk, bytes);
-    const size_t path_size =
-        ::strnlen(chunk.file_name, sizeof(chunk.file_name));
-    const bool is_whole =
-        length >= 0 && static_cast<size_t>(length) >= kHeadBytes &&
-        chunk.byte_count <= static_cast<size_t>(length) - kHeadBytes;
-    if (!is_whole || path_size == 0 || path_size == sizeof(chunk.file_name) ||
-        chunk.offset < kAclAppend) {
-      reporter_.Say("CANN has sent a slice that is none", "");
+    const size_t size = length < 0 ? 0 : static_cast<size_t>(length);
+    const size_t path_room = std::min(size, sizeof(chunk.file_name));
+    const size_t path_size = ::strnlen(chunk.file_name, path_room);
+    const bool has_path = path_size > 0 && path_size < path_room;
+    if (!has_path || size < kHeadBytes ||
+        chunk.byte_count > size - kHeadBytes || chunk.offset < kAclAppend) {
+      // What is appended later would close the gap.
+      table_.Lose({chunk.file_name, has_path ? path_size : 0},
+                  "CANN has sent a slice that is none");
       return;
     }
     Slice slice{.file = {chunk.file_name, path_size},
@@ -78,7 +80,11 @@ void Guarded(Body body) noexcept {
   try {
     body();
   } catch (const std::exception& error) {
-    Reporter().Say(error.what(), "");
+    try {
+      Reporter().Say(error.what(), "");
+    } catch (const std::exception&) {
+      // There may be no memory for a line either.
+    }
   }
 }
 

@@ -2,9 +2,15 @@
 #include "client/acl/slice_table.h"
 
 #include <cstring>
+#include <exception>
 #include <utility>
 
 namespace msitd::acl {
+namespace {
+
+constexpr std::string_view kAfterTheEnd = "it came after the end of the stream";
+
+}  // namespace
 
 SliceTable::SliceTable(
     const Options& options,
@@ -14,6 +20,7 @@ SliceTable::SliceTable(
       overflow_(options.overflow, options.max_block) {}
 
 std::string_view SliceTable::WhyNot(const Slice& slice) const {
+  if (is_over_) return kAfterTheEnd;
   const uint64_t limit = options_.memory_bytes_max;
   const auto open = open_.find(slice.file);
   const uint64_t end = open == open_.end() ? 0 : open->second.bytes.end();
@@ -43,17 +50,30 @@ bool SliceTable::Charge(uint64_t bytes) {
   return true;
 }
 
-void SliceTable::Lose(const Slice& slice) {
-  std::string name(slice.file);
-  const auto open = open_.find(name);
+void SliceTable::Uncharge(uint64_t bytes) {
+  used_bytes_ -= bytes;
+  room_.NotifyAll();
+}
+
+bool SliceTable::MarkLost(std::string_view file) {
+  const auto open = open_.find(file);
   if (open != open_.end()) {
-    used_bytes_ -= open->second.charged_bytes;
+    Uncharge(open->second.charged_bytes);
     open_.erase(open);
-    room_.NotifyAll();
   }
-  if (lost_.contains(name)) return;
+  if (passed_over_.contains(file)) return false;
   ++counts_.lost_file_count;
-  if (lost_.size() < kLostNamesMax) lost_.insert(std::move(name));
+  PassOver(file);
+  return true;
+}
+
+void SliceTable::PassOver(std::string_view file) {
+  if (passed_over_.size() >= kLostNamesMax) return;
+  try {
+    passed_over_.emplace(file);
+  } catch (const std::exception&) {
+    // Without memory, it is one beyond kLostNamesMax.
+  }
 }
 
 DumpFile SliceTable::MoveOut(std::string path, OpenFile& file, bool is_whole) {
@@ -63,10 +83,10 @@ DumpFile SliceTable::MoveOut(std::string path, OpenFile& file, bool is_whole) {
 
 void SliceTable::Insert(const Slice& slice,
                         std::shared_ptr<const std::byte[]> memory,
-                        uint64_t charged_bytes) {
+                        uint64_t& charged_bytes) {
   const auto [open, is_new] = open_.try_emplace(std::string(slice.file));
   OpenFile& file = open->second;
-  file.charged_bytes += charged_bytes;
+  file.charged_bytes += std::exchange(charged_bytes, 0);
   const uint64_t offset = slice.offset.value_or(file.bytes.end());
   file.bytes.Put(offset, std::move(memory), slice.bytes.size());
   file.has_last = file.has_last || slice.is_last;
@@ -79,22 +99,23 @@ void SliceTable::Insert(const Slice& slice,
   work_.NotifyOne();
 }
 
-void SliceTable::Put(const Slice& slice) {
-  std::string_view why;
-  uint64_t charged_bytes = slice.bytes.size() + kSliceBytes;
+std::string_view SliceTable::TryPut(const Slice& slice,
+                                    uint64_t& charged_bytes) {
   {
     const MutexLock lock(mu_);
     ++counts_.slice_count;
-    if (is_over_) return;
-    if (lost_.contains(std::string(slice.file))) return;
+    if (passed_over_.contains(slice.file)) return {};
+    const std::string_view why = WhyNot(slice);
+    if (!why.empty()) return why;
+    uint64_t bytes = slice.bytes.size() + kSliceBytes;
     if (!open_.contains(slice.file)) {
-      charged_bytes += kFileBytes + 2 * slice.file.size();
+      bytes += kFileBytes + 2 * slice.file.size();
     }
-    why = WhyNot(slice);
-    if (why.empty() && !Charge(charged_bytes)) why = "there was no memory left";
-    if (!why.empty()) Lose(slice);
+    if (!Charge(bytes)) {
+      return is_over_ ? kAfterTheEnd : "there was no memory left";
+    }
+    charged_bytes = bytes;
   }
-  if (!why.empty()) return on_lost_(why, slice.file);
   std::shared_ptr<std::byte[]> memory;
   if (!slice.bytes.empty()) {
     memory = std::make_shared_for_overwrite<std::byte[]>(slice.bytes.size());
@@ -102,11 +123,44 @@ void SliceTable::Put(const Slice& slice) {
   }
   const MutexLock lock(mu_);
   // Meanwhile another slice may have lost the file.
-  if (is_over_ || lost_.contains(std::string(slice.file))) {
-    used_bytes_ -= charged_bytes;
-    return;
+  if (passed_over_.contains(slice.file)) {
+    Uncharge(std::exchange(charged_bytes, 0));
+    return {};
   }
+  if (is_over_) return kAfterTheEnd;
   Insert(slice, std::move(memory), charged_bytes);
+  return {};
+}
+
+void SliceTable::Put(const Slice& slice) {
+  uint64_t charged_bytes = 0;
+  std::string_view why;
+  try {
+    why = TryPut(slice, charged_bytes);
+    if (why.empty()) return;
+  } catch (const std::exception&) {
+    why = "the process has no memory for it";
+  }
+  bool is_new = false;
+  {
+    const MutexLock lock(mu_);
+    Uncharge(charged_bytes);
+    is_new = MarkLost(slice.file);
+  }
+  if (is_new) on_lost_(why, slice.file);
+}
+
+void SliceTable::Lose(std::string_view file, std::string_view why) {
+  {
+    const MutexLock lock(mu_);
+    ++counts_.slice_count;
+    if (file.empty()) {
+      ++counts_.nameless_slice_count;
+    } else if (!MarkLost(file)) {
+      return;
+    }
+  }
+  on_lost_(why, file);
 }
 
 std::optional<DumpFile> SliceTable::Take(Clock::time_point deadline) {
@@ -134,15 +188,15 @@ std::optional<DumpFile> SliceTable::TakeOpen() {
   if (open_.empty()) return std::nullopt;
   const auto open = open_.begin();
   DumpFile file = MoveOut(open->first, open->second, /*is_whole=*/false);
+  PassOver(open->first);
   open_.erase(open);
   return file;
 }
 
 void SliceTable::Release(uint64_t charged_bytes) {
   const MutexLock lock(mu_);
-  used_bytes_ -= charged_bytes;
   overflow_.OnProgress();
-  room_.NotifyAll();
+  Uncharge(charged_bytes);
 }
 
 std::vector<std::string> SliceTable::OpenFiles(std::string_view prefix) const {

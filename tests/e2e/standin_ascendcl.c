@@ -8,6 +8,7 @@
 // `shuffle`, in any order, with offsets. STANDIN_SLICE_BYTES.
 // STANDIN_KILL_AFTER: the process ends itself before this slice, once there is
 // the file STANDIN_GATE. STANDIN_LOG: a file for what was called.
+// STANDIN_BREAKS: this slice has a place that no file has, from 0.
 // STANDIN_HAS_NO_CALLBACK: it takes none. STANDIN_HOSTILE: slices that no CANN
 // would send.
 #define _GNU_SOURCE
@@ -171,14 +172,16 @@ static void send_files(void) {
     slices[i - 1] = slices[other];
     slices[other] = kept;
   }
+  const size_t broken = strtoul(variable("STANDIN_BREAKS", "-1"), NULL, 10);
   for (size_t i = 0; i < count; ++i) {
     const struct slice* s = &slices[i];
     char name[9000];
     snprintf(name, sizeof name, "%s/%s", dump_path, s->file->path);
     const int is_last = s->offset + s->size == s->file->size;
     if (is_last && leaves_open && s->file == &files[0]) continue;
-    give(name, shuffles ? (int64_t)s->offset : -1, s->file->bytes + s->offset,
-         s->size, is_last, -1);
+    const int64_t offset = shuffles ? (int64_t)s->offset : -1;
+    give(name, i == broken ? -2 : offset, s->file->bytes + s->offset, s->size,
+         is_last, -1);
   }
   free(slices);
 }

@@ -332,8 +332,25 @@ def test_hostile_slices_harm_nothing(
     assert len(lines) < 20
     assert "\033" not in done.stderr
     assert lines[-1].startswith("run streamed: 36 tensors of ")
-    assert re.search("; 5000. files are incomplete, 2 files were lost, ", lines[-1])
+    assert re.search("; 5000. files are incomplete, 4 files were lost, ", lines[-1])
+    assert ", 2 slices were of no file, " in lines[-1]
     assert records(daemon, "streamed") == imported(daemon, tree)
+
+
+def test_file_of_a_broken_slice_is_lost(
+    daemon: Daemon, cann: Standin, tmp_path: Path
+) -> None:
+    """What comes after it would lie where it should have been."""
+    tree = write_tree(tmp_path / "tree", tokens=1)
+    # The second slice of the fourth file.
+    done = job(cann, daemon, tree, STANDIN_SLICE_BYTES=300, STANDIN_BREAKS=9)
+    assert said(done)[-1].endswith("; 1 file was lost")
+    streamed = records(daemon, "streamed")
+    whole = imported(daemon, tree)
+    assert len(streamed) == len(whole) - 3
+    assert unordered(streamed) < unordered(whole)
+    counters = daemon.ctl_json("run", "get", "streamed")["counters"]
+    assert int(counters["dropped_count"]) == 1
 
 
 @pytest.mark.parametrize("overflow", ["block", "drop-newest"])

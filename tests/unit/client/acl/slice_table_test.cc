@@ -21,9 +21,10 @@ constexpr uint64_t kMemoryBytes = 100'000;
 
 class SliceTableTest : public ::testing::Test {
  protected:
-  SliceTable& Make(client::OverflowMode overflow, milliseconds max_block) {
+  SliceTable& Make(client::OverflowMode overflow, milliseconds max_block,
+                   uint64_t memory_bytes_max = kMemoryBytes) {
     SliceTable::Options options;
-    options.memory_bytes_max = kMemoryBytes;
+    options.memory_bytes_max = memory_bytes_max;
     options.overflow = overflow;
     options.max_block = max_block;
     table_ = std::make_unique<SliceTable>(
@@ -112,6 +113,65 @@ TEST_F(SliceTableTest, FileWithoutRoomIsLostAsAWhole) {
   EXPECT_EQ(Next(), "a=" + half + "end");
   Put("c", {}, half, true);
   EXPECT_EQ(Next(), "c=" + half);
+}
+
+TEST_F(SliceTableTest, SliceThatTheProcessHasNoMemoryForLosesTheFile) {
+  Make(client::OverflowMode::kDropNewest, seconds(0), ~uint64_t{0});
+  static constexpr std::byte kByte{};
+  Slice slice;
+  // More than any process has: nothing of it is read.
+  slice.bytes = {&kByte, size_t{1} << 63};
+  for (const std::string_view file : {"first", "second"}) {
+    slice.file = file;
+    if (file == "second") Put(file, {}, "1", false);
+    table_->Put(slice);
+    EXPECT_FALSE(table_->is_short_of_memory());
+    // It would close the gap.
+    Put(file, {}, "3", true);
+  }
+  EXPECT_EQ(Next(), "");
+  EXPECT_FALSE(table_->TakeOpen().has_value());
+  EXPECT_EQ(table_->counts().lost_file_count, 2U);
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("first: the process has no memory"),
+                                 HasSubstr("second: the process has no")));
+}
+
+TEST_F(SliceTableTest, FileOfABrokenSliceIsLost) {
+  Make();
+  const std::string most(kMemoryBytes * 3 / 4, 'x');
+  Put("a", {}, most, false);
+  table_->Lose("a", "it is broken");
+  table_->Lose("a", "it is broken");
+  table_->Lose("b", "it is broken");
+  table_->Lose("", "it is broken");
+  table_->Lose("", "it is broken");
+  for (const std::string_view file : {"a", "b"}) Put(file, {}, "1", true);
+  EXPECT_EQ(Next(), "");
+  // What it had is free again.
+  Put("c", {}, most, true);
+  EXPECT_EQ(Next(), "c=" + most);
+  const SliceTable::Counts counts = table_->counts();
+  EXPECT_EQ(counts.lost_file_count, 2U);
+  EXPECT_EQ(counts.nameless_slice_count, 2U);
+  EXPECT_EQ(counts.slice_count, 9U);
+  EXPECT_THAT(lost_, ElementsAre("a: it is broken", "b: it is broken",
+                                 ": it is broken", ": it is broken"));
+}
+
+TEST_F(SliceTableTest, FilesThatBeginAfterTheEndAreLost) {
+  Make();
+  Put("a", {}, "1", false);
+  EXPECT_TRUE(table_->TakeOpen().has_value());
+  EXPECT_FALSE(table_->TakeOpen().has_value());
+  // Who took it knows that it lacks something.
+  Put("a", {}, "2", true);
+  EXPECT_EQ(table_->counts().lost_file_count, 0U);
+  for (int i = 0; i < 3; ++i) Put("b", {}, "1", false);
+  Put("c", {}, "1", true);
+  EXPECT_EQ(table_->counts().lost_file_count, 2U);
+  EXPECT_THAT(lost_, ElementsAre(HasSubstr("b: it came after the end"),
+                                 HasSubstr("c: it came after the end")));
+  EXPECT_EQ(Next(), "");
 }
 
 TEST_F(SliceTableTest, SliceWaitsForRoom) {
