@@ -132,7 +132,24 @@ def test_graph_is_compared_with_its_fx_nodes(tmp_path: Path) -> None:
         f"Saved comparing results: {real}/out/{name}",
     ):
         assert text in infos
+    # What GE put in is compared with itself, and belongs to that.
+    assert infos[-1] == (
+        "26 pairs compared, 0 tensors lack theirs, 4 belong to none, 0 rows left out"
+    )
     assert not messages(log, "WARNING")
+
+
+def test_what_is_not_compared_with_itself_belongs_to_none(tmp_path: Path) -> None:
+    write_new_layout(tmp_path, range(1))
+    (path,) = (tmp_path / "my").rglob("TransData.*")
+    relu = torchair_dump.dumped(torchair_dump.tensors()["relu"])
+    ge_dump.write(path, [relu], [], "trans_TransData_7")
+    log, reports = compare(tmp_path)
+    ((_, rows),) = reports.items()
+    assert len(rows) == len(PAIRS) - 1
+    infos = messages(log, "INFO")
+    assert infos[-1].startswith("12 pairs compared, 0 tensors lack theirs, 3 belong")
+    assert any(text.startswith("1 my tensors are not compared: GE") for text in infos)
 
 
 def test_old_layout_counts_steps_from_one(tmp_path: Path) -> None:
@@ -355,7 +372,9 @@ def test_sides_that_share_nothing_are_not_fine(tmp_path: Path) -> None:
     log, reports = compare(tmp_path)
     ((_, rows),) = reports.items()
     assert pairs_of(rows) == [(0, *PAIRS[9][1:])]
-    assert messages(log, "WARNING")[-1].startswith("1 pairs compared, 26 tensors lack")
+    assert messages(log, "WARNING")[-1] == (
+        "1 pairs compared, 26 tensors lack theirs, 0 belong to none, 0 rows left out"
+    )
 
 
 def test_folder_that_is_no_dump_is_an_error_in_the_log(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 from pathlib import Path
 
 import ge_dump
@@ -129,6 +130,86 @@ def test_one_level_is_a_csv(tmp_path: Path) -> None:
     assert pairs == {(f"root.layers.{i}", f"{i}_Layer") for i in range(LAYERS)}
 
 
+def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = write_torch(tmp_path / "msit_dump_2", range(1))
+    for part in ("root.layers.4", "root.layers.4.mlp"):
+        shutil.rmtree(my / "0" / part)
+    tree = json.loads((my / "model_tree.json").read_text())
+    del tree["children"][0]["children"][4]
+    (my / "model_tree.json").write_text(json.dumps(tree))
+    (golden / "0" / "root.layers.7.mlp" / "output.pth").unlink()
+    sides = ("llm", "compare", "-gp", str(golden), "-mp", str(my))
+    log, _ = run(tmp_path, *sides)
+    assert messages(log, "INFO")[-1] == (
+        "api: 22 pairs compared, 0 tensors lack theirs, 0 belong to none"
+    )
+    assert messages(log, "WARNING") == [
+        "layer: 1 golden tensors are not compared: only in run golden (root.layers.4)",
+        "module: 1 golden tensors are not compared: only in run golden (root.layers.4.mlp)",
+        "module: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
+        "layer: 10 pairs compared, 1 tensors lack theirs, 0 belong to none",
+        "module: 9 pairs compared, 2 tensors lack theirs, 0 belong to none",
+    ]
+    log, _ = run(tmp_path, *sides, "-cl", "layer")
+    assert messages(log, "WARNING")[-1].startswith("layer: 10 pairs compared, 1 tens")
+
+
+@pytest.mark.parametrize("text", ["{", ""])
+def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = write_torch(tmp_path / "msit_dump_2", range(1))
+    (my / "model_tree.json").write_text(text)
+    sides = ("llm", "compare", "-gp", str(golden), "-mp", str(my))
+    log, (report,) = run(tmp_path, *sides)
+    (warning,) = messages(log, "WARNING")
+    assert f"{os.path.realpath(my)}/model_tree.json: " in warning
+    # The other tree says what is of which level.
+    book = openpyxl.load_workbook(report)
+    assert [sheet.max_row for sheet in book] == [1 + LAYERS, 1 + LAYERS, 1 + 2 * LAYERS]
+    report.unlink()
+    (golden / "model_tree.json").write_text("[")
+    log, (report,) = run(tmp_path, *sides)
+    book = openpyxl.load_workbook(report)
+    assert [sheet.max_row for sheet in book] == [1, 1, 1 + 6 * LAYERS]
+    warnings = messages(log, "WARNING")
+    assert "layer: nothing belongs together" in warnings
+
+
+def test_what_the_library_lacks_is_told(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = tmp_path / "msit_dump_2"
+    write_library(my, golden)
+    shutil.rmtree(my / "tensors" / "0_4242" / "0" / "3_Layer")
+    words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
+    log, _ = run(tmp_path, *words)
+    why = "what it is in the other model was not recorded"
+    assert messages(log, "WARNING") == [
+        f"layer: 1 golden tensors are not compared: {why} (root.layers.3)",
+        "layer: 10 pairs compared, 1 tensors lack theirs, 55 belong to none",
+    ]
+    for path in my.rglob("outtensor0.bin"):
+        path.write_bytes(b"format=2\ndtype=0\ndims=1\n$End=1\n" + bytes(4))
+    log, _ = run(tmp_path, *words)
+    warnings = messages(log, "WARNING")
+    assert "layer: nothing belongs together" in warnings
+    assert warnings[-1].startswith("layer: 0 pairs compared, 21 tensors lack theirs, ")
+
+
+def test_tensors_that_are_there_twice_are_told(tmp_path: Path) -> None:
+    golden = write_torch(tmp_path / "msit_dump_1", range(1))
+    my = tmp_path / "msit_dump_2"
+    write_library(my, golden)
+    op = os.path.realpath(my / "tensors" / "0_4242" / "0" / "3_Layer")
+    text = Path(op, "after", "outtensor0.bin").read_bytes()
+    Path(op, "outtensor0.bin").write_bytes(text[:-4] + b"\0\0\0\0")
+    words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
+    log, _ = run(tmp_path, *words)
+    warnings = messages(log, "WARNING")
+    assert any("outtensor0.bin: 3_Layer is a tensor of " in text for text in warnings)
+    assert "1 tensors are not compared: others of their names came first" in warnings
+
+
 def test_tokens_that_the_user_names_are_compared(tmp_path: Path) -> None:
     golden = write_torch(tmp_path / "msit_dump_1", range(1))
     my = write_torch(tmp_path / "msit_dump_2", range(1, 2))
@@ -193,6 +274,21 @@ def test_mindie_is_compared_with_torch(tmp_path: Path) -> None:
         words[5] = path
         _, (report,) = run(tmp_path, *words)
         assert report.read_bytes() == first
+
+
+def test_what_mindie_lacks_is_counted(tmp_path: Path) -> None:
+    values = {f"{name}.relu": np.ones(3, np.float32) for name in "abc"}
+    write_mindie(tmp_path, values)
+    (path,) = (tmp_path / "npu").rglob("Relu.Relu_0.*")
+    path.unlink()
+    shutil.rmtree(tmp_path / "cpu" / "0" / "root.b.relu")
+    extra = tmp_path / "cpu" / "0" / "root.other"
+    extra.mkdir()
+    torch.save(torch.ones(2), extra / "output.pth")
+    log, _ = run(tmp_path, *MINDIE)
+    assert messages(log, "WARNING")[-1] == (
+        "1 pairs compared, 2 tensors lack theirs, 1 belong to none, 0 rows left out"
+    )
 
 
 def test_mindie_needs_both_mappings(tmp_path: Path) -> None:

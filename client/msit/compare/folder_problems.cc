@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "client/import/job/import_job.h"
 #include "client/match/ge_names.h"
 
 namespace msitd::msit {
@@ -30,16 +31,55 @@ void WarnOfProblems(const job::ImportProblems& problems, Logger& log) {
   }
 }
 
-void TellOfLeft(const match::Mapping& mapping, bool is_self_compared,
-                Logger& log) {
-  for (const std::string& note : mapping.notes) log.Warning(note);
+void WarnOfConflicts(const job::ImportJob& import, Logger& log) {
+  const job::ImportCounts& counts = import.counts();
+  if (counts.conflict_count > 0) {
+    for (const auto& doubled : import.doubled().listed()) {
+      log.Warning(
+          fmt::format("{}: {} is a tensor of {} too, which came first: of "
+                      "others, its bytes stay",
+                      doubled.file, doubled.op, doubled.former));
+    }
+    log.Warning(fmt::format(
+        "{} tensors are not compared: others of their names came first",
+        counts.conflict_count));
+  }
+  if (counts.filtered_count > 0) {
+    log.Warning(
+        fmt::format("{} tensors are not compared: the run takes none "
+                    "of them",
+                    counts.filtered_count));
+  }
+}
+
+std::vector<match::LeftTensors> LeftOf(const match::Mapping& mapping,
+                                       size_t self_compared_count) {
+  std::vector<match::LeftTensors> out;
   for (const match::LeftTensors& left : mapping.left) {
-    if (is_self_compared && left.reason == match::kConversionReason) continue;
+    match::LeftTensors& rest = out.emplace_back(left);
+    if (left.is_golden || left.reason != match::kConversionReason) continue;
+    rest.count -= std::min(rest.count, self_compared_count);
+    if (rest.count == 0) out.pop_back();
+  }
+  return out;
+}
+
+void TellOfMapping(const match::Mapping& mapping, size_t self_compared_count,
+                   std::string_view prefix, Logger& log) {
+  for (const std::string& note : mapping.notes) {
+    log.Warning(fmt::format("{}{}", prefix, note));
+  }
+  TellOfLeft(LeftOf(mapping, self_compared_count), prefix, log);
+}
+
+void TellOfLeft(const std::vector<match::LeftTensors>& all,
+                std::string_view prefix, Logger& log) {
+  for (const match::LeftTensors& left : all) {
     std::string examples = fmt::format("{}", fmt::join(left.examples, ", "));
     if (left.count > left.examples.size()) examples += ", ...";
-    const std::string text =
-        fmt::format("{} {} tensors are not compared: {} ({})", left.count,
-                    left.is_golden ? "golden" : "my", left.reason, examples);
+    const std::string text = fmt::format(
+        "{}{} {} tensors are not compared: {} ({})", prefix, left.count,
+        left.is_golden ? "golden" : "my", left.reason, examples);
     if (left.is_expected) {
       log.Info(text);
     } else {

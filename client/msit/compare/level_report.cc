@@ -19,6 +19,7 @@
 #include "client/import/trees/dump_processes.h"
 #include "client/match/module_tree.h"
 #include "client/msit/compare/batch_tree.h"
+#include "client/msit/compare/coverage.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/output_file.h"
@@ -76,7 +77,10 @@ class TablePart final : public ctl::TableSink {
 class ModuleTypes {
  public:
   explicit ModuleTypes(const DumpSide& side) {
-    const auto tree = match::ParseModelTree(kModelTree, ModelTreeText(side));
+    if (side.kind != trees::TreeKind::kMsit) return;
+    const auto tree = match::ParseModelTree(side.folder + "/" + kModelTree,
+                                            ModelTreeText(side));
+    status_ = tree.status();
     if (!tree.ok()) return;
     for (size_t i = 1; i < tree->size(); ++i) {
       types_[(*tree)[i].op] = (*tree)[i].type;
@@ -102,12 +106,19 @@ class ModuleTypes {
     return is_numbered ? last.substr(digits + 1) : "";
   }
 
-  ModuleLevel LevelOf(const std::string& op) const {
+  // Nothing for an op that is not in the tree, and in a tree without layers.
+  std::optional<ModuleLevel> LevelOf(const std::string& op) const {
     const auto found = levels_.find(op);
-    return found == levels_.end() ? ModuleLevel::kApi : found->second;
+    if (found != levels_.end()) return found->second;
+    if (levels_.empty() || !types_.contains(op)) return std::nullopt;
+    return ModuleLevel::kApi;
   }
 
+  // Why there are none, or OK.
+  const absl::Status& status() const { return status_; }
+
  private:
+  absl::Status status_;
   std::map<std::string, std::string> types_;
   std::map<std::string, ModuleLevel> levels_;
 };
@@ -129,6 +140,12 @@ absl::Status Side::Open(Logger& log) {
   options.kind = about.kind;
   MSITD_ASSIGN_OR_RETURN(tree, trees::OpenTree(about.folder, options));
   batch.emplace(*tree);
+  if (!types.status().ok()) {
+    log.Warning(
+        fmt::format("{}; its modules have no types, and are of the "
+                    "levels of the other side, or api",
+                    Message(types.status())));
+  }
   if (about.kind == trees::TreeKind::kAtb) batch->KeepFolder(about.process);
   if (about.token.has_value()) tree->KeepTokens({*about.token});
   // A tree of torch has the token of its documents too.
@@ -189,8 +206,8 @@ class LevelComparison {
   Side golden_;
   Side my_;
   std::unique_ptr<RunPair> runs_;
-  int64_t pair_count_ = 0;
-  int64_t unmatched_count_ = 0;
+  // With the name of the level in front of what is told.
+  std::vector<std::pair<std::string, Coverage>> coverages_;
 };
 
 bool LevelComparison::ChooseTokens() {
@@ -220,12 +237,10 @@ bool LevelComparison::ChooseTokens() {
 }
 
 absl::Status LevelComparison::ImportSide(const std::string& run, Side& side) {
-  job::ImportProblems problems;
   side.batch->BeginBatch(std::numeric_limits<int64_t>::max());
   MSITD_RETURN_IF_ERROR(
-      runs_->Import(run, *side.batch, side.about.folder, problems));
+      runs_->Import(run, *side.batch, side.about.folder, log_));
   MSITD_RETURN_IF_ERROR(side.batch->status());
-  WarnOfProblems(problems, log_);
   // As a document it is of token 0, which may not be compared.
   const std::string tree = ModelTreeText(side.about);
   if (tree.empty()) return absl::OkStatus();
@@ -254,13 +269,19 @@ bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
   const bool is_argument =
       row.io() == v1::IO_INPUT || row.io() == v1::IO_OUTPUT;
   if (has_atb() || !is_argument) return is_argument;
-  if (my_.types.LevelOf(row.op()) != level.level) return false;
+  const Side& first = row.has_target() ? my_ : golden_;
+  const Side& second = row.has_target() ? golden_ : my_;
+  auto found = first.types.LevelOf(row.op());
+  if (!found.has_value()) found = second.types.LevelOf(row.op());
+  if (found.value_or(ModuleLevel::kApi) != level.level) return false;
   return level.level == ModuleLevel::kApi || row.io() == v1::IO_OUTPUT;
 }
 
 absl::Status LevelComparison::CompareLevel(const Level& level,
                                            ctl::TableSchema& schema,
                                            ctl::TableSink& table) {
+  const std::string prefix = fmt::format("{}: ", level.name);
+  Coverage& coverage = coverages_.emplace_back(prefix, Coverage()).second;
   std::optional<match::Mapping> mapping;
   if (has_atb()) {
     match::MatchOptions options;
@@ -269,25 +290,28 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
     options.op_mapping = options_.op_mapping;
     MSITD_RETURN_IF_ERROR(runs_->Match(
         kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options, mapping));
-    if (!mapping.has_value() || mapping->pair_count == 0) {
-      log_.Warning(
-          fmt::format("nothing belongs together at level {}", level.name));
+    if (!mapping.has_value()) {
+      return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
+    }
+    TellOfMapping(*mapping, /*self_compared_count=*/0, prefix, log_);
+    if (mapping->pair_count == 0) {
+      for (const match::LeftTensors& left : mapping->left) {
+        coverage.AddLeft(left);
+      }
       return absl::OkStatus();
     }
   }
   TablePart part(table);
   v1::Comparison comparison;
-  return runs_->Compare(
+  MSITD_RETURN_IF_ERROR(runs_->Compare(
       kGoldenRun, kMyRun, mapping.has_value() ? &*mapping : nullptr, comparison,
       [&](const v1::Comparison&, const v1::ComparisonRow& row) {
         if (!IsOfLevel(row, level)) return absl::OkStatus();
-        if (row.has_golden() && row.has_target()) {
-          ++pair_count_;
-        } else if (row.verdict() == v1::UNMATCHED) {
-          ++unmatched_count_;
-        }
+        coverage.Add(row);
         return schema.Add(row, part);
-      });
+      }));
+  if (!mapping.has_value()) TellOfLeft(coverage.left(), prefix, log_);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> LevelComparison::Save() {
@@ -329,8 +353,12 @@ absl::Status LevelComparison::Run() {
   MSITD_RETURN_IF_ERROR(Import());
   MSITD_ASSIGN_OR_RETURN(const std::string path, Save());
   log_.Info("Saved comparing results: " + path);
-  log_.Info(fmt::format("{} pairs compared, {} tensors lack theirs",
-                        pair_count_, unmatched_count_));
+  for (const auto& [prefix, coverage] : coverages_) {
+    if (coverage.pair_count() == 0) {
+      log_.Warning(prefix + "nothing belongs together");
+    }
+    coverage.Tell(prefix, "", log_);
+  }
   return absl::OkStatus();
 }
 

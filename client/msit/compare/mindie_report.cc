@@ -17,6 +17,7 @@
 #include "client/import/trees/tree.h"
 #include "client/match/mindie.h"
 #include "client/msit/compare/batch_tree.h"
+#include "client/msit/compare/coverage.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/row_spool.h"
 #include "client/msit/compare/run_pair.h"
@@ -123,6 +124,8 @@ class MindieComparison {
   bool has_tokens_ = false;
   std::unique_ptr<RunPair> runs_;
   std::optional<RowSpool> rows_;
+  Coverage coverage_;
+  int64_t left_out_count_ = 0;
 };
 
 absl::Status MindieComparison::Open() {
@@ -170,15 +173,14 @@ void MindieComparison::ChooseTokens() {
 
 absl::Status MindieComparison::Import(const std::string& run, BatchTree& tree,
                                       const std::string& root) {
-  job::ImportProblems problems;
   tree.BeginBatch(std::numeric_limits<int64_t>::max());
-  MSITD_RETURN_IF_ERROR(runs_->Import(run, tree, root, problems));
-  WarnOfProblems(problems, log_);
+  MSITD_RETURN_IF_ERROR(runs_->Import(run, tree, root, log_));
   return tree.status();
 }
 
 absl::Status MindieComparison::AddRow(const v1::Comparison& comparison,
                                       const v1::ComparisonRow& row) {
+  coverage_.Add(row);
   if (!row.has_golden() || !row.has_target()) return absl::OkStatus();
   const auto golden = ParseTensorName(row.golden().name());
   const auto my = ParseTensorName(row.target().name());
@@ -186,7 +188,10 @@ absl::Status MindieComparison::AddRow(const v1::Comparison& comparison,
   MSITD_ASSIGN_OR_RETURN(const ReportRow cells, MakeReportRow(comparison, row));
   const bool shapes_differ = ctl::TextOf(cells.At("golden_shape")) !=
                              ctl::TextOf(cells.At("my_shape"));
-  if (options_.is_compat && shapes_differ) return absl::OkStatus();
+  if (options_.is_compat && shapes_differ) {
+    ++left_out_count_;
+    return absl::OkStatus();
+  }
   std::string key = golden->op;
   if (key.starts_with(kRoot)) key.erase(0, kRoot.size());
   if (my->io != Io::kOutput || my->index != "0") {
@@ -214,8 +219,13 @@ absl::Status MindieComparison::Compare() {
   if (!mapping.has_value()) {
     return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
   }
-  TellOfLeft(*mapping, /*is_self_compared=*/false, log_);
-  if (mapping->pair_count == 0) return absl::OkStatus();
+  TellOfMapping(*mapping, /*self_compared_count=*/0, "", log_);
+  if (mapping->pair_count == 0) {
+    for (const match::LeftTensors& left : mapping->left) {
+      coverage_.AddLeft(left);
+    }
+    return absl::OkStatus();
+  }
   v1::Comparison comparison;
   return runs_->Compare(
       kGoldenRun, kMyRun, &*mapping, comparison,
@@ -227,6 +237,7 @@ absl::Status MindieComparison::Compare() {
 absl::Status MindieComparison::Save() {
   std::vector<RowSpool::Row>& rows = rows_->rows();
   log_.Info(fmt::format("{} tensors were matched in total.", rows.size()));
+  coverage_.Tell("", fmt::format(", {} rows left out", left_out_count_), log_);
   if (rows.empty()) {
     log_.Info("There is no comparison data to save.");
     return absl::OkStatus();

@@ -160,16 +160,14 @@ absl::Status RankComparison::Run() {
 absl::Status RankComparison::CompareBatch() {
   MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<RunPair> runs,
                          RunPair::Start(interrupts_));
-  job::ImportProblems problems;
+  self_compared_.clear();
   my_->BeginBatch(std::nullopt);
-  MSITD_RETURN_IF_ERROR(runs->Import(kMyRun, *my_, options_.my, problems));
+  MSITD_RETURN_IF_ERROR(runs->Import(kMyRun, *my_, options_.my, log_));
   MSITD_RETURN_IF_ERROR(my_->status());
-  WarnOfProblems(problems, log_);
   golden_->BeginBatch(my_->last_token());
   MSITD_RETURN_IF_ERROR(
-      runs->Import(kGoldenRun, *golden_, options_.golden, problems));
+      runs->Import(kGoldenRun, *golden_, options_.golden, log_));
   MSITD_RETURN_IF_ERROR(golden_->status());
-  WarnOfProblems(problems, log_);
   if (!my_->last_token().has_value()) return absl::OkStatus();
   if (!options_.is_golden_fx) {
     return CompareRuns(*runs, kGoldenRun, match::Matcher::kGeGe);
@@ -190,28 +188,36 @@ absl::Status RankComparison::CompareRuns(RunPair& runs,
   if (!mapping.has_value()) {
     return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
   }
-  if (!is_self_) {
-    TellOfLeft(*mapping, options_.is_golden_fx, log_);
+  if (is_self_) {
+    self_compared_count_ = 2 * mapping->pair_count;
+  } else {
+    TellOfMapping(*mapping, self_compared_count_, "", log_);
     WarnOfMissing(*mapping);
   }
   if (mapping->pair_count == 0) {
-    for (const match::LeftTensors& left : mapping->left) {
-      if (is_self_) break;
-      (left.is_expected ? expected_count_ : unmatched_count_) += left.count;
+    if (is_self_) return absl::OkStatus();
+    for (const auto& left : LeftOf(*mapping, self_compared_count_)) {
+      coverage_.AddLeft(left);
     }
     return absl::OkStatus();
   }
   v1::Comparison comparison;
-  MSITD_RETURN_IF_ERROR(runs.Compare(
+  return runs.Compare(
       golden, kMyRun, &*mapping, comparison,
       [this](const v1::Comparison& so_far, const v1::ComparisonRow& row) {
+        Count(row);
         return AddRow(so_far, row);
-      }));
-  if (!is_self_) {
-    unmatched_count_ += comparison.unmatched_count();
-    expected_count_ += comparison.skipped_count();
+      });
+}
+
+void RankComparison::Count(const v1::ComparisonRow& row) {
+  const bool is_pair = row.has_golden() && row.has_target();
+  if (is_self_ && is_pair) {
+    self_compared_.insert(row.golden().name());
+    self_compared_.insert(row.target().name());
   }
-  return absl::OkStatus();
+  const bool is_told = self_compared_.contains(row.target().name());
+  if (is_self_ ? is_pair : is_pair || !is_told) coverage_.Add(row);
 }
 
 // An op of which some tensors have a golden one is not missing.
@@ -295,7 +301,6 @@ absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
                       row.target().name());
   }
   MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOf(*key));
-  ++row_count_;
   ReportSink sink(graph->report);
   return schema_->Add(row, sink);
 }
@@ -335,15 +340,7 @@ absl::Status RankComparison::SaveReports() {
     log_.Info("Saved comparing results: " + path);
     left_out_count += graph.report.left_out_count();
   }
-  const std::string text = fmt::format(
-      "{} pairs compared, {} tensors lack theirs, {} belong to none, {} rows "
-      "left out",
-      row_count_, unmatched_count_, expected_count_, left_out_count);
-  if (unmatched_count_ > 0) {
-    log_.Warning(text);
-  } else {
-    log_.Info(text);
-  }
+  coverage_.Tell("", fmt::format(", {} rows left out", left_out_count), log_);
   return absl::OkStatus();
 }
 

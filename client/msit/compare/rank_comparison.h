@@ -8,12 +8,14 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "client/import/trees/tree.h"
 #include "client/match/match.h"
 #include "client/msit/compare/batch_tree.h"
+#include "client/msit/compare/coverage.h"
 #include "client/msit/compare/graph_report.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/logger.h"
@@ -62,6 +64,7 @@ class RankComparison {
   absl::Status CompareBatch();
   absl::Status CompareRuns(RunPair& runs, const std::string& golden,
                            match::Matcher matcher);
+  void Count(const v1::ComparisonRow& row);
   void WarnOfMissing(const match::Mapping& mapping);
   // The graph of a tensor of my side, ready for its row.
   absl::StatusOr<Graph*> GraphOf(const TensorKey& mine);
@@ -90,9 +93,10 @@ class RankComparison {
   // True if my op of the row is fused.
   bool is_fused_ = false;
   std::set<std::string> warned_;
-  int64_t row_count_ = 0;
-  int64_t unmatched_count_ = 0;
-  int64_t expected_count_ = 0;
+  Coverage coverage_;
+  // The names of tensors of this batch, and how many there are in a token.
+  std::unordered_set<std::string> self_compared_;
+  size_t self_compared_count_ = 0;
 };
 
 }  // namespace msitd::msit

@@ -10,6 +10,7 @@
 
 #include "client/import/job/import_job.h"
 #include "client/import/trees/tree.h"
+#include "client/msit/compare/folder_problems.h"
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
 #include "client/runs/import_target.h"
@@ -34,8 +35,7 @@ absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
 }
 
 absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
-                             const std::string& root,
-                             job::ImportProblems& problems) {
+                             const std::string& root, Logger& log) {
   const ctl::Interrupts::Hold hold(interrupts_);
   const std::string source(trees::TreeKindName(tree.kind()));
   const std::vector<int32_t> ranks = tree.ranks();
@@ -49,8 +49,9 @@ absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
   job::ImportLedger ledger(source);
   job::ImportJob job(std::move(options), target, ledger);
   const absl::Status imported = job.Import(tree, root);
-  problems = job.problems();
   MSITD_RETURN_IF_ERROR(imported);
+  WarnOfProblems(job.problems(), log);
+  WarnOfConflicts(job, log);
   return StatusOf(target.Seal());
 }
 

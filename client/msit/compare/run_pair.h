@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/import/job/import_problems.h"
 #include "client/match/match.h"
+#include "client/msit/logger.h"
 #include "client/msit/private_runs.h"
 #include "client/query/interrupts.h"
 
@@ -28,10 +28,10 @@ class RunPair {
       ctl::Interrupts& interrupts);
 
   // Brings the tree that was opened at `root` into `run`, kGoldenRun or kMyRun.
-  // A tree of one rank has rank 0 there. Files that cannot be read are
-  // `problems`. Errors: CANCELLED; what the daemon says.
+  // A tree of one rank has rank 0 there. What is not compared, such as files
+  // that cannot be read, is warned of. Errors: CANCELLED; what the daemon says.
   absl::Status Import(const std::string& run, trees::Tree& tree,
-                      const std::string& root, job::ImportProblems& problems);
+                      const std::string& root, Logger& log);
 
   // Puts the tensors of two runs together by `matcher`, or by that which their
   // sources ask for. Nothing if their names are enough.

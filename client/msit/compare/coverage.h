@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/match/mapping.h"
+#include "client/msit/logger.h"
+
+namespace msitd::v1 {
+class ComparisonRow;
+}  // namespace msitd::v1
+
+namespace msitd::msit {
+
+// Counts what a report compares, and what has no counterpart.
+// Thread-compatible.
+class Coverage {
+ public:
+  // Reasons that are told apart.
+  static constexpr size_t kReasonsMax = 64;
+
+  // Takes a row of the comparison, of one side or both.
+  void Add(const v1::ComparisonRow& row);
+
+  // Takes tensors that belong to none and have no rows.
+  void AddLeft(const match::LeftTensors& left);
+
+  int64_t pair_count() const { return pair_count_; }
+
+  // The tensors of rows of one side, by reason.
+  const std::vector<match::LeftTensors>& left() const { return left_; }
+
+  // Logs `<prefix>3 pairs compared, ...<suffix>`: a warning if tensors lack
+  // theirs.
+  void Tell(std::string_view prefix, std::string_view suffix,
+            Logger& log) const;
+
+ private:
+  match::LeftTensors& LeftOf(const v1::ComparisonRow& row, bool is_expected);
+
+  std::vector<match::LeftTensors> left_;
+  int64_t pair_count_ = 0;
+  int64_t unmatched_count_ = 0;
+  int64_t expected_count_ = 0;
+};
+
+}  // namespace msitd::msit
