@@ -12,6 +12,8 @@ from daemon import BIN_DIR, ROOT
 
 LIB_DIR = BIN_DIR.parent / "lib"
 SHIM = LIB_DIR / "libmsit_acl.so"
+# The shim loads it from beside itself.
+FEED = LIB_DIR / "libmsit_acl_feed.so"
 
 TIME_US = 1759312800000000
 
@@ -41,6 +43,8 @@ def _compile(*words: object) -> None:
 
 def build(folder: Path, *, has_mindie_dump: bool = False) -> Standin:
     """`has_mindie_dump`: the toolkit has a library for dumps of MindIE."""
+    for library in (SHIM, FEED):
+        assert library.exists(), f"{library} is not built: build the target all"
     sources = ROOT / "tests/e2e"
     cann = folder / "toolkit/lib64/libascendcl.so"
     cann.parent.mkdir(parents=True)
