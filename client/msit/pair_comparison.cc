@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -18,42 +17,42 @@ PairComparison::PairComparison(ctl::Interrupts& interrupts, Take take)
 PairComparison::~PairComparison() = default;
 
 absl::Status PairComparison::Add(const Tensor& golden, const Tensor& my) {
-  if (batch_bytes_ >= kBatchBytes || count_ - batch_begin_ >= kBatchPairs) {
+  if (batch_bytes_ >= kBatchBytes || batch_pairs_.size() >= kBatchPairs) {
     MSITD_RETURN_IF_ERROR(Finish());
   }
   if (batch_ == nullptr) {
     MSITD_ASSIGN_OR_RETURN(batch_, PrivateComparison::Start(interrupts_));
   }
-  const std::string op = fmt::format("{}", count_);
+  const std::string op = fmt::format("{}", used_op_count_++);
   using Side = PrivateComparison::Side;
   MSITD_RETURN_IF_ERROR(batch_->Record(Side::kGolden, op, golden));
+  batch_bytes_ += golden.bytes.size();
   MSITD_RETURN_IF_ERROR(batch_->Record(Side::kMy, op, my));
-  batch_bytes_ += golden.bytes.size() + my.bytes.size();
-  ++count_;
+  batch_bytes_ += my.bytes.size();
+  batch_pairs_[op] = count_++;
   return absl::OkStatus();
 }
 
 absl::Status PairComparison::Finish() {
   if (batch_ == nullptr) return absl::OkStatus();
   const std::unique_ptr<PrivateComparison> batch = std::move(batch_);
-  const size_t begin = std::exchange(batch_begin_, count_);
+  std::map<std::string, size_t> pairs = std::exchange(batch_pairs_, {});
   batch_bytes_ = 0;
+  if (pairs.empty()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(const PrivateComparison::Result result,
                          batch->Compare());
-  if (result.rows.size() != count_ - begin) {
-    return MakeStatus(absl::StatusCode::kInternal, "{} rows of {} pairs",
-                      result.rows.size(), count_ - begin);
-  }
+  const size_t pair_count = pairs.size();
   for (const v1::ComparisonRow& row : result.rows) {
-    size_t pair = 0;
-    const char* const end = row.op().data() + row.op().size();
-    std::from_chars(row.op().data(), end, pair);
-    if (pair < begin || pair >= count_) {
-      return MakeStatus(absl::StatusCode::kInternal, "a row of no pair");
-    }
+    const auto pair = pairs.extract(row.op());
+    // A golden tensor whose counterpart was refused.
+    if (pair.empty()) continue;
     MSITD_ASSIGN_OR_RETURN(const ReportRow made,
                            MakeReportRow(result.comparison, row));
-    take_(pair, made);
+    take_(pair.mapped(), made);
+  }
+  if (!pairs.empty()) {
+    return MakeStatus(absl::StatusCode::kInternal, "{} of {} pairs have no row",
+                      pairs.size(), pair_count);
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "client/msit/report_row.h"
@@ -31,8 +33,9 @@ class PairComparison {
   PairComparison(ctl::Interrupts& interrupts, Take take);
   ~PairComparison();
 
-  // Both tensors have elements. The errors of PrivateComparison. Rows come when
-  // a batch is full, in any order, and from Finish.
+  // Both tensors have elements. The errors of PrivateComparison; a pair with
+  // one has no number. Rows come when a batch is full, in any order, and from
+  // Finish.
   absl::Status Add(const Tensor& golden, const Tensor& my);
   absl::Status Finish();
 
@@ -41,7 +44,9 @@ class PairComparison {
   const Take take_;
   std::unique_ptr<PrivateComparison> batch_;
   uint64_t batch_bytes_ = 0;
-  size_t batch_begin_ = 0;  // Number of the first pair of the batch.
+  // By op: pairs of the batch. An op that is used up names no other tensor.
+  std::map<std::string, size_t> batch_pairs_;
+  size_t used_op_count_ = 0;
   size_t count_ = 0;
 };
 
