@@ -2,6 +2,7 @@
 #include "client/msit/weight_comparison.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -25,6 +26,11 @@ namespace msitd::msit {
 namespace {
 
 constexpr std::string_view kWeight = "weight";
+// Of the tensors beside a weight.
+constexpr std::string_view kOffset = "_offset";
+constexpr std::string_view kScale = "_scale";
+
+constexpr size_t kExamplesMax = 5;
 
 // The columns between the name of a weight and its metrics.
 constexpr std::string_view kSideColumns[] = {"dtype", "shape", "max_value",
@@ -136,10 +142,16 @@ class WeightComparison {
 
   absl::Status Run(const std::string& output) {
     for (const std::string& name : golden_.names()) {
-      if (!name.ends_with(kWeight) || !my_.Has(name)) continue;
-      if (my_.TypeOf(name) != DType::kInt8) continue;
-      MSITD_RETURN_IF_ERROR(Compare(name));
+      if (!name.ends_with(kWeight)) continue;
+      if (!my_.Has(name)) {
+        golden_alone_.Add(name);
+      } else if (my_.TypeOf(name) == DType::kInt8) {
+        MSITD_RETURN_IF_ERROR(Compare(name));
+      } else {
+        ++plain_count_;
+      }
     }
+    FindAloneInMy();
     MSITD_RETURN_IF_ERROR(pairs_.Finish());
     if (lines_.empty()) log_.Warning("No weight of both folders is quantized");
     std::string text = Header();
@@ -149,18 +161,74 @@ class WeightComparison {
         WriteCsvFile(AbsolutePath(output), "msit_cmp_report_" + UtcTimeStamp(),
                      text));
     log_.Info("Saved comparing results: " + path);
+    SayCounts();
     return absl::OkStatus();
   }
 
  private:
+  // Tensors that are compared with nothing, for the same reason.
+  struct Alone {
+    size_t count = 0;
+    // The first ones.
+    std::vector<std::string> examples;
+
+    void Add(const std::string& name) {
+      ++count;
+      if (examples.size() < kExamplesMax) examples.push_back(Quoted(name));
+    }
+  };
+
+  void FindAloneInMy() {
+    for (const std::string& name : my_.names()) {
+      const bool is_beside = name.ends_with(kOffset) || name.ends_with(kScale);
+      if (is_beside || my_.TypeOf(name) != DType::kInt8) continue;
+      if (!name.ends_with(kWeight)) {
+        nameless_.Add(name);
+      } else if (!golden_.Has(name)) {
+        my_alone_.Add(name);
+      }
+    }
+    Warn(golden_alone_, "weights of golden are not in the other folder");
+    Warn(my_alone_, "quantized weights of my are not in golden");
+    Warn(nameless_, "int8 tensors of my are no weight by their name");
+  }
+
+  void Warn(const Alone& alone, std::string_view what) {
+    if (alone.count == 0) return;
+    log_.Warning(fmt::format(
+        "{} {}: {}{}", alone.count, what, fmt::join(alone.examples, ", "),
+        alone.count > alone.examples.size() ? ", ..." : ""));
+  }
+
+  void SayCounts() {
+    const auto row_count =
+        std::count_if(lines_.begin(), lines_.end(),
+                      [](const std::string& line) { return !line.empty(); });
+    const std::string text = fmt::format(
+        "{} weights compared, {} left out, {} not quantized; {} of golden "
+        "alone, {} quantized ones of my alone, {} int8 tensors are no weight "
+        "by their name",
+        row_count, left_out_count_, plain_count_, golden_alone_.count,
+        my_alone_.count, nameless_.count);
+    const bool is_all = left_out_count_ + golden_alone_.count +
+                            my_alone_.count + nameless_.count ==
+                        0;
+    if (is_all) {
+      log_.Info(text);
+    } else {
+      log_.Warning(text);
+    }
+  }
+
   void LeaveOut(const std::string& name, std::string_view reason) {
+    ++left_out_count_;
     log_.Warning(fmt::format("{} is left out: {}", Quoted(name), reason));
   }
 
   // The tensor beside a weight; an error if there is none.
   absl::StatusOr<Tensor> ReadBeside(const std::string& name,
-                                    std::string_view what) {
-    const std::string beside = fmt::format("{}_{}", name, what);
+                                    std::string_view ending) {
+    const std::string beside = name + std::string(ending);
     if (!my_.Has(beside)) {
       return MakeStatus(absl::StatusCode::kNotFound, "there is no {}",
                         Quoted(beside));
@@ -169,8 +237,8 @@ class WeightComparison {
   }
 
   absl::StatusOr<Tensor> ReadMy(const std::string& name) {
-    MSITD_ASSIGN_OR_RETURN(const Tensor offset, ReadBeside(name, "offset"));
-    MSITD_ASSIGN_OR_RETURN(const Tensor scale, ReadBeside(name, "scale"));
+    MSITD_ASSIGN_OR_RETURN(const Tensor offset, ReadBeside(name, kOffset));
+    MSITD_ASSIGN_OR_RETURN(const Tensor scale, ReadBeside(name, kScale));
     MSITD_ASSIGN_OR_RETURN(const Tensor weight, my_.Read(name));
     return Dequantize(weight, offset, scale);
   }
@@ -241,6 +309,11 @@ class WeightComparison {
   Logger& log_;
   std::vector<std::string> compared_;  // The weight of each pair.
   std::vector<std::string> lines_;     // Of the report, by pair.
+  size_t left_out_count_ = 0;
+  size_t plain_count_ = 0;  // Those that are not quantized.
+  Alone golden_alone_;
+  Alone my_alone_;
+  Alone nameless_;  // Int8, but no weight by their name.
   PairComparison pairs_;
 };
 

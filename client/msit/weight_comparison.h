@@ -16,7 +16,8 @@ inline constexpr size_t kWeightFilesMax = 4096;
 // whose name ends with `weight` with that of the folder `my`, if this is int8
 // and has an offset and a scale, and writes msit's report into `output`. One
 // weight is in memory at a time. A file or weight that cannot be read is a
-// warning. INVALID_ARGUMENT if a side is no folder; NOT_FOUND if it has no file
+// warning, and so is what has no counterpart; the last line counts all.
+// INVALID_ARGUMENT if a side is no folder; NOT_FOUND if it has no file
 // with weights.
 absl::Status CompareWeights(const std::string& golden, const std::string& my,
                             const std::string& output,

@@ -44,8 +44,10 @@ def save(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 def weights(
     folder: Path, *words: str
-) -> tuple[list[dict[str, str]], list[tuple[str, str, str]]]:
-    """Runs the verb on the folders `g` and `m`; the rows and the log."""
+) -> tuple[list[dict[str, str]], list[tuple[str, str, str]], tuple[str, str]]:
+    """Runs the verb on the folders `g` and `m`.
+
+    Returns the rows, the log, and its last line, which counts."""
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     verb = ("llm", "compare", "-gp", "g", "-mp", "m", "--weight", "-o", "out")
@@ -56,13 +58,14 @@ def weights(
     assert path.stat().st_mode & 0o777 == 0o640
     log = log_of(done.stderr)
     said = f"Saved comparing results: {path.resolve()}"
-    assert log[-1] == ("msit_llm_logger", "INFO", said)
+    assert log[-2] == ("msit_llm_logger", "INFO", said)
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)
         assert reader.fieldnames == COLUMNS + METRICS
     path.unlink()
-    return rows, log[:-1]
+    assert log[-1][2].startswith(f"{len(rows)} weights compared, ")
+    return rows, log[:-2], log[-1][1:]
 
 
 def quantized(
@@ -103,8 +106,8 @@ def test_dequantizes_as_torch_does(tmp_path: Path, case: tuple) -> None:
     golden = exact.double() + torch.randn(exact.shape) / 10
     save(tmp_path / "g" / "a.safetensors", {"l.weight": golden.float()})
     save(tmp_path / "m" / "a.safetensors", {f"l.{k}": v for k, v in tensors.items()})
-    ((row,), log) = weights(tmp_path)
-    assert log == []
+    ((row,), log, (level, _)) = weights(tmp_path)
+    assert log == [] and level == "INFO"
     assert row["weight_name"] == "l.weight"
     for side, tensor in (("golden", golden.float()), ("my", exact)):
         assert row[f"{side}_dtype"] == str(tensor.dtype)
@@ -129,7 +132,7 @@ def test_all_files_of_both_sides_are_read(tmp_path: Path) -> None:
         mine = {f"{n}{i}.{k}": v for k, v in tensors.items() for n in ("a", "b")}
         save(tmp_path / "m" / f"{3 - i}.safetensors", mine)
     (tmp_path / "g" / "ignored.bin").write_bytes(b"x")
-    rows, log = weights(tmp_path)
+    rows, log, last = weights(tmp_path)
     assert [r["weight_name"] for r in rows] == [
         "a1.weight",
         "b1.weight",
@@ -139,6 +142,13 @@ def test_all_files_of_both_sides_are_read(tmp_path: Path) -> None:
     assert {r["cosine_similarity"] for r in rows} == {"1.0"}
     assert {r["max_absolute_error"] for r in rows} == {"0.0"}
     assert log == []
+    assert last == (
+        "INFO",
+        (
+            "4 weights compared, 0 left out, 0 not quantized; 0 of golden alone, "
+            "0 quantized ones of my alone, 0 int8 tensors are no weight by their name"
+        ),
+    )
 
 
 def test_bin_files_of_torch_count_where_there_are_no_safetensors(
@@ -150,7 +160,7 @@ def test_bin_files_of_torch_count_where_there_are_no_safetensors(
     torch.save({"a.weight": exact}, tmp_path / "g" / "pytorch_model.bin")
     mine = {f"a.{k}": v for k, v in tensors.items()}
     torch.save(mine, tmp_path / "m" / "pytorch_model.bin")
-    (row,), log = weights(tmp_path, "-alg", "f.py:count")
+    (row,), log, _ = weights(tmp_path, "-alg", "f.py:count")
     assert (row["weight_name"], row["max_absolute_error"]) == ("a.weight", "0.0")
     ((_, level, said),) = log
     assert level == "WARNING" and said.startswith("--custom-algorithms means nothing")
@@ -170,13 +180,18 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
     golden["h.weight"] = good["weight"]
     mine["i.weight"] = torch.zeros((0, 4), dtype=torch.int8)
     mine["i.weight_offset"] = mine["i.weight_scale"] = torch.ones(4)
+    # Golden has no such weights.
+    for name in "pqrstuvw":
+        mine[f"{name}.weight"] = good["weight"]
+    mine["x.weight"] = torch.ones(2)
+    mine["a.qweights"] = mine["b.weight_scale"] = good["weight"]
     save(tmp_path / "g" / "1.safetensors", golden)
     save(tmp_path / "g" / "2.safetensors", {"a.weight": exact})
     (tmp_path / "g" / "3.safetensors").write_bytes(b"\xff" * 64)
     (tmp_path / "g" / "4.safetensors").touch()
     (tmp_path / "g" / "5.safetensors").mkdir()
     save(tmp_path / "m" / "1.safetensors", mine)
-    rows, log = weights(tmp_path)
+    rows, log, last = weights(tmp_path)
     assert [r["weight_name"] for r in rows] == ["a.weight", "g.weight"]
     assert [rows[1][name] for name in METRICS] == [""] * 7
     said = [text for _, level, text in log if level == "WARNING"]
@@ -191,9 +206,22 @@ def test_what_is_left_out_is_said(tmp_path: Path) -> None:
         "'g.weight' has no metrics: golden_data includes NAN or inf.",
         "'h.weight' is left out: one side alone is int8",
         "'i.weight' is left out: it has no elements",
+        "1 weights of golden are not in the other folder: 'j.weight'",
+        (
+            "8 quantized weights of my are not in golden: 'p.weight', 'q.weight', "
+            "'r.weight', 's.weight', 't.weight', ..."
+        ),
+        "1 int8 tensors of my are no weight by their name: 'a.qweights'",
     ):
         assert sum(text in line for line in said) == 1, (text, said)
-    assert len(said) == 10
+    assert len(said) == 13
+    assert last == (
+        "WARNING",
+        (
+            "2 weights compared, 6 left out, 1 not quantized; 1 of golden alone, "
+            "8 quantized ones of my alone, 1 int8 tensors are no weight by their name"
+        ),
+    )
 
 
 def test_shapes_that_grow_without_end_are_refused(tmp_path: Path) -> None:
@@ -206,8 +234,9 @@ def test_shapes_that_grow_without_end_are_refused(tmp_path: Path) -> None:
     }
     save(tmp_path / "g" / "1.safetensors", golden)
     save(tmp_path / "m" / "1.safetensors", mine)
-    rows, log = weights(tmp_path)
+    rows, log, last = weights(tmp_path)
     assert rows == []
+    assert last[0] == "WARNING"
     assert log[0][1] == "WARNING" and "'a.weight' is left out: " in log[0][2]
     assert log[1][2] == "No weight of both folders is quantized"
 
