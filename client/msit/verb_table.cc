@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "client/query/exit_code.h"
 #include "client/text/text.h"
 #include "protos/status/status.h"
 
@@ -117,7 +118,9 @@ int VerbTable::RunVerb(const CLI::App& verb) {
              stderr);
   const absl::StatusOr<int> exit_code = entry.launch(log);
   if (exit_code.ok()) return *exit_code;
-  return Complain(kExitError, Message(exit_code.status()));
+  const bool is_interrupted = absl::IsCancelled(exit_code.status());
+  return Complain(is_interrupted ? ctl::kExitInterrupted : kExitError,
+                  Message(exit_code.status()));
 }
 
 int VerbTable::Run(const std::vector<std::string>& words) {

@@ -38,7 +38,8 @@ class VerbTable {
   CLI::App& root() { return app_; }
   CLI::App& AddGroup(const std::string& name, const std::string& summary);
 
-  // The exit code of the verb is 0 if `action` succeeds, and 1 else.
+  // The exit code of the verb is 0 if `action` succeeds, 130 if it is
+  // CANCELLED, and 1 else.
   CLI::App& AddVerb(CLI::App& above, const std::string& name,
                     const std::string& summary, const std::string& logger,
                     Action action);

@@ -414,6 +414,7 @@ def test_interrupt_leaves_nothing(tmp_path: Path) -> None:
         assert "compare_torchair" in running.stderr.readline()
         running.send_signal(signal.SIGINT)
         _, text = running.communicate(timeout=60)
-    assert running.returncode == 1, text
+    assert running.returncode == 130, text
+    assert text.splitlines()[-1].endswith("interrupted")
     assert not os.listdir(temporary)
     assert not (tmp_path / "out").exists()
