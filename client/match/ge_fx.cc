@@ -13,6 +13,7 @@
 
 #include "client/match/arguments.h"
 #include "client/match/ge_names.h"
+#include "client/match/model_pairs.h"
 #include "client/match/models.h"
 #include "protos/base/shape.h"
 #include "protos/status/status.h"
@@ -38,6 +39,8 @@ constexpr LeftReason kOpMissing{"its GE op was not recorded"};
 constexpr LeftReason kNoTensor{"no tensor of its GE op belongs to it"};
 constexpr LeftReason kScalar{"a scalar, which a GE op may have as an attribute",
                              /*is_expected=*/true};
+constexpr LeftReason kNoText{kNoTextReason};
+constexpr LeftReason kNoFxGraph{"its FX graph is not known"};
 constexpr LeftReason kNoOp{"the graph names no GE op for it"};
 
 std::optional<size_t> FindTensor(const OpFacts& op, Io io, size_t index) {
@@ -428,11 +431,18 @@ void ModelMatcher::LeaveOutput(const GraphOp& graph_op,
   }
 }
 
-// The FX graph of each model of GE: the one at its place, or the only one.
-const Model* FxModelOf(const std::vector<Model>& fx, size_t number,
-                       size_t count) {
-  if (fx.size() == count) return &fx[number];
-  return fx.size() == 1 ? &fx.front() : nullptr;
+// Leaves a model whose text or FX graph is not known.
+void LeaveModel(const Model& ge, const GeGraph* text, MappingBuilder& builder) {
+  const NameParts parts = PartsOf(text);
+  for (const auto& [name, op] : ge.by_name) {
+    if (text == nullptr) {
+      builder.LeaveTargetOp(op, kNoText);
+    } else if (IsConversion(name) && parts.Split(name).empty()) {
+      builder.LeaveTargetOp(op, kConversion);
+    } else {
+      builder.LeaveTargetOp(op, kNoFxGraph);
+    }
+  }
 }
 
 }  // namespace
@@ -450,17 +460,14 @@ absl::StatusOr<Mapping> MatchGeWithFx(const RunFacts& golden,
   }
   const std::vector<Model> fx = ModelsOf(golden);
   const std::vector<Model> ge = ModelsOf(target);
-  const auto assigned = AssignGraphs(ge, graphs);
+  const auto assigned = AssignGraphs(ge, graphs, options, builder);
+  const auto nodes = PairFxGraphs(fx, ge, graphs, assigned, options, builder);
   for (size_t i = 0; i < ge.size(); ++i) {
-    const Model* const nodes = FxModelOf(fx, i, ge.size());
-    if (nodes == nullptr) {
-      builder.Note(fmt::format(
-          "{} models of GE, but {} FX graphs: which belong together is not "
-          "known",
-          ge.size(), fx.size()));
-      break;
+    if (assigned[i] != nullptr && nodes[i] != nullptr) {
+      ModelMatcher(*nodes[i], ge[i], *assigned[i], options, builder).Match();
+      continue;
     }
-    ModelMatcher(*nodes, ge[i], *assigned[i], options, builder).Match();
+    LeaveModel(ge[i], assigned[i], builder);
   }
   return builder.Finish(kNoOp, kNotInGraph);
 }

@@ -12,6 +12,7 @@
 
 #include "client/match/arguments.h"
 #include "client/match/ge_names.h"
+#include "client/match/model_pairs.h"
 #include "client/match/models.h"
 
 namespace msitd::match {
@@ -33,6 +34,8 @@ constexpr LeftReason kOtherInputs{
     "the ops in it take other inputs than it has"};
 constexpr LeftReason kNoArgument{"no argument of the other op belongs to it"};
 constexpr LeftReason kFused{"inside a fused op", /*is_expected=*/true};
+constexpr LeftReason kNoModel{"its golden model is not known"};
+constexpr LeftReason kNoText{kNoTextReason};
 constexpr LeftReason kNoTarget{"the target run has no such op"};
 constexpr LeftReason kNoOtherSide{"its other side was not recorded"};
 constexpr std::string_view kSelf = "its input beside its output";
@@ -63,11 +66,15 @@ std::vector<OuterInput> Once(const std::vector<OuterInput>& inputs) {
 
 class ModelMatcher {
  public:
+  // `is_graph_lost`: `graph` is null, though the run has graphs.
   ModelMatcher(const Model& golden, const Model& target, const GeGraph* graph,
-               const MatchOptions& options, MappingBuilder& builder)
+               bool is_graph_lost, const MatchOptions& options,
+               MappingBuilder& builder)
       : golden_(golden),
         target_(target),
         graph_(graph),
+        put_in_reason_(is_graph_lost ? kNoText : kConversion),
+        no_graph_reason_(is_graph_lost ? kNoText : kNoGraph),
         parts_(AllNames(golden, graph)),
         target_parts_(AllNames(target, graph)),
         options_(options),
@@ -78,7 +85,7 @@ class ModelMatcher {
     for (const std::string_view name : golden_.names) MatchFusedGolden(name);
     for (const std::string_view name : target_.names) MatchOp(name);
     for (const auto& [name, op] : golden_.by_name) {
-      if (IsPutIn(name)) builder_.LeaveGoldenOp(op, kConversion);
+      if (IsPutIn(name)) builder_.LeaveGoldenOp(op, put_in_reason_);
     }
   }
 
@@ -126,6 +133,9 @@ class ModelMatcher {
   const Model& golden_;
   const Model& target_;
   const GeGraph* const graph_;
+  // Of what GE put in, and of the inputs of fused ops without a graph.
+  const LeftReason& put_in_reason_;
+  const LeftReason& no_graph_reason_;
   const NameParts parts_;
   const NameParts target_parts_;
   const MatchOptions& options_;
@@ -148,7 +158,7 @@ void ModelMatcher::MatchOp(std::string_view name) {
   if (parts.size() > 1) {
     MatchFused(op, parts);
   } else if (IsPutIn(name)) {
-    builder_.LeaveTargetOp(op, kConversion);
+    builder_.LeaveTargetOp(op, put_in_reason_);
   } else {
     builder_.LeaveTargetOp(op, kNoCounterpart);
   }
@@ -208,7 +218,7 @@ void ModelMatcher::MatchFusedGoldenInputs(size_t golden_op,
   const auto inputs = ArgumentsOf(golden(golden_op), Io::kInput);
   if (graph_ == nullptr) {
     for (const size_t i : inputs) {
-      builder_.LeaveGolden({golden_op, i}, kNoGraph);
+      builder_.LeaveGolden({golden_op, i}, no_graph_reason_);
     }
     return;
   }
@@ -314,7 +324,8 @@ std::vector<OuterInput> ModelMatcher::OuterInputsOf(const Strings& parts,
 void ModelMatcher::MatchFusedInputs(size_t op, const Strings& parts) {
   const auto inputs = ArgumentsOf(target(op), Io::kInput);
   if (graph_ == nullptr) {
-    for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
+    for (const size_t i : inputs)
+      builder_.LeaveTarget({op, i}, no_graph_reason_);
     return;
   }
   std::vector<OuterInput> outer =
@@ -351,7 +362,8 @@ void ModelMatcher::MatchFusedAsMsit(size_t op, const Strings& parts) {
     outer = OuterInputsOf(parts, golden_, builder_.golden());
   const auto inputs = ArgumentsOf(target(op), Io::kInput);
   if (graph_ == nullptr) {
-    for (const size_t i : inputs) builder_.LeaveTarget({op, i}, kNoGraph);
+    for (const size_t i : inputs)
+      builder_.LeaveTarget({op, i}, no_graph_reason_);
   }
   for (const auto& [i, j] : Zip(outer.size(), inputs.size())) {
     if (!outer[i].slot.has_value()) continue;
@@ -385,28 +397,37 @@ absl::StatusOr<Mapping> MatchGeWithGe(const RunFacts& golden,
   }
   const std::vector<Model> goldens = ModelsOf(golden);
   const std::vector<Model> targets = ModelsOf(target);
-  const auto assigned = AssignGraphs(targets, graphs);
-  if (goldens.size() != targets.size()) {
-    builder.Note(
-        fmt::format("{} models beside {}: which belong together is not known",
-                    targets.size(), goldens.size()));
-  }
-  for (size_t i = 0; i < targets.size() && goldens.size() == targets.size();
-       ++i) {
-    ModelMatcher(goldens[i], targets[i], assigned[i], options, builder).Match();
+  const auto assigned = AssignGraphs(targets, graphs, options, builder);
+  const auto others = PairModels(goldens, targets, options, builder);
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (others[i] != nullptr) {
+      const bool is_graph_lost = assigned[i] == nullptr && !graphs.empty();
+      ModelMatcher(*others[i], targets[i], assigned[i], is_graph_lost, options,
+                   builder)
+          .Match();
+      continue;
+    }
+    for (const auto& [name, op] : targets[i].by_name) {
+      builder.LeaveTargetOp(op, kNoModel);
+    }
   }
   return builder.Finish(kNoTarget, kNoCounterpart);
 }
 
-absl::StatusOr<Mapping> MatchConversions(const RunFacts& run) {
+absl::StatusOr<Mapping> MatchConversions(const RunFacts& run,
+                                         const MatchOptions& options) {
   MappingBuilder builder(run, run);
   const std::vector<GeGraph> graphs = GraphsOf(run, builder);
   const std::vector<Model> models = ModelsOf(run);
-  const auto assigned = AssignGraphs(models, graphs);
+  const auto assigned = AssignGraphs(models, graphs, options, builder);
   for (size_t i = 0; i < models.size(); ++i) {
     const NameParts parts = PartsOf(assigned[i]);
     for (const auto& [name, op] : models[i].by_name) {
       if (!IsConversion(name) || !parts.Split(name).empty()) continue;
+      if (assigned[i] == nullptr && !graphs.empty()) {
+        builder.LeaveTargetOp(op, kNoText);
+        continue;
+      }
       const auto inputs = ArgumentsOf(run.ops[op], Io::kInput);
       const auto outputs = ArgumentsOf(run.ops[op], Io::kOutput);
       for (const auto& [j, k] :

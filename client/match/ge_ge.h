@@ -17,6 +17,7 @@ absl::StatusOr<Mapping> MatchGeWithGe(const RunFacts& golden,
 
 // Puts the inputs of conversions, which GE puts in, beside their outputs:
 // golden and target are the same run.
-absl::StatusOr<Mapping> MatchConversions(const RunFacts& run);
+absl::StatusOr<Mapping> MatchConversions(const RunFacts& run,
+                                         const MatchOptions& options);
 
 }  // namespace msitd::match

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +36,8 @@ struct GraphOp {
 
 struct GeGraph {
   std::string name;
+  // What the name of its file says; nothing if it says none.
+  std::optional<uint64_t> number;
   std::vector<GraphOp> ops;  // As the text has them; no two of one name.
   std::unordered_map<std::string, size_t> by_name;
 

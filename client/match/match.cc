@@ -208,7 +208,7 @@ absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
       return MatchGeWithGe(golden, target, options);
     case Matcher::kGeSelf:
       if (golden.run != target.run) break;
-      return MatchConversions(target);
+      return MatchConversions(target, options);
     case Matcher::kMindie:
       return MatchWithTarget(kMindie, MatchMindieWithTorch, golden, target,
                              options);

@@ -40,6 +40,7 @@ bool IsNumber(std::string_view text) {
 struct ModelName {
   uint64_t number = 0;
   std::string_view text;  // With the slash behind it.
+  std::optional<uint64_t> graph;
 };
 
 // `<name>/<number>/` or `graph_<number>/`.
@@ -50,19 +51,22 @@ std::optional<ModelName> ModelNameOf(std::string_view op) {
   if (second != std::string_view::npos) {
     const std::string_view number = op.substr(first + 1, second - first - 1);
     if (IsNumber(number)) {
-      return ModelName{*LeadingNumber(number), op.substr(0, second + 1)};
+      return ModelName{*LeadingNumber(number), op.substr(0, second + 1),
+                       NumberOfGraph(op.substr(0, first))};
     }
   }
-  if (!op.starts_with(kGraphDirectory)) return std::nullopt;
-  const std::string_view number =
-      op.substr(kGraphDirectory.size(), first - kGraphDirectory.size());
-  if (!IsNumber(number)) return std::nullopt;
-  return ModelName{*LeadingNumber(number), op.substr(0, first + 1)};
+  const auto graph = NumberOfGraph(op.substr(0, first));
+  if (!graph.has_value()) return std::nullopt;
+  return ModelName{*graph, op.substr(0, first + 1), graph};
 }
 
 // What the name of a graph's file says.
 struct GraphFile {
-  uint64_t number = 0;
+  // What msit sorts by: the first number in the name.
+  uint64_t place = 0;
+  std::optional<uint64_t> number;
+  // Without a number: what is in front of the rank.
+  std::string_view graph;
   uint64_t rank = 0;
   const TextFile* file = nullptr;
 };
@@ -74,23 +78,40 @@ std::string_view WithoutFolder(std::string_view file) {
 GraphFile GraphFileOf(const TextFile& file) {
   const std::string_view name = WithoutFolder(file.name);
   const auto digit = std::find_if(name.begin(), name.end(), IsDigit);
-  GraphFile out{.file = &file};
-  out.number = LeadingNumber(name.substr(digit - name.begin())).value_or(0);
+  GraphFile out;
+  out.file = &file;
+  out.place = LeadingNumber(name.substr(digit - name.begin())).value_or(0);
   constexpr std::string_view kRank = "_rank_";
   const size_t rank = name.find(kRank);
+  out.graph = name.substr(0, rank);
+  out.number = NumberOfGraphFile(name);
+  if (out.number.has_value()) out.graph = {};
   if (rank != std::string_view::npos) {
     out.rank = LeadingNumber(name.substr(rank + kRank.size())).value_or(0);
   }
   return out;
 }
 
-size_t CountKnown(const Model& model, const GeGraph& graph) {
-  return static_cast<size_t>(std::count_if(
-      model.names.begin(), model.names.end(),
-      [&graph](std::string_view name) { return graph.Find(name) != nullptr; }));
+// Texts of several ranks or processes may be of one graph.
+bool IsOfSameGraph(const GraphFile& a, const GraphFile& b) {
+  return a.number == b.number && a.graph == b.graph;
 }
 
 }  // namespace
+
+std::optional<uint64_t> NumberOfGraph(std::string_view name) {
+  if (!name.starts_with(kGraphDirectory)) return std::nullopt;
+  name.remove_prefix(kGraphDirectory.size());
+  const std::string_view number = name.substr(0, name.find('_'));
+  if (!IsNumber(number)) return std::nullopt;
+  return LeadingNumber(number);
+}
+
+std::optional<uint64_t> NumberOfGraphFile(std::string_view file) {
+  const std::string_view name = WithoutFolder(file);
+  if (!name.starts_with(kGraphFile)) return std::nullopt;
+  return LeadingNumber(name.substr(kGraphFile.size()));
+}
 
 bool IsGraphFile(std::string_view file) {
   const std::string_view name = WithoutFolder(file);
@@ -108,6 +129,7 @@ std::vector<Model> ModelsOf(const RunFacts& run) {
         has_models ? ModelNameOf(op).value_or(ModelName{}) : ModelName{};
     Model& model = models[{name.number, name.text}];
     model.prefix = name.text;
+    model.graph = name.graph;
     model.names.push_back(op.substr(name.text.size()));
     model.by_name.emplace(model.names.back(), i);
   }
@@ -122,8 +144,8 @@ std::vector<GeGraph> GraphsOf(const RunFacts& run, MappingBuilder& builder) {
     if (IsGraphFile(file.name)) files.push_back(GraphFileOf(file));
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.number, a.rank, a.file->name) <
-           std::tie(b.number, b.rank, b.file->name);
+    return std::tie(a.place, a.number, a.graph, a.rank, a.file->name) <
+           std::tie(b.place, b.number, b.graph, b.rank, b.file->name);
   });
   std::vector<GeGraph> out;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -133,33 +155,12 @@ std::vector<GeGraph> GraphsOf(const RunFacts& run, MappingBuilder& builder) {
                                files[i].file->name, Message(text.problem),
                                text.graph.ops.size()));
     }
-    if (i == 0 || files[i].number != files[i - 1].number) {
+    if (i == 0 || !IsOfSameGraph(files[i], files[i - 1])) {
+      text.graph.number = files[i].number;
       out.push_back(std::move(text.graph));
       continue;
     }
     for (GraphOp& op : text.graph.ops) out.back().Add(std::move(op));
-  }
-  return out;
-}
-
-std::vector<const GeGraph*> AssignGraphs(const std::vector<Model>& models,
-                                         const std::vector<GeGraph>& graphs) {
-  std::vector<const GeGraph*> out(models.size(), nullptr);
-  if (graphs.empty()) return out;
-  for (size_t i = 0; i < models.size(); ++i) {
-    if (models.size() == graphs.size()) {
-      out[i] = &graphs[i];
-      continue;
-    }
-    size_t most = 0;
-    out[i] = &graphs.front();
-    for (const GeGraph& graph : graphs) {
-      const size_t known = CountKnown(models[i], graph);
-      if (known > most) {
-        most = known;
-        out[i] = &graph;
-      }
-    }
   }
   return out;
 }

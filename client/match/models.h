@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +25,9 @@ struct Model {
   std::vector<std::string_view> names;
   // What is left out of the full names.
   std::string_view prefix;
+  // Of its graph: 1 of `graph_1/5/` and `graph_1_0/5/`. Nothing if the name
+  // does not say it.
+  std::optional<uint64_t> graph;
 
   bool Has(std::string_view name) const { return by_name.contains(name); }
 };
@@ -31,6 +36,13 @@ struct Model {
 // must outlive them.
 std::vector<Model> ModelsOf(const RunFacts& run);
 
+// The number in the name of a model or FX graph: 1 of `graph_1` and
+// `graph_1_0`.
+std::optional<uint64_t> NumberOfGraph(std::string_view model);
+
+// The number in the name of a file that GraphsOf reads, wherever it lies.
+std::optional<uint64_t> NumberOfGraphFile(std::string_view file);
+
 // True for the name of a file that GraphsOf reads.
 bool IsGraphFile(std::string_view file);
 
@@ -38,10 +50,5 @@ bool IsGraphFile(std::string_view file);
 // their numbers. Of the graphs of several ranks or processes, the lowest one
 // that has an op counts. What cannot be read is noted.
 std::vector<GeGraph> GraphsOf(const RunFacts& run, MappingBuilder& builder);
-
-// Chooses a graph for each model: the one at its place if there are as many,
-// else the one that has most of its ops. Null if there is none.
-std::vector<const GeGraph*> AssignGraphs(const std::vector<Model>& models,
-                                         const std::vector<GeGraph>& graphs);
 
 }  // namespace msitd::match

@@ -290,6 +290,67 @@ def test_each_graph_has_a_report(tmp_path: Path) -> None:
         assert {r["cosine_similarity"] for r in rows} == {"1.0"}
 
 
+def write_graphs(
+    folder: Path, ge: dict[int, tuple[int, range]], fx: dict[int, range]
+) -> None:
+    """Writes graphs whose values say graph and token. `ge` has ids of models."""
+    for graph, (model, tokens) in ge.items():
+        torchair_dump.write_graph(folder / "my", graph)
+        tokens_of_graph = ge_tokens(rank_folder(folder / "my", 0), graph, model)
+        for token in tokens:
+            torchair_dump.write_ge(tokens_of_graph / str(token), 10 * graph + token)
+    for graph, tokens in fx.items():
+        for token in tokens:
+            step = rank_folder(folder / "golden", 0) / f"graph_{graph}" / str(token)
+            torchair_dump.write_fx(step, 10 * graph + token)
+
+
+def graphs_of(reports: dict[str, list[dict[str, str]]]) -> set[str]:
+    """The graphs that are compared with FX, all without an error."""
+    rows = [r for rows in reports.values() for r in rows]
+    compared = [r for r in rows if r["golden_data_path"].endswith(".npy")]
+    assert {r["cosine_similarity"] for r in compared} == {"1.0"}
+    graphs = set()
+    for row in compared:
+        mine = Path(row["my_data_path"]).parts[-4]
+        assert f"/{mine}/" in row["golden_data_path"]
+        graphs.add(mine)
+    return graphs
+
+
+def test_graphs_are_paired_by_number_not_by_the_ids_of_models(tmp_path: Path) -> None:
+    once = range(1)
+    write_graphs(tmp_path, {1: (5, once), 2: (3, once)}, {1: once, 2: once})
+    log, reports = compare(tmp_path)
+    assert graphs_of(reports) == {"graph_1", "graph_2"}
+    assert not messages(log, "WARNING")
+
+
+def test_fx_graph_is_that_of_its_number_alone(tmp_path: Path) -> None:
+    once = range(1)
+    write_graphs(tmp_path, {1: (1, once), 2: (2, once)}, {2: once})
+    log, reports = compare(tmp_path)
+    assert graphs_of(reports) == {"graph_2"}
+    warnings = messages(log, "WARNING")
+    text = "1 of 2 models of GE: its FX graph is not known (graph_1/1/)"
+    assert text in warnings
+    # Inputs and outputs of Add, MatMul, Mul_1Relu_2 and Sub.
+    assert "12 tensors lack theirs" in warnings[-1]
+
+
+def test_text_is_that_of_the_number_though_one_graph_is_left(tmp_path: Path) -> None:
+    write_graphs(tmp_path, {1: (1, range(1)), 2: (2, range(2))}, {2: range(1, 2)})
+    first = next((tmp_path / "my").glob("dynamo_original_graph_1_*"))
+    add, sub = "add-aten.add.Tensor", "sub-aten.sub.Tensor"
+    text = first.read_text().replace(add, "?").replace(sub, add).replace("?", sub)
+    first.write_text(text)
+    log, reports = compare(tmp_path)
+    assert graphs_of(reports) == {"graph_2"}
+    ((_, rows),) = reports.items()
+    assert [pair[1:] for pair in pairs_of(rows)] == [pair[1:] for pair in PAIRS]
+    assert messages(log, "WARNING") == ["My token_id 0 not found in golden dump data"]
+
+
 def test_what_the_original_drops_stays_with_a_reason(tmp_path: Path) -> None:
     write_new_layout(tmp_path, range(1))
     my = ge_tokens(rank_folder(tmp_path / "my", 0)) / "0"

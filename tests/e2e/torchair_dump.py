@@ -108,6 +108,7 @@ def rank_folder(dump: Path, rank: int, world_size: int = 2) -> Path:
     return dump / f"worldsize{world_size}_global_rank{rank}"
 
 
-def ge_tokens(dump: Path, graph: int = 1) -> Path:
+def ge_tokens(dump: Path, graph: int = 1, model: int | None = None) -> Path:
     """The folder of the tokens of a graph, below that of a rank or a dump."""
-    return dump / "20250901120005" / "0" / f"graph_{graph}" / str(graph)
+    name = str(graph if model is None else model)
+    return dump / "20250901120005" / "0" / f"graph_{graph}" / name

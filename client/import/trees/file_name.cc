@@ -234,6 +234,13 @@ bool IsGmFolder(std::string_view name) {
   return name.starts_with("gm_") && name.ends_with("_dump");
 }
 
+bool IsGraphFolder(std::string_view name) {
+  constexpr std::string_view kGraph = "graph_";
+  if (!name.starts_with(kGraph)) return false;
+  name.remove_prefix(kGraph.size());
+  return IsDigits(name.substr(0, name.find('_')));
+}
+
 bool IsGraphText(std::string_view name) {
   return name.ends_with(".txt") && (name.starts_with("dynamo_original_") ||
                                     name.starts_with("dynamo_optimized_"));

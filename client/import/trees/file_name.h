@@ -96,6 +96,9 @@ bool IsTimeFolder(std::string_view name);
 // True for gm_<time>_dump.
 bool IsGmFolder(std::string_view name);
 
+// True for graph_<k> and graph_<k>_<n>.
+bool IsGraphFolder(std::string_view name);
+
 // True for a graph as text: dynamo_original_*.txt, dynamo_optimized_*.txt.
 bool IsGraphText(std::string_view name);
 

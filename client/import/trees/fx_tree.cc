@@ -65,10 +65,11 @@ Place PlaceOf(const TreeFolder& folder, const std::string& relative) {
 
 class FxTree final : public TokenTree {
  public:
-  explicit FxTree(const TreeFolder& folder)
-      : TokenTree(TreeKind::kFx, folder) {}
+  FxTree(const TreeFolder& folder, bool names_graphs)
+      : TokenTree(TreeKind::kFx, folder), names_graphs_(names_graphs) {}
 
   absl::Status Open();
+  std::set<std::string> graphs() const override;
 
  private:
   struct Folder {
@@ -98,6 +99,7 @@ class FxTree final : public TokenTree {
   void ListFolder(size_t number);
   void DropConverted();
 
+  const bool names_graphs_;
   std::vector<Folder> folders_;
   // Of the token that is read.
   std::vector<Item> items_;
@@ -149,10 +151,15 @@ void FxTree::NameGraphs() {
     in_token.insert(place.graph);
     most_of_token = std::max(most_of_token, in_token.size());
   }
+  const bool is_named =
+      names_graphs_ &&
+      std::all_of(folders_.begin(), folders_.end(), [](const Folder& folder) {
+        return !folder.place.is_time && IsGraphFolder(folder.place.graph);
+      });
   for (Folder& folder : folders_) {
     const Place& place = folder.place;
     if (!place.is_time) {
-      if (most_with_names > 1) folder.prefix = place.graph;
+      if (most_with_names > 1 || is_named) folder.prefix = place.graph;
       continue;
     }
     if (most_of_token < 2) continue;
@@ -160,8 +167,18 @@ void FxTree::NameGraphs() {
                              ? of_rank[place.rank]
                              : of_token[{place.rank, place.token}];
     const auto at = std::distance(graphs.begin(), graphs.find(place.graph));
-    folder.prefix = fmt::format("graph_{}", at + 1);
+    folder.prefix =
+        fmt::format("{}{}", names_graphs_ ? "gm/" : "graph_", at + 1);
   }
+}
+
+std::set<std::string> FxTree::graphs() const {
+  std::set<std::string> out;
+  for (const Folder& folder : folders_) {
+    const Place& place = folder.place;
+    if (!place.is_time && IsGraphFolder(place.graph)) out.insert(place.graph);
+  }
+  return out;
 }
 
 absl::Status FxTree::Open() {
@@ -271,9 +288,8 @@ bool LooksLikeFx(const TreeSample& sample) {
                      });
 }
 
-OpenedTree OpenFxTree(const TreeFolder& folder,
-                      const TreeOptions& /*options*/) {
-  auto tree = std::make_unique<FxTree>(folder);
+OpenedTree OpenFxTree(const TreeFolder& folder, const TreeOptions& options) {
+  auto tree = std::make_unique<FxTree>(folder, options.names_graphs);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }

@@ -39,10 +39,14 @@ bool IsDumpName(const std::string& name) {
 
 class GeTree final : public TokenTree {
  public:
-  GeTree(TreeKind kind, const TreeFolder& folder, std::string mapping_folder)
-      : TokenTree(kind, folder), mapping_folder_(std::move(mapping_folder)) {}
+  GeTree(TreeKind kind, const TreeFolder& folder, const TreeOptions& options)
+      : TokenTree(kind, folder),
+        mapping_folder_(kind == TreeKind::kMindie ? options.mapping_folder
+                                                  : std::string()),
+        names_graphs_(options.names_graphs) {}
 
   absl::Status Open();
+  std::set<std::string> graphs() const override;
 
  private:
   struct Folder {
@@ -74,6 +78,7 @@ class GeTree final : public TokenTree {
   void DropConverted();
 
   const std::string mapping_folder_;
+  const bool names_graphs_;
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
   std::vector<std::pair<std::string, std::string>> found_;
@@ -142,6 +147,16 @@ void GeTree::Visit(const std::string& path, Listing* listing) {
   }
 }
 
+std::set<std::string> GeTree::graphs() const {
+  std::set<std::string> out;
+  for (const Folder& folder : folders_) {
+    const GePlace& place = folder.place;
+    if (!IsGraphFolder(place.model)) continue;
+    out.insert(JoinPath(place.model, place.model_id));
+  }
+  return out;
+}
+
 // Looks for what two dumps in one folder would mix.
 void GeTree::CheckPlaces() {
   std::map<std::pair<int32_t, std::string>,
@@ -151,6 +166,11 @@ void GeTree::CheckPlaces() {
            const Folder*>
       tokens;
   std::set<std::pair<std::string, std::string>> mixed;
+  has_graphs_ =
+      names_graphs_ && !folders_.empty() &&
+      std::all_of(folders_.begin(), folders_.end(), [](const Folder& folder) {
+        return IsGraphFolder(folder.place.model);
+      });
   for (const Folder& folder : folders_) {
     const GePlace& place = folder.place;
     auto& of_device = graphs[{place.rank, place.device}];
@@ -338,8 +358,8 @@ bool GeTree::MakeEntry(size_t number, TreeEntry* entry) {
 }
 
 OpenedTree OpenAs(TreeKind kind, const TreeFolder& folder,
-                  const std::string& mapping_folder) {
-  auto tree = std::make_unique<GeTree>(kind, folder, mapping_folder);
+                  const TreeOptions& options) {
+  auto tree = std::make_unique<GeTree>(kind, folder, options);
   MSITD_RETURN_IF_ERROR(tree->Open());
   return tree;
 }
@@ -369,9 +389,8 @@ bool LooksLikeGe(const TreeSample& sample) {
                      });
 }
 
-OpenedTree OpenGeTree(const TreeFolder& folder,
-                      const TreeOptions& /*options*/) {
-  return OpenAs(TreeKind::kGe, folder, "");
+OpenedTree OpenGeTree(const TreeFolder& folder, const TreeOptions& options) {
+  return OpenAs(TreeKind::kGe, folder, options);
 }
 
 bool LooksLikeMindie(const TreeSample& sample) {
@@ -380,7 +399,7 @@ bool LooksLikeMindie(const TreeSample& sample) {
 
 OpenedTree OpenMindieTree(const TreeFolder& folder,
                           const TreeOptions& options) {
-  return OpenAs(TreeKind::kMindie, folder, options.mapping_folder);
+  return OpenAs(TreeKind::kMindie, folder, options);
 }
 
 }  // namespace msitd::trees

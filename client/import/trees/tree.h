@@ -92,6 +92,10 @@ class Tree {
   // Does nothing to a tree whose tokens() is empty.
   virtual void KeepTokens(const std::set<int64_t>& /*tokens*/) {}
 
+  // The graphs that folders name graph_<k>..., of FX and GE; those of GE with
+  // the number of the model behind a slash.
+  virtual std::set<std::string> graphs() const { return {}; }
+
   // Returns the next entry, valid until the next call; null behind the last
   // one.
   virtual const TreeEntry* Next() = 0;
@@ -102,10 +106,14 @@ class Tree {
 
 struct TreeOptions {
   // Nothing: found by content.
-  std::optional<TreeKind> kind;
+  std::optional<TreeKind> kind = {};
   // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
   // it.
   std::string mapping_folder = {};
+  // Of GE and FX: an op begins with its graph even if there is one alone, as
+  // far as the folders say its name; FX graphs that only have a time are gm/1,
+  // gm/2 and so on.
+  bool names_graphs = false;
 };
 
 // Opens the folder at `path`, or the single file. INVALID_ARGUMENT if no reader

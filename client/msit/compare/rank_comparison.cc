@@ -12,6 +12,7 @@
 #include "client/import/formats/byte_source.h"
 #include "client/import/trees/ge_place.h"
 #include "client/match/graph_text.h"
+#include "client/match/models.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/output_file.h"
 #include "client/report/schema/schemas.h"
@@ -78,9 +79,11 @@ std::string PythonList(const std::vector<std::string>& texts) {
 }
 
 absl::StatusOr<std::unique_ptr<trees::Tree>> OpenSide(const std::string& path,
-                                                      trees::TreeKind kind) {
+                                                      trees::TreeKind kind,
+                                                      bool names_graphs) {
   trees::TreeOptions options;
   options.kind = kind;
+  options.names_graphs = names_graphs;
   MSITD_ASSIGN_OR_RETURN(std::unique_ptr<trees::Tree> tree,
                          trees::OpenTree(path, options));
   if (tree->ranks().size() <= 1) return tree;
@@ -105,6 +108,17 @@ std::string PathAsMsit(const std::string& file, const TensorKey& key,
   return out;
 }
 
+// Adds the ops of a text, as far as they are not there.
+void AddPlaces(const std::string& graph_file, OpPlaces& places) {
+  const auto file = formats::FileSource::Open(graph_file);
+  if (!file.ok()) return;
+  const auto text = (*file)->ReadText(0, (*file)->size());
+  if (!text.ok()) return;
+  for (match::GraphOp& op : match::ParseGraphText(*text).graph.ops) {
+    places.emplace(std::move(op.name), places.size());
+  }
+}
+
 // The name that the graph has for an op: without the model before it.
 std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
   const std::string model = fmt::format("{}/{}/", place.model, place.model_id);
@@ -120,12 +134,36 @@ RankComparison::RankComparison(RankOptions options, ctl::Interrupts& interrupts,
 
 RankComparison::~RankComparison() = default;
 
-absl::Status RankComparison::Open() {
-  MSITD_ASSIGN_OR_RETURN(my_tree_, OpenSide(options_.my, trees::TreeKind::kGe));
+absl::Status RankComparison::OpenTrees(bool names_graphs) {
   MSITD_ASSIGN_OR_RETURN(
-      golden_tree_,
-      OpenSide(options_.golden, options_.is_golden_fx ? trees::TreeKind::kFx
-                                                      : trees::TreeKind::kGe));
+      my_tree_, OpenSide(options_.my, trees::TreeKind::kGe, names_graphs));
+  const trees::TreeKind kind =
+      options_.is_golden_fx ? trees::TreeKind::kFx : trees::TreeKind::kGe;
+  MSITD_ASSIGN_OR_RETURN(golden_tree_,
+                         OpenSide(options_.golden, kind, names_graphs));
+  return absl::OkStatus();
+}
+
+bool RankComparison::HasSeveralGraphs() const {
+  std::set<std::optional<uint64_t>> numbers;
+  for (const trees::Tree* tree : {my_tree_.get(), golden_tree_.get()}) {
+    const std::set<std::string> graphs = tree->graphs();
+    if (graphs.size() > 1) return true;
+    for (const std::string& graph : graphs) {
+      numbers.insert(match::NumberOfGraph(graph.substr(0, graph.find('/'))));
+    }
+  }
+  for (const std::string& file : options_.graph_files) {
+    numbers.insert(match::NumberOfGraphFile(file));
+  }
+  return numbers.size() > 1;
+}
+
+absl::Status RankComparison::Open() {
+  MSITD_RETURN_IF_ERROR(OpenTrees(/*names_graphs=*/false));
+  if (!options_.is_compat && HasSeveralGraphs()) {
+    MSITD_RETURN_IF_ERROR(OpenTrees(/*names_graphs=*/true));
+  }
   my_tokens_ = my_tree_->tokens();
   golden_tokens_ = golden_tree_->tokens();
   std::set_intersection(my_tokens_.begin(), my_tokens_.end(),
@@ -268,15 +306,16 @@ std::string RankComparison::PathOf(bool is_golden, const std::string& name) {
   return file.is_shared ? PathAsMsit(file.path, *key, is_fused_) : file.path;
 }
 
-OpPlaces RankComparison::PlacesOf(size_t graph) const {
+OpPlaces RankComparison::PlacesOf(const GraphKey& key, size_t number) const {
   OpPlaces places;
-  if (graph >= options_.graph_files.size()) return places;
-  const auto file = formats::FileSource::Open(options_.graph_files[graph]);
-  if (!file.ok()) return places;
-  const auto text = (*file)->ReadText(0, (*file)->size());
-  if (!text.ok()) return places;
-  for (match::GraphOp& op : match::ParseGraphText(*text).graph.ops) {
-    places.emplace(std::move(op.name), places.size());
+  const auto graph = match::NumberOfGraph(std::get<std::string>(key));
+  for (size_t i = 0; i < options_.graph_files.size(); ++i) {
+    const auto of_file = match::NumberOfGraphFile(options_.graph_files[i]);
+    const bool has_numbers =
+        !options_.is_compat && graph.has_value() && of_file.has_value();
+    if (has_numbers ? of_file == graph : i == number) {
+      AddPlaces(options_.graph_files[i], places);
+    }
   }
   return places;
 }
@@ -336,7 +375,7 @@ absl::Status RankComparison::SaveReports() {
         const std::string path,
         graph.report.Save(options_.output,
                           options_.report_prefix + UtcTimeStamp(),
-                          PlacesOf(number++), next_id));
+                          PlacesOf(key, number++), next_id));
     log_.Info("Saved comparing results: " + path);
     left_out_count += graph.report.left_out_count();
   }

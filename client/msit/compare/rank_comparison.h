@@ -60,6 +60,10 @@ class RankComparison {
     std::set<int64_t> tokens;
   };
 
+  // `names_graphs`: ops of one graph too begin with its name.
+  absl::Status OpenTrees(bool names_graphs);
+  // True if the names of graphs say which belong together.
+  bool HasSeveralGraphs() const;
   absl::Status Open();
   absl::Status CompareBatch();
   absl::Status CompareRuns(RunPair& runs, const std::string& golden,
@@ -72,7 +76,8 @@ class RankComparison {
                       const v1::ComparisonRow& row);
   // As msit writes the path of a tensor, which is called `name`.
   std::string PathOf(bool is_golden, const std::string& name);
-  OpPlaces PlacesOf(size_t graph) const;
+  // `number`: the place of the graph among those with rows.
+  OpPlaces PlacesOf(const GraphKey& key, size_t number) const;
   absl::Status SaveReports();
 
   const RankOptions options_;

@@ -127,6 +127,28 @@ TEST(FxTreeTest, OpsOfSeveralGraphsSayTheirs) {
                                               "0 - 0 graph_1/a-b#0 output:0"));
 }
 
+TEST(FxTreeTest, OpsOfOneGraphSayTheirsIfAsked) {
+  const TreeOptions options{.names_graphs = true};
+  const MadeTree made;
+  WriteTensor(made, "worldsize1_global_rank0/graph_2/0", "a-b.OUTPUT.0", 1);
+  const auto tree = made.Open("", options);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->graphs(), ElementsAre("graph_2"));
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 - 0 graph_2/a-b#0 output:0"));
+
+  // The place of a time is no number of a graph.
+  const MadeTree other;
+  for (const int number : {1, 2}) {
+    WriteTensor(other, fmt::format("1/gm_{}_dump", Time(number)),
+                "a-b.OUTPUT.0", number);
+  }
+  const auto numbered = other.Open("", options);
+  ASSERT_NE(numbered, nullptr);
+  EXPECT_THAT(numbered->graphs(), IsEmpty());
+  EXPECT_THAT(DescribeAll(*numbered), ElementsAre("0 - 0 gm/1/a-b#0 output:0",
+                                                  "0 - 0 gm/2/a-b#0 output:0"));
+}
+
 TEST(FxTreeTest, GraphsThatAreNamedByATimeAreNumbered) {
   const MadeTree made;
   const auto gm = [](int number) { return "gm_" + Time(number) + "_dump"; };

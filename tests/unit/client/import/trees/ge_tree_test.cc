@@ -152,6 +152,15 @@ TEST(GeTreeTest, OpsOfSeveralGraphsSayTheirs) {
   EXPECT_THAT(Problems(*tree, made), IsEmpty());
 }
 
+TEST(GeTreeTest, OpsOfOneGraphSayTheirsIfAsked) {
+  const MadeTree made;
+  WriteDump(made, "20250901120005/0/graph_2/4/0", "Add");
+  const auto tree = made.Open("", {.names_graphs = true});
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->graphs(), ElementsAre("graph_2/4"));
+  EXPECT_THAT(DescribeAll(*tree), ElementsAre("0 npu:0 0 graph_2/4/Add#0"));
+}
+
 TEST(GeTreeTest, DumpsOfSingleOpsHaveNoToken) {
   const MadeTree made;
   WriteDump(made, "20250901120005/0/single/3", "Add");
