@@ -119,6 +119,40 @@ def test_statistics_are_compared_with_tensors(daemon: Daemon) -> None:
         daemon.ctl("compare", "run", "golden", run, expect=code)
 
 
+def test_report_of_msit_says_where_only_statistics_are(daemon: Daemon) -> None:
+    for run in ("golden", "target"):
+        with msitd.Client(run=run, endpoint=daemon.endpoint) as client:
+            client.record(np.ones(3, np.float32), op="tensor")
+            client.record_value(1, op="value", io="input", index="number")
+            client.record_value("a", op="value", io="input", index="text")
+            client.record_statistics((3,), "float32", {"max": 3}, op="both")
+            if run == "golden":
+                client.record(np.ones(3, np.float32), op="one")
+            else:
+                known = {"max": 1, "min": -2, "mean": 0.5}
+                client.record_statistics((3,), "float32", known, op="one")
+    for number, kind in enumerate(((), ("--kind", "all")), start=1):
+        words = ("golden", "target", "--preset", "msit", *kind)
+        daemon.ctl("compare", "run", *words, expect=None)
+        name = f"c-{number:06}"
+        text = daemon.ctl("compare", "report", name, "--format", "msit").stdout
+        rows = {
+            row["my_data_path"].split("/ops/")[1].split("/")[0]: row
+            for row in csv.DictReader(text.splitlines())
+        }
+        bare = "my_data has only statistics."
+        for op, reason in (
+            ("tensor", ""),
+            ("both", f"golden_data has only statistics. {bare}"),
+            ("one", bare),
+        ):
+            assert rows[op]["cmp_fail_reason"] == reason
+            assert rows[op]["cosine_similarity"] == ("" if reason else "1.0")
+        values = [f"my_{what}_value" for what in ("max", "min", "mean")]
+        assert [rows["both"][key] for key in values] == ["3.0", "", ""]
+        assert [rows["one"][key] for key in values] == ["1.0", "-2.0", "0.5"]
+
+
 def test_what_a_comparison_leaves_out_is_told(daemon: Daemon) -> None:
     for run in ("golden", "target"):
         with msitd.Client(run=run, endpoint=daemon.endpoint) as client:

@@ -91,15 +91,18 @@ void AddSide(const v1::ComparedTensor& side, MsitSide about, Cells& cells) {
   // elements is not that of their real parts.
   const bool has = side.has_max() && side.nan_count() == 0 &&
                    !IsComplex(static_cast<DType>(side.dtype()));
-  const double mean = has ? MeanOf(side) : 0;
+  // Statistics need not have all three.
+  const bool has_mean =
+      side.has_mean() || std::isinf(side.max()) || std::isinf(side.min());
+  const double mean = has && has_mean ? MeanOf(side) : std::nan("");
   cells.emplace_back(std::move(about.path));
   cells.push_back(about.op_type.empty() ? Cell()
                                         : Cell(std::move(about.op_type)));
   cells.emplace_back(TorchDType(side));
   cells.emplace_back(PythonShape(side));
   cells.push_back(Single(has, side.max()));
-  cells.push_back(Single(has, side.min()));
-  cells.push_back(Single(has && !std::isnan(mean), mean));
+  cells.push_back(Single(has && side.has_min(), side.min()));
+  cells.push_back(Single(!std::isnan(mean), mean));
 }
 
 class MsitSchema final : public TableSchema {
