@@ -347,6 +347,8 @@ absl::StatusOr<std::string> LevelComparison::Save() {
 }
 
 absl::Status LevelComparison::Run() {
+  // A signal between two calls must not leave the store behind.
+  const ctl::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(golden_.Open(log_));
   MSITD_RETURN_IF_ERROR(my_.Open(log_));
   if (!ChooseTokens()) return absl::OkStatus();

@@ -262,6 +262,8 @@ absl::Status MindieComparison::Save() {
 }
 
 absl::Status MindieComparison::Run() {
+  // A signal between two calls must not leave the store behind.
+  const ctl::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(Open());
   ChooseTokens();
   MSITD_ASSIGN_OR_RETURN(runs_, RunPair::Start(interrupts_));

@@ -188,6 +188,8 @@ absl::Status RankComparison::Open() {
 }
 
 absl::Status RankComparison::Run() {
+  // A signal between two calls must not leave the store behind.
+  const ctl::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(Open());
   while (!my_->is_over() && !common_tokens_.empty()) {
     MSITD_RETURN_IF_ERROR(CompareBatch());
