@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{256} << 10;
 constexpr mode_t kFolderMode = 0777;
+constexpr int kLeftPartialsMax = 10000;
 constexpr int kOpenFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 bool IsDots(const char* name) {
@@ -35,8 +36,10 @@ absl::StatusOr<bool> IsEmpty(int folder, const std::string& path) {
     return ErrnoStatus(error, "list " + path);
   }
   bool is_empty = true;
-  while (const dirent* entry = readdir(entries)) {
-    is_empty = is_empty && IsDots(entry->d_name);
+  while (is_empty) {
+    const dirent* const entry = readdir(entries);
+    if (entry == nullptr) break;
+    is_empty = IsDots(entry->d_name);
   }
   closedir(entries);
   return is_empty;
@@ -132,6 +135,12 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   return absl::OkStatus();
 }
 
+absl::Status OutputFile::Sync() {
+  MSITD_RETURN_IF_ERROR(Flush());
+  return fsync(fd_.get()) == 0 ? absl::OkStatus()
+                               : ErrnoStatus(errno, "write " + path_);
+}
+
 absl::Status OutputFile::Rename() {
   const int folder = folder_.get();
   if (replaces_) {
@@ -217,15 +226,21 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFolder::Create(
   MSITD_RETURN_IF_ERROR(
       MakeFolder(is_below ? path.substr(0, slash) : "", kFolderMode));
   const std::string name(is_below ? path.substr(slash + 1) : path);
-  const std::string partial =
-      fmt::format(".msitctl-{}-{}.partial", getpid(), created_count_++);
   UniqueFd folder(fcntl(last_.get(), F_DUPFD_CLOEXEC, 0));
-  UniqueFd fd(openat(folder.get(), partial.c_str(),
-                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const std::string whole = fmt::format("{}/{}", path_, path);
+  std::string partial;
+  UniqueFd fd;
+  // A process that was killed may have had the same number.
+  for (int left = kLeftPartialsMax; left > 0; --left) {
+    partial = fmt::format(".msitctl-{}-{}.partial", getpid(), created_count_++);
+    fd = UniqueFd(openat(folder.get(), partial.c_str(),
+                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         mode));
+    if (fd.valid() || errno != EEXIST) break;
+  }
+  if (!fd.valid()) return ErrnoStatus(errno, "create " + whole);
   const bool replaces =
       replaces_ && made_.insert(std::hash<std::string>()(name)).second;
-  const std::string whole = fmt::format("{}/{}", path_, path);
-  if (!fd.valid()) return ErrnoStatus(errno, "create " + whole);
   return std::unique_ptr<OutputFile>(new OutputFile(
       whole, folder.release(), name, partial, replaces, std::move(fd)));
 }

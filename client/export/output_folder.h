@@ -37,6 +37,9 @@ class OutputFile {
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out);
   uint64_t size() const { return flushed_ + buffer_.size(); }
 
+  // Waits until what was written would outlive the machine.
+  absl::Status Sync();
+
   // Makes the file appear. Nothing may be written afterwards. ALREADY_EXISTS
   // if there is a file of this name that must not be replaced, such as one that
   // was made before.
