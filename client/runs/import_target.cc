@@ -135,6 +135,29 @@ Outcome ImportTarget::Seal() {
       &context, request, &run_));
 }
 
+absl::StatusOr<ImportTarget::Standing> ImportTarget::ReadStanding() {
+  const auto deadline = std::chrono::system_clock::now() + kEndTimeout;
+  const auto ask = [&](auto& stub, auto method, auto request, auto& response) {
+    request.set_run(name_);
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    return StatusOf(
+        connection_.OutcomeOf((stub.*method)(&context, request, &response)));
+  };
+  MSITD_RETURN_IF_ERROR(StatusOf(connection_.Connect()));
+  using Runs = v1::RunService::Stub;
+  using Captures = v1::CaptureService::Stub;
+  v1::CapturePolicy policy;
+  v1::Run run;
+  MSITD_RETURN_IF_ERROR(ask(connection_.stub<Captures>(),
+                            &Captures::GetCapturePolicy,
+                            v1::GetCapturePolicyRequest(), policy));
+  MSITD_RETURN_IF_ERROR(
+      ask(connection_.stub<Runs>(), &Runs::GetRun, v1::GetRunRequest(), run));
+  return Standing{.policy_revision = policy.revision(),
+                  .conflict_count = run.counters().conflict_count()};
+}
+
 std::chrono::system_clock::time_point ImportTarget::Deadline() const {
   return std::chrono::system_clock::now() +
          std::min<std::chrono::microseconds>(patience_, kCallTimeout);

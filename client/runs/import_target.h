@@ -39,6 +39,14 @@ class ImportTarget final : public job::ImportTarget {
 
   Outcome Seal();
 
+  // What the daemon says of the run now.
+  struct Standing {
+    // CapturePolicy::revision.
+    int64_t policy_revision = 0;
+    int64_t conflict_count = 0;
+  };
+  absl::StatusOr<Standing> ReadStanding();
+
   absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
       int32_t rank, client::InterruptCheck interrupt) override;
   absl::Status Attach(const std::string& name, const std::string& media_type,

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/watch/file_states.h"
 
+#include "client/watch/path_name.h"
+
 namespace msitd::watch {
-namespace {
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash);
-}
-
-}  // namespace
 
 FileStates::State* FileStates::Find(const std::string& path, Time now) {
   const auto at = states_.find(path);
@@ -47,7 +41,7 @@ void FileStates::SetSettling(const std::string& path, State& state,
                              bool is_settling) {
   if (state.is_settling == is_settling) return;
   state.is_settling = is_settling;
-  const std::string folder = FolderOf(path);
+  const std::string folder = SplitName(path).first;
   if (is_settling) {
     settling_[folder].insert(state.number);
     return;
@@ -58,7 +52,7 @@ void FileStates::SetSettling(const std::string& path, State& state,
 }
 
 bool FileStates::HasEarlier(const WholeFile& file) const {
-  const auto at = settling_.find(FolderOf(file.path));
+  const auto at = settling_.find(SplitName(file.path).first);
   return at != settling_.end() && *at->second.begin() < file.number;
 }
 
@@ -120,6 +114,8 @@ bool FileStates::Look(const std::string& path, State& state, Time now,
   if (!std::exchange(state.is_probed, true)) {
     state.length = prober_.Probe(path, &state.reason);
   }
+  state.has_rested =
+      state.length == Length::kWhole ? is_settled : age >= timing_.quiet;
   if (state.length == Length::kWhole) return true;
   // Nobody waits for what may take long.
   SetSettling(path, state, false);
@@ -146,7 +142,8 @@ void FileStates::TakeWhole(Time now, size_t count, bool is_end,
                       .stamp = state.stamp,
                       .number = state.number,
                       .time = now,
-                      .is_new = state.is_new});
+                      .is_new = state.is_new,
+                      .has_rested = state.has_rested});
     if (is_whole || next == Time::min()) {
       Drop(path);
     } else {

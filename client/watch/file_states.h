@@ -55,6 +55,8 @@ struct WholeFile {
   std::chrono::steady_clock::time_point time = {};
   // An event told of it: it was not there before the watch.
   bool is_new = false;
+  // False if it is taken for whole only because the watch ends.
+  bool has_rested = false;
 };
 
 // Knows the files that were seen and are not known to be whole, and says when
@@ -128,6 +130,8 @@ class FileStates {
     bool is_stuck = false;
     // Of `stamp`.
     bool is_probed = false;
+    // See WholeFile.
+    bool has_rested = false;
     Length length = Length::kUnknown;
     std::string reason;
     // When the stamp was seen first.

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "client/import/trees/file_name.h"
+#include "client/watch/disk_prober.h"
 #include "protos/status/status.h"
 
 namespace msitd::watch {
@@ -50,8 +51,15 @@ bool ComesByFile(trees::TreeKind kind) {
 const trees::TreeEntry* StreamedTree::Next() {
   for (;;) {
     const trees::TreeEntry* const next = tree_->Next();
-    if (next == nullptr || !ComesByFile(kind())) return next;
-    if (!round_.files.contains(next->file)) continue;
+    if (next == nullptr || next->file.empty()) return next;
+    const bool is_of_round = round_.files.contains(next->file);
+    if (!ComesByFile(kind())) {
+      // A file of a former round may have been removed.
+      FileStamp stamp;
+      if (is_of_round || ReadStamp(next->file, &stamp)) return next;
+      continue;
+    }
+    if (!is_of_round) continue;
     entry_ = *next;
     const Call call = CallOfFile(kind(), entry_.file);
     entry_.key.call =
@@ -67,7 +75,9 @@ std::vector<trees::TreeProblem> StreamedTree::TakeProblems() {
     const uint64_t hash = std::hash<std::string>()(
         fmt::format("{} {}", problem.file, Message(problem.reason)));
     const bool is_new = told_.insert(hash).second;
-    if (is_new || round_.files.contains(problem.file)) {
+    const bool is_of_round = round_.files.contains(problem.file);
+    const bool is_removed = !is_of_round && absl::IsNotFound(problem.reason);
+    if (is_of_round || (is_new && !is_removed)) {
       out.push_back(std::move(problem));
     }
   }

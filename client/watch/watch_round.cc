@@ -6,6 +6,8 @@
 
 #include "client/import/trees/file_name.h"
 #include "client/watch/disk_prober.h"
+#include "client/watch/min_max.h"
+#include "client/watch/path_name.h"
 #include "client/watch/watcher.h"
 #include "protos/status/status.h"
 
@@ -15,12 +17,6 @@ namespace {
 
 constexpr size_t kLandmarksMax = 4096;
 constexpr size_t kHandledMax = size_t{1} << 20;
-
-std::pair<std::string, std::string> Split(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return {"", path};
-  return {path.substr(0, slash), path.substr(slash + 1)};
-}
 
 int64_t SystemNanoseconds() {
   timespec now = {};
@@ -41,13 +37,13 @@ void SortNames(std::vector<std::string>& names) {
 }  // namespace
 
 void Watcher::ShowFile(const std::string& path, trees::Listings& shown) {
-  const auto [folder, name] = Split(path);
+  const auto [folder, name] = SplitName(path);
   const bool is_known = shown.contains(folder);
   shown[folder].files.push_back(name);
   std::string below = folder;
   bool goes_on = !is_known;
   while (goes_on && !below.empty()) {
-    const auto [above, leaf] = Split(below);
+    const auto [above, leaf] = SplitName(below);
     goes_on = !shown.contains(above);
     AddName(shown[above].folders, leaf);
     below = above;
@@ -57,12 +53,12 @@ void Watcher::ShowFile(const std::string& path, trees::Listings& shown) {
 // The ops of a graph have its name if the tree has others, so the reader sees
 // all graphs in each round.
 void Watcher::Remember(const std::string& path) {
-  const auto [folder, name] = Split(path);
+  const auto [folder, name] = SplitName(path);
   const bool is_fx = reader_.kind == trees::TreeKind::kFx;
   const bool is_dump = is_fx ? trees::ParseFxFileName(name).has_value()
                              : trees::ParseGeFileName(name).has_value();
   if (!is_dump || reader_.kind == trees::TreeKind::kFiles) return;
-  const std::string graph = is_fx ? folder : Split(folder).first;
+  const std::string graph = is_fx ? folder : SplitName(folder).first;
   if (landmarks_.size() >= kLandmarksMax) landmarks_.erase(landmarks_.begin());
   landmarks_.try_emplace(graph, path);
 }
@@ -80,7 +76,7 @@ std::shared_ptr<const trees::Listings> Watcher::Show(
   for (const WholeFile& file : files) {
     ShowFile(file.path, *shown);
     Remember(file.path);
-    folders.insert(Split(file.path).first);
+    folders.insert(SplitName(file.path).first);
   }
   for (const auto& [graph, path] : landmarks_) ShowFile(path, *shown);
   for (const std::string& folder : folders) {
@@ -93,15 +89,32 @@ std::shared_ptr<const trees::Listings> Watcher::Show(
   return shown;
 }
 
-absl::Status Watcher::DoRound(bool* is_sent) {
-  std::vector<WholeFile> files;
-  StreamedTree::Round round;
+// Takes files that wait, those that are behind a younger one of their folder
+// left out.
+std::vector<WholeFile> Watcher::TakeRound() {
   const auto time = Clock::now();
+  const int64_t now_ns = SystemNanoseconds();
+  // The first number of each folder that is too young.
+  std::map<std::string, uint64_t> young;
+  for (WholeFile& file : whole_) {
+    const int64_t age_ns = now_ns - file.stamp.ctime_ns;
+    if (age_ns < 0 || age_ns >= std::chrono::nanoseconds(kClockStep).count()) {
+      continue;
+    }
+    // The end does not wait.
+    file.has_rested = file.has_rested && !is_ended_;
+    const auto [first, is_first] =
+        young.try_emplace(SplitName(file.path).first, file.number);
+    first->second = std::min(first->second, file.number);
+  }
+  std::vector<WholeFile> files;
   std::deque<WholeFile> waiting = std::exchange(whole_, {});
   for (WholeFile& file : waiting) {
-    const bool is_in_order = is_ended_ || time - file.time >= kOrderTime ||
-                             !states_.HasEarlier(file);
-    if (files.size() >= kRoundFilesMax || !is_in_order) {
+    const auto first = young.find(SplitName(file.path).first);
+    const bool is_old = first == young.end() || file.number < first->second;
+    const bool is_in_order =
+        is_old && (time - file.time >= kOrderTime || !states_.HasEarlier(file));
+    if (files.size() >= kRoundFilesMax || (!is_in_order && !is_ended_)) {
       whole_.push_back(std::move(file));
       continue;
     }
@@ -112,8 +125,16 @@ absl::Status Watcher::DoRound(bool* is_sent) {
       states_.Written(file.path, file.is_new, Clock::now());
       if (!is_ended_) continue;
     }
-    round.files.insert(folder_.PathOf(file.path));
     files.push_back(std::move(file));
+  }
+  return files;
+}
+
+absl::Status Watcher::DoRound(bool* is_sent) {
+  StreamedTree::Round round;
+  std::vector<WholeFile> files = TakeRound();
+  for (const WholeFile& file : files) {
+    round.files.insert(folder_.PathOf(file.path));
   }
   *is_sent = true;
   if (files.empty()) return absl::OkStatus();
@@ -124,7 +145,10 @@ absl::Status Watcher::DoRound(bool* is_sent) {
   const absl::Status sent = job_->Import(tree, root_);
   if (sent.ok()) {
     has_noted_absence_ = false;
-    Settle(files);
+    // Of attempts that failed, too: what they sent may be in the ledger.
+    const job::UnstoredCounts before =
+        std::exchange(unstored_, job_->unstored());
+    Settle(files, /*is_stored=*/unstored_ == before);
     return absl::OkStatus();
   }
   host_.ledger().Forget();
@@ -140,7 +164,66 @@ absl::Status Watcher::DoRound(bool* is_sent) {
   return absl::OkStatus();
 }
 
-void Watcher::Settle(const std::vector<WholeFile>& files) {
+bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
+  const auto [folder, name] = SplitName(path);
+  const auto source = SourceOfMinMax(name);
+  if (!source) return false;
+  if (!host_.ledger().HasPath(trees::JoinPath(folder, *source))) return false;
+  job::LedgerEntry entry{
+      .path = path, .bytes = stamp.bytes, .mtime_ns = stamp.mtime_ns};
+  std::string problem;
+  // An import passes it over, too.
+  if (host_.ledger().Has(entry, problem)) return true;
+  host_.ledger().Add(entry);
+  handled_[path] = stamp;
+  return true;
+}
+
+bool Watcher::MayWorkOnSources(Clock::time_point now) {
+  if (!options_.sources.deletes) return true;
+  // The daemon has had all that waits when it answers. A stream that broke need
+  // not have told of a conflict.
+  const auto holds = host_.HoldsAll(job_->unstored().conflict_count);
+  if (holds.ok() && *holds) return true;
+  if (!holds.ok()) {
+    keeper_.Pause(now);
+    return false;
+  }
+  keeper_.GiveUp();
+  takes_known_ = false;
+  NoteUnstored();
+  return false;
+}
+
+void Watcher::WorkOnSources(bool is_end) {
+  const auto now = Clock::now();
+  if (!keeper_.is_due(now) && (!is_end || keeper_.waiting_count() == 0)) return;
+  if (!MayWorkOnSources(now)) return;
+  keeper_.Work(now, is_end);
+  for (const std::string& made : keeper_.TakeMade()) {
+    FileStamp stamp;
+    if (ReadStamp(folder_.PathOf(made), &stamp)) (void)IsOfSource(made, stamp);
+  }
+  if (keeper_.failure().ok()) {
+    has_noted_failure_ = false;
+  } else if (!std::exchange(has_noted_failure_, true)) {
+    host_.Note(std::string(Message(keeper_.failure())) +
+               "; dumps stay until it can be done");
+  }
+}
+
+void Watcher::NoteUnstored() {
+  if (!keeper_.is_on() || std::exchange(has_noted_unstored_, true)) return;
+  host_.Note(
+      "the run does not have all tensors as the files have them; these files "
+      "stay");
+}
+
+void Watcher::Settle(const std::vector<WholeFile>& files, bool is_stored) {
+  if (!is_stored) {
+    takes_known_ = false;
+    NoteUnstored();
+  }
   const int64_t now_ns = SystemNanoseconds();
   if (handled_.size() + files.size() > kHandledMax) handled_.clear();
   for (const WholeFile& file : files) {
@@ -151,6 +234,11 @@ void Watcher::Settle(const std::vector<WholeFile>& files) {
     if (!host_.ledger().Has(entry, problem)) {
       handled_[file.path] = file.stamp;
       continue;
+    }
+    if (is_stored && problem.empty() && file.has_rested) {
+      keeper_.Take(file.path, file.stamp);
+    } else if (keeper_.is_on()) {
+      handled_[file.path] = file.stamp;
     }
     if (!file.is_new) continue;
     lag_.Add(

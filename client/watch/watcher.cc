@@ -47,6 +47,7 @@ Watcher::Watcher(trees::TreeFolder folder, std::string root,
       events_(events),
       host_(host),
       states_(options_.timing, *this),
+      keeper_(options_.sources, folder_.PathOf("")),
       activity_time_(Clock::now()) {}
 
 WatchCounts Watcher::counts() const {
@@ -71,7 +72,16 @@ bool Watcher::Stat(const std::string& path, FileStamp* stamp) {
   const job::LedgerEntry entry{
       .path = path, .bytes = stamp->bytes, .mtime_ns = stamp->mtime_ns};
   std::string problem;
-  return !host_.ledger().Has(entry, problem);
+  if (host_.ledger().Has(entry, problem)) {
+    if (!problem.empty() || IsOfSource(path, *stamp)) return false;
+    if (takes_known_) {
+      keeper_.Take(path, *stamp);
+    } else {
+      NoteUnstored();
+    }
+    return false;
+  }
+  return !IsOfSource(path, *stamp);
 }
 
 Length Watcher::Probe(const std::string& path, std::string* reason) {
@@ -87,7 +97,7 @@ absl::Status Watcher::Run() {
 
 bool Watcher::IsIdle() const {
   return options_.until_idle && whole_.empty() &&
-         states_.hopeful_count() == 0 &&
+         states_.hopeful_count() == 0 && !keeper_.is_due(Clock::now()) &&
          Clock::now() - activity_time_ >= *options_.until_idle;
 }
 
@@ -96,6 +106,7 @@ milliseconds Watcher::WaitLimit() const {
   if (job_ != nullptr) {
     next = std::min(next, states_.next_look());
     if (!whole_.empty()) next = std::min(next, round_time_);
+    if (keeper_.is_due(Clock::now())) return milliseconds(0);
   }
   return std::clamp(std::chrono::ceil<milliseconds>(next - Clock::now()),
                     milliseconds(0), kTick);
@@ -107,6 +118,7 @@ absl::Status Watcher::Step() {
   host_.OnProgress();
   if (job_ == nullptr) MSITD_RETURN_IF_ERROR(TryBegin(/*must=*/false));
   if (job_ == nullptr) return absl::OkStatus();
+  WorkOnSources(/*is_end=*/false);
   const auto now = Clock::now();
   std::vector<WholeFile> whole;
   // What waits for a daemon that is not there does not pile up.
@@ -287,6 +299,7 @@ absl::Status Watcher::Begin(const trees::TreeReader& reader) {
   MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
   MSITD_RETURN_IF_ERROR(
       host_.Begin(reader.kind, tree->world_size(), tree->ranks()));
+  takes_known_ = host_.holds_ledger();
   reader_ = reader;
   job_ = std::make_unique<job::ImportJob>(options_.import, host_.target(),
                                           host_.ledger());
@@ -318,6 +331,11 @@ absl::Status Watcher::End() {
   bool is_sent = true;
   while (!whole_.empty() && is_sent) {
     MSITD_RETURN_IF_ERROR(DoRound(&is_sent));
+  }
+  WorkOnSources(/*is_end=*/true);
+  // The files that stand for others.
+  if (job_ != nullptr && is_sent && host_.ledger().has_added()) {
+    MSITD_RETURN_IF_ERROR(job_->SaveAdded());
   }
   if (job_ != nullptr) job_->EndStreams();
   if (is_sent) return absl::OkStatus();

@@ -23,6 +23,7 @@
 #include "client/watch/file_states.h"
 #include "client/watch/folder_events.h"
 #include "client/watch/lag.h"
+#include "client/watch/source_keeper.h"
 #include "client/watch/streamed_tree.h"
 
 namespace msitd::watch {
@@ -32,6 +33,8 @@ struct WatchOptions {
   std::optional<trees::TreeKind> kind;
   job::ImportOptions import;
   FileStates::Timing timing;
+  // What becomes of files that are in the run.
+  SourceKeeper::Options sources;
   // Folders are listed again and again, though the system would tell.
   bool polls = false;
   // Ends when nothing has happened for so long.
@@ -69,6 +72,14 @@ class WatchHost {
   virtual job::ImportTarget& target() = 0;
   virtual job::ImportLedger& ledger() = 0;
 
+  // After Begin: true if the run holds all that its ledger named then, as it
+  // was sent: nothing was in conflict, left out or given up.
+  virtual bool holds_ledger() = 0;
+  // Asks the daemon: true if since Begin the capture policy of the run is the
+  // same, and records of `conflict_count` or less were in conflict. An error if
+  // it does not answer.
+  virtual absl::StatusOr<bool> HoldsAll(int64_t conflict_count) = 0;
+
   // True if the watch is to end, in good order.
   virtual bool is_stopped() = 0;
   // Called now and then.
@@ -89,6 +100,9 @@ class Watcher final : private FileProber {
   static constexpr std::chrono::milliseconds kPollInterval{1000};
   // A file waits so long for those of its folder that were seen before it.
   static constexpr std::chrono::milliseconds kOrderTime{700};
+  // A file that changed less than so long ago may change once more without
+  // another time, because clocks of file systems have steps.
+  static constexpr std::chrono::milliseconds kClockStep{50};
   static constexpr size_t kListedIncompleteMax = 1000;
 
   // Opens the folder at `root`. Borrows `events` and `host`.
@@ -104,6 +118,7 @@ class Watcher final : private FileProber {
   absl::Status Run();
 
   WatchCounts counts() const;
+  const SourceKeeper& sources() const { return keeper_; }
   const Lag& lag() const { return lag_; }
   // Null before Begin.
   const job::ImportJob* job() const { return job_.get(); }
@@ -138,13 +153,20 @@ class Watcher final : private FileProber {
   absl::Status TryBegin(bool must);
   absl::Status Begin(const trees::TreeReader& reader);
 
+  std::vector<WholeFile> TakeRound();
   // Brings files that wait. `is_sent` is false if the daemon is not there.
   absl::Status DoRound(bool* is_sent);
   std::shared_ptr<const trees::Listings> Show(
       const std::vector<WholeFile>& files);
   void ShowFile(const std::string& path, trees::Listings& shown);
   void Remember(const std::string& path);
-  void Settle(const std::vector<WholeFile>& files);
+  // `is_stored`: the run has all records of these files as they are.
+  void Settle(const std::vector<WholeFile>& files, bool is_stored);
+  void NoteUnstored();
+  // True for a `_min_max` file of a dump that the run has: nothing to bring.
+  bool IsOfSource(const std::string& path, const FileStamp& stamp);
+  bool MayWorkOnSources(Clock::time_point now);
+  void WorkOnSources(bool is_end);
 
   const trees::TreeFolder folder_;
   const std::string root_;
@@ -157,6 +179,7 @@ class Watcher final : private FileProber {
   std::unique_ptr<CallBook> book_;
   FileStates states_;
   std::deque<WholeFile> whole_;
+  SourceKeeper keeper_;
   Lag lag_;
 
   // Files that the ledger does not name, and that are dealt with nevertheless.
@@ -171,6 +194,13 @@ class Watcher final : private FileProber {
   std::set<std::string> polled_;
   bool has_noted_limit_ = false;
   bool has_noted_absence_ = false;
+  bool has_noted_unstored_ = false;
+  bool has_noted_failure_ = false;
+  // See WatchHost::holds_ledger. False once a round was not stored as it was
+  // sent, because its files are in the ledger, too.
+  bool takes_known_ = false;
+  // Of the job, after the last round.
+  job::UnstoredCounts unstored_;
   bool has_root_ = true;
   int64_t lost_count_ = 0;
   bool is_ended_ = false;

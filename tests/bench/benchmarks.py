@@ -19,6 +19,7 @@ import bench_compare
 import bench_import
 import bench_ingest
 import bench_recover
+import bench_watch
 import numpy as np
 import torch
 from measure import SCALES, Bench, NotMeasured, Result, best_of, google, ratio
@@ -184,6 +185,7 @@ BENCHMARKS: dict[str, Measure] = {
     "import.disk_ratio": bench_import.disk_ratio,
     "import.small_files": bench_import.small_files,
     "import.vs_msit": bench_import.vs_msit,
+    "watch.lag_p99_s": bench_watch.lag_p99_s,
 }
 
 

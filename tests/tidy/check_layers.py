@@ -364,7 +364,14 @@ MODULES: dict[str, Module] = {
         (*COMMON, *RPC),
     ),
     "client/watch": Module(
-        (*PROTOS, *CTL_IMPORT, "client/import/formats"),
+        (
+            *PROTOS,
+            *CTL_IMPORT,
+            "client/import/formats",
+            "client/export/npy_header.h",
+            "client/export/output_folder.h",
+            "client/export/zip_writer.h",
+        ),
         COMMON,
     ),
     "client/report": Module((*PROTOS, *CTL_BASE), (*COMMON, *RPC, "json", "xlsx")),

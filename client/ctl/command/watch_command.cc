@@ -43,6 +43,8 @@ struct WatchFlags : ImportPlaceFlags {
   std::string folder;
   std::string keep = "full";
   std::string until_idle;
+  bool min_max = false;
+  bool deletes = false;
   bool seal = false;
   bool poll = false;
 };
@@ -87,6 +89,8 @@ std::string LagText(const watch::Lag& lag) {
 }
 
 class Host final : public watch::WatchHost {
+  using Stub = v1::CaptureService::Stub;
+
  public:
   Host(Invocation& invocation, const WatchFlags& flags)
       : invocation_(invocation),
@@ -120,6 +124,21 @@ class Host final : public watch::WatchHost {
 
   job::ImportTarget& target() override { return target_; }
   job::ImportLedger& ledger() override { return *ledger_; }
+  bool holds_ledger() override {
+    const v1::RunCounters& counters = import_target_.run().counters();
+    // A former policy may have left something out.
+    const bool is_full = kKeepLevels.at(flags_.keep) == v1::CAPTURE_LEVEL_FULL;
+    return counters.conflict_count() == 0 &&
+           counters.expired_size_bytes() == 0 &&
+           policy_revision_ == (is_full ? 0 : 1);
+  }
+  absl::StatusOr<bool> HoldsAll(int64_t conflict_count) override {
+    MSITD_ASSIGN_OR_RETURN(const ImportTarget::Standing standing,
+                           import_target_.ReadStanding());
+    const int64_t former = import_target_.run().counters().conflict_count();
+    return standing.policy_revision == policy_revision_ &&
+           standing.conflict_count <= former + conflict_count;
+  }
   bool is_stopped() override { return invocation_.interrupts().interrupted(); }
 
   void OnProgress() override {
@@ -158,12 +177,20 @@ class Host final : public watch::WatchHost {
   // keeps to it.
   Outcome SetKeep() {
     const v1::CaptureLevel level = kKeepLevels.at(flags_.keep);
-    if (level == v1::CAPTURE_LEVEL_FULL) return {};
-    using Stub = v1::CaptureService::Stub;
+    const bool is_full = level == v1::CAPTURE_LEVEL_FULL;
+    if (is_full && !flags_.deletes) return {};
     v1::CapturePolicy policy;
     MSITCTL_RETURN_IF_FAILED(
         invocation_.AskByName(&Stub::GetCapturePolicy, flags_.run, policy));
-    if (policy.revision() > 0) {
+    policy_revision_ = policy.revision();
+    if (is_full && policy_revision_ == 0) return {};
+    if (is_full) {
+      return UsageError(fmt::format(
+          "run {} has a capture policy, which may keep less than the files "
+          "have: --delete needs --keep summary or sample, or another run",
+          flags_.run));
+    }
+    if (policy_revision_ > 0) {
       const bool is_same = policy.rules_size() == 1 &&
                            policy.rules(0).level() == level &&
                            policy.rules(0).filter().ByteSizeLong() == 0;
@@ -176,7 +203,10 @@ class Host final : public watch::WatchHost {
     request.set_run(flags_.run);
     request.mutable_policy()->set_first_token(0);
     request.mutable_policy()->add_rules()->set_level(level);
-    return invocation_.AskToTheEnd(&Stub::SetCapturePolicy, request, policy);
+    MSITCTL_RETURN_IF_FAILED(
+        invocation_.AskToTheEnd(&Stub::SetCapturePolicy, request, policy));
+    policy_revision_ = policy.revision();
+    return {};
   }
 
   Invocation& invocation_;
@@ -186,6 +216,8 @@ class Host final : public watch::WatchHost {
   ImportTarget import_target_;
   DrainedTarget target_;
   std::optional<job::ImportLedger> ledger_;
+  // Of the run, at Begin; 0: none.
+  int64_t policy_revision_ = 0;
   Outcome outcome_;
 };
 
@@ -219,6 +251,10 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
   result.set_late_count(counts.late_count);
   result.set_lost_event_count(counts.lost_count);
   result.set_polled_folder_count(counts.polled_folder_count);
+  result.set_min_max_count(watcher.sources().min_max_count());
+  result.set_deleted_count(watcher.sources().deleted_count());
+  result.set_kept_count(watcher.sources().kept_count() +
+                        watcher.sources().waiting_count());
   result.set_lag_p50_s(Seconds(lag.Quantile(0.5)));
   result.set_lag_p99_s(Seconds(lag.Quantile(0.99)));
   result.set_lag_max_s(Seconds(lag.max()));
@@ -240,6 +276,9 @@ std::string ClosingLine(const WatchResult& result) {
   add(imported.conflict_count(), "conflicts");
   add(result.late_count(), "late");
   add(result.polled_folder_count(), "folders polled");
+  add(result.min_max_count(), "_min_max files");
+  add(result.deleted_count(), "deleted");
+  add(result.kept_count(), "kept");
   if (result.lag_file_count() > 0) {
     line +=
         fmt::format("; lag p50 {:.2f} s, p99 {:.2f} s, max {:.2f} s",
@@ -274,6 +313,7 @@ Outcome End(Invocation& invocation, const WatchFlags& flags, Host& host,
                             watcher.job()->counts().conflict_count != 0));
   const bool may_grow =
       watcher.counts().incomplete_count != 0 ||
+      !watcher.sources().failure().ok() ||
       (watcher.job() != nullptr && watcher.job()->problems().may_pass());
   Outcome sealed;
   if (status.ok() && flags.seal && !may_grow && watcher.job() != nullptr) {
@@ -299,6 +339,7 @@ Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
   options.import = JobOptions(flags, invocation);
   options.import.keeps_streams = true;
   options.polls = flags.poll;
+  options.sources = {.writes_min_max = flags.min_max, .deletes = flags.deletes};
   if (!flags.until_idle.empty()) {
     const auto idle = ParseDuration(flags.until_idle);
     if (!idle.ok()) {
@@ -331,6 +372,12 @@ void AddWatchFlags(CLI::App& verb, WatchFlags& flags) {
       ->check(OneOf({"full", "summary", "sample"}))
       ->type_name("LEVEL")
       ->capture_default_str();
+  verb.add_flag("--min-max", flags.min_max,
+                "Write the _min_max file of each dump beside it: [min, max] of "
+                "its tensors");
+  verb.add_flag("--delete", flags.deletes,
+                "Remove a file once the run has it, and its _min_max file is "
+                "written if that is asked for");
   verb.add_option("--until-idle", flags.until_idle,
                   "End when nothing has changed for so long")
       ->type_name("TIME");

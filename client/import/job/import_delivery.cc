@@ -87,6 +87,24 @@ absl::Status ImportJob::SettleKept() {
   return ledger_.Settle();
 }
 
+UnstoredCounts ImportJob::unstored() const {
+  UnstoredCounts counts = {counts_.filtered_count, counts_.conflict_count};
+  const auto add = [&counts](const client::Client& client) {
+    const client::ClientCounters counters = client.counters();
+    counts.filtered_count += static_cast<int64_t>(counters.filtered_count);
+    counts.conflict_count += static_cast<int64_t>(counters.conflict_count);
+  };
+  if (client_ != nullptr) add(*client_);
+  for (const auto& [rank, parked] : parked_) add(*parked.client);
+  return counts;
+}
+
+absl::Status ImportJob::SaveAdded() {
+  ledger_.Mark();
+  MSITD_RETURN_IF_ERROR(ledger_.Settle());
+  return SaveLedger(/*must=*/true);
+}
+
 void ImportJob::EndStreams() {
   Park();
   while (!parked_.empty()) {

@@ -60,6 +60,16 @@ struct ImportCounts {
   int64_t conflict_count = 0;
 };
 
+// Records that were sent, and that the run does not have as they were sent: its
+// capture policy does not ask for them, or it has other bytes.
+struct UnstoredCounts {
+  int64_t filtered_count = 0;
+  int64_t conflict_count = 0;
+
+  friend bool operator==(const UnstoredCounts&,
+                         const UnstoredCounts&) = default;
+};
+
 // What the job asks of the run that it fills.
 class ImportTarget {
  public:
@@ -110,6 +120,12 @@ class ImportJob {
   // `rank` is given, and the tree has several; what `target` returns. What was
   // sent before is in the ledger.
   absl::Status Import(trees::Tree& tree, const std::string& root);
+
+  // Of all that was sent so far.
+  UnstoredCounts unstored() const;
+
+  // Brings to the run what others added to the ledger, between two imports.
+  absl::Status SaveAdded();
 
   // Ends the streams that are kept. Then the counts are final.
   void EndStreams();

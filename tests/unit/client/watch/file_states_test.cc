@@ -64,7 +64,10 @@ class FileStatesTest : public ::testing::Test {
 TEST_F(FileStatesTest, ClosedFileThatSaysItsLengthIsWholeAtOnce) {
   Write("a", 10, Length::kWhole);
   states_.Closed("a", now_);
-  EXPECT_EQ(TakePaths(), Paths{"a"});
+  const auto whole = Take();
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].path, "a");
+  EXPECT_TRUE(whole[0].has_rested);
   EXPECT_EQ(states_.pending_count(), 0u);
   EXPECT_EQ(states_.next_look(), FileStates::Time::max());
 }
@@ -147,7 +150,9 @@ TEST_F(FileStatesTest, EndTakesWhatOnlyHadToRest) {
   for (const char* path : {"rests", "silent", "cut"}) {
     states_.Written(path, /*is_new=*/true, now_);
   }
-  EXPECT_EQ(TakePaths(/*is_end=*/true).size(), 2u);
+  const auto whole = Take(/*is_end=*/true);
+  ASSERT_EQ(whole.size(), 2u);
+  for (const WholeFile& file : whole) EXPECT_FALSE(file.has_rested);
   std::string left;
   states_.ForEach(
       [&](const std::string& path, const std::string&) { left = path; });
