@@ -409,6 +409,21 @@ def test_statistics_beside_tensors_are_rows_with_a_reason(tmp_path: Path) -> Non
     assert [r["my_max_value"] for r in rows[-3:]] == ["120.0", "8.0", "112.0"]
 
 
+def test_original_has_no_bfloat16(tmp_path: Path) -> None:
+    write_new_layout(tmp_path, range(1))
+    my = ge_tokens(rank_folder(tmp_path / "my", 0)) / "0"
+    halves = np.full((4, 4), 0x3F80, np.uint16)
+    ones = torchair_dump.dumped(halves, torchair_dump.BFLOAT16)
+    ge_dump.write(next(my.glob("Add.*")), [ones, ones], [ones], "Add")
+    for words, expected in (((), "torch.bfloat16"), (("--compat",), "torch.float32")):
+        _, reports = compare(tmp_path, *words)
+        ((_, rows),) = reports.items()
+        types = {short(r["my_data_path"]): r["my_dtype"] for r in rows}
+        assert types["Add,outputs,0"] == expected
+        assert types["Sub,outputs,0"] == "torch.float32"
+        assert {r["golden_dtype"] for r in rows} == {"torch.float32"}
+
+
 def test_fx_node_that_is_missing_is_named(tmp_path: Path) -> None:
     write_new_layout(tmp_path, range(1))
     for path in (tmp_path / "golden").rglob("add-aten*"):

@@ -9,6 +9,7 @@ import numpy as np
 START = 1756699200000000
 FLOAT32 = 1
 INT8 = 3
+BFLOAT16 = 27
 
 _OPS = (
     ("Add", "Add", ("arg0:0", "arg1:0"), "add-aten.add.Tensor"),

@@ -21,6 +21,15 @@ constexpr size_t kMyDType = 11;
 constexpr size_t kReason = 23;
 
 constexpr char kInt8[] = "torch.int8";
+// The types that CANN's parser makes of those that numpy has not.
+std::string ParsedDType(const std::string& dtype) {
+  if (dtype == "torch.bfloat16") return "torch.float32";
+  if (dtype.starts_with("torch.float8_") || dtype == "torch.hifloat8") {
+    return "torch.float64";
+  }
+  return dtype;
+}
+
 constexpr char kShapesDiffer[] = "data shape doesn't match.";
 
 }  // namespace
@@ -45,6 +54,11 @@ absl::Status GraphReport::Add(const ctl::Cells& cells) {
   std::vector<std::string> fields;
   fields.reserve(cells.size());
   for (const ctl::Cell& cell : cells) fields.push_back(ctl::TextOf(cell));
+  if (is_compat_) {
+    for (const size_t column : {kGoldenDType, kMyDType}) {
+      fields[column] = ParsedDType(fields[column]);
+    }
+  }
   RowSpool::Row row;
   row.token = token_;
   row.op = op_;
