@@ -18,22 +18,6 @@ const char* RunOf(PrivateComparison::Side side) {
   return side == PrivateComparison::Side::kGolden ? kGoldenRun : kMyRun;
 }
 
-absl::Status StatusOf(const client::Status& status,
-                      const std::string& stream_error) {
-  const std::string text =
-      status.message.empty() ? stream_error : status.message;
-  switch (status.code) {
-    case MSIT_OK:
-      return absl::OkStatus();
-    case MSIT_ERROR_INVALID_ARGUMENT:
-      return absl::InvalidArgumentError(text);
-    case MSIT_ERROR_INTERRUPTED:
-      return absl::CancelledError("interrupted");
-    default:
-      return absl::UnavailableError("the daemon takes no tensors: " + text);
-  }
-}
-
 }  // namespace
 
 PrivateComparison::PrivateComparison(ctl::Interrupts& interrupts)
@@ -48,6 +32,27 @@ absl::StatusOr<std::unique_ptr<PrivateComparison>> PrivateComparison::Start(
   return made;
 }
 
+std::string PrivateComparison::FullDiskText() const {
+  for (const std::unique_ptr<client::Client>& client : clients_) {
+    if (client == nullptr) continue;
+    std::string text = client->stream_error();
+    if (SaysDiskFull(text)) return text;
+  }
+  return "";
+}
+
+absl::Status PrivateComparison::StatusOf(const client::Status& status) const {
+  if (status.code == MSIT_OK) return absl::OkStatus();
+  if (status.code == MSIT_ERROR_INVALID_ARGUMENT) {
+    return absl::InvalidArgumentError(status.message);
+  }
+  if (interrupts_.interrupted()) return absl::CancelledError("interrupted");
+  const std::string full = FullDiskText();
+  if (!full.empty()) return DiskFullError(full);
+  return absl::UnavailableError("the daemon takes no tensors: " +
+                                status.message);
+}
+
 absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
   std::unique_ptr<client::Client>& client = clients_[static_cast<size_t>(side)];
   if (client != nullptr) return client.get();
@@ -56,30 +61,33 @@ absl::StatusOr<client::Client*> PrivateComparison::Open(Side side) {
   options.max_block = kPatience;
   options.open_timeout = kPatience;
   options.user_agent = "msit";
-  options.interrupt = {
-      [](void* interrupts) -> int32_t {
-        return static_cast<ctl::Interrupts*>(interrupts)->interrupted() ? 1 : 0;
-      },
-      &interrupts_};
+  options.interrupt = {[](void* context) -> int32_t {
+                         const auto* const self =
+                             static_cast<PrivateComparison*>(context);
+                         const bool is_over = self->interrupts_.interrupted() ||
+                                              !self->FullDiskText().empty();
+                         return is_over ? 1 : 0;
+                       },
+                       this};
   std::unique_ptr<client::Transport, client::TransportDestroyer> transport(
       new client::GrpcTransport(runs_->target()));
   MSITD_RETURN_IF_ERROR(StatusOf(
-      client::Client::Open(std::move(options), std::move(transport), &client),
-      ""));
+      client::Client::Open(std::move(options), std::move(transport), &client)));
   return client.get();
 }
 
-absl::Status PrivateComparison::Close(std::unique_ptr<client::Client> client) {
+absl::Status PrivateComparison::Close(Side side) {
+  client::Client* const client = clients_[static_cast<size_t>(side)].get();
   if (client == nullptr) return absl::OkStatus();
-  const client::Status status = client->Close(kPatience);
-  const std::string stream_error = client->stream_error();
+  MSITD_RETURN_IF_ERROR(StatusOf(client->Close(kPatience)));
   const client::ClientCounters counters = client->counters();
-  MSITD_RETURN_IF_ERROR(StatusOf(status, stream_error));
-  if (counters.acknowledged_count != counters.recorded_count) {
-    return absl::UnavailableError("the daemon did not take all tensors: " +
-                                  stream_error);
+  if (counters.acknowledged_count == counters.recorded_count) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  const std::string full = FullDiskText();
+  if (!full.empty()) return DiskFullError(full);
+  return absl::UnavailableError("the daemon did not take all tensors: " +
+                                client->stream_error());
 }
 
 absl::Status PrivateComparison::Record(Side side, const std::string& op,
@@ -94,15 +102,16 @@ absl::Status PrivateComparison::Record(Side side, const std::string& op,
   view.dtype = tensor.dtype;
   view.dims = tensor.shape;
   view.data = tensor.bytes.data();
-  return StatusOf(client->Record(view), client->stream_error());
+  return StatusOf(client->Record(view));
 }
 
 absl::StatusOr<PrivateComparison::Result> PrivateComparison::Compare() {
   {
     const ctl::Interrupts::Hold hold(interrupts_);
-    for (std::unique_ptr<client::Client>& client : clients_) {
-      MSITD_RETURN_IF_ERROR(Close(std::move(client)));
+    for (const Side side : {Side::kGolden, Side::kMy}) {
+      MSITD_RETURN_IF_ERROR(Close(side));
     }
+    clients_ = {};
   }
   Result result;
   result.comparison.set_golden_run(RunOf(Side::kGolden));

@@ -15,6 +15,7 @@
 
 namespace msitd::client {
 class Client;
+struct Status;
 }  // namespace msitd::client
 
 namespace msitd::msit {
@@ -33,8 +34,9 @@ class PrivateComparison {
   ~PrivateComparison();
 
   // `op` pairs tensors of the two sides, and is in one of them once at most.
-  // CANCELLED by an interrupt; UNAVAILABLE if the daemon takes nothing for
-  // kPatience; INVALID_ARGUMENT for a tensor that msitd cannot hold.
+  // CANCELLED by an interrupt; RESOURCE_EXHAUSTED if the disk is full;
+  // UNAVAILABLE if the daemon takes nothing for kPatience; INVALID_ARGUMENT for
+  // a tensor that msitd cannot hold.
   absl::Status Record(Side side, const std::string& op, const Tensor& tensor);
 
   struct Result {
@@ -51,7 +53,10 @@ class PrivateComparison {
   using Clients = std::array<std::unique_ptr<client::Client>, 2>;
 
   absl::StatusOr<client::Client*> Open(Side side);
-  static absl::Status Close(std::unique_ptr<client::Client> client);
+  absl::Status Close(Side side);
+  // What a client says of a full disk; empty if none does.
+  std::string FullDiskText() const;
+  absl::Status StatusOf(const client::Status& status) const;
 
   ctl::Interrupts& interrupts_;
   std::unique_ptr<PrivateRuns> runs_;

@@ -21,6 +21,18 @@ absl::Status StatusOf(const ctl::Outcome& outcome) {
              : absl::InternalError(outcome.error);
 }
 
+bool SaysDiskFull(std::string_view stream_error) {
+  return stream_error.starts_with("RESOURCE_EXHAUSTED");
+}
+
+absl::Status DiskFullError(std::string_view stream_error) {
+  std::error_code error;
+  return MakeStatus(absl::StatusCode::kResourceExhausted,
+                    "TMPDIR: {} has no room for what is compared: {}",
+                    std::filesystem::temp_directory_path(error).string(),
+                    stream_error);
+}
+
 PrivateRuns::PrivateRuns(ctl::Interrupts& interrupts)
     : interrupts_(interrupts) {}
 

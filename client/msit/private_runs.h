@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,12 @@ inline constexpr char kMyRun[] = "my";
 
 // As a status: CANCELLED by an interrupt, INTERNAL with the error else.
 absl::Status StatusOf(const ctl::Outcome& outcome);
+
+// What the stream of a client says of a daemon whose disk is full. That of a
+// private daemon stays full: nothing in its store goes.
+bool SaysDiskFull(std::string_view stream_error);
+// RESOURCE_EXHAUSTED with the folder for temporary files, whose disk it is.
+absl::Status DiskFullError(std::string_view stream_error);
 
 // A msitd for one command, which ends with this object and keeps its store in
 // the folder for temporary files. Thread-compatible; starts and lives on the

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "client/core/client.h"
 #include "client/import/job/import_job.h"
 #include "client/import/trees/tree.h"
 #include "client/msit/compare/folder_problems.h"
@@ -24,6 +25,53 @@ namespace {
 
 // How long the daemon may take nothing.
 constexpr std::chrono::microseconds kImportPatience = std::chrono::seconds(30);
+
+// Ends the import as soon as the daemon says that its disk is full.
+class FullDiskTarget final : public job::ImportTarget {
+ public:
+  // Borrows `target`.
+  explicit FullDiskTarget(ctl::ImportTarget& target) : target_(target) {}
+
+  absl::StatusOr<std::unique_ptr<client::Client>> OpenRank(
+      int32_t rank, client::InterruptCheck interrupt) override {
+    interrupt_ = interrupt;
+    client_ = nullptr;
+    auto opened = target_.OpenRank(
+        rank, {[](void* self) -> int32_t {
+                 return static_cast<FullDiskTarget*>(self)->IsOver() ? 1 : 0;
+               },
+               this});
+    if (opened.ok()) client_ = opened->get();
+    return opened;
+  }
+  absl::Status Attach(const std::string& name, const std::string& media_type,
+                      std::string_view bytes) override {
+    return target_.Attach(name, media_type, bytes);
+  }
+  bool is_interrupted() override { return target_.is_interrupted(); }
+  void OnProgress(const job::ImportCounts& counts,
+                  int64_t problem_count) override {
+    target_.OnProgress(counts, problem_count);
+  }
+
+  // Empty if it did not.
+  const std::string& full_disk_text() const { return full_disk_text_; }
+
+ private:
+  // The client alone asks, so that it is there.
+  bool IsOver() {
+    if (client_ != nullptr) {
+      std::string text = client_->stream_error();
+      if (SaysDiskFull(text)) full_disk_text_ = std::move(text);
+    }
+    return interrupt_() || !full_disk_text_.empty();
+  }
+
+  ctl::ImportTarget& target_;
+  client::InterruptCheck interrupt_;
+  const client::Client* client_ = nullptr;
+  std::string full_disk_text_;
+};
 
 }  // namespace
 
@@ -47,8 +95,13 @@ absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
   MSITD_RETURN_IF_ERROR(
       StatusOf(target.Prepare(source, world_size, /*is_said=*/false)));
   job::ImportLedger ledger(source);
-  job::ImportJob job(std::move(options), target, ledger);
+  FullDiskTarget watched(target);
+  job::ImportJob job(std::move(options), watched, ledger);
   const absl::Status imported = job.Import(tree, root);
+  if (!imported.ok() && !watched.full_disk_text().empty() &&
+      !interrupts_.interrupted()) {
+    return DiskFullError(watched.full_disk_text());
+  }
   MSITD_RETURN_IF_ERROR(imported);
   WarnOfProblems(job.problems(), log);
   WarnOfConflicts(job, log);

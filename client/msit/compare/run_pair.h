@@ -29,7 +29,8 @@ class RunPair {
 
   // Brings the tree that was opened at `root` into `run`, kGoldenRun or kMyRun.
   // A tree of one rank has rank 0 there. What is not compared, such as files
-  // that cannot be read, is warned of. Errors: CANCELLED; what the daemon says.
+  // that cannot be read, is warned of. Errors: CANCELLED; RESOURCE_EXHAUSTED
+  // once the disk is full; what the daemon says.
   absl::Status Import(const std::string& run, trees::Tree& tree,
                       const std::string& root, Logger& log);
 
