@@ -87,7 +87,8 @@ void AddCompare(VerbTable& table, CLI::App& llm) {
       .AddFlag(verb, "--rank", "-r", "Rank of a dump of TorchAir; default all",
                compare.rank)
       .required(false);
-  table.AddSwitch(verb, "--stats", "-st", "Not in this build",
+  table.AddSwitch(verb, "--stats", "-st",
+                  "Compare the statistics of tensors, of torch models and ATB",
                   compare.compares_statistics);
   table.AddSwitch(verb, "--compat", "-compat",
                   "Report folders as the original does, with its mistakes",

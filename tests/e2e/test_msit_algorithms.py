@@ -1,6 +1,7 @@
 """msit llm compare --custom-algorithms: functions of the user beside the metrics."""
 
 import ast
+import csv
 import os
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from msit_command import log_of, msit
+import torchair_dump
+from msit_command import log_of, msit, only_file
 
 # The interpreter of these tests has torch.
 PYTHON = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -162,3 +164,60 @@ def test_wrong_functions_are_refused(folder: Path, function: str, said: str) -> 
     )
     last = done.stderr.splitlines()[-1]
     assert last.startswith("msit: --custom-algorithms") and said in last
+
+
+def compare_folders(folder: Path, *words: str, below: str = "") -> list[dict[str, str]]:
+    """Compares `golden` with `my`. Returns the rows of the one report."""
+    sides = ("-gp", f"golden/{below}", "-mp", f"my/{below}")
+    msit(folder, "llm", "compare", *sides, "-o", "out", *words, environment=PYTHON)
+    report = only_file(folder / "out")
+    rows = list(csv.DictReader(report.read_text().splitlines()))
+    report.unlink()
+    return rows
+
+
+def test_values_of_a_graph_are_columns(folder: Path) -> None:
+    my = torchair_dump.rank_folder(folder / "my", 0)
+    torchair_dump.write_graph(folder / "my")
+    torchair_dump.write_ge(torchair_dump.ge_tokens(my) / "0", error=0.5)
+    golden = torchair_dump.rank_folder(folder / "golden", 0) / "graph_1" / "0"
+    torchair_dump.write_fx(golden)
+    functions = [f"f.py:{name}" for name in ("difference", "count", "word", "raises")]
+    rows = compare_folders(folder, "-alg", *functions)
+    assert list(rows[0])[23:] == [
+        *("cmp_fail_reason", "difference", "count", "word", "raises")
+    ]
+    for row in rows:
+        is_wrong = row["max_absolute_error"] != "0.0"
+        # Half of it: the function takes its share.
+        assert float(row["difference"]) == pytest.approx(0.25 if is_wrong else 0)
+        assert (row["count"], row["word"], row["raises"]) == ("16", '"it\'s"', "")
+        reason = row["cmp_fail_reason"]
+        assert reason.startswith("counted in words") and "RuntimeError: too" in reason
+    assert sum(row["difference"] != "0.0" for row in rows) == 1
+    rows = compare_folders(folder, "-alg", "f.py:count", "--compat")
+    assert list(rows[0])[-1] == "cmp_fail_reason"
+    assert {row["cmp_fail_reason"] for row in rows} == {"counted"}
+
+
+def test_values_of_a_model_are_columns(folder: Path) -> None:
+    for side, error in (("golden", 0.0), ("my", 1.0)):
+        process = folder / side / "cpu_9"
+        place = process / "0" / "root.fc"
+        place.mkdir(parents=True)
+        torch.save(torch.ones(3).bfloat16() + error, place / "output.pth")
+        torch.save(torch.ones(3 if error else 2), place / "input_0.pth")
+        (process / "model_tree.json").write_text(
+            '{"name": "root", "type": "M", "children": '
+            '[{"name": "root.fc", "type": "Linear", "children": []}]}'
+        )
+    words = ("-cl", "api", "-alg", "f.py:difference")
+    rows = compare_folders(folder, *words, below="cpu_9")
+    found = {
+        Path(row["my_data_path"]).name: (row["difference"], row["cmp_fail_reason"])
+        for row in rows
+    }
+    assert found == {
+        "output.pth": ("0.5", ""),
+        "input_0.pth": ("", "data shape doesn't match."),
+    }

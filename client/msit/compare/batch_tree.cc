@@ -48,9 +48,33 @@ const trees::TreeEntry* BatchTree::NextKept() {
   }
 }
 
+const trees::TreeEntry* BatchTree::NextLastOutput() {
+  for (bool has_output = false;;) {
+    if (!behind_.has_value()) {
+      const trees::TreeEntry* const entry = NextKept();
+      if (entry == nullptr) return has_output ? &last_output_ : nullptr;
+      behind_ = *entry;
+    }
+    const TensorKey& key = behind_->key;
+    if (has_output && (key.token != last_output_.key.token ||
+                       key.op != last_output_.key.op)) {
+      return &last_output_;
+    }
+    if (key.io == Io::kOutput) {
+      last_output_ = *std::move(behind_);
+      last_output_.key.call = 0;
+      last_output_.key.index = "0";
+      has_output = true;
+    }
+    behind_.reset();
+  }
+}
+
 const trees::TreeEntry* BatchTree::Next() {
   const trees::TreeEntry* entry = std::exchange(pending_, nullptr);
-  if (entry == nullptr && !is_over_) entry = NextKept();
+  if (entry == nullptr && !is_over_) {
+    entry = keeps_last_outputs_ ? NextLastOutput() : NextKept();
+  }
   if (entry == nullptr) {
     is_over_ = true;
     return nullptr;

@@ -56,6 +56,10 @@ class BatchTree final : public trees::Tree {
   // Gives all entries this token. Before the first entry.
   void CallToken(int64_t token) { called_ = token; }
 
+  // Of each op keeps the last output alone, as output 0. Before the first
+  // entry.
+  void KeepLastOutputs() { keeps_last_outputs_ = true; }
+
   const FileIndex& files() const { return files_; }
   // Why a file could not be noted, or OK.
   const absl::Status& status() const { return status_; }
@@ -63,6 +67,7 @@ class BatchTree final : public trees::Tree {
  private:
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
   const trees::TreeEntry* NextKept();
+  const trees::TreeEntry* NextLastOutput();
 
   trees::Tree& tree_;
   FileIndex files_;
@@ -75,6 +80,10 @@ class BatchTree final : public trees::Tree {
   std::string folder_;
   std::optional<int64_t> called_;
   trees::TreeEntry renamed_;
+  bool keeps_last_outputs_ = false;
+  trees::TreeEntry last_output_;
+  // The first entry behind those of its op.
+  std::optional<trees::TreeEntry> behind_;
   uint64_t bytes_ = 0;
   bool is_over_ = false;
 };

@@ -20,8 +20,10 @@
 #include "client/match/module_tree.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
+#include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/folder_problems.h"
 #include "client/msit/compare/run_pair.h"
+#include "client/msit/compare/statistics_schema.h"
 #include "client/msit/output_file.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
@@ -57,19 +59,28 @@ std::string ModelTreeText(const DumpSide& side) {
   return (*file)->ReadText(0, (*file)->size()).value_or("");
 }
 
-// Brings the rows of a comparison to a table that goes on behind them.
-class TablePart final : public ctl::TableSink {
+// Brings the row of a pair to a table that goes on behind it.
+class RowSink final : public ctl::TableSink {
  public:
-  explicit TablePart(ctl::TableSink& table) : table_(table) {}
-  absl::Status Begin(const std::vector<std::string>& headings) override {
-    return table_.Begin(headings);
+  // Borrows all. `columns`: null for none.
+  RowSink(const TensorPlace& golden, const TensorPlace& my,
+          CustomColumns* columns, ctl::TableSink& table)
+      : golden_(golden), my_(my), columns_(columns), table_(table) {}
+  absl::Status Begin(const std::vector<std::string>&) override {
+    return absl::OkStatus();
   }
   absl::Status Add(const ctl::Cells& cells) override {
-    return table_.Add(cells);
+    if (columns_ == nullptr) return table_.Add(cells);
+    ctl::Cells more = cells;
+    MSITD_RETURN_IF_ERROR(columns_->AddCells(golden_, my_, more));
+    return table_.Add(more);
   }
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
+  const TensorPlace& golden_;
+  const TensorPlace& my_;
+  CustomColumns* const columns_;
   ctl::TableSink& table_;
 };
 
@@ -181,7 +192,8 @@ class LevelComparison {
         interrupts_(interrupts),
         log_(log),
         golden_(options.golden),
-        my_(options.my) {}
+        my_(options.my),
+        columns_(*options.algorithms, options.is_compat) {}
 
   absl::Status Run();
 
@@ -193,7 +205,11 @@ class LevelComparison {
   absl::StatusOr<std::string> Save();
   absl::Status CompareLevel(const Level& level, ctl::TableSchema& schema,
                             ctl::TableSink& table);
+  TensorPlace PlaceOf(const std::string& name, bool is_golden) const;
   ctl::MsitSide About(const std::string& name, bool is_golden) const;
+  std::unique_ptr<ctl::TableSchema> MakeSchema() const;
+  absl::Status AddRow(const v1::ComparisonRow& row, ctl::TableSchema& schema,
+                      ctl::TableSink& table);
   bool IsOfLevel(const v1::ComparisonRow& row, const Level& level) const;
   bool has_atb() const {
     return golden_.about.kind == trees::TreeKind::kAtb ||
@@ -205,6 +221,7 @@ class LevelComparison {
   Logger& log_;
   Side golden_;
   Side my_;
+  CustomColumns columns_;
   std::unique_ptr<RunPair> runs_;
   // With the name of the level in front of what is told.
   std::vector<std::pair<std::string, Coverage>> coverages_;
@@ -253,13 +270,24 @@ absl::Status LevelComparison::Import() {
   return ImportSide(kGoldenRun, golden_);
 }
 
-ctl::MsitSide LevelComparison::About(const std::string& name,
+TensorPlace LevelComparison::PlaceOf(const std::string& name,
                                      bool is_golden) const {
   const Side& side = is_golden ? golden_ : my_;
   const auto key = ParseTensorName(name);
-  if (!key.has_value()) return {name, ""};
-  const FileIndex::File file = side.batch->files().Find(*key);
-  return {file.path.empty() ? name : file.path, side.types.TypeOf(key->op)};
+  if (!key.has_value()) return {};
+  return {side.batch->files().Find(*key), *key};
+}
+
+ctl::MsitSide LevelComparison::About(const std::string& name,
+                                     bool is_golden) const {
+  const Side& side = is_golden ? golden_ : my_;
+  const TensorPlace place = PlaceOf(name, is_golden);
+  std::string path = place.file.path;
+  const bool is_named = !place.key.op.empty();
+  if (path.empty() && is_named && side.about.kind == trees::TreeKind::kMsit) {
+    path = StatisticsPath(side.about, place.key, options_.is_compat);
+  }
+  return {path.empty() ? name : path, side.types.TypeOf(place.key.op)};
 }
 
 // Two torch models have no mapping that tells the levels apart. Those above the
@@ -268,7 +296,9 @@ bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
                                 const Level& level) const {
   const bool is_argument =
       row.io() == v1::IO_INPUT || row.io() == v1::IO_OUTPUT;
-  if (has_atb() || !is_argument) return is_argument;
+  if (has_atb() || options_.compares_statistics || !is_argument) {
+    return is_argument;
+  }
   const Side& first = row.has_target() ? my_ : golden_;
   const Side& second = row.has_target() ? golden_ : my_;
   auto found = first.types.LevelOf(row.op());
@@ -301,43 +331,65 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
       return absl::OkStatus();
     }
   }
-  TablePart part(table);
   v1::Comparison comparison;
   MSITD_RETURN_IF_ERROR(runs_->Compare(
       kGoldenRun, kMyRun, mapping.has_value() ? &*mapping : nullptr, comparison,
       [&](const v1::Comparison&, const v1::ComparisonRow& row) {
         if (!IsOfLevel(row, level)) return absl::OkStatus();
         coverage.Add(row);
-        return schema.Add(row, part);
+        return AddRow(row, schema, table);
       }));
   if (!mapping.has_value()) TellOfLeft(coverage.left(), prefix, log_);
   return absl::OkStatus();
 }
 
+absl::Status LevelComparison::AddRow(const v1::ComparisonRow& row,
+                                     ctl::TableSchema& schema,
+                                     ctl::TableSink& table) {
+  const TensorPlace golden = PlaceOf(row.golden().name(), /*is_golden=*/true);
+  const TensorPlace my = PlaceOf(row.target().name(), /*is_golden=*/false);
+  RowSink sink(golden, my, options_.compares_statistics ? nullptr : &columns_,
+               table);
+  return schema.Add(row, sink);
+}
+
+std::unique_ptr<ctl::TableSchema> LevelComparison::MakeSchema() const {
+  const ctl::MsitSides sides = [this](const v1::ComparedTensor& side,
+                                      bool is_golden) {
+    return About(side.name(), is_golden);
+  };
+  if (options_.compares_statistics) {
+    return MakeStatisticsSchema(options_.is_compat, sides);
+  }
+  return ctl::MakeMsitSchema(
+      /*keeps_all=*/options_.level.empty() || !options_.is_compat, sides);
+}
+
 absl::StatusOr<std::string> LevelComparison::Save() {
   MSITD_RETURN_IF_ERROR(MakeReportFolder(options_.output));
   std::vector<Level> levels(kLevels.begin(), kLevels.end());
-  const bool is_csv = !options_.level.empty();
+  const bool is_of_statistics = options_.compares_statistics;
+  const bool is_csv = is_of_statistics || !options_.level.empty();
   if (is_csv) {
     const std::string_view wanted =
-        options_.level == "logits" ? "api" : std::string_view(options_.level);
+        is_of_statistics || options_.level == "logits"
+            ? "api"
+            : std::string_view(options_.level);
     std::erase_if(
         levels, [wanted](const Level& level) { return level.name != wanted; });
   }
   return WriteReportFile(
-      options_.output, "msit_cmp_report_" + UtcTimeStamp(),
+      options_.output,
+      (is_of_statistics ? "statstics_cmp_report_" : "msit_cmp_report_") +
+          UtcTimeStamp(),
       is_csv ? ".csv" : ".xlsx", [&](const ByteTake& take) -> absl::Status {
-        const auto schema = ctl::MakeMsitSchema(
-            /*keeps_all=*/!is_csv || !options_.is_compat,
-            [this](const v1::ComparedTensor& side, bool is_golden) {
-              return About(side.name(), is_golden);
-            });
+        const auto schema = MakeSchema();
         std::vector<std::string> names;
         for (const Level& level : levels) names.emplace_back(level.name);
         const auto table = is_csv ? ctl::MakeCsvSink(take)
                                   : ctl::MakeXlsxSheetsSink(take, names);
-        const std::vector<std::string> headings =
-            schema->Begin(v1::Comparison());
+        std::vector<std::string> headings = schema->Begin(v1::Comparison());
+        if (!is_of_statistics) columns_.AddHeadings(headings);
         for (const Level& level : levels) {
           MSITD_RETURN_IF_ERROR(table->Begin(headings));
           MSITD_RETURN_IF_ERROR(CompareLevel(level, *schema, *table));
@@ -351,6 +403,11 @@ absl::Status LevelComparison::Run() {
   const ctl::Interrupts::Hold hold(interrupts_);
   MSITD_RETURN_IF_ERROR(golden_.Open(log_));
   MSITD_RETURN_IF_ERROR(my_.Open(log_));
+  // msit looks at the last row alone.
+  if (options_.compares_statistics && options_.is_compat &&
+      golden_.about.kind == trees::TreeKind::kMsit) {
+    golden_.batch->KeepLastOutputs();
+  }
   if (!ChooseTokens()) return absl::OkStatus();
   MSITD_RETURN_IF_ERROR(Import());
   MSITD_ASSIGN_OR_RETURN(const std::string path, Save());

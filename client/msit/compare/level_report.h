@@ -12,6 +12,8 @@
 // acceleration library.
 namespace msitd::msit {
 
+class CustomAlgorithms;
+
 struct LevelOptions {
   DumpSide golden;
   DumpSide my;
@@ -20,12 +22,17 @@ struct LevelOptions {
   // The bytes of an op_mapping_file.json, or nothing.
   std::string op_mapping;
   std::string output;
+  // Not null.
+  CustomAlgorithms* algorithms = nullptr;
+  // Compares what was recorded of tensors in place of tensors.
+  bool compares_statistics = false;
   bool is_compat = false;
 };
 
 // Writes `msit_cmp_report_<time>.csv` for one level, or `.xlsx` with a sheet
-// for each. As the original, it succeeds with an error in the log if the sides
-// have no token in common.
+// for each; of statistics `statstics_cmp_report_<time>.csv`, of no level. As
+// the original, it succeeds with an error in the log if the sides have no token
+// in common.
 absl::Status CompareLevels(const LevelOptions& options,
                            ctl::Interrupts& interrupts, Logger& log);
 

@@ -36,17 +36,24 @@ constexpr uint64_t kOutputsMax = 1024;
 // Brings rows from the schema to a report.
 class ReportSink final : public ctl::TableSink {
  public:
-  // Borrows `report`.
-  explicit ReportSink(GraphReport& report) : report_(report) {}
+  // Borrows all.
+  ReportSink(const TensorPlace& golden, const TensorPlace& my,
+             CustomColumns& columns, GraphReport& report)
+      : golden_(golden), my_(my), columns_(columns), report_(report) {}
   absl::Status Begin(const std::vector<std::string>&) override {
     return absl::OkStatus();
   }
   absl::Status Add(const ctl::Cells& cells) override {
-    return report_.Add(cells);
+    ctl::Cells more = cells;
+    MSITD_RETURN_IF_ERROR(columns_.AddCells(golden_, my_, more));
+    return report_.Add(more);
   }
   absl::Status Finish() override { return absl::OkStatus(); }
 
  private:
+  const TensorPlace& golden_;
+  const TensorPlace& my_;
+  CustomColumns& columns_;
   GraphReport& report_;
 };
 
@@ -130,7 +137,10 @@ std::string_view InGraph(std::string_view op, const trees::GePlace& place) {
 
 RankComparison::RankComparison(RankOptions options, ctl::Interrupts& interrupts,
                                Logger& log)
-    : options_(std::move(options)), interrupts_(interrupts), log_(log) {}
+    : options_(std::move(options)),
+      interrupts_(interrupts),
+      log_(log),
+      columns_(*options_.algorithms, options_.is_compat) {}
 
 RankComparison::~RankComparison() = default;
 
@@ -184,6 +194,7 @@ absl::Status RankComparison::Open() {
         return ctl::MsitSide{PathOf(is_golden, side.name()), ""};
       });
   headings_ = schema_->Begin(v1::Comparison());
+  columns_.AddHeadings(headings_);
   return absl::OkStatus();
 }
 
@@ -298,13 +309,19 @@ absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
   return &graph;
 }
 
+TensorPlace RankComparison::PlaceOf(bool is_golden,
+                                    const TensorKey& key) const {
+  const bool is_mine = !is_golden || is_self_;
+  return {(is_mine ? *my_ : *golden_).files().Find(key), key};
+}
+
 std::string RankComparison::PathOf(bool is_golden, const std::string& name) {
   const auto key = ParseTensorName(name);
   if (!key.has_value()) return name;
-  const bool is_mine = !is_golden || is_self_;
-  const FileIndex::File file = (is_mine ? *my_ : *golden_).files().Find(*key);
+  const FileIndex::File file = PlaceOf(is_golden, *key).file;
   if (file.path.empty()) return name;
-  if (is_mine || !options_.is_compat) return MsitPath(file, *key);
+  if (!is_golden || is_self_ || !options_.is_compat)
+    return MsitPath(file, *key);
   return file.is_shared ? PathAsMsit(file.path, *key, is_fused_) : file.path;
 }
 
@@ -336,13 +353,16 @@ absl::Status RankComparison::AddRow(const v1::Comparison& /*comparison*/,
     }
     return absl::OkStatus();
   }
+  const auto golden_key = ParseTensorName(row.golden().name());
   const auto key = ParseTensorName(row.target().name());
-  if (!key.has_value()) {
-    return MakeStatus(absl::StatusCode::kInternal, "{} names no tensor",
-                      row.target().name());
+  if (!golden_key.has_value() || !key.has_value()) {
+    return MakeStatus(absl::StatusCode::kInternal, "{} or {} names no tensor",
+                      row.golden().name(), row.target().name());
   }
   MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOf(*key));
-  ReportSink sink(graph->report);
+  const TensorPlace golden = PlaceOf(/*is_golden=*/true, *golden_key);
+  const TensorPlace my = PlaceOf(/*is_golden=*/false, *key);
+  ReportSink sink(golden, my, columns_, graph->report);
   return schema_->Add(row, sink);
 }
 

@@ -16,6 +16,7 @@
 #include "client/match/match.h"
 #include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
+#include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/graph_report.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/logger.h"
@@ -39,6 +40,8 @@ struct RankOptions {
   // In front of the time in the name of a report.
   std::string report_prefix;
   std::string output;
+  // Not null.
+  CustomAlgorithms* algorithms = nullptr;
   bool is_compat = false;
 };
 
@@ -74,6 +77,7 @@ class RankComparison {
   absl::StatusOr<Graph*> GraphOf(const TensorKey& mine);
   absl::Status AddRow(const v1::Comparison& comparison,
                       const v1::ComparisonRow& row);
+  TensorPlace PlaceOf(bool is_golden, const TensorKey& key) const;
   // As msit writes the path of a tensor, which is called `name`.
   std::string PathOf(bool is_golden, const std::string& name);
   // `number`: the place of the graph among those with rows.
@@ -92,6 +96,7 @@ class RankComparison {
   std::set<int64_t> common_tokens_;
   std::map<GraphKey, Graph> graphs_;
   std::unique_ptr<ctl::TableSchema> schema_;
+  CustomColumns columns_;
   std::vector<std::string> headings_;
   // True while the run is compared with itself.
   bool is_self_ = false;

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/msit/compare/scenario.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "client/match/limits.h"
 #include "client/msit/compare/dump_side.h"
 #include "client/msit/compare/level_report.h"
 #include "client/msit/compare/torchair.h"
+#include "client/msit/custom_algorithms.h"
 #include "client/msit/output_file.h"
 #include "client/text/policy_text.h"
 #include "protos/status/status.h"
@@ -49,14 +53,21 @@ absl::StatusOr<std::string> ReadOpMapping(const std::string& folder) {
                            match::kOpMappingBytesMax);
 }
 
+// What the statistics of tensors have no use for.
+void TellOfStatisticsFlags(const CompareOptions& options, Logger& log) {
+  for (const auto& [is_set, flag] :
+       {std::pair(!options.algorithms.empty(), "--custom-algorithms"),
+        std::pair(!options.level.empty(), "--cmp-level")}) {
+    if (!is_set) continue;
+    log.Warning(
+        fmt::format("{} means nothing for --stats, and is ignored", flag));
+  }
+}
+
 absl::Status CompareDumps(const CompareOptions& options,
                           const std::string& golden, const std::string& my,
+                          CustomAlgorithms& algorithms,
                           ctl::Interrupts& interrupts, Logger& log) {
-  if (options.compares_statistics) {
-    return MakeStatus(absl::StatusCode::kUnimplemented,
-                      "--stats is not in this build: use msitctl run import "
-                      "and msitctl compare run");
-  }
   const auto find = [&log](const std::string& path) {
     const auto side = FindDumpSide(path);
     if (!side.has_value()) {
@@ -73,6 +84,8 @@ absl::Status CompareDumps(const CompareOptions& options,
   levels.my = *my_side;
   levels.level = options.level;
   levels.output = OutputOf(options);
+  levels.algorithms = &algorithms;
+  levels.compares_statistics = options.compares_statistics;
   levels.is_compat = options.is_compat;
   MSITD_ASSIGN_OR_RETURN(levels.op_mapping,
                          ReadOpMapping(options.mapping_folder));
@@ -92,21 +105,26 @@ absl::Status CompareSides(const CompareOptions& options,
   if (!is_golden_folder && !is_my_folder) {
     return CompareFiles(options, interrupts, log);
   }
-  if (!options.algorithms.empty()) {
-    return MakeStatus(absl::StatusCode::kUnimplemented,
-                      "--custom-algorithms takes two files in this build: use "
-                      "msitctl compare run --plugin FILE.py:FUNCTION for "
-                      "folders");
-  }
+  MSITD_ASSIGN_OR_RETURN(
+      CustomAlgorithms algorithms,
+      CustomAlgorithms::Start(options.algorithms, interrupts, log));
   if (is_my_folder && !FindGraphs(my, std::nullopt).empty()) {
+    if (options.compares_statistics) {
+      log.Warning(
+          "--stats means nothing for dumps of TorchAir, and is ignored");
+    }
     return CompareTorchair({.golden = golden,
                             .my = my,
                             .output = OutputOf(options),
                             .rank = rank,
+                            .algorithms = &algorithms,
                             .is_compat = options.is_compat},
                            interrupts, log);
   }
-  return CompareDumps(options, golden, my, interrupts, log);
+  if (options.compares_statistics) {
+    TellOfStatisticsFlags(options, log);
+  }
+  return CompareDumps(options, golden, my, algorithms, interrupts, log);
 }
 
 }  // namespace msitd::msit

@@ -152,6 +152,7 @@ absl::Status CompareTorchair(const TorchairOptions& options,
   MSITD_ASSIGN_OR_RETURN(rank.golden, FolderOfRanks(options.golden));
   MSITD_ASSIGN_OR_RETURN(rank.my, FolderOfRanks(options.my));
   rank.output = options.output;
+  rank.algorithms = options.algorithms;
   rank.is_compat = options.is_compat;
   rank.is_golden_fx = FindGraphs(options.golden, std::nullopt).empty();
   rank.report_prefix = "msit_cmp_report_";

@@ -13,6 +13,8 @@
 // `msit llm compare` of what TorchAir dumped.
 namespace msitd::msit {
 
+class CustomAlgorithms;
+
 // Returns the graphs below `folder` that GE wrote before it optimized them, by
 // their numbers; of one rank, if one is given. Empty if `folder` is none.
 std::vector<std::string> FindGraphs(const std::string& folder,
@@ -26,14 +28,16 @@ struct TorchairOptions {
   std::string output;
   // Nothing: all that both sides have.
   std::optional<int32_t> rank;
+  // Not null.
+  CustomAlgorithms* algorithms = nullptr;
   // Reports what msit reports, with its mistakes.
   bool is_compat = false;
 };
 
 // Compares a dump of GE with one of FX or of GE, and writes a report of 24
-// columns for each rank and graph. INVALID_ARGUMENT if the sides have no rank
-// in common, a folder is no dump, or one has folders of ranks in several
-// places.
+// columns, and those of the user's functions, for each rank and graph.
+// INVALID_ARGUMENT if the sides have no rank in common, a folder is no dump, or
+// one has folders of ranks in several places.
 absl::Status CompareTorchair(const TorchairOptions& options,
                              ctl::Interrupts& interrupts, Logger& log);
 

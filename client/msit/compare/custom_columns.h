@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/msit/compare/file_index.h"
+#include "client/msit/custom_algorithms.h"
+#include "client/report/table/cell.h"
+#include "protos/base/tensor_key.h"
+
+namespace msitd::msit {
+
+// The file that a tensor came from.
+struct TensorPlace {
+  FileIndex::File file;
+  TensorKey key;
+};
+
+// What functions of the user say of pairs, behind the columns of msit's report.
+// Thread-compatible.
+class CustomColumns {
+ public:
+  // Borrows `algorithms`. `is_compat`: there are no such columns, as in the
+  // original, and only the texts go into the reason.
+  CustomColumns(CustomAlgorithms& algorithms, bool is_compat);
+
+  void AddHeadings(std::vector<std::string>& headings) const;
+
+  // Adds a cell for each heading to the row of a pair: its value as Python
+  // writes it, or none. Texts go behind the reason of the row. A pair without
+  // metrics is not measured. CANCELLED by an interrupt.
+  absl::Status AddCells(const TensorPlace& golden, const TensorPlace& my,
+                        ctl::Cells& cells);
+
+ private:
+  CustomAlgorithms& algorithms_;
+  const std::vector<std::string> names_;
+  const bool is_compat_;
+};
+
+}  // namespace msitd::msit
