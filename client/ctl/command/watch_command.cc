@@ -404,6 +404,7 @@ void AddWatchCommand(CommandLine& line) {
        .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
                "AttachmentService.WriteAttachment, "
                "AttachmentService.ReadAttachment, IngestService.WriteChunks, "
+               "CaptureService.GetCapturePolicy, "
                "CaptureService.SetCapturePolicy"},
       [flags](Invocation& invocation) { return Watch(invocation, *flags); });
   AddWatchFlags(verb, *flags);
