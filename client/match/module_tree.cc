@@ -10,6 +10,7 @@
 
 #include "client/match/json_text.h"
 #include "client/match/limits.h"
+#include "protos/base/digits.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {
@@ -89,11 +90,6 @@ absl::Status AddAtb(std::string_view file, const Json& entry, size_t number,
     MSITD_RETURN_IF_ERROR(AddAtb(file, child, added, 0, tree));
   }
   return absl::OkStatus();
-}
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
@@ -234,7 +230,7 @@ ModuleTree TreeOfOps(const RunFacts& run) {
         ModuleNode node;
         node.name = name;
         node.op = name;
-        node.type = IsNumber(last) ? above : last;
+        node.type = IsDigits(last) ? above : last;
         const size_t number = out.Add(by_name.at(above), std::move(node));
         by_name.emplace(name, number);
       }

@@ -14,9 +14,9 @@
 #include <system_error>
 
 #include "absl/strings/ascii.h"
-#include "client/import/trees/numbers.h"
 #include "client/msit/elf_symbols.h"
 #include "client/msit/output_file.h"
+#include "protos/base/digits.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -134,20 +134,20 @@ absl::Status CheckConfig(const std::string& path) {
 std::string CheckIds(const std::string& text) {
   const bool is_right =
       text.empty() || IsListOf(text, ',', [](std::string_view id) {
-        return IsListOf(id, '_', trees::IsDigits);
+        return IsListOf(id, '_', IsDigits);
       });
   return is_right ? "" : text + " is no list of ids such as 2,3_1";
 }
 
 std::string CheckRange(const std::string& text) {
-  return text.empty() || IsListOf(text, ',', trees::IsDigits)
+  return text.empty() || IsListOf(text, ',', IsDigits)
              ? ""
              : text + " is no list of numbers such as 0,10";
 }
 
 std::string CheckNumber(const std::string& text) {
   constexpr size_t kDigitsMax = 9;
-  return trees::IsDigits(text) && text.size() <= kDigitsMax
+  return IsDigits(text) && text.size() <= kDigitsMax
              ? ""
              : text + " is no number from 0 on";
 }

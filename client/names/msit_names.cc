@@ -3,16 +3,9 @@
 
 #include <algorithm>
 
+#include "protos/base/digits.h"
+
 namespace msitd::names {
-namespace {
-
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-}
-
-}  // namespace
 
 std::optional<MsitTensorName> ParseMsitStem(std::string_view stem) {
   MsitTensorName out;
@@ -27,7 +20,7 @@ std::optional<MsitTensorName> ParseMsitStem(std::string_view stem) {
   while (!stem.empty()) {
     const size_t line = std::min(stem.find('_', 1), stem.size());
     const std::string_view number = stem.substr(1, line - 1);
-    if (stem[0] != '_' || !IsNumber(number)) return std::nullopt;
+    if (stem[0] != '_' || !IsDigits(number)) return std::nullopt;
     if (!out.index.empty()) out.index += '.';
     out.index += number;
     stem.remove_prefix(line);
@@ -47,7 +40,7 @@ std::string MsitStem(Io io, std::string_view index, bool is_only_output) {
 
 std::string MsitRowIndex(std::string_view stem) {
   const std::string_view last = stem.substr(stem.rfind('_') + 1);
-  return last != stem && IsNumber(last) ? std::string(last) : "0";
+  return last != stem && IsDigits(last) ? std::string(last) : "0";
 }
 
 }  // namespace msitd::names

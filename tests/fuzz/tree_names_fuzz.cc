@@ -5,6 +5,7 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/tree_limits.h"
 #include "protos/base/check.h"
+#include "protos/base/digits.h"
 #include "protos/base/utf8.h"
 #include "tests/fuzz/fuzz_target.h"
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "client/text/text.h"
+#include "protos/base/digits.h"
 
 namespace msitd::ctl {
 namespace {
@@ -24,11 +25,6 @@ struct Hint {
   std::string rest;
 };
 
-bool IsNumber(std::string_view part) {
-  return !part.empty() &&
-         part.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 Hint Generalize(std::string_view hint) {
   const size_t at = std::min(hint.rfind('@'), hint.size());
   const size_t quote = std::min(hint.find('\'') + 1, at);
@@ -38,7 +34,7 @@ Hint Generalize(std::string_view hint) {
   while (true) {
     const size_t dot = op.find('.');
     const std::string_view part = op.substr(0, dot);
-    out.pattern += has_parts && IsNumber(part) ? "*" : part;
+    out.pattern += has_parts && IsDigits(part) ? "*" : part;
     if (dot == std::string_view::npos) return out;
     out.pattern += '.';
     op.remove_prefix(dot + 1);

@@ -12,6 +12,7 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
 #include "client/import/trees/tree_limits.h"
+#include "protos/base/digits.h"
 #include "protos/status/status.h"
 
 namespace msitd::trees {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/import/trees/numbers.h"
+#include "protos/base/digits.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 

@@ -6,6 +6,7 @@
 
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/tree_limits.h"
+#include "protos/base/digits.h"
 #include "protos/base/limits.h"
 #include "protos/base/utf8.h"
 #include "protos/status/status.h"

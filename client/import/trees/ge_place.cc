@@ -8,6 +8,7 @@
 
 #include "client/import/trees/file_name.h"
 #include "client/import/trees/numbers.h"
+#include "protos/base/digits.h"
 
 namespace msitd::trees {
 namespace {

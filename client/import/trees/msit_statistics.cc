@@ -9,6 +9,7 @@
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/python_text.h"
 #include "client/import/trees/tree_limits.h"
+#include "protos/base/digits.h"
 #include "protos/base/limits.h"
 #include "protos/base/tensor_statistics.h"
 #include "protos/status/status.h"

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "protos/base/digits.h"
+
 namespace msitd::trees {
 namespace {
 
@@ -26,12 +28,6 @@ int ComparePart(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
-
-bool IsDigits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  });
-}
 
 std::optional<int64_t> ParseNumber(std::string_view text) {
   if (!IsDigits(text)) return std::nullopt;

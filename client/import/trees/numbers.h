@@ -8,9 +8,6 @@
 // Numbers in names of files and folders.
 namespace msitd::trees {
 
-// True for one or more of the digits 0 to 9.
-bool IsDigits(std::string_view text);
-
 // Returns the number that digits are; nothing for other text, or if an int64_t
 // has no room for it.
 std::optional<int64_t> ParseNumber(std::string_view text);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "protos/base/digits.h"
+
 namespace msitd::trees {
 namespace {
 
