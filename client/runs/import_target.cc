@@ -40,6 +40,26 @@ absl::Status StatusOf(const Outcome& outcome) {
                       outcome.error);
 }
 
+// A call of an import, until `deadline`. Of an import that the user has ended,
+// what has arrived is noted if the daemon takes it soon.
+class ImportCall {
+ public:
+  ImportCall(Interrupts& interrupts,
+             std::chrono::system_clock::time_point deadline)
+      : is_ended_(interrupts.interrupted()),
+        hold_(interrupts, is_ended_ ? nullptr : &context_) {
+    context_.set_deadline(
+        is_ended_ ? std::chrono::system_clock::now() + kEndTimeout : deadline);
+  }
+
+  grpc::ClientContext& context() { return context_; }
+
+ private:
+  const bool is_ended_;
+  grpc::ClientContext context_;
+  const Interrupts::Hold hold_;
+};
+
 // Reads a whole attachment. `text` stays empty if there is none.
 Outcome ReadWhole(Connection& connection, const std::string& run,
                   const std::string& name, std::string& text) {
@@ -125,14 +145,9 @@ Outcome ImportTarget::Seal() {
   MSITCTL_RETURN_IF_FAILED(connection_.Connect());
   v1::SealRunRequest request;
   request.set_run(name_);
-  grpc::ClientContext context;
-  const bool is_ended = is_interrupted();
-  context.set_deadline(is_ended ? std::chrono::system_clock::now() + kEndTimeout
-                                : Deadline());
-  const Interrupts::Hold hold(connection_.interrupts(),
-                              is_ended ? nullptr : &context);
+  ImportCall call(connection_.interrupts(), Deadline());
   return connection_.OutcomeOf(connection_.stub<v1::RunService::Stub>().SealRun(
-      &context, request, &run_));
+      &call.context(), request, &run_));
 }
 
 absl::StatusOr<ImportTarget::Standing> ImportTarget::ReadStanding() {
@@ -227,17 +242,10 @@ absl::Status ImportTarget::Attach(const std::string& name,
   open.set_name(name);
   open.set_media_type(media_type);
   open.set_replace(true);
-  grpc::ClientContext context;
-  // Of an import that the user has ended, what has arrived is noted if the
-  // daemon takes it soon.
-  const bool is_ended = is_interrupted();
-  context.set_deadline(is_ended ? std::chrono::system_clock::now() + kEndTimeout
-                                : Deadline());
-  const Interrupts::Hold hold(connection_.interrupts(),
-                              is_ended ? nullptr : &context);
+  ImportCall call(connection_.interrupts(), Deadline());
   v1::Attachment written;
-  return StatusOf(WriteAttachmentBytes(connection_, context, std::move(open),
-                                       bytes, nullptr, written));
+  return StatusOf(WriteAttachmentBytes(
+      connection_, call.context(), std::move(open), bytes, nullptr, written));
 }
 
 bool ImportTarget::is_interrupted() {
