@@ -11,8 +11,8 @@
 namespace msitd::msit {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // [[0, 1, 2], [3, 4, 5]].
 Tensor TwoRows() {

@@ -3,14 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/temp_dir.h"
+
 namespace msitd::msit {
 namespace {
+
+using ::msitd::testing::TempDir;
 
 constexpr size_t kColumns = 24;
 
@@ -41,14 +44,8 @@ std::vector<std::string> RowsIn(const std::string& path) {
   return out;
 }
 
-class GraphReportTest : public testing::Test {
+class GraphReportTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "graph_report";
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-
   GraphReport Make(bool is_compat) {
     auto report =
         GraphReport::Make(std::vector<std::string>(kColumns), is_compat);
@@ -59,12 +56,12 @@ class GraphReportTest : public testing::Test {
   std::vector<std::string> Save(GraphReport& report,
                                 const OpPlaces& places = {}) {
     int64_t first_id = 7;
-    const auto path = report.Save(folder_, "rows", places, first_id);
+    const auto path = report.Save(folder_.path(), "rows", places, first_id);
     EXPECT_TRUE(path.ok()) << path.status();
     return RowsIn(*path);
   }
 
-  std::string folder_;
+  const TempDir folder_;
 };
 
 TEST_F(GraphReportTest, RowsAreSortedByTimeAndNumberedByTheGraph) {
@@ -112,8 +109,9 @@ TEST_F(GraphReportTest, CompatLeavesOutEverySecondRowOfInt8) {
 TEST_F(GraphReportTest, NameThatIsTakenGetsANumber) {
   int64_t id = 0;
   GraphReport report = Make(/*is_compat=*/false);
-  EXPECT_EQ(*report.Save(folder_, "rows", {}, id), folder_ + "/rows.csv");
-  EXPECT_EQ(*report.Save(folder_, "rows", {}, id), folder_ + "/rows_1.csv");
+  EXPECT_EQ(*report.Save(folder_.path(), "rows", {}, id), folder_ / "rows.csv");
+  EXPECT_EQ(*report.Save(folder_.path(), "rows", {}, id),
+            folder_ / "rows_1.csv");
 }
 
 TEST_F(GraphReportTest, MoreRowsThanABufferComeBack) {
