@@ -1,9 +1,9 @@
 """Keeps this package out of the graphs of torch.compile.
 
-A graph cannot contain a record, which copies bytes at the moment it is made.
-Python code that becomes part of a graph runs once, while the graph is made,
-with tensors that have no bytes. So the functions here are opaque to Dynamo: a
-graph ends before them, and another begins behind them.
+A record copies bytes at the moment it is made. Python code that becomes part of a
+graph runs once, while the graph is made, with tensors that have no bytes. So the
+functions here are opaque to Dynamo: a graph ends before them, and another begins
+behind them. Hooks alone are in graphs, in the form that `graphs` gives them.
 """
 
 from __future__ import annotations
@@ -56,6 +56,33 @@ def make_opaque(function: _Function) -> _Function:
     return function
 
 
+def make_no_frame(function: Callable[..., Any]) -> None:
+    """Lets Dynamo look into `function` where it is called by what Dynamo compiles.
+
+    Called by anything else, it is not compiled by itself.
+    """
+    from torch._dynamo.eval_frame import skip_code
+
+    skip_code(function.__code__)
+
+
+def tracing_test(is_possible: bool) -> Callable[[], bool]:
+    """Returns a function that says whether Dynamo runs it, to make a graph.
+
+    Args:
+        is_possible: Whether Dynamo may run what asks.
+    """
+    import torch
+
+    # Dynamo knows this function of torch as a constant.
+    test = getattr(torch.compiler, "is_dynamo_compiling", None)
+    return test if is_possible and test is not None else _no
+
+
+def _no() -> bool:
+    return False
+
+
 @functools.cache
 def make_package_opaque() -> None:
     """Does the same for all functions of the core that get tensors."""
@@ -69,12 +96,14 @@ def make_package_opaque() -> None:
         "recorder",
         "stacks",
         "values",
-        "walk",
     ):
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):
                 make_opaque(function)
+    # Hooks call it in graphs, too.
+    for function in _functions_of(sys.modules["msitd._core.walk"]):
+        make_no_frame(function)
 
 
 def forget_graphs() -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core import compiled
+from msitd._core import compiled, graphs
 from msitd._core.identities import Identities
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
@@ -65,12 +65,13 @@ def register_hook(
     model.
 
     `torch.compile` may compile the model, before or after, as a whole or in
-    part. Ops keep the names that they have in the model without it. The hooks
-    are no part of any graph: a graph ends before every recorded module, and
-    another begins behind it, so the model is compiled in smaller pieces than
-    without hooks. A warning says so once. With `fullgraph=True` torch allows no
-    such ends, and the first call raises what torch raises then. All graphs of
-    the process are made again when hooks are added or removed.
+    part, also with `fullgraph=True`. Ops keep the names that they have in the
+    model without it. The records are part of its graphs and end none of them;
+    none of them is an alias. All graphs of the process are made again when
+    hooks are added or removed. Where a version of torch has no means for it, a
+    graph ends before every recorded module, and another begins behind it; a
+    warning says so once. With `fullgraph=True` the first call raises what torch
+    raises then.
 
     A call of which the capture policy asks for nothing costs next to nothing.
     It is not counted as a call of its op: if a policy begins in the middle of a
@@ -161,6 +162,9 @@ class HookHandle:
         self._skipped_count = 0
         self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
+        self._hooks: dict[str, _Hooks] = {}
+        self._note = graphs.note_of(self)
+        self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         try:
@@ -207,8 +211,12 @@ class HookHandle:
             hooks = self._root_hooks(hooks)
         if hooks is None:
             return
+        self._hooks[op] = hooks
         for hook in hooks:
-            compiled.make_opaque(hook)
+            if self._note is None:
+                compiled.make_opaque(hook)
+            else:
+                compiled.make_no_frame(hook)
         self._torch_handles.append(
             module.register_forward_pre_hook(hooks.before, with_kwargs=True)
         )
@@ -231,10 +239,16 @@ class HookHandle:
         selects = native.selects
         tokens = self._tokens
         off = _Call(op, 0, -1, None)
+        is_tracing = self._is_tracing
+        inputs, outputs, values = self._inputs, self._outputs, self._values
+        notes = graphs.hooks_of(op, self._note, inputs, outputs, values)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
+            if is_tracing():
+                notes.before(module, args, kwargs)
+                return
             forward = thread.forward
             token = forward.token if forward.depth else current_token()
             try:
@@ -255,6 +269,9 @@ class HookHandle:
             kwargs: dict[str, Any],
             result: Any,
         ) -> None:
+            if is_tracing():
+                notes.after(module, args, kwargs, result)
+                return
             calls = thread.forward.calls
             if not calls:
                 return
@@ -272,10 +289,16 @@ class HookHandle:
         """Returns the hooks of the model itself, around `inner`."""
         thread = self._thread
         client = self._client
+        is_tracing = self._is_tracing
+        sides = [inner is not None and side for side in (self._inputs, self._outputs)]
+        notes = graphs.hooks_of(ROOT_OP, self._note, *sides, self._values)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
+            if is_tracing():
+                notes.before(module, args, kwargs)
+                return
             forward = thread.forward
             if forward.depth == 0:
                 forward.token = client.token
@@ -289,6 +312,9 @@ class HookHandle:
             kwargs: dict[str, Any],
             result: Any,
         ) -> None:
+            if is_tracing():
+                notes.after(module, args, kwargs, result)
+                return
             if inner is not None:
                 inner.after(module, args, kwargs, result)
             forward = thread.forward
@@ -302,6 +328,21 @@ class HookHandle:
 
         return _Hooks(before, after)
 
+    def run_in_graph(self, side: str, op: str, leaves: dict[str, Any]) -> None:
+        """See graphs.Recorder."""
+        if not self._torch_handles:
+            return
+        hooks = self._hooks[op]
+        thread = self._thread
+        thread.is_in_graph = True
+        try:
+            if side == graphs.BEFORE:
+                hooks.before(None, (), leaves)
+            else:
+                hooks.after(None, (), {}, leaves or None)
+        finally:
+            thread.is_in_graph = False
+
     def _begin(
         self,
         forward: _Forward,
@@ -310,7 +351,8 @@ class HookHandle:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        if not self._has_told_of_graphs and compiled.is_running():
+        is_cut = self._note is None and not self._has_told_of_graphs
+        if is_cut and compiled.is_running():
             self._has_told_of_graphs = True
             _logger.warning(
                 "%s is compiled: its graphs end at every module that is recorded, "
@@ -444,8 +486,12 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.forward = _Forward()
         self.known: Identities | None = None
+        # Torch does not count what the kernels of a graph change.
+        self.is_in_graph = False
 
-    def identities(self) -> Identities:
+    def identities(self) -> Identities | None:
+        if self.is_in_graph:
+            return None
         if self.known is None:
             self.known = Identities()
         return self.known

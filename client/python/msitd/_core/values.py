@@ -62,6 +62,15 @@ class Value(NamedTuple):
     text: str
 
 
+class Described:
+    """Stands for a value that is not there, but of which all is known."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
 _NONE_VALUE = Value(_NONE, None, "None")
 _BOOLS = (Value(_NUMBER, False, "False"), Value(_NUMBER, True, "True"))
 
@@ -100,6 +109,8 @@ def _describe_int(value: int) -> Value:
 
 
 def _describe_rarer(value: Any) -> Value:
+    if isinstance(value, Described):
+        return value.value._replace(text=_clean(value.value.text))
     if isinstance(value, enum.Enum):
         return _describe_other(value)
     for plain in (int, float, complex):
