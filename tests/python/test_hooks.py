@@ -252,9 +252,9 @@ def test_structure_that_contains_itself_ends(run):
 def test_tensor_that_cannot_be_recorded_is_counted_and_harmless(client, daemon, caplog):
     model = nn.Identity()
     with msitd.register_hook(model, client) as handle:
-        result = model(torch.eye(2).to_sparse())
+        result = model(torch.eye(2, device="meta"))
         model(torch.ones(1))
-    assert result.is_sparse
+    assert result.is_meta
     assert handle.skipped_count == 2
     assert len([r for r in caplog.records if r.name == "msitd"]) == 1
     client.flush()

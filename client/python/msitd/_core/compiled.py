@@ -89,11 +89,15 @@ def make_package_opaque() -> None:
     for name in (
         "hooks",
         "identities",
+        "leaves",
         "losses",
         "memory",
         "module_tree",
+        "objects",
+        "parts",
         "placement",
         "recorder",
+        "skips",
         "stacks",
         "values",
     ):

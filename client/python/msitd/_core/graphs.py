@@ -90,7 +90,8 @@ def note_of(recorder: Recorder) -> Note | None:
                 word = "other" + _WORD + repr(leaf)
             else:
                 kind = type(leaf)
-                word = "other" + _WORD + "<" + kind.__module__ + "."
+                word = "other" if kind.__module__ == "torch" else "object"
+                word = word + _WORD + "<" + kind.__module__ + "."
                 word = word + kind.__qualname__ + ">"
             site = site + _PART + index + _WORD + word
         record(tensors, ints, floats, site)
@@ -151,18 +152,29 @@ def hooks_of(
 
     tensor_type = torch.Tensor
 
+    # An exported program is for other processes too.
+    is_exporting = getattr(torch.compiler, "is_exporting", None) or _no
+
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if is_exporting():
+            return
         given = walk_arguments(args, kwargs, tensor_type, values)
         note(BEFORE, op, given if inputs else ())  # type: ignore[misc]
 
     def after(
         module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
+        if is_exporting():
+            return
         is_there = outputs and result is not None
         given = walk_result(result, tensor_type, values)
         note(AFTER, op, given if is_there else ())  # type: ignore[misc]
 
     return HooksInGraph(before, after)
+
+
+def _no() -> bool:
+    return False
 
 
 class _Site(NamedTuple):
@@ -206,5 +218,7 @@ def _note(
         elif word in _CONSTANTS:
             leaves[index] = _CONSTANTS[word]
         else:
-            leaves[index] = Described(Value(KIND_NUMBERS[word], None, text))
+            is_closed = word == "object"
+            kind = KIND_NUMBERS["other" if is_closed else word]
+            leaves[index] = Described(Value(kind, None, text), is_closed=is_closed)
     recorder.run_in_graph(place.side, place.op, leaves)

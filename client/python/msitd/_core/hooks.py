@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled, graphs
 from msitd._core.identities import Identities
+from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree
+from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
@@ -27,10 +30,6 @@ _logger = logging.getLogger("msitd")
 
 ROOT_OP = "root"
 
-# Values recorded of one side of one call. A list of a million numbers is no argument
-# that anybody looks at.
-_VALUES_MAX = 256
-
 
 def register_hook(
     model: torch.nn.Module,
@@ -42,6 +41,7 @@ def register_hook(
     values: bool = True,
     stack: str = "none",
     aliases: bool = False,
+    objects: bool = False,
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
 ) -> HookHandle:
@@ -62,7 +62,9 @@ def register_hook(
     later changes in place do not alter the record. The token of the client
     advances after each forward of `model`, whether it returned or raised. A
     problem with one tensor is logged once and counted; it never reaches the
-    model.
+    model. A tensor that does not lie in one piece of memory is recorded in
+    parts, such as `0.indices` and `0.values`. In place of one that has no
+    bytes, a value says so.
 
     `torch.compile` may compile the model, before or after, as a whole or in
     part, also with `fullgraph=True`. Ops keep the names that they have in the
@@ -104,6 +106,12 @@ def register_hook(
             memory that a CUDA graph or another process writes to. So it is off
             by default. Tensors of inference mode, views of complex conjugates
             and tensors of sub-classes are always copied.
+        objects: Whether tensors in objects are recorded that are no mappings,
+            tuples, lists, dataclasses or classes of attrs, such as a cache of
+            keys and values that every layer is given. If not, the objects that
+            hold any are counted; see `HookHandle.skipped`. Objects are searched
+            as pytree of torch knows them, else by their attributes, and not in
+            graphs of `torch.compile`.
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any bytes, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
@@ -121,6 +129,7 @@ def register_hook(
         values=values,
         stack=stack,
         aliases=aliases,
+        objects=objects,
         op_pattern=op_pattern,
         tokens=tokens,
     )
@@ -140,6 +149,7 @@ class HookHandle:
         values: bool,
         stack: str,
         aliases: bool,
+        objects: bool,
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
     ) -> None:
@@ -159,10 +169,15 @@ class HookHandle:
         self._tokens = tokens
         self._matches = _compile_patterns(op_pattern)
         self._thread = _Thread()
-        self._skipped_count = 0
+        self._skips = Skips()
+        self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
         self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
         self._hooks: dict[str, _Hooks] = {}
+        self._no_forward = torch.nn.Module.forward
+        # Ops of which no call was recorded yet.
+        self._uncalled: set[str] = set()
+        self._has_begun = False
         self._note = graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
@@ -181,17 +196,33 @@ class HookHandle:
 
     @property
     def skipped_count(self) -> int:
-        """Tensors that could not be recorded, such as sparse ones, and calls with too
-        many values."""
-        return self._skipped_count
+        """Leaves and calls that could not be recorded, such as tensors on `meta`."""
+        return self._skips.lost_count()
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many leaves and calls were not recorded, by reason.
+
+        Forwards that checkpointing runs again are among them: they are recorded
+        the first time.
+        """
+        return self._skips.by_reason()
 
     def remove(self) -> None:
-        """Takes the hooks away. Doing so again does nothing."""
+        """Takes the hooks away. Doing so again does nothing.
+
+        If anything was not recorded, the document `not_recorded.json` of the
+        rank says so. `skipped` has reasons with their counts, and where each
+        came first. `uncalled` has the ops of which no call was seen: their
+        modules did not run, or something ran their `forward` or used their
+        parameters without calling them.
+        """
         if not self._torch_handles:
             return
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
+        self._record_skips()
         compiled.forget_graphs()
 
     def __enter__(self) -> Self:
@@ -212,6 +243,9 @@ class HookHandle:
         if hooks is None:
             return
         self._hooks[op] = hooks
+        # Containers have no forward.
+        if type(module).forward is not self._no_forward and self._matches(op):
+            self._uncalled.add(op)
         for hook in hooks:
             if self._note is None:
                 compiled.make_opaque(hook)
@@ -238,7 +272,7 @@ class HookHandle:
         current_token = native.token
         selects = native.selects
         tokens = self._tokens
-        off = _Call(op, 0, -1, None)
+        off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
         inputs, outputs, values = self._inputs, self._outputs, self._values
         notes = graphs.hooks_of(op, self._note, inputs, outputs, values)
@@ -258,6 +292,9 @@ class HookHandle:
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 is_on = False
                 self._skip(op, "", error)
+            if is_on and is_in_backward():
+                is_on = False
+                self._skips.count(op, "", RECOMPUTED)
             if is_on:
                 self._begin(forward, op, token, args, kwargs)
             else:
@@ -360,8 +397,10 @@ class HookHandle:
                 op,
             )
         stack = None if self._stack == "none" else stack_of_caller(self._stack)
-        call = _Call(op, token, self._begin_call(op, token), stack)
+        call = Call(op, token, self._begin_call(op, token), stack)
         forward.calls.append(call)
+        self._has_begun = True
+        self._uncalled.discard(op)
         if self._inputs:
             self._record_all(
                 walk_arguments(args, kwargs, self._tensor_type, self._values),
@@ -369,7 +408,7 @@ class HookHandle:
                 call,
             )
 
-    def _end(self, call: _Call, result: Any) -> None:
+    def _end(self, call: Call, result: Any) -> None:
         # The hook is called without a result if the forward raised.
         if self._outputs and result is not None:
             self._record_all(
@@ -400,71 +439,30 @@ class HookHandle:
                 self._record_all(
                     iter([(parameter_name, parameter)]),
                     "weight",
-                    _Call(op, token, 0, None),
+                    Call(op, token, 0, None),
                 )
 
     def _record_all(
-        self, arguments: Iterator[tuple[str, Any]], io: str, call: _Call
+        self, arguments: Iterator[tuple[str, Any]], io: str, call: Call
     ) -> None:
-        op, token, number, stack = call
-        if number < 0 or not self._client.selects(op, io, token):
+        if call.number < 0 or not self._client.selects(call.op, io, call.token):
             return
-        record = self._client.record
-        record_value = self._client.record_value
-        tensor_type = self._tensor_type
         identities = self._thread.identities() if self._aliases else None
-        value_count = 0
-        for index, argument in arguments:
+        self._leaves.record(arguments, io, call, identities)
+
+    def _record_skips(self) -> None:
+        skipped = self._skips.as_json()
+        uncalled = sorted(self._uncalled) if self._has_begun else []
+        if skipped or uncalled:
+            facts = {"version": 1, "skipped": skipped, "uncalled": uncalled}
+            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
             try:
-                if isinstance(argument, tensor_type):
-                    record(
-                        argument,
-                        op=op,
-                        io=io,
-                        index=index,
-                        token=token,
-                        call=number,
-                        stack=stack,
-                        identity=0 if identities is None else identities.of(argument),
-                    )
-                    continue
-                value_count += 1
-                if value_count <= _VALUES_MAX:
-                    record_value(
-                        argument,
-                        op=op,
-                        io=io,
-                        index=index,
-                        token=token,
-                        call=number,
-                        stack=stack,
-                    )
-                elif value_count == _VALUES_MAX + 1:
-                    message = f"a call has more than {_VALUES_MAX} values"
-                    self._skip(op, index, ValueError(message))
-            except Exception as error:  # noqa: BLE001 - see above
-                self._skip(op, index, error)
+                self._client.record_document(SKIPS_NAME, text)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(SKIPS_NAME, "", error)
 
     def _skip(self, op: str, index: str, error: Exception) -> None:
-        if self._skipped_count == 0:
-            _logger.warning(
-                "%s %s is not recorded: %s (said once; see HookHandle.skipped_count)",
-                op,
-                index,
-                error,
-            )
-        self._skipped_count += 1
-
-
-class _Call(NamedTuple):
-    """A call that has begun."""
-
-    op: str
-    token: int
-    # -1 if the call is not recorded.
-    number: int
-    # Where it comes from, if that is recorded.
-    stack: str | None
+        self._skips.count(op, index, str(error) or type(error).__name__)
 
 
 class _Forward:
@@ -477,7 +475,7 @@ class _Forward:
         self.depth = 0
         self.token = 0
         # Calls that have not ended.
-        self.calls: list[_Call] = []
+        self.calls: list[Call] = []
 
 
 class _Thread(threading.local):

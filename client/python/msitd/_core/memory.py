@@ -90,10 +90,13 @@ def _record_torch(
         if place[-1] is None:
             place = (*place[:-1], placement_of(tensor))
         tensor = tensor.to_local()
+    name = type(tensor).__name__
     # The result of a collective has no bytes before it is waited for.
-    if type(tensor).__name__ == "AsyncCollectiveTensor":
+    if name == "AsyncCollectiveTensor":
         tensor = tensor.wait()
-    if tensor.layout is not torch.strided:
+    elif name == "FakeTensor":
+        raise TypeError("a fake tensor has no bytes")
+    if tensor.layout is not torch.strided or tensor.is_nested:
         raise TypeError(f"a tensor of layout {tensor.layout} is not dense")
     number = _torch_dtype_number(tensor.dtype, dtype)
     origin = tensor.device
@@ -112,8 +115,11 @@ def _record_torch(
         tensor = tensor.cpu()
     if tensor.is_neg() or tensor.is_conj():
         tensor = tensor.resolve_neg().resolve_conj()
+    data = tensor.data_ptr()
+    if data == 0 and tensor.numel() != 0:
+        raise TypeError(f"a tensor of class {type(tensor).__qualname__} has no bytes")
     return native.record_pointer(
-        tensor.data_ptr(),
+        data,
         number,
         tensor.shape,
         tensor.stride(),

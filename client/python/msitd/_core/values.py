@@ -47,7 +47,7 @@ _PLAIN_TYPES = (
     datetime.time,
     datetime.timedelta,
 )
-_PLAIN_TYPES_OF_TORCH = ("device", "layout", "memory_format", "qscheme")
+_PLAIN_TYPES_OF_TORCH = ("device", "dtype", "layout", "memory_format", "qscheme")
 
 # Differs from process to process.
 _ADDRESS = re.compile(" at 0x[0-9a-fA-F]+")
@@ -65,10 +65,12 @@ class Value(NamedTuple):
 class Described:
     """Stands for a value that is not there, but of which all is known."""
 
-    __slots__ = ("value",)
+    __slots__ = ("is_closed", "value")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, *, is_closed: bool = False) -> None:
         self.value = value
+        # Whether nobody has looked for tensors in it, and nobody can.
+        self.is_closed = is_closed
 
 
 _NONE_VALUE = Value(_NONE, None, "None")
@@ -96,6 +98,19 @@ def describe(value: Any) -> Value:
     if kind is str:
         return Value(_TEXT, None, _clean(value))
     return _describe_rarer(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Returns whether `value` is known to hold no tensors."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return True
+    if isinstance(value, (tuple, list, dict)):
+        return not value
+    return (
+        isinstance(value, (*_PLAIN_TYPES, bytearray))
+        or _is_plain_of_torch(value)
+        or type(value).__module__ == "numpy"
+    )
 
 
 def _describe_int(value: int) -> Value:

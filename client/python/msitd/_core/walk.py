@@ -1,9 +1,9 @@
 """Finds the tensors and values in what a module gets and gives.
 
 The index of a tensor is the position of an argument or of an element, the name of
-a keyword or of a key, or a dotted path of these where tensors are nested. Values,
-which are all that is neither a tensor nor holds anything, have an index of the same
-kind.
+a keyword or of a key, or a dotted path of these where tensors are nested. Mappings,
+tuples, lists, dataclasses and classes of attrs are opened. Values, which are all else,
+have an index of the same kind.
 """
 
 from __future__ import annotations
@@ -16,11 +16,21 @@ from typing import Any
 # itself ends there.
 _DEPTH_MAX = 16
 
+_SIMPLE_TYPES = (type(None), bool, int, float, complex, str, bytes)
+
 
 def walk_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type, values: bool
 ) -> Iterator[tuple[str, Any]]:
-    """Names the tensors, and if `values` the values, in the arguments of a call."""
+    """Names the tensors and values in the arguments of a call.
+
+    Args:
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        tensor_type: What is a tensor.
+        values: Whether to name numbers, strings and None. Objects that may hold
+            more are named anyway.
+    """
     for position, value in enumerate(args):
         if isinstance(value, tensor_type):
             yield str(position), value
@@ -51,7 +61,7 @@ def _walk(
         return
     children = _children_of(value)
     if children is None:
-        if values:
+        if values or type(value) not in _SIMPLE_TYPES:
             yield path or "0", value
         return
     if depth >= _DEPTH_MAX:
@@ -73,4 +83,7 @@ def _children_of(value: Any) -> Iterable[tuple[Any, Any]] | None:
         fields = dataclasses.fields(value)
         if fields:
             return ((field.name, getattr(value, field.name, None)) for field in fields)
+    attributes = getattr(type(value), "__attrs_attrs__", None)
+    if attributes and not isinstance(value, type):
+        return ((field.name, getattr(value, field.name, None)) for field in attributes)
     return None
