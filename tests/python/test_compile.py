@@ -226,7 +226,7 @@ def test_whole_graph_records_what_the_eager_model_does(client, daemon, backend):
         msitd.register_hook(model, second),
     ):
         compiled_gradients = run(whole, model)
-        assert second.token == len(batches)
+    assert second.token == len(batches)
     got = places_and_values(other)
     got_values = [(r.place, r.value) for r in other.values]
     other.stop()

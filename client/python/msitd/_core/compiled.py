@@ -94,11 +94,13 @@ def make_package_opaque() -> None:
         "memory",
         "module_tree",
         "objects",
+        "optimizers",
         "parts",
         "placement",
         "recorder",
         "skips",
         "stacks",
+        "steps",
         "values",
     ):
         module = sys.modules.get(f"msitd._core.{name}")

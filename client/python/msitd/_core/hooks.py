@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core import compiled, graphs
+from msitd._core import compiled, graphs, optimizers
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
-from msitd._core.module_tree import DOCUMENT_NAME, module_tree
+from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
+from msitd._core.patterns import compile_patterns
 from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
+from msitd._core.steps import Steps
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
 
@@ -44,6 +45,7 @@ def register_hook(
     objects: bool = False,
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
+    time: str = "auto",
 ) -> HookHandle:
     """Records inputs and outputs of every sub-module of `model`, per forward.
 
@@ -59,12 +61,10 @@ def register_hook(
     buffers of each.
 
     Inputs are copied before the module runs, outputs when it returns, so that
-    later changes in place do not alter the record. The token of the client
-    advances after each forward of `model`, whether it returned or raised. A
-    problem with one tensor is logged once and counted; it never reaches the
-    model. A tensor that does not lie in one piece of memory is recorded in
-    parts, such as `0.indices` and `0.values`. In place of one that has no
-    bytes, a value says so.
+    later changes in place do not alter the record. A problem with one tensor is
+    logged once and counted; it never reaches the model. A tensor that does not
+    lie in one piece of memory is recorded in parts, such as `0.indices` and
+    `0.values`. In place of one that has no bytes, a value says so.
 
     `torch.compile` may compile the model, before or after, as a whole or in
     part, also with `fullgraph=True`. Ops keep the names that they have in the
@@ -115,6 +115,17 @@ def register_hook(
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any bytes, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
+        time: What ends a step, and so advances the token of the client:
+            `forward`, each forward of `model`, whether it returned or raised;
+            `optimizer`, each step of an optimizer that holds parameters of
+            `model`; `step`, `HookHandle.step()`; `auto`, what fits. That is the
+            forward in inference, and in training the optimizer, if there is
+            one: several forwards before its step are calls of one token. Where
+            there is none, the next forward ends the step. A forward trains if
+            gradients are enabled and `model` is in training mode and has
+            parameters that require gradients. If nothing calls `model` itself,
+            but its children, a second call of the same child ends a step
+            without training.
 
     Returns:
         A handle. Its `remove()` takes the hooks away, and so does leaving it as
@@ -132,6 +143,7 @@ def register_hook(
         objects=objects,
         op_pattern=op_pattern,
         tokens=tokens,
+        time=time,
     )
 
 
@@ -152,6 +164,7 @@ class HookHandle:
         objects: bool,
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
+        time: str,
     ) -> None:
         if stack not in STACK_LEVELS:
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
@@ -167,7 +180,7 @@ class HookHandle:
         self._stack = stack
         self._aliases = aliases
         self._tokens = tokens
-        self._matches = _compile_patterns(op_pattern)
+        self._matches = compile_patterns(op_pattern)
         self._thread = _Thread()
         self._skips = Skips()
         self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
@@ -182,12 +195,17 @@ class HookHandle:
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
+        self._steps = Steps(client, model, time)
+        optimizers.watch(self)
+        outermost = {id(module) for module in outermost_modules(model)}
         try:
             self._record_modules(model)
             if weights:
                 self._record_weights(model)
             for name, module in compiled.named_modules(model):
-                self._hook_module(module, _op_of(name), module is model)
+                self._hook_module(
+                    module, _op_of(name), module is model, id(module) in outermost
+                )
             # Existing graphs do not know of the hooks.
             compiled.forget_graphs()
         except BaseException:
@@ -208,6 +226,13 @@ class HookHandle:
         """
         return self._skips.by_reason()
 
+    def step(self) -> None:
+        """Ends a step: the token advances, unless it has done so since the last pass.
+
+        From now on, nothing else advances it.
+        """
+        self._steps.end_by_user()
+
     def remove(self) -> None:
         """Takes the hooks away. Doing so again does nothing.
 
@@ -217,8 +242,10 @@ class HookHandle:
         modules did not run, or something ran their `forward` or used their
         parameters without calling them.
         """
+        optimizers.unwatch(self)
         if not self._torch_handles:
             return
+        self._steps.end()
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
@@ -236,10 +263,19 @@ class HookHandle:
     ) -> None:
         self.remove()
 
-    def _hook_module(self, module: torch.nn.Module, op: str, is_root: bool) -> None:
+    def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """See optimizers.Watcher."""
+        try:
+            self._steps.end_by_optimizer(optimizer)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip("optimizer", "", error)
+
+    def _hook_module(
+        self, module: torch.nn.Module, op: str, is_root: bool, is_outermost: bool
+    ) -> None:
         hooks = self._recording_hooks(op) if self._matches(op) else None
-        if is_root:
-            hooks = self._root_hooks(hooks)
+        if is_root or is_outermost:
+            hooks = self._pass_hooks(op, is_root, hooks)
         if hooks is None:
             return
         self._hooks[op] = hooks
@@ -322,13 +358,13 @@ class HookHandle:
 
         return _Hooks(before, after)
 
-    def _root_hooks(self, inner: _Hooks | None) -> _Hooks:
-        """Returns the hooks of the model itself, around `inner`."""
+    def _pass_hooks(self, op: str, is_root: bool, inner: _Hooks | None) -> _Hooks:
+        """Returns the hooks of a module of which a call may be a pass; see Steps."""
         thread = self._thread
-        client = self._client
+        steps = self._steps
         is_tracing = self._is_tracing
         sides = [inner is not None and side for side in (self._inputs, self._outputs)]
-        notes = graphs.hooks_of(ROOT_OP, self._note, *sides, self._values)
+        notes = graphs.hooks_of(op, self._note, *sides, self._values)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -337,9 +373,13 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
-            if forward.depth == 0:
-                forward.token = client.token
-            forward.depth += 1
+            if forward.depth > 0:
+                forward.depth += 1
+            # A checkpoint runs parts of the model again.
+            elif not is_in_backward():
+                forward.depth = 1
+                trains = steps.is_training(thread.is_in_graph)
+                forward.token = steps.begin_pass(op, is_root, trains)
             if inner is not None:
                 inner.before(module, args, kwargs)
 
@@ -361,7 +401,7 @@ class HookHandle:
                     forward.calls.clear()
                     if thread.known is not None:
                         thread.known.clear()
-                    client.next_token()
+                    steps.end_pass(forward.token, is_root, result)
 
         return _Hooks(before, after)
 
@@ -471,7 +511,8 @@ class _Forward:
     __slots__ = ("calls", "depth", "token")
 
     def __init__(self) -> None:
-        # How many forwards of the model are nested now, and the token of the outermost.
+        # How many calls that could be passes are nested now, and the token of the
+        # outermost, which is one.
         self.depth = 0
         self.token = 0
         # Calls that have not ended.
@@ -504,22 +545,3 @@ class _Hooks(NamedTuple):
 
 def _op_of(module_name: str) -> str:
     return f"{ROOT_OP}.{module_name}" if module_name else ROOT_OP
-
-
-def _compile_patterns(patterns: str | Iterable[str] | None) -> Any:
-    if patterns is None:
-        return lambda op: True
-    if isinstance(patterns, str):
-        patterns = [patterns]
-    # Of bytes, as GlobMatch of the capture policy.
-    regex = b"|".join(
-        re.escape(_bytes_of(pattern)).replace(rb"\*", b".*").replace(rb"\?", b".")
-        for pattern in patterns
-    )
-    matches = re.compile(regex, re.DOTALL).fullmatch
-    return lambda op: matches(_bytes_of(op))
-
-
-def _bytes_of(name: str) -> bytes:
-    # A lone surrogate is refused where it is recorded, not here.
-    return name.encode(errors="surrogatepass")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msitd._core import compiled
@@ -49,6 +49,26 @@ def module_tree(model: torch.nn.Module, op_of: Callable[[str], str]) -> str:
         ensure_ascii=False,
         separators=(",", ":"),
     )
+
+
+def outermost_modules(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Yields what is called where nothing calls the model itself: its children.
+
+    A list of modules cannot be called: those in it take its place.
+    """
+    for child in model.children():
+        child = compiled.unwrap(child)
+        # All that have no forward inherit one that raises.
+        if getattr(type(child), "forward", None) is _no_forward():
+            yield from outermost_modules(child)
+        else:
+            yield child
+
+
+def _no_forward() -> Any:
+    import torch
+
+    return torch.nn.Module.forward
 
 
 def _parent_of(name: str, ops: set[str], op_of: Callable[[str], str]) -> str | None:

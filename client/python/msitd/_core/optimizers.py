@@ -1,0 +1,101 @@
+"""Hears of the steps of torch optimizers, and knows whose parameters they change."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msitd._core import compiled
+
+if TYPE_CHECKING:
+    import torch
+
+# Optimizers of these libraries hold copies of the parameters, or parts of many of them
+# in one tensor.
+_COPYING_LIBRARIES = frozenset(("deepspeed", "megatron.core", "apex"))
+
+
+class Hold(enum.IntEnum):
+    """What an optimizer has of a model; more is greater."""
+
+    NOTHING = 0
+    # As far as one can see.
+    COPIES = 1
+    PARAMETERS = 2
+
+
+class Watcher(Protocol):
+    """Who is told of the steps."""
+
+    def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        """Is called behind each step, in the thread that made it. Raises nothing."""
+
+
+_lock = threading.Lock()
+_watchers: weakref.WeakSet[Any] = weakref.WeakSet()
+_torch_handle: Any = None
+
+
+def watch(watcher: Watcher) -> None:
+    """Tells `watcher` of all steps in the process, until `unwatch`."""
+    global _torch_handle
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    with _lock:
+        _watchers.add(watcher)
+        if _torch_handle is None:
+            compiled.make_opaque(_tell)
+            _torch_handle = register_optimizer_step_post_hook(_tell)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Ends `watch`. Doing so again does nothing."""
+    global _torch_handle
+    with _lock:
+        _watchers.discard(watcher)
+        if not _watchers and _torch_handle is not None:
+            _torch_handle.remove()
+            _torch_handle = None
+
+
+def _tell(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    with _lock:
+        watchers = list(_watchers)
+    for watcher in watchers:
+        watcher.optimizer_stepped(optimizer)
+
+
+def hold_of(
+    optimizer: torch.optim.Optimizer, parameters: Iterable[torch.nn.Parameter]
+) -> Hold:
+    """Returns what the optimizer has of a model with these parameters."""
+    # No generator expressions here: Dynamo would look into them.
+    ours = set(map(id, parameters))
+    for group in optimizer.param_groups:
+        if not ours.isdisjoint(map(id, group["params"])):
+            return Hold.PARAMETERS
+    copies = not _COPYING_LIBRARIES.isdisjoint(sys.modules)
+    return Hold.COPIES if copies else Hold.NOTHING
+
+
+def search(parameters: Iterable[torch.nn.Parameter]) -> Hold:
+    """Returns the most that an optimizer of the process has of the model.
+
+    It looks through all objects, which takes some 100 ms in a large process.
+    """
+    import torch
+
+    parameters = list(parameters)
+    kind = torch.optim.Optimizer
+    most = Hold.NOTHING
+    for candidate in gc.get_objects():
+        # The class that an object claims to have may be anything, and slow to ask. An
+        # optimizer may be in the making.
+        if issubclass(type(candidate), kind) and hasattr(candidate, "param_groups"):
+            most = max(most, hold_of(candidate, parameters))
+    return most

@@ -1,0 +1,201 @@
+"""Says when the token of a client advances while a model runs."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msitd._core import optimizers
+from msitd._core.optimizers import Hold
+from msitd._core.walk import walk_result
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.recorder import Client
+
+TIMES = ("auto", "forward", "optimizer", "step")
+
+# Tensors of a result that tell of a backward. One would do, if it is the right one.
+_WATCHED_MAX = 16
+
+
+class Steps:
+    """The steps of one model, each of which is a token of the client.
+
+    A *pass* is a forward of the model or, where nothing calls the model itself, of
+    one of its children. A step has one pass or more, and with it all that belongs
+    to them. Any thread may call.
+
+    Nothing advances the token of a client that has gone on since the step began:
+    other models, or the user, may have advanced it.
+    """
+
+    def __init__(self, client: Client, model: torch.nn.Module, time: str) -> None:
+        if time not in TIMES:
+            raise ValueError(f"time {time!r} is none of {list(TIMES)}")
+        self._client = client
+        self._model = weakref.ref(model)
+        self._time = time
+        self._lock = threading.RLock()
+        # The most that a known optimizer has of the model.
+        self._hold = Hold.NOTHING
+        # How often it was asked whether there is one, in vain.
+        self._asked_count = 0
+        # Whether only copies of the parameters are known to have an optimizer.
+        self._has_copies = False
+        # Forwards of the model that have begun and not ended.
+        self._running_count = 0
+        # Of the last pass; -1 before the first.
+        self._token = -1
+        self._begin_step(-1)
+
+    @property
+    def token(self) -> int:
+        """The token of the last pass, to which its backward belongs."""
+        return self._client.token if self._token < 0 else self._token
+
+    def is_training(self, is_in_graph: bool) -> bool:
+        """Returns whether a forward that begins now is one that a backward follows.
+
+        Args:
+            is_in_graph: Whether a graph of torch.compile runs it. Gradients are never
+                enabled there.
+        """
+        import torch
+
+        model = self._model()
+        if model is None or not model.training:
+            return False
+        if not is_in_graph and not torch.is_grad_enabled():
+            return False
+        # No generator expression: Dynamo would look into it.
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                return True
+        return False
+
+    def begin_pass(self, op: str, is_root: bool, is_training: bool) -> int:
+        """Returns the token of a pass that begins.
+
+        Args:
+            op: Of the model or the child.
+            is_root: Whether it is the model.
+            is_training: See `is_training`.
+        """
+        with self._lock:
+            token = self._client.token
+            if (
+                token == self._token
+                and self._time == "auto"
+                and self._is_over(op, is_root)
+            ):
+                token = self._client.next_token()
+            if token != self._token:
+                self._begin_step(token)
+            self._ops.add(op)
+            if is_root:
+                self._has_root = True
+                self._running_count += 1
+            self._trains = self._trains or is_training
+            return token
+
+    def end_pass(self, token: int, is_root: bool, result: Any) -> None:
+        """Is told that a pass has ended; by an exception, if `result` is None."""
+        with self._lock:
+            if is_root:
+                self._running_count -= 1
+            if self._trains and self._time == "auto":
+                self._await_backward(result)
+            if not is_root or self._time not in ("auto", "forward"):
+                return
+            if self._time == "forward" or not self._trains:
+                self._advance_from(token)
+
+    def end_by_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Is told of a step of any optimizer of the process, behind it."""
+        if self._time not in ("auto", "optimizer"):
+            return
+        with self._lock:
+            hold = optimizers.hold_of(optimizer, self._parameters())
+            # Where some hold parameters, others hold no copies of them.
+            if hold == Hold.NOTHING or hold < self._hold:
+                return
+            self._hold = hold
+            self._advance_from(self._token)
+
+    def end_by_user(self) -> None:
+        """Ends the step. From now on nothing else does."""
+        with self._lock:
+            if self._time == "step":
+                self._client.next_token()
+            else:
+                self._time = "step"
+                # What was automatic until now may have ended this step already.
+                self._advance_from(self._token)
+
+    def end(self) -> None:
+        """Ends a step that is still waiting for an optimizer."""
+        with self._lock:
+            if self._time == "auto" and self._trains and self._has_root:
+                self._advance_from(self._token)
+
+    def _begin_step(self, token: int) -> None:
+        self._token = token
+        # Ops of which there was a pass.
+        self._ops: set[str] = set()
+        self._has_root = False
+        self._trains = False
+        self._has_backward = False
+
+    def _await_backward(self, result: Any) -> None:
+        import torch
+
+        def note(gradient: torch.Tensor) -> None:
+            self._has_backward = True
+
+        leaves = walk_result(result, torch.Tensor, False)
+        for _, tensor in itertools.islice(leaves, _WATCHED_MAX):
+            # The graph that a hook of a leaf belongs to does not end.
+            if tensor.grad_fn is not None:
+                tensor.register_hook(note)
+
+    def _advance_from(self, token: int) -> None:
+        if token >= 0 and token == self._client.token:
+            self._client.next_token()
+
+    def _is_over(self, op: str, is_root: bool) -> bool:
+        """Returns whether a pass that begins belongs to another step."""
+        # A forward may call children in threads of their own.
+        if self._running_count > 0 and not is_root:
+            return False
+        if not self._trains:
+            return op in self._ops
+        if not (is_root or op in self._ops):
+            return False
+        if not self._waits_for_optimizer():
+            return True
+        # Libraries that make copies take the gradients away.
+        if not self._has_backward or self._hold == Hold.COPIES:
+            return False
+        for parameter in self._parameters():
+            if parameter.grad is not None:
+                return False
+        # Gradients that are thrown away are never used by an optimizer: a scaler has
+        # left out its step.
+        return True
+
+    def _waits_for_optimizer(self) -> bool:
+        if self._hold == Hold.NOTHING:
+            self._asked_count += 1
+            # Looking for one takes long, so it is done at powers of two.
+            if self._asked_count & (self._asked_count - 1) == 0:
+                self._hold = optimizers.search(self._parameters())
+        return self._hold != Hold.NOTHING
+
+    def _parameters(self) -> Iterator[Any]:
+        model = self._model()
+        return iter(()) if model is None else model.parameters()
