@@ -22,7 +22,9 @@ std::optional<Cut> CutOf(const std::vector<int64_t>& whole,
   std::optional<Cut> out;
   for (size_t i = 0; i < whole.size(); ++i) {
     if (whole[i] == piece[i]) continue;
-    if (out.has_value() || piece[i] == 0 || whole[i] % piece[i] != 0) {
+    // Nothing is no piece, and is not cut.
+    const bool has_elements = piece[i] != 0 && whole[i] != 0;
+    if (out.has_value() || !has_elements || whole[i] % piece[i] != 0) {
       return std::nullopt;
     }
     out = Cut{i, whole[i] / piece[i]};

@@ -198,6 +198,8 @@ TEST_P(LayoutRowsTest, ShapesOfPiecesSuggestALayout) {
   EXPECT_EQ(hint_of({8, 4}, {2, 2}), "") << "two dimensions";
   EXPECT_EQ(hint_of({2, 2}, {2, 8}), "") << "the golden run has one rank";
   EXPECT_EQ(hint_of({8}, {2, 4}), "");
+  EXPECT_EQ(hint_of({0, 3}, {2, 3}), "") << "nothing is not made of pieces";
+  EXPECT_EQ(hint_of({2, 3}, {0, 3}), "");
 }
 
 TEST_P(LayoutRowsTest, TheSuggestedLayoutIsTaken) {
