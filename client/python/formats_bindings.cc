@@ -28,10 +28,10 @@ using msitd::formats::ForeignTensor;
 using msitd::formats::kReadBytesMin;
 using msitd::formats::TensorFile;
 
-// Name, io, index, dtype, shape, bytes, attributes, problem.
+// Name, io, index, dtype, shape, bytes, attributes, problem, is_absent.
 using Tensor =
     std::tuple<std::string, std::string, std::string, std::string,
-               std::vector<int64_t>, uint64_t, Attributes, std::string>;
+               std::vector<int64_t>, uint64_t, Attributes, std::string, bool>;
 
 std::string MessageOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
@@ -74,7 +74,7 @@ class File {
         tensor_->name, has_io ? std::string(msitd::IoName(tensor_->io)) : "",
         tensor_->index, std::string(msitd::DTypeName(tensor_->dtype)),
         tensor_->shape, tensor_->bytes, tensor_->attributes,
-        MessageOf(tensor_->problem)));
+        MessageOf(tensor_->problem), tensor_->is_absent));
   }
 
   // The elements of that tensor, all at once.

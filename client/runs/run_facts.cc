@@ -24,6 +24,9 @@ namespace {
 using Tensors = v1::TensorService::Stub;
 using Attachments = v1::AttachmentService::Stub;
 
+// Of a tensor of which nothing but type and shape is known.
+constexpr std::string_view kNoStatistics = "{}";
+
 Outcome TooLarge(const match::RunFacts& facts, std::string_view what) {
   return UsageError(fmt::format("run {}: {}", Printable(facts.run), what));
 }
@@ -38,6 +41,8 @@ Outcome ReadOps(Connection& connection, match::RunFacts& facts) {
   absl::Status status;
   const auto take = [&](const google::protobuf::Message& row) {
     const auto& tensor = static_cast<const v1::Tensor&>(row);
+    // An argument that the task did not have takes no place among the others.
+    if (tensor.value() == kNoStatistics) return true;
     status = builder.Add(tensor.op(), tensor.call(),
                          static_cast<Io>(tensor.io()), tensor.index(),
                          {tensor.shape().begin(), tensor.shape().end()},

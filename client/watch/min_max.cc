@@ -203,6 +203,13 @@ DType SignedOfBytes(int bytes) {
   return bytes == 4 ? DType::kInt32 : DType::kInt64;
 }
 
+// Keeps the place of a tensor that the task did not have.
+MinMax AbsentRow(Io io) {
+  constexpr uint64_t kNan =
+      std::bit_cast<uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  return {io, DType::kFloat32, kNan, kNan};
+}
+
 }  // namespace
 
 std::optional<std::string> MinMaxName(std::string_view name) {
@@ -251,6 +258,10 @@ DType Promote(DType a, DType b) {
 absl::Status ReadMinMax(const std::string& path, std::vector<MinMax>* out) {
   MSITD_ASSIGN_OR_RETURN(const auto file, formats::OpenTensorFile(path, {}));
   while (const formats::ForeignTensor* tensor = file->Next()) {
+    if (tensor->is_absent) {
+      out->push_back(AbsentRow(tensor->io));
+      continue;
+    }
     MSITD_RETURN_IF_ERROR(tensor->problem);
     MinMax row{.io = tensor->io, .dtype = tensor->dtype};
     if (!HasOrder(row.dtype)) {

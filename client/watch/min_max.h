@@ -15,7 +15,8 @@
 // X_min_max.npz, whose `inputs` and `outputs` have a row [min, max] for each
 // tensor. Values are those of NumPy: NaN if any element is NaN; the type is
 // kept, bfloat16 becomes float32, and rows of several types get the type that
-// NumPy promotes them to.
+// NumPy promotes them to. The row of a tensor that the task did not have is
+// NaN.
 namespace msitd::watch {
 
 // Returns the name of the file that a dump of this name becomes. Nothing for a

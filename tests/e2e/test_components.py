@@ -96,6 +96,37 @@ def test_script_that_reduces_dumps_runs_as_it_is(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs, wanted[2:])
 
 
+def test_optional_input_that_was_not_given_keeps_its_place(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    first, last, out = (
+        rng.standard_normal((3, i)).astype(np.float32) for i in (1, 2, 3)
+    )
+    absent = ge_dump.Dumped(FLOAT, ge_dump.ND, (3, 2), (3, 2), b"", 24, 0)
+    untyped = ge_dump.Dumped(0, ge_dump.ND, (), (), b"", 0, 0)
+    path = tmp_path / "Add.add.1.2.3"
+    ge_dump.write(
+        path,
+        [dumped(FLOAT, first), absent, untyped, dumped(FLOAT, last)],
+        [dumped(FLOAT, out)],
+    )
+    inputs, outputs = parse_torchair_dump_data(path)
+    assert len(inputs) == 4 and len(outputs) == 1
+    np.testing.assert_array_equal(inputs[3], last)
+    assert np.isnan(inputs[1]).all() and np.isnan(inputs[2]).all()
+    done = [sys.executable, "-c", CONVERT, tmp_path]
+    subprocess.run(done, check=True, timeout=60)
+    assert not path.exists()
+    inputs, outputs = parse_torchair_dump_data(f"{path}_min_max.npz")
+    wanted = (
+        [first.min(), first.max()],
+        [np.nan] * 2,
+        [np.nan] * 2,
+        [last.min(), last.max()],
+    )
+    np.testing.assert_array_equal(inputs, wanted)
+    np.testing.assert_array_equal(outputs, [[out.min(), out.max()]])
+
+
 def test_what_is_no_whole_dump_is_refused(tmp_path: Path) -> None:
     """So that a script does not delete what it has not read."""
     array = np.ones((4, 4), np.float32)

@@ -301,6 +301,29 @@ def test_statistics_of_ge_are_compared(daemon: Daemon, tmp_path: Path) -> None:
     assert "op1 output/0" in told
 
 
+def test_tensors_that_a_task_did_not_have_let_the_run_seal(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    table = write_ge_statistics(tmp_path / "csv", 1.5)
+    for file in table.rglob("*.csv"):
+        with file.open("a") as rows:
+            rows.write("Input,1,24,DT_FLOAT,ND,2x3,,,,\n")
+    dumps = table.parent / "dumps"
+    write_ge(dumps, 1, 1)
+    (first, *_) = sorted(dumps.rglob("MatMul.*"))
+    there = ge_dump.Dumped(1, ge_dump.ND, (1,), (1,), b"1234")
+    absent = ge_dump.Dumped(1, ge_dump.ND, (1,), (1,), b"", 4, 0)
+    ge_dump.write(first, [there, absent], [there])
+    for run, tree, count in (("a", table, 9), ("b", table, 9), ("c", dumps, 1)):
+        counts = run_import(daemon, tree, "--source", "ge", run=run)
+        assert (counts["statistics"], counts["problem"]) == (count, 0)
+        assert daemon.ctl_json("run", "get", run)["state"] == "SEALED"
+    words = ("compare", "run", "a", "b", "--match", "none", "--rows", "all")
+    told = daemon.ctl(*words).stdout
+    assert "(3 of 9 not compared" in told
+    assert "nothing but type and shape is known" in told
+
+
 class Importer:
     """An import that runs beside the test."""
 

@@ -378,6 +378,22 @@ def test_min_max_of_a_ge_dump_has_its_inputs_and_outputs(
     assert tensor_count(daemon) == 2
 
 
+def test_min_max_of_an_input_that_was_not_given_is_nan(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    root = tmp_path / "ge"
+    path = ge_folder(root, 0) / "MatMul.MatMul_1.3.0.1735689600000001"
+    there = ge_dump.Dumped(1, ge_dump.ND, (1,), (1,), np.float32(3).tobytes())
+    absent = ge_dump.Dumped(1, ge_dump.ND, (1,), (1,), b"", 4, 0)
+    ge_dump.write(path, [absent, there], [there])
+    watch = Watch(daemon, root, "--min-max", "--delete", "--until-idle", "1s")
+    watch.end(stop=False)
+    assert not path.exists()
+    with np.load(path.with_name(path.name + "_min_max.npz")) as made:
+        assert np.isnan(made["inputs"][0]).all()
+        assert made["inputs"][1].tolist() == made["outputs"][0].tolist() == [3, 3]
+
+
 def test_dump_stays_if_its_min_max_file_finds_no_room(
     daemon: Daemon, tmp_path: Path, watches: list[Watch]
 ) -> None:

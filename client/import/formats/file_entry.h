@@ -29,6 +29,9 @@ FileEntry MakeEntry(ForeignTensor tensor, StoredTensor stored);
 // Makes an entry that cannot be delivered.
 FileEntry MakeProblem(ForeignTensor tensor, absl::Status problem);
 
+// Makes an entry of a tensor that the task did not have.
+FileEntry MakeAbsent(ForeignTensor tensor);
+
 // Makes an entry of what is known of a tensor beside its elements, which the
 // file does not have. Its attributes are, or hold, its statistics.
 FileEntry MakeStatistics(ForeignTensor tensor);

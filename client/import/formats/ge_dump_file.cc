@@ -22,22 +22,33 @@ constexpr uint64_t kLengthBytes = 8;
 // Of what always has bytes.
 constexpr uint64_t kAnyAddress = 1;
 
-// Says whether tensors without an address have no bytes in the file, although
-// they have a size. Only newer editions write addresses at all.
-bool SkipsWithoutAddress(const GeHead& head, uint64_t raw_bytes) {
+GeRawBytes RawBytesOf(const GeHead& head,
+                      std::shared_ptr<const ByteSource> bytes, uint64_t begin) {
+  const uint64_t raw_bytes = bytes->size() - begin;
   unsigned __int128 total = 0;
+  unsigned __int128 with_address = 0;
   bool has_address = false;
   const auto add = [&](const auto& parts) {
     for (const auto& part : parts) {
       total += part.tensor.size;
-      has_address = has_address || part.tensor.address != 0;
+      if (part.tensor.address == 0) continue;
+      has_address = true;
+      with_address += part.tensor.size;
     }
   };
   add(head.inputs);
   add(head.outputs);
-  for (const uint64_t size : head.buffers) total += size;
-  for (const uint64_t size : head.workspaces) total += size;
-  return has_address && total > raw_bytes;
+  for (const auto* sizes : {&head.buffers, &head.workspaces}) {
+    for (const uint64_t size : *sizes) {
+      total += size;
+      with_address += size;
+    }
+  }
+  // Tensors without an address may have no bytes in the file, although they
+  // have a size. Only newer editions write addresses at all.
+  const bool skips = has_address && total > raw_bytes;
+  return {std::move(bytes), begin, skips,
+          (skips ? with_address : total) <= raw_bytes};
 }
 
 FileEntry RawEntry(std::string_view name, size_t index, uint64_t size,
@@ -141,10 +152,9 @@ OpenedFile OpenGeDump(std::shared_ptr<const ByteSource> bytes) {
   if (IsGeNano(*text)) return OpenGeNano(*text, bytes, kLengthBytes + length);
   MSITD_ASSIGN_OR_RETURN(const GeHead head, ParseGeHead(*text));
   const uint64_t begin = kLengthBytes + length;
-  GeRawBytes raw(bytes, begin,
-                 SkipsWithoutAddress(head, bytes->size() - begin));
-  return std::make_unique<TensorFile>(FileKind::kGeDump, AttributesOf(head),
-                                      EntriesOf(head, std::move(raw)));
+  return std::make_unique<TensorFile>(
+      FileKind::kGeDump, AttributesOf(head),
+      EntriesOf(head, RawBytesOf(head, std::move(bytes), begin)));
 }
 
 }  // namespace msitd::formats

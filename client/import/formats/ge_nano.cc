@@ -137,7 +137,8 @@ OpenedFile OpenGeNano(std::string_view head,
   (void)cursor.Take<uint32_t>();  // The magic.
   Attributes attributes;
   attributes["version"] = fmt::format("{}", cursor.Take<uint32_t>());
-  GeRawBytes raw(std::move(bytes), begin, /*skips_without_address=*/false);
+  GeRawBytes raw(std::move(bytes), begin, /*skips_without_address=*/false,
+                 /*is_whole=*/true);
   std::vector<FileEntry> entries;
   while (!cursor.is_at_end() && cursor.is_good()) {
     const auto tag = cursor.Take<uint32_t>();

@@ -137,10 +137,6 @@ FileEntry RowEntry(std::string_view line,
     }
     tensor.attributes[std::string(name)] = *std::move(text);
   }
-  if (tensor.attributes.empty()) {
-    return MakeProblem(std::move(tensor),
-                       absl::NotFoundError("the dump has no statistics of it"));
-  }
   return MakeStatistics(std::move(tensor));
 }
 

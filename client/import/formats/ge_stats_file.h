@@ -13,7 +13,8 @@ namespace msitd::formats {
 bool IsGeStats(std::string_view first_bytes);
 
 // Opens such a table: one tensor for each row, without bytes, whose attributes
-// are its statistics. RESOURCE_EXHAUSTED beyond kTensorsMax rows.
+// are its statistics. CANN writes none of a tensor that the task did not have,
+// or whose type it does not know. RESOURCE_EXHAUSTED beyond kTensorsMax rows.
 OpenedFile OpenGeStats(std::shared_ptr<const ByteSource> bytes);
 
 }  // namespace msitd::formats

@@ -60,9 +60,11 @@ FileEntry GeEntry(const GeTensor& from, ForeignTensor tensor, GeRawBytes& raw) {
   stored.packing = CannPackingOf(type.dtype);
   const uint64_t needed = StoredBytes(ElementCount(tensor.stored_shape),
                                       type.dtype, stored.packing);
-  if (needed > 0 && stored.bytes == 0) {
+  const bool is_nothing = from.has_no_type && from.size == 0;
+  if (is_nothing || (needed > 0 && stored.bytes == 0)) {
+    if (raw.is_whole()) return MakeAbsent(std::move(tensor));
     return MakeProblem(std::move(tensor),
-                       absl::NotFoundError("the dump has no bytes of it"));
+                       absl::DataLossError("the dump is cut off"));
   }
   // What is behind is padding, which need not be there.
   stored.bytes = std::min(stored.bytes, needed);

@@ -26,19 +26,24 @@ struct GeTensor {
 // Hands the raw bytes behind the head out, one tensor after the other.
 class GeRawBytes {
  public:
+  // `is_whole`: the file is as long as its head says.
   GeRawBytes(std::shared_ptr<const ByteSource> source, uint64_t begin,
-             bool skips_without_address)
+             bool skips_without_address, bool is_whole)
       : source_(std::move(source)),
         at_(begin),
-        skips_without_address_(skips_without_address) {}
+        skips_without_address_(skips_without_address),
+        is_whole_(is_whole) {}
 
   // Where the next `size` bytes lie; none if a tensor at `address` has none.
   StoredTensor Take(uint64_t size, uint64_t address);
+
+  bool is_whole() const { return is_whole_; }
 
  private:
   const std::shared_ptr<const ByteSource> source_;
   uint64_t at_;
   const bool skips_without_address_;
+  const bool is_whole_;
 };
 
 // Makes the entry of `tensor`, which has its place in the file already, and

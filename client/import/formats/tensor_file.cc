@@ -68,6 +68,15 @@ FileEntry MakeEntry(ForeignTensor tensor, StoredTensor stored) {
   return entry;
 }
 
+FileEntry MakeAbsent(ForeignTensor tensor) {
+  tensor.is_absent = true;
+  tensor.is_statistics = true;
+  return MakeProblem(std::move(tensor),
+                     absl::UnimplementedError(
+                         "the task did not have it: the file has no bytes "
+                         "of it"));
+}
+
 FileEntry MakeStatistics(ForeignTensor tensor) {
   tensor.is_statistics = true;
   return MakeProblem(std::move(tensor),

@@ -56,6 +56,9 @@ struct ForeignTensor {
   // Those of protos/base/tensor_statistics.h are attributes by these names:
   // numbers as the file has them, "nan", "inf" or "-inf". `problem` is set too.
   bool is_statistics = false;
+  // True for one that the task did not have, such as an optional input: its
+  // statistics are none. `is_statistics` and `problem` are set too.
+  bool is_absent = false;
   // Why it has no bytes to deliver. What is known of it is set.
   absl::Status problem;
 };

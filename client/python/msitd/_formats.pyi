@@ -1,7 +1,7 @@
 from typing import TypeAlias
 
-# name, io, index, dtype, shape, bytes, attributes, problem
-Tensor: TypeAlias = tuple[str, str, str, str, list[int], int, dict[str, str], str]
+# name, io, index, dtype, shape, bytes, attributes, problem, is_absent
+Tensor: TypeAlias = tuple[str, str, str, str, list[int], int, dict[str, str], str, bool]
 
 class File:
     def __init__(self, path: str, /) -> None: ...

@@ -303,6 +303,8 @@ std::string Judge::WhyNothingIsKnown() const {
   if (!compared_.empty() || (IsOfOneType() && target_text_ == golden_text_)) {
     return "nothing but type and shape is known";
   }
+  if (target_statistics_.empty()) return "no statistic of the target is known";
+  if (golden_statistics_.empty()) return "no statistic of the golden is known";
   return "no statistic is known of both sides";
 }
 

@@ -32,7 +32,9 @@ def parse_torchair_dump_data(
 
     Returns:
         Arrays in plain layout. bfloat16 becomes float32, smaller floating-point
-        numbers float64. Of an `.npz` file its rows; none for an array that it lacks.
+        numbers float64. A tensor that the task did not have, such as an optional
+        input, is one NaN: it keeps its place, and has a smallest element. Of an
+        `.npz` file its rows; none for an array that it lacks.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -65,6 +67,10 @@ def _rows_of(
 
 
 def _array(path: str, tensor: DumpTensor) -> np.ndarray[Any, Any]:
+    if tensor.is_absent:
+        import numpy as np
+
+        return np.full(1, np.nan, np.float32)
     if tensor.problem:
         raise ValueError(f"{path}: {tensor.io} {tensor.index}: {tensor.problem}")
     array = tensor.numpy()

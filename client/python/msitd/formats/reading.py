@@ -30,6 +30,8 @@ class DumpTensor:
         data: The elements, row-major and little-endian; empty if there is a problem.
         problem: Why there are no elements; empty if there are.
         attributes: What else the file says of it, such as statistics.
+        is_absent: Whether the task did not have it, as an optional input. `problem`
+            is set too.
     """
 
     name: str
@@ -40,6 +42,7 @@ class DumpTensor:
     data: bytearray = field(repr=False)
     problem: str = ""
     attributes: dict[str, str] = field(default_factory=dict)
+    is_absent: bool = False
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Returns the elements as an array.
@@ -199,7 +202,7 @@ def get_bin_data_from_dir(
 
 def _tensors(file: File) -> Iterator[DumpTensor]:
     while (found := file.next()) is not None:
-        name, io, index, dtype, shape, _, attributes, problem = found
+        name, io, index, dtype, shape, _, attributes, problem, is_absent = found
         data = bytearray()
         if not problem:
             try:
@@ -207,7 +210,7 @@ def _tensors(file: File) -> Iterator[DumpTensor]:
             except ValueError as error:
                 problem = str(error)
         yield DumpTensor(
-            name, io, index, dtype, tuple(shape), data, problem, attributes
+            name, io, index, dtype, tuple(shape), data, problem, attributes, is_absent
         )
 
 

@@ -73,6 +73,34 @@ TEST(GeDumpFileTest, BytesLieInTheOrderOfTheirKinds) {
             (std::vector<std::string>{"ab", "cd", "e", "f", "gh"}));
 }
 
+TEST(GeDumpFileTest, ATensorThatTheTaskDidNotHaveIsAbsent) {
+  ge::DumpData head;
+  SetTensor(kUint8Type, kFormatNd, {2}, {2}, 2, *head.add_input());
+  SetTensor(kUint8Type, kFormatNd, {2}, {2}, 2, *head.add_input());
+  head.mutable_input(1)->clear_address();
+  SetTensor(kUint8Type, kFormatNd, {}, {}, 0, *head.add_input());
+  SetTensor(0, kFormatNd, {}, {}, 0, *head.add_input());
+  SetTensor(kUint8Type, kFormatNd, {0}, {0}, 0, *head.add_input());
+  SetTensor(kUint8Type, kFormatNd, {2}, {2}, 2, *head.add_output());
+  const std::string dump = GeDumpOf(head, "abcd");
+  EXPECT_EQ(ReadTensors(dump),
+            (std::vector<std::string>{"ab", "!", "!", "!", "", "cd"}));
+  const auto file = OpenText(dump);
+  ASSERT_TRUE(file.ok());
+  for (const bool is_absent : {false, true, true, true, false, false}) {
+    const ForeignTensor* const tensor = (*file)->Next();
+    EXPECT_EQ(tensor->is_absent, is_absent) << tensor->index;
+    EXPECT_EQ(tensor->is_statistics, is_absent) << tensor->index;
+  }
+  // While the file is written, it is not known what it will not have.
+  const auto cut = OpenText(dump.substr(0, dump.size() - 1));
+  ASSERT_TRUE(cut.ok());
+  while (const ForeignTensor* tensor = (*cut)->Next()) {
+    EXPECT_FALSE(tensor->is_absent) << tensor->index;
+    EXPECT_TRUE(tensor->problem.ok() || absl::IsDataLoss(tensor->problem));
+  }
+}
+
 TEST(GeDumpFileTest, AnOlderEditionHasWorkspacesElsewhere) {
   ge::DumpData head;
   SetTensor(kUint8Type, kFormatNd, {}, {}, 1, *head.add_input());

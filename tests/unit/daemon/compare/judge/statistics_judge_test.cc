@@ -135,6 +135,10 @@ TEST(StatisticsJudgeTest, NothingButTheTypeIsKnown) {
   const StatisticsOutcome outcome = Of("{\"max\": 1}", "{\"min\": 1}");
   EXPECT_EQ(outcome.verdict, v1::SKIPPED);
   EXPECT_EQ(outcome.reason, "no statistic is known of both sides");
+  EXPECT_EQ(Of("{}", "{\"min\": 1}").reason,
+            "no statistic of the target is known");
+  EXPECT_EQ(Of("{\"min\": 1}", "{}").reason,
+            "no statistic of the golden is known");
   LogicalTensor empty = Statistics("{}");
   empty.shape = {0, 3};
   EXPECT_EQ(JudgeStatistics(empty, empty, Policy()).verdict, v1::PASS);
