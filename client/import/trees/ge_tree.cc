@@ -21,6 +21,8 @@ namespace msitd::trees {
 namespace {
 
 constexpr std::string_view kMindieModel = "Graph";
+// Of the graphs that TorchAir writes, in several formats.
+constexpr std::string_view kGraphPrefix = "dynamo_";
 constexpr auto kMindieMappings = std::to_array<std::string_view>(
     {"mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"});
 
@@ -378,15 +380,26 @@ bool HasDumps(const TreeSample& sample, bool of_mindie) {
       });
 }
 
+// True if there is a graph, and nothing beside what TorchAir writes with it: a
+// graph may have been copied to files that GE did not dump.
+bool HasGraphsAlone(const TreeSample& sample) {
+  bool has_graph = false;
+  for (const SampledFolder& folder : sample.folders) {
+    for (const std::string& file : folder.files) {
+      if (IsGraphText(file)) {
+        has_graph = true;
+      } else if (!file.starts_with(kGraphPrefix)) {
+        return false;
+      }
+    }
+  }
+  return has_graph;
+}
+
 }  // namespace
 
 bool LooksLikeGe(const TreeSample& sample) {
-  return HasDumps(sample, /*of_mindie=*/false) ||
-         std::any_of(sample.folders.begin(), sample.folders.end(),
-                     [](const SampledFolder& folder) {
-                       return std::any_of(folder.files.begin(),
-                                          folder.files.end(), IsGraphText);
-                     });
+  return HasDumps(sample, /*of_mindie=*/false) || HasGraphsAlone(sample);
 }
 
 OpenedTree OpenGeTree(const TreeFolder& folder, const TreeOptions& options) {

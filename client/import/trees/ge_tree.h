@@ -5,7 +5,8 @@
 
 namespace msitd::trees {
 
-// True if there are GE dumps, or graphs of TorchAir, that MindIE did not write.
+// True if there are GE dumps that MindIE did not write, or graphs of TorchAir
+// and no other files.
 bool LooksLikeGe(const TreeSample& sample);
 
 // Opens what TorchAir's graph mode dumps: one entry for each task, whose file

@@ -49,6 +49,27 @@ TEST(DetectTest, ASampleIsTakenFromTheTopDownAndHasLimits) {
   EXPECT_EQ(sample.folders[3].files.size(), kSampleFilesMax);
 }
 
+TEST(DetectTest, AGraphBesideOtherFilesMakesNoTreeOfGe) {
+  const MadeTree made;
+  made.Write("dynamo_original_graph_1_rank_0_pid_2_ts_3.txt", "name: 1");
+  made.Write("dynamo_original_graph_1_rank_0_pid_2_ts_3.py", "import torch");
+  const auto graphs = made.Open();
+  ASSERT_NE(graphs, nullptr);
+  EXPECT_EQ(graphs->kind(), TreeKind::kGe);
+  made.Write(
+      "worldsize1_global_rank0/graph_1/0/"
+      "a-b.OUTPUT.0.20240125031118787351.npy");
+  const auto fx = made.Open();
+  ASSERT_NE(fx, nullptr);
+  EXPECT_EQ(fx->kind(), TreeKind::kFx);
+  const MadeTree loose;
+  loose.Write("dynamo_original_graph_1_rank_0_pid_2_ts_3.txt", "name: 1");
+  loose.Write("layer/weight.npy");
+  const auto files = loose.Open();
+  ASSERT_NE(files, nullptr);
+  EXPECT_EQ(files->kind(), TreeKind::kFiles);
+}
+
 TEST(DetectTest, AThousandRanksDoNotHideTheirFiles) {
   const MadeTree made;
   for (int rank = 0; rank < 1200; ++rank) {
