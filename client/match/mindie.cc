@@ -68,10 +68,19 @@ absl::StatusOr<Json> ParseList(std::string_view file, std::string_view text) {
   return list;
 }
 
+absl::Status NoNodesError() {
+  return MakeStatus(
+      absl::StatusCode::kInvalidArgument,
+      "{}: its entries have no torch node; a model that was saved and loaded "
+      "has lost them: record one that was just compiled",
+      kMindieTorchMapping);
+}
+
 // One layer of MindIE's engine.
 struct Layer {
   int64_t id = 0;
   std::string name;
+  std::string ge_op;
   std::string fusion_op;
 };
 
@@ -84,8 +93,9 @@ std::vector<Layer> LayersOf(const Json& list) {
       layer.id = id->get<int64_t>();
     }
     layer.name = TextAt(entry, "rt_layer");
+    layer.ge_op = TextAt(entry, "ge_op");
     layer.fusion_op = TextAt(entry, "fusion_op");
-    if (layer.fusion_op.empty()) layer.fusion_op = TextAt(entry, "ge_op");
+    if (layer.fusion_op.empty()) layer.fusion_op = layer.ge_op;
     if (!layer.fusion_op.empty()) out.push_back(std::move(layer));
   }
   std::stable_sort(out.begin(), out.end(),
@@ -399,6 +409,27 @@ bool IsMindieMapping(std::string_view file) {
   return name == kMindieRtMapping || name == kMindieTorchMapping;
 }
 
+std::string OpMapText(const MindieMapping& mapping, bool is_compat) {
+  using OrderedJson = nlohmann::ordered_json;
+  const auto json_of = [](const std::string& node) {
+    return node.empty() ? OrderedJson() : OrderedJson(node);
+  };
+  OrderedJson out = OrderedJson::object();
+  for (size_t i = 0; i < mapping.groups.size(); ++i) {
+    const MindieGroup& group = mapping.groups[i];
+    const bool takes_next = is_compat && i + 1 < mapping.groups.size();
+    OrderedJson path = OrderedJson::array();
+    for (const MindiePart& part :
+         mapping.groups[i + (takes_next ? 1 : 0)].parts) {
+      path.push_back({{"ge_op", part.ge_op}, {"jit_node", json_of(part.node)}});
+    }
+    out[group.fusion_op] = {{"id", i + 1},
+                            {"jit_node", json_of(group.node)},
+                            {"fuse_path", std::move(path)}};
+  }
+  return out.dump(/*indent=*/4, ' ', /*ensure_ascii=*/true);
+}
+
 absl::StatusOr<MindieMapping> ParseMindieMapping(std::string_view rt_text,
                                                  std::string_view torch_text) {
   MSITD_ASSIGN_OR_RETURN(const Json rt, ParseList(kMindieRtMapping, rt_text));
@@ -407,16 +438,16 @@ absl::StatusOr<MindieMapping> ParseMindieMapping(std::string_view rt_text,
   MindieMapping out;
   out.is_jit = torch.front().contains("jit_node");
   if (!out.is_jit && !torch.front().contains("fx_node")) {
-    return MakeStatus(
-        absl::StatusCode::kInvalidArgument,
-        "{}: its entries have no torch node; a model that was saved and loaded "
-        "has lost them: record one that was just compiled",
-        kMindieTorchMapping);
+    return NoNodesError();
   }
   std::unordered_map<std::string, std::string> nodes;
   for (const Json& entry : torch) {
     nodes[TextAt(entry, "rt_layer")] =
         TextAt(entry, out.is_jit ? "jit_node" : "fx_node");
+  }
+  if (std::all_of(nodes.begin(), nodes.end(),
+                  [](const auto& node) { return node.second.empty(); })) {
+    return NoNodesError();
   }
   const auto node_of = [&nodes](const Layer& layer) -> std::string {
     const auto found = nodes.find(layer.name);
@@ -425,8 +456,9 @@ absl::StatusOr<MindieMapping> ParseMindieMapping(std::string_view rt_text,
   for (const Layer& layer : LayersOf(rt)) {
     std::string node = node_of(layer);
     if (out.groups.empty() || out.groups.back().fusion_op != layer.fusion_op) {
-      out.groups.push_back({layer.fusion_op, node, ""});
+      out.groups.push_back({layer.fusion_op, node, "", {}});
     }
+    out.groups.back().parts.push_back({layer.ge_op, node});
     out.groups.back().node = std::move(node);
   }
   const bool has_nodes =

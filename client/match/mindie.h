@@ -16,12 +16,19 @@ namespace msitd::match {
 // True for the name of a file that MatchMindieWithTorch reads.
 bool IsMindieMapping(std::string_view file);
 
+// An op of GE, and the torch node of its layer; empty if that has none.
+struct MindiePart {
+  std::string ge_op;
+  std::string node;
+};
+
 // What became one op of MindIE, and the torch node that it computes.
 struct MindieGroup {
   std::string fusion_op;
   // Nodes of the first and of the last layer in it; empty if they have none.
   std::string first_node;
   std::string node;
+  std::vector<MindiePart> parts;  // Its layers.
 };
 
 struct MindieMapping {
@@ -37,6 +44,11 @@ struct MindieMapping {
 // saved and loaded.
 absl::StatusOr<MindieMapping> ParseMindieMapping(std::string_view rt_text,
                                                  std::string_view torch_text);
+
+// Returns the text of msit's op_map_updated.json: the groups by their names, of
+// several of one name the last. `is_compat`: each group has the layers of the
+// next one, as msit writes it.
+std::string OpMapText(const MindieMapping& mapping, bool is_compat);
 
 // Returns the name of the torch module of a node, without `root.`; empty if it
 // has none. In those of torch.export `_` may stand for a dot.

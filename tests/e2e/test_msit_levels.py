@@ -268,6 +268,9 @@ def test_mindie_is_compared_with_torch(tmp_path: Path) -> None:
         f"compare resut has been saved on '{os.path.realpath(report)}' .",
     )
     assert "2 tensors were matched in total." in messages(log, "INFO")
+    op_map = json.loads((tmp_path / "op_map_updated.json").read_text())
+    assert list(op_map) == ["Relu_1", "Relu_0"]
+    assert op_map["Relu_0"]["fuse_path"][0]["ge_op"] == "Relu_0"
     first = report.read_bytes()
     for path in ("npu", "npu/Graph/1/0"):
         words = list(MINDIE)

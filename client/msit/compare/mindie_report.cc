@@ -36,6 +36,7 @@ namespace {
 constexpr char kRtMapping[] = "mindie_rt_op_mapping.json";
 constexpr char kTorchMapping[] = "mindie_torch_op_mapping.json";
 constexpr char kReport[] = "comparison_results.csv";
+constexpr char kOpMap[] = "op_map_updated.json";
 constexpr std::string_view kRoot = "root.";
 
 // Of Python's csv module.
@@ -103,6 +104,7 @@ class MindieComparison {
 
  private:
   absl::Status Open();
+  void WriteOpMap(const match::MindieMapping& mapping);
   void ChooseTokens();
   absl::Status Import(const std::string& run, BatchTree& tree,
                       const std::string& root);
@@ -135,6 +137,7 @@ absl::Status MindieComparison::Open() {
   for (size_t i = 0; i < mapping.groups.size(); ++i) {
     groups_.try_emplace(mapping.groups[i].fusion_op, i);
   }
+  WriteOpMap(mapping);
   trees::TreeOptions options;
   options.kind = trees::TreeKind::kMindie;
   MSITD_ASSIGN_OR_RETURN(my_tree_, trees::OpenTree(options_.my, options));
@@ -145,6 +148,17 @@ absl::Status MindieComparison::Open() {
   my_.emplace(*my_tree_);
   MSITD_ASSIGN_OR_RETURN(rows_, RowSpool::Make());
   return absl::OkStatus();
+}
+
+// The folder may be one that others have written, and the report needs no map.
+void MindieComparison::WriteOpMap(const match::MindieMapping& mapping) {
+  const std::string path = options_.mapping_folder + "/" + kOpMap;
+  const absl::Status written =
+      ReplaceReportFile(path, [&](const ByteTake& take) {
+        return take(match::OpMapText(mapping, options_.is_compat));
+      });
+  if (written.ok()) return;
+  log_.Warning(fmt::format("{} is not written: {}", path, Message(written)));
 }
 
 // The folder of one golden token belongs to the first one of MindIE if that has

@@ -227,6 +227,45 @@ TEST(MindieTest, ModuleOfOthersIsNoLeaf) {
           {std::string("target 3: its torch node is in a module of others")}));
 }
 
+TEST(MindieTest, TheMapOfOpsIsThatOfMsit) {
+  constexpr char kLayers[] = R"([
+    {"id": 2, "rt_layer": "B", "ge_op": "Relu_1", "fusion_op": "Conv_1Relu_1"},
+    {"id": 1, "rt_layer": "A", "ge_op": "Conv_1", "fusion_op": "Conv_1Relu_1"},
+    {"id": 3, "rt_layer": "C", "ge_op": "Add_1"}])";
+  constexpr char kNodes[] = R"([{"fx_node": "/é/1", "rt_layer": "B"}])";
+  const auto mapping = ParseMindieMapping(kLayers, kNodes);
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(OpMapText(*mapping, /*is_compat=*/false), R"({
+    "Conv_1Relu_1": {
+        "id": 1,
+        "jit_node": "/\u00e9/1",
+        "fuse_path": [
+            {
+                "ge_op": "Conv_1",
+                "jit_node": null
+            },
+            {
+                "ge_op": "Relu_1",
+                "jit_node": "/\u00e9/1"
+            }
+        ]
+    },
+    "Add_1": {
+        "id": 2,
+        "jit_node": null,
+        "fuse_path": [
+            {
+                "ge_op": "Add_1",
+                "jit_node": null
+            }
+        ]
+    }
+})");
+  const std::string compat = OpMapText(*mapping, /*is_compat=*/true);
+  EXPECT_THAT(compat, HasSubstr("Add_1"));
+  EXPECT_EQ(compat.find("\"ge_op\": \"Conv_1\""), std::string::npos);
+}
+
 TEST(MindieTest, BadMappingsAreRefusedWithTheirCause) {
   const auto error = [](std::string_view rt, std::string_view torch) {
     const absl::Status status = ParseMindieMapping(rt, torch).status();
@@ -239,6 +278,13 @@ TEST(MindieTest, BadMappingsAreRefusedWithTheirCause) {
   EXPECT_THAT(error(kRt, "["), HasSubstr("is no JSON"));
   EXPECT_THAT(error(kRt, R"([{"rt_layer": "ACT_6"}])"),
               HasSubstr("saved and loaded"));
+  // As after save and load: the key is there, the name is not.
+  for (const char* node : {"\"\"", "null"}) {
+    EXPECT_THAT(
+        error(kRt, fmt::format(R"([{{"jit_node": {}, "rt_layer": "ACT_6"}}])",
+                               node)),
+        HasSubstr("saved and loaded"));
+  }
   EXPECT_THAT(error(kRt, R"([{"jit_node": "x", "rt_layer": "X"}])"),
               HasSubstr("no layer of the one is in the other"));
   EXPECT_THAT(error(std::string(1000, '['), kJit), HasSubstr("too deep"));
