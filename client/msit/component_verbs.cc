@@ -14,26 +14,29 @@ void AddComponentVerbs(VerbTable& table) {
     std::string folder;
   };
   const auto options = std::make_shared<Options>();
-  const auto add = [&](const std::string& name, const std::string& summary) {
+  using Report = void (*)(const std::vector<std::string>&, Logger&);
+  const auto add = [&](const std::string& name, const std::string& summary,
+                       Report report) {
     CLI::App& verb = table.AddVerb(table.root(), name, summary, kCommonLogger,
-                                   [options](Logger& log) {
-                                     ReportComponents(options->components, log);
+                                   [options, report](Logger& log) {
+                                     report(options->components, log);
                                      return absl::OkStatus();
                                    });
     verb.add_option("components", options->components,
-                    "all, llm, debug, tensor-view")
+                    "all, llm, compare, tensor-view and the like")
         ->required();
     return &verb;
   };
   const std::string links = "Ignored: nothing is fetched";
   for (const std::string name : {"install", "build-extra"}) {
-    CLI::App* verb = add(name, "Say what is installed; fetches nothing");
+    CLI::App* verb =
+        add(name, "Say what is installed; fetches nothing", &ReportComponents);
     table.AddFlag(*verb, "--find-links", "-f", links, options->folder)
         .required(false);
   }
-  add("check", "Say what is installed");
-  CLI::App* download =
-      add("download", "Say what is installed; fetches nothing");
+  add("check", "Say what is installed", &CheckComponents);
+  CLI::App* download = add("download", "Say what is installed; fetches nothing",
+                           &ReportComponents);
   table.AddFlag(*download, "--dest", "-d", links, options->folder);
 }
 

@@ -6,11 +6,15 @@
 
 #include "client/msit/logger.h"
 
+// The parts of msit that its installer knows. "all" stands for each of them.
 namespace msitd::msit {
 
-// What `msit install`, `download`, `check` and `build-extra` do here: says for
-// each of these parts of msit whether this program has it. "all" stands for
-// those that it has.
+// What `msit check` does: says of each of these whether this program has it, in
+// the words of the original.
+void CheckComponents(const std::vector<std::string>& names, Logger& log);
+
+// What `msit install`, `download` and `build-extra` do here: the same, and that
+// nothing is fetched.
 void ReportComponents(const std::vector<std::string>& names, Logger& log);
 
 }  // namespace msitd::msit

@@ -74,13 +74,17 @@ absl::Status CompareFiles(const CompareOptions& options,
       CustomAlgorithms::Start(options.algorithms, interrupts, log));
   using Side = PrivateComparison::Side;
   std::unique_ptr<PrivateComparison> runs;
+  bool is_golden_empty = false;
   for (const auto& [side, path] : {std::pair(Side::kGolden, options.golden),
                                    std::pair(Side::kMy, options.my)}) {
     MSITD_ASSIGN_OR_RETURN(const Tensor tensor, ReadTensor(path));
-    if (ElementCount(tensor.shape) == 0) {
+    const bool is_empty = ElementCount(tensor.shape) == 0;
+    if (is_golden_empty && is_empty) {
       return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "{}: its tensor has no elements", path);
+                        "{} and {}: their tensors have no elements",
+                        options.golden, options.my);
     }
+    is_golden_empty = is_empty;
     if (runs == nullptr) {
       MSITD_ASSIGN_OR_RETURN(runs, PrivateComparison::Start(interrupts));
     }

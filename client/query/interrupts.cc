@@ -8,7 +8,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <string>
 
 #include "client/query/exit_code.h"
 #include "protos/base/check.h"
@@ -26,9 +28,11 @@ void AddUnlessIgnored(int signal_number, sigset_t& set) {
 }
 
 [[noreturn]] void ExitInterrupted() {
-  constexpr char kLine[] = "msitctl: interrupted\n";
+  // The program has several names.
+  const std::string line =
+      std::string(program_invocation_short_name) + ": interrupted\n";
   [[maybe_unused]] const ssize_t written =
-      write(STDERR_FILENO, kLine, sizeof(kLine) - 1);
+      write(STDERR_FILENO, line.data(), line.size());
   _exit(kExitInterrupted);
 }
 

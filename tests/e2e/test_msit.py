@@ -128,14 +128,23 @@ def test_installers_fetch_nothing_and_succeed(tmp_path: Path) -> None:
     for words in (
         ("install", "llm", "--find-links", "x"),
         ("download", "llm", "--dest", "x"),
-        ("check", "all"),
         ("build-extra", "llm"),
     ):
-        ((name, level, message),) = log_of(msit(tmp_path, *words).stderr)[:1]
+        ((name, level, message),) = log_of(msit(tmp_path, *words).stderr)
         assert (name, level) == ("msit_logger", "INFO")
-        assert message.startswith("llm: OK")
-    ((_, level, _),) = log_of(msit(tmp_path, "check", "surgeon").stderr)
+        assert message.startswith("msit-llm: part of msitd")
+    ((_, level, _),) = log_of(msit(tmp_path, "install", "surgeon").stderr)
     assert level == "WARNING"
+    ((_, level, _),) = log_of(msit(tmp_path, "check", "none").stderr)
+    assert level == "WARNING"
+    # The words of the original.
+    log = log_of(msit(tmp_path, "check", "all").stderr)
+    assert {level for _, level, _ in log} == {"INFO"}
+    texts = [text for _, _, text in log]
+    found = dict(zip(texts[::2], texts[1::2], strict=True))
+    assert list(found)[:2] == ["msit-llm", "msit-surgeon"] and len(found) == 11
+    assert found["msit-llm"] == found["msit-compare"] == "  OK"
+    assert found["msit-surgeon"] == "  not install yet."
     assert not os.listdir(tmp_path)
 
 
@@ -291,6 +300,8 @@ MY_BAD = "my_data includes NAN or inf."
     ("golden", "my", "reason"),
     [
         ([1.0, 2.0], [1.0], SHAPE),
+        ([], [1.0], SHAPE),
+        ([float("nan")], [], f"{SHAPE} {GOLDEN_BAD}"),
         ([1.0, float("nan")], [1.0, 2.0], GOLDEN_BAD),
         ([float("inf")], [float("nan"), 1.0], f"{SHAPE} {GOLDEN_BAD} {MY_BAD}"),
     ],
@@ -312,7 +323,7 @@ def test_compare_refuses_in_one_line(tmp_path: Path) -> None:
     for words, said in (
         (("-gp", "g.npy", "-mp", "none.npy"), "none.npy: no such file"),
         (("-gp", "text.bin", "-mp", "g.npy"), "text.bin: "),
-        (("-gp", "empty.npy", "-mp", "g.npy"), "no elements"),
+        (("-gp", "empty.npy", "-mp", "empty.npy"), "no elements"),
         (("-gp", "g.npy", "-mp", "g.npy", "-w"), "--weight takes two folders"),
     ):
         done = msit(tmp_path, "llm", "cc", *words, expect=1)
