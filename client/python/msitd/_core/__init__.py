@@ -5,7 +5,9 @@ values in their arguments, `leaves` what is recorded of them, `parts` and `objec
 is inside of them, `skips` what is not recorded, `values` what a value is, `memory` the
 bytes behind a tensor, `identities` which tensors have the same ones, `placement` how a
 DTensor lies on the ranks, `steps` when the token advances, `optimizers` who tells of
-their steps, `patterns` which ops are meant, `stacks` who called, `module_tree` how a model is built,
+their steps, `patterns` which ops are meant, `backward`, `gradients` and `parameters`
+what autograd computes, `recomputation` which calls run again, `threads` where each thread
+is, `stacks` who called, `module_tree` how a model is built,
 `compiled` what torch.compile is told, `graphs` what its graphs hold, `arguments` what
 is wrong with a call, `losses` who is told of what was lost, `counters` and `errors`
 what a caller gets, `vocabulary` the numbers of msit.h.

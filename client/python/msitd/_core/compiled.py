@@ -87,6 +87,8 @@ def _no() -> bool:
 def make_package_opaque() -> None:
     """Does the same for all functions of the core that get tensors."""
     for name in (
+        "backward",
+        "gradients",
         "hooks",
         "identities",
         "leaves",
@@ -95,12 +97,15 @@ def make_package_opaque() -> None:
         "module_tree",
         "objects",
         "optimizers",
+        "parameters",
         "parts",
         "placement",
+        "recomputation",
         "recorder",
         "skips",
         "stacks",
         "steps",
+        "threads",
         "values",
     ):
         module = sys.modules.get(f"msitd._core.{name}")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled, graphs, optimizers
-from msitd._core.identities import Identities
+from msitd._core.backward import Backward
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.steps import Steps
+from msitd._core.threads import Forward, Thread
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
 
@@ -43,6 +43,8 @@ def register_hook(
     stack: str = "none",
     aliases: bool = False,
     objects: bool = False,
+    gradients: bool = False,
+    optimizer_state: bool = False,
     op_pattern: str | Iterable[str] | None = None,
     tokens: Collection[int] | None = None,
     time: str = "auto",
@@ -112,6 +114,19 @@ def register_hook(
             hold any are counted; see `HookHandle.skipped`. Objects are searched
             as pytree of torch knows them, else by their attributes, and not in
             graphs of `torch.compile`.
+        gradients: Whether to record what a backward computes: `grad_output` and
+            `grad_input` of each call, with the indexes of its results and
+            arguments; `grad_weight` of each parameter, with its name as index,
+            whenever a backward adds to its gradient; and with each step of an
+            optimizer that holds it, `state` with the index `NAME.grad`, the
+            gradient that was used. A `grad_input` is what this call adds to the
+            gradient of the argument, unless the call gives the argument back as
+            it is. If a backward goes through a call again, indexes begin with
+            `again1.` and so on. Nothing is added to the graph of autograd.
+            Graphs of torch.compile end at every module then; see above.
+        optimizer_state: Whether to record, after each step, what the optimizer
+            keeps for each parameter, as `state` with indexes such as
+            `NAME.exp_avg`. It needs `gradients`.
         op_pattern: Ops to record: one of these patterns must match the whole
             op. `*` stands for any bytes, `?` for one. Default: all.
         tokens: Tokens to record. Default: all.
@@ -141,6 +156,8 @@ def register_hook(
         stack=stack,
         aliases=aliases,
         objects=objects,
+        gradients=gradients,
+        optimizer_state=optimizer_state,
         op_pattern=op_pattern,
         tokens=tokens,
         time=time,
@@ -162,12 +179,16 @@ class HookHandle:
         stack: str,
         aliases: bool,
         objects: bool,
+        gradients: bool,
+        optimizer_state: bool,
         op_pattern: str | Iterable[str] | None,
         tokens: Collection[int] | None,
         time: str,
     ) -> None:
         if stack not in STACK_LEVELS:
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
+        if optimizer_state and not gradients:
+            raise ValueError("optimizer_state needs gradients=True")
         # A caller with a module has torch; the package itself does not import it.
         import torch
 
@@ -181,7 +202,7 @@ class HookHandle:
         self._aliases = aliases
         self._tokens = tokens
         self._matches = compile_patterns(op_pattern)
-        self._thread = _Thread()
+        self._thread = Thread()
         self._skips = Skips()
         self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
         self._has_told_of_graphs = False
@@ -191,12 +212,24 @@ class HookHandle:
         # Ops of which no call was recorded yet.
         self._uncalled: set[str] = set()
         self._has_begun = False
-        self._note = graphs.note_of(self)
+        # The graphs of torch.compile have no hooks of autograd.
+        self._note = None if gradients else graphs.note_of(self)
         self._is_tracing = compiled.tracing_test(self._note is not None)
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         self._steps = Steps(client, model, time)
         optimizers.watch(self)
+        self._backward: Backward | None = None
+        if gradients:
+            self._backward = Backward(
+                model,
+                client,
+                self._leaves,
+                self._skips,
+                op_of=self._recorded_op,
+                token=self._recorded_token,
+                keeps_state=optimizer_state,
+            )
         outermost = {id(module) for module in outermost_modules(model)}
         try:
             self._record_modules(model)
@@ -246,6 +279,8 @@ class HookHandle:
         if not self._torch_handles:
             return
         self._steps.end()
+        if self._backward is not None:
+            self._backward.remove()
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
@@ -266,6 +301,8 @@ class HookHandle:
     def optimizer_stepped(self, optimizer: torch.optim.Optimizer) -> None:
         """See optimizers.Watcher."""
         try:
+            if self._backward is not None:
+                self._backward.record_step(optimizer)
             self._steps.end_by_optimizer(optimizer)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip("optimizer", "", error)
@@ -328,13 +365,12 @@ class HookHandle:
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 is_on = False
                 self._skip(op, "", error)
-            if is_on and is_in_backward():
-                is_on = False
-                self._skips.count(op, "", RECOMPUTED)
-            if is_on:
-                self._begin(forward, op, token, args, kwargs)
-            else:
+            if not is_on:
                 forward.calls.append(off)
+            elif is_in_backward():
+                forward.calls.append(self._begin_again(op, args, kwargs) or off)
+            else:
+                self._begin(forward, op, token, args, kwargs)
 
         def after(
             module: torch.nn.Module,
@@ -362,6 +398,7 @@ class HookHandle:
         """Returns the hooks of a module of which a call may be a pass; see Steps."""
         thread = self._thread
         steps = self._steps
+        backward = self._backward
         is_tracing = self._is_tracing
         sides = [inner is not None and side for side in (self._inputs, self._outputs)]
         notes = graphs.hooks_of(op, self._note, *sides, self._values)
@@ -378,8 +415,10 @@ class HookHandle:
             # A checkpoint runs parts of the model again.
             elif not is_in_backward():
                 forward.depth = 1
-                trains = steps.is_training(thread.is_in_graph)
-                forward.token = steps.begin_pass(op, is_root, trains)
+                forward.trains = steps.is_training(thread.is_in_graph)
+                forward.token = steps.begin_pass(op, is_root, forward.trains)
+                if backward is not None and forward.trains:
+                    backward.begin_pass()
             if inner is not None:
                 inner.before(module, args, kwargs)
 
@@ -422,7 +461,7 @@ class HookHandle:
 
     def _begin(
         self,
-        forward: _Forward,
+        forward: Forward,
         op: str,
         token: int,
         args: tuple[Any, ...],
@@ -438,6 +477,8 @@ class HookHandle:
             )
         stack = None if self._stack == "none" else stack_of_caller(self._stack)
         call = Call(op, token, self._begin_call(op, token), stack)
+        if self._backward is not None:
+            call = self._backward.begin(call, args, kwargs, forward.trains)
         forward.calls.append(call)
         self._has_begun = True
         self._uncalled.discard(op)
@@ -448,12 +489,25 @@ class HookHandle:
                 call,
             )
 
+    def _begin_again(
+        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        """Returns the call that runs again, if its backward is recorded."""
+        self._skips.count(op, "", RECOMPUTED)
+        if self._backward is None:
+            return None
+        return self._backward.begin_again(op, args, kwargs)
+
     def _end(self, call: Call, result: Any) -> None:
         # The hook is called without a result if the forward raised.
-        if self._outputs and result is not None:
+        if result is None:
+            return
+        if self._outputs and not call.is_again:
             self._record_all(
                 walk_result(result, self._tensor_type, self._values), "output", call
             )
+        if self._backward is not None and call.inputs is not None:
+            self._backward.end(call, call.inputs, result)
 
     def _begin_call(self, op: str, token: int) -> int:
         """Returns the number of the call; -1 if it cannot have one."""
@@ -501,39 +555,16 @@ class HookHandle:
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._skip(SKIPS_NAME, "", error)
 
+    def _recorded_op(self, module_name: str) -> str | None:
+        op = _op_of(module_name)
+        return op if self._matches(op) else None
+
+    def _recorded_token(self) -> int | None:
+        token = self._steps.token
+        return token if self._tokens is None or token in self._tokens else None
+
     def _skip(self, op: str, index: str, error: Exception) -> None:
         self._skips.count(op, index, str(error) or type(error).__name__)
-
-
-class _Forward:
-    """Where the forward of one thread is."""
-
-    __slots__ = ("calls", "depth", "token")
-
-    def __init__(self) -> None:
-        # How many calls that could be passes are nested now, and the token of the
-        # outermost, which is one.
-        self.depth = 0
-        self.token = 0
-        # Calls that have not ended.
-        self.calls: list[Call] = []
-
-
-class _Thread(threading.local):
-    """What each thread has for itself."""
-
-    def __init__(self) -> None:
-        self.forward = _Forward()
-        self.known: Identities | None = None
-        # Torch does not count what the kernels of a graph change.
-        self.is_in_graph = False
-
-    def identities(self) -> Identities | None:
-        if self.is_in_graph:
-            return None
-        if self.known is None:
-            self.known = Identities()
-        return self.known
 
 
 class _Hooks(NamedTuple):

@@ -9,6 +9,7 @@ from msitd._core import objects, parts, values
 from msitd._core.vocabulary import KIND_NUMBERS
 
 if TYPE_CHECKING:
+    from msitd._core.gradients import Inputs
     from msitd._core.identities import Identities
     from msitd._core.recorder import Client
     from msitd._core.skips import Skips
@@ -27,6 +28,10 @@ class Call(NamedTuple):
     number: int
     # Where it comes from, if that is recorded.
     stack: str | None
+    # What its backward needs, if that is recorded.
+    inputs: Inputs | None = None
+    # Whether a checkpoint runs it again.
+    is_again: bool = False
 
 
 class LeafRecorder:
@@ -58,7 +63,7 @@ class LeafRecorder:
         """Records all of `leaves`, which are named by their index. Raises nothing."""
         record = self._client.record
         tensor_type = self._tensor_type
-        op, token, number, stack = call
+        op, token, number, stack, *_ = call
         value_count = 0
         for index, leaf in leaves:
             try:

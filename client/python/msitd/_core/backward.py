@@ -1,0 +1,92 @@
+"""Records what a backward computes for one hooked model."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.gradients import Gradients, Inputs
+from msitd._core.parameters import Parameters
+from msitd._core.recomputation import FirstRuns
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.leaves import Call, LeafRecorder
+    from msitd._core.recorder import Client
+    from msitd._core.skips import Skips
+
+
+class Backward:
+    """Gradients of calls and of parameters. Any thread may use it; nothing raises.
+
+    Args:
+        op_of: See Parameters.
+        token: See Parameters.
+        keeps_state: Whether to record what optimizers keep.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        client: Client,
+        leaves: LeafRecorder,
+        skips: Skips,
+        *,
+        op_of: Callable[[str], str | None],
+        token: Callable[[], int | None],
+        keeps_state: bool,
+    ) -> None:
+        # A caller with a module has torch.
+        import torch
+
+        self._is_enabled = torch.is_grad_enabled
+        self._model = weakref.ref(model)
+        self._keeps_state = keeps_state
+        self._first_runs = FirstRuns()
+        self._gradients = Gradients(client, leaves, skips, self._first_runs.leave)
+        self._parameters = Parameters(client, leaves, skips, op_of, token)
+
+    def begin_pass(self) -> None:
+        """Is told that a pass begins that trains."""
+        model = self._model()
+        if model is not None:
+            self._parameters.watch(model)
+
+    def begin(
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], trains: bool
+    ) -> Call:
+        """Returns `call`, with what `end` needs, if it has a backward.
+
+        Args:
+            trains: Whether the pass that it is part of does.
+        """
+        if self._is_enabled():
+            return call._replace(inputs=self._gradients.begin(call, args, kwargs))
+        if trains:
+            self._first_runs.add(call, args, kwargs)
+        return call
+
+    def begin_again(
+        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        """Returns the first run of a call, if this one has its gradients."""
+        call = self._first_runs.take(op, args, kwargs)
+        if call is None or not self._is_enabled():
+            return None
+        inputs = self._gradients.begin(call, args, kwargs)
+        return call._replace(inputs=inputs, is_again=True)
+
+    def end(self, call: Call, inputs: Inputs, result: Any) -> None:
+        """Is told what a call has given. The call of a graph must not hold it."""
+        self._gradients.end(call._replace(inputs=None), inputs, result)
+
+    def record_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Records what a step of an optimizer has used."""
+        self._parameters.record_step(optimizer, self._keeps_state)
+
+    def remove(self) -> None:
+        """Takes all hooks away."""
+        self._parameters.remove()
+        self._gradients.remove()

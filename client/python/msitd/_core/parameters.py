@@ -1,0 +1,139 @@
+"""Records the gradients of parameters, and what an optimizer knows of them."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msitd._core import compiled
+from msitd._core.leaves import Call, LeafRecorder
+from msitd._core.walk import walk_result
+
+if TYPE_CHECKING:
+    import torch
+
+    from msitd._core.recorder import Client
+    from msitd._core.skips import Skips
+
+
+class _Watched(NamedTuple):
+    """A parameter that has a hook."""
+
+    parameter: weakref.ref[Any]
+    op: str
+    name: str
+    torch_handle: Any
+
+
+class Parameters:
+    """Records of the parameters of one model. Any thread may use it.
+
+    `grad_weight` is what one backward adds to a gradient, before it is added. The
+    calls of a token count these. At a step of an optimizer, `state` with the index
+    `NAME.grad` is the gradient that it has used, and `NAME.KEY` what it keeps.
+
+    Args:
+        op_of: Gives the op of a dotted name of a module; None if it is not
+            recorded.
+        token: Gives the token that gradients belong to.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        leaves: LeafRecorder,
+        skips: Skips,
+        op_of: Callable[[str], str | None],
+        token: Callable[[], int | None],
+    ) -> None:
+        # A caller with a module has torch.
+        import torch
+
+        self._tensor_type = torch.Tensor
+        self._client = client
+        self._leaves = leaves
+        self._skips = skips
+        self._op_of = op_of
+        self._token = token
+        self._lock = threading.Lock()
+        # By id, which another parameter may have later.
+        self._watched: dict[int, _Watched] = {}
+        # By op, index and io: the token, and the number of the last call in it.
+        self._calls: dict[tuple[str, str, str], tuple[int, int]] = {}
+
+    def watch(self, model: torch.nn.Module) -> None:
+        """Puts hooks on all parameters that have none. Raises nothing."""
+        for path, parameter in model.named_parameters():
+            known = self._watched.get(id(parameter))
+            if known is not None and known.parameter() is parameter:
+                continue
+            if not parameter.requires_grad:
+                continue
+            module, _, name = compiled.plain_name(path).rpartition(".")
+            op = self._op_of(module)
+            if op is None:
+                continue
+            try:
+                handle = parameter.register_hook(self._hook(op, name))
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skips.count(op, name, str(error))
+                continue
+            reference = weakref.ref(parameter, self._forgetter(id(parameter)))
+            self._watched[id(parameter)] = _Watched(reference, op, name, handle)
+
+    def remove(self) -> None:
+        """Takes the hooks away."""
+        for watched in self._watched.values():
+            watched.torch_handle.remove()
+        self._watched.clear()
+
+    def record_step(self, optimizer: torch.optim.Optimizer, keeps_state: bool) -> None:
+        """Records what an optimizer has used, and what it keeps if `keeps_state`."""
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                known = self._watched.get(id(parameter))
+                if known is None or known.parameter() is not parameter:
+                    continue
+                leaves = []
+                if parameter.grad is not None:
+                    leaves.append((f"{known.name}.grad", parameter.grad))
+                if keeps_state:
+                    kept = optimizer.state.get(parameter) or {}
+                    leaves += [
+                        (f"{known.name}.{key}", value)
+                        for key, value in walk_result(kept, self._tensor_type, True)
+                    ]
+                self._record(known.op, known.name, "state", leaves)
+
+    def _forgetter(self, key: int) -> Callable[[Any], None]:
+        watched = self._watched
+
+        def forget(reference: Any) -> None:
+            known = watched.get(key)
+            if known is not None and known.parameter is reference:
+                del watched[key]
+
+        return forget
+
+    def _hook(self, op: str, name: str) -> Callable[[torch.Tensor], None]:
+        def hook(gradient: torch.Tensor) -> None:
+            self._record(op, name, "grad_weight", [(name, gradient)])
+
+        return hook
+
+    def _record(
+        self, op: str, name: str, io: str, leaves: list[tuple[str, Any]]
+    ) -> None:
+        try:
+            token = self._token()
+            if token is None or not leaves or not self._client.selects(op, io, token):
+                return
+            with self._lock:
+                last, number = self._calls.get((op, name, io), (-1, -1))
+                number = number + 1 if last == token else 0
+                self._calls[op, name, io] = (token, number)
+            self._leaves.record(leaves, io, Call(op, token, number, None), None)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(op, name, str(error))

@@ -1,0 +1,380 @@
+"""Gradients of calls and parameters, and what an optimizer does with them."""
+
+import gc
+
+import msitd
+import pytest
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.checkpoint import checkpoint
+
+
+def as_tensor(record):
+    dtype = getattr(torch, record.dtype)
+    return torch.frombuffer(bytearray(record.data), dtype=dtype).reshape(record.shape)
+
+
+class Residual(nn.Module):
+    """Uses its input three times, and its result is used beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.25)
+
+    def forward(self, x):
+        return x + self.drop(torch.tanh(self.first(x)) * self.second(x))
+
+
+class Model(nn.Module):
+    def __init__(self, mode="none"):
+        super().__init__()
+        self.blocks = nn.ModuleList([Residual(), Residual(), Residual()])
+        self.shared = nn.Linear(4, 4)
+        self.mode = mode
+
+    def forward(self, x):
+        x = self.shared(x)
+        for block in self.blocks:
+            if self.mode == "none":
+                x = block(x)
+            else:
+                x = checkpoint(block, x, use_reentrant=self.mode == "reentrant")
+        return self.shared(x)
+
+
+@pytest.fixture
+def recorded(client, daemon):
+    """Runs a function under hooks; returns what it records by place, and the hooks."""
+
+    def recorded(model, function, **options):
+        with msitd.register_hook(model, client, gradients=True, **options) as handle:
+            function()
+        client.flush()
+        return {r.place: as_tensor(r) for r in daemon.records}, handle
+
+    return recorded
+
+
+def gradients_of(records):
+    return {
+        place: tensor
+        for place, tensor in records.items()
+        if place[3].startswith("grad")
+    }
+
+
+def test_gradients_of_calls_are_those_of_hooks_of_torch(recorded):
+    torch.manual_seed(0)
+    model = Model()
+    x = torch.randn(2, 4, requires_grad=True)
+    # The hooks of torch add nodes to the graph: this is a run of its own.
+    expected = {}
+    calls = {}
+    handles = []
+    for name, module in model.named_modules():
+        op = f"root.{name}" if name else "root"
+
+        def hook(module, grad_input, grad_output, op=op):
+            # The backward comes to the last call first.
+            count = 2 if op == "root.shared" else 1
+            calls[op] = calls.get(op, count) - 1
+            expected[0, op, calls[op], "grad_input", "0"] = grad_input[0].clone()
+            expected[0, op, calls[op], "grad_output", "0"] = grad_output[0].clone()
+
+        handles.append(module.register_full_backward_hook(hook))
+    torch.manual_seed(1)
+    model(x).pow(2).sum().backward()
+    for handle in handles:
+        handle.remove()
+
+    def run():
+        torch.manual_seed(1)
+        model(x).pow(2).sum().backward()
+
+    records, handle = recorded(model, run)
+    got = gradients_of(records)
+    expected.pop((0, "root.blocks", 0, "grad_input", "0"), None)
+    assert set(expected) == {place for place in got if place[3] != "grad_weight"}
+    for place, tensor in expected.items():
+        torch.testing.assert_close(got[place], tensor, rtol=1e-6, atol=1e-7)
+    assert handle.skipped == {}
+
+
+def test_backward_is_recorded_from_the_outside_to_the_inside(recorded, daemon):
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
+    x = torch.ones(1, 4, requires_grad=True)
+    recorded(model, lambda: model(x).sum().backward())
+    places = [(r.op, r.io) for r in daemon.records if r.io.startswith("grad")]
+    assert [place for place in places if place[1] == "grad_output"] == [
+        ("root", "grad_output"),
+        ("root.0", "grad_output"),
+        ("root.0.0", "grad_output"),
+    ]
+    assert [place for place in places if place[1] == "grad_input"] == [
+        ("root.0.0", "grad_input"),
+        ("root.0", "grad_input"),
+        ("root", "grad_input"),
+    ]
+
+
+def test_operations_in_place_keep_their_gradients(recorded):
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.relu = nn.ReLU(inplace=True)
+            self.same = nn.Identity()
+
+        def forward(self, x):
+            y = self.linear(x)
+            y = self.relu(y)
+            z = self.same(y * 1)
+            z[:, :2].mul_(3)
+            z += 1
+            return z.mul_(2)
+
+    torch.manual_seed(0)
+    model = InPlace()
+    x = torch.randn(3, 4, requires_grad=True)
+    records, handle = recorded(model, lambda: model(x).sum().backward())
+    assert handle.skipped == {}
+    scale = torch.tensor([6.0, 6.0, 2.0, 2.0]).expand(3, 4)
+    mask = (model.linear(x) > 0).float()
+    for op, io, expected in [
+        ("root", "grad_output", torch.ones(3, 4)),
+        ("root.same", "grad_output", scale),
+        ("root.same", "grad_input", scale),
+        ("root.relu", "grad_output", scale),
+        ("root.relu", "grad_input", scale * mask),
+        ("root.linear", "grad_output", scale * mask),
+        ("root.linear", "grad_input", (scale * mask) @ model.linear.weight),
+    ]:
+        got = records[0, op, 0, io, "0"]
+        torch.testing.assert_close(got, expected.detach()), (op, io)
+
+
+def test_arguments_of_any_kind_have_their_gradients(recorded):
+    class Mixed(nn.Module):
+        def forward(self, x, pair, *, scale, count):
+            return {"sum": x * scale + pair[1].float(), "other": (pair[0] * x).sum()}
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mixed = Mixed()
+
+        def forward(self, x, y):
+            z = self.mixed(x, (y, torch.arange(2)), scale=y * 2, count=3)
+            return z["sum"].sum() + z["other"]
+
+    model = Outer()
+    x, y = (torch.full((2,), value, requires_grad=True) for value in (3.0, 5.0))
+    records, _ = recorded(model, lambda: model(x, y).backward())
+    got = {p[3:]: t.tolist() for p, t in records.items() if p[1] == "root.mixed"}
+    assert {key: value for key, value in got.items() if key[0].startswith("grad")} == {
+        ("grad_output", "sum"): [1, 1],
+        ("grad_output", "other"): 1,
+        ("grad_input", "0"): [15, 15],
+        ("grad_input", "1.0"): [3, 3],
+        ("grad_input", "scale"): [3, 3],
+    }
+
+
+def test_backward_of_a_part_records_what_it_comes_to(recorded):
+    class Two(nn.Module):
+        def forward(self, x):
+            return x * 2, x * 3
+
+    model = nn.Sequential(Two())
+    x = torch.ones(2, requires_grad=True)
+    records, _ = recorded(model, lambda: (model(x + 0)[1] * 5).sum().backward())
+    got = {p[3:]: t.tolist() for p, t in gradients_of(records).items()}
+    assert got == {("grad_output", "1"): [5, 5], ("grad_input", "0"): [15, 15]}
+
+
+def test_a_second_backward_through_a_call_is_marked(recorded):
+    model = nn.Sequential(nn.Linear(2, 2))
+    x = torch.ones(1, 2)
+
+    def run():
+        loss = model(x).sum()
+        (once,) = torch.autograd.grad(loss, model[0].weight, retain_graph=True)
+        assert torch.equal(once, torch.ones(2, 2))
+        (loss * 2).backward()
+
+    records, _ = recorded(model, run)
+    gradients = {p[2:]: t for p, t in gradients_of(records).items() if p[1] == "root.0"}
+    assert set(gradients) == {
+        (0, "grad_output", "0"),
+        (0, "grad_output", "again1.0"),
+        (0, "grad_weight", "weight"),
+        (1, "grad_weight", "weight"),
+        (0, "grad_weight", "bias"),
+    }
+    assert gradients[0, "grad_output", "again1.0"].tolist() == [[2, 2]]
+    assert torch.equal(gradients[1, "grad_weight", "weight"], torch.full((2, 2), 2.0))
+
+
+def test_gradients_of_gradients_do_not_disturb(recorded):
+    model = nn.Sequential(nn.Linear(2, 1), nn.Tanh())
+    x = torch.ones(1, 2, requires_grad=True)
+
+    def run():
+        (first,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        first.pow(2).sum().backward()
+
+    run()
+    expected = model[0].weight.grad.clone()
+    model.zero_grad()
+    records, handle = recorded(model, run)
+    assert torch.equal(model[0].weight.grad, expected)
+    assert handle.skipped == {}
+    assert (0, "root.0", 0, "grad_input", "0") in records
+
+
+def test_accumulation_and_the_step_of_the_optimizer(recorded):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 1), nn.Linear(1, 1))
+    model[1].bias.requires_grad_(False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    kept = []
+
+    def run():
+        for _ in range(2):
+            for _ in range(2):
+                model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+            kept.append(optimizer.state[model[0].weight]["exp_avg"].clone())
+            optimizer.zero_grad()
+
+    records, _ = recorded(model, run, optimizer_state=True)
+    for token in (0, 1):
+        of = {p[2:]: t for p, t in records.items() if p[:2] == (token, "root.0")}
+        parts = [of[call, "grad_weight", "weight"] for call in (0, 1)]
+        assert torch.equal(parts[0] + parts[1], of[0, "state", "weight.grad"])
+        assert torch.equal(of[0, "state", "weight.exp_avg"], kept[token])
+        assert of[0, "state", "bias.step"] == token + 1
+    assert not any(p[1] == "root.1" and p[4].startswith("bias") for p in records)
+
+
+def test_parameters_that_are_trained_later_are_found(recorded):
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(False)
+
+    def run():
+        model(torch.ones(1, 2)).sum().backward()
+        model[0].requires_grad_(True)
+        model(torch.ones(1, 2)).sum().backward()
+
+    records, _ = recorded(model, run, time="forward")
+    assert {p[:2] for p in records if p[3:] == ("grad_weight", "weight")} == {
+        (0, "root.1"),
+        (1, "root.0"),
+        (1, "root.1"),
+    }
+
+
+@pytest.mark.parametrize("order", ["first in first out", "last in first out"])
+@pytest.mark.parametrize("mode", ["reentrant", "plain"])
+def test_checkpoints_have_the_records_of_a_model_without(client, daemon, mode, order):
+    def run(model, handle_of):
+        torch.manual_seed(1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with handle_of() as handle:
+            for _ in range(2):
+                # As pipelines do.
+                losses = [
+                    model(torch.randn(2, 4, requires_grad=True)).sum() for _ in range(2)
+                ]
+                for loss in losses if order.startswith("first") else losses[::-1]:
+                    loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        return handle
+
+    results = []
+    for kind in ("none", mode):
+        torch.manual_seed(0)
+        model = Model(kind)
+        for block in model.blocks:
+            block.drop.p = 0.0
+        seen = len(daemon.records)
+        client.token = 0 if kind == "none" else 100
+        handle = run(
+            model, lambda m=model: msitd.register_hook(m, client, gradients=True)
+        )
+        client.flush()
+        results.append({r.place: bytes(r.data) for r in daemon.records[seen:]})
+    without, with_checkpoints = results
+    moved = {(p[0] - 100, *p[1:]): data for p, data in with_checkpoints.items()}
+    assert set(moved) == set(without)
+    assert moved == without
+    [(reason, count)] = handle.skipped.items()
+    assert "checkpointing" in reason
+    assert handle.skipped_count == 0
+    # Modules of three blocks, in two forwards and two steps. Some checkpoints stop
+    # before the last module.
+    assert 3 * 3 * 2 * 2 <= count <= 3 * 4 * 2 * 2
+
+
+@pytest.mark.parametrize("has_backward", [False, True])
+def test_graphs_are_freed_without_the_garbage_collector(client, has_backward):
+    model = Model()
+    x = torch.randn(2, 4, requires_grad=True)
+    held = []
+    model.blocks[0].register_forward_hook(
+        lambda module, args, result: held.append(
+            StorageWeakRef(result.untyped_storage())
+        )
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        with msitd.register_hook(model, client, gradients=True):
+            result = model(x)
+            if has_backward:
+                result.sum().backward(retain_graph=True)
+            assert not held[0].expired()
+            del result
+            assert held[0].expired()
+    finally:
+        gc.enable()
+
+
+def test_removed_hooks_record_no_gradients(client, daemon):
+    model = Model()
+    with msitd.register_hook(model, client, gradients=True):
+        loss = model(torch.randn(2, 4)).sum()
+    loss.backward()
+    client.flush()
+    assert not any(r.io.startswith("grad") for r in daemon.records)
+    assert not any(parameter._backward_hooks for parameter in model.parameters())
+
+
+def test_a_policy_of_ops_and_tokens_holds_for_gradients(recorded):
+    model = Model()
+
+    def run():
+        for _ in range(3):
+            model(torch.randn(2, 4)).sum().backward()
+
+    records, _ = recorded(
+        model, run, op_pattern="*.first", tokens=[1], time="forward", inputs=False
+    )
+    ops = {f"root.blocks.{i}.first" for i in range(3)}
+    assert {p[:2] for p in records} == {(1, op) for op in ops}
+    assert {p[3:] for p in records} == {
+        ("output", "0"),
+        ("grad_output", "0"),
+        ("grad_input", "0"),
+        ("grad_weight", "weight"),
+        ("grad_weight", "bias"),
+    }
+
+
+def test_state_needs_gradients(client):
+    with pytest.raises(ValueError, match="optimizer_state needs gradients"):
+        msitd.register_hook(Model(), client, optimizer_state=True)
