@@ -5,6 +5,7 @@ with msitd.Client(run="golden-fp32", rank=0, world_size=1) as client:
         model(batch)
 """
 
+from msitd._core.api.handle import ApiHandle, register_api
 from msitd._core.counters import Counters
 from msitd._core.errors import DroppedError, MsitError
 from msitd._core.hooks import HookHandle, register_hook
@@ -12,11 +13,13 @@ from msitd._core.recorder import Client
 from msitd.forcing import teacher_forcing
 
 __all__ = [
+    "ApiHandle",
     "Client",
     "Counters",
     "DroppedError",
     "HookHandle",
     "MsitError",
+    "register_api",
     "register_hook",
     "teacher_forcing",
 ]

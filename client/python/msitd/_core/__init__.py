@@ -6,10 +6,11 @@ is inside of them, `skips` what is not recorded, `values` what a value is, `memo
 bytes behind a tensor, `identities` which tensors have the same ones, `placement` how a
 DTensor lies on the ranks, `steps` when the token advances, `optimizers` who tells of
 their steps, `patterns` which ops are meant, `backward`, `gradients` and `parameters`
-what autograd computes, `recomputation` which calls run again, `threads` where each thread
-is, `stacks` who called, `module_tree` how a model is built,
-`compiled` what torch.compile is told, `graphs` what its graphs hold, `arguments` what
-is wrong with a call, `losses` who is told of what was lost, `counters` and `errors`
-what a caller gets, `vocabulary` the numbers of msit.h.
+what autograd computes, `recomputation` which calls run again, `threads` where each
+thread is, `stacks` who called, `module_tree` how a model is built, `compiled` what
+torch.compile is told, `graphs` what its graphs hold, `api` the functions of torch,
+`torch_version` which torch is too old, `arguments` what is wrong with a call, `losses`
+who is told of what was lost, `counters` and `errors` what a caller gets, `vocabulary`
+the numbers of msit.h.
 Nothing of it is public by itself.
 """

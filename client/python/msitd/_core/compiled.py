@@ -87,6 +87,9 @@ def _no() -> bool:
 def make_package_opaque() -> None:
     """Does the same for all functions of the core that get tensors."""
     for name in (
+        "api.calls",
+        "api.collectives",
+        "api.handle",
         "backward",
         "gradients",
         "hooks",
@@ -112,9 +115,12 @@ def make_package_opaque() -> None:
         if module is not None:
             for function in _functions_of(module):
                 make_opaque(function)
-    # Hooks call it in graphs, too.
-    for function in _functions_of(sys.modules["msitd._core.walk"]):
-        make_no_frame(function)
+    # These are called in graphs, too.
+    for name in ("api.modes", "api.wrapper", "walk"):
+        module = sys.modules.get(f"msitd._core.{name}")
+        if module is not None:
+            for function in _functions_of(module):
+                make_no_frame(function)
 
 
 def forget_graphs() -> None:

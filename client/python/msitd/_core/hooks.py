@@ -16,6 +16,7 @@ from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.steps import Steps
 from msitd._core.threads import Forward, Thread
+from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
 
@@ -185,6 +186,7 @@ class HookHandle:
         tokens: Collection[int] | None,
         time: str,
     ) -> None:
+        require_torch()
         if stack not in STACK_LEVELS:
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
         if optimizer_state and not gradients:

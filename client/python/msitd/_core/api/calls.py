@@ -1,0 +1,275 @@
+"""Records one call of a function of torch."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core.api.collectives import Collectives, open_p2p, sent
+from msitd._core.api.targets import DISTRIBUTED_PREFIX
+from msitd._core.identities import Identities
+from msitd._core.leaves import Call, LeafRecorder
+from msitd._core.skips import RECOMPUTED, Skips, is_in_backward
+from msitd._core.stacks import stack_of_caller
+from msitd._core.values import Described, Value
+from msitd._core.vocabulary import IO_ANY, KIND_NUMBERS
+from msitd._core.walk import walk_arguments, walk_result
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from msitd._core.recorder import Client
+
+_IN_GRAPH = "calls in graphs of torch.compile, counted when a graph is made"
+_NEVER_WAITED = "a collective that was never waited for"
+
+# Of torch, what keeps Dynamo away from modes.
+_BETWEEN = (
+    "msitd._core.api.",
+    "torch._compile",
+    "torch._dynamo.eval_frame",
+    "torch.utils._python_dispatch",
+)
+
+# What these call, the program does not: they record, or make graphs.
+_CALLERS_PASSED_OVER = (
+    "msitd.",
+    "torch._dynamo.",
+    "torch._functorch.",
+    "torch._inductor.",
+    "torch._subclasses.",
+    "torch.fx.",
+)
+
+# Outer frames that are looked at for a checkpoint.
+_FRAMES_MAX = 64
+_CHECKPOINT = "torch.utils.checkpoint"
+
+# Tensors that stand for others while torch makes a graph.
+_SYMBOLIC = ("FakeTensor", "FunctionalTensor", "ProxyTensor")
+
+
+class _Thread(threading.local):
+    """What each thread has for itself."""
+
+    def __init__(self) -> None:
+        # Recorded functions that call each other now.
+        self.depth = 0
+        # Whether msitd itself uses torch.
+        self.is_ours = False
+        self.known: Identities | None = None
+        self.token = -1
+
+
+class ApiCalls:
+    """Records calls of functions. Any thread may call them."""
+
+    def __init__(
+        self,
+        client: Client,
+        skips: Skips,
+        leaves: LeafRecorder,
+        collectives: Collectives,
+        *,
+        matches: Callable[[str], Any],
+        tokens: Collection[int] | None,
+        inputs: bool,
+        outputs: bool,
+        values: bool,
+        stack: str,
+        aliases: bool,
+        nested: bool,
+    ) -> None:
+        import torch
+
+        self._torch = torch
+        self._client = client
+        self._skips = skips
+        self._leaves = leaves
+        self._collectives = collectives
+        self._matches = matches
+        self._tokens = tokens
+        self._inputs = inputs
+        self._outputs = outputs
+        self._values = values
+        self._stack = stack
+        self._aliases = aliases
+        self._nested = nested
+        self._thread = _Thread()
+        # Whether an op is asked for. Names are few.
+        self._wanted: dict[str, bool] = {}
+
+    def is_inside(self) -> bool:
+        """Returns whether calls of this thread are parts of one that is recorded."""
+        thread = self._thread
+        return thread.is_ours or (thread.depth > 0 and not self._nested)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Calls `function` and records that. See wrapper.Calls."""
+        thread = self._thread
+        if thread.is_ours or (thread.depth > 0 and not self._nested):
+            return function(*args, **kwargs)
+        if _is_passed_over(sys._getframe(1)):
+            thread.is_ours = True
+            try:
+                return function(*args, **kwargs)
+            finally:
+                thread.is_ours = False
+        call = self._quietly(self._begin, op, args, kwargs)
+        thread.depth += 1
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            thread.depth -= 1
+        if call is not None and self._outputs:
+            self._quietly(self._end, call, args, kwargs, result)
+        return result
+
+    def count_in_graph(self, op: str) -> None:
+        """See wrapper.Calls."""
+        if self._matches(op):
+            self._skips.count(op, "", _IN_GRAPH)
+
+    def _quietly(self, record: Callable[..., Any], op: Any, *arguments: Any) -> Any:
+        """Records, and lets no error through. What it calls of torch is not recorded."""
+        thread = self._thread
+        thread.is_ours = True
+        try:
+            return record(op, *arguments)
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            name = op if isinstance(op, str) else op.op
+            self._skips.count(name, "", str(error) or type(error).__name__)
+            return None
+        finally:
+            thread.is_ours = False
+
+    def _begin(
+        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Call | None:
+        token = self._client.token
+        if not self._wants(op, token):
+            return None
+        given = _all_of(args, kwargs)
+        if any(self._is_symbolic(leaf) for leaf in given):
+            return None
+        if is_in_backward() and _is_checkpoint(sys._getframe(2)):
+            self._skips.count(op, "", RECOMPUTED)
+            return None
+        stack = None if self._stack == "none" else stack_of_caller(self._stack)
+        call = Call(op, token, self._client.begin_call(op, token), stack)
+        if self._inputs:
+            if op.startswith(DISTRIBUTED_PREFIX):
+                args, kwargs = sent(op.removeprefix(DISTRIBUTED_PREFIX), args, kwargs)
+            tensor_type = self._torch.Tensor
+            self._record(
+                walk_arguments(args, kwargs, tensor_type, self._values), "input", call
+            )
+        return call
+
+    def _end(
+        self,
+        call: Call,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+    ) -> None:
+        if call.op.startswith(DISTRIBUTED_PREFIX):
+            given = [open_p2p(each) for each in (*args, *kwargs.values())]
+
+            def finish(was_waited: bool) -> None:
+                self._quietly(self._finish, call, given, was_waited)
+
+            self._collectives.when_complete(result, finish)
+            return
+        if result is None:
+            # It was done in place.
+            result = (*args, *kwargs.values())
+        self._record(
+            walk_result(result, self._torch.Tensor, self._values), "output", call
+        )
+
+    def _finish(self, call: Call, given: list[Any], was_waited: bool) -> None:
+        """Records a collective, of which the arguments are the result."""
+        if was_waited:
+            leaves = walk_result(given, self._torch.Tensor, self._values)
+            self._record(leaves, "output", call)
+            return
+        self._skips.count(call.op, "", _NEVER_WAITED)
+        text = f"<not recorded, since it is of {_NEVER_WAITED}>"
+        place = Described(Value(KIND_NUMBERS["other"], None, text))
+        self._leaves.record([("0", place)], "output", call, None)
+
+    def _record(self, leaves: Iterable[tuple[str, Any]], io: str, call: Call) -> None:
+        if not self._client.selects(call.op, io, call.token):
+            return
+        self._leaves.record(leaves, io, call, self._identities(call.token))
+
+    def _identities(self, token: int) -> Identities | None:
+        if not self._aliases:
+            return None
+        thread = self._thread
+        if thread.known is None:
+            thread.known = Identities()
+        if thread.token != token:
+            thread.token = token
+            thread.known.clear()
+        return thread.known
+
+    def _wants(self, op: str, token: int) -> bool:
+        if self._tokens is not None and token not in self._tokens:
+            return False
+        is_wanted = self._wanted.get(op)
+        if is_wanted is None:
+            is_wanted = self._wanted[op] = bool(self._matches(op))
+        return is_wanted and self._client._native.selects(token, op, IO_ANY)
+
+    def _is_symbolic(self, leaf: Any) -> bool:
+        if not isinstance(leaf, self._torch.Tensor):
+            return False
+        if type(leaf).__name__ in _SYMBOLIC:
+            return True
+        torch = self._torch
+        return torch._is_functional_tensor(leaf) and self._is_symbolic(
+            torch._from_functional_tensor(leaf)
+        )
+
+
+def _all_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Returns the arguments, and what is in those that are lists or tuples."""
+    found: list[Any] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            found.extend(value)
+        else:
+            found.append(value)
+    return found
+
+
+def _is_passed_over(frame: FrameType | None) -> bool:
+    """Returns whether somebody calls of whom nothing is recorded."""
+    name = ""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        # These stand between a function and its caller.
+        if not name.startswith(_BETWEEN):
+            break
+        frame = frame.f_back
+    return name.startswith(_CALLERS_PASSED_OVER)
+
+
+def _is_checkpoint(frame: FrameType | None) -> bool:
+    for _ in range(_FRAMES_MAX):
+        if frame is None:
+            return False
+        if frame.f_globals.get("__name__") == _CHECKPOINT:
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,165 @@
+"""Records functions of torch.distributed when they are complete."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+# Arguments that a function only writes to: what they hold before says nothing.
+_RECEIVED: dict[str, tuple[int, tuple[str, ...]]] = {
+    "recv": (0, ("tensor",)),
+    "irecv": (0, ("tensor",)),
+    "all_gather": (0, ("tensor_list",)),
+    "all_gather_coalesced": (0, ("output_tensor_lists",)),
+    "all_gather_into_tensor": (0, ("output_tensor",)),
+    "_all_gather_base": (0, ("output_tensor",)),
+    "gather": (1, ("gather_list",)),
+    "scatter": (0, ("tensor",)),
+    "reduce_scatter": (0, ("output",)),
+    "reduce_scatter_tensor": (0, ("output",)),
+    "_reduce_scatter_base": (0, ("output",)),
+    "all_to_all": (0, ("output_tensor_list",)),
+    "all_to_all_single": (0, ("output",)),
+}
+
+# Calls that wait for their end. Of an older one the result is given up.
+_PENDING_MAX = 4096
+
+Finish = Callable[[bool], None]
+
+
+def sent(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments that a function reads. A None stands for each other."""
+    position, words = _RECEIVED.get(name, (len(args), ()))
+    return (
+        tuple(None if i == position else open_p2p(a) for i, a in enumerate(args)),
+        {k: None if k in words else open_p2p(v) for k, v in kwargs.items()},
+    )
+
+
+def open_p2p(value: Any) -> Any:
+    """Returns P2POps as mappings of what they have, and all else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [open_p2p(each) for each in value]
+    if type(value).__name__ != "P2POp":
+        return value
+    return {
+        "op": getattr(value.op, "__name__", str(value.op)),
+        "tensor": value.tensor,
+        "peer": value.peer,
+        "tag": value.tag,
+    }
+
+
+class Collectives:
+    """Functions that go on after they returned. Any thread may use it.
+
+    While it is installed, `wait` of every Work tells it of their end.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        # By the id of a Work, as long as it lives.
+        self._pending: dict[int, tuple[Any, Finish]] = {}
+        self._original: Any = None
+
+    def install(self) -> None:
+        """Replaces `Work.wait`, if there is torch.distributed."""
+        kind = _work_type()
+        if kind is None:
+            return
+        self._original = original = vars(kind)["wait"]
+        wait_of = kind.wait
+
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = wait_of(work, *args, **kwargs)
+            self._complete(work)
+            return result
+
+        kind.wait = wait  # type: ignore[method-assign]
+        wait.__wrapped__ = original  # type: ignore[attr-defined]
+
+    def remove(self) -> None:
+        """Puts `Work.wait` back, and gives up what is pending."""
+        kind = _work_type()
+        if kind is not None and self._original is not None:
+            kind.wait = self._original  # type: ignore[method-assign]
+            self._original = None
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        for _, finish in pending.values():
+            finish(False)
+
+    def when_complete(self, result: Any, finish: Finish) -> None:
+        """Calls `finish`: with True when all works in `result` were waited for.
+
+        At once if there are none; with False if one of them never was.
+        """
+        works = list(_works_in(result))
+        if not works:
+            finish(True)
+            return
+        left = {id(work) for work in works}
+        lock = threading.Lock()
+
+        def finish_one(number: int, was_waited: bool) -> None:
+            with lock:
+                is_last = left == {number}
+                was_there = number in left
+                left.discard(number)
+                if not was_waited:
+                    left.clear()
+            if is_last or (was_there and not was_waited):
+                finish(was_waited)
+
+        for work in works:
+            self._add(work, finish_one)
+
+    def _add(self, work: Any, finish: Callable[[int, bool], None]) -> None:
+        number = id(work)
+
+        def finish_this(was_waited: bool) -> None:
+            finish(number, was_waited)
+
+        def forget(_: Any) -> None:
+            self._take(number, False)
+
+        with self._lock:
+            oldest = None
+            if len(self._pending) >= _PENDING_MAX:
+                oldest = next(iter(self._pending))
+            self._pending[number] = (weakref.ref(work, forget), finish_this)
+        if oldest is not None:
+            self._take(oldest, False)
+
+    def _complete(self, work: Any) -> None:
+        self._take(id(work), True)
+
+    def _take(self, number: int, was_waited: bool) -> None:
+        with self._lock:
+            _, finish = self._pending.pop(number, (None, None))
+        if finish is not None:
+            finish(was_waited)
+
+
+def _work_type() -> Any:
+    import torch
+
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available():
+        return None
+    return distributed.Work if hasattr(distributed, "Work") else None
+
+
+def _works_in(result: Any) -> Iterator[Any]:
+    kind = _work_type()
+    if kind is None:
+        return
+    results: Iterable[Any] = result if isinstance(result, (list, tuple)) else [result]
+    for each in results:
+        if isinstance(each, kind):
+            yield each

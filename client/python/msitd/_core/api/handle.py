@@ -1,0 +1,212 @@
+"""What a user gets of the level of functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msitd._core import compiled
+from msitd._core.api import modes
+from msitd._core.api.calls import ApiCalls
+from msitd._core.api.collectives import Collectives
+from msitd._core.api.targets import GROUPS, targets
+from msitd._core.api.wrapper import Installation
+from msitd._core.leaves import LeafRecorder
+from msitd._core.patterns import compile_patterns
+from msitd._core.skips import SKIPS_NAME, Skips
+from msitd._core.stacks import STACK_LEVELS
+from msitd._core.torch_version import require_torch
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from msitd._core.recorder import Client
+
+
+def register_api(
+    client: Client,
+    *,
+    groups: Iterable[str] = GROUPS,
+    imported: bool = True,
+    operators: bool = False,
+    nested: bool = False,
+    inputs: bool = True,
+    outputs: bool = True,
+    values: bool = True,
+    stack: str = "none",
+    aliases: bool = False,
+    objects: bool = False,
+    op_pattern: str | Iterable[str] | None = None,
+    tokens: Collection[int] | None = None,
+) -> ApiHandle:
+    """Records inputs and outputs of every call of a function of torch.
+
+    The op is the one of msprobe: `Functional.linear`, `Torch.matmul`,
+    `Tensor.add_`, `VF.lstm`, `Aten.relu`, `Distributed.all_reduce`,
+    `NPU.npu_rms_norm`, by where the caller found the function. Calls count from
+    0 in every token; see `Client.next_token`. Indexes are those of
+    `register_hook`. A function that another one calls is part of that, and not
+    recorded by itself.
+
+    Inputs are copied before the call and outputs behind it, so of what is
+    changed in place, and of `out=`, both are recorded. If the result is None,
+    as of `Tensor.__setitem__`, the arguments are the output.
+
+    Of `torch.distributed`, the output is all arguments, when the call is
+    complete: of one with `async_op=True`, and of `isend` and `irecv`, when its
+    Work is waited for. One that is never waited for is counted in
+    `ApiHandle.skipped`, and a value says so. Buffers that are only written to
+    are no inputs.
+
+    While functions are recorded, those of the module torch are stand-ins. They
+    are equal to the functions, but not identical, and TorchScript does not
+    compile them. In graphs of `torch.compile`, functions are only recorded if
+    the backend calls them one by one, as `eager` does; calls in graphs are
+    counted when a graph is made.
+
+    Args:
+        client: Where to record. It must stay open until `remove`.
+        groups: Which functions: `torch`, `functional`, `tensor`, `vf`, `aten`
+            (those of `torch.ops`, if `imported`), `distributed` and `npu`, of
+            torch_npu, if it is imported.
+        imported: Whether functions are recorded that were imported before, as
+            by `from torch import relu`. They are in this thread alone.
+        operators: Whether every operator is recorded that torch runs in this
+            thread and that no recorded function calls, those of the backward
+            among them.
+        nested: Whether functions and operators that recorded functions call
+            are recorded, too.
+        inputs: Whether to record arguments.
+        outputs: Whether to record results.
+        values: As in `register_hook`, and so for all others.
+
+    Returns:
+        A handle. Its `remove()` puts all functions back, and so does leaving it
+        as a context manager.
+
+    Raises:
+        RuntimeError: Functions are recorded already, or this torch is too old.
+        ValueError: An argument is out of its range.
+    """
+    return ApiHandle(
+        client,
+        groups=groups,
+        imported=imported,
+        operators=operators,
+        nested=nested,
+        inputs=inputs,
+        outputs=outputs,
+        values=values,
+        stack=stack,
+        aliases=aliases,
+        objects=objects,
+        op_pattern=op_pattern,
+        tokens=tokens,
+    )
+
+
+class ApiHandle:
+    """The functions of one `register_api`. Any thread may call them."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        groups: Iterable[str],
+        imported: bool,
+        operators: bool,
+        nested: bool,
+        values: bool,
+        stack: str,
+        objects: bool,
+        op_pattern: str | Iterable[str] | None,
+        **options: Any,
+    ) -> None:
+        require_torch()
+        if stack not in STACK_LEVELS:
+            raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
+        groups = tuple(groups)
+        found = targets(groups)
+        compiled.make_package_opaque()
+        self._client = client
+        self._skips = Skips()
+        self._collectives = Collectives()
+        leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
+        calls = ApiCalls(
+            client,
+            self._skips,
+            leaves,
+            self._collectives,
+            matches=compile_patterns(op_pattern),
+            values=values,
+            stack=stack,
+            nested=nested,
+            **options,
+        )
+        is_tracing = compiled.tracing_test(is_possible=True)
+        self._modes: list[Any] = []
+        self._installation: Installation | None = Installation(found, calls, is_tracing)
+        try:
+            if "distributed" in groups:
+                self._collectives.install()
+            if operators:
+                self._enter(modes.dispatch_mode(calls))
+            if imported:
+                has_aten = "aten" in groups
+                self._enter(modes.function_mode(calls, found, has_aten, is_tracing))
+            # Existing graphs do not know of the stand-ins.
+            compiled.forget_graphs()
+        except BaseException:
+            self.remove()
+            raise
+
+    @property
+    def skipped_count(self) -> int:
+        """Leaves and calls that could not be recorded."""
+        return self._skips.lost_count()
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many leaves and calls were not recorded, by reason."""
+        return self._skips.by_reason()
+
+    def remove(self) -> None:
+        """Puts all functions back. Doing so again does nothing.
+
+        If anything was not recorded, the document `not_recorded.json` of the
+        rank says so.
+        """
+        installation, self._installation = self._installation, None
+        if installation is None:
+            return
+        for mode in reversed(self._modes):
+            modes.leave(mode)
+        installation.remove()
+        self._collectives.remove()
+        compiled.forget_graphs()
+        skipped = self._skips.as_json()
+        if skipped:
+            facts = {"version": 1, "skipped": skipped, "uncalled": []}
+            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+            try:
+                self._client.record_document(SKIPS_NAME, text)
+            except Exception as error:  # noqa: BLE001 - never the program's problem
+                self._skips.count(SKIPS_NAME, "", str(error))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    def _enter(self, mode: Any) -> None:
+        mode.__enter__()
+        self._modes.append(mode)

@@ -1,0 +1,118 @@
+"""Finds the functions that are recorded in the installed torch, and names their ops.
+
+An op is named as msprobe names it: a prefix, which says where the function was found,
+and the last part of its name. Functions of the same op share its calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from msitd._core.api import names
+
+# What the user may choose from.
+GROUPS = ("torch", "functional", "tensor", "vf", "aten", "distributed", "npu")
+
+DISTRIBUTED_PREFIX = "Distributed."
+_ATEN_PREFIX = "Aten."
+
+
+class Target(NamedTuple):
+    """One function in one place."""
+
+    owner: Any
+    name: str
+    op: str
+    original: Callable[..., Any]
+
+
+class _Place(NamedTuple):
+    """Where functions of a group are."""
+
+    group: str
+    # Dotted path of the module or class.
+    path: str
+    # Separated by white space.
+    names: str
+    prefix: str
+
+
+# The first op of a function that is in several places is the one that it has where
+# nothing says which place a caller took it from.
+_PLACES = (
+    _Place("functional", "torch.nn.functional", names.FUNCTIONAL, "Functional."),
+    _Place("torch", "torch", names.TORCH, "Torch."),
+    _Place("torch", "torch.linalg", names.LINALG, "Torch."),
+    _Place("torch", "torch.fft", names.FFT, "Torch.fft."),
+    _Place("torch", "torch.special", names.SPECIAL, "Torch.special."),
+    _Place("tensor", "torch.Tensor", names.TENSOR, "Tensor."),
+    _Place("vf", "torch._VF", names.VF, "VF."),
+    _Place("distributed", "torch.distributed", names.DISTRIBUTED, DISTRIBUTED_PREFIX),
+    # Where functions of torch.distributed find each other.
+    _Place(
+        "distributed",
+        "torch.distributed.distributed_c10d",
+        names.DISTRIBUTED,
+        DISTRIBUTED_PREFIX,
+    ),
+)
+
+
+def targets(groups: Iterable[str]) -> list[Target]:
+    """Returns all functions of `groups` that are there.
+
+    Raises:
+        ValueError: There is no such group.
+    """
+    groups = tuple(groups)
+    unknown = [group for group in groups if group not in GROUPS]
+    if unknown:
+        raise ValueError(f"group {unknown[0]!r} is none of {list(GROUPS)}")
+    places = [place for place in _PLACES if place.group in groups]
+    if "npu" in groups:
+        places.extend(_npu_places())
+    return [target for place in places for target in _targets_of(place)]
+
+
+def _targets_of(place: _Place) -> Iterator[Target]:
+    owner = _find(place.path)
+    if owner is None:
+        return
+    for name in place.names.split():
+        original = getattr(owner, name, None)
+        if callable(original) and not isinstance(original, type):
+            yield Target(owner, name, place.prefix + name, original)
+
+
+def _npu_places() -> Iterator[_Place]:
+    """Functions of torch_npu, where the caller has it: all that begin with `npu_`."""
+    module = sys.modules.get("torch_npu")
+    if module is not None:
+        found = [name for name in dir(module) if name.startswith("npu_")]
+        yield _Place("npu", "torch_npu", " ".join(found), "NPU.")
+
+
+def _find(path: str) -> Any:
+    """Returns a module or class that is there; None if it is not."""
+    module, _, rest = path.partition(".")
+    found: Any = sys.modules.get(module)
+    for name in rest.split(".") if rest else ():
+        found = getattr(found, name, None)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def aten_op(function: Any) -> str | None:
+    """Returns the op of an operator of torch.ops; None if `function` is none."""
+    kind = type(function).__name__
+    if kind == "OpOverload":
+        name = str(function._schema.name)
+    elif kind == "OpOverloadPacket":
+        name = str(function._qualified_op_name)
+    else:
+        return None
+    namespace, _, name = name.partition("::")
+    return _ATEN_PREFIX + name if namespace == "aten" else f"{namespace}.{name}"

@@ -1,0 +1,471 @@
+"""register_api: the functions of torch themselves."""
+
+import copy
+import pickle
+import threading
+import types
+
+import msitd
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from msitd._core.api import names, targets
+from msitd._core.api.wrapper import Wrapped
+from torch import nn
+from torch import relu as early_relu
+from torch.nn.functional import gelu as early_gelu
+from torch.utils.checkpoint import checkpoint
+
+X = torch.tensor([[-1.0, 2.0], [3.0, -4.0]])
+
+
+def array(record):
+    return np.frombuffer(record.data, record.dtype).reshape(record.shape).tolist()
+
+
+@pytest.fixture
+def calls_of(client, daemon):
+    """Runs a function while functions of torch are recorded; returns all places."""
+
+    def calls_of(function, **options):
+        with msitd.register_api(client, **options) as handle:
+            calls_of.result = function()
+        calls_of.handle = handle
+        client.flush()
+        calls_of.records = {r.place[1:]: r for r in daemon.records}
+        return [r.place[1:] for r in daemon.records]
+
+    return calls_of
+
+
+def ops(places):
+    return list(dict.fromkeys((op, call) for op, call, _, _ in places))
+
+
+def test_calls_are_named_as_msprobe_names_them(calls_of):
+    def run():
+        a = torch.matmul(X, X)
+        F.linear(a, X, bias=X[0])
+        a.add(1).add_(X)
+        a + 1
+        a @ X
+        torch.linalg.norm(a)
+        torch.norm(a)
+        torch.max(a, 0)
+        torch.cat([a, X])
+
+    assert calls_of(run) == [
+        ("Torch.matmul", 0, "input", "0"),
+        ("Torch.matmul", 0, "input", "1"),
+        ("Torch.matmul", 0, "output", "0"),
+        ("Functional.linear", 0, "input", "0"),
+        ("Functional.linear", 0, "input", "1"),
+        ("Functional.linear", 0, "input", "bias"),
+        ("Functional.linear", 0, "output", "0"),
+        ("Tensor.add", 0, "input", "0"),
+        ("Tensor.add", 0, "output", "0"),
+        ("Tensor.add_", 0, "input", "0"),
+        ("Tensor.add_", 0, "input", "1"),
+        ("Tensor.add_", 0, "output", "0"),
+        ("Tensor.__add__", 0, "input", "0"),
+        ("Tensor.__add__", 0, "output", "0"),
+        ("Tensor.__matmul__", 0, "input", "0"),
+        ("Tensor.__matmul__", 0, "input", "1"),
+        ("Tensor.__matmul__", 0, "output", "0"),
+        ("Torch.norm", 0, "input", "0"),
+        ("Torch.norm", 0, "output", "0"),
+        ("Torch.norm", 1, "input", "0"),
+        ("Torch.norm", 1, "output", "0"),
+        ("Torch.max", 0, "input", "0"),
+        ("Torch.max", 0, "output", "0"),
+        ("Torch.max", 0, "output", "1"),
+        ("Torch.cat", 0, "input", "0.0"),
+        ("Torch.cat", 0, "input", "0.1"),
+        ("Torch.cat", 0, "output", "0"),
+    ]
+    assert calls_of.handle.skipped == {}
+
+
+def test_what_is_done_in_place_is_recorded_before_and_behind(calls_of):
+    def run():
+        a = X.clone()
+        F.relu(a, inplace=True)
+        out = torch.zeros(2, 2)
+        torch.add(a, 1, out=out)
+        out[0] = 7
+        torch._foreach_add_([out], 1)
+
+    calls_of(run)
+    shown = {place: array(record) for place, record in calls_of.records.items()}
+    relu = [[0.0, 2.0], [3.0, 0.0]]
+    assert shown["Functional.relu", 0, "input", "0"] == X.tolist()
+    assert shown["Functional.relu", 0, "output", "0"] == relu
+    assert shown["Torch.add", 0, "input", "out"] == [[0.0, 0.0], [0.0, 0.0]]
+    assert shown["Torch.add", 0, "output", "0"] == [[1.0, 3.0], [4.0, 1.0]]
+    assert shown["Tensor.__setitem__", 0, "input", "0"] == [[1.0, 3.0], [4.0, 1.0]]
+    assert shown["Tensor.__setitem__", 0, "output", "0"] == [[7.0, 7.0], [4.0, 1.0]]
+    assert shown["Torch._foreach_add_", 0, "output", "0"] == [[8.0, 8.0], [5.0, 2.0]]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_a_function_calls_is_a_part_of_it(calls_of, nested):
+    attention = nn.MultiheadAttention(4, 2)
+    x = torch.ones(3, 1, 4)
+    found = ops(calls_of(lambda: attention(x, x, x), nested=nested))
+    assert found[0] == ("Functional.multi_head_attention_forward", 0)
+    assert (("Functional.linear", 0) in found) == nested
+    assert (len(found) > 1) == nested
+
+
+def test_functions_that_were_imported_before_are_recorded_once(calls_of):
+    def run():
+        early_relu(X)
+        early_gelu(X)
+        torch.relu(X)
+        F.gelu(X)
+        torch.ops.aten.relu(X)
+        torch.ops.aten.add.Tensor(X, X)
+
+    assert ops(calls_of(run)) == [
+        ("Torch.relu", 0),
+        ("Functional.gelu", 0),
+        ("Torch.relu", 1),
+        ("Functional.gelu", 1),
+        ("Aten.relu", 0),
+        ("Aten.add", 0),
+    ]
+
+
+def test_groups_say_which_functions(calls_of):
+    def run():
+        early_relu(X)
+        torch.relu(X)
+        F.relu(X)
+        X.relu()
+        torch.ops.aten.relu(X)
+
+    found = ops(calls_of(run, groups=["functional"], imported=False))
+    assert found == [("Functional.relu", 0)]
+    with pytest.raises(ValueError, match="group 'all'"):
+        calls_of(run, groups=["all"])
+    assert not isinstance(torch.relu, Wrapped)
+
+
+def test_pattern_and_tokens_choose(calls_of, client):
+    def run():
+        for _ in range(3):
+            torch.relu(X)
+            torch.abs(X)
+            client.next_token()
+
+    assert calls_of(run, op_pattern="*.abs", tokens=[1], inputs=False) == [
+        ("Torch.abs", 0, "output", "0")
+    ]
+
+
+def test_operators_of_forward_and_backward(calls_of):
+    x = X.clone().requires_grad_()
+    found = ops(
+        calls_of(
+            lambda: torch.relu(x).sum().backward(),
+            groups=["functional"],
+            operators=True,
+        )
+    )
+    names_found = [op for op, _ in found]
+    assert names_found[:2] == ["Aten.relu", "Aten.sum"]
+    assert "Aten.threshold_backward" in names_found
+
+
+def test_operators_of_recorded_functions_are_parts_of_them(calls_of):
+    found = ops(calls_of(lambda: torch.relu(X), operators=True))
+    assert found == [("Torch.relu", 0)]
+
+
+def test_what_msitd_calls_is_not_recorded(calls_of, client):
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+
+    def run():
+        with msitd.register_hook(model, client, aliases=True):
+            model(X.to_sparse().to_dense())
+        client.record(X, op="mine")
+
+    found = ops(calls_of(run, op_pattern="Tensor.*", operators=True))
+    assert found == [
+        ("Tensor.to_sparse", 0),
+        ("Tensor.to_dense", 0),
+        ("root", 0),
+        ("root.0", 0),
+        ("root.1", 0),
+        ("mine", 0),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_function_is_replaced_and_put_back(client):
+    """Those that the installed torch has, of all names that we have."""
+    found = targets.targets(targets.GROUPS)
+    assert len(found) > 1300
+    before = {
+        (id(t.owner), t.name): (t.owner, t.original, vars(t.owner).get(t.name))
+        for t in found
+    }
+    assert len(before) == len(found)
+    with msitd.register_api(client, imported=False):
+        for t in found:
+            wrapped = vars(t.owner)[t.name]
+            assert isinstance(wrapped, Wrapped)
+            assert wrapped == t.original
+            assert t.original == wrapped
+            assert hash(wrapped) == hash(t.original)
+            assert wrapped.__name__ == t.original.__name__
+    for owner, original, own in before.values():
+        name = next(
+            t.name for t in found if t.owner is owner and t.original is original
+        )
+        assert vars(owner).get(name) is own
+        assert getattr(owner, name) is original
+
+
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [("TORCH", 0.97), ("FUNCTIONAL", 0.97), ("TENSOR", 0.97), ("VF", 1), ("LINALG", 1)],
+)
+def test_names_are_those_of_torch(place, count):
+    """Nearly all are in the installed torch; others are of newer or older ones."""
+    owner = {
+        "TORCH": torch,
+        "FUNCTIONAL": F,
+        "TENSOR": torch.Tensor,
+        "VF": torch._VF,
+        "LINALG": torch.linalg,
+    }[place]
+    known = getattr(names, place).split()
+    assert len(set(known)) == len(known)
+    assert sum(hasattr(owner, name) for name in known) >= count * len(known)
+
+
+def test_recording_twice_is_refused(client):
+    with msitd.register_api(client), pytest.raises(RuntimeError, match="already"):
+        msitd.register_api(client)
+    msitd.register_api(client).remove()
+
+
+def test_stand_ins_are_equal_to_what_they_stand_for(client, calls_of):
+    original = torch.relu
+    table = {original: "relu"}
+    with msitd.register_api(client) as handle:
+        stand_in = torch.relu
+        assert stand_in == original
+        assert original == stand_in
+        assert stand_in != torch.abs
+        assert table[stand_in] == "relu"
+        assert stand_in in [original]
+        assert torch.Tensor.add == torch._C.TensorBase.add
+        assert copy.deepcopy(stand_in) is stand_in
+        pickled = pickle.dumps(stand_in)
+        handle.remove()
+    assert pickle.loads(pickled) is original
+    assert torch.equal(stand_in(X), original(X))
+    assert pickle.loads(pickle.dumps(stand_in)) is original
+    assert torch.relu is original
+
+
+def test_what_others_put_in_place_stays(client):
+    original = torch.relu
+    handle = msitd.register_api(client)
+
+    def mine(x):
+        return x
+
+    torch.relu = mine
+    handle.remove()
+    assert torch.relu is mine
+    torch.relu = original
+
+
+def test_modes_of_others_may_lie_above(client, calls_of):
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    handle = msitd.register_api(client)
+    with Mode():
+        handle.remove()
+        early_relu(X)
+    handle = msitd.register_api(client)
+    handle.remove()
+    assert client.counters().recorded_count == 0
+
+
+def test_threads_record_beside_each_other(calls_of):
+    def run():
+        threads = [
+            threading.Thread(target=lambda: [torch.relu(X) for _ in range(50)])
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    places = calls_of(run)
+    assert sorted(call for _, call, io, _ in places if io == "input") == list(
+        range(200)
+    )
+    assert sorted(call for _, call, io, _ in places if io == "output") == list(
+        range(200)
+    )
+
+
+def test_errors_reach_the_caller_and_leave_all_sound(calls_of):
+    def run():
+        with pytest.raises(RuntimeError, match="shapes"):
+            torch.matmul(X, torch.ones(3, 3))
+        torch.relu(X)
+
+    assert ops(calls_of(run)) == [("Torch.matmul", 0), ("Torch.relu", 0)]
+
+
+def test_training_has_the_same_bits(client):
+    def train():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(X).square().mean().backward()
+            optimizer.step()
+        return [parameter.detach().clone() for parameter in model.parameters()]
+
+    expected = train()
+    with msitd.register_api(client, operators=True, nested=True) as handle:
+        got = train()
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+    assert handle.skipped_count == 0
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpointed_calls_are_recorded_once(calls_of, use_reentrant):
+    def run():
+        x = X.clone().requires_grad_()
+        y = checkpoint(torch.sigmoid, x, use_reentrant=use_reentrant)
+        y.sum().backward()
+
+    assert ops(calls_of(run, op_pattern="*.sigmoid")) == [("Torch.sigmoid", 0)]
+
+
+def test_graphs_are_whole_and_their_functions_are_counted(client, daemon):
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    whole = torch.compile(model, backend="aot_eager", fullgraph=True)
+    expected = model(X)
+    with msitd.register_api(client, imported=False) as handle:
+        for _ in range(2):
+            assert torch.equal(whole(X), expected)
+    client.flush()
+    assert ops([r.place[1:] for r in daemon.records]) == [
+        ("Torch.equal", 0),
+        ("Torch.equal", 1),
+    ]
+    [(reason, count)] = handle.skipped.items()
+    assert "graphs" in reason
+    assert count == 2
+
+
+def test_calls_in_a_graph_of_eager_are_recorded(client, daemon):
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    whole = torch.compile(model, backend="eager", fullgraph=True)
+    with msitd.register_api(client):
+        whole(X)
+    client.flush()
+    assert ops([r.place[1:] for r in daemon.records]) == [
+        ("Functional.linear", 0),
+        ("Functional.relu", 0),
+    ]
+
+
+def test_functions_of_torch_npu_are_found(client, daemon, monkeypatch):
+    module = types.ModuleType("torch_npu")
+    module.npu_double = lambda x: x * 2
+    monkeypatch.setitem(__import__("sys").modules, "torch_npu", module)
+    with msitd.register_api(client, groups=["npu"]):
+        module.npu_double(X)
+    client.flush()
+    assert [r.place[1] for r in daemon.records] == ["NPU.npu_double"] * 2
+
+
+def test_old_torch_is_refused_at_once(client, monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.0.1+cpu")
+    with pytest.raises(
+        RuntimeError, match=r"2\.1 and newer, and this is torch 2\.0\.1"
+    ):
+        msitd.register_api(client)
+    with pytest.raises(RuntimeError, match="newer"):
+        msitd.register_hook(nn.Identity(), client)
+
+
+@pytest.fixture
+def one_rank():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_rank")
+class TestCollectives:
+    def test_the_arguments_are_the_output(self, calls_of):
+        def run():
+            into = [torch.zeros(2, 2)]
+            dist.all_gather(into, X)
+            dist.all_reduce(X.clone(), op=dist.ReduceOp.MAX)
+
+        assert calls_of(run, groups=["distributed", "tensor"]) == [
+            ("Distributed.all_gather", 0, "input", "1"),
+            ("Distributed.all_gather", 0, "output", "0.0"),
+            ("Distributed.all_gather", 0, "output", "1"),
+            ("Tensor.clone", 0, "input", "0"),
+            ("Tensor.clone", 0, "output", "0"),
+            ("Distributed.all_reduce", 0, "input", "0"),
+            ("Distributed.all_reduce", 0, "output", "0"),
+        ]
+        gathered = calls_of.records["Distributed.all_gather", 0, "output", "0.0"]
+        assert array(gathered) == X.tolist()
+
+    def test_of_those_that_go_on_the_end_is_recorded(self, calls_of, daemon, client):
+        seen = []
+
+        def run():
+            work = dist.all_reduce(torch.ones(2), async_op=True)
+            client.flush()
+            seen.extend(r.place[3] for r in daemon.records)
+            work.wait()
+            work.wait()
+
+        places = calls_of(run, groups=["distributed"])
+        assert seen == ["input"]
+        assert places == [
+            ("Distributed.all_reduce", 0, "input", "0"),
+            ("Distributed.all_reduce", 0, "output", "0"),
+        ]
+
+    @pytest.mark.parametrize("is_kept", [True, False])
+    def test_one_that_is_never_waited_for_is_counted(self, calls_of, daemon, is_kept):
+        kept = []
+
+        def run():
+            work = dist.all_reduce(torch.ones(2), async_op=True)
+            if is_kept:
+                kept.append(work)
+
+        wait = vars(dist.Work)["wait"]
+        places = calls_of(run, groups=["distributed"])
+        assert places == [("Distributed.all_reduce", 0, "input", "0")]
+        reason = "a collective that was never waited for"
+        assert calls_of.handle.skipped == {reason: 1}
+        [value] = [r for r in daemon.values if r.io == "output"]
+        assert reason in value.value
+        assert vars(dist.Work)["wait"] is wait
