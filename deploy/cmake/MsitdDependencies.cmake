@@ -8,6 +8,7 @@ find_package(spdlog REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+find_package(yaml-cpp REQUIRED)
 
 if(MSITD_BUILD_DAEMON)
   find_package(RocksDB CONFIG REQUIRED)

@@ -313,7 +313,7 @@ MODULES: dict[str, Module] = {
     "client/python": Module(
         ("client/include", "client/import/formats"), ("nanobind", "python")
     ),
-    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc")),
+    "client/text": Module(PROTOS, (*COMMON, "protobuf", "stubs", "utf8proc", "yaml")),
     "client/query": Module(
         (*PROTOS, "protos/pem", "client/text"), (*COMMON, *RPC, "openssl")
     ),
@@ -350,7 +350,15 @@ MODULES: dict[str, Module] = {
         ),
         COMMON,
     ),
-    "client/match": Module(PROTOS, (*COMMON, "protobuf", "stubs", "json")),
+    "client/match": Module(
+        (
+            *PROTOS,
+            "client/names",
+            "client/text/ignored_reason.h",
+            "client/text/yaml_text.h",
+        ),
+        (*COMMON, "protobuf", "stubs", "json"),
+    ),
     "client/runs": Module(
         (
             *PROTOS,
@@ -462,6 +470,7 @@ LIBRARIES: dict[str, re.Pattern[str]] = {
     "re2": re.compile(r"re2/"),
     "cli11": re.compile(r"CLI/"),
     "utf8proc": re.compile(r"utf8proc\.h$"),
+    "yaml": re.compile(r"yaml-cpp/"),
     "zip": re.compile(r"zip\.h$"),
     "xlsx": re.compile(r"xlsxwriter\.h"),
     "toml++": re.compile(r"toml\+\+/|toml\.hpp$"),

@@ -17,6 +17,7 @@
 #include "client/text/policy_text.h"
 #include "client/text/ranges.h"
 #include "client/text/trim.h"
+#include "client/text/yaml_text.h"
 #include "protos/base/limits.h"
 #include "protos/status/status.h"
 
@@ -49,65 +50,21 @@ absl::StatusOr<v1::Matching> ParseJsonMapping(std::string_view text) {
   return matching;
 }
 
-// Removes one side from the front of a line of YAML: a word in quotes, or all
-// up to `end`, which is ": " for the first side.
-absl::StatusOr<std::string> TakeSide(std::string_view& line,
-                                     std::string_view end) {
-  line = Trim(line);
-  if (!line.empty() && (line.front() == '"' || line.front() == '\'')) {
-    const size_t close = line.find(line.front(), 1);
-    if (close == std::string_view::npos) {
-      return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "a quote is not closed");
-    }
-    std::string out(line.substr(1, close - 1));
-    line = Trim(line.substr(close + 1));
-    return out;
-  }
-  const size_t at = std::min(line.find(end), line.size());
-  std::string out(Trim(line.substr(0, at)));
-  line.remove_prefix(at);
-  return out;
-}
-
-absl::StatusOr<v1::Matching::OpPair> ParseYamlLine(std::string_view line) {
-  v1::Matching::OpPair pair;
-  MSITD_ASSIGN_OR_RETURN(*pair.mutable_golden_op(), TakeSide(line, ": "));
-  if (!line.starts_with(':')) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "is not GOLDEN: TARGET");
-  }
-  line.remove_prefix(1);
-  MSITD_ASSIGN_OR_RETURN(*pair.mutable_target_op(), TakeSide(line, " #"));
-  line = Trim(line);
-  if (pair.golden_op().empty() || pair.target_op().empty() ||
-      (!line.empty() && line.front() != '#')) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "is not GOLDEN: TARGET");
-  }
-  return pair;
-}
-
 absl::StatusOr<v1::Matching> ParseYamlMapping(std::string_view text) {
+  MSITD_ASSIGN_OR_RETURN(const YamlValue map, ReadYaml(text));
+  const auto refused = [](const YamlValue& value) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "line {}: is not GOLDEN: TARGET", value.line);
+  };
   v1::Matching matching;
-  std::set<std::string> seen;
-  int line_number = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = Trim(text.substr(begin, end - begin));
-    begin = end + 1;
-    ++line_number;
-    if (line.empty() || line.front() == '#' || line == "---") continue;
-    const auto pair = ParseYamlLine(line);
-    if (!pair.ok()) {
-      return Annotate(pair.status(), fmt::format("line {}", line_number));
-    }
-    if (!seen.insert(pair->golden_op()).second) {
-      return MakeStatus(absl::StatusCode::kInvalidArgument,
-                        "line {}: \"{}\" is there twice", line_number,
-                        pair->golden_op());
-    }
-    *matching.add_ops() = *pair;
+  if (map.kind == YamlValue::Kind::kNull) return matching;
+  if (map.kind != YamlValue::Kind::kMap) return refused(map);
+  for (size_t i = 0; i < map.keys.size(); ++i) {
+    const YamlValue& target = map.items[i];
+    if (map.keys[i].empty() || target.text.empty()) return refused(target);
+    v1::Matching::OpPair& pair = *matching.add_ops();
+    pair.set_golden_op(map.keys[i]);
+    pair.set_target_op(target.text);
   }
   return matching;
 }

@@ -10,12 +10,13 @@
 #include "absl/status/statusor.h"
 #include "client/ctl/flag/layout_flags.h"
 #include "client/query/outcome.h"
+#include "client/text/yaml_text.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
 
 // Largest file of ops that belong to each other.
-inline constexpr size_t kOpMapBytesMax = size_t{16} << 20;
+inline constexpr size_t kOpMapBytesMax = kYamlBytesMax;
 
 // Which tensors belong to each other, as the command line says it.
 struct MatchingFlags {
@@ -39,9 +40,8 @@ void AddMatchingFlags(CLI::App& verb, MatchingFlags& flags);
 Outcome ToMatching(const MatchingFlags& flags, v1::Matching& matching);
 
 // Parses pairs of ops that belong to each other. JSON is one object from golden
-// names to target names. YAML has one `GOLDEN: TARGET` on each line, plain or
-// in quotes, and comments. INVALID_ARGUMENT for anything else, and if a golden
-// name occurs twice.
+// names to target names; YAML is a map. INVALID_ARGUMENT for anything else, and
+// if a golden name occurs twice; RESOURCE_EXHAUSTED beyond the bounds of YAML.
 absl::StatusOr<v1::Matching> ParseOpMap(std::string_view text);
 
 // Parses "REGEX=>REPLACEMENT". INVALID_ARGUMENT without the arrow.
