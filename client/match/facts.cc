@@ -38,6 +38,17 @@ int Compare(std::string_view a, std::string_view b) {
   return a.compare(b);
 }
 
+// Where an argument is, or would be.
+std::vector<TensorFacts>::const_iterator LowerBound(
+    const std::vector<TensorFacts>& tensors, Io io, std::string_view index) {
+  return std::lower_bound(
+      tensors.begin(), tensors.end(), index,
+      [io](const TensorFacts& tensor, std::string_view other) {
+        return tensor.io != io ? tensor.io < io
+                               : ComesBefore(tensor.index, other);
+      });
+}
+
 }  // namespace
 
 bool ComesBefore(std::string_view a, std::string_view b) {
@@ -49,6 +60,15 @@ bool ComesBefore(std::string_view a, std::string_view b) {
   }
   if (rest_a.empty() != rest_b.empty()) return rest_a.empty();
   return a < b;
+}
+
+std::optional<size_t> FindTensor(const OpFacts& op, Io io,
+                                 std::string_view index) {
+  const auto at = LowerBound(op.tensors, io, index);
+  if (at == op.tensors.end() || at->io != io || at->index != index) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(at - op.tensors.begin());
 }
 
 absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
@@ -67,12 +87,7 @@ absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
   const size_t number = found->second;
   Count(number, call, size_bytes);
   std::vector<TensorFacts>& tensors = ops_[number].tensors;
-  const auto at = std::lower_bound(
-      tensors.begin(), tensors.end(), index,
-      [io](const TensorFacts& tensor, std::string_view other) {
-        return tensor.io != io ? tensor.io < io
-                               : ComesBefore(tensor.index, other);
-      });
+  const auto at = LowerBound(tensors, io, index);
   if (at != tensors.end() && at->io == io && at->index == index) {
     return absl::OkStatus();
   }

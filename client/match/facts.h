@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -49,6 +50,10 @@ struct RunFacts {
 // True if argument `a` comes before `b`: numbers as numbers, what is behind a
 // dot last: 1 1.0 1.2 1.10 2 10 mask.
 bool ComesBefore(std::string_view a, std::string_view b);
+
+// The number of a tensor of `op`; nothing if it has none.
+std::optional<size_t> FindTensor(const OpFacts& op, Io io,
+                                 std::string_view index);
 
 // Puts the facts together from the tensors of a run. Thread-compatible.
 class FactsBuilder {

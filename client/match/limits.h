@@ -35,6 +35,17 @@ inline constexpr size_t kModulesMax = size_t{1} << 17;
 // Lists of arguments whose lengths have a larger product are not aligned.
 inline constexpr size_t kAlignCellsMax = size_t{1} << 20;
 
+// Calls of all ops of a run that are put together by their layers.
+inline constexpr size_t kLayerCallsMax = size_t{1} << 18;
+
+// Lines of a cell mapping, each of which is looked for in each module, and
+// entries of an API mapping.
+inline constexpr size_t kCellLinesMax = size_t{1} << 13;
+inline constexpr size_t kApiEntriesMax = size_t{1} << 13;
+
+// Arguments of a table of what is ignored.
+inline constexpr size_t kIgnoredMax = size_t{1} << 13;
+
 // Topologies of a run of the acceleration library.
 inline constexpr size_t kTopologiesMax = 16;
 

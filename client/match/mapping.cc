@@ -84,9 +84,12 @@ bool MappingBuilder::Pair(Slot golden, Slot target, std::string_view reason,
                           Calls calls) {
   State& state = target_states_[target.op][target.tensor];
   if (IsTargetTaken(target)) return false;
-  state = {State::Kind::kPaired, NumberOf(reason, ""), golden, calls};
+  state.kind = State::Kind::kPaired;
+  state.reason = NumberOf(reason, "");
+  state.golden = golden;
+  state.calls = calls;
   golden_states_[golden.op][golden.tensor].kind = State::Kind::kPaired;
-  ++mapping_.pair_count;
+  if (!state.has_calls) ++mapping_.pair_count;
   return true;
 }
 
@@ -97,6 +100,34 @@ void MappingBuilder::PairWithAbsent(Slot target, Reference golden,
   state.kind = State::Kind::kAbsent;
   state.reason = NumberOf(reason, golden.op);
   absent_.emplace(std::pair(target.op, target.tensor), std::move(golden));
+}
+
+bool MappingBuilder::PairCall(Slot golden, int32_t golden_call, Slot target,
+                              int32_t target_call, std::string_view reason) {
+  Reference reference = ToReference(golden_, golden);
+  reference.call = golden_call;
+  if (!PairCallWithAbsent(std::move(reference), target, target_call, reason)) {
+    return false;
+  }
+  call_pairs_[{target.op, target_call}][target.tensor].golden = golden;
+  golden_states_[golden.op][golden.tensor].kind = State::Kind::kPaired;
+  State& state = target_states_[target.op][target.tensor];
+  if (!state.has_calls && state.kind != State::Kind::kPaired) {
+    ++mapping_.pair_count;
+  }
+  state.has_calls = true;
+  return true;
+}
+
+bool MappingBuilder::PairCallWithAbsent(Reference golden, Slot target,
+                                        int32_t target_call,
+                                        std::string_view reason) {
+  if (!IsName(golden.op)) return false;
+  return call_pairs_[{target.op, target_call}]
+      .emplace(target.tensor, CallPair{.golden = {},
+                                       .golden_reference = std::move(golden),
+                                       .reason = NumberOf(reason, "")})
+      .second;
 }
 
 void MappingBuilder::Leave(State& state, const LeftReason& reason,
@@ -151,7 +182,7 @@ void MappingBuilder::Count(const RunFacts& run, bool is_golden,
   for (size_t op = 0; op < states.size(); ++op) {
     for (State& state : states[op]) {
       Leave(state, reason, "");
-      if (state.kind == State::Kind::kPaired) continue;
+      if (state.kind == State::Kind::kPaired || state.has_calls) continue;
       const bool is_expected = state.kind == State::Kind::kLeft;
       const std::string& text = reasons_[state.reason].text;
       const auto [found, is_new] =
@@ -244,6 +275,51 @@ void MappingBuilder::AddTarget(size_t op) {
   }
 }
 
+bool MappingBuilder::IsWholeCall(size_t op, const CallPairs& pairs) const {
+  const std::vector<TensorFacts>& targets = target_.ops[op].tensors;
+  const CallPair& first = pairs.begin()->second;
+  if (pairs.size() != targets.size() || !first.golden.has_value()) return false;
+  const std::vector<TensorFacts>& goldens =
+      golden_.ops[first.golden->op].tensors;
+  return goldens.size() == targets.size() &&
+         std::all_of(pairs.begin(), pairs.end(), [&](const auto& entry) {
+           const CallPair& pair = entry.second;
+           const Reference& golden = pair.golden_reference;
+           const TensorFacts& target = targets[entry.first];
+           return pair.golden.has_value() &&
+                  pair.golden->op == first.golden->op &&
+                  golden.call == first.golden_reference.call &&
+                  golden.io == target.io && golden.index == target.index &&
+                  pair.reason == first.reason;
+         });
+}
+
+void MappingBuilder::AddCalls(size_t op) {
+  for (auto at = call_pairs_.lower_bound({op, 0});
+       at != call_pairs_.end() && at->first.first == op; ++at) {
+    const int32_t call = at->first.second;
+    const CallPairs& pairs = at->second;
+    if (IsWholeCall(op, pairs)) {
+      const CallPair& first = pairs.begin()->second;
+      mapping_.lines.push_back(
+          {Reference{.op = target_.ops[op].op, .call = call},
+           Reference{.op = first.golden_reference.op,
+                     .call = first.golden_reference.call},
+           TextOf(first.reason), pairs.size()});
+      continue;
+    }
+    for (const auto& [tensor, pair] : pairs) {
+      Line line;
+      line.target = ToReference(target_, {op, tensor});
+      line.target->call = call;
+      line.golden = pair.golden_reference;
+      line.reason = TextOf(pair.reason);
+      line.pair_count = pair.golden.has_value() ? 1 : 0;
+      mapping_.lines.push_back(std::move(line));
+    }
+  }
+}
+
 void MappingBuilder::AddGolden(size_t op) {
   const std::vector<State>& states = golden_states_[op];
   if (IsWholeLeft(states)) {
@@ -262,7 +338,10 @@ absl::StatusOr<Mapping> MappingBuilder::Finish(
     const LeftReason& golden_reason, const LeftReason& target_reason) {
   Count(target_, /*is_golden=*/false, target_reason, target_states_);
   Count(golden_, /*is_golden=*/true, golden_reason, golden_states_);
-  for (size_t i = 0; i < target_.ops.size(); ++i) AddTarget(i);
+  for (size_t i = 0; i < target_.ops.size(); ++i) {
+    AddTarget(i);
+    AddCalls(i);
+  }
   for (size_t i = 0; i < golden_.ops.size(); ++i) AddGolden(i);
   if (mapping_.lines.size() > kMappingPairsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,

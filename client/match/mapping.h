@@ -94,6 +94,15 @@ class MappingBuilder {
   bool Pair(Slot golden, Slot target, std::string_view reason,
             Calls calls = {});
 
+  // Joins one call of a target tensor to one of a golden tensor; Pair says what
+  // of the other calls is. Returns false, and does nothing, if that call of the
+  // target belongs to one.
+  bool PairCall(Slot golden, int32_t golden_call, Slot target,
+                int32_t target_call, std::string_view reason);
+  // The same with a golden tensor that the run should have, but has not.
+  bool PairCallWithAbsent(Reference golden, Slot target, int32_t target_call,
+                          std::string_view reason);
+
   // Joins a target tensor to one that the golden run should have, but has not.
   // Does nothing if it belongs to one.
   void PairWithAbsent(Slot target, Reference golden, std::string_view reason);
@@ -135,7 +144,18 @@ class MappingBuilder {
     // Of a target in a pair.
     Slot golden = {};
     Calls calls = {};
+    // True if some calls of it are in a pair, whatever its kind.
+    bool has_calls = false;
   };
+  // One call of a target tensor.
+  struct CallPair {
+    // Where it is; nothing if it is not there.
+    std::optional<Slot> golden;
+    Reference golden_reference;
+    uint32_t reason = 0;
+  };
+  // By tensor of the op.
+  using CallPairs = std::map<size_t, CallPair>;
   // By op, then by tensor.
   using States = std::vector<std::vector<State>>;
 
@@ -146,6 +166,9 @@ class MappingBuilder {
   void Count(const RunFacts& run, bool is_golden, const LeftReason& reason,
              States& states);
   void AddTarget(size_t op);
+  void AddCalls(size_t op);
+  // True if all tensors of the op belong to all of another, call by call.
+  bool IsWholeCall(size_t op, const CallPairs& pairs) const;
   void AddGolden(size_t op);
   // True if all of the op belongs to all of another, by io and index.
   bool IsWholePair(size_t op) const;
@@ -161,6 +184,8 @@ class MappingBuilder {
   std::map<std::pair<std::string, std::string>, uint32_t> reason_numbers_;
   // Goldens that are not there, by op and tensor of the target.
   std::map<std::pair<size_t, size_t>, Reference> absent_;
+  // By op and call of the target.
+  std::map<std::pair<size_t, int32_t>, CallPairs> call_pairs_;
   Mapping mapping_;
 };
 

@@ -14,6 +14,8 @@
 #include "client/match/limits.h"
 #include "client/match/mindie.h"
 #include "client/match/models.h"
+#include "client/match/msprobe.h"
+#include "client/match/msprobe_layers.h"
 #include "client/match/torch_atb.h"
 #include "protos/status/status.h"
 
@@ -27,12 +29,13 @@ constexpr std::string_view kGe = "ge";
 constexpr std::string_view kMindie = "mindie";
 constexpr std::string_view kMsit = "msit";
 
-constexpr std::array<std::pair<Matcher, std::string_view>, 5> kNames = {
+constexpr std::array<std::pair<Matcher, std::string_view>, 6> kNames = {
     {{Matcher::kGeFx, "ge-fx"},
      {Matcher::kGeGe, "ge-ge"},
      {Matcher::kGeSelf, "ge-self"},
      {Matcher::kMindie, "mindie"},
-     {Matcher::kTorchAtb, "torch-atb"}}};
+     {Matcher::kTorchAtb, "torch-atb"},
+     {Matcher::kMsprobe, "msprobe"}}};
 
 // A torch model, recorded by msit or by ourselves.
 bool IsTorch(std::string_view source) {
@@ -195,7 +198,8 @@ std::optional<Matcher> ChooseMatcher(std::string_view golden_source,
 }
 
 bool IsWanted(std::string_view file) {
-  return IsGraphFile(file) || IsMindieMapping(file) || IsModuleTree(file);
+  return IsGraphFile(file) || IsMindieMapping(file) || IsModuleTree(file) ||
+         file == kMsprobeConstructFile;
 }
 
 absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
@@ -215,6 +219,8 @@ absl::StatusOr<Mapping> Match(Matcher matcher, const RunFacts& golden,
     case Matcher::kTorchAtb:
       if (golden.source != kAtb && target.source != kAtb) break;
       return MatchTorchWithAtb(golden, target, options);
+    case Matcher::kMsprobe:
+      return MatchMsprobe(golden, target, options);
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
                     "{} is not for the runs {} and {}", MatcherName(matcher),

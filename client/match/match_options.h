@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "client/match/msprobe_mapping.h"
+
 namespace msitd::match {
 
 // Which modules of a torch model and of the acceleration library are put side
@@ -18,6 +20,8 @@ struct MatchOptions {
   ModuleLevel level = ModuleLevel::kAll;
   // The bytes of an op_mapping_file.json; empty for none.
   std::string op_mapping = {};
+  // What the mapping files of msprobe say.
+  MsprobeMapping msprobe = {};
 };
 
 }  // namespace msitd::match

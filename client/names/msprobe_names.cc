@@ -210,6 +210,38 @@ std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name) {
   return MsprobeKey{std::string(entry->op), entry->call, *io, name.keys};
 }
 
+std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf) {
+  constexpr MsprobePart kParts[] = {MsprobePart::kInput, MsprobePart::kKwargs,
+                                    MsprobePart::kOutput,
+                                    MsprobePart::kParameters};
+  if (MsprobeEntryOf(leaf) == EntryKind::kDebug) {
+    return KeyOfMsprobe({std::string(leaf), MsprobePart::kWhole, ""});
+  }
+  // Names of modules, too, may have such words: the last entry counts.
+  for (size_t end = leaf.rfind('.'); end != std::string_view::npos && end > 0;
+       end = leaf.rfind('.', end - 1)) {
+    const std::string_view entry = leaf.substr(0, end);
+    const auto kind = MsprobeEntryOf(entry);
+    if (!kind) continue;
+    std::string_view keys = leaf.substr(end + 1);
+    if (*kind == EntryKind::kGradients || *kind == EntryKind::kDebug) {
+      return KeyOfMsprobe(
+          {std::string(entry), MsprobePart::kWhole, std::string(keys)});
+    }
+    const std::string_view word = keys.substr(0, keys.find('.'));
+    keys.remove_prefix(std::min(word.size() + 1, keys.size()));
+    for (MsprobePart part : kParts) {
+      if (MsprobePartName(part) != word) continue;
+      // Without a file, keyword arguments are inputs.
+      if (part == MsprobePart::kInput && !IsPosition(keys)) {
+        part = MsprobePart::kKwargs;
+      }
+      return KeyOfMsprobe({std::string(entry), part, std::string(keys)});
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
                                          MsprobeGrammar grammar) {
   const auto part = PartOf(key.io, key.index);

@@ -83,6 +83,11 @@ std::optional<MsprobeKey> KeyOfMsprobe(const MsprobeName& name);
 std::optional<MsprobeName> MsprobeNameOf(const MsprobeKey& key,
                                          MsprobeGrammar grammar);
 
+// Returns our key of a leaf that is named as MsprobeFileName or
+// MsprobeStatisticsName has it. Nothing for what no
+// release of msprobe writes.
+std::optional<MsprobeKey> KeyOfMsprobeLeaf(std::string_view leaf);
+
 // Returns the name of the file of a tensor, without its suffix.
 std::string MsprobeFileName(const MsprobeName& name);
 

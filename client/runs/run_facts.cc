@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -118,6 +119,7 @@ Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
   request.set_run(facts.run);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
   request.mutable_filter()->add_op_patterns("*model_tree.json");
+  request.mutable_filter()->add_op_patterns("construct.json");
   v1::ListTensorsResponse response;
   std::vector<v1::Tensor> wanted;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
@@ -125,8 +127,10 @@ Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
       static_cast<int64_t>(match::kFilesMax),
       [&](const google::protobuf::Message& row) {
         const auto& document = static_cast<const v1::Tensor&>(row);
-        const bool is_first =
-            wanted.empty() || wanted.front().op() != document.op();
+        const bool is_first = std::none_of(
+            wanted.begin(), wanted.end(), [&document](const v1::Tensor& other) {
+              return other.op() == document.op();
+            });
         if (is_first && match::IsWanted(document.op()) &&
             document.has_bytes()) {
           wanted.push_back(document);

@@ -26,7 +26,19 @@ std::vector<std::string> Seeds() {
       R"([{"id":1,"rt_layer":"L","ge_op":"A","fusion_op":"AB_1"}])";
   const std::string nodes =
       R"([{"jit_node":"x, scope: __module.lm_head # f","rt_layer":"L"}])";
-  return {"", graph, tree, topology, layers, nodes, R"({"LmHead":["Linear"]})"};
+  return {"",
+          graph,
+          tree,
+          topology,
+          layers,
+          nodes,
+          R"({"LmHead":["Linear"]})",
+          "A.0.forward.input.0: AB_1.0.forward.input.0\n",
+          "A.B: C.D\n# x\n'E': \"F\"\n",
+          "- {ms_api: A, pt_api: AB_1, ms_args: [0, 1], pt_args: [1, 0]}\n",
+          "TopLayer: {A: AB_1, root.lm_head: x}\nA: &a {b: *a}\n",
+          "Functional:\n  A:\n    input: [0, x]\n    output: [1]\n",
+          R"({"A.0.forward":"Module.x.Y.forward.0","AB_1.0.forward":["x",0]})"};
 }
 
 }  // namespace msitd::fuzz
@@ -50,9 +62,11 @@ RunFacts Run(const std::string& source, const std::string& file,
 
 // What a matcher makes of the files fits into an attachment.
 void Match(msitd::match::Matcher matcher, const RunFacts& golden,
-           const RunFacts& target) {
+           const RunFacts& target,
+           const msitd::match::MsprobeMapping& mapping_files = {}) {
   for (const bool is_compat : {false, true}) {
     msitd::match::MatchOptions options;
+    options.msprobe = mapping_files;
     options.is_compat = is_compat;
     const auto mapping = msitd::match::Match(matcher, golden, target, options);
     if (!mapping.ok()) continue;
@@ -63,6 +77,24 @@ void Match(msitd::match::Matcher matcher, const RunFacts& golden,
       MSITD_CHECK(text.size() > 2 && msitd::IsValidUtf8(text));
     }
   }
+}
+
+// Mapping files of msprobe, one by one and all together.
+void MatchByFiles(const std::string& text) {
+  using msitd::match::MsprobeMapping;
+  const RunFacts run = Run("msprobe", "construct.json", text);
+  MsprobeMapping all;
+  for (const auto read :
+       {msitd::match::ReadDataMapping, msitd::match::ReadCellMapping,
+        msitd::match::ReadApiMapping, msitd::match::ReadLayerMapping,
+        msitd::match::ReadIgnoreTable}) {
+    MsprobeMapping one;
+    if (read(text, one).ok()) {
+      Match(msitd::match::Matcher::kMsprobe, run, run, one);
+    }
+    (void)read(text, all);
+  }
+  Match(msitd::match::Matcher::kMsprobe, run, run, all);
 }
 
 }  // namespace
@@ -76,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Match(Matcher::kGeSelf, graph, graph);
   Match(Matcher::kTorchAtb, Run("msit", "model_tree.json", text),
         Run("atb", "model/M.json", text));
+  MatchByFiles(text);
   (void)msitd::match::ParseOpMapping(text);
   const auto seeds = msitd::fuzz::Seeds();
   (void)msitd::match::ParseMindieMapping(text, seeds[5]);

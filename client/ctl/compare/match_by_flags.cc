@@ -51,10 +51,14 @@ void TellOfMatch(const RunMatch& match, const std::string& golden,
              Printable(target));
 }
 
-void TellOfLeft(const match::Mapping& mapping) {
+void TellNotes(const match::Mapping& mapping) {
   for (const std::string& text : mapping.notes) {
     fmt::print(stderr, "msitctl: note: {}\n", Printable(text));
   }
+}
+
+void TellOfLeft(const match::Mapping& mapping) {
+  TellNotes(mapping);
   for (const match::LeftTensors& left : mapping.left) {
     std::string examples = fmt::format("{}", fmt::join(left.examples, ", "));
     if (left.count > left.examples.size()) examples += ", ...";

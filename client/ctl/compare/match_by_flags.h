@@ -22,7 +22,10 @@ Outcome MatchByFlags(Invocation& invocation, const std::string& golden,
 void TellOfMatch(const RunMatch& match, const std::string& golden,
                  const std::string& target);
 
-// Tells why tensors belong to none, in notes.
+// Tells the notes of a mapping.
+void TellNotes(const match::Mapping& mapping);
+
+// Tells them, and why tensors belong to none.
 void TellOfLeft(const match::Mapping& mapping);
 
 }  // namespace msitd::ctl

@@ -70,7 +70,8 @@ Outcome WriteFile(Invocation& invocation, const std::string& out,
   return status.ok() ? Outcome() : LocalError(Message(status));
 }
 
-Outcome RunMatchVerb(Invocation& invocation, const Flags& flags) {
+Outcome RunMatchVerb(Invocation& invocation, Flags flags) {
+  MSITCTL_RETURN_IF_FAILED(SettleMatcher(flags.match));
   std::optional<RunMatch> match;
   RunSources sources;
   MSITCTL_RETURN_IF_FAILED(

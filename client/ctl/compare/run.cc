@@ -182,13 +182,15 @@ bool SaysPairs(const MatchingFlags& flags) {
 // has no end to match.
 Outcome Match(Invocation& invocation, const CompareFlags& flags,
               std::string& mapping) {
-  if (flags.match.matcher == "none") return {};
-  const bool is_auto = flags.match.matcher == "auto";
+  MatchFlags how = flags.match;
+  MSITCTL_RETURN_IF_FAILED(SettleMatcher(how));
+  if (how.matcher == "none") return {};
+  const bool is_auto = how.matcher == "auto";
   if (SaysPairs(flags.matching) || flags.follow) {
     if (is_auto) return {};
     return UsageError(fmt::format(
         "--match {} goes with nothing else that pairs tensors, nor --follow",
-        flags.match.matcher));
+        how.matcher));
   }
   RunSources sources;
   const Outcome outcome =
@@ -200,9 +202,12 @@ Outcome Match(Invocation& invocation, const CompareFlags& flags,
   MSITCTL_RETURN_IF_FAILED(outcome);
   std::optional<RunMatch> match;
   MSITCTL_RETURN_IF_FAILED(MatchByFlags(invocation, flags.golden, flags.target,
-                                        sources, flags.match, match));
+                                        sources, how, match));
   if (!match.has_value()) return {};
   TellOfMatch(*match, flags.golden, flags.target);
+  if (match->matcher == match::Matcher::kMsprobe) {
+    TellNotes(match->mapping);
+  }
   mapping = ToText(match->mapping);
   return {};
 }

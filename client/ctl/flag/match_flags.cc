@@ -3,15 +3,59 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <vector>
 
 #include "client/ctl/flag/one_of.h"
 #include "client/match/limits.h"
 #include "client/match/match.h"
 #include "client/text/policy_text.h"
+#include "client/text/text.h"
+#include "client/text/yaml_text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
+namespace {
+
+constexpr char kMsprobe[] = "msprobe";
+
+// A mapping file of msprobe.
+struct MappingFile {
+  const char* flag;
+  std::string MatchFlags::*field;
+  absl::Status (*read)(std::string_view, match::MsprobeMapping&);
+  const char* help;
+};
+
+constexpr MappingFile kMappingFiles[] = {
+    {"--data-mapping", &MatchFlags::data_mapping, match::ReadDataMapping,
+     "YAML of msprobe's -dm: target leaves to golden leaves"},
+    {"--cell-mapping", &MatchFlags::cell_mapping, match::ReadCellMapping,
+     "YAML of msprobe's -cm: names of target modules, or parts of them, to "
+     "golden ones"},
+    {"--api-mapping", &MatchFlags::api_mapping, match::ReadApiMapping,
+     "YAML of msprobe's -am: APIs with their arguments"},
+    {"--layer-mapping", &MatchFlags::layer_mapping, match::ReadLayerMapping,
+     "YAML of msprobe's -lm: layers of a class to golden layers"},
+    {"--ignore-table", &MatchFlags::ignore_table, match::ReadIgnoreTable,
+     "YAML in place of the table of receive buffers and scratch that --match "
+     "msprobe does not compare"}};
+
+Outcome ReadMapping(const MappingFile& file, const std::string& path,
+                    match::MsprobeMapping& out) {
+  if (path.empty()) return {};
+  const auto text = ReadTextFile(path, kYamlBytesMax);
+  if (!text.ok()) {
+    return LocalError(
+        fmt::format("{}: {}: {}", file.flag, path, Message(text.status())));
+  }
+  const absl::Status status = file.read(*text, out);
+  if (status.ok()) return {};
+  return UsageError(
+      fmt::format("{}: {}: {}", file.flag, path, Printable(Message(status))));
+}
+
+}  // namespace
 
 void AddMatchFlags(CLI::App& verb, MatchFlags& flags) {
   std::vector<std::string> words = {"auto", "none"};
@@ -35,6 +79,26 @@ void AddMatchFlags(CLI::App& verb, MatchFlags& flags) {
                   "An op_mapping_file.json: types that torch-atb puts together "
                   "besides its own")
       ->type_name("FILE");
+  for (const MappingFile& file : kMappingFiles) {
+    verb.add_option(file.flag, flags.*file.field, file.help)->type_name("FILE");
+  }
+}
+
+Outcome SettleMatcher(MatchFlags& flags) {
+  for (const MappingFile& file : kMappingFiles) {
+    if ((flags.*file.field).empty()) continue;
+    if (flags.matcher == "auto") flags.matcher = kMsprobe;
+    if (flags.matcher != kMsprobe) {
+      return UsageError(
+          fmt::format("{} goes with --match {} only", file.flag, kMsprobe));
+    }
+  }
+  if (!flags.layer_mapping.empty() &&
+      !(flags.cell_mapping.empty() && flags.api_mapping.empty())) {
+    return UsageError(
+        "--layer-mapping goes with neither --cell-mapping nor --api-mapping");
+  }
+  return {};
 }
 
 Outcome ToMatchOptions(const MatchFlags& flags, match::MatchOptions& options) {
@@ -43,6 +107,15 @@ Outcome ToMatchOptions(const MatchFlags& flags, match::MatchOptions& options) {
                   : flags.level == "module" ? match::ModuleLevel::kModule
                   : flags.level == "api"    ? match::ModuleLevel::kApi
                                             : match::ModuleLevel::kAll;
+  for (const MappingFile& file : kMappingFiles) {
+    MSITCTL_RETURN_IF_FAILED(
+        ReadMapping(file, flags.*file.field, options.msprobe));
+  }
+  if (flags.ignore_table.empty()) {
+    const absl::Status status =
+        match::ReadIgnoreTable(match::DefaultIgnoreTable(), options.msprobe);
+    if (!status.ok()) return UsageError(std::string(Message(status)));
+  }
   if (flags.op_mapping_file.empty()) return {};
   auto text = ReadTextFile(flags.op_mapping_file, match::kOpMappingBytesMax);
   if (!text.ok()) {

@@ -15,11 +15,21 @@ struct MatchFlags {
   bool is_compat = false;
   std::string level = "all";
   std::string op_mapping_file;
+  // Files of msprobe.
+  std::string data_mapping;
+  std::string cell_mapping;
+  std::string api_mapping;
+  std::string layer_mapping;
+  std::string ignore_table;
 };
+
+// Sets `matcher` to the one that the other flags ask for. A usage error if it
+// is another.
+Outcome SettleMatcher(MatchFlags& flags);
 
 void AddMatchFlags(CLI::App& verb, MatchFlags& flags);
 
-// Fills in `options`; reads the file.
+// Fills in `options`; reads the files.
 Outcome ToMatchOptions(const MatchFlags& flags, match::MatchOptions& options);
 
 }  // namespace msitd::ctl

@@ -70,6 +70,8 @@ TEST(MsprobeNamesTest, NamesHaveKeysAndKeysHaveNames) {
     EXPECT_EQ(key->io, one.io) << one.entry;
     EXPECT_EQ(key->index, one.keys);
     EXPECT_EQ(MsprobeNameOf(*key, MsprobeGrammar::kCurrent), name);
+    EXPECT_EQ(KeyOfMsprobeLeaf(MsprobeFileName(name)), key);
+    EXPECT_EQ(KeyOfMsprobeLeaf(MsprobeStatisticsName(name)), key);
   }
 }
 
@@ -84,6 +86,20 @@ TEST(MsprobeNamesTest, SeedHasNoCountOfGradientsOfParameters) {
   EXPECT_EQ(MsprobeNameOf({"Module.fc.Linear", 1, Io::kGradWeight, "weight"},
                           MsprobeGrammar::kSeed),
             std::nullopt);
+}
+
+TEST(MsprobeNamesTest, LeavesAreCutAtTheirLastEntry) {
+  EXPECT_EQ(KeyOfMsprobeLeaf("Module.fc.Linear.parameters_grad.weight"),
+            (MsprobeKey{"Module.fc.Linear", 0, Io::kGradWeight, "weight"}));
+  EXPECT_EQ(KeyOfMsprobeLeaf("Module.forward.0.input.A.forward.1.input.0.x"),
+            (MsprobeKey{"Module.forward.0.input.A", 1, Io::kInput, "0.x"}));
+  for (const char* leaf :
+       {"", ".", "x", "Functional.linear.0.forward",
+        "Functional.linear.0.forward.inputs.0",
+        "Functional.linear.0.backward.parameters.w", "0.forward.input.0",
+        "Functional.linear.0.sideways.input.0"}) {
+    EXPECT_EQ(KeyOfMsprobeLeaf(leaf), std::nullopt) << leaf;
+  }
 }
 
 TEST(MsprobeNamesTest, WhatNoReleaseWritesHasNoKey) {
