@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "client/import/formats/byte_source.h"
+#include "client/import/trees/atb_graphs.h"
 #include "client/import/trees/dump_processes.h"
 #include "client/import/trees/numbers.h"
 #include "client/import/trees/token_tree.h"
@@ -20,11 +20,14 @@ namespace {
 
 constexpr std::string_view kContainer = "tensors";
 constexpr std::string_view kModels = "model";
+constexpr std::string_view kLayers = "layer";
+// Of what converts the first input, before the ops of the first graph.
+constexpr std::string_view kConversion = "TransdataOperation_0.json";
 constexpr std::string_view kBefore = "before";
 constexpr std::string_view kAfter = "after";
 constexpr std::string_view kSuffix = ".bin";
-// What the ops begin with that ran before the first token.
-constexpr std::string_view kWarmUp = "warmup";
+// From the folder of a token to that of its dump.
+constexpr size_t kLevelsAboveMax = 3;
 constexpr size_t kTopologyBytesMax = size_t{64} << 20;
 
 // The tensor in the name of a file.
@@ -62,14 +65,6 @@ bool OpLess(const std::string& a, const std::string& b) {
          std::pair(number(b), std::string_view(b));
 }
 
-// True for a node of the graph that makes all tokens but the first.
-bool IsDecode(std::string_view op) {
-  const std::string_view word = "decode";
-  return std::search(op.begin(), op.end(), word.begin(), word.end(),
-                     [](char a, char b) { return (a | 0x20) == b; }) !=
-         op.end();
-}
-
 class AtbTree final : public TokenTree {
  public:
   explicit AtbTree(const TreeFolder& folder)
@@ -84,8 +79,14 @@ class AtbTree final : public TokenTree {
     std::string device;
     // What its ops begin with.
     std::string prefix;
-    // Which ops of the folder belong to the token, if two tokens share it.
-    std::optional<bool> is_decode;
+    // Set if two tokens share the folder: what tells their ops apart.
+    const AtbGraphs* graphs = nullptr;
+    bool is_decode = false;
+
+    bool Has(const std::string& op) const {
+      if (graphs == nullptr) return true;
+      return is_decode ? graphs->IsOfDecode(op) : graphs->IsOfPrefill(op);
+    }
   };
 
   size_t ListToken(const TokenPlace& place,
@@ -94,11 +95,20 @@ class AtbTree final : public TokenTree {
 
   void FindTokens(const DumpProcess& process,
                   std::map<TokenPlace, std::vector<size_t>>& tokens);
-  void AddToken(const DumpProcess& process, int64_t number,
-                const std::string& path,
-                std::map<TokenPlace, std::vector<size_t>>& tokens);
-  void Attach(const std::string& dump);
-  void AttachFolder(const std::string& dump, const std::string& kind);
+  void AddExecution(const DumpProcess& process, int64_t number,
+                    const std::string& path,
+                    std::map<TokenPlace, std::vector<size_t>>& tokens);
+  void AttachAbove();
+  void Attach(const TreeFolder& folder, const std::string& dump);
+  void AttachProcess(const TreeFolder& folder, const std::string& path,
+                     const std::string& kind, const std::string& process,
+                     std::map<std::string, std::string>& texts);
+  void RefuseIn(const TreeFolder& folder, const std::string& relative,
+                std::string_view why);
+  void TakeGraph(const std::string& kind, const std::string& process,
+                 const std::string& name, const std::string& file,
+                 const std::string& text);
+  const AtbGraphs* GraphsOf(const DumpProcess& process) const;
   void ListParts(const Part& part);
   void ListOp(const Part& part, const std::string& path, const std::string& op,
               int depth);
@@ -106,8 +116,11 @@ class AtbTree final : public TokenTree {
                    const std::vector<std::string>& files, const std::string& op,
                    const std::set<std::string>& twice);
 
-  // A prefill and a decode graph, which is how a warm-up is known.
-  bool has_two_graphs_ = false;
+  // True if the dump was not opened, but a folder in it: what else is there is
+  // nobody's concern.
+  bool is_inside_ = false;
+  // By the number of their process.
+  std::map<int64_t, AtbGraphs> graphs_;
   std::vector<Part> parts_;
   // Of the token that is read.
   std::vector<TreeEntry> items_;
@@ -117,7 +130,11 @@ absl::Status AtbTree::Open() {
   MSITD_ASSIGN_OR_RETURN(DumpProcesses found,
                          FindProcesses(root(), kContainer));
   AddProblems(std::move(found.problems));
-  if (found.dump.has_value()) Attach(*found.dump);
+  if (found.dump.has_value()) {
+    Attach(root(), *found.dump);
+  } else {
+    AttachAbove();
+  }
   if (found.processes.empty() && attachments().empty()) {
     return absl::InvalidArgumentError("there is no folder of a process");
   }
@@ -129,66 +146,103 @@ absl::Status AtbTree::Open() {
   return absl::OkStatus();
 }
 
+// Topologies lie above the folder of a process, which may be what was opened.
+void AtbTree::AttachAbove() {
+  is_inside_ = true;
+  std::vector<std::string> names = root().above();
+  for (size_t i = 0; i <= kLevelsAboveMax && !names.empty(); ++i) {
+    if (IsMsitDump(names.back())) {
+      std::string path;
+      for (const std::string& name : names) path += "/" + name;
+      const auto dump = TreeFolder::Open(path);
+      if (dump.ok()) Attach(*dump, "");
+      return;
+    }
+    names.pop_back();
+  }
+}
+
 // Gives the files of `dump` that are no tensors to the run.
-void AtbTree::Attach(const std::string& dump) {
-  Listing listing = root().List(dump);
+void AtbTree::Attach(const TreeFolder& folder, const std::string& dump) {
+  Listing listing = folder.List(dump);
   AddProblems(std::move(listing.problems));
   for (const std::string& name : listing.files) {
-    Refuse(JoinPath(dump, name),
-           "the acceleration library writes no such "
-           "file here");
+    RefuseIn(folder, JoinPath(dump, name),
+             "the acceleration library writes no such file here");
   }
-  for (const std::string& name : listing.folders) {
-    if (name != kContainer) AttachFolder(dump, name);
+  for (const std::string& kind : listing.folders) {
+    if (kind == kContainer) continue;
+    const std::string path = JoinPath(dump, kind);
+    Listing processes = folder.List(path);
+    AddProblems(std::move(processes.problems));
+    for (const std::string& name : processes.files) {
+      RefuseIn(folder, JoinPath(path, name), "it is in no folder of a process");
+    }
+    std::map<std::string, std::string> texts;
+    for (const std::string& process : processes.folders) {
+      AttachProcess(folder, JoinPath(path, process), kind, process, texts);
+    }
   }
+}
+
+void AtbTree::RefuseIn(const TreeFolder& folder, const std::string& relative,
+                       std::string_view why) {
+  if (is_inside_) return;
+  AddProblem(
+      folder.PathOf(relative),
+      MakeStatus(absl::StatusCode::kInvalidArgument, "not a dump: {}", why));
 }
 
 // Processes write the same topologies: one of them is attached as
 // `model/<name>`, and others only if they differ.
-void AtbTree::AttachFolder(const std::string& dump, const std::string& kind) {
-  std::map<std::string, std::string> texts;
-  const std::string path = JoinPath(dump, kind);
-  Listing processes = root().List(path);
-  AddProblems(std::move(processes.problems));
-  for (const std::string& name : processes.files) {
-    Refuse(JoinPath(path, name), "it is in no folder of a process");
-  }
-  for (const std::string& process : processes.folders) {
-    const std::string inside = JoinPath(path, process);
-    Listing listing = root().List(inside);
-    AddProblems(std::move(listing.problems));
-    size_t graphs = 0;
-    for (const std::string& name : listing.files) {
-      const std::string file = root().PathOf(JoinPath(inside, name));
-      const auto source = formats::FileSource::Open(file);
-      auto text = !source.ok() ? absl::StatusOr<std::string>(source.status())
-                  : (*source)->size() > kTopologyBytesMax
-                      ? absl::ResourceExhaustedError("it is too long")
-                      : (*source)->ReadText(0, (*source)->size());
-      if (!text.ok()) {
-        AddProblem(file, text.status());
-        continue;
-      }
-      if (IsJson(name)) ++graphs;
-      const auto [known, is_new] = texts.try_emplace(name, *text);
-      if (!is_new && known->second == *text) continue;
-      const std::string attached =
-          is_new ? JoinPath(kind, name)
-                 : JoinPath(JoinPath(kind, process), name);
-      AddAttachment(
-          {attached, file, IsJson(name) ? "application/json" : "text/csv"});
+void AtbTree::AttachProcess(const TreeFolder& folder, const std::string& path,
+                            const std::string& kind, const std::string& process,
+                            std::map<std::string, std::string>& texts) {
+  Listing listing = folder.List(path);
+  AddProblems(std::move(listing.problems));
+  for (const std::string& name : listing.files) {
+    const std::string file = folder.PathOf(JoinPath(path, name));
+    const auto text = ReadSmallFile(file, kTopologyBytesMax);
+    if (!text.ok()) {
+      AddProblem(file, text.status());
+      continue;
     }
-    for (const std::string& name : listing.folders) {
-      Refuse(JoinPath(inside, name), "it lies beside topologies");
-    }
-    if (kind == kModels && graphs > 1) has_two_graphs_ = true;
+    TakeGraph(kind, process, name, file, *text);
+    const auto [known, is_new] = texts.try_emplace(name, *text);
+    if (!is_new && known->second == *text) continue;
+    const std::string attached =
+        is_new ? JoinPath(kind, name) : JoinPath(JoinPath(kind, process), name);
+    AddAttachment(
+        {attached, file, IsJson(name) ? "application/json" : "text/csv"});
   }
+  for (const std::string& name : listing.folders) {
+    RefuseIn(folder, JoinPath(path, name), "it lies beside topologies");
+  }
+}
+
+void AtbTree::TakeGraph(const std::string& kind, const std::string& process,
+                        const std::string& name, const std::string& file,
+                        const std::string& text) {
+  const auto number = ParseNumber(process);
+  if (!number.has_value()) return;
+  if (kind == kModels && IsJson(name)) {
+    absl::Status taken = graphs_[*number].Add(name, text);
+    if (!taken.ok()) AddProblem(file, std::move(taken));
+  }
+  if (kind == kLayers && name == kConversion) graphs_[*number].ShiftByOne();
+}
+
+// Those of another process if it has none: processes run the same graphs.
+const AtbGraphs* AtbTree::GraphsOf(const DumpProcess& process) const {
+  auto found = graphs_.find(process.process);
+  if (found == graphs_.end()) found = graphs_.begin();
+  return found == graphs_.end() ? nullptr : &found->second;
 }
 
 void AtbTree::FindTokens(const DumpProcess& process,
                          std::map<TokenPlace, std::vector<size_t>>& tokens) {
   if (process.token.has_value()) {
-    AddToken(process, *process.token, process.path, tokens);
+    AddExecution(process, *process.token, process.path, tokens);
     return;
   }
   Listing listing = root().List(process.path);
@@ -198,29 +252,27 @@ void AtbTree::FindTokens(const DumpProcess& process,
   }
   for (const std::string& name : listing.folders) {
     const std::string path = JoinPath(process.path, name);
-    if (const auto token = ParseTokenName(name)) {
-      AddToken(process, *token, path, tokens);
+    if (const auto number = ParseTokenName(name)) {
+      AddExecution(process, *number, path, tokens);
     } else {
       Refuse(path, "it is no folder of a token");
     }
   }
 }
 
-void AtbTree::AddToken(const DumpProcess& process, int64_t number,
-                       const std::string& path,
-                       std::map<TokenPlace, std::vector<size_t>>& tokens) {
-  const auto add = [&](int64_t token, std::string prefix,
-                       std::optional<bool> is_decode) {
+void AtbTree::AddExecution(const DumpProcess& process, int64_t number,
+                           const std::string& path,
+                           std::map<TokenPlace, std::vector<size_t>>& tokens) {
+  const AtbGraphs* const graphs = GraphsOf(process);
+  const bool has_several = graphs != nullptr && graphs->count() > 1;
+  const std::vector<int64_t> made = TokensOfExecution(number, has_several);
+  const bool is_warm_up = has_several && number == 0;
+  for (const int64_t token : made) {
     tokens[{process.rank, token}].push_back(parts_.size());
-    parts_.push_back({path, process.device, std::move(prefix), is_decode});
-  };
-  if (!has_two_graphs_ || number > 1) {
-    add(number, "", std::nullopt);
-  } else if (number == 0) {
-    add(0, std::string(kWarmUp), std::nullopt);
-  } else {
-    add(0, "", false);
-    add(1, "", true);
+    parts_.push_back({path, process.device,
+                      is_warm_up ? std::string(kAtbWarmUp) : "",
+                      made.size() > 1 ? graphs : nullptr,
+                      /*is_decode=*/token != made.front()});
   }
 }
 
@@ -234,7 +286,7 @@ size_t AtbTree::ListToken(const TokenPlace& /*place*/,
 void AtbTree::ListParts(const Part& part) {
   Listing listing = root().List(part.path);
   // Said once of a folder that two tokens share.
-  if (!part.is_decode.value_or(false)) {
+  if (!part.is_decode) {
     AddProblems(std::move(listing.problems));
     for (const std::string& name : listing.files) {
       Refuse(JoinPath(part.path, name), "it is in no folder of an op");
@@ -242,7 +294,7 @@ void AtbTree::ListParts(const Part& part) {
   }
   std::sort(listing.folders.begin(), listing.folders.end(), OpLess);
   for (const std::string& name : listing.folders) {
-    if (part.is_decode.value_or(IsDecode(name)) != IsDecode(name)) continue;
+    if (!part.Has(name)) continue;
     ListOp(part, JoinPath(part.path, name), JoinPath(part.prefix, name), 0);
   }
 }

@@ -63,8 +63,8 @@ void Number(std::vector<Found> found, DumpProcesses& out) {
   });
   int32_t rank = 0;
   for (Found& one : found) {
-    out.processes.push_back(
-        {rank++, one.name.device, std::move(one.path), one.token});
+    out.processes.push_back({rank++, one.name.device, one.name.process,
+                             std::move(one.path), one.token});
   }
 }
 

@@ -37,6 +37,8 @@ struct DumpProcess {
   // By device, then process.
   int32_t rank = 0;
   std::string device;
+  // As ProcessName has it.
+  int64_t process = 0;
   // Relative to the tree.
   std::string path;
   // Set if `path` is the folder of one token.

@@ -68,22 +68,130 @@ TEST(AtbTreeTest, TopologiesAreAttachedOnce) {
   EXPECT_THAT(tree->TakeProblems(), IsEmpty());
 }
 
+// A topology whose ops have these types, from number `first` on.
+std::string Topology(int first, const std::vector<std::string>& types) {
+  std::string nodes;
+  for (size_t i = 0; i < types.size(); ++i) {
+    nodes += fmt::format(
+        R"({}{{"opName": "{}_{}", "opType": "{}", "inTensors": ["x"],)"
+        R"( "param": {{"opType": "no"}}, "nodes": [{{"opType": "Inner"}}]}})",
+        i > 0 ? "," : "", types[i], first + static_cast<int>(i), types[i]);
+  }
+  return R"({"modelName": "opType", "inTensors": ["nodes"], "nodes": [)" +
+         nodes + R"(], "outTensors": []})";
+}
+
+const std::vector<std::string>& Model() {
+  static const auto* const types =
+      new std::vector<std::string>{"WordEmbedding", "Layer", "RmsNorm"};
+  return *types;
+}
+
+void WriteOps(const MadeTree& made, const std::string& process,
+              const std::vector<std::string>& ops) {
+  for (const std::string& op : ops) {
+    made.Write(
+        "msit_dump_1/tensors/" + process + "/" + op + "/after/outtensor0.bin",
+        kBin);
+  }
+}
+
+// The ops of each token, as `token op`.
+std::vector<std::string> OpsOf(Tree& tree) {
+  std::vector<std::string> out;
+  while (const TreeEntry* entry = tree.Next()) {
+    out.push_back(fmt::format("{} {}", entry->key.token, entry->key.op));
+  }
+  return out;
+}
+
 TEST(AtbTreeTest, TwoGraphsBeginWithAWarmUpAndShareAFolder) {
   const MadeTree made;
-  made.Write("msit_dump_1/model/42/Prefill.json", "{}");
-  made.Write("msit_dump_1/model/42/Decoder.json", "{}");
-  const std::string process = "msit_dump_1/tensors/0_42/";
-  for (const char* file : {"0/0_Prefill_layer", "1/0_Prefill_layer",
-                           "1/0_Decoder_layer", "2/0_Decoder_layer"}) {
-    made.Write(process + file + "/after/outtensor0.bin", kBin);
+  // No name says which graph is which; that of decode sorts first.
+  made.Write("msit_dump_1/model/42/A.json", Topology(3, Model()));
+  made.Write("msit_dump_1/model/42/B.json", Topology(0, Model()));
+  WriteOps(made, "0_42",
+           {"0/0_WordEmbedding", "0/3_WordEmbedding", "1/0_WordEmbedding",
+            "1/1_Layer", "1/2_RmsNorm", "1/3_WordEmbedding", "1/4_Layer",
+            "1/5_RmsNorm", "1/6_LmHead", "2/3_WordEmbedding", "2/5_RmsNorm"});
+  const std::vector<std::string> shared = {
+      "0 0_WordEmbedding", "0 1_Layer",   "0 2_RmsNorm", "1 3_WordEmbedding",
+      "1 4_Layer",         "1 5_RmsNorm", "1 6_LmHead"};
+  std::vector<std::string> all = {"0 warmup/0_WordEmbedding",
+                                  "0 warmup/3_WordEmbedding"};
+  all.insert(all.end(), shared.begin(), shared.end());
+  all.insert(all.end(), {"2 3_WordEmbedding", "2 5_RmsNorm"});
+  for (const char* part : {"", "msit_dump_1", "msit_dump_1/tensors/0_42"}) {
+    const auto tree = made.Open(part);
+    ASSERT_NE(tree, nullptr);
+    EXPECT_EQ(OpsOf(*tree), all) << part;
+    EXPECT_EQ(tree->attachments().size(), 2) << part;
+    EXPECT_THAT(Problems(*tree, made), IsEmpty());
   }
+  const auto execution = made.Open("msit_dump_1/tensors/0_42/1");
+  ASSERT_NE(execution, nullptr);
+  EXPECT_EQ(OpsOf(*execution), shared);
+}
+
+TEST(AtbTreeTest, AConversionBeforeTheFirstOpShiftsTheNumbers) {
+  const MadeTree made;
+  made.Write("msit_dump_1/model/42/A.json", Topology(0, Model()));
+  made.Write("msit_dump_1/model/42/B.json", Topology(3, Model()));
+  made.Write("msit_dump_1/layer/42/TransdataOperation_0.json", "{}");
+  WriteOps(made, "0_42",
+           {"1/0_TransdataOperation", "1/3_RmsNorm", "1/4_WordEmbedding"});
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(OpsOf(*tree), ElementsAre("0 0_TransdataOperation", "0 3_RmsNorm",
+                                        "1 4_WordEmbedding"));
+}
+
+TEST(AtbTreeTest, GraphsOfTheSameNumbersAreToldApartByTypes) {
+  const MadeTree made;
+  made.Write("msit_dump_1/model/42/Decode.json",
+             Topology(0, {"WordEmbedding", "Decoder_layer"}));
+  made.Write("msit_dump_1/model/42/Encode.json",
+             Topology(0, {"WordEmbedding", "Prefill_layer"}));
+  // What was written once is what both graphs have. The last two are of no
+  // topology.
+  WriteOps(made, "0_42",
+           {"1/0_WordEmbedding", "1/1_Decoder_layer", "1/1_Prefill_layer",
+            "1/1_Other", "1/2_Other"});
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(
+      OpsOf(*tree),
+      ElementsAre("0 0_WordEmbedding", "0 1_Other", "0 1_Prefill_layer",
+                  "1 0_WordEmbedding", "1 1_Decoder_layer", "1 2_Other"));
+}
+
+TEST(AtbTreeTest, TopologiesWithoutOpsLeaveTheirNames) {
+  const MadeTree made;
+  made.Write("msit_dump_1/model/42/A.json", "{}");
+  made.Write("msit_dump_1/model/42/B.json", "[");
+  WriteOps(made, "0_42", {"1/0_Prefill_layer", "1/1_DECODER_layer"});
+  const auto tree = made.Open();
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(OpsOf(*tree),
+              ElementsAre("0 0_Prefill_layer", "1 1_DECODER_layer"));
+  EXPECT_THAT(Problems(*tree, made),
+              ElementsAre(HasSubstr("B.json: it is no topology")));
+}
+
+TEST(AtbTreeTest, ProcessesHaveGraphsOfTheirOwn) {
+  const MadeTree made;
+  made.Write("msit_dump_1/model/42/A.json", Topology(0, Model()));
+  made.Write("msit_dump_1/model/42/B.json", Topology(3, Model()));
+  made.Write("msit_dump_1/model/43/A.json", Topology(0, Model()));
+  WriteOps(made, "0_42", {"1/0_WordEmbedding", "1/3_WordEmbedding"});
+  WriteOps(made, "1_43", {"0/0_WordEmbedding", "1/0_WordEmbedding"});
   const auto tree = made.Open();
   ASSERT_NE(tree, nullptr);
   EXPECT_THAT(DescribeAll(*tree),
-              ElementsAre("0 npu:0 0 warmup/0_Prefill_layer#0 output:0",
-                          "0 npu:0 0 0_Prefill_layer#0 output:0",
-                          "0 npu:0 1 0_Decoder_layer#0 output:0",
-                          "0 npu:0 2 0_Decoder_layer#0 output:0"));
+              ElementsAre("0 npu:0 0 0_WordEmbedding#0 output:0",
+                          "0 npu:0 1 3_WordEmbedding#0 output:0",
+                          "1 npu:1 0 0_WordEmbedding#0 output:0",
+                          "1 npu:1 1 0_WordEmbedding#0 output:0"));
 }
 
 TEST(AtbTreeTest, OneGraphHasTheNumbersOfItsFolders) {
