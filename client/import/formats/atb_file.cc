@@ -21,6 +21,9 @@ constexpr std::string_view kFirstLines[] = {
     "type=",     "dims=",          "data=",           "$Object.data="};
 constexpr std::string_view kNorm = "l2norm";
 constexpr std::string_view kStatistics[] = {"max", "min", "mean", kNorm};
+// What msit takes a tensor for whose head does not say its type. Statistics are
+// numbers of that type whatever the tensor is; elements would be a guess.
+constexpr DType kUnsaidType = DType::kFloat32;
 
 absl::Status BadAtbHead(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "ATB head: {}", what);
@@ -124,6 +127,7 @@ absl::Status SetAtbTensor(Attributes& lines, ForeignTensor& tensor) {
 }
 
 FileEntry ReadAtbStatistics(ForeignTensor tensor) {
+  if (tensor.stored_type.empty()) tensor.dtype = kUnsaidType;
   for (const std::string_view name : kStatistics) {
     auto line = tensor.attributes.extract(std::string(name));
     if (line.empty()) continue;
@@ -164,6 +168,13 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   }
   absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
+  const uint64_t count = ElementCount(tensor.shape);
+  if (other.empty() && head.bytes == bytes->size() && count > 0) {
+    return MakeProblem(
+        std::move(tensor),
+        absl::UnimplementedError(
+            "the file has its description alone, not its elements"));
+  }
   StoredTensor stored;
   stored.source = std::move(bytes);
   stored.begin = head.bytes;
@@ -175,8 +186,7 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   }
   stored.packing = CannPackingOf(tensor.dtype);
   stored.axes = RowMajorAxes(tensor.shape);
-  stored.bytes =
-      StoredBytes(ElementCount(tensor.shape), tensor.dtype, stored.packing);
+  stored.bytes = StoredBytes(count, tensor.dtype, stored.packing);
   return MakeEntry(std::move(tensor), std::move(stored));
 }
 

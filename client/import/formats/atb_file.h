@@ -15,7 +15,8 @@ bool IsAtb(std::string_view first_bytes);
 // Opens a `.bin` file: one tensor, whose elements are behind the head or in
 // another file, which lies in `folder`. The attributes of the tensor are the
 // lines of the head that have no field of their own. A file of statistics gives
-// a tensor with these as attributes, and a problem instead of elements.
+// a tensor with these as attributes, and a problem instead of elements; without
+// a type it is of float32. One of a description alone gives a problem, too.
 OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
                    const std::string& folder);
 

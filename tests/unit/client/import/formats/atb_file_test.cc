@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "protos/status/status.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/client/import/formats/read_all.h"
 
@@ -95,6 +96,32 @@ TEST(AtbFileTest, StatisticsAreNoElements) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadOne("max=1\n$End=1\n").status.code(),
             absl::StatusCode::kUnimplemented);
+}
+
+TEST(AtbFileTest, StatisticsNeedNoType) {
+  const Read read =
+      ReadOne("dims=2,3\nmax=7\nmin=-1.5\nmean=nan\nl2norm=inf\n$End=1\n");
+  EXPECT_TRUE(read.tensor.is_statistics);
+  EXPECT_EQ(read.tensor.dtype, DType::kFloat32);
+  EXPECT_EQ(read.tensor.stored_type, "");
+  EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(
+      read.tensor.attributes,
+      (Attributes{
+          {"max", "7"}, {"min", "-1.5"}, {"mean", "nan"}, {"l2_norm", "inf"}}));
+  // A type that is said and that we lack is no float32.
+  EXPECT_FALSE(IsValid(ReadOne("dtype=13\nmax=1\n$End=1\n").tensor.dtype));
+}
+
+TEST(AtbFileTest, DescriptionsHaveNoElements) {
+  const Read read = ReadOne(HeadOf("27", "4,8", "2", 0));
+  EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Message(read.status),
+            "the file has its description alone, not its elements");
+  EXPECT_FALSE(read.tensor.is_statistics);
+  EXPECT_EQ(read.tensor.dtype, DType::kBfloat16);
+  EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{4, 8}));
+  EXPECT_TRUE(ReadOne(HeadOf("1", "0,8", "2", 0)).status.ok());
 }
 
 TEST(AtbFileTest, TensorsWithoutElementsHaveAReason) {
