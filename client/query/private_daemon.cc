@@ -173,9 +173,11 @@ absl::Status PrivateDaemon::WaitUntilReady(milliseconds timeout,
                         "the private daemon ended at once: {}", LastWords());
     }
     if (Clock::now() > deadline) {
-      return MakeStatus(absl::StatusCode::kDeadlineExceeded,
-                        "the private daemon is not ready after {} s: {}",
-                        timeout.count() / 1000, LastWords());
+      return MakeStatus(
+          absl::StatusCode::kDeadlineExceeded,
+          "the private daemon still starts after {} s: {}; this machine, or "
+          "the disk of {}, may have too much other work",
+          static_cast<double>(timeout.count()) / 1000, LastWords(), data_dir_);
     }
   }
   return MakeStatus(absl::StatusCode::kCancelled, "interrupted");

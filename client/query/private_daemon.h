@@ -14,13 +14,18 @@
 
 namespace msitd::ctl {
 
+// How long a daemon may take until it takes calls. It takes a third of a second
+// on an idle machine; one with a hundred times the work is still waited for,
+// since one that ends is known at once.
+inline constexpr std::chrono::minutes kDaemonStartMax{5};
+
 struct PrivateDaemonOptions {
   // The folder in which the store gets a folder of its own, with room for all
   // that is recorded.
   std::string data_dir;
   // Empty: what FindMsitd finds.
   std::string program;
-  std::chrono::milliseconds start_timeout{30000};
+  std::chrono::milliseconds start_timeout = kDaemonStartMax;
 };
 
 // A daemon for one command: it listens on a Unix socket of its own alone. It

@@ -90,6 +90,12 @@ TEST_F(PrivateDaemonTest, GivesUpOneThatIsNeverReady) {
   options.start_timeout = milliseconds(100);
   const auto daemon = PrivateDaemon::Start(options, interrupts_);
   EXPECT_EQ(daemon.status().code(), absl::StatusCode::kDeadlineExceeded);
+  const std::string told(Message(daemon.status()));
+  EXPECT_TRUE(
+      told.starts_with("the private daemon still starts after 0.1 s: "
+                       "it said nothing; this machine, or the disk of " +
+                       folder_.path()))
+      << told;
   fs::remove(folder_ / "script");
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
