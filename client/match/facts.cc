@@ -89,14 +89,17 @@ absl::Status FactsBuilder::Add(std::string_view op, int32_t call, Io io,
   std::vector<TensorFacts>& tensors = ops_[number].tensors;
   const auto at = LowerBound(tensors, io, index);
   if (at != tensors.end() && at->io == io && at->index == index) {
+    at->last_shape = std::move(shape);
     return absl::OkStatus();
   }
   if (tensor_count_++ == kTensorsMax) {
     return MakeStatus(absl::StatusCode::kResourceExhausted,
                       "more than {} different tensors", kTensorsMax);
   }
-  tensors.insert(
-      at, {.io = io, .index = std::string(index), .shape = std::move(shape)});
+  tensors.insert(at, {.io = io,
+                      .index = std::string(index),
+                      .shape = shape,
+                      .last_shape = shape});
   return absl::OkStatus();
 }
 

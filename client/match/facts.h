@@ -15,11 +15,14 @@
 // What a matcher knows of a run.
 namespace msitd::match {
 
-// One argument of an op, as it was where it was first seen.
+// One argument of an op.
 struct TensorFacts {
   Io io = Io::kUnspecified;
   std::string index;
+  // As it was where it was first seen: in the first token.
   std::vector<int64_t> shape;
+  // As it was where it was last seen.
+  std::vector<int64_t> last_shape;
 };
 
 struct OpFacts {
@@ -58,7 +61,8 @@ std::optional<size_t> FindTensor(const OpFacts& op, Io io,
 // Puts the facts together from the tensors of a run. Thread-compatible.
 class FactsBuilder {
  public:
-  // Takes one tensor; the order of ops is that in which they come. Errors:
+  // Takes one tensor; the order of ops is that in which they come, and of
+  // tokens, too. Errors:
   // RESOURCE_EXHAUSTED beyond kOpsMax or kTensorsMax.
   absl::Status Add(std::string_view op, int32_t call, Io io,
                    std::string_view index, std::vector<int64_t> shape,

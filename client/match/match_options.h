@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/match/msprobe_mapping.h"
@@ -18,6 +20,10 @@ struct MatchOptions {
   // of several tensors of an op alone, the larger of several calls alone.
   bool is_compat = false;
   ModuleLevel level = ModuleLevel::kAll;
+  // Of several graphs of the acceleration library, prefill before decode, the
+  // one at this place alone. A model of torch that is the target needs that: of
+  // its tensors each belongs to one golden tensor.
+  std::optional<size_t> graph = {};
   // The bytes of an op_mapping_file.json; empty for none.
   std::string op_mapping = {};
   // What the mapping files of msprobe say.

@@ -72,6 +72,20 @@ const std::vector<Keywords>& AllKeywords() {
   return *all;
 }
 
+// What modules of layers have in their names, and the operations beside them.
+// The order is msit's.
+struct ModuleWords {
+  std::string_view atb;
+  std::array<std::string_view, 3> torch;
+};
+constexpr std::array kModuleWords = {
+    ModuleWords{"Attention", {"self_attn", "self_attention", "Attention"}},
+    ModuleWords{"Mlp", {"mlp", "Mlp"}},
+    ModuleWords{"mlp", {"mlp"}},
+    ModuleWords{"self_attn", {"self_attn"}},
+    ModuleWords{"self_attention", {"self_attention"}},
+};
+
 const OpMapping& OwnOpMapping() {
   static const auto* const own = new OpMapping{
       {"CommonLayer_outtensor0", {"GLMBlock_output_0", "BloomBlock_output_0"}},
@@ -207,12 +221,11 @@ void Pairer::ByLayerName() {
 }
 
 void Pairer::ByModule() {
-  const auto pair = [this](const auto& layer,
-                           std::initializer_list<std::string_view> torch,
+  const auto pair = [this](const auto& layer, const auto& torch,
                            std::string_view atb) {
     const auto is_torch = [&](const ModuleNode& node) {
       return std::any_of(torch.begin(), torch.end(), [&](auto part) {
-        return Contains(LastOf(node.op), part);
+        return !part.empty() && Contains(LastOf(node.op), part);
       });
     };
     const auto is_atb = [&](const ModuleNode& node) {
@@ -222,11 +235,9 @@ void Pairer::ByModule() {
            Select(atb_, atb_[layer.second].children, is_atb));
   };
   for (const auto& layer : layers_) {
-    pair(layer, {"self_attn", "self_attention", "Attention"}, "Attention");
-    pair(layer, {"mlp", "Mlp"}, "Mlp");
-    pair(layer, {"mlp"}, "mlp");
-    pair(layer, {"self_attn"}, "self_attn");
-    pair(layer, {"self_attention"}, "self_attention");
+    for (const ModuleWords& words : kModuleWords) {
+      pair(layer, words.torch, words.atb);
+    }
   }
 }
 
@@ -401,6 +412,24 @@ bool IsTypeName(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<size_t> ModulesOfLayers(const ModuleTree& tree) {
+  std::vector<size_t> out;
+  for (const size_t layer : tree.Layers()) {
+    const size_t begin = out.size();
+    for (const ModuleWords& words : kModuleWords) {
+      for (const size_t child : tree[layer].children) {
+        const bool is_new =
+            std::find(out.begin() + static_cast<ptrdiff_t>(begin), out.end(),
+                      child) == out.end();
+        if (is_new && Contains(LastOf(tree[child].op), words.atb)) {
+          out.push_back(child);
+        }
+      }
+    }
+  }
+  return out;
+}
 
 absl::StatusOr<OpMapping> ParseOpMapping(std::string_view text) {
   MSITD_RETURN_IF_ERROR(CheckJson(kOpMappingFile, text));

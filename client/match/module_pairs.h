@@ -33,6 +33,10 @@ struct ModulePair {
   friend auto operator<=>(const ModulePair&, const ModulePair&) = default;
 };
 
+// The modules of a torch model that msit compares with those of another one
+// between layers and apis: of each layer the mlp, then the attention.
+std::vector<size_t> ModulesOfLayers(const ModuleTree& tree);
+
 // Types of operations that belong to types of modules. Either may have the name
 // of a tensor behind a `_`.
 using OpMapping = std::map<std::string, std::vector<std::string>>;

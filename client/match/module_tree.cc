@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
@@ -211,6 +212,17 @@ absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,
   out[0].type = TextAt(json, "modelName");
   MSITD_RETURN_IF_ERROR(AddAtb(file, json, 0, first, out));
   return out;
+}
+
+size_t FirstNumberOf(const ModuleTree& topology) {
+  if (topology[0].children.empty()) return 0;
+  const std::string_view name = topology[topology[0].children.front()].name;
+  // npos + 1 is 0.
+  const std::string_view digits = name.substr(name.rfind('_') + 1);
+  uint32_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, number);
+  return error == std::errc() && stop == end ? number : 0;
 }
 
 ModuleTree TreeOfOps(const RunFacts& run) {

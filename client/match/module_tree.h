@@ -72,6 +72,11 @@ absl::StatusOr<ModuleTree> ParseModelTree(std::string_view file,
 absl::StatusOr<ModuleTree> ParseTopology(std::string_view file,
                                          std::string_view text, size_t first);
 
+// The number at the end of the name of the first operation, which is the one
+// that it has in the names of ops if nothing was converted before it. 0 if it
+// has none.
+size_t FirstNumberOf(const ModuleTree& topology);
+
 // Makes a tree of the ops of a torch run, whose names are paths with dots.
 // Types are not known: modules that only differ in their number have the same.
 ModuleTree TreeOfOps(const RunFacts& run);

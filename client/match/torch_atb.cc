@@ -25,6 +25,8 @@ constexpr std::string_view kTopologies = "model/";
 constexpr std::string_view kModelTree = "model_tree.json";
 // What an operation had before it wrote over it.
 constexpr std::string_view kBefore = ".before";
+// What the ops of a warm-up begin with.
+constexpr std::string_view kWarmUp = "warmup/";
 
 constexpr std::string_view kLikeness = "modules of the same place or name";
 constexpr LeftReason kNoRule{"no rule knows what it is", /*is_expected=*/true};
@@ -38,9 +40,13 @@ bool IsTopology(std::string_view file) {
 
 using OpNumbers = std::unordered_map<std::string_view, size_t>;
 
-OpNumbers NumbersOf(const RunFacts& run) {
+// By what is behind `prefix` in their names.
+OpNumbers NumbersOf(const RunFacts& run, std::string_view prefix = "") {
   OpNumbers out;
-  for (size_t i = 0; i < run.ops.size(); ++i) out.emplace(run.ops[i].op, i);
+  for (size_t i = 0; i < run.ops.size(); ++i) {
+    const std::string_view op = run.ops[i].op;
+    if (op.starts_with(prefix)) out.emplace(op.substr(prefix.size()), i);
+  }
   return out;
 }
 
@@ -50,21 +56,46 @@ size_t CountRecorded(const ModuleTree& tree, const OpNumbers& ops) {
   return out;
 }
 
-// The topologies of a run, such as those of prefill and decode. The operations
-// of each are numbered behind those of the one before: what was recorded tells
-// the order.
-absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
-                                                     const OpNumbers& ops) {
-  std::vector<const TextFile*> files;
-  for (const TextFile& file : run.files) {
-    if (IsTopology(file.name)) files.push_back(&file);
+size_t CountRecorded(const std::vector<ModuleTree>& trees,
+                     const OpNumbers& ops) {
+  size_t out = 0;
+  for (const ModuleTree& tree : trees) out += CountRecorded(tree, ops);
+  return out;
+}
+
+bool SaysDecode(std::string_view text) {
+  const std::string_view word = "decode";
+  return std::search(text.begin(), text.end(), word.begin(), word.end(),
+                     [](char a, char b) { return (a | 0x20) == b; }) !=
+         text.end();
+}
+
+// In the order in which their operations are numbered, which is the order in
+// which they run; of the same numbers, decode is the last. Each has the numbers
+// that its names say, and `shift`.
+absl::StatusOr<std::vector<ModuleTree>> NumberByNames(
+    const std::vector<const TextFile*>& files, size_t shift) {
+  using Place = std::tuple<size_t, bool, std::string_view>;
+  std::vector<std::pair<Place, ModuleTree>> found;
+  for (const TextFile* file : files) {
+    MSITD_ASSIGN_OR_RETURN(const ModuleTree read,
+                           ParseTopology(file->name, file->text, 0));
+    const size_t first = FirstNumberOf(read);
+    MSITD_ASSIGN_OR_RETURN(
+        ModuleTree tree, ParseTopology(file->name, file->text, first + shift));
+    found.emplace_back(Place(first, SaysDecode(file->name), file->name),
+                       std::move(tree));
   }
-  if (files.empty() || files.size() > kTopologiesMax) {
-    return MakeStatus(absl::StatusCode::kNotFound,
-                      "run {} has {} topologies, attachments called "
-                      "model/*.json; 1 to {} are needed",
-                      run.run, files.size(), kTopologiesMax);
-  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<ModuleTree> out;
+  for (auto& [place, tree] : found) out.push_back(std::move(tree));
+  return out;
+}
+
+// Each is numbered behind the one before: what was recorded tells the order.
+absl::StatusOr<std::vector<ModuleTree>> NumberInARow(
+    std::vector<const TextFile*> files, const OpNumbers& ops) {
   std::vector<ModuleTree> out;
   for (size_t first = 0; !files.empty();) {
     std::optional<ModuleTree> best;
@@ -84,6 +115,35 @@ absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
     out.push_back(*std::move(best));
     files.erase(files.begin() + static_cast<ptrdiff_t>(best_file));
   }
+  return out;
+}
+
+// The topologies of a run, such as those of prefill and decode. Their names say
+// the numbers of operations, but for one more if something was converted
+// before. If most that was recorded has other numbers, those count.
+absl::StatusOr<std::vector<ModuleTree>> TopologiesOf(const RunFacts& run,
+                                                     const OpNumbers& ops) {
+  std::vector<const TextFile*> files;
+  for (const TextFile& file : run.files) {
+    if (IsTopology(file.name)) files.push_back(&file);
+  }
+  if (files.empty() || files.size() > kTopologiesMax) {
+    return MakeStatus(absl::StatusCode::kNotFound,
+                      "run {} has {} topologies, attachments called "
+                      "model/*.json; 1 to {} are needed",
+                      run.run, files.size(), kTopologiesMax);
+  }
+  MSITD_ASSIGN_OR_RETURN(std::vector<ModuleTree> out,
+                         NumberByNames(files, /*shift=*/0));
+  const auto take_better = [&](std::vector<ModuleTree> other) {
+    if (CountRecorded(other, ops) > CountRecorded(out, ops)) {
+      out = std::move(other);
+    }
+  };
+  MSITD_ASSIGN_OR_RETURN(auto shifted, NumberByNames(files, /*shift=*/1));
+  take_better(std::move(shifted));
+  MSITD_ASSIGN_OR_RETURN(auto in_a_row, NumberInARow(files, ops));
+  take_better(std::move(in_a_row));
   return out;
 }
 
@@ -128,8 +188,9 @@ class Matcher {
         options_(options),
         builder_(builder) {}
 
+  // `is_decode`: the tensors are of the size that they have in later tokens.
   void Match(const ModuleTree& torch, const ModuleTree& atb,
-             const std::vector<ModulePair>& pairs);
+             const std::vector<ModulePair>& pairs, bool is_decode);
 
  private:
   // By op of the library, side and argument.
@@ -137,7 +198,7 @@ class Matcher {
 
   std::vector<Slot> TensorsAt(const RunFacts& run, size_t op,
                               const ModulePlace& place, bool is_torch) const;
-  void Resolve(const Candidates& candidates);
+  void Resolve(const Candidates& candidates, bool is_decode);
   void Pair(Slot torch, Slot atb) {
     const auto [golden, target] =
         is_torch_golden_ ? std::pair(torch, atb) : std::pair(atb, torch);
@@ -156,8 +217,9 @@ class Matcher {
       builder_.LeaveTarget(slot, reason);
     }
   }
-  static uint64_t SizeOf(const RunFacts& run, Slot slot) {
-    return ElementCount(run.ops[slot.op].tensors[slot.tensor].shape);
+  static uint64_t SizeOf(const RunFacts& run, Slot slot, bool is_decode) {
+    const TensorFacts& tensor = run.ops[slot.op].tensors[slot.tensor];
+    return ElementCount(is_decode ? tensor.last_shape : tensor.shape);
   }
 
   const Side& torch_;
@@ -186,7 +248,7 @@ std::vector<Slot> Matcher::TensorsAt(const RunFacts& run, size_t op,
 }
 
 void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
-                    const std::vector<ModulePair>& pairs) {
+                    const std::vector<ModulePair>& pairs, bool is_decode) {
   std::map<Key, Candidates> all;
   for (const ModulePair& pair : pairs) {
     const auto op = atb_.ops.find(atb[pair.atb].op);
@@ -212,19 +274,19 @@ void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
     candidates.torch.insert(candidates.torch.end(), others.begin(),
                             others.end());
   }
-  for (const auto& [key, candidates] : all) Resolve(candidates);
+  for (const auto& [key, candidates] : all) Resolve(candidates, is_decode);
 }
 
 // As many on both sides: one by one, such as the parts of a query, key and
 // value. What is of another size is another tensor: the rules guess.
-void Matcher::Resolve(const Candidates& candidates) {
+void Matcher::Resolve(const Candidates& candidates, bool is_decode) {
   std::vector<uint64_t> torch;
   std::vector<uint64_t> atb;
   for (const Slot slot : candidates.torch) {
-    torch.push_back(SizeOf(torch_.run, slot));
+    torch.push_back(SizeOf(torch_.run, slot, is_decode));
   }
   for (const Slot slot : candidates.atb) {
-    atb.push_back(SizeOf(atb_.run, slot));
+    atb.push_back(SizeOf(atb_.run, slot, is_decode));
   }
   for (const auto& [i, j] : AlignCounts(torch, atb)) {
     Pair(candidates.torch[i], candidates.atb[j]);
@@ -253,15 +315,28 @@ absl::StatusOr<Mapping> MatchTorchWithAtb(const RunFacts& golden,
                          SideOf(is_torch_golden ? target : golden));
   MappingBuilder builder(golden, target);
   Matcher matcher(torch, atb, is_torch_golden, options, builder);
+  const Side torch_warm_up{torch.run, NumbersOf(torch.run, kWarmUp), {}};
+  const Side atb_warm_up{atb.run, NumbersOf(atb.run, kWarmUp), {}};
+  const bool has_warm_ups =
+      !torch_warm_up.ops.empty() && !atb_warm_up.ops.empty();
+  Matcher warm_up_matcher(torch_warm_up, atb_warm_up, is_torch_golden, options,
+                          builder);
   // One model of torch stands beside those of prefill and of decode.
   const size_t count = std::max(torch.trees.size(), atb.trees.size());
+  const bool is_recorded = CountRecorded(atb.trees, atb.ops) > 0;
   for (size_t i = 0; i < count; ++i) {
+    if (options.graph.value_or(i) != i) continue;
     const ModuleTree& modules = torch.trees[i % torch.trees.size()];
     const ModuleTree& operations = atb.trees[i % atb.trees.size()];
+    // A graph that did not run lacks nothing.
+    if (is_recorded && CountRecorded(operations, atb.ops) == 0) continue;
     MSITD_ASSIGN_OR_RETURN(
         const std::vector<ModulePair> pairs,
         PairModules(modules, operations, options.level, user));
-    matcher.Match(modules, operations, pairs);
+    matcher.Match(modules, operations, pairs, /*is_decode=*/i > 0);
+    if (has_warm_ups) {
+      warm_up_matcher.Match(modules, operations, pairs, /*is_decode=*/false);
+    }
   }
   return builder.Finish(kNoRule, kNoRule);
 }

@@ -159,6 +159,20 @@ TEST(ModulePairsTest, ModulesOfLayersBelongTogether) {
                     "3_DecoderLayer/1_Mlp=root.model.layers.2.mlp"}));
 }
 
+TEST(ModulePairsTest, NormsAreNoModulesOfLayers) {
+  const ModuleTree torch = Torch();
+  std::vector<std::string> names;
+  for (const size_t node : ModulesOfLayers(torch)) {
+    names.push_back(torch[node].name);
+  }
+  EXPECT_EQ(names.size(), 2 * static_cast<size_t>(kLayers));
+  EXPECT_THAT(
+      std::vector(names.begin(), names.begin() + 3),
+      ElementsAre("root.model.layers.0.mlp", "root.model.layers.0.self_attn",
+                  "root.model.layers.1.mlp"));
+  EXPECT_THAT(ModulesOfLayers(ModuleTree()), IsEmpty());
+}
+
 TEST(ModulePairsTest, OperationsBelongToModulesByTheirWords) {
   const auto names = Names(Torch(), Atb(), ModuleLevel::kApi);
   const std::string atb = "1_DecoderLayer/0_Attention/";
@@ -283,6 +297,78 @@ TEST(TorchAtbTest, PrefillAndDecodeStandBesideOneModel) {
       IsSupersetOf(
           {"0_WordEmbedding.output.0=root.model.embed_tokens.output.0",
            "14_WordEmbedding.output.0=root.model.embed_tokens.output.0"}));
+}
+
+// Two graphs of 11 layers each, the second one behind the first.
+std::string Graph(int first) {
+  std::vector<std::string> nodes;
+  for (int i = 0; i < kLayers; ++i) {
+    nodes.push_back(AtbNode(fmt::format("Layer_{}", first + i), "Layer"));
+  }
+  return fmt::format(R"({{"modelName":"M","nodes":[{}]}})",
+                     fmt::join(nodes, ","));
+}
+
+RunFacts TwoGraphs(int shift, const std::string& prefix = "") {
+  RunBuilder builder("atb");
+  for (int i = 0; i < 2 * kLayers; ++i) {
+    // Eight tokens of the prompt at once, then one.
+    builder.Op(fmt::format("{}{}_Layer", prefix, i + shift), {},
+               {i < kLayers ? 32 : 4});
+  }
+  // That of decode is the first by name.
+  return builder.File("model/A.json", Graph(kLayers))
+      .File("model/B.json", Graph(0))
+      .Build();
+}
+
+RunFacts LayersOfTorch() {
+  RunBuilder builder("msit");
+  for (const int count : {32, 4, 4}) {
+    for (int i = 0; i < kLayers; ++i) {
+      builder.Op(fmt::format("root.model.layers.{}", i), {}, {count});
+    }
+  }
+  return builder.File("model_tree.json", ModelTree()).Build();
+}
+
+TEST(TorchAtbTest, LaterTokensAreOfOtherSizes) {
+  for (const int shift : {0, 1}) {
+    const auto mapping = MatchTorchWithAtb(LayersOfTorch(), TwoGraphs(shift),
+                                           {.level = ModuleLevel::kLayer});
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    EXPECT_EQ(mapping->pair_count, 2u * kLayers);
+    EXPECT_THAT(
+        PairsOf(*mapping),
+        IsSupersetOf(
+            {fmt::format("{}_Layer=root.model.layers.0", shift),
+             fmt::format("{}_Layer=root.model.layers.10", 21 + shift)}));
+  }
+}
+
+TEST(TorchAtbTest, AGraphMayStandAlone) {
+  for (const size_t graph : {0, 1}) {
+    const auto mapping =
+        MatchTorchWithAtb(TwoGraphs(0), LayersOfTorch(),
+                          {.level = ModuleLevel::kLayer, .graph = graph});
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    EXPECT_EQ(mapping->pair_count, size_t{kLayers});
+    EXPECT_THAT(PairsOf(*mapping),
+                Contains(fmt::format("root.model.layers.3={}_Layer",
+                                     3 + kLayers * graph)));
+  }
+}
+
+TEST(TorchAtbTest, WarmUpsBelongTogether) {
+  const auto mapping =
+      MatchTorchWithAtb(TwoGraphs(0, "warmup/"), TwoGraphs(0, "warmup/"), {});
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_EQ(mapping->pair_count, 2u * kLayers);
+  EXPECT_THAT(PairsOf(*mapping), Contains("warmup/21_Layer=warmup/21_Layer"));
+  const auto beside_torch =
+      MatchTorchWithAtb(LayersOfTorch(), TwoGraphs(0, "warmup/"), {});
+  ASSERT_TRUE(beside_torch.ok()) << beside_torch.status();
+  EXPECT_EQ(beside_torch->pair_count, 0u);
 }
 
 TEST(TorchAtbTest, WhatOneRunLacksIsMissing) {
