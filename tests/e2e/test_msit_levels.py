@@ -105,7 +105,7 @@ def test_torch_models_are_compared_on_three_levels(tmp_path: Path) -> None:
     ids = [row[1] for rows in sheets.values() for row in rows[1:]]
     assert ids == list(range(len(ids)))
     assert len(sheets["module"]) == 1 + LAYERS
-    assert len(sheets["api"]) == 1 + 2 * LAYERS
+    assert len(sheets["api"]) == 1 + 6 * LAYERS
     assert f"Saved comparing results: {os.path.realpath(report)}" in messages(
         log, "INFO"
     )
@@ -130,6 +130,72 @@ def test_one_level_is_a_csv(tmp_path: Path) -> None:
     assert pairs == {(f"root.layers.{i}", f"{i}_Layer") for i in range(LAYERS)}
 
 
+def names_of(report: Path) -> list[str]:
+    """Returns the module of each row, with its tensor."""
+    rows = csv.DictReader(report.read_text().splitlines())
+    return ["/".join(Path(r["my_data_path"]).parts[-2:]) for r in rows]
+
+
+def test_modules_of_torch_come_as_msit_has_them(tmp_path: Path) -> None:
+    parts = ("self_attn", "mlp", "input_layernorm")
+    sides = []
+    for number in (1, 2):
+        process = tmp_path / f"msit_dump_{number}" / "torch_tensors" / "cpu_99"
+        layers = []
+        ops = ["root", "root.lm_head"]
+        for i in range(LAYERS):
+            at = f"root.layers.{i}"
+            kinds = [module(f"{at}.{part}", part) for part in parts]
+            layers.append(module(at, "Layer", *kinds))
+            ops += [at, f"{at}.mlp.softmax", *(f"{at}.{part}" for part in parts)]
+        # The last one first: the order is not that of the times.
+        for op in reversed(ops):
+            folder = process / "0" / op
+            folder.mkdir(parents=True)
+            for name in ("input_0", "output_0", "output_1"):
+                torch.save(torch.ones(2), folder / f"{name}.pth")
+        head = module("root.lm_head", "Linear")
+        layer_list = module("root.layers", "ModuleList", *layers)
+        tree = module("root", "Model", layer_list, head)
+        (process / "model_tree.json").write_text(json.dumps(tree))
+        sides.append(str(process))
+    words = ("llm", "compare", "-gp", sides[0], "-mp", sides[1])
+
+    def rows_of(*more: str) -> list[str]:
+        _, (report,) = run(tmp_path, *words, *more)
+        names = names_of(report)
+        if "api" in more:
+            text = report.read_text()
+            (root,) = (r for r in text.splitlines() if "/root/output_0.pth" in r)
+            assert root.split(",")[3::7][:2] == ["Model", "Model"]
+        report.unlink()
+        return names
+
+    outputs = ("output_0.pth", "output_1.pth")
+    assert rows_of("-cl", "layer") == [
+        f"root.layers.{i}/{name}" for i in range(LAYERS) for name in outputs
+    ]
+    assert rows_of("-cl", "module") == [
+        f"root.layers.{i}.{part}/{name}"
+        for i in range(LAYERS)
+        for part in ("mlp", "self_attn")
+        for name in outputs
+    ]
+    api = rows_of("-cl", "api")
+    assert len(api) == 3 * (2 + 5 * LAYERS)
+    assert [name for name in api if name.endswith("output_0.pth")][:7] == [
+        f"root{name}/output_0.pth"
+        for name in ("", ".layers.0", *(f".layers.0.{part}" for part in parts[:2]))
+    ] + [
+        f"root.layers.{name}/output_0.pth"
+        for name in ("0.mlp.softmax", "0.input_layernorm", "1")
+    ]
+    compat = rows_of("-cl", "api", "--compat")
+    assert compat == [
+        name for name in api if "/output" in name and "softmax" not in name
+    ]
+
+
 def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
     golden = write_torch(tmp_path / "msit_dump_1", range(1))
     my = write_torch(tmp_path / "msit_dump_2", range(1))
@@ -141,15 +207,15 @@ def test_what_a_level_lacks_is_told(tmp_path: Path) -> None:
     (golden / "0" / "root.layers.7.mlp" / "output.pth").unlink()
     sides = ("llm", "compare", "-gp", str(golden), "-mp", str(my))
     log, _ = run(tmp_path, *sides)
-    assert messages(log, "INFO")[-1] == (
-        "api: 22 pairs compared, 0 tensors lack theirs, 0 belong to none"
-    )
     assert messages(log, "WARNING") == [
         "layer: 1 golden tensors are not compared: only in run golden (root.layers.4)",
         "module: 1 golden tensors are not compared: only in run golden (root.layers.4.mlp)",
         "module: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
+        "api: 4 golden tensors are not compared: only in run golden (root.layers.4, root.layers.4.mlp, ...)",
+        "api: 1 my tensors are not compared: only in run my (root.layers.7.mlp)",
         "layer: 10 pairs compared, 1 tensors lack theirs, 0 belong to none",
         "module: 9 pairs compared, 2 tensors lack theirs, 0 belong to none",
+        "api: 61 pairs compared, 5 tensors lack theirs, 0 belong to none",
     ]
     log, _ = run(tmp_path, *sides, "-cl", "layer")
     assert messages(log, "WARNING")[-1].startswith("layer: 10 pairs compared, 1 tens")
@@ -166,7 +232,7 @@ def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None
     assert f"{os.path.realpath(my)}/model_tree.json: " in warning
     # The other tree says what is of which level.
     book = openpyxl.load_workbook(report)
-    assert [sheet.max_row for sheet in book] == [1 + LAYERS, 1 + LAYERS, 1 + 2 * LAYERS]
+    assert [sheet.max_row for sheet in book] == [1 + LAYERS, 1 + LAYERS, 1 + 6 * LAYERS]
     report.unlink()
     (golden / "model_tree.json").write_text("[")
     log, (report,) = run(tmp_path, *sides)
@@ -174,6 +240,135 @@ def test_model_tree_that_is_none_is_a_warning(tmp_path: Path, text: str) -> None
     assert [sheet.max_row for sheet in book] == [1, 1, 1 + 6 * LAYERS]
     warnings = messages(log, "WARNING")
     assert "layer: nothing belongs together" in warnings
+
+
+def write_graphs(dump: Path, golden: Path, executions: dict[int, list[int]]) -> None:
+    """Writes what the library dumps of prefill and decode: an embedding, the layers
+    and a norm each. `executions`: the tokens of each."""
+    size = LAYERS + 2
+    for graph, first in (("B", 0), ("A", size)):
+        kinds = ["WordEmbedding", *["Layer"] * LAYERS, "RmsNormOperation"]
+        nodes = [
+            {"opName": f"{kind}_{first + i}", "opType": kind, "param": {}}
+            for i, kind in enumerate(kinds)
+        ]
+        folder = dump / "model" / "4242"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"modelName": "M", "nodes": nodes})
+        (folder / f"{graph}.json").write_text(text)
+        for number, tokens in executions.items():
+            token = tokens[0 if first == 0 else -1]
+            for i, kind in enumerate(kinds):
+                op = {0: "embed_tokens", LAYERS + 1: "norm"}.get(i, f"layers.{i - 1}")
+                value = torch.load(
+                    golden / str(token) / f"root.model.{op}" / "output.pth"
+                )
+                after = (
+                    dump / "tensors" / "0_4242" / str(number) / f"{first + i}_{kind}"
+                ) / "after"
+                after.mkdir(parents=True)
+                dims = ",".join(str(dim) for dim in value.shape)
+                head = f"format=2\ndtype=0\ndims={dims}\n$End=1\n".encode()
+                (after / "outtensor0.bin").write_bytes(head + value.numpy().tobytes())
+
+
+def write_model(dump: Path, tokens: range) -> Path:
+    """Writes a model with an embedding and a norm, whose prompt has 5 tokens."""
+    process = dump / "torch_tensors" / "cpu_99"
+    ops = ["embed_tokens", *(f"layers.{i}" for i in range(LAYERS)), "norm"]
+    for token in tokens:
+        torch.manual_seed(token)
+        # The times tell nothing.
+        for op in reversed(ops):
+            folder = process / str(token) / f"root.model.{op}"
+            folder.mkdir(parents=True)
+            value = torch.randn(1 if token > 0 else 5, 4)
+            torch.save(value, folder / "output.pth")
+    layers = [module(f"root.model.layers.{i}", "Layer") for i in range(LAYERS)]
+    tree = module(
+        "root",
+        "Model",
+        module(
+            "root.model",
+            "Inner",
+            module("root.model.embed_tokens", "Embedding"),
+            module("root.model.layers", "ModuleList", *layers),
+            module("root.model.norm", "RMSNorm"),
+        ),
+    )
+    (process / "model_tree.json").write_text(json.dumps(tree))
+    return process
+
+
+def layer_rows(folder: Path, golden: Path | str, my: Path | str) -> list[list[str]]:
+    """Returns token, golden and my op of each row, which has to be exact."""
+    words = ("llm", "compare", "-gp", str(golden), "-mp", str(my), "-cl", "layer")
+    _, (report,) = run(folder, *words)
+    rows = list(csv.DictReader(report.read_text().splitlines()))
+    report.unlink()
+    assert {r["max_absolute_error"] for r in rows} == {"0.0"}
+    assert [r["data_id"] for r in rows] == [str(i) for i in range(len(rows))]
+
+    def op_of(path: str) -> str:
+        parts = Path(path).parts
+        return parts[-3] if parts[-2] == "after" else parts[-2]
+
+    paths = ("golden_data_path", "my_data_path")
+    return [[r["token_id"], *(op_of(r[path]) for path in paths)] for r in rows]
+
+
+def test_prefill_and_decode_are_compared_token_by_token(tmp_path: Path) -> None:
+    golden = write_model(tmp_path / "msit_dump_1", range(3))
+    my = tmp_path / "msit_dump_2"
+    # Of the warm-up only the files are there: it is no token.
+    write_graphs(my, golden, {0: [1, 1], 1: [0, 1], 2: [2, 2]})
+    ops = ["embed_tokens", *(f"layers.{i}" for i in range(LAYERS)), "norm"]
+    kinds = ["WordEmbedding", *["Layer"] * LAYERS, "RmsNormOperation"]
+    size = len(ops)
+
+    def expected(tokens: list[int], *, is_turned: bool = False) -> list[list[str]]:
+        rows = []
+        for token in tokens:
+            first = 0 if token == 0 else size
+            pairs = [
+                [str(token), f"root.model.{op}", f"{first + i}_{kind}"]
+                for i, (op, kind) in enumerate(zip(ops, kinds, strict=True))
+            ]
+            if is_turned:
+                # As msit has modules of torch: the layers first.
+                turned = [*pairs[1:-1], pairs[0], pairs[-1]]
+                pairs = [[number, op, name] for number, name, op in turned]
+            rows += pairs
+        return rows
+
+    # What ran in the third execution of prefill is what a dump has, too.
+    for path in (my / "tensors" / "0_4242" / "2").glob("[0-9]_*"):
+        shutil.rmtree(path)
+    for i in range(10, size):
+        shutil.rmtree(my / "tensors" / "0_4242" / "2" / f"{i}_{kinds[i]}")
+    assert layer_rows(tmp_path, golden, my) == expected([0, 1, 2])
+    assert layer_rows(tmp_path, my, golden) == expected([0, 1, 2], is_turned=True)
+    execution = my / "tensors" / "0_4242" / "1"
+    assert layer_rows(tmp_path, golden, execution) == expected([0, 1])
+    assert layer_rows(tmp_path, f"{golden}/1", execution) == expected([1])
+    # Two dumps of the library have a warm-up each.
+    rows = layer_rows(tmp_path, my, my)
+    assert len(rows) == 5 * LAYERS
+    # Alone it is compared if the user names it.
+    warm_up = my / "tensors" / "0_4242" / "0"
+    rows = layer_rows(tmp_path, f"{golden}/1", warm_up)
+    assert [row[0] for row in rows] == ["0"] * 2 * size
+
+
+def test_a_warm_up_alone_is_no_token(tmp_path: Path) -> None:
+    golden = write_model(tmp_path / "msit_dump_1", range(2))
+    my = tmp_path / "msit_dump_2"
+    write_graphs(my, golden, {0: [0, 1]})
+    log, reports = run(tmp_path, "llm", "compare", "-gp", str(golden), "-mp", str(my))
+    assert not reports
+    assert messages(log, "ERROR") == [
+        "my tokens is [warmup] and golden tokens is [0, 1]. The two cannot be matched."
+    ]
 
 
 def test_what_the_library_lacks_is_told(tmp_path: Path) -> None:
@@ -222,7 +417,7 @@ def test_tokens_that_the_user_names_are_compared(tmp_path: Path) -> None:
     sides = ("-gp", f"{golden}/0", "-mp", f"{my}/1/")
     _, (report,) = run(tmp_path, "llm", "compare", *sides, "-cl", "api")
     rows = list(csv.DictReader(report.read_text().splitlines()))
-    assert len(rows) == 2 * LAYERS
+    assert len(rows) == 6 * LAYERS
     assert {r["token_id"] for r in rows} == {"1"}
     assert all("/cpu_99/0/" in r["golden_data_path"] for r in rows)
 

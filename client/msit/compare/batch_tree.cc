@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "client/import/trees/atb_graphs.h"
+
 namespace msitd::msit {
 namespace {
 
@@ -12,6 +14,13 @@ uint64_t SizeOf(const std::string& file) {
   struct stat about = {};
   if (file.empty() || ::stat(file.c_str(), &about) != 0) return 0;
   return static_cast<uint64_t>(about.st_size);
+}
+
+bool IsOfWarmUp(const trees::TreeEntry& entry) {
+  const std::string& op = entry.key.op;
+  const size_t size = trees::kAtbWarmUp.size();
+  return op.starts_with(trees::kAtbWarmUp) && op.size() > size &&
+         op[size] == '/';
 }
 
 }  // namespace
@@ -36,16 +45,21 @@ std::vector<int32_t> BatchTree::ranks() const {
   return ranks;
 }
 
+bool BatchTree::IsKept(const trees::TreeEntry& entry) const {
+  if (!folder_.empty() && !entry.file.starts_with(folder_)) return false;
+  return warm_up_ != WarmUp::kLeave || !IsOfWarmUp(entry);
+}
+
 const trees::TreeEntry* BatchTree::NextKept() {
-  for (;;) {
-    const trees::TreeEntry* const entry = tree_.Next();
-    if (entry == nullptr) return nullptr;
-    if (!folder_.empty() && !entry->file.starts_with(folder_)) continue;
-    if (!called_.has_value()) return entry;
-    renamed_ = *entry;
-    renamed_.key.token = *called_;
-    return &renamed_;
-  }
+  const trees::TreeEntry* entry = tree_.Next();
+  while (entry != nullptr && !IsKept(*entry)) entry = tree_.Next();
+  if (entry == nullptr) return nullptr;
+  const bool is_as_token = warm_up_ == WarmUp::kAsToken && IsOfWarmUp(*entry);
+  if (!called_.has_value() && !is_as_token) return entry;
+  renamed_ = *entry;
+  renamed_.key.token = called_.value_or(entry->key.token);
+  if (is_as_token) renamed_.key.op.erase(0, trees::kAtbWarmUp.size() + 1);
+  return &renamed_;
 }
 
 const trees::TreeEntry* BatchTree::NextLastOutput() {

@@ -56,6 +56,12 @@ class BatchTree final : public trees::Tree {
   // Gives all entries this token. Before the first entry.
   void CallToken(int64_t token) { called_ = token; }
 
+  // What comes of the warm-up of the library: by its own names; nothing; or
+  // under the names of the ops of a token.
+  enum class WarmUp : uint8_t { kKeep, kLeave, kAsToken };
+  // Before the first entry.
+  void NameWarmUp(WarmUp how) { warm_up_ = how; }
+
   // Of each op keeps the last output alone, as output 0. Before the first
   // entry.
   void KeepLastOutputs() { keeps_last_outputs_ = true; }
@@ -67,6 +73,7 @@ class BatchTree final : public trees::Tree {
  private:
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
   const trees::TreeEntry* NextKept();
+  bool IsKept(const trees::TreeEntry& entry) const;
   const trees::TreeEntry* NextLastOutput();
 
   trees::Tree& tree_;
@@ -79,6 +86,7 @@ class BatchTree final : public trees::Tree {
   // Empty for all.
   std::string folder_;
   std::optional<int64_t> called_;
+  WarmUp warm_up_ = WarmUp::kKeep;
   trees::TreeEntry renamed_;
   bool keeps_last_outputs_ = false;
   trees::TreeEntry last_output_;

@@ -56,6 +56,21 @@ std::optional<std::string> ProcessOf(const fs::path& dump,
   return *found;
 }
 
+// Those of the process, or of another one that ran the same.
+size_t CountGraphs(const fs::path& models, const std::string& pid) {
+  const std::set<std::string> processes = FoldersIn(models);
+  if (processes.empty()) return 0;
+  const fs::path folder =
+      models / (processes.contains(pid) ? pid : *processes.begin());
+  size_t out = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().extension() == ".json") ++out;
+  }
+  return out;
+}
+
 std::optional<DumpSide> FindAtbSide(const fs::path& path) {
   fs::path dump = path;
   std::vector<std::string> behind;
@@ -73,6 +88,7 @@ std::optional<DumpSide> FindAtbSide(const fs::path& path) {
   side.kind = trees::TreeKind::kAtb;
   side.folder = dump.string();
   side.process = (dump / "tensors" / *process).string();
+  side.graph_count = CountGraphs(dump / "model", PidOf(*process));
   if (behind.size() > 2) side.token = trees::ParseTokenName(behind[2]);
   return side;
 }

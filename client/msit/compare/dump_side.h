@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,8 +20,11 @@ struct DumpSide {
   std::string folder;
   // The folder of the process.
   std::string process;
-  // Of a path that names one.
+  // The folder of a token that a path names; of the library, that of an
+  // execution.
   std::optional<int64_t> token;
+  // Topologies of the process of the library.
+  size_t graph_count = 0;
 };
 
 // Understands the paths that msit does: of a dump of the library any path from

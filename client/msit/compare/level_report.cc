@@ -5,29 +5,28 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <memory>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "client/import/formats/byte_source.h"
-#include "client/import/trees/dump_processes.h"
-#include "client/match/module_tree.h"
-#include "client/msit/compare/batch_tree.h"
 #include "client/msit/compare/coverage.h"
 #include "client/msit/compare/custom_columns.h"
 #include "client/msit/compare/folder_problems.h"
+#include "client/msit/compare/level_side.h"
+#include "client/msit/compare/row_spool.h"
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/compare/statistics_schema.h"
 #include "client/msit/output_file.h"
+#include "client/names/msit_names.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/limits.h"
 #include "protos/base/resource_name.h"
 #include "protos/status/status.h"
 
@@ -44,20 +43,18 @@ constexpr std::array kLevels = {Level{"layer", ModuleLevel::kLayer},
                                 Level{"module", ModuleLevel::kModule},
                                 Level{"api", ModuleLevel::kApi}};
 
-constexpr char kModelTree[] = "model_tree.json";
+// Before all that names have.
+constexpr std::string_view kKeySeparator = "\x01";
 
-bool IsFolder(const std::filesystem::path& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
-}
-
-// Empty if there is none.
-std::string ModelTreeText(const DumpSide& side) {
-  if (side.kind != trees::TreeKind::kMsit) return "";
-  const auto file = formats::FileSource::Open(side.folder + "/" + kModelTree);
-  if (!file.ok()) return "";
-  return (*file)->ReadText(0, (*file)->size()).value_or("");
-}
+// A part of a comparison: the graph of the golden side that is compared, or all
+// of them, and the tokens that it made.
+struct Phase {
+  std::optional<size_t> graph;
+  int64_t first_token = 0;
+  int64_t last_token = kTokenMax;
+  // In front of what is told.
+  std::string_view name;
+};
 
 // Brings the row of a pair to a table that goes on behind it.
 class RowSink final : public ctl::TableSink {
@@ -84,106 +81,6 @@ class RowSink final : public ctl::TableSink {
   ctl::TableSink& table_;
 };
 
-// The types of modules by their names, and which of them are of which level.
-class ModuleTypes {
- public:
-  explicit ModuleTypes(const DumpSide& side) {
-    if (side.kind != trees::TreeKind::kMsit) return;
-    const auto tree = match::ParseModelTree(side.folder + "/" + kModelTree,
-                                            ModelTreeText(side));
-    status_ = tree.status();
-    if (!tree.ok()) return;
-    for (size_t i = 1; i < tree->size(); ++i) {
-      types_[(*tree)[i].op] = (*tree)[i].type;
-    }
-    for (const size_t layer : tree->Layers()) {
-      levels_[(*tree)[layer].op] = ModuleLevel::kLayer;
-      for (const size_t child : (*tree)[layer].children) {
-        levels_[(*tree)[child].op] = ModuleLevel::kModule;
-      }
-    }
-  }
-
-  std::string TypeOf(const std::string& op) const {
-    const auto found = types_.find(op);
-    if (found != types_.end()) return found->second;
-    // `3_Prefill_layer/1_Attention` of the library.
-    const size_t slash = op.rfind('/');
-    const std::string last =
-        slash == std::string::npos ? op : op.substr(slash + 1);
-    const size_t digits = last.find_first_not_of("0123456789");
-    const bool is_numbered =
-        digits != 0 && digits != std::string::npos && last[digits] == '_';
-    return is_numbered ? last.substr(digits + 1) : "";
-  }
-
-  // Nothing for an op that is not in the tree, and in a tree without layers.
-  std::optional<ModuleLevel> LevelOf(const std::string& op) const {
-    const auto found = levels_.find(op);
-    if (found != levels_.end()) return found->second;
-    if (levels_.empty() || !types_.contains(op)) return std::nullopt;
-    return ModuleLevel::kApi;
-  }
-
-  // Why there are none, or OK.
-  const absl::Status& status() const { return status_; }
-
- private:
-  absl::Status status_;
-  std::map<std::string, std::string> types_;
-  std::map<std::string, ModuleLevel> levels_;
-};
-
-// A side: its tree, of which one process counts.
-struct Side {
-  DumpSide about;
-  std::unique_ptr<trees::Tree> tree;
-  std::optional<BatchTree> batch;
-  ModuleTypes types;
-  std::set<int64_t> tokens;
-
-  explicit Side(const DumpSide& side) : about(side), types(side) {}
-  absl::Status Open(Logger& log);
-};
-
-absl::Status Side::Open(Logger& log) {
-  trees::TreeOptions options;
-  options.kind = about.kind;
-  MSITD_ASSIGN_OR_RETURN(tree, trees::OpenTree(about.folder, options));
-  batch.emplace(*tree);
-  if (!types.status().ok()) {
-    log.Warning(
-        fmt::format("{}; its modules have no types, and are of the "
-                    "levels of the other side, or api",
-                    Message(types.status())));
-  }
-  if (about.kind == trees::TreeKind::kAtb) batch->KeepFolder(about.process);
-  if (about.token.has_value()) tree->KeepTokens({*about.token});
-  // A tree of torch has the token of its documents too.
-  const std::filesystem::path process(about.process);
-  for (const int64_t token : tree->tokens()) {
-    if (about.kind == trees::TreeKind::kAtb ||
-        IsFolder(process / fmt::format("{}", token))) {
-      tokens.insert(token);
-    }
-  }
-  size_t others = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(process.parent_path(), error),
-       end;
-       !error && at != end; at.increment(error)) {
-    if (trees::ParseProcessName(at->path().filename().string()).has_value() &&
-        at->path() != process) {
-      ++others;
-    }
-  }
-  if (others > 0) {
-    log.Warning(fmt::format("{} is compared, and none of the {} others there",
-                            about.process, others));
-  }
-  return absl::OkStatus();
-}
-
 class LevelComparison {
  public:
   LevelComparison(const LevelOptions& options, ctl::Interrupts& interrupts,
@@ -201,10 +98,14 @@ class LevelComparison {
   // False if there is nothing to compare.
   bool ChooseTokens();
   absl::Status Import();
-  absl::Status ImportSide(const std::string& run, Side& side);
+  absl::Status ImportSide(const std::string& run, LevelSide& side);
   absl::StatusOr<std::string> Save();
   absl::Status CompareLevel(const Level& level, ctl::TableSchema& schema,
                             ctl::TableSink& table);
+  std::vector<Phase> Phases() const;
+  absl::Status ComparePhase(const Level& level, const Phase& phase,
+                            Coverage& coverage, RowSpool& rows);
+  std::string OrderOf(const v1::ComparisonRow& row, const Level& level) const;
   TensorPlace PlaceOf(const std::string& name, bool is_golden) const;
   ctl::MsitSide About(const std::string& name, bool is_golden) const;
   std::unique_ptr<ctl::TableSchema> MakeSchema() const;
@@ -219,8 +120,8 @@ class LevelComparison {
   const LevelOptions& options_;
   ctl::Interrupts& interrupts_;
   Logger& log_;
-  Side golden_;
-  Side my_;
+  LevelSide golden_;
+  LevelSide my_;
   CustomColumns columns_;
   std::unique_ptr<RunPair> runs_;
   // With the name of the level in front of what is told.
@@ -228,32 +129,44 @@ class LevelComparison {
 };
 
 bool LevelComparison::ChooseTokens() {
+  const bool has_warm_ups = golden_.has_warm_up && my_.has_warm_up;
+  if (has_warm_ups) {
+    golden_.tokens.insert(0);
+    my_.tokens.insert(0);
+  }
   std::set<int64_t> common;
   std::set_intersection(golden_.tokens.begin(), golden_.tokens.end(),
                         my_.tokens.begin(), my_.tokens.end(),
                         std::inserter(common, common.end()));
   if (!common.empty()) {
-    golden_.tree->KeepTokens(common);
-    my_.tree->KeepTokens(common);
+    golden_.Keep(common, has_warm_ups);
+    my_.Keep(common, has_warm_ups);
     return true;
   }
   // Two tokens that the user names are compared, whatever they are.
   if (golden_.about.token.has_value() && my_.about.token.has_value() &&
-      !golden_.tokens.empty() && !my_.tokens.empty()) {
-    golden_.batch->CallToken(*my_.about.token);
+      golden_.tokens.size() == 1 && my_.tokens.size() == 1) {
+    golden_.Keep(golden_.tokens, has_warm_ups);
+    my_.Keep(my_.tokens, has_warm_ups);
+    golden_.batch->CallToken(*my_.tokens.begin());
     return true;
   }
-  const auto list = [](const std::set<int64_t>& tokens) {
-    return fmt::format("[{}]", fmt::join(tokens, ", "));
+  const auto list = [](const LevelSide& side) {
+    std::string out = side.has_warm_up ? "warmup" : "";
+    for (const int64_t token : side.tokens) {
+      out += fmt::format("{}{}", out.empty() ? "" : ", ", token);
+    }
+    return "[" + out + "]";
   };
   log_.Error(
       fmt::format("my tokens is {} and golden tokens is {}. The two "
                   "cannot be matched.",
-                  list(my_.tokens), list(golden_.tokens)));
+                  list(my_), list(golden_)));
   return false;
 }
 
-absl::Status LevelComparison::ImportSide(const std::string& run, Side& side) {
+absl::Status LevelComparison::ImportSide(const std::string& run,
+                                         LevelSide& side) {
   side.batch->BeginBatch(std::numeric_limits<int64_t>::max());
   MSITD_RETURN_IF_ERROR(
       runs_->Import(run, *side.batch, side.about.folder, log_));
@@ -261,7 +174,8 @@ absl::Status LevelComparison::ImportSide(const std::string& run, Side& side) {
   // As a document it is of token 0, which may not be compared.
   const std::string tree = ModelTreeText(side.about);
   if (tree.empty()) return absl::OkStatus();
-  return runs_->Attach(run, kModelTree, "application/json", tree);
+  return runs_->Attach(run, std::string(names::kMsitModelTree),
+                       "application/json", tree);
 }
 
 absl::Status LevelComparison::Import() {
@@ -272,7 +186,7 @@ absl::Status LevelComparison::Import() {
 
 TensorPlace LevelComparison::PlaceOf(const std::string& name,
                                      bool is_golden) const {
-  const Side& side = is_golden ? golden_ : my_;
+  const LevelSide& side = is_golden ? golden_ : my_;
   const auto key = ParseTensorName(name);
   if (!key.has_value()) return {};
   return {side.batch->files().Find(*key), *key};
@@ -280,7 +194,7 @@ TensorPlace LevelComparison::PlaceOf(const std::string& name,
 
 ctl::MsitSide LevelComparison::About(const std::string& name,
                                      bool is_golden) const {
-  const Side& side = is_golden ? golden_ : my_;
+  const LevelSide& side = is_golden ? golden_ : my_;
   const TensorPlace place = PlaceOf(name, is_golden);
   std::string path = place.file.path;
   const bool is_named = !place.key.op.empty();
@@ -291,7 +205,8 @@ ctl::MsitSide LevelComparison::About(const std::string& name,
 }
 
 // Two torch models have no mapping that tells the levels apart. Those above the
-// apis are compared by their outputs.
+// apis are compared by their outputs, and so are all by msit, which knows what
+// is in the tree alone.
 bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
                                 const Level& level) const {
   const bool is_argument =
@@ -299,24 +214,52 @@ bool LevelComparison::IsOfLevel(const v1::ComparisonRow& row,
   if (has_atb() || options_.compares_statistics || !is_argument) {
     return is_argument;
   }
-  const Side& first = row.has_target() ? my_ : golden_;
-  const Side& second = row.has_target() ? golden_ : my_;
-  auto found = first.types.LevelOf(row.op());
-  if (!found.has_value()) found = second.types.LevelOf(row.op());
-  if (found.value_or(ModuleLevel::kApi) != level.level) return false;
-  return level.level == ModuleLevel::kApi || row.io() == v1::IO_OUTPUT;
+  const bool is_api = level.level == ModuleLevel::kApi;
+  if (is_api && !options_.is_compat) return true;
+  if (row.io() != v1::IO_OUTPUT) return false;
+  if (is_api) return my_.types.Has(row.op()) || golden_.types.Has(row.op());
+  return my_.types.IsOf(row.op(), level.level) ||
+         golden_.types.IsOf(row.op(), level.level);
 }
 
-absl::Status LevelComparison::CompareLevel(const Level& level,
-                                           ctl::TableSchema& schema,
-                                           ctl::TableSink& table) {
-  const std::string prefix = fmt::format("{}: ", level.name);
-  Coverage& coverage = coverages_.emplace_back(prefix, Coverage()).second;
+// By my operations, then by what of them is compared, then by the golden ones.
+std::string LevelComparison::OrderOf(const v1::ComparisonRow& row,
+                                     const Level& level) const {
+  const auto key_of = [](const v1::ComparedTensor& side) {
+    return ParseTensorName(side.name()).value_or(TensorKey());
+  };
+  const TensorKey my = key_of(row.target());
+  const TensorKey golden = key_of(row.golden());
+  const std::vector<std::string> parts = {
+      my_.types.OrderOf(my.op, level.level),
+      fmt::format("{}", static_cast<int>(my.io)),
+      NaturalKey(my.index),
+      fmt::format("{}", my.call),
+      golden_.types.OrderOf(golden.op, level.level),
+      NaturalKey(golden.index)};
+  return fmt::format("{}", fmt::join(parts, kKeySeparator));
+}
+
+// A tensor of mine belongs to one golden tensor. Where the golden side has two
+// graphs and mine has one, it belongs to another one in later tokens.
+std::vector<Phase> LevelComparison::Phases() const {
+  if (golden_.about.graph_count <= 1 || my_.about.graph_count > 1) {
+    return {Phase()};
+  }
+  return {{.graph = 0, .last_token = 0, .name = "prefill: "},
+          {.graph = 1, .first_token = 1, .name = "decode: "}};
+}
+
+absl::Status LevelComparison::ComparePhase(const Level& level,
+                                           const Phase& phase,
+                                           Coverage& coverage, RowSpool& rows) {
+  const std::string prefix = fmt::format("{}: {}", level.name, phase.name);
   std::optional<match::Mapping> mapping;
   if (has_atb()) {
     match::MatchOptions options;
     options.is_compat = options_.is_compat;
     options.level = level.level;
+    options.graph = phase.graph;
     options.op_mapping = options_.op_mapping;
     MSITD_RETURN_IF_ERROR(runs_->Match(
         kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options, mapping));
@@ -332,14 +275,50 @@ absl::Status LevelComparison::CompareLevel(const Level& level,
     }
   }
   v1::Comparison comparison;
-  MSITD_RETURN_IF_ERROR(runs_->Compare(
+  if (phase.graph.has_value()) {
+    v1::TokenRange& tokens = *comparison.mutable_filter()->add_tokens();
+    tokens.set_first(phase.first_token);
+    tokens.set_last(phase.last_token);
+  }
+  return runs_->Compare(
       kGoldenRun, kMyRun, mapping.has_value() ? &*mapping : nullptr, comparison,
       [&](const v1::Comparison&, const v1::ComparisonRow& row) {
         if (!IsOfLevel(row, level)) return absl::OkStatus();
         coverage.Add(row);
-        return AddRow(row, schema, table);
-      }));
-  if (!mapping.has_value()) TellOfLeft(coverage.left(), prefix, log_);
+        if (!row.has_golden() || !row.has_target()) return absl::OkStatus();
+        RowSpool::Row place;
+        place.token = row.token();
+        place.key = OrderOf(row, level);
+        return rows.Add(std::move(place), row.SerializeAsString());
+      });
+}
+
+absl::Status LevelComparison::CompareLevel(const Level& level,
+                                           ctl::TableSchema& schema,
+                                           ctl::TableSink& table) {
+  const std::string prefix = fmt::format("{}: ", level.name);
+  Coverage& coverage = coverages_.emplace_back(prefix, Coverage()).second;
+  MSITD_ASSIGN_OR_RETURN(RowSpool rows, RowSpool::Make());
+  for (const Phase& phase : Phases()) {
+    const auto& tokens = my_.tokens;
+    const auto first = tokens.lower_bound(phase.first_token);
+    if (first == tokens.end() || *first > phase.last_token) continue;
+    MSITD_RETURN_IF_ERROR(ComparePhase(level, phase, coverage, rows));
+  }
+  if (!has_atb()) TellOfLeft(coverage.left(), prefix, log_);
+  std::stable_sort(rows.rows().begin(), rows.rows().end(),
+                   [](const RowSpool::Row& a, const RowSpool::Row& b) {
+                     return std::tie(a.token, a.key) < std::tie(b.token, b.key);
+                   });
+  std::string bytes;
+  v1::ComparisonRow row;
+  for (const RowSpool::Row& place : rows.rows()) {
+    MSITD_RETURN_IF_ERROR(rows.Read(place, bytes));
+    if (!row.ParseFromString(bytes)) {
+      return MakeStatus(absl::StatusCode::kDataLoss, "a row was not kept");
+    }
+    MSITD_RETURN_IF_ERROR(AddRow(row, schema, table));
+  }
   return absl::OkStatus();
 }
 
