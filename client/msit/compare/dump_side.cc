@@ -20,8 +20,6 @@ constexpr int kDumpPathMax = 4;
 // Folders above a path in which the tree of its model may lie.
 constexpr int kTreeLevels = 3;
 
-constexpr char kModelTree[] = "model_tree.json";
-
 bool IsFolder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);

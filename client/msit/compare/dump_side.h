@@ -11,6 +11,9 @@
 
 namespace msitd::msit {
 
+// What msit writes of the modules of a torch model.
+inline constexpr char kModelTree[] = "model_tree.json";
+
 // One process of what msit dumped of a torch model or of the acceleration
 // library.
 struct DumpSide {

@@ -22,7 +22,6 @@
 #include "client/msit/compare/run_pair.h"
 #include "client/msit/compare/statistics_schema.h"
 #include "client/msit/output_file.h"
-#include "client/names/msit_names.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
 #include "msitd/v1/comparison_service.pb.h"
@@ -174,8 +173,7 @@ absl::Status LevelComparison::ImportSide(const std::string& run,
   // As a document it is of token 0, which may not be compared.
   const std::string tree = ModelTreeText(side.about);
   if (tree.empty()) return absl::OkStatus();
-  return runs_->Attach(run, std::string(names::kMsitModelTree),
-                       "application/json", tree);
+  return runs_->Attach(run, kModelTree, "application/json", tree);
 }
 
 absl::Status LevelComparison::Import() {

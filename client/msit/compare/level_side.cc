@@ -13,7 +13,6 @@
 #include "client/import/trees/dump_processes.h"
 #include "client/match/module_pairs.h"
 #include "client/match/module_tree.h"
-#include "client/names/msit_names.h"
 #include "protos/base/digits.h"
 #include "protos/status/status.h"
 
@@ -59,8 +58,7 @@ std::string NaturalKey(std::string_view text) {
 ModuleTypes::ModuleTypes(const DumpSide& side) {
   if (side.kind != trees::TreeKind::kMsit) return;
   const auto tree = match::ParseModelTree(
-      fmt::format("{}/{}", side.folder, names::kMsitModelTree),
-      ModelTreeText(side));
+      fmt::format("{}/{}", side.folder, kModelTree), ModelTreeText(side));
   status_ = tree.status();
   if (!tree.ok()) return;
   for (size_t i = 0; i < tree->size(); ++i) {
@@ -118,8 +116,8 @@ std::string ModuleTypes::OrderOf(const std::string& op,
 
 std::string ModelTreeText(const DumpSide& side) {
   if (side.kind != trees::TreeKind::kMsit) return "";
-  const auto file = formats::FileSource::Open(
-      fmt::format("{}/{}", side.folder, names::kMsitModelTree));
+  const auto file =
+      formats::FileSource::Open(fmt::format("{}/{}", side.folder, kModelTree));
   if (!file.ok()) return "";
   return (*file)->ReadText(0, (*file)->size()).value_or("");
 }

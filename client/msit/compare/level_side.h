@@ -38,9 +38,9 @@ class ModuleTypes {
   // True if the tree has the module.
   bool Has(const std::string& op) const { return types_.contains(op); }
 
-  // A text by which ops are sorted as msit shows them: by their numbers; modules
-  // those of the level first, and all as their tree has them. What modules call
-  // is behind them.
+  // A text by which ops are sorted as msit shows them: by their numbers;
+  // modules those of the level first, and all as their tree has them. What
+  // modules call is behind them.
   std::string OrderOf(const std::string& op, match::ModuleLevel level) const;
 
   // Why there are none, or OK.

@@ -107,5 +107,27 @@ TEST(BatchTreeTest, DeviceThatTheTreeDoesNotSayIsAnyDevice) {
   EXPECT_EQ(files.Find(key).path, "plain");
 }
 
+TEST(BatchTreeTest, WarmUpComesAsItIsAskedFor) {
+  using WarmUp = BatchTree::WarmUp;
+  const std::vector<std::pair<WarmUp, std::vector<std::string>>> cases = {
+      {WarmUp::kKeep, {"warmup/0_Add", "warmups", "0_Add"}},
+      {WarmUp::kLeave, {"warmups", "0_Add"}},
+      {WarmUp::kAsToken, {"0_Add", "warmups", "0_Add"}}};
+  for (const auto& [how, expected] : cases) {
+    ListedTree tree;
+    for (const char* op : {"warmup/0_Add", "warmups", "0_Add"}) {
+      tree.Add(0, op, "/d/file", Io::kInput);
+    }
+    BatchTree batch(tree);
+    batch.NameWarmUp(how);
+    batch.BeginBatch(std::nullopt);
+    std::vector<std::string> ops;
+    while (const trees::TreeEntry* const entry = batch.Next()) {
+      ops.push_back(entry->key.op);
+    }
+    EXPECT_EQ(ops, expected);
+  }
+}
+
 }  // namespace
 }  // namespace msitd::msit
