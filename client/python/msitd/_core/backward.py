@@ -55,7 +55,12 @@ class Backward:
             self._parameters.watch(model)
 
     def begin(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], trains: bool
+        self,
+        module: torch.nn.Module,
+        call: Call,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        trains: bool,
     ) -> Call:
         """Returns `call`, with what `end` needs, if it has a backward.
 
@@ -63,18 +68,24 @@ class Backward:
             trains: Whether the pass that it is part of does.
         """
         if self._is_enabled():
+            self._parameters.watch_own(module, call.op)
             return call._replace(inputs=self._gradients.begin(call, args, kwargs))
         if trains:
             self._first_runs.add(call, args, kwargs)
         return call
 
     def begin_again(
-        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        module: torch.nn.Module,
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Call | None:
         """Returns the first run of a call, if this one has its gradients."""
         call = self._first_runs.take(op, args, kwargs)
         if call is None or not self._is_enabled():
             return None
+        self._parameters.watch_own(module, op)
         inputs = self._gradients.begin(call, args, kwargs)
         return call._replace(inputs=inputs, is_again=True)
 
@@ -84,7 +95,9 @@ class Backward:
 
     def record_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Records what a step of an optimizer has used."""
-        self._parameters.record_step(optimizer, self._keeps_state)
+        model = self._model()
+        if model is not None:
+            self._parameters.record_step(model, optimizer, self._keeps_state)
 
     def remove(self) -> None:
         """Takes all hooks away."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled, graphs, optimizers
 from msitd._core.backward import Backward
+from msitd._core.copies import UncopiedHook
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.steps import Steps
-from msitd._core.threads import Forward, Thread
+from msitd._core.threads import Forward, Thread, is_outermost_call
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
@@ -327,11 +328,13 @@ class HookHandle:
             else:
                 compiled.make_no_frame(hook)
         self._torch_handles.append(
-            module.register_forward_pre_hook(hooks.before, with_kwargs=True)
+            module.register_forward_pre_hook(
+                UncopiedHook(hooks.before), with_kwargs=True
+            )
         )
         self._torch_handles.append(
             module.register_forward_hook(
-                hooks.after, with_kwargs=True, always_call=True
+                UncopiedHook(hooks.after), with_kwargs=True, always_call=True
             )
         )
 
@@ -370,9 +373,9 @@ class HookHandle:
             if not is_on:
                 forward.calls.append(off)
             elif is_in_backward():
-                forward.calls.append(self._begin_again(op, args, kwargs) or off)
+                forward.calls.append(self._begin_again(module, op, args, kwargs) or off)
             else:
-                self._begin(forward, op, token, args, kwargs)
+                self._begin(module, forward, op, token, args, kwargs)
 
         def after(
             module: torch.nn.Module,
@@ -412,6 +415,9 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
+            if forward.depth > 0 and is_root and is_outermost_call(module):
+                forward.abandon()
+                steps.abandon_pass()
             if forward.depth > 0:
                 forward.depth += 1
             # A checkpoint runs parts of the model again.
@@ -463,6 +469,7 @@ class HookHandle:
 
     def _begin(
         self,
+        module: torch.nn.Module,
         forward: Forward,
         op: str,
         token: int,
@@ -480,7 +487,7 @@ class HookHandle:
         stack = None if self._stack == "none" else stack_of_caller(self._stack)
         call = Call(op, token, self._begin_call(op, token), stack)
         if self._backward is not None:
-            call = self._backward.begin(call, args, kwargs, forward.trains)
+            call = self._backward.begin(module, call, args, kwargs, forward.trains)
         forward.calls.append(call)
         self._has_begun = True
         self._uncalled.discard(op)
@@ -492,13 +499,17 @@ class HookHandle:
             )
 
     def _begin_again(
-        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        module: torch.nn.Module,
+        op: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Call | None:
         """Returns the call that runs again, if its backward is recorded."""
         self._skips.count(op, "", RECOMPUTED)
         if self._backward is None:
             return None
-        return self._backward.begin_again(op, args, kwargs)
+        return self._backward.begin_again(module, op, args, kwargs)
 
     def _end(self, call: Call, result: Any) -> None:
         # The hook is called without a result if the forward raised.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled
@@ -22,8 +22,6 @@ class _Watched(NamedTuple):
     """A parameter that has a hook."""
 
     parameter: weakref.ref[Any]
-    op: str
-    name: str
     torch_handle: Any
 
 
@@ -65,23 +63,40 @@ class Parameters:
 
     def watch(self, model: torch.nn.Module) -> None:
         """Puts hooks on all parameters that have none. Raises nothing."""
+        for parameter, op, name in self._named(model):
+            self._watch_one(parameter, op, name)
+
+    def watch_own(self, module: torch.nn.Module, op: str) -> None:
+        """Does the same for what a module has while it runs.
+
+        FSDP puts whole parameters in the place of shards then.
+        """
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                self._watch_one(parameter, op, name)
+
+    def _named(self, model: torch.nn.Module) -> Iterator[tuple[Any, str, str]]:
+        """Yields the parameters that are recorded, each with its op and name."""
         for path, parameter in model.named_parameters():
-            known = self._watched.get(id(parameter))
-            if known is not None and known.parameter() is parameter:
-                continue
-            if not parameter.requires_grad:
-                continue
             module, _, name = compiled.plain_name(path).rpartition(".")
             op = self._op_of(module)
-            if op is None:
-                continue
-            try:
-                handle = parameter.register_hook(self._hook(op, name))
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skips.count(op, name, str(error))
-                continue
-            reference = weakref.ref(parameter, self._forgetter(id(parameter)))
-            self._watched[id(parameter)] = _Watched(reference, op, name, handle)
+            if op is not None:
+                yield parameter, op, name
+
+    def _watch_one(self, parameter: torch.nn.Parameter, op: str, name: str) -> None:
+        key = id(parameter)
+        known = self._watched.get(key)
+        if known is not None and known.parameter() is parameter:
+            return
+        if not parameter.requires_grad:
+            return
+        try:
+            handle = parameter.register_hook(self._hook(op, name))
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(op, name, str(error))
+            return
+        reference = weakref.ref(parameter, self._forgetter(key))
+        self._watched[key] = _Watched(reference, handle)
 
     def remove(self) -> None:
         """Takes the hooks away."""
@@ -89,23 +104,29 @@ class Parameters:
             watched.torch_handle.remove()
         self._watched.clear()
 
-    def record_step(self, optimizer: torch.optim.Optimizer, keeps_state: bool) -> None:
+    def record_step(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        keeps_state: bool,
+    ) -> None:
         """Records what an optimizer has used, and what it keeps if `keeps_state`."""
+        names = {id(p): (op, name) for p, op, name in self._named(model)}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                known = self._watched.get(id(parameter))
-                if known is None or known.parameter() is not parameter:
+                if id(parameter) not in names:
                     continue
+                op, name = names[id(parameter)]
                 leaves = []
                 if parameter.grad is not None:
-                    leaves.append((f"{known.name}.grad", parameter.grad))
+                    leaves.append((f"{name}.grad", parameter.grad))
                 if keeps_state:
                     kept = optimizer.state.get(parameter) or {}
                     leaves += [
-                        (f"{known.name}.{key}", value)
+                        (f"{name}.{key}", value)
                         for key, value in walk_result(kept, self._tensor_type, True)
                     ]
-                self._record(known.op, known.name, "state", leaves)
+                self._record(op, name, "state", leaves)
 
     def _forgetter(self, key: int) -> Callable[[Any], None]:
         watched = self._watched

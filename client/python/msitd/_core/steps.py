@@ -115,6 +115,13 @@ class Steps:
             if self._time == "forward" or not self._trains:
                 self._advance_from(token)
 
+    def abandon_pass(self) -> None:
+        """Is told that a forward of the model has ended without `end_pass`."""
+        with self._lock:
+            self._running_count = max(0, self._running_count - 1)
+            if self._time in ("auto", "forward"):
+                self._advance_from(self._token)
+
     def end_by_optimizer(self, optimizer: torch.optim.Optimizer) -> None:
         """Is told of a step of any optimizer of the process, behind it."""
         if self._time not in ("auto", "optimizer"):

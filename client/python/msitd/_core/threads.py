@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from typing import TYPE_CHECKING
 
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import torch
 
 
 class Forward:
@@ -21,6 +28,30 @@ class Forward:
         self.trains = False
         # Calls that have not ended.
         self.calls: list[Call] = []
+
+    def abandon(self) -> None:
+        """Forgets a pass that has ended without a word."""
+        self.depth = 0
+        self.calls.clear()
+
+
+def is_outermost_call(module: torch.nn.Module) -> bool:
+    """Returns whether the call of `module` that runs now is in no other call of it.
+
+    A hook asks. Torch does not tell hooks of Ctrl-C and other exceptions that are
+    no Exception, so a pass may seem to last although it has ended. False if it is
+    not known.
+    """
+    import torch
+
+    code = torch.nn.Module._call_impl.__code__
+    frame: FrameType | None = sys._getframe(1)
+    call_count = 0
+    while frame is not None:
+        if frame.f_code is code and frame.f_locals.get("self") is module:
+            call_count += 1
+        frame = frame.f_back
+    return call_count == 1
 
 
 class Thread(threading.local):
