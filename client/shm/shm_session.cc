@@ -159,9 +159,8 @@ bool ShmSession::HandlePacket(shm::Packet& packet) {
   PassOnCommits();
   shm::SessionCommitted committed;
   if (ring_ && packet.As(committed)) {
-    if (committed.conflict_count != 0) {
-      listener_->OnConflicts(committed.conflict_count);
-    }
+    // Of a daemon that does not count in the ring.
+    PassOnConflicts(committed.conflict_count);
     return true;
   }
   shm::SessionEnd end;
@@ -247,9 +246,17 @@ bool ShmSession::TakeArena(shm::Packet& packet, uint64_t arena_bytes) {
 void ShmSession::PassOnCommits() {
   if (!ring_) return;
   const uint64_t count = ring_->committed_count();
+  // Before the commit, behind which the host asks for them.
+  PassOnConflicts(ring_->conflict_count());
   if (count == committed_count_) return;
   committed_count_ = count;
   listener_->OnCommitted(count);
+}
+
+void ShmSession::PassOnConflicts(uint64_t count) {
+  if (count <= conflict_count_) return;
+  conflict_count_ = count;
+  listener_->OnConflicts(count);
 }
 
 bool ShmSession::End(StreamEnd end, std::string_view message) {

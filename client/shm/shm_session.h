@@ -66,6 +66,8 @@ class ShmSession {
   bool HandlePolicy(const shm::Packet& packet, uint64_t policy_bytes);
   bool TakeArena(shm::Packet& packet, uint64_t arena_bytes);
   void PassOnCommits();
+  // Unless the listener knows of as many.
+  void PassOnConflicts(uint64_t count);
   bool End(StreamEnd end, std::string_view message);
 
   // Ends the session. The daemon must not take the drafts, because the stream
@@ -82,7 +84,9 @@ class ShmSession {
   // Made by the thread of the session before it tells the listener that the
   // stream is open. Used by the sender thread from then on.
   std::optional<shm::RingWriter> ring_;
-  uint64_t committed_count_ = 0;  // What the listener was told.
+  // What the listener was told.
+  uint64_t committed_count_ = 0;
+  uint64_t conflict_count_ = 0;
 
   // Held while the daemon is told whether drafts are kept, so that BreakOff has
   // the last word.

@@ -339,9 +339,10 @@ void ProducerSession::Refuse(const absl::Status& status) {
 }
 
 void ProducerSession::Commit(uint64_t count, uint64_t conflict_count) {
-  ring_->Commit(count);
-  // If this is not sent because the producer does not read, then packets that
-  // will wake it are waiting already.
+  ring_->Commit(count, conflict_count);
+  // The ring has both counts, so a producer that sees a commit knows of its
+  // conflicts. If this is not sent because the producer does not read, then
+  // packets that will wake it are waiting already.
   SessionCommitted message;
   message.conflict_count = conflict_count;
   (void)SendMessage(socket_.get(), message);

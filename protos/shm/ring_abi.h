@@ -78,6 +78,11 @@ struct RingHeader {
   // memory. Written by the daemon: released by RingReader::Commit, acquired by
   // RingWriter::committed_count.
   alignas(64) std::atomic<uint64_t> committed_count;
+
+  // Records of the session that came again with other bytes, in the chunks of
+  // committed_count at least; 0 from daemons that do not count here. Written by
+  // the daemon before committed_count, which releases it.
+  std::atomic<uint64_t> conflict_count;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -92,6 +97,7 @@ static_assert(offsetof(RingHeader, stream_id) == 24);
 static_assert(offsetof(RingHeader, published_count) == 64);
 static_assert(offsetof(RingHeader, draft_state) == 72);
 static_assert(offsetof(RingHeader, committed_count) == 128);
+static_assert(offsetof(RingHeader, conflict_count) == 136);
 
 // Size of the table: a whole number of pages.
 inline constexpr uint64_t kTableBytes =

@@ -152,7 +152,9 @@ std::vector<std::span<const std::byte>> RingReader::Drafts() const {
   return pieces;
 }
 
-void RingReader::Commit(uint64_t count) {
+void RingReader::Commit(uint64_t count, uint64_t conflict_count) {
+  // The store below releases it, too.
+  header().conflict_count.store(conflict_count, std::memory_order_relaxed);
   // Releases the memory of these chunks to RingWriter::committed_count.
   header().committed_count.store(count, std::memory_order_release);
 }

@@ -85,8 +85,9 @@ class RingReader {
   uint64_t next() const { return next_; }
 
   // Tells the producer that the first `count` chunks are durable and their
-  // memory is free. The caller wakes the producer.
-  void Commit(uint64_t count);
+  // memory is free, and that `conflict_count` records of the session came again
+  // with other bytes. The caller wakes the producer.
+  void Commit(uint64_t count, uint64_t conflict_count);
 
   const std::shared_ptr<RingArena>& arena() const { return arena_; }
 

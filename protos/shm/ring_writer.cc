@@ -59,4 +59,9 @@ uint64_t RingWriter::committed_count() const {
   return header().committed_count.load(std::memory_order_acquire);
 }
 
+uint64_t RingWriter::conflict_count() const {
+  // Acquired with committed_count.
+  return header().conflict_count.load(std::memory_order_relaxed);
+}
+
 }  // namespace msitd::shm

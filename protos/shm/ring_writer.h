@@ -38,6 +38,11 @@ class RingWriter {
   // Chunks of the stream that are durable, as the daemon says.
   uint64_t committed_count() const;
 
+  // Records of the session that came again with other bytes: all those of the
+  // chunks that the last call of committed_count on this thread spoke of, and
+  // maybe of later ones.
+  uint64_t conflict_count() const;
+
  private:
   RingHeader& header() const {
     return *reinterpret_cast<RingHeader*>(table_.data());

@@ -21,6 +21,7 @@ ENTRIES_AT = 192
 ENTRY_COUNT = 1024
 PUBLISHED_AT = 64
 COMMITTED_AT = 128
+CONFLICTS_AT = 136
 ARENA_BYTES = 9 << 20
 TIMEOUT_S = 60
 
@@ -91,6 +92,9 @@ class ShmProducer:
 
     def committed(self) -> int:
         return struct.unpack_from("<Q", self.table, COMMITTED_AT)[0]
+
+    def conflicts(self) -> int:
+        return struct.unpack_from("<Q", self.table, CONFLICTS_AT)[0]
 
     def wait_committed(self, count: int) -> None:
         while self.committed() < count:

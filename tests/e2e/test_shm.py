@@ -252,6 +252,20 @@ def test_producer_that_knows_the_documents_only(daemon: Daemon) -> None:
         assert read_raw(daemon, tensor_name("r", f"op.{i}")) == float32(i, 1)
 
 
+def test_conflicts_are_in_the_ring_with_their_commits(daemon: Daemon) -> None:
+    # It reads no packets, of which some find no room then.
+    producer = ShmProducer(daemon.socket_dir, "r", 0, STREAM)
+    for i in range(600):
+        record = Record("op", float32(i, 1), [2], sequence=i)
+        packed = Chunk("r", [record], sequence=i, rank=0, stream_id=STREAM).pack()
+        producer.publish(packed, i % 100 * 65536)
+        deadline = time.monotonic() + 60
+        while producer.committed() <= i:
+            assert time.monotonic() < deadline
+        assert producer.conflicts() == i
+    producer.close()
+
+
 def spoil(producer: ShmProducer, rng: random.Random) -> None:
     """Overwrites chunks, entries and counts while the daemon looks at them."""
     for _ in range(rng.randrange(1, 300)):

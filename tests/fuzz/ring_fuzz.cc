@@ -110,7 +110,7 @@ class Ring {
         TakeDrafts();
         return true;
       default:
-        reader_->Commit(input.Get<uint64_t>());
+        reader_->Commit(input.Get<uint64_t>(), input.Get<uint64_t>());
         return true;
     }
   }

@@ -180,7 +180,7 @@ TEST_F(ShmSessionTest, CommitOfChunksThatWereNeverSentIsRefused) {
   Answer([](int socket, shm::Packet&) {
     const Ring ring;
     ring.Send(socket);
-    ring.reader->Commit(7);
+    ring.reader->Commit(7, 0);
     shm::SendMessage(socket, shm::SessionCommitted{});
   });
   const Status status = Open();
@@ -217,13 +217,30 @@ TEST_F(ShmSessionTest, LastCommitCountsThoughTheDaemonDiedBeforeItTold) {
     ring.Send(socket);
     pollfd event{ring.reader->data_ready_fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&event, 1, 60'000), 1);
-    ring.reader->Commit(1);
+    ring.reader->Commit(1, 3);
     ::shutdown(socket, SHUT_RDWR);
   });
   ASSERT_TRUE(Open().ok());
   ASSERT_TRUE(Record(*client_, "op", 1000).ok());
   EXPECT_TRUE(client_->Flush(kLong).ok());
   EXPECT_EQ(client_->counters().acknowledged_count, 1u);
+  EXPECT_EQ(client_->counters().conflict_count, 3u);
+}
+
+TEST_F(ShmSessionTest, ConflictsAreKnownWithTheCommitThatTheyBelongTo) {
+  const Ring ring;
+  Answer([&ring](int socket, shm::Packet&) {
+    ring.Send(socket);
+    pollfd event{ring.reader->data_ready_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&event, 1, 60'000), 1);
+    // Its own packet found no room; an earlier one wakes the client.
+    ring.reader->Commit(1, 2);
+    shm::SendMessage(socket, shm::SessionCommitted{});
+  });
+  ASSERT_TRUE(Open().ok());
+  ASSERT_TRUE(Record(*client_, "op", 1000).ok());
+  EXPECT_TRUE(client_->Flush(kLong).ok());
+  EXPECT_EQ(client_->counters().conflict_count, 2u);
 }
 
 TEST_F(ShmSessionTest, DraftsAreTheDaemonsUntilTheClientBreaksOff) {

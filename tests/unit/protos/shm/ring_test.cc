@@ -102,7 +102,7 @@ TEST_F(RingTest, SessionGoesOnBehindWhatIsCommitted) {
   EXPECT_FALSE((*reader_->Next()).has_value());
   ASSERT_TRUE(writer_->Publish(Page(0, 1)));
   EXPECT_TRUE((*reader_->Next()).has_value());
-  reader_->Commit(1'000'000'008);
+  reader_->Commit(1'000'000'008, 0);
   EXPECT_EQ(writer_->committed_count(), 1'000'000'008u);
 }
 
@@ -121,7 +121,7 @@ TEST_F(RingTest, EntriesAreABoundUntilChunksAreCommitted) {
   for (uint32_t i = 0; i < kRingEntryCount; ++i) {
     ASSERT_TRUE((*reader_->Next()).has_value());
   }
-  reader_->Commit(1);
+  reader_->Commit(1, 0);
   EXPECT_TRUE(writer_->Publish(Page(0, 1)));
   EXPECT_TRUE((*reader_->Next()).has_value());
 }
@@ -289,7 +289,7 @@ TEST_F(RingTest, CarriesManyChunksBetweenTwoThreads) {
       uint64_t value;
       std::memcpy(&value, (*chunk)->data(), sizeof(value));
       ASSERT_EQ(value, seen);
-      reader_->Commit(++seen);
+      reader_->Commit(++seen, 0);
       const uint64_t one = 1;
       ASSERT_EQ(::write(committed.get(), &one, sizeof(one)), 8);
     }
