@@ -107,19 +107,30 @@ void DumpWriter::Stop() {
 }
 
 void DumpWriter::Run() noexcept {
-  for (bool is_over = false; !is_over;) {
-    try {
-      RunUntilStopped();
-      is_over = true;
-      End();
-    } catch (const std::exception& error) {
-      ++counts_.bad_file_count;
-      reporter_.Say(error.what(), "");
-    }
+  while (!Try([this] { RunUntilStopped(); })) {
   }
+  End();
   const MutexLock lock(mu_);
   is_over_ = true;
   flushed_.NotifyAll();
+}
+
+template <typename Step>
+bool DumpWriter::Try(Step step) {
+  try {
+    step();
+    return true;
+  } catch (const std::exception& error) {
+    ++counts_.bad_file_count;
+    reporter_.Say(error.what(), "");
+    return false;
+  }
+}
+
+template <typename Step>
+void DumpWriter::Insist(Step step) {
+  for (int i = 0; i < kTriesMax && !Try(step); ++i) {
+  }
 }
 
 void DumpWriter::RunUntilStopped() {
@@ -147,6 +158,12 @@ void DumpWriter::RunUntilStopped() {
 }
 
 void DumpWriter::Settle(DumpFile file) {
+  // What is moved away keeps the number.
+  const uint64_t charged_bytes = file.charged_bytes;
+  if (!Try([&] { TrySettle(file); })) table_.Release(charged_bytes);
+}
+
+void DumpWriter::TrySettle(DumpFile& file) {
   std::vector<std::string> names = trees::SplitPath(file.path);
   std::string last;
   if (!names.empty()) {
@@ -404,24 +421,29 @@ void DumpWriter::CountLost() {
 }
 
 void DumpWriter::End() {
-  while (auto file = table_.Take(Clock::now())) Settle(*std::move(file));
-  while (auto file = table_.TakeOpen()) Settle(*std::move(file));
   Clock::time_point deadline;
   {
     const MutexLock lock(mu_);
     deadline = deadline_;
   }
-  Deliver(deadline);
-  if (table_.counts().lost_count() > reported_lost_count_) {
+  // Each step is done whatever becomes of the one before it.
+  Insist([this] {
+    while (auto file = table_.Take(Clock::now())) Settle(*std::move(file));
+    while (auto file = table_.TakeOpen()) Settle(*std::move(file));
+  });
+  Insist([&] { Deliver(deadline); });
+  Insist([this] {
+    if (table_.counts().lost_count() <= reported_lost_count_) return;
     trees::GePlace place;
     place.rank = settings_.rank;
     (void)ClientOf(place);
     CountLost();
-  }
+  });
   for (const auto& [rank, client] : clients_) {
-    if (client != nullptr) (void)client->Close(Until(deadline));
+    if (client == nullptr) continue;
+    Insist([&] { (void)client->Close(Until(deadline)); });
   }
-  if (table_.counts().slice_count > 0) SayResult();
+  if (table_.counts().slice_count > 0) Insist([this] { SayResult(); });
 }
 
 void DumpWriter::SayResult() {

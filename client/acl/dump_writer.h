@@ -46,6 +46,8 @@ class DumpWriter {
   // Ops of all these tokens. What has more counts from 0 again, and the daemon
   // counts conflicts.
   static constexpr size_t kCallsMax = size_t{1} << 20;
+  // Of a step of the end, which fails where there is no memory.
+  static constexpr int kTriesMax = 8;
   // Graphs that are told apart.
   static constexpr size_t kGraphsMax = 4096;
 
@@ -91,8 +93,16 @@ class DumpWriter {
 
   // All below run on the thread of this class.
   void Run() noexcept;
+  // Returns false, and says why, if it throws.
+  template <typename Step>
+  bool Try(Step step);
+  // Does it again if it throws, up to kTriesMax times in all.
+  template <typename Step>
+  void Insist(Step step);
   void RunUntilStopped();
+  // A file that there is no memory for is let go, and counted.
   void Settle(DumpFile file);
+  void TrySettle(DumpFile& file);
   void ReleaseSettled(bool all);
   // Sends what waits, and waits until the daemon has it.
   // False if it does not have all by then.

@@ -18,10 +18,13 @@ class Reporter {
   static constexpr size_t kMessagesMax = 32;
 
   // Says `message` of `file`, unless the same was said of another file. What
-  // terminals would not print is left out. `file` may be empty.
-  void Say(std::string_view message, std::string_view file);
+  // terminals would not print is left out. `file` may be empty. Says nothing
+  // if there is no memory.
+  void Say(std::string_view message, std::string_view file) noexcept;
 
  private:
+  void TrySay(std::string_view message, std::string_view file);
+
   Mutex mu_;
   std::set<std::string, std::less<>> said_ ABSL_GUARDED_BY(mu_);
 };

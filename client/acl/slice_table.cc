@@ -187,8 +187,9 @@ std::optional<DumpFile> SliceTable::TakeOpen() {
   room_.NotifyAll();
   if (open_.empty()) return std::nullopt;
   const auto open = open_.begin();
-  DumpFile file = MoveOut(open->first, open->second, /*is_whole=*/false);
+  // First what may fail: the file stays then.
   PassOver(open->first);
+  DumpFile file = MoveOut(open->first, open->second, /*is_whole=*/false);
   open_.erase(open);
   return file;
 }
