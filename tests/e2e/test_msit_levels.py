@@ -498,6 +498,21 @@ def test_mindie_needs_both_mappings(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_mappings_are_those_that_are_named_though_they_are_links(
+    tmp_path: Path,
+) -> None:
+    write_mindie(tmp_path, {"a.relu": np.ones(2, np.float32)})
+    (tmp_path / "ops").mkdir()
+    for path in list(tmp_path.glob("mindie_*.json")):
+        real = path.rename(tmp_path / f"real_{path.name}")
+        (tmp_path / "ops" / path.name).symlink_to(real)
+        (tmp_path / "npu" / path.name).write_text('"of another model"')
+    log, (report,) = run(tmp_path, *MINDIE[:-1], "ops")
+    assert "1 tensors were matched in total." in messages(log, "INFO")
+    assert messages(log, "WARNING") == []
+    assert len(report.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '[{"id": 1}]'])
 def test_mapping_that_is_none_leaves_no_report(tmp_path: Path, text: str) -> None:
     write_mindie(tmp_path, {"a.relu": np.ones(2, np.float32)})

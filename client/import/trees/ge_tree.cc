@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -45,6 +47,7 @@ class GeTree final : public TokenTree {
       : TokenTree(kind, folder),
         mapping_folder_(kind == TreeKind::kMindie ? options.mapping_folder
                                                   : std::string()),
+        may_lack_mappings_(options.may_lack_mappings),
         names_graphs_(options.names_graphs) {}
 
   absl::Status Open();
@@ -80,6 +83,7 @@ class GeTree final : public TokenTree {
   void DropConverted();
 
   const std::string mapping_folder_;
+  const bool may_lack_mappings_;
   const bool names_graphs_;
   std::vector<Folder> folders_;
   // Names and paths of what is to be attached.
@@ -98,16 +102,10 @@ bool GeTree::IsAttachment(const std::string& file) const {
 
 absl::Status GeTree::FindMappings() {
   if (mapping_folder_.empty()) return absl::OkStatus();
-  MSITD_ASSIGN_OR_RETURN(const TreeFolder folder,
-                         TreeFolder::Open(mapping_folder_));
-  const Listing listing = folder.List("");
+  const absl::Status there = CheckMappingFolder(mapping_folder_);
+  if (!there.ok()) return may_lack_mappings_ ? absl::OkStatus() : there;
   for (const std::string_view name : kMindieMappings) {
-    if (std::find(listing.files.begin(), listing.files.end(), name) ==
-        listing.files.end()) {
-      return MakeStatus(absl::StatusCode::kNotFound, "there is no {} in {}",
-                        name, mapping_folder_);
-    }
-    found_.emplace_back(name, folder.PathOf(std::string(name)));
+    found_.emplace_back(name, JoinPath(mapping_folder_, name));
   }
   return absl::OkStatus();
 }
@@ -397,6 +395,19 @@ bool HasGraphsAlone(const TreeSample& sample) {
 }
 
 }  // namespace
+
+absl::Status CheckMappingFolder(const std::string& folder) {
+  for (const std::string_view name : kMindieMappings) {
+    // The user has said where they are, so a link may lead anywhere.
+    std::error_code error;
+    if (std::filesystem::is_regular_file(JoinPath(folder, name), error)) {
+      continue;
+    }
+    return MakeStatus(absl::StatusCode::kNotFound, "there is no {} in {}", name,
+                      folder);
+  }
+  return absl::OkStatus();
+}
 
 bool LooksLikeGe(const TreeSample& sample) {
   return HasDumps(sample, /*of_mindie=*/false) || HasGraphsAlone(sample);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "client/import/trees/detect.h"
 
 namespace msitd::trees {
@@ -21,5 +24,9 @@ bool LooksLikeMindie(const TreeSample& sample);
 // which node of the model. With a folder of mappings, both files are there, and
 // those in the tree do not count.
 OpenedTree OpenMindieTree(const TreeFolder& folder, const TreeOptions& options);
+
+// NOT_FOUND, with the name, unless both mappings lie in `folder`, or links to
+// them: what TreeOptions::mapping_folder asks for.
+absl::Status CheckMappingFolder(const std::string& folder);
 
 }  // namespace msitd::trees

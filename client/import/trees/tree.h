@@ -110,6 +110,8 @@ struct TreeOptions {
   // Of MindIE: where its two mappings lie. Empty: in the tree, or on the way to
   // it.
   std::string mapping_folder = {};
+  // They may come later, so it is no error if they are not there.
+  bool may_lack_mappings = false;
   // Of GE and FX: an op begins with its graph even if there is one alone, as
   // far as the folders say its name; FX graphs that only have a time are gm/1,
   // gm/2 and so on.

@@ -140,8 +140,9 @@ absl::Status MindieComparison::Open() {
   WriteOpMap(mapping);
   trees::TreeOptions options;
   options.kind = trees::TreeKind::kMindie;
+  options.mapping_folder = options_.mapping_folder;
   MSITD_ASSIGN_OR_RETURN(my_tree_, trees::OpenTree(options_.my, options));
-  options.kind = trees::TreeKind::kMsit;
+  options = {.kind = trees::TreeKind::kMsit};
   MSITD_ASSIGN_OR_RETURN(golden_tree_,
                          trees::OpenTree(options_.golden, options));
   golden_.emplace(*golden_tree_);
@@ -283,10 +284,6 @@ absl::Status MindieComparison::Run() {
   MSITD_ASSIGN_OR_RETURN(runs_, RunPair::Start(interrupts_));
   MSITD_RETURN_IF_ERROR(Import(kMyRun, *my_, options_.my));
   MSITD_RETURN_IF_ERROR(Import(kGoldenRun, *golden_, options_.golden));
-  const char* const json = "application/json";
-  MSITD_RETURN_IF_ERROR(runs_->Attach(kMyRun, kRtMapping, json, texts_.rt));
-  MSITD_RETURN_IF_ERROR(
-      runs_->Attach(kMyRun, kTorchMapping, json, texts_.torch));
   MSITD_RETURN_IF_ERROR(Compare());
   return Save();
 }

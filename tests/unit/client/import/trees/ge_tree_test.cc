@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "tests/unit/client/import/formats/ge_dump_bytes.h"
 #include "tests/unit/client/import/trees/made_tree.h"
 
@@ -332,6 +334,29 @@ TEST(MindieTreeTest, MappingsMayLieWhereTheUserSays) {
   EXPECT_THAT(error("other"), HasSubstr("for mindie alone"));
   options.mapping_folder = made.path("nowhere");
   EXPECT_THAT(error("out"), HasSubstr("nowhere"));
+}
+
+TEST(MindieTreeTest, MappingsThatTheUserNamesMayBeLinks) {
+  const MadeTree made;
+  WriteDump(made, "out/20250901120005/0/Graph/1/0", "Add");
+  made.Write("elsewhere/linked/nothing", "");
+  TreeOptions options;
+  options.mapping_folder = made.path("elsewhere/linked");
+  for (const std::string name :
+       {"mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"}) {
+    made.Write("real_" + name, "[]");
+    std::filesystem::create_symlink(made.path("real_" + name),
+                                    made.path("elsewhere/linked/" + name));
+  }
+  const auto tree = made.Open("out", options);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(Attachments(*tree), ElementsAre("mindie_rt_op_mapping.json",
+                                              "mindie_torch_op_mapping.json"));
+  EXPECT_THAT(Problems(*tree, made), IsEmpty());
+  std::filesystem::remove(made.path("real_mindie_rt_op_mapping.json"));
+  EXPECT_THAT(
+      std::string(Message(OpenTree(made.path("out"), options).status())),
+      HasSubstr("no mindie_rt_op_mapping.json in"));
 }
 
 TEST(MindieTreeTest, AGraphBesideOthersIsAmbiguous) {
