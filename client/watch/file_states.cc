@@ -119,8 +119,10 @@ bool FileStates::Look(const std::string& path, State& state, Time now,
   if (state.length == Length::kWhole) return true;
   // Nobody waits for what may take long.
   SetSettling(path, state, false);
-  SetStuck(state, state.length == Length::kMore);
-  if (state.length == Length::kMore) return false;
+  const bool is_later = state.length == Length::kLater;
+  SetStuck(state, state.length == Length::kMore || is_later);
+  if (is_later) state.is_probed = false;
+  if (state.is_stuck) return false;
   if (is_end || age >= timing_.quiet) return true;
   *next = state.since + timing_.quiet;
   return false;

@@ -33,6 +33,7 @@ enum class Length : uint8_t {
   kWhole,    // All that its head announces is there.
   kMore,     // More has to come.
   kUnknown,  // It does not say.
+  kLater,    // Something else has to come first; it is asked again.
 };
 
 // Looks at files; tests have one without files.
@@ -64,7 +65,7 @@ struct WholeFile {
 //
 //   seen -Written/Closed-> pending -looked at-> whole (let go of)
 //                            ^ |                gone  (let go of)
-//                            '-' more to come, or too young
+//                            '-' more to come, too young, or later
 //
 // A file is whole when its writer has closed it, or it has not changed for
 // `settle`, and its head says so; or, if the head does not say, when it has not

@@ -7,6 +7,7 @@
 
 #include "client/import/trees/file_name.h"
 #include "client/watch/disk_prober.h"
+#include "client/watch/min_max.h"
 #include "protos/status/status.h"
 
 namespace msitd::watch {
@@ -33,7 +34,10 @@ Call CallOfFile(trees::TreeKind kind, const std::string& file) {
     const auto parsed = trees::ParseGeFileName(name);
     if (!parsed) return {file, ""};
     const std::string time = std::to_string(parsed->time);
-    if (parsed->form != trees::GeForm::kArray) return {file, time};
+    // What was made of a dump is the same call.
+    if (parsed->form != trees::GeForm::kArray) {
+      return {folder + SourceOfMinMax(name).value_or(name), time};
+    }
     return {fmt::format("{}{} {} {}", folder, time, parsed->task,
                         fmt::join(parsed->slice, ".")),
             time};

@@ -120,6 +120,8 @@ std::vector<WholeFile> Watcher::TakeRound() {
     }
     FileStamp now;
     if (!ReadStamp(folder_.PathOf(file.path), &now)) continue;
+    // Its dump came meanwhile.
+    if (IsOfSource(file.path, now)) continue;
     if (!(now == file.stamp)) {
       // It goes on.
       states_.Written(file.path, file.is_new, Clock::now());
@@ -130,16 +132,18 @@ std::vector<WholeFile> Watcher::TakeRound() {
   return files;
 }
 
-absl::Status Watcher::DoRound(bool* is_sent) {
+absl::Status Watcher::DoRound(bool must, bool* is_sent) {
   StreamedTree::Round round;
   std::vector<WholeFile> files = TakeRound();
   for (const WholeFile& file : files) {
     round.files.insert(folder_.PathOf(file.path));
   }
   *is_sent = true;
-  if (files.empty()) return absl::OkStatus();
+  if (job_ == nullptr || (files.empty() && !must)) return absl::OkStatus();
   round.problems = std::exchange(problems_, {});
-  auto opened = reader_.open(folder_.Showing(Show(files)), {});
+  auto opened = reader_.open(
+      folder_.Showing(Show(files)),
+      {.mapping_folder = options_.mapping_folder, .may_lack_mappings = true});
   if (!opened.ok()) return opened.status();
   StreamedTree tree(*std::move(opened), round, options_.import, *book_, told_);
   const absl::Status sent = job_->Import(tree, root_);
@@ -164,6 +168,15 @@ absl::Status Watcher::DoRound(bool* is_sent) {
   return absl::OkStatus();
 }
 
+bool Watcher::WaitsForSource(const std::string& path) const {
+  const auto [folder, name] = SplitName(path);
+  const auto source = SourceOfMinMax(name);
+  if (!source) return false;
+  const std::string dump = trees::JoinPath(folder, *source);
+  FileStamp stamp;
+  return ReadStamp(folder_.PathOf(dump), &stamp);
+}
+
 bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
   const auto [folder, name] = SplitName(path);
   const auto source = SourceOfMinMax(name);
@@ -176,6 +189,12 @@ bool Watcher::IsOfSource(const std::string& path, const FileStamp& stamp) {
   if (host_.ledger().Has(entry, problem)) return true;
   host_.ledger().Add(entry);
   handled_[path] = stamp;
+  if (!options_.sources.writes_min_max &&
+      !std::exchange(has_noted_converted_, true)) {
+    host_.Note(
+        "_min_max files of dumps that the run has are passed over: the dumps "
+        "count");
+  }
   return true;
 }
 

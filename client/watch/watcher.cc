@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "client/import/trees/ge_tree.h"
 #include "client/import/trees/tree_limits.h"
 #include "client/watch/disk_prober.h"
 #include "protos/status/status.h"
@@ -85,6 +86,10 @@ bool Watcher::Stat(const std::string& path, FileStamp* stamp) {
 }
 
 Length Watcher::Probe(const std::string& path, std::string* reason) {
+  if (WaitsForSource(path)) {
+    *reason = "the dump that it was made of is there, and counts";
+    return Length::kLater;
+  }
   return ProbeLength(folder_.PathOf(path), reason);
 }
 
@@ -130,7 +135,7 @@ absl::Status Watcher::Step() {
                 std::make_move_iterator(whole.end()));
   if (whole_.empty() || now < round_time_) return absl::OkStatus();
   bool is_sent = false;
-  MSITD_RETURN_IF_ERROR(DoRound(&is_sent));
+  MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
   round_time_ = is_sent ? now + kRoundInterval : Clock::now() + kRetryInterval;
   activity_time_ = Clock::now();
   return absl::OkStatus();
@@ -296,6 +301,13 @@ absl::Status Watcher::TryBegin(bool must) {
 }
 
 absl::Status Watcher::Begin(const trees::TreeReader& reader) {
+  if (!options_.mapping_folder.empty() &&
+      reader.kind != trees::TreeKind::kMindie) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "it is of {}: mappings of {} are for mindie alone",
+                      trees::TreeKindName(reader.kind),
+                      options_.mapping_folder);
+  }
   MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
   MSITD_RETURN_IF_ERROR(
       host_.Begin(reader.kind, tree->world_size(), tree->ranks()));
@@ -316,7 +328,12 @@ absl::Status Watcher::End() {
                       &whole);
   }
   whole_.insert(whole_.end(), whole.begin(), whole.end());
+  std::vector<std::string> converted;
   states_.ForEach([&](const std::string& path, const std::string& reason) {
+    if (WaitsForSource(path)) {
+      converted.push_back(path);
+      return;
+    }
     ++incomplete_count_;
     if (incomplete_.size() < kListedIncompleteMax) {
       incomplete_.push_back({folder_.PathOf(path), reason});
@@ -330,7 +347,22 @@ absl::Status Watcher::End() {
   is_ended_ = true;
   bool is_sent = true;
   while (!whole_.empty() && is_sent) {
-    MSITD_RETURN_IF_ERROR(DoRound(&is_sent));
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  }
+  // The dumps of these have come, or never will.
+  for (const std::string& path : converted) {
+    FileStamp stamp;
+    if (!Stat(path, &stamp) || WaitsForSource(path)) continue;
+    whole_.push_back({.path = path, .stamp = stamp});
+  }
+  while (!whole_.empty() && is_sent) {
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/false, &is_sent));
+  }
+  if (is_sent && !options_.mapping_folder.empty()) {
+    const absl::Status there =
+        trees::CheckMappingFolder(options_.mapping_folder);
+    if (!there.ok()) problems_.push_back({options_.mapping_folder, there});
+    MSITD_RETURN_IF_ERROR(DoRound(/*must=*/true, &is_sent));
   }
   WorkOnSources(/*is_end=*/true);
   // The files that stand for others.

@@ -32,6 +32,8 @@ struct WatchOptions {
   // Nothing: found by content, once there is some.
   std::optional<trees::TreeKind> kind;
   job::ImportOptions import;
+  // As TreeOptions has it. The mappings come once both are there.
+  std::string mapping_folder;
   FileStates::Timing timing;
   // What becomes of files that are in the run.
   SourceKeeper::Options sources;
@@ -154,8 +156,9 @@ class Watcher final : private FileProber {
   absl::Status Begin(const trees::TreeReader& reader);
 
   std::vector<WholeFile> TakeRound();
-  // Brings files that wait. `is_sent` is false if the daemon is not there.
-  absl::Status DoRound(bool* is_sent);
+  // Brings files that wait; with `must`, attachments even if there are none.
+  // `is_sent` is false if the daemon is not there.
+  absl::Status DoRound(bool must, bool* is_sent);
   std::shared_ptr<const trees::Listings> Show(
       const std::vector<WholeFile>& files);
   void ShowFile(const std::string& path, trees::Listings& shown);
@@ -165,6 +168,8 @@ class Watcher final : private FileProber {
   void NoteUnstored();
   // True for a `_min_max` file of a dump that the run has: nothing to bring.
   bool IsOfSource(const std::string& path, const FileStamp& stamp);
+  // True for one whose dump is there, and not in the run.
+  bool WaitsForSource(const std::string& path) const;
   bool MayWorkOnSources(Clock::time_point now);
   void WorkOnSources(bool is_end);
 
@@ -196,6 +201,7 @@ class Watcher final : private FileProber {
   bool has_noted_absence_ = false;
   bool has_noted_unstored_ = false;
   bool has_noted_failure_ = false;
+  bool has_noted_converted_ = false;
   // See WatchHost::holds_ledger. False once a round was not stored as it was
   // sent, because its files are in the ledger, too.
   bool takes_known_ = false;

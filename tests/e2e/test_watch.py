@@ -518,3 +518,91 @@ def test_killed_watch_leaves_the_dump_or_what_stands_for_it(
     assert not any(path.exists() for path in paths)
     assert tensor_count(daemon) == len(paths)
     import_agrees(daemon, root, len(paths))
+
+
+def save_min_max(path: Path) -> Path:
+    """Writes what the script of the TorchAir document makes of a GE dump."""
+    made = path.with_name(path.name + "_min_max.npz")
+    rows = np.array([[0, 63]], np.float32)
+    np.savez(made, inputs=rows, outputs=rows)
+    return made
+
+
+def test_dump_counts_though_another_program_has_converted_it(
+    daemon: Daemon, tmp_path: Path, watches: list[Watch]
+) -> None:
+    root = tmp_path / "ge"
+    folder = ge_folder(root, 0)
+    whole = ge_bytes(tmp_path / "made")
+    dump = folder / "MatMul.MatMul_1.3.0.1735689600000001"
+    dump.write_bytes(whole[:-100])
+    made = save_min_max(dump)
+    watches.append(Watch(daemon, root, "--delete"))
+    ge_bytes(folder / "MatMul.MatMul_2.4.0.1735689600000002")
+    wait_for(daemon, 2)
+    dump.write_bytes(whole)
+    wait_until_gone(dump)
+    result = watches[0].end()
+    assert int(result["incomplete_count"]) == 0
+    assert int(result["imported"]["problem_count"]) == 0
+    assert tensor_count(daemon) == 4
+    # Of both dumps, whose op is one.
+    assert {key[3] for key in keys(daemon, "r")} == {0, 1}
+    assert made.exists()
+    import_agrees(daemon, root, 1)
+
+
+def test_converted_dump_that_is_gone_is_what_an_import_takes_it_for(
+    daemon: Daemon, tmp_path: Path, watches: list[Watch]
+) -> None:
+    root = tmp_path / "ge"
+    folder = ge_folder(root, 0)
+    whole = ge_bytes(tmp_path / "made")
+    watches.append(Watch(daemon, root))
+    cut = folder / "MatMul.MatMul_1.3.0.1735689600000001"
+    cut.write_bytes(whole[:-100])
+    made = save_min_max(cut)
+    for number in range(2, 200):
+        # The script may be before the watch, or behind it.
+        dump = folder / f"MatMul.MatMul_{number}.3.0.{1735689600000000 + number}"
+        (tmp_path / "made").write_bytes(whole)
+        (tmp_path / "made").rename(dump)
+        save_min_max(dump)
+        dump.unlink()
+    cut.unlink()
+    wait_for(daemon, 2 * 199)
+    result = watches[0].end(expect=None)
+    assert int(result["imported"].get("conflict_count", 0)) == 0
+    assert tensor_count(daemon) == 2 * 199
+    assert {key[3] for key in keys(daemon, "r")} == {0}
+    assert made.exists()
+
+
+def test_mappings_lie_where_the_user_says(
+    daemon: Daemon, tmp_path: Path, watches: list[Watch]
+) -> None:
+    names = ["mindie_rt_op_mapping.json", "mindie_torch_op_mapping.json"]
+    root = tmp_path / "out"
+    folder = root / "20250101000000/0/Graph/1/0"
+    folder.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in names:
+        (root / name).write_text('"of another model"')
+    flags = ("--mapping-folder", str(elsewhere))
+    watches.append(Watch(daemon, root, *flags))
+    ge_bytes(folder / "MatMul.MatMul_1.3.0.1735689600000001")
+    wait_for(daemon, 2)
+    # MindIE writes them at its end; a link is as good as a file.
+    for name in names:
+        (tmp_path / f"real_{name}").write_text("[]")
+        (elsewhere / name).symlink_to(tmp_path / f"real_{name}")
+    result = watches[0].end()
+    assert int(result["imported"]["attachment_count"]) == 2
+    for name in names:
+        out = tmp_path / f"read_{name}"
+        daemon.ctl("run", "attachment", "r", name, "--out", str(out))
+        assert out.read_text() == "[]"
+    (elsewhere / names[0]).unlink()
+    watch = Watch(daemon, root, *flags, "--until-idle", "1s")
+    watch.end(stop=False, expect=PARTIAL)

@@ -49,6 +49,10 @@ void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags) {
       ->type_name("DEVICE");
   verb.add_option("--prefix", flags.prefix, "Text to put before each op")
       ->type_name("TEXT");
+  verb.add_option("--mapping-folder", flags.mapping_folder,
+                  "Of MindIE: folder of its two op mappings; default: the "
+                  "tree, or a folder on the way to it")
+      ->type_name("DIR");
 }
 
 Outcome ReadSource(const ImportPlaceFlags& flags,

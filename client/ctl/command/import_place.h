@@ -25,6 +25,7 @@ struct ImportPlaceFlags {
   std::optional<int32_t> world_size;
   std::string device;
   std::string prefix;
+  std::string mapping_folder;
 };
 void AddImportPlaceFlags(CLI::App& verb, ImportPlaceFlags& flags);
 

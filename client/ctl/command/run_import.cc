@@ -29,7 +29,6 @@ namespace {
 
 struct ImportFlags : ImportPlaceFlags {
   std::vector<std::string> paths;
-  std::string mapping_folder;
   bool dry_run = false;
   bool keep_open = false;
 };
@@ -222,10 +221,6 @@ void AddImportFlags(CLI::App& verb, ImportFlags& flags) {
       ->required()
       ->type_name("PATH...");
   AddImportPlaceFlags(verb, flags);
-  verb.add_option("--mapping-folder", flags.mapping_folder,
-                  "Of MindIE: folder of its two op mappings; default: the "
-                  "tree, or a folder on the way to it")
-      ->type_name("DIR");
   verb.add_flag("--dry-run", flags.dry_run,
                 "Open all files, and say what would come; asks no daemon");
   verb.add_flag("--keep-open", flags.keep_open,

@@ -72,6 +72,20 @@ TEST_F(FileStatesTest, ClosedFileThatSaysItsLengthIsWholeAtOnce) {
   EXPECT_EQ(states_.next_look(), FileStates::Time::max());
 }
 
+TEST_F(FileStatesTest, FileThatWaitsForAnotherIsAskedAgainThoughItIsTheSame) {
+  Write("a", 10, Length::kLater);
+  states_.Closed("a", now_);
+  EXPECT_EQ(Take().size(), 0u);
+  EXPECT_EQ(states_.hopeful_count(), 0u);
+  Pass(1000);
+  EXPECT_EQ(Take().size(), 0u);
+  EXPECT_EQ(prober_.probe_count_, 2);
+  EXPECT_EQ(TakePaths(/*is_end=*/true), Paths());
+  Write("a", 10, Length::kWhole);
+  Pass(1000);
+  EXPECT_EQ(TakePaths(), Paths({"a"}));
+}
+
 TEST_F(FileStatesTest, FileThatMayBeOpenHasToRest) {
   Write("a", 10, Length::kWhole);
   states_.Written("a", /*is_new=*/true, now_);
