@@ -116,7 +116,7 @@ absl::StatusOr<CustomAlgorithms> CustomAlgorithms::Start(
     options.file = spec.file;
     options.function = spec.function;
     options.arrays = "torch";
-    options.is_of_msit = true;
+    options.kind = ctl::FunctionKind::kMsitMetric;
     std::unique_ptr<ctl::Plugin> plugin;
     MSITD_RETURN_IF_ERROR(
         StatusOf(ctl::Plugin::Create(spec, options, interrupts, plugin)));

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,9 +13,9 @@
 
 #include "client/ctl/command/import_place.h"
 #include "client/ctl/command/import_result.pb.h"
+#include "client/ctl/command/keep_function.h"
 #include "client/ctl/command/pages.h"
 #include "client/ctl/command_line.h"
-#include "client/ctl/flag/one_of.h"
 #include "client/ctl/print/progress.h"
 #include "client/query/endpoint.h"
 #include "client/runs/import_target.h"
@@ -34,14 +33,15 @@ constexpr std::chrono::seconds kDrainTime{30};
 
 constexpr size_t kShownIncompleteMax = 20;
 
-const std::map<std::string, v1::CaptureLevel> kKeepLevels = {
-    {"full", v1::CAPTURE_LEVEL_FULL},
-    {"summary", v1::CAPTURE_LEVEL_SUMMARY},
-    {"sample", v1::CAPTURE_LEVEL_SAMPLE}};
+// Of what comes: all of what a function keeps.
+v1::CaptureLevel LevelOf(const std::string& keep) {
+  if (keep == "summary") return v1::CAPTURE_LEVEL_SUMMARY;
+  return keep == "sample" ? v1::CAPTURE_LEVEL_SAMPLE : v1::CAPTURE_LEVEL_FULL;
+}
 
 struct WatchFlags : ImportPlaceFlags {
   std::string folder;
-  std::string keep = "full";
+  KeepFlags keep;
   std::string until_idle;
   bool min_max = false;
   bool deletes = false;
@@ -102,6 +102,15 @@ class Host final : public watch::WatchHost {
             [this](const job::ImportCounts&, int64_t) { OnProgress(); }),
         target_(invocation, import_target_) {}
 
+  // Loads the function that says what is kept. Before the watch.
+  Outcome LoadFunction() {
+    if (!IsKeepFunction(flags_.keep.keep)) return {};
+    return KeepFunction::Create(
+        flags_.keep, [this] { return target_.is_interrupted(); }, function_);
+  }
+  // Null if there is none.
+  job::TensorDeriver* deriver() { return function_.get(); }
+
   // Shows in the progress what this has done.
   void Follow(const watch::Watcher& watcher) { watcher_ = &watcher; }
 
@@ -118,6 +127,7 @@ class Host final : public watch::WatchHost {
     if (outcome_.ok()) outcome_ = CheckOpen();
     if (outcome_.ok()) outcome_ = SetKeep();
     if (outcome_.ok()) outcome_ = import_target_.LoadLedger(source, *ledger_);
+    if (outcome_.ok()) outcome_ = SetFunction();
     return outcome_.ok() ? absl::OkStatus()
                          : absl::AbortedError(outcome_.error);
   }
@@ -127,7 +137,7 @@ class Host final : public watch::WatchHost {
   bool holds_ledger() override {
     const v1::RunCounters& counters = import_target_.run().counters();
     // A former policy may have left something out.
-    const bool is_full = kKeepLevels.at(flags_.keep) == v1::CAPTURE_LEVEL_FULL;
+    const bool is_full = LevelOf(flags_.keep.keep) == v1::CAPTURE_LEVEL_FULL;
     return counters.conflict_count() == 0 &&
            counters.expired_size_bytes() == 0 &&
            policy_revision_ == (is_full ? 0 : 1);
@@ -176,7 +186,7 @@ class Host final : public watch::WatchHost {
   // What to keep is the capture policy of the run, so that whoever fills it
   // keeps to it.
   Outcome SetKeep() {
-    const v1::CaptureLevel level = kKeepLevels.at(flags_.keep);
+    const v1::CaptureLevel level = LevelOf(flags_.keep.keep);
     const bool is_full = level == v1::CAPTURE_LEVEL_FULL;
     if (is_full && !flags_.deletes) return {};
     v1::CapturePolicy policy;
@@ -197,7 +207,7 @@ class Host final : public watch::WatchHost {
       if (is_same) return {};
       return UsageError(fmt::format(
           "run {} has a capture policy, which --keep {} does not change",
-          flags_.run, flags_.keep));
+          flags_.run, flags_.keep.keep));
     }
     v1::SetCapturePolicyRequest request;
     request.set_run(flags_.run);
@@ -209,8 +219,33 @@ class Host final : public watch::WatchHost {
     return {};
   }
 
+  // A run has what one function kept, or what none did, so that a comparison
+  // can say which.
+  Outcome SetFunction() {
+    KeepRecord held;
+    MSITCTL_RETURN_IF_FAILED(ReadKeepRecord(invocation_, flags_.run, held));
+    if (function_ == nullptr && held.hash.empty()) return {};
+    if (function_ == nullptr || !held.hash.empty()) {
+      if (function_ != nullptr && held.is_same(function_->record())) return {};
+      return UsageError(fmt::format(
+          "run {} has what {} keeps of tensors: watch into another run, or "
+          "with the same function",
+          flags_.run, held.ToText()));
+    }
+    if (import_target_.run().counters().tensor_count() > 0) {
+      return UsageError(
+          fmt::format("run {} has tensors that no function has chosen: watch "
+                      "into another run",
+                      flags_.run));
+    }
+    const absl::Status attached = target_.Attach(
+        kKeepAttachment, "application/json", function_->ToJson());
+    return OutcomeOfImport(attached);
+  }
+
   Invocation& invocation_;
   const WatchFlags& flags_;
+  std::unique_ptr<KeepFunction> function_;
   Progress line_;
   const watch::Watcher* watcher_ = nullptr;
   ImportTarget import_target_;
@@ -248,6 +283,12 @@ WatchResult ResultOf(const WatchFlags& flags, const watch::Watcher& watcher,
     row.set_file(Printable(file.path));
     row.set_reason(Printable(file.reason));
   }
+  if (watcher.job() != nullptr) {
+    const job::ImportCounts& imported = watcher.job()->counts();
+    result.set_derived_count(imported.derived_count);
+    result.set_unkept_count(imported.unkept_count);
+    result.set_underived_count(imported.underived_count);
+  }
   result.set_late_count(counts.late_count);
   result.set_lost_event_count(counts.lost_count);
   result.set_polled_folder_count(counts.polled_folder_count);
@@ -274,6 +315,9 @@ std::string ClosingLine(const WatchResult& result) {
     if (count != 0) line += fmt::format(", {} {}", count, what);
   };
   add(imported.conflict_count(), "conflicts");
+  add(result.derived_count(), "derived");
+  add(result.unkept_count(), "of which nothing is kept");
+  add(result.underived_count(), "for which the function failed");
   add(result.late_count(), "late");
   add(result.polled_folder_count(), "folders polled");
   add(result.min_max_count(), "_min_max files");
@@ -338,6 +382,7 @@ Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
   MSITCTL_RETURN_IF_FAILED(ReadSource(flags, options.kind));
   options.import = JobOptions(flags, invocation);
   options.import.keeps_streams = true;
+  options.mapping_folder = flags.mapping_folder;
   options.polls = flags.poll;
   options.sources = {.writes_min_max = flags.min_max, .deletes = flags.deletes};
   if (!flags.until_idle.empty()) {
@@ -353,6 +398,8 @@ Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
   auto events = watch::InotifyEvents::Open(flags.folder);
   if (!events.ok()) return LocalError(Message(events.status()));
   Host host(invocation, flags);
+  MSITCTL_RETURN_IF_FAILED(host.LoadFunction());
+  options.import.deriver = host.deriver();
   auto watcher =
       watch::Watcher::Open(flags.folder, std::move(options), **events, host);
   if (!watcher.ok()) return LocalError(Message(watcher.status()));
@@ -366,12 +413,7 @@ void AddWatchFlags(CLI::App& verb, WatchFlags& flags) {
       ->required()
       ->type_name("DIR");
   AddImportPlaceFlags(verb, flags);
-  verb.add_option("--keep", flags.keep,
-                  "How much of each tensor: full, summary or sample, as the "
-                  "capture policy of a new run")
-      ->check(OneOf({"full", "summary", "sample"}))
-      ->type_name("LEVEL")
-      ->capture_default_str();
+  AddKeepFlags(verb, flags.keep);
   verb.add_flag("--min-max", flags.min_max,
                 "Write the _min_max file of each dump beside it: [min, max] of "
                 "its tensors");
@@ -400,7 +442,9 @@ void AddWatchCommand(CommandLine& line) {
                   "written, until Ctrl-C.",
        .examples = "msitctl watch /dump/ge --run npu\n"
                    "msitctl watch /dump --run npu --keep summary "
-                   "--until-idle 30s --seal",
+                   "--until-idle 30s --seal\n"
+                   "msitctl watch /dump --run npu --keep norms.py:norms "
+                   "--delete",
        .rpcs = "RunService.CreateRun, RunService.GetRun, RunService.SealRun, "
                "AttachmentService.WriteAttachment, "
                "AttachmentService.ReadAttachment, IngestService.WriteChunks, "

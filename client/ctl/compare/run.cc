@@ -14,6 +14,7 @@
 #include "client/ctl/command/selection_note.h"
 #include "client/ctl/compare/comparison_printer.h"
 #include "client/ctl/compare/follow.h"
+#include "client/ctl/compare/kept_note.h"
 #include "client/ctl/compare/layout_hints.h"
 #include "client/ctl/compare/mapping_attachment.h"
 #include "client/ctl/compare/match_by_flags.h"
@@ -95,6 +96,7 @@ Outcome Follow(Invocation& invocation, const CompareFlags& flags,
     MSITCTL_RETURN_IF_FAILED(invocation.out().Finish());
     NoteRowsLeftOut(comparison, *verdicts, lines.printed_count());
   }
+  TellOfKept(invocation, flags.golden, flags.target);
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
   return OutcomeOf(comparison, flags.list.allow_partial);
@@ -265,6 +267,7 @@ Outcome Print(Invocation& invocation, const CompareFlags& flags,
       NoteNoTensor(invocation, run, flags.selection, "");
     }
   }
+  TellOfKept(invocation, flags.golden, flags.target);
   TellLayoutHints(comparison);
   TellIdleRules(comparison);
   Outcome measured;

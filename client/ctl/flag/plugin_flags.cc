@@ -118,7 +118,7 @@ Outcome StartPlugins(const PluginFlags& flags,
       return UsageError(
           fmt::format("--plugin-timeout: {}", Message(limit.status())));
     }
-    options.pair_limit = *limit;
+    options.call_limit = *limit;
   }
   const Interrupts::Hold hold(interrupts);
   for (const PluginSpec& spec : specs) {

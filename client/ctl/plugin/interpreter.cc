@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -23,6 +24,7 @@
 #include "client/ctl/plugin/plugin_script.h"
 #include "client/text/text.h"
 #include "protos/base/check.h"
+#include "protos/base/limits.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -33,6 +35,11 @@ constexpr uint32_t kNoValue = 0;
 constexpr uint32_t kValue = 1;
 constexpr uint32_t kRefused = 2;
 constexpr uint32_t kUnusable = 3;
+constexpr uint32_t kArrays = 4;
+
+constexpr char kBadArray[] = "its answer has an array that cannot be";
+constexpr size_t kDTypeNameBytes = 16;
+constexpr size_t kKeptNameBytes = 64;
 
 // The descriptor of the socket in the child.
 constexpr int kChildSocket = 3;
@@ -67,11 +74,28 @@ T Take(const char*& at) {
 }
 
 void AppendName(DType dtype, std::string& out) {
-  constexpr size_t kNameBytes = 16;
   const std::string_view name = DTypeName(dtype);
-  MSITD_CHECK(name.size() <= kNameBytes);
+  MSITD_CHECK(name.size() <= kDTypeNameBytes);
   out.append(name);
-  out.append(kNameBytes - name.size(), '\0');
+  out.append(kDTypeNameBytes - name.size(), '\0');
+}
+
+std::string_view TakeName(const char*& at, size_t size) {
+  const std::string_view padded(at, size);
+  at += size;
+  return padded.substr(0, padded.find('\0'));
+}
+
+std::string_view KindName(FunctionKind kind) {
+  switch (kind) {
+    case FunctionKind::kMetric:
+      return "metric";
+    case FunctionKind::kMsitMetric:
+      return "msit";
+    case FunctionKind::kKeep:
+      return "keep";
+  }
+  return "";
 }
 
 std::string Seconds(std::chrono::milliseconds time) {
@@ -135,6 +159,13 @@ std::string AnswerText(std::string_view text) {
   return out;
 }
 
+bool IsKeptName(std::string_view name) {
+  return !name.empty() && name.size() <= kKeptNameBytes &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+             ".-") == std::string_view::npos;
+}
+
 struct Interpreter::Reply {
   uint32_t kind = 0;
   double value = 0;
@@ -143,8 +174,9 @@ struct Interpreter::Reply {
 };
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Start(
-    const InterpreterOptions& options, Interrupts& interrupts) {
-  std::unique_ptr<Interpreter> out(new Interpreter(options, interrupts));
+    const InterpreterOptions& options, StopCheck is_stopped) {
+  std::unique_ptr<Interpreter> out(
+      new Interpreter(options, std::move(is_stopped)));
   MSITD_RETURN_IF_ERROR(out->Spawn());
   out->SetLimit(options.start_limit);
   MSITD_ASSIGN_OR_RETURN(const Reply reply, out->ReadReply());
@@ -174,15 +206,18 @@ absl::Status Interpreter::Spawn() {
     setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes,
                sizeof(kSocketBufferBytes));
   }
-  std::vector<std::string> arguments = {options_.python,
-                                        "-c",
-                                        PluginScript(),
-                                        options_.file,
-                                        options_.function,
-                                        options_.arrays,
-                                        Seconds(options_.pair_limit),
-                                        Seconds(options_.start_limit),
-                                        options_.is_of_msit ? "msit" : ""};
+  std::vector<std::string> arguments = {
+      options_.python,
+      "-c",
+      PluginScript(),
+      options_.file,
+      options_.function,
+      options_.arrays,
+      Seconds(options_.call_limit),
+      Seconds(options_.start_limit),
+      std::string(KindName(options_.kind)),
+      std::to_string(options_.memory_bytes_max),
+      std::to_string(options_.kept_bytes_max)};
   const int error = SpawnPlan(child.get()).Spawn(arguments, pid_);
   if (error == 0) return absl::OkStatus();
   pid_ = -1;
@@ -197,7 +232,7 @@ absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   Append(static_cast<uint64_t>(pair.target.size()), header);
   AppendName(pair.golden_dtype, header);
   AppendName(pair.target_dtype, header);
-  SetLimit(options_.pair_limit);
+  SetLimit(options_.call_limit);
   for (const std::string_view bytes :
        {std::string_view(header), pair.golden, pair.target}) {
     MSITD_RETURN_IF_ERROR(Send(bytes));
@@ -208,6 +243,95 @@ absl::StatusOr<PairAnswer> Interpreter::Measure(const TensorPairBytes& pair) {
   }
   return PairAnswer{reply.kind == kValue, reply.value, std::move(reply.text),
                     std::move(reply.shown)};
+}
+
+absl::StatusOr<KeepAnswer> Interpreter::Keep(const TensorKey& key, DType dtype,
+                                             const std::vector<int64_t>& shape,
+                                             std::string_view bytes) {
+  std::string place;
+  for (const std::string_view text :
+       {std::string_view(key.device), std::string_view(key.op), IoName(key.io),
+        std::string_view(key.index), DTypeName(dtype)}) {
+    place.append(text).append(1, '\0');
+  }
+  for (const int64_t number :
+       {int64_t{key.rank}, key.token, int64_t{key.call}}) {
+    place.append(std::to_string(number)).append(1, '\0');
+  }
+  place += fmt::format("{}", fmt::join(shape, ","));
+  std::string header;
+  Append(static_cast<uint64_t>(bytes.size()), header);
+  Append(static_cast<uint32_t>(place.size()), header);
+  AppendName(dtype, header);
+  SetLimit(options_.call_limit);
+  for (const std::string_view part :
+       {std::string_view(header), std::string_view(place), bytes}) {
+    MSITD_RETURN_IF_ERROR(Send(part));
+  }
+  MSITD_ASSIGN_OR_RETURN(Reply reply, ReadReply());
+  KeepAnswer answer;
+  if (reply.kind == kArrays) {
+    MSITD_RETURN_IF_ERROR(ReadArrays(answer.arrays));
+  } else if (reply.kind == kNoValue) {
+    answer.problem = reply.text.empty() ? "it failed" : std::move(reply.text);
+  } else {
+    return absl::DataLossError("its answer has a kind that there is not");
+  }
+  return answer;
+}
+
+absl::Status Interpreter::ReadArrays(std::vector<KeptArray>& out) {
+  char head[sizeof(uint32_t)];
+  MSITD_RETURN_IF_ERROR(Receive(head, sizeof(head)));
+  const char* at = head;
+  const auto count = Take<uint32_t>(at);
+  if (count > kKeptArraysMax) {
+    return absl::DataLossError("its answer has too many arrays");
+  }
+  out.resize(count);
+  std::vector<uint64_t> sizes;
+  uint64_t left = options_.kept_bytes_max;
+  for (KeptArray& array : out) {
+    MSITD_ASSIGN_OR_RETURN(const uint64_t size, ReadArrayHead(array, left));
+    left -= size;
+    sizes.push_back(size);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].bytes.resize(sizes[i]);
+    MSITD_RETURN_IF_ERROR(Receive(out[i].bytes.data(), sizes[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> Interpreter::ReadArrayHead(KeptArray& out,
+                                                    uint64_t left) {
+  char head[kKeptNameBytes + kDTypeNameBytes + sizeof(uint32_t) +
+            sizeof(uint64_t)];
+  MSITD_RETURN_IF_ERROR(Receive(head, sizeof(head)));
+  const char* at = head;
+  out.name = TakeName(at, kKeptNameBytes);
+  const auto dtype = ParseDType(TakeName(at, kDTypeNameBytes));
+  const auto dim_count = Take<uint32_t>(at);
+  const auto bytes = Take<uint64_t>(at);
+  if (!IsKeptName(out.name) || !dtype || dim_count > kDimsMax || bytes > left) {
+    return absl::DataLossError(kBadArray);
+  }
+  out.dtype = *dtype;
+  std::string dims(dim_count * sizeof(uint64_t), '\0');
+  MSITD_RETURN_IF_ERROR(Receive(dims.data(), dims.size()));
+  const char* dim_at = dims.data();
+  unsigned __int128 wanted = ElementBytes(*dtype);
+  for (uint32_t i = 0; i < dim_count; ++i) {
+    const auto dim = Take<uint64_t>(dim_at);
+    wanted *= dim;
+    // An array without elements has no large ones either.
+    if (dim > kTensorBytesMax || wanted > kTensorBytesMax) {
+      return absl::DataLossError(kBadArray);
+    }
+    out.shape.push_back(static_cast<int64_t>(dim));
+  }
+  if (wanted != bytes) return absl::DataLossError(kBadArray);
+  return bytes;
 }
 
 void Interpreter::SetLimit(std::chrono::milliseconds limit) {
@@ -230,8 +354,9 @@ absl::StatusOr<Interpreter::Reply> Interpreter::ReadReply() {
   }
   reply.text.resize(text_bytes);
   MSITD_RETURN_IF_ERROR(Receive(reply.text.data(), text_bytes));
-  const size_t line_end =
-      options_.is_of_msit ? reply.text.find('\n') : std::string::npos;
+  const size_t line_end = options_.kind == FunctionKind::kMsitMetric
+                              ? reply.text.find('\n')
+                              : std::string::npos;
   if (line_end != std::string::npos) {
     reply.shown = AnswerText(reply.text.substr(0, line_end));
     reply.text.erase(0, line_end + 1);
@@ -276,7 +401,7 @@ absl::Status Interpreter::Receive(char* out, size_t size) {
 
 absl::Status Interpreter::Await(short events) {
   while (true) {
-    if (interrupts_.interrupted()) return absl::CancelledError("interrupted");
+    if (is_stopped_()) return absl::CancelledError("interrupted");
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline_ - Clock::now());
     if (left.count() <= 0) {

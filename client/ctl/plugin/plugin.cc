@@ -8,10 +8,8 @@
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
-namespace {
 
-// The outcome if an interpreter cannot use a plug-in.
-Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
+Outcome PluginStartError(const PluginSpec& spec, const absl::Status& status) {
   if (absl::IsCancelled(status)) return Interrupted();
   const std::string line =
       fmt::format("{} {}: {}", spec.flag, spec.file, Message(status));
@@ -23,61 +21,46 @@ Outcome StartError(const PluginSpec& spec, const absl::Status& status) {
   return is_of_file ? UsageError(line) : LocalError(line);
 }
 
-}  // namespace
-
-absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text) {
+absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text,
+                                       std::string_view flag) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0 ||
       colon + 1 == text.size()) {
     return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "--plugin \"{}\" is not FILE.py:FUNCTION", text);
+                      "{} \"{}\" is not FILE.py:FUNCTION", flag, text);
   }
   const std::string function(text.substr(colon + 1));
-  return PluginSpec{std::string(text.substr(0, colon)), function, function};
+  return PluginSpec{std::string(text.substr(0, colon)), function, function,
+                    std::string(flag)};
 }
+
+Plugin::Plugin(const PluginSpec& spec, const InterpreterOptions& options,
+               Interrupts& interrupts)
+    : metric_(spec.metric), interpreter_(options, [&interrupts] {
+        return interrupts.interrupted();
+      }) {}
 
 Outcome Plugin::Create(const PluginSpec& spec,
                        const InterpreterOptions& options,
                        Interrupts& interrupts, std::unique_ptr<Plugin>& out) {
   out.reset(new Plugin(spec, options, interrupts));
-  auto interpreter = Interpreter::Start(options, interrupts);
-  if (!interpreter.ok()) return StartError(spec, interpreter.status());
-  out->interpreter_ = *std::move(interpreter);
-  return {};
-}
-
-absl::Status Plugin::Prepare() {
-  if (interpreter_ != nullptr || !given_up_.empty()) return absl::OkStatus();
-  if (lost_count_ > kInterpretersLostMax) {
-    given_up_ = fmt::format(
-        "not measured: {} interpreters ended or took too "
-        "long before",
-        lost_count_);
-    return absl::OkStatus();
-  }
-  auto interpreter = Interpreter::Start(options_, interrupts_);
-  if (absl::IsCancelled(interpreter.status())) return interpreter.status();
-  if (!interpreter.ok()) {
-    given_up_ = AnswerText(fmt::format("not measured: no new interpreter: {}",
-                                       Message(interpreter.status())));
-    return absl::OkStatus();
-  }
-  interpreter_ = *std::move(interpreter);
-  return absl::OkStatus();
+  const absl::Status started = out->interpreter_.Start();
+  return started.ok() ? Outcome() : PluginStartError(spec, started);
 }
 
 Outcome Plugin::Measure(const TensorPairBytes& pair, PairAnswer& answer) {
   answer = {};
-  if (const absl::Status ready = Prepare(); !ready.ok()) return Interrupted();
-  if (!given_up_.empty()) {
+  const auto interpreter = interpreter_.Get();
+  if (!interpreter.ok()) return Interrupted();
+  if (*interpreter == nullptr) {
+    given_up_ = AnswerText("not measured: " + interpreter_.given_up());
     answer.text = given_up_;
     return {};
   }
-  auto measured = interpreter_->Measure(pair);
+  auto measured = (*interpreter)->Measure(pair);
   if (absl::IsCancelled(measured.status())) return Interrupted();
   if (!measured.ok()) {
-    interpreter_.reset();
-    ++lost_count_;
+    interpreter_.Lose();
     answer.text = AnswerText(Message(measured.status()));
     return {};
   }

@@ -9,15 +9,12 @@
 
 #include "absl/status/statusor.h"
 #include "client/ctl/plugin/interpreter.h"
+#include "client/ctl/plugin/spare_interpreter.h"
 #include "client/query/interrupts.h"
 #include "client/query/outcome.h"
 #include "msitd/v1/comparison_service.pb.h"
 
 namespace msitd::ctl {
-
-// Most interpreters that a plug-in may lose to crashes and time limits before
-// it is given up.
-inline constexpr int kInterpretersLostMax = 16;
 
 // One function of the user, and the name of its metric.
 struct PluginSpec {
@@ -27,10 +24,16 @@ struct PluginSpec {
   std::string flag = "--plugin";  // That errors name.
 };
 
-// Parses FILE.py:FUNCTION. The metric is named after the function.
+// Parses FILE.py:FUNCTION. The metric is named after the function. `flag` is
+// what errors name.
 //
 // Errors: INVALID_ARGUMENT.
-absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text);
+absl::StatusOr<PluginSpec> ParsePlugin(std::string_view text,
+                                       std::string_view flag = "--plugin");
+
+// The outcome if an interpreter cannot use a plug-in, as Interpreter::Start
+// says.
+Outcome PluginStartError(const PluginSpec& spec, const absl::Status& status);
 
 // Measures pairs with one function. If a pair crashes its interpreter or takes
 // too long, its text says so, and the next pair gets a new interpreter.
@@ -53,17 +56,10 @@ class Plugin {
 
  private:
   Plugin(const PluginSpec& spec, const InterpreterOptions& options,
-         Interrupts& interrupts)
-      : metric_(spec.metric), options_(options), interrupts_(interrupts) {}
-
-  // Makes sure that there is an interpreter, unless the plug-in is given up.
-  absl::Status Prepare();
+         Interrupts& interrupts);
 
   const std::string metric_;
-  const InterpreterOptions options_;
-  Interrupts& interrupts_;
-  std::unique_ptr<Interpreter> interpreter_;
-  int lost_count_ = 0;
+  SpareInterpreter interpreter_;
   std::string given_up_;
 };
 

@@ -1,4 +1,5 @@
-"""Calls a function of a plug-in with one pair of tensors after another.
+"""Calls a function of a plug-in with one pair of tensors after another, or with one
+tensor after another.
 
 msitctl runs this program in an interpreter of the user's choice and talks to it
 over descriptor 3. interpreter.h describes the messages. It needs numpy and
@@ -12,6 +13,7 @@ import inspect
 import io
 import os
 import re
+import resource
 import socket
 import struct
 import sys
@@ -19,12 +21,24 @@ from collections.abc import Callable
 from typing import Any
 
 REQUEST = struct.Struct("<QQ16s16s")
+KEEP_REQUEST = struct.Struct("<QI16s")
 REPLY = struct.Struct("<4sIId")
+ARRAY_COUNT = struct.Struct("<I")
+ARRAY = struct.Struct("<64s16sIQ")
 MAGIC = b"mpr1"
-NO_VALUE, VALUE, REFUSED, UNUSABLE = range(4)
+NO_VALUE, VALUE, REFUSED, UNUSABLE, ARRAYS = range(5)
 TEXT_BYTES_MAX = 1024
 SHOWN_BYTES_MAX = 256
 PRINTED_BYTES_MAX = 64 << 10
+ARRAYS_MAX = 64
+DIMS_MAX = 32
+ARRAY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+
+# What numpy and msitd call alike. Arrays of others come as float32, and go nowhere.
+NATIVE_TYPES = {
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"),
+    *("uint64", "float16", "float32", "float64", "complex64", "complex128"),
+}
 
 # How long an interpreter without a parent may outlive its limit.
 GRACE_S = 10.0
@@ -75,7 +89,7 @@ def told(error: BaseException) -> str:
         return type(error).__name__
 
 
-def load(file: str, name: str, is_of_msit: bool) -> Any:
+def load(file: str, name: str, kind: str) -> Any:
     """Returns the function. Raises an exception whose text is for the user."""
     sys.path.append(os.path.dirname(os.path.abspath(file)))
     stem = os.path.basename(file).removesuffix(".py")
@@ -95,7 +109,7 @@ def load(file: str, name: str, is_of_msit: bool) -> Any:
     try:
         signature = inspect.signature(function)
         signature.bind(None, None)
-        if is_of_msit and len(signature.parameters) != 2:
+        if kind == "msit" and len(signature.parameters) != 2:
             raise TypeError(f"it has {len(signature.parameters)} parameters")
     except TypeError as error:
         raise TypeError(f"{name} does not take two arguments: {error}") from None
@@ -230,6 +244,44 @@ class Arrays:
             out = data.view(dtype).astype(numpy.float32)
         return self.given(out)
 
+    def shaped(self, data: Any, dtype: str, shape: list[int]) -> Any:
+        """Returns the tensor in `data`, of its own type if numpy has it."""
+        flat = data.view(dtype) if dtype in NATIVE_TYPES else self.of(data, dtype)
+        return flat.reshape(shape)
+
+    def kept(self, result: Any, name: str, bytes_max: int) -> list[tuple[str, Any]]:
+        """Returns names and arrays of what a function returned."""
+        numpy = self.numpy
+        named = result if isinstance(result, dict) else {name: result}
+        if len(named) > ARRAYS_MAX:
+            raise ValueError(f"{len(named)} arrays, at most {ARRAYS_MAX} may be")
+        out = []
+        for key, value in named.items():
+            if not isinstance(key, str) or not ARRAY_NAME.fullmatch(key):
+                raise ValueError(
+                    f"{key!r:.80} is no name: 1 to 64 letters, digits, _, . and -"
+                )
+            if value is None:
+                continue
+            allowed = (numpy.ndarray, numpy.generic, bool, int, float, complex)
+            if not isinstance(value, allowed):
+                raise TypeError(
+                    f"{key} is of type {type(value).__name__}, neither an array of "
+                    "numpy nor a number"
+                )
+            array = numpy.asarray(value)
+            if array.dtype.name not in NATIVE_TYPES or array.ndim > DIMS_MAX:
+                raise TypeError(
+                    f"{key} is an array of {array.dtype.name!s:.80} with "
+                    f"{array.ndim} dimensions, which a run cannot have"
+                )
+            bytes_max -= array.nbytes
+            if bytes_max < 0:
+                raise ValueError(f"{key} and what is before it have too many bytes")
+            order = array.dtype.newbyteorder("<")
+            out.append((key, numpy.asarray(array, dtype=order, order="C")))
+        return out
+
 
 def receive(channel: socket.socket, data: Any) -> bool:
     """Fills `data`; false at the end of the stream."""
@@ -276,11 +328,76 @@ def serve_one(
     return True
 
 
+def reply_arrays(channel: socket.socket, arrays: list[tuple[str, Any]]) -> None:
+    head = REPLY.pack(MAGIC, ARRAYS, 0, 0.0) + ARRAY_COUNT.pack(len(arrays))
+    for name, array in arrays:
+        dtype = array.dtype.name.encode()
+        head += ARRAY.pack(name.encode(), dtype, array.ndim, array.nbytes)
+        head += struct.pack(f"<{array.ndim}Q", *array.shape)
+    channel.sendall(head)
+    for _, array in arrays:
+        channel.sendall(array.reshape(-1).view("uint8").data)
+
+
+def place_of(text: str) -> tuple[dict[str, Any], list[int]]:
+    """Where a tensor belongs, as the function is told, and its shape."""
+    *texts, shape = text.split("\0")
+    names = ("device", "op", "io", "index", "dtype", "rank", "token", "call")
+    place: dict[str, Any] = dict(zip(names, texts, strict=True))
+    for number in ("rank", "token", "call"):
+        place[number] = int(place[number])
+    return place, [int(dim) for dim in shape.split(",") if dim]
+
+
+def keep_one(
+    channel: socket.socket,
+    function: Any,
+    name: str,
+    arrays: Arrays,
+    limit_s: float,
+    bytes_max: int,
+) -> bool:
+    """Answers one request for what is kept. Returns false when there are no more."""
+    header = bytearray(KEEP_REQUEST.size)
+    if not receive(channel, header):
+        return False
+    data_bytes, place_bytes, dtype = KEEP_REQUEST.unpack(header)
+    place = bytearray(place_bytes)
+    faulthandler.dump_traceback_later(limit_s + GRACE_S, exit=True, file=sys.__stderr__)
+    if not receive(channel, place):
+        return False
+    try:
+        data = arrays.numpy.empty(data_bytes, arrays.numpy.uint8)
+    except MemoryError:
+        # The bytes are on their way and have to be passed over.
+        data = None
+        piece = bytearray(1 << 20)
+        for at in range(0, data_bytes, len(piece)):
+            if not receive(channel, memoryview(piece)[: data_bytes - at]):
+                return False
+    if data is not None and not receive(channel, data):
+        return False
+    try:
+        if data is None:
+            raise MemoryError(f"a tensor of {data_bytes} bytes")
+        where, shape = place_of(place.decode())
+        array = arrays.shaped(data, dtype.rstrip(b"\0").decode(), shape)
+        kept = arrays.kept(function(array, where), name, bytes_max)
+    except BaseException as error:  # noqa: BLE001  It is foreign code.
+        faulthandler.cancel_dump_traceback_later()
+        reply(channel, NO_VALUE, 0.0, told(error))
+        return True
+    faulthandler.cancel_dump_traceback_later()
+    reply_arrays(channel, kept)
+    return True
+
+
 def main() -> None:
     file, name, kind = sys.argv[1:4]
     limit_s, start_limit_s = map(float, sys.argv[4:6])
-    is_of_msit = sys.argv[6] == "msit"
-    parts = parts_of_msit if is_of_msit else parts_of
+    function_kind = sys.argv[6]
+    memory_bytes_max, answer_bytes_max = map(int, sys.argv[7:9])
+    parts = parts_of_msit if function_kind == "msit" else parts_of
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     os.set_inheritable(3, False)
@@ -295,9 +412,18 @@ def main() -> None:
         reply(channel, UNUSABLE, 0.0, told(error))
         return
     try:
-        function = load(file, name, is_of_msit)
+        if memory_bytes_max > 0:
+            limit = (memory_bytes_max, memory_bytes_max)
+            resource.setrlimit(resource.RLIMIT_DATA, limit)
+        function = load(file, name, function_kind)
     except BaseException as error:  # noqa: BLE001  It is foreign code.
         reply(channel, REFUSED, 0.0, told(error))
+        return
+    if function_kind == "keep":
+        faulthandler.cancel_dump_traceback_later()
+        reply(channel, NO_VALUE, 0.0, "")
+        while keep_one(channel, function, name, arrays, limit_s, answer_bytes_max):
+            pass
         return
     try:
         parts(function(arrays.ones(), arrays.ones()))

@@ -79,6 +79,9 @@ std::string ScopeOf(const ImportOptions& options) {
   if (options.token) scope += fmt::format("token {} ", *options.token);
   if (!options.device.empty()) scope += "device " + options.device + " ";
   if (!options.prefix.empty()) scope += "prefix " + options.prefix + " ";
+  if (options.deriver != nullptr) {
+    scope += fmt::format("keep {} ", options.deriver->id());
+  }
   if (!scope.empty()) scope.pop_back();
   return scope;
 }
@@ -219,7 +222,8 @@ absl::Status ImportJob::ImportFile(const trees::TreeEntry& entry) {
     problems_.Add(entry.file, problem);
     in_ledger.problem = std::string(Message(problem));
   }
-  if (in_ledger.record_count == 0) return absl::OkStatus();
+  // Of a file without a problem, nothing may be kept.
+  if (in_ledger.record_count == 0 && !problem.ok()) return absl::OkStatus();
   ++counts_.file_count;
   const bool may_come_again = !problem.ok() && ImportProblems::MayPass(problem);
   if (!may_come_again && !options_.is_dry_run) ledger_.Add(in_ledger);
@@ -235,11 +239,9 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
     has_any = true;
     absl::Status why = records.Add(entry, *tensor);
     if (why.ok()) {
-      MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, why));
+      MSITD_RETURN_IF_ERROR(SendTensor(entry, *tensor, in_ledger, why));
     }
-    if (why.ok()) {
-      ++in_ledger.record_count;
-    } else if (problem.ok() || ImportProblems::MayPass(why)) {
+    if (!why.ok() && (problem.ok() || ImportProblems::MayPass(why))) {
       // One that may pass says that the file has to be read again.
       problem = tensor->name.empty() ? why : Annotate(why, tensor->name);
     }
@@ -256,14 +258,19 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
 
 absl::Status ImportJob::SendTensor(const trees::TreeEntry& entry,
                                    const formats::ForeignTensor& tensor,
+                                   LedgerEntry& in_ledger,
                                    absl::Status& problem) {
   const TensorRecord record(entry, tensor, feed_.source());
   problem = record.problem();
   if (!problem.ok()) return absl::OkStatus();
+  if (options_.deriver != nullptr && !tensor.is_statistics) {
+    return SendDerived(entry, tensor, record.key(), in_ledger, problem);
+  }
   if (!options_.is_dry_run) {
     MSITD_RETURN_IF_ERROR(Send(record.key().rank, record.view(), problem));
   }
   if (!problem.ok()) return absl::OkStatus();
+  ++in_ledger.record_count;
   doubled_.Add(record.key(), entry.file);
   if (tensor.is_statistics) {
     ++counts_.statistics_count;

@@ -17,6 +17,7 @@
 #include "client/import/job/file_feed.h"
 #include "client/import/job/import_ledger.h"
 #include "client/import/job/import_problems.h"
+#include "client/import/job/tensor_deriver.h"
 #include "client/import/trees/tree.h"
 
 namespace msitd::job {
@@ -35,6 +36,8 @@ struct ImportOptions {
   // Streams stay open behind Import, for a job that imports again and again.
   // The ledger is written at the end of each Import only.
   bool keeps_streams = false;
+  // Borrowed. Says what is kept of each tensor; null: all of it.
+  TensorDeriver* deriver = nullptr;
   // How long the daemon may take nothing, before the job ends.
   std::chrono::microseconds patience{std::chrono::minutes(2)};
 };
@@ -58,6 +61,12 @@ struct ImportCounts {
   int64_t filtered_count = 0;
   // Records that the run had with other bytes.
   int64_t conflict_count = 0;
+  // Of `tensor_count`: those that stand for a tensor of a file.
+  int64_t derived_count = 0;
+  // Tensors of files of which nothing is kept, and those for which
+  // ImportOptions::deriver has no result.
+  int64_t unkept_count = 0;
+  int64_t underived_count = 0;
 };
 
 // Records that were sent, and that the run does not have as they were sent: its
@@ -153,10 +162,19 @@ class ImportJob {
   // fewer than it should.
   absl::Status SendTensors(const trees::TreeEntry& entry,
                            LedgerEntry& in_ledger, absl::Status& problem);
-  // Sends one tensor; `problem` is set if that cannot be.
+  // Sends one tensor, and counts its records; `problem` is set if that cannot
+  // be.
   absl::Status SendTensor(const trees::TreeEntry& entry,
                           const formats::ForeignTensor& tensor,
-                          absl::Status& problem);
+                          LedgerEntry& in_ledger, absl::Status& problem);
+  // The same for what is kept of it.
+  absl::Status SendDerived(const trees::TreeEntry& entry,
+                           const formats::ForeignTensor& tensor,
+                           const TensorKey& key, LedgerEntry& in_ledger,
+                           absl::Status& problem);
+  // Asks what is kept of the tensor.
+  absl::StatusOr<std::vector<DerivedTensor>> Derive(
+      const formats::ForeignTensor& tensor, const TensorKey& key);
   absl::Status SendValues();
   // Sends one value; `problem` is set if that cannot be.
   absl::Status SendValue(const trees::TreeEntry& value, absl::Status& problem);

@@ -38,7 +38,7 @@ TensorKey KeyOf(const trees::TreeEntry& entry,
   key.index = tensor.index;
   if (IsValid(key.io)) return key;
   key.io = Io::kOutput;
-  key.index = "0";
+  key.index.assign(1, '0');
   if (!tensor.name.empty()) key.op += "/" + tensor.name;
   return key;
 }

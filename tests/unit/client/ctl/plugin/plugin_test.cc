@@ -53,7 +53,8 @@ class InterpreterTest : public ::testing::Test {
     InterpreterOptions options;
     options.python = path;
     options.start_limit = limit;
-    auto interpreter = Interpreter::Start(options, interrupts_);
+    auto interpreter = Interpreter::Start(
+        options, [this] { return interrupts_.interrupted(); });
     std::filesystem::remove(path);
     return interpreter.status();
   }
