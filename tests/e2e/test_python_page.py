@@ -1,4 +1,4 @@
-"""docs/python.md: every line runs, and prints what the page says."""
+"""docs/python.md and torch.md: every line runs, and prints what the page says."""
 
 import doctest
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from daemon import ROOT, Daemon
 
-PAGE = ROOT / "docs/python.md"
+PAGES = ("python.md", "torch.md")
 _BLOCK = re.compile(r"^```pycon\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -25,18 +25,18 @@ def served(
 
 
 @pytest.mark.usefixtures("served")
-def test_every_line_prints_what_the_page_says() -> None:
+@pytest.mark.parametrize("name", PAGES)
+def test_every_line_prints_what_the_page_says(name: str) -> None:
     pytest.importorskip("torch")
-    page = PAGE.read_text()
+    path = ROOT / "docs" / name
+    page = path.read_text()
     # Blank lines keep the line numbers of the page.
     lines = ["\n"] * page.count("\n")
     for block in _BLOCK.finditer(page):
         first = page.count("\n", 0, block.start(1))
         for number, line in enumerate(block[1].splitlines(keepends=True), first):
             lines[number] = line
-    test = doctest.DocTestParser().get_doctest(
-        "".join(lines), {}, PAGE.name, str(PAGE), 0
-    )
+    test = doctest.DocTestParser().get_doctest("".join(lines), {}, name, str(path), 0)
     assert len(test.examples) > 20
     told: list[str] = []
     result = doctest.DocTestRunner().run(test, out=told.append)

@@ -7,7 +7,7 @@ bytes behind a tensor, `identities` which tensors have the same ones, `placement
 DTensor lies on the ranks, `steps` when the token advances, `optimizers` who tells of
 their steps, `patterns` which ops are meant, `backward`, `gradients` and `parameters`
 what autograd computes, `recomputation` which calls run again, `threads` where each
-thread is, `stacks` who called, `module_tree` how a model is built, `compiled` what
+thread is, `copies` what copies of a model have, `stacks` who called, `module_tree` how a model is built, `compiled` what
 torch.compile is told, `graphs` what its graphs hold, `api` the functions of torch,
 `torch_version` which torch is too old, `arguments` what is wrong with a call, `losses`
 who is told of what was lost, `counters` and `errors` what a caller gets, `vocabulary`
