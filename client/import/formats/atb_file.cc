@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "client/import/formats/atb_reference.h"
 #include "client/import/formats/format_limits.h"
 #include "client/import/formats/ge_names.h"
 #include "client/import/formats/statistic_text.h"
@@ -24,6 +25,11 @@ constexpr std::string_view kStatistics[] = {"max", "min", "mean", kNorm};
 // What msit takes a tensor for whose head does not say its type. Statistics are
 // numbers of that type whatever the tensor is; elements would be a guess.
 constexpr DType kUnsaidType = DType::kFloat32;
+
+// Of the elements, as the writer counts them.
+constexpr char kLength[] = "$Object.Length";
+// What tells a head from elements.
+constexpr uint64_t kFirstBytes = 32;
 
 absl::Status BadAtbHead(std::string_view what) {
   return MakeStatus(absl::StatusCode::kInvalidArgument, "ATB head: {}", what);
@@ -71,6 +77,12 @@ bool ReadNumber(std::string_view text, int64_t& number) {
   return error == std::errc() && stop == end;
 }
 
+// -1 if it is none.
+int64_t NumberIn(std::string_view text) {
+  int64_t number = -1;
+  return ReadNumber(text, number) ? number : -1;
+}
+
 bool ReadDims(std::string_view text, std::vector<int64_t>& dims) {
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
@@ -83,24 +95,58 @@ bool ReadDims(std::string_view text, std::vector<int64_t>& dims) {
   return true;
 }
 
-// Opens the file that a head names, if it lies in the folder of the head. A
-// dump must not make its reader read what the dump's author cannot.
-absl::StatusOr<std::shared_ptr<const ByteSource>> OpenOther(
-    std::string_view name, const std::string& folder) {
-  if (!folder.empty() && name.starts_with(folder + "/")) {
-    name.remove_prefix(folder.size() + 1);
+absl::Status NotInFolder(std::string_view name) {
+  return MakeStatus(absl::StatusCode::kInvalidArgument,
+                    "its bytes are in {}, which is not in its folder", name);
+}
+
+// Elements in another file.
+struct OtherBytes {
+  std::shared_ptr<const ByteSource> source;
+  uint64_t begin = 0;
+};
+
+// A file of elements alone, or another tensor of the same type.
+absl::StatusOr<OtherBytes> OpenOtherAt(const std::string& path,
+                                       std::string_view name, DType dtype) {
+  auto opened = FileSource::Open(path);
+  if (!opened.ok()) return Annotate(opened.status(), name);
+  OtherBytes out{*std::move(opened), 0};
+  MSITD_ASSIGN_OR_RETURN(
+      const std::string first,
+      out.source->ReadText(
+          0, std::min<uint64_t>(out.source->size(), kFirstBytes)));
+  if (!IsAtb(first)) return out;
+  auto head = ReadAtbHead(*out.source);
+  if (!head.ok()) return Annotate(head.status(), name);
+  const CannType type = AclTypeOf(NumberIn(TakeLine("dtype", head->lines)));
+  if (head->lines.contains("data") || type.dtype != dtype) {
+    return MakeStatus(absl::StatusCode::kNotFound,
+                      "its bytes are in {}, which has none of its type", name);
   }
-  const bool is_inside = !folder.empty() && !name.empty() &&
-                         name.find('/') == std::string_view::npos &&
-                         name.find('\0') == std::string_view::npos &&
-                         name != "." && name != "..";
-  if (!is_inside) {
-    return MakeStatus(absl::StatusCode::kInvalidArgument,
-                      "its bytes are in {}, which is not in its folder", name);
+  out.begin = head->bytes;
+  return out;
+}
+
+// Opens the file that a head names, if it lies in the folder of the head, or
+// the tensor of another op of the execution. A dump must not make its reader
+// read what the dump's author cannot.
+absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
+                                     const std::string& folder, DType dtype) {
+  std::string_view in_folder = name;
+  if (!folder.empty() && in_folder.starts_with(folder + "/")) {
+    in_folder.remove_prefix(folder.size() + 1);
   }
-  auto source = FileSource::Open(folder + "/" + std::string(name));
-  if (!source.ok()) return Annotate(source.status(), name);
-  return std::shared_ptr<const ByteSource>(*std::move(source));
+  const bool is_inside = !folder.empty() && !in_folder.empty() &&
+                         in_folder.find('/') == std::string_view::npos &&
+                         in_folder.find('\0') == std::string_view::npos &&
+                         in_folder != "." && in_folder != "..";
+  if (!is_inside) return NotInFolder(name);
+  if (const auto reference = ParseAtbReference(in_folder)) {
+    const auto path = FindAtbReference(*reference, folder);
+    if (path.has_value()) return OpenOtherAt(*path, name, dtype);
+  }
+  return OpenOtherAt(folder + "/" + std::string(in_folder), name, dtype);
 }
 
 // Sets what the head says of the tensor. The lines that remain are attributes.
@@ -169,7 +215,11 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   absl::Status fits = CheckShape(tensor.dtype, tensor.shape);
   if (!fits.ok()) return MakeProblem(std::move(tensor), std::move(fits));
   const uint64_t count = ElementCount(tensor.shape);
-  if (other.empty() && head.bytes == bytes->size() && count > 0) {
+  const auto length = tensor.attributes.find(kLength);
+  const bool has_none =
+      length == tensor.attributes.end() || NumberIn(length->second) == 0;
+  if (other.empty() && has_none && head.bytes == bytes->size() && count > 0) {
+    tensor.is_statistics = true;
     return MakeProblem(
         std::move(tensor),
         absl::UnimplementedError(
@@ -179,10 +229,12 @@ absl::StatusOr<FileEntry> ReadAtbEntry(std::shared_ptr<const ByteSource> bytes,
   stored.source = std::move(bytes);
   stored.begin = head.bytes;
   if (!other.empty()) {
-    auto source = OpenOther(other, folder);
-    if (!source.ok()) return MakeProblem(std::move(tensor), source.status());
-    stored.source = *std::move(source);
-    stored.begin = 0;
+    auto elements = OpenOther(other, folder, tensor.dtype);
+    if (!elements.ok()) {
+      return MakeProblem(std::move(tensor), elements.status());
+    }
+    stored.source = std::move(elements->source);
+    stored.begin = elements->begin;
   }
   stored.packing = CannPackingOf(tensor.dtype);
   stored.axes = RowMajorAxes(tensor.shape);

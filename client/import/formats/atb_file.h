@@ -13,10 +13,11 @@ namespace msitd::formats {
 bool IsAtb(std::string_view first_bytes);
 
 // Opens a `.bin` file: one tensor, whose elements are behind the head or in
-// another file, which lies in `folder`. The attributes of the tensor are the
-// lines of the head that have no field of their own. A file of statistics gives
-// a tensor with these as attributes, and a problem instead of elements; without
-// a type it is of float32. One of a description alone gives a problem, too.
+// another file, which lies in `folder`, or is a tensor of the execution that
+// `folder` is in. The attributes of the tensor are the lines of the head that
+// have no field of their own. A file of statistics gives a tensor with these as
+// attributes, and a problem instead of elements; without a type it is of
+// float32. One of a description alone has no statistics either.
 OpenedFile OpenAtb(std::shared_ptr<const ByteSource> bytes,
                    const std::string& folder);
 

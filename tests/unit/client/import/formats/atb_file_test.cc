@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "protos/status/status.h"
@@ -118,10 +119,14 @@ TEST(AtbFileTest, DescriptionsHaveNoElements) {
   EXPECT_EQ(read.status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Message(read.status),
             "the file has its description alone, not its elements");
-  EXPECT_FALSE(read.tensor.is_statistics);
+  // They come as statistics of which there are none.
+  EXPECT_TRUE(read.tensor.is_statistics);
   EXPECT_EQ(read.tensor.dtype, DType::kBfloat16);
   EXPECT_EQ(read.tensor.shape, (std::vector<int64_t>{4, 8}));
   EXPECT_TRUE(ReadOne(HeadOf("1", "0,8", "2", 0)).status.ok());
+  // The writer ended before it wrote the elements.
+  EXPECT_EQ(ReadOne(HeadOf("27", "4,8", "2", 64)).status.code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST(AtbFileTest, TensorsWithoutElementsHaveAReason) {
@@ -160,6 +165,45 @@ TEST(AtbFileTest, ElementsCanBeInAnotherFileOfTheFolder) {
   }
   EXPECT_EQ(ReadOne(head + "data=none\n$End=1\n", dir.path()).status.code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(AtbFileTest, ATensorMayBeThatOfAnotherOp) {
+  namespace fs = std::filesystem;
+  const testing::TempDir dir;
+  const fs::path execution = fs::path(dir.path()) / "0_42" / "1";
+  const auto write = [&](const std::string& file, const std::string& text) {
+    fs::create_directories((execution / file).parent_path());
+    std::ofstream(execution / file) << text;
+  };
+  write("3_Layer/0_Add/after/outtensor0.bin", HeadOf("1", "2") + "abcd");
+  write("3_Layer/0_Add/before/intensor1.bin", HeadOf("1", "2") + "efgh");
+  write("3_Layer/1_Mul/before/intensor0.bin", "dtype=1\ndata=x\n$End=1\n");
+  write("4_A/after/outtensor0.bin", HeadOf("1", "2") + "abcd");
+  write("4_B/after/outtensor0.bin", HeadOf("1", "2") + "abcd");
+  fs::create_directory_symlink(execution / "3_Layer", execution / "5_Layer");
+  const std::string folder = execution / "3_Layer" / "1_Mul" / "after";
+  const auto read = [&](const std::string& name, const std::string& type) {
+    return ReadOne("dtype=" + type + "\ndims=2\ndata=" + name + "\n$End=1\n",
+                   folder);
+  };
+  EXPECT_EQ(read("3_0_outtensor0.bin", "1").bytes, "abcd");
+  EXPECT_EQ(read("3_0_intensor1.bin", "1").bytes, "efgh");
+  for (const char* name :
+       {"3_0_outtensor1.bin", "3_outtensor0.bin", "4_outtensor0.bin",
+        "5_0_outtensor0.bin", "9_outtensor0.bin", "3_1_intensor0.bin",
+        "3_0_tiling.bin"}) {
+    const Read other = read(name, "1");
+    EXPECT_EQ(other.status.code(), absl::StatusCode::kNotFound) << name;
+    EXPECT_EQ(other.bytes, "");
+  }
+  // Another type is another tensor.
+  EXPECT_EQ(read("3_0_outtensor0.bin", "0").status.code(),
+            absl::StatusCode::kNotFound);
+  // A kernel whose tensors were left out names itself.
+  fs::create_directories(folder);
+  const std::string self = "dtype=1\ndims=2\ndata=outtensor0.bin\n$End=1\n";
+  std::ofstream(fs::path(folder) / "outtensor0.bin") << self;
+  EXPECT_EQ(ReadOne(self, folder).status.code(), absl::StatusCode::kNotFound);
 }
 
 TEST(AtbFileTest, OtherFilesElsewhereAreNotOpened) {
