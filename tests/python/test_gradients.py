@@ -378,3 +378,31 @@ def test_a_policy_of_ops_and_tokens_holds_for_gradients(recorded):
 def test_state_needs_gradients(client):
     with pytest.raises(ValueError, match="optimizer_state needs gradients"):
         msitd.register_hook(Model(), client, optimizer_state=True)
+
+
+def test_objects_in_arguments_and_results_disturb_nothing(recorded):
+    class Cache:
+        def __init__(self, x):
+            self.x = x
+
+    class Layer(nn.Module):
+        def forward(self, x, cache, *, mask=None):
+            return x * 2, Cache(x), slice(3), 1.5
+
+    class Holder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+            self.layer = Layer()
+
+        def forward(self, x):
+            return self.layer(self.linear(x), Cache(x), mask=Cache(None))
+
+    def run():
+        model(torch.ones(1, 2))[0].sum().backward()
+
+    model = Holder()
+    records, handle = recorded(model, run)
+    assert (0, "root.layer", 0, "grad_input", "0") in records
+    assert (0, "root", 0, "grad_output", "0") in records
+    assert all(reason.startswith("tensors in an object") for reason in handle.skipped)

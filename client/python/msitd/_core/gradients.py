@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.walk import walk_arguments, walk_result
+from msitd._core.walk import tensors_given, tensors_returned
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +80,7 @@ class Gradients:
                 return None
             indexes: dict[_Edge, list[str]] = {}
             if is_wanted:
-                given = walk_arguments(args, kwargs, self._tensor_type, False)
+                given = tensors_given(args, kwargs, self._tensor_type)
                 for index, tensor in given:
                     if tensor.requires_grad:
                         edge = self._edge_of(tensor)
@@ -95,7 +95,7 @@ class Gradients:
         """Watches the graph that a call has made. Raises nothing."""
         try:
             made = []
-            for index, tensor in walk_result(result, self._tensor_type, False):
+            for index, tensor in tensors_returned(result, self._tensor_type):
                 if not tensor.requires_grad:
                     continue
                 node = tensor.grad_fn

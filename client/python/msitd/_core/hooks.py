@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -287,7 +286,10 @@ class HookHandle:
         for handle in self._torch_handles:
             handle.remove()
         self._torch_handles.clear()
-        self._record_skips()
+        try:
+            self._skips.record(self._client, self._uncalled if self._has_begun else ())
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(SKIPS_NAME, "", error)
         compiled.forget_graphs()
 
     def __enter__(self) -> Self:
@@ -403,7 +405,6 @@ class HookHandle:
         """Returns the hooks of a module of which a call may be a pass; see Steps."""
         thread = self._thread
         steps = self._steps
-        backward = self._backward
         is_tracing = self._is_tracing
         sides = [inner is not None and side for side in (self._inputs, self._outputs)]
         notes = graphs.hooks_of(op, self._note, *sides, self._values)
@@ -422,11 +423,7 @@ class HookHandle:
                 forward.depth += 1
             # A checkpoint runs parts of the model again.
             elif not is_in_backward():
-                forward.depth = 1
-                forward.trains = steps.is_training(thread.is_in_graph)
-                forward.token = steps.begin_pass(op, is_root, forward.trains)
-                if backward is not None and forward.trains:
-                    backward.begin_pass()
+                self._begin_pass(forward, op, is_root)
             if inner is not None:
                 inner.before(module, args, kwargs)
 
@@ -448,9 +445,25 @@ class HookHandle:
                     forward.calls.clear()
                     if thread.known is not None:
                         thread.known.clear()
-                    steps.end_pass(forward.token, is_root, result)
+                    self._end_pass(forward, is_root, result)
 
         return _Hooks(before, after)
+
+    def _begin_pass(self, forward: Forward, op: str, is_root: bool) -> None:
+        forward.depth = 1
+        try:
+            forward.trains = self._steps.is_training(self._thread.is_in_graph)
+            forward.token = self._steps.begin_pass(op, is_root, forward.trains)
+            if self._backward is not None and forward.trains:
+                self._backward.begin_pass()
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(op, "", error)
+
+    def _end_pass(self, forward: Forward, is_root: bool, result: Any) -> None:
+        try:
+            self._steps.end_pass(forward.token, is_root, result)
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skip(ROOT_OP, "", error)
 
     def run_in_graph(self, side: str, op: str, leaves: dict[str, Any]) -> None:
         """See graphs.Recorder."""
@@ -556,17 +569,6 @@ class HookHandle:
             return
         identities = self._thread.identities() if self._aliases else None
         self._leaves.record(arguments, io, call, identities)
-
-    def _record_skips(self) -> None:
-        skipped = self._skips.as_json()
-        uncalled = sorted(self._uncalled) if self._has_begun else []
-        if skipped or uncalled:
-            facts = {"version": 1, "skipped": skipped, "uncalled": uncalled}
-            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
-            try:
-                self._client.record_document(SKIPS_NAME, text)
-            except Exception as error:  # noqa: BLE001 - never the model's problem
-                self._skip(SKIPS_NAME, "", error)
 
     def _recorded_op(self, module_name: str) -> str | None:
         op = _op_of(module_name)

@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.walk import walk_arguments
+from msitd._core.walk import tensors_given
 
 if TYPE_CHECKING:
     from msitd._core.leaves import Call
@@ -87,7 +87,7 @@ class FirstRuns:
         return calls[-1]
 
     def _address(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        for _, tensor in walk_arguments(args, kwargs, self._tensor_type, False):
+        for _, tensor in tensors_given(args, kwargs, self._tensor_type):
             try:
                 return int(tensor.data_ptr())
             except RuntimeError:

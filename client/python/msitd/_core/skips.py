@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
 
@@ -66,10 +71,19 @@ class Skips:
         counts = self.by_reason()
         return sum(counts[reason] for reason in counts if reason not in _NO_LOSS)
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """Returns all of them as the document of the hooks has them."""
+    def record(self, client: Client, uncalled: Collection[str]) -> None:
+        """Records the document of the hooks, if there is anything to say.
+
+        Args:
+            client: Where to.
+            uncalled: Ops of which no call was seen.
+        """
         with self._lock:
-            return [skip.as_json() for skip in self._by_reason.values()]
+            skipped = [skip.as_json() for skip in self._by_reason.values()]
+        if skipped or uncalled:
+            facts = {"version": 1, "skipped": skipped, "uncalled": sorted(uncalled)}
+            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+            client.record_document(SKIPS_NAME, text)
 
 
 # Nothing is missing because of these.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core import optimizers
 from msitd._core.optimizers import Hold
-from msitd._core.walk import walk_result
+from msitd._core.walk import tensors_returned
 
 if TYPE_CHECKING:
     import torch
@@ -108,12 +108,13 @@ class Steps:
         with self._lock:
             if is_root:
                 self._running_count -= 1
+            ends = self._time == "forward" or (
+                self._time == "auto" and not self._trains
+            )
+            if is_root and ends:
+                self._advance_from(token)
             if self._trains and self._time == "auto":
                 self._await_backward(result)
-            if not is_root or self._time not in ("auto", "forward"):
-                return
-            if self._time == "forward" or not self._trains:
-                self._advance_from(token)
 
     def abandon_pass(self) -> None:
         """Is told that a forward of the model has ended without `end_pass`."""
@@ -164,7 +165,7 @@ class Steps:
         def note(gradient: torch.Tensor) -> None:
             self._has_backward = True
 
-        leaves = walk_result(result, torch.Tensor, False)
+        leaves = tensors_returned(result, torch.Tensor)
         for _, tensor in itertools.islice(leaves, _WATCHED_MAX):
             # The graph that a hook of a leaf belongs to does not end.
             if tensor.grad_fn is not None:

@@ -53,6 +53,22 @@ def walk_result(
         yield from _walk(result, "", 0, tensor_type, values)
 
 
+def tensors_given(
+    args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type
+) -> Iterator[tuple[str, Any]]:
+    """Names the tensors alone in the arguments of a call."""
+    for index, leaf in walk_arguments(args, kwargs, tensor_type, False):
+        if isinstance(leaf, tensor_type):
+            yield index, leaf
+
+
+def tensors_returned(result: Any, tensor_type: type) -> Iterator[tuple[str, Any]]:
+    """Names the tensors alone in the result of a call."""
+    for index, leaf in walk_result(result, tensor_type, False):
+        if isinstance(leaf, tensor_type):
+            yield index, leaf
+
+
 def _walk(
     value: Any, path: str, depth: int, tensor_type: type, values: bool
 ) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -187,14 +186,10 @@ class ApiHandle:
         installation.remove()
         self._collectives.remove()
         compiled.forget_graphs()
-        skipped = self._skips.as_json()
-        if skipped:
-            facts = {"version": 1, "skipped": skipped, "uncalled": []}
-            text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
-            try:
-                self._client.record_document(SKIPS_NAME, text)
-            except Exception as error:  # noqa: BLE001 - never the program's problem
-                self._skips.count(SKIPS_NAME, "", str(error))
+        try:
+            self._skips.record(self._client, ())
+        except Exception as error:  # noqa: BLE001 - never the program's problem
+            self._skips.count(SKIPS_NAME, "", str(error))
 
     def __enter__(self) -> Self:
         return self
