@@ -281,3 +281,38 @@ def test_removed_hooks_hear_of_no_optimizer(steps, model, client):
 def test_an_unknown_time_is_refused(client, model):
     with pytest.raises(ValueError, match="time 'clock' is none of"):
         msitd.register_hook(model, client, time="clock")
+
+
+class Cache:
+    """As that of transformers."""
+
+    is_initialized = False
+
+
+@pytest.mark.parametrize(
+    "caches",
+    [
+        ((), ((X, X),), ((X, X),)),
+        (Cache(), Cache(), Cache()),
+    ],
+    ids=["tuples", "objects"],
+)
+def test_prefill_and_decode_are_told_apart(client, daemon, caches):
+    class Decoder(nn.Module):
+        def forward(self, x, past_key_values=None):
+            return x
+
+    model = Decoder()
+    with msitd.register_hook(model, client):
+        model(X)
+        for number, cache in enumerate(caches):
+            if isinstance(cache, Cache):
+                cache.is_initialized = number > 0
+            model(X, past_key_values=cache)
+    client.flush()
+    phases = [(*r.place, r.value) for r in daemon.values if r.index == "phase"]
+    assert phases == [
+        (1, "root", 0, "state", "phase", "prefill"),
+        (2, "root", 0, "state", "phase", "decode"),
+        (3, "root", 0, "state", "phase", "decode"),
+    ]

@@ -102,6 +102,7 @@ def make_package_opaque() -> None:
         "optimizers",
         "parameters",
         "parts",
+        "phases",
         "placement",
         "recomputation",
         "recorder",

@@ -12,6 +12,7 @@ from msitd._core.copies import UncopiedHook
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
 from msitd._core.patterns import compile_patterns
+from msitd._core.phases import record_phase
 from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.steps import Steps
@@ -31,138 +32,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("msitd")
 
 ROOT_OP = "root"
-
-
-def register_hook(
-    model: torch.nn.Module,
-    client: Client,
-    *,
-    inputs: bool = True,
-    outputs: bool = True,
-    weights: bool = False,
-    values: bool = True,
-    stack: str = "none",
-    aliases: bool = False,
-    objects: bool = False,
-    gradients: bool = False,
-    optimizer_state: bool = False,
-    op_pattern: str | Iterable[str] | None = None,
-    tokens: Collection[int] | None = None,
-    time: str = "auto",
-) -> HookHandle:
-    """Records inputs and outputs of every sub-module of `model`, per forward.
-
-    The op is `root` for the model itself and `root.<dotted name>` for a
-    sub-module. A module with several names is recorded under the first. The
-    index is the position of a positional argument or of an element of the
-    result, the name of a keyword argument or of a key, or a dotted path of
-    these where tensors are nested: `0`, `1.0`, `attention_mask`. The only
-    tensor of a result is `0`.
-
-    The modules of the model are recorded once, now, as the document
-    `module_tree.json` of the rank: class, parent, and own parameters and
-    buffers of each.
-
-    Inputs are copied before the module runs, outputs when it returns, so that
-    later changes in place do not alter the record. A problem with one tensor is
-    logged once and counted; it never reaches the model. A tensor that does not
-    lie in one piece of memory is recorded in parts, such as `0.indices` and
-    `0.values`. In place of one that has no bytes, a value says so.
-
-    `torch.compile` may compile the model, before or after, as a whole or in
-    part, also with `fullgraph=True`. Ops keep the names that they have in the
-    model without it. The records are part of its graphs and end none of them;
-    none of them is an alias. All graphs of the process are made again when
-    hooks are added or removed. Where a version of torch has no means for it, a
-    graph ends before every recorded module, and another begins behind it; a
-    warning says so once. With `fullgraph=True` the first call raises what torch
-    raises then.
-
-    A call of which the capture policy asks for nothing costs next to nothing.
-    It is not counted as a call of its op: if a policy begins in the middle of a
-    token, calls are numbered from there.
-
-    Args:
-        model: The module, on any device, of any dtype.
-        client: Where to record. It must stay open until the hooks are removed.
-        inputs: Whether to record positional and keyword arguments.
-        outputs: Whether to record results.
-        weights: Whether to record every parameter once, now, with io `weight`,
-            the op of its module, and its name as index.
-        values: Whether to record arguments and elements of results that are no
-            tensors, as `Client.record_value` does: numbers, strings, None,
-            dtypes and others, 256 of each side of a call at most. A result that
-            is None is not recorded.
-        stack: Where in the source each call comes from: `none` does not say,
-            `caller` names the innermost Python frame outside of torch and
-            msitd, `full` all frames but those of msitd.
-        aliases: Whether a tensor that was recorded before in the same token,
-            such as the output of one module that is the input of the next, is
-            recorded as an alias of that record: its bytes are neither brought
-            to the host nor copied. Torch says which tensors have not changed:
-            those with the same storage and version. It does not count every
-            change. Where the bytes change between two records of a token in one
-            of these ways, the second record shows the bytes of the first:
-            through `tensor.data`; through numpy, DLPack or another tensor that
-            was made of the same memory; by a kernel that writes to its argument
-            and does not tell torch, as fused and Triton kernels often do; in
-            memory that a CUDA graph or another process writes to. So it is off
-            by default. Tensors of inference mode, views of complex conjugates
-            and tensors of sub-classes are always copied.
-        objects: Whether tensors in objects are recorded that are no mappings,
-            tuples, lists, dataclasses or classes of attrs, such as a cache of
-            keys and values that every layer is given. If not, the objects that
-            hold any are counted; see `HookHandle.skipped`. Objects are searched
-            as pytree of torch knows them, else by their attributes, and not in
-            graphs of `torch.compile`.
-        gradients: Whether to record what a backward computes: `grad_output` and
-            `grad_input` of each call, with the indexes of its results and
-            arguments; `grad_weight` of each parameter, with its name as index,
-            whenever a backward adds to its gradient; and with each step of an
-            optimizer that holds it, `state` with the index `NAME.grad`, the
-            gradient that was used. A `grad_input` is what this call adds to the
-            gradient of the argument, unless the call gives the argument back as
-            it is. If a backward goes through a call again, indexes begin with
-            `again1.` and so on. Nothing is added to the graph of autograd.
-            Graphs of torch.compile end at every module then; see above.
-        optimizer_state: Whether to record, after each step, what the optimizer
-            keeps for each parameter, as `state` with indexes such as
-            `NAME.exp_avg`. It needs `gradients`.
-        op_pattern: Ops to record: one of these patterns must match the whole
-            op. `*` stands for any bytes, `?` for one. Default: all.
-        tokens: Tokens to record. Default: all.
-        time: What ends a step, and so advances the token of the client:
-            `forward`, each forward of `model`, whether it returned or raised;
-            `optimizer`, each step of an optimizer that holds parameters of
-            `model`; `step`, `HookHandle.step()`; `auto`, what fits. That is the
-            forward in inference, and in training the optimizer, if there is
-            one: several forwards before its step are calls of one token. Where
-            there is none, the next forward ends the step. A forward trains if
-            gradients are enabled and `model` is in training mode and has
-            parameters that require gradients. If nothing calls `model` itself,
-            but its children, a second call of the same child ends a step
-            without training.
-
-    Returns:
-        A handle. Its `remove()` takes the hooks away, and so does leaving it as
-        a context manager.
-    """
-    return HookHandle(
-        model,
-        client,
-        inputs=inputs,
-        outputs=outputs,
-        weights=weights,
-        values=values,
-        stack=stack,
-        aliases=aliases,
-        objects=objects,
-        gradients=gradients,
-        optimizer_state=optimizer_state,
-        op_pattern=op_pattern,
-        tokens=tokens,
-        time=time,
-    )
 
 
 class HookHandle:
@@ -220,6 +89,7 @@ class HookHandle:
         # `generate` and other methods of a compiled model call the model inside.
         model = compiled.unwrap(model)
         self._steps = Steps(client, model, time)
+        self._tells_phase = values and self._matches(ROOT_OP)
         optimizers.watch(self)
         self._backward: Backward | None = None
         if gradients:
@@ -423,7 +293,7 @@ class HookHandle:
                 forward.depth += 1
             # A checkpoint runs parts of the model again.
             elif not is_in_backward():
-                self._begin_pass(forward, op, is_root)
+                self._begin_pass(forward, op, is_root, kwargs)
             if inner is not None:
                 inner.before(module, args, kwargs)
 
@@ -449,13 +319,17 @@ class HookHandle:
 
         return _Hooks(before, after)
 
-    def _begin_pass(self, forward: Forward, op: str, is_root: bool) -> None:
+    def _begin_pass(
+        self, forward: Forward, op: str, is_root: bool, kwargs: dict[str, Any]
+    ) -> None:
         forward.depth = 1
         try:
             forward.trains = self._steps.is_training(self._thread.is_in_graph)
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
             if self._backward is not None and forward.trains:
                 self._backward.begin_pass()
+            if self._tells_phase and is_root and kwargs:
+                record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(op, "", error)
 
