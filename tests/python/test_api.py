@@ -16,6 +16,7 @@ from msitd._core.api.wrapper import Wrapped
 from torch import nn
 from torch import relu as early_relu
 from torch.nn.functional import gelu as early_gelu
+from torch.utils import _python_dispatch
 from torch.utils.checkpoint import checkpoint
 
 X = torch.tensor([[-1.0, 2.0], [3.0, -4.0]])
@@ -286,17 +287,31 @@ def test_what_others_put_in_place_stays(client):
     torch.relu = original
 
 
-def test_modes_of_others_may_lie_above(client, calls_of):
+def test_modes_of_others_may_lie_above(client):
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {}))
 
-    handle = msitd.register_api(client)
-    with Mode():
+    class Dispatch(_python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    handle = msitd.register_api(client, operators=True)
+    with Mode(), Dispatch():
         handle.remove()
         early_relu(X)
-    handle = msitd.register_api(client)
-    handle.remove()
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert _python_dispatch._get_current_dispatch_mode_stack() == []
+    assert client.counters().recorded_count == 0
+
+
+def test_handle_may_be_removed_by_another_thread(client):
+    thread = threading.Thread(target=msitd.register_api(client).remove)
+    thread.start()
+    thread.join()
+    early_relu(X)
+    [mode] = torch.overrides._get_current_function_mode_stack()
+    mode.__exit__(None, None, None)
     assert client.counters().recorded_count == 0
 
 
@@ -373,6 +388,30 @@ def test_graphs_are_whole_and_their_functions_are_counted(client, daemon):
     [(reason, count)] = handle.skipped.items()
     assert "graphs" in reason
     assert count == 2
+
+
+def test_gradients_of_functions_are_those_of_autograd(calls_of):
+    w = torch.ones(2, 2, requires_grad=True)
+
+    def run():
+        y = torch.matmul(X, w)
+        z = F.relu(y, inplace=True) * 3
+        z.sum().backward()
+
+    places = calls_of(run, gradients=True, inputs=False, outputs=False)
+    assert set(places) == {
+        ("Tensor.sum", 0, "grad_output", "0"),
+        ("Tensor.sum", 0, "grad_input", "0"),
+        ("Tensor.__mul__", 0, "grad_output", "0"),
+        ("Tensor.__mul__", 0, "grad_input", "0"),
+        ("Functional.relu", 0, "grad_output", "0"),
+        ("Functional.relu", 0, "grad_input", "0"),
+        ("Torch.matmul", 0, "grad_output", "0"),
+        ("Torch.matmul", 0, "grad_input", "1"),
+    }
+    shown = {place: array(record) for place, record in calls_of.records.items()}
+    assert shown["Torch.matmul", 0, "grad_input", "1"] == w.grad.tolist()
+    assert shown["Functional.relu", 0, "grad_output", "0"] == [[3.0, 3.0], [3.0, 3.0]]
 
 
 def test_calls_in_a_graph_of_eager_are_recorded(client, daemon):

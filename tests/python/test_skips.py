@@ -417,31 +417,38 @@ def test_exported_modules_are_recorded(client, daemon):
     assert records["root.1", 0, "output", "0"] == expected.detach().numpy().tobytes()
 
 
-def test_replicas_record_beside_each_other(client, daemon):
-    """As DataParallel runs them: shallow copies, each in a thread of its own."""
+def run_replicas(model, x):
+    """As DataParallel does: shallow copies, each in a thread of its own."""
+    replicas = [model._replicate_for_data_parallel() for _ in range(2)]
+    for replica in replicas:
+        for name, child in model.named_children():
+            setattr(replica, name, child)
+    threads = [threading.Thread(target=replica, args=(x,)) for replica in replicas]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_replicas_record_beside_each_other(client, daemon, is_inside):
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
     outer = nn.ModuleList([model])
-
-    def forward(x):
-        replicas = [model._replicate_for_data_parallel() for _ in range(2)]
-        for replica in replicas:
-            for name, child in model.named_children():
-                setattr(replica, name, child)
-        threads = [threading.Thread(target=r, args=(x,)) for r in replicas]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    outer.forward = forward
-    with msitd.register_hook(outer, client, inputs=False):
+    outer.forward = lambda x: run_replicas(model, x)
+    hooked = model if is_inside else outer
+    with msitd.register_hook(hooked, client, inputs=False) as handle:
         for _ in range(2):
             outer(X)
+            if is_inside:
+                client.next_token()
     client.flush()
-    places = sorted(r.place[:3] for r in daemon.records)
-    assert places == [
+    top = "root" if is_inside else "root.0"
+    assert sorted(r.place[:3] for r in daemon.records) == [
         (token, op, call)
         for token in (0, 1)
-        for op in ("root.0", "root.0.0", "root.0.1")
+        for op in (top, f"{top}.0", f"{top}.1")
         for call in (0, 1)
     ]
+    assert list(handle.skipped.values()) == ([4] if is_inside else [])
+    assert client.token == 2
+    assert handle.skipped_count == 0

@@ -136,9 +136,7 @@ class HooksInGraph(NamedTuple):
     after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
 
 
-def hooks_of(
-    op: str, note: Note | None, inputs: bool, outputs: bool, values: bool
-) -> HooksInGraph:
+def hooks_of(op: str, note: Note | None, inputs: bool, outputs: bool) -> HooksInGraph:
     """Returns hooks that record the calls of `op` into a graph.
 
     Args:
@@ -146,7 +144,6 @@ def hooks_of(
         note: See `note_of`.
         inputs: Whether arguments are recorded.
         outputs: Whether results are recorded.
-        values: Whether what is no tensor is recorded.
     """
     import torch
 
@@ -158,7 +155,7 @@ def hooks_of(
     def before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if is_exporting():
             return
-        given = walk_arguments(args, kwargs, tensor_type, values)
+        given = walk_arguments(args, kwargs, tensor_type, True)
         note(BEFORE, op, given if inputs else ())  # type: ignore[misc]
 
     def after(
@@ -167,7 +164,7 @@ def hooks_of(
         if is_exporting():
             return
         is_there = outputs and result is not None
-        given = walk_result(result, tensor_type, values)
+        given = walk_result(result, tensor_type, True)
         note(AFTER, op, given if is_there else ())  # type: ignore[misc]
 
     return HooksInGraph(before, after)

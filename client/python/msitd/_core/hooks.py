@@ -13,7 +13,7 @@ from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_modules
 from msitd._core.patterns import compile_patterns
 from msitd._core.phases import record_phase
-from msitd._core.skips import RECOMPUTED, SKIPS_NAME, Skips, is_in_backward
+from msitd._core.skips import RECOMPUTED, REPLICA, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller
 from msitd._core.steps import Steps
 from msitd._core.threads import Forward, Thread, is_outermost_call
@@ -68,7 +68,6 @@ class HookHandle:
         self._client = client
         self._inputs = inputs
         self._outputs = outputs
-        self._values = values
         self._stack = stack
         self._aliases = aliases
         self._tokens = tokens
@@ -224,8 +223,7 @@ class HookHandle:
         tokens = self._tokens
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
-        inputs, outputs, values = self._inputs, self._outputs, self._values
-        notes = graphs.hooks_of(op, self._note, inputs, outputs, values)
+        notes = graphs.hooks_of(op, self._note, self._inputs, self._outputs)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -277,7 +275,7 @@ class HookHandle:
         steps = self._steps
         is_tracing = self._is_tracing
         sides = [inner is not None and side for side in (self._inputs, self._outputs)]
-        notes = graphs.hooks_of(op, self._note, *sides, self._values)
+        notes = graphs.hooks_of(op, self._note, *sides)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -291,6 +289,11 @@ class HookHandle:
                 steps.abandon_pass()
             if forward.depth > 0:
                 forward.depth += 1
+            elif _is_replica(module):
+                forward.depth = 1
+                forward.token = steps.token
+                if is_root:
+                    self._skips.count(op, "", REPLICA)
             # A checkpoint runs parts of the model again.
             elif not is_in_backward():
                 self._begin_pass(forward, op, is_root, kwargs)
@@ -315,7 +318,8 @@ class HookHandle:
                     forward.calls.clear()
                     if thread.known is not None:
                         thread.known.clear()
-                    self._end_pass(forward, is_root, result)
+                    if not _is_replica(module):
+                        self._end_pass(forward, is_root, result)
 
         return _Hooks(before, after)
 
@@ -380,7 +384,7 @@ class HookHandle:
         self._uncalled.discard(op)
         if self._inputs:
             self._record_all(
-                walk_arguments(args, kwargs, self._tensor_type, self._values),
+                walk_arguments(args, kwargs, self._tensor_type, True),
                 "input",
                 call,
             )
@@ -404,7 +408,7 @@ class HookHandle:
             return
         if self._outputs and not call.is_again:
             self._record_all(
-                walk_result(result, self._tensor_type, self._values), "output", call
+                walk_result(result, self._tensor_type, True), "output", call
             )
         if self._backward is not None and call.inputs is not None:
             self._backward.end(call, call.inputs, result)
@@ -461,6 +465,11 @@ class _Hooks(NamedTuple):
 
     before: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
     after: Callable[[Any, tuple[Any, ...], dict[str, Any], Any], None]
+
+
+def _is_replica(module: Any) -> bool:
+    """Returns whether DataParallel runs the module beside others of its kind."""
+    return getattr(module, "_is_replica", False)
 
 
 def _op_of(module_name: str) -> str:

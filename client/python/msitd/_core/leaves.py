@@ -79,6 +79,10 @@ class LeafRecorder:
                         identity=0 if identities is None else identities.of(leaf),
                     )
                     continue
+                if not values.is_plain(leaf):
+                    self._look_into(leaf, io, index, call)
+                if not self._values:
+                    continue
                 value_count += 1
                 if value_count <= _VALUES_MAX:
                     self._record_value(leaf, io, index, call)
@@ -89,18 +93,15 @@ class LeafRecorder:
                 self._record_otherwise(leaf, io, index, call, error)
 
     def _record_value(self, value: Any, io: str, index: str, call: Call) -> None:
-        if self._values:
-            self._client.record_value(
-                value,
-                op=call.op,
-                io=io,
-                index=index,
-                token=call.token,
-                call=call.number,
-                stack=call.stack,
-            )
-        if not values.is_plain(value):
-            self._look_into(value, io, index, call)
+        self._client.record_value(
+            value,
+            op=call.op,
+            io=io,
+            index=index,
+            token=call.token,
+            call=call.number,
+            stack=call.stack,
+        )
 
     def _look_into(self, value: Any, io: str, index: str, call: Call) -> None:
         if isinstance(value, values.Described):

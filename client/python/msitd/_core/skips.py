@@ -24,6 +24,11 @@ SKIPS_NAME = "not_recorded.json"
 RECOMPUTED = "a forward that checkpointing runs again; the first one is recorded"
 
 
+REPLICA = (
+    "a forward of a replica ends no step: register hooks on DataParallel, not in it"
+)
+
+
 @dataclass
 class Skip:
     """What is not recorded for one reason, and where that came first."""
@@ -87,7 +92,7 @@ class Skips:
 
 
 # Nothing is missing because of these.
-_NO_LOSS = (RECOMPUTED,)
+_NO_LOSS = (RECOMPUTED, REPLICA)
 
 
 def is_in_backward() -> bool:

@@ -16,8 +16,6 @@ from typing import Any
 # itself ends there.
 _DEPTH_MAX = 16
 
-_SIMPLE_TYPES = (type(None), bool, int, float, complex, str, bytes)
-
 
 def walk_arguments(
     args: tuple[Any, ...], kwargs: dict[str, Any], tensor_type: type, values: bool
@@ -28,8 +26,7 @@ def walk_arguments(
         args: Positional arguments.
         kwargs: Keyword arguments.
         tensor_type: What is a tensor.
-        values: Whether to name numbers, strings and None. Objects that may hold
-            more are named anyway.
+        values: Whether to name values, too.
     """
     for position, value in enumerate(args):
         if isinstance(value, tensor_type):
@@ -77,7 +74,7 @@ def _walk(
         return
     children = _children_of(value)
     if children is None:
-        if values or type(value) not in _SIMPLE_TYPES:
+        if values:
             yield path or "0", value
         return
     if depth >= _DEPTH_MAX:

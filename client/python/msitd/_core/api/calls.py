@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.collectives import Collectives, open_p2p, sent
 from msitd._core.api.targets import DISTRIBUTED_PREFIX
+from msitd._core.gradients import Gradients
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
 from msitd._core.skips import RECOMPUTED, Skips, is_in_backward
@@ -77,10 +78,10 @@ class ApiCalls:
         tokens: Collection[int] | None,
         inputs: bool,
         outputs: bool,
-        values: bool,
         stack: str,
         aliases: bool,
         nested: bool,
+        gradients: bool,
     ) -> None:
         import torch
 
@@ -93,13 +94,20 @@ class ApiCalls:
         self._tokens = tokens
         self._inputs = inputs
         self._outputs = outputs
-        self._values = values
         self._stack = stack
         self._aliases = aliases
         self._nested = nested
+        self._gradients = (
+            Gradients(client, leaves, skips, lambda: None) if gradients else None
+        )
         self._thread = _Thread()
         # Whether an op is asked for. Names are few.
         self._wanted: dict[str, bool] = {}
+
+    def remove(self) -> None:
+        """Records nothing of a backward from now on."""
+        if self._gradients is not None:
+            self._gradients.remove()
 
     def is_inside(self) -> bool:
         """Returns whether calls of this thread are parts of one that is recorded."""
@@ -129,7 +137,7 @@ class ApiCalls:
             result = function(*args, **kwargs)
         finally:
             thread.depth -= 1
-        if call is not None and self._outputs:
+        if call is not None:
             self._quietly(self._end, call, args, kwargs, result)
         return result
 
@@ -165,13 +173,13 @@ class ApiCalls:
             return None
         stack = None if self._stack == "none" else stack_of_caller(self._stack)
         call = Call(op, token, self._client.begin_call(op, token), stack)
+        if self._gradients is not None and self._torch.is_grad_enabled():
+            call = call._replace(inputs=self._gradients.begin(call, args, kwargs))
         if self._inputs:
             if op.startswith(DISTRIBUTED_PREFIX):
                 args, kwargs = sent(op.removeprefix(DISTRIBUTED_PREFIX), args, kwargs)
             tensor_type = self._torch.Tensor
-            self._record(
-                walk_arguments(args, kwargs, tensor_type, self._values), "input", call
-            )
+            self._record(walk_arguments(args, kwargs, tensor_type, True), "input", call)
         return call
 
     def _end(
@@ -181,6 +189,10 @@ class ApiCalls:
         kwargs: dict[str, Any],
         result: Any,
     ) -> None:
+        if self._gradients is not None and call.inputs is not None:
+            self._gradients.end(call, call.inputs, result)
+        if not self._outputs:
+            return
         if call.op.startswith(DISTRIBUTED_PREFIX):
             given = [open_p2p(each) for each in (*args, *kwargs.values())]
 
@@ -192,14 +204,12 @@ class ApiCalls:
         if result is None:
             # It was done in place.
             result = (*args, *kwargs.values())
-        self._record(
-            walk_result(result, self._torch.Tensor, self._values), "output", call
-        )
+        self._record(walk_result(result, self._torch.Tensor, True), "output", call)
 
     def _finish(self, call: Call, given: list[Any], was_waited: bool) -> None:
         """Records a collective, of which the arguments are the result."""
         if was_waited:
-            leaves = walk_result(given, self._torch.Tensor, self._values)
+            leaves = walk_result(given, self._torch.Tensor, True)
             self._record(leaves, "output", call)
             return
         self._skips.count(call.op, "", _NEVER_WAITED)

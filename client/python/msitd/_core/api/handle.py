@@ -32,6 +32,7 @@ def register_api(
     imported: bool = True,
     operators: bool = False,
     nested: bool = False,
+    gradients: bool = False,
     inputs: bool = True,
     outputs: bool = True,
     values: bool = True,
@@ -78,6 +79,9 @@ def register_api(
             among them.
         nested: Whether functions and operators that recorded functions call
             are recorded, too.
+        gradients: Whether to record the gradients of results (`grad_output`)
+            and of arguments (`grad_input`) of each call, as `register_hook`
+            does.
         inputs: Whether to record arguments.
         outputs: Whether to record results.
         values: As in `register_hook`, and so for all others.
@@ -96,6 +100,7 @@ def register_api(
         imported=imported,
         operators=operators,
         nested=nested,
+        gradients=gradients,
         inputs=inputs,
         outputs=outputs,
         values=values,
@@ -140,13 +145,13 @@ class ApiHandle:
             leaves,
             self._collectives,
             matches=compile_patterns(op_pattern),
-            values=values,
             stack=stack,
             nested=nested,
             **options,
         )
         is_tracing = compiled.tracing_test(is_possible=True)
         self._modes: list[Any] = []
+        self._calls = calls
         self._installation: Installation | None = Installation(found, calls, is_tracing)
         try:
             if "distributed" in groups:
@@ -184,6 +189,7 @@ class ApiHandle:
         for mode in reversed(self._modes):
             modes.leave(mode)
         installation.remove()
+        self._calls.remove()
         self._collectives.remove()
         compiled.forget_graphs()
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msitd._core import compiled
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.targets import Target, aten_op
 from msitd._core.api.wrapper import Wrapped
@@ -55,6 +56,7 @@ def function_mode(
                 return func(*args, **kwargs)
             return calls.call(func, op, args, kwargs)
 
+    compiled.make_no_frame(ApiFunctionMode.__torch_function__)
     return ApiFunctionMode()
 
 
@@ -79,21 +81,32 @@ def dispatch_mode(calls: ApiCalls) -> Any:
                 return func(*args, **kwargs)
             return calls.call(func, op, args, kwargs)
 
+    compiled.make_no_frame(ApiDispatchMode.__torch_dispatch__)
     return ApiDispatchMode()
 
 
 def leave(mode: Any) -> None:
-    """Ends a mode that this thread has entered.
+    """Takes a mode out of those of this thread, also from below modes of others.
 
-    Below modes of others, or in another thread, it stays, and lets all through.
+    One of another thread stays, and lets all through.
     """
     from torch import overrides
     from torch.utils import _python_dispatch
 
     mode.is_on = False
-    tops = (
-        overrides._get_current_function_mode(),
-        _python_dispatch._get_current_dispatch_mode(),
-    )
-    if any(top is mode for top in tops):
-        mode.__exit__(None, None, None)
+    if mode in overrides._get_current_function_mode_stack():
+        _take_out(mode, overrides._pop_mode, overrides._push_mode)
+    elif mode in _python_dispatch._get_current_dispatch_mode_stack():
+        _take_out(mode, _python_dispatch._pop_mode, _python_dispatch._push_mode)
+
+
+def _take_out(mode: Any, pop: Callable[[], Any], push: Callable[[Any], None]) -> None:
+    above = []
+    top = pop()
+    while top is not mode:
+        above.append(top)
+        top = pop()
+    push(mode)
+    mode.__exit__(None, None, None)
+    for each in reversed(above):
+        push(each)

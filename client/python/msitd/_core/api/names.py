@@ -3,7 +3,8 @@
 Names are separated by white space. Those that the installed torch does not have are
 left out where they are wrapped. Not here is what only asks a tensor for something or
 opens a view without a function in `torch`, and what gives memory that nobody has
-written to.
+written to. Nor what msprobe passes over and is written in Python, since that would hide
+what it calls.
 """
 
 # Of the module `torch`.
@@ -87,9 +88,9 @@ TORCH = """
     native_batch_norm native_channel_shuffle native_dropout native_group_norm
     native_layer_norm native_norm ne neg neg_ negative negative_ nextafter nonzero
     nonzero_static norm norm_except_dim normal not_equal nuclear_norm ones_like
-    orgqr ormqr outer pairwise_distance pca_lowrank pdist permute permute_copy
-    pinverse pixel_shuffle pixel_unshuffle poisson poisson_nll_loss polar polygamma
-    positive pow prelu prod put qr quantile quantize_per_channel quantize_per_tensor
+    orgqr ormqr outer pairwise_distance pdist permute permute_copy pinverse
+    pixel_shuffle pixel_unshuffle poisson poisson_nll_loss polar polygamma positive
+    pow prelu prod put qr quantile quantize_per_channel quantize_per_tensor
     quantize_per_tensor_dynamic quantized_batch_norm quantized_gru_cell
     quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d
     quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell rad2deg
@@ -102,8 +103,8 @@ TORCH = """
     sinh sinh_ slice_copy slice_scatter slogdet smm softmax sort sparse_coo_tensor
     split split_copy split_with_sizes split_with_sizes_copy spmm sqrt sqrt_ square
     square_ squeeze squeeze_copy sspaddmm stack std std_mean stft sub subtract sum
-    svd svd_lowrank swapaxes swapdims t t_copy take take_along_dim tan tan_ tanh
-    tanh_ tensor_split tensordot threshold threshold_ tile topk trace transpose
+    svd swapaxes swapdims t t_copy take take_along_dim tan tan_ tanh tanh_
+    tensor_split tensordot threshold threshold_ tile topk trace transpose
     transpose_copy trapezoid trapz triangular_solve tril tril_indices
     triplet_margin_loss triu triu_indices true_divide trunc trunc_ unbind
     unbind_copy unflatten unfold_copy unique unique_consecutive unravel_index
@@ -148,15 +149,14 @@ TENSOR = """
     __add__ __and__ __bool__ __div__ __eq__ __floordiv__ __ge__ __gt__ __iadd__
     __iand__ __idiv__ __ifloordiv__ __ilshift__ __imod__ __imul__ __invert__ __ior__
     __ipow__ __irshift__ __isub__ __ixor__ __le__ __lshift__ __lt__ __matmul__
-    __mod__ __mul__ __ne__ __or__ __pow__ __radd__ __rand__ __rdiv__ __rfloordiv__
-    __rlshift__ __rmatmul__ __rmod__ __rmul__ __ror__ __rpow__ __rrshift__
-    __rshift__ __rsub__ __rxor__ __setitem__ __sub__ __truediv__ __xor__ abs abs_
-    absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm addbmm_ addcdiv
-    addcdiv_ addcmul addcmul_ addmm addmm_ addmv addmv_ addr addr_ adjoint all
-    allclose amax amin aminmax angle any arccos arccos_ arccosh arccosh_ arcsin
-    arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argmax
-    argmin argsort argwhere as_strided_scatter asin asin_ asinh asinh_ atan atan2
-    atan2_ atan_ atanh atanh_ baddbmm baddbmm_ bernoulli bernoulli_ bfloat16
+    __mod__ __mul__ __ne__ __or__ __pow__ __radd__ __rand__ __rmod__ __rmul__
+    __ror__ __rpow__ __rshift__ __rsub__ __rxor__ __setitem__ __sub__ __truediv__
+    __xor__ abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addbmm
+    addbmm_ addcdiv addcdiv_ addcmul addcmul_ addmm addmm_ addmv addmv_ addr addr_
+    adjoint all allclose amax amin aminmax angle any arccos arccos_ arccosh arccosh_
+    arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_
+    argmax argmin argsort argwhere as_strided_scatter asin asin_ asinh asinh_ atan
+    atan2 atan2_ atan_ atanh atanh_ baddbmm baddbmm_ bernoulli bernoulli_ bfloat16
     bincount bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_
     bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift
     bitwise_right_shift_ bitwise_xor bitwise_xor_ bmm bool broadcast_to byte cauchy_
@@ -174,32 +174,32 @@ TENSOR = """
     heaviside_ histc histogram hsplit hypot hypot_ i0 i0_ igamma igamma_ igammac
     igammac_ index index_add index_add_ index_copy index_copy_ index_fill
     index_fill_ index_put index_put_ index_reduce index_reduce_ index_select inner
-    int inverse isclose isfinite isinf isnan isneginf isposinf isreal istft kron
-    kthvalue lcm lcm_ ldexp ldexp_ le le_ lerp lerp_ less less_ less_equal
-    less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_
-    log_normal_ log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and
-    logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor
-    logical_xor_ logit logit_ logsumexp long lt lt_ lu lu_solve masked_fill
-    masked_fill_ masked_scatter masked_scatter_ masked_select matmul matrix_exp
-    matrix_power max maximum mean median min minimum mm mode moveaxis movedim msort
-    mul mul_ multinomial multiply multiply_ mv mvlgamma mvlgamma_ nan_to_num
-    nan_to_num_ nanmean nanmedian nanquantile nansum narrow narrow_copy ne ne_ neg
-    neg_ negative negative_ nextafter nextafter_ nonzero nonzero_static norm normal_
-    not_equal not_equal_ numpy orgqr ormqr outer permute pinverse polygamma
-    polygamma_ positive pow pow_ prelu prod put put_ qr quantile rad2deg rad2deg_
-    random_ ravel reciprocal reciprocal_ relu relu_ remainder remainder_ renorm
-    renorm_ repeat repeat_interleave reshape reshape_as roll rot90 round round_
-    rsqrt rsqrt_ scatter scatter_ scatter_add scatter_add_ scatter_reduce
-    scatter_reduce_ select select_scatter sgn sgn_ short sigmoid sigmoid_ sign sign_
-    signbit sin sin_ sinc sinc_ sinh sinh_ slice_scatter slogdet smm softmax sort
-    sparse_mask split split_with_sizes sqrt sqrt_ square square_ squeeze squeeze_
-    sspaddmm std stft sub sub_ subtract subtract_ sum sum_to_size svd swapaxes
-    swapaxes_ swapdims swapdims_ t t_ take take_along_dim tan tan_ tanh tanh_
-    tensor_split tile to to_dense to_sparse topk trace transpose transpose_
-    triangular_solve tril tril_ triu triu_ true_divide true_divide_ trunc trunc_
-    type_as unbind unflatten unfold uniform_ unique unique_consecutive unsafe_chunk
-    unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_ var vdot vsplit where
-    xlogy xlogy_ zero_
+    int inverse isclose isfinite isinf isnan isneginf isposinf isreal kron kthvalue
+    lcm lcm_ ldexp ldexp_ le le_ lerp lerp_ less less_ less_equal less_equal_ lgamma
+    lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ log_normal_ log_softmax
+    logaddexp logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not
+    logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_
+    logsumexp long lt lt_ lu lu_solve masked_fill masked_fill_ masked_scatter
+    masked_scatter_ masked_select matmul matrix_exp matrix_power max maximum mean
+    median min minimum mm mode moveaxis movedim msort mul mul_ multinomial multiply
+    multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean nanmedian
+    nanquantile nansum narrow narrow_copy ne ne_ neg neg_ negative negative_
+    nextafter nextafter_ nonzero nonzero_static norm normal_ not_equal not_equal_
+    numpy orgqr ormqr outer permute pinverse polygamma polygamma_ positive pow pow_
+    prelu prod put put_ qr quantile rad2deg rad2deg_ random_ ravel reciprocal
+    reciprocal_ relu relu_ remainder remainder_ renorm renorm_ repeat
+    repeat_interleave reshape reshape_as roll rot90 round round_ rsqrt rsqrt_
+    scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ select
+    select_scatter sgn sgn_ short sigmoid sigmoid_ sign sign_ signbit sin sin_ sinc
+    sinc_ sinh sinh_ slice_scatter slogdet smm softmax sort sparse_mask split
+    split_with_sizes sqrt sqrt_ square square_ squeeze squeeze_ sspaddmm std stft
+    sub sub_ subtract subtract_ sum sum_to_size svd swapaxes swapaxes_ swapdims
+    swapdims_ t t_ take take_along_dim tan tan_ tanh tanh_ tensor_split tile to
+    to_dense to_sparse topk trace transpose transpose_ triangular_solve tril tril_
+    triu triu_ true_divide true_divide_ trunc trunc_ type_as unbind unflatten unfold
+    uniform_ unique unique_consecutive unsafe_chunk unsafe_split
+    unsafe_split_with_sizes unsqueeze unsqueeze_ var vdot vsplit where xlogy xlogy_
+    zero_
 """
 
 # Of `torch.linalg`.

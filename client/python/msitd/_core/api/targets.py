@@ -19,6 +19,9 @@ GROUPS = ("torch", "functional", "tensor", "vf", "aten", "distributed", "npu")
 DISTRIBUTED_PREFIX = "Distributed."
 _ATEN_PREFIX = "Aten."
 
+# Namespaces of operators that compute nothing.
+_BOOKKEEPING = ("msitd", "prim", "profiler")
+
 
 class Target(NamedTuple):
     """One function in one place."""
@@ -115,4 +118,6 @@ def aten_op(function: Any) -> str | None:
     else:
         return None
     namespace, _, name = name.partition("::")
+    if namespace in _BOOKKEEPING:
+        return None
     return _ATEN_PREFIX + name if namespace == "aten" else f"{namespace}.{name}"
