@@ -56,7 +56,6 @@ class Gradients:
 
         self._tensor_type = torch.Tensor
         self._next_number = torch._C._autograd._get_sequence_nr
-        self._edge_of = torch.autograd.graph.get_gradient_edge
         self._client = client
         self._leaves = leaves
         self._skips = skips
@@ -83,9 +82,7 @@ class Gradients:
                 given = tensors_given(args, kwargs, self._tensor_type)
                 for index, tensor in given:
                     if tensor.requires_grad:
-                        edge = self._edge_of(tensor)
-                        key = (edge.node, edge.output_nr)
-                        indexes.setdefault(key, []).append(index)
+                        indexes.setdefault(_edge_of(tensor), []).append(index)
             return Inputs(self._next_number(), indexes)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
@@ -164,6 +161,15 @@ class Gradients:
     def _count(self, call: Call, index: str, error: Exception) -> None:
         reason = f"gradients: {error or type(error).__name__}"
         self._skips.count(call.op, index, reason)
+
+
+def _edge_of(tensor: torch.Tensor) -> _Edge:
+    """Returns where the gradient of a tensor goes. torch 2.1 has no function for it."""
+    node = tensor.grad_fn
+    if node is None:
+        # A leaf does not tell its node, but what uses it does.
+        node = tensor.view_as(tensor).grad_fn.next_functions[0][0]
+    return node, tensor.output_nr
 
 
 def _watch(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> None:
