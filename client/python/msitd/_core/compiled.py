@@ -116,12 +116,25 @@ def make_package_opaque() -> None:
         if module is not None:
             for function in _functions_of(module):
                 make_opaque(function)
+    _leave_out_files()
     # These are called in graphs, too.
     for name in ("api.modes", "api.wrapper", "walk"):
         module = sys.modules.get(f"msitd._core.{name}")
         if module is not None:
             for function in _functions_of(module):
                 make_no_frame(function)
+
+
+def _leave_out_files() -> None:
+    """Does the same for all of this package, where Dynamo looks into hooks anyway.
+
+    Up to torch 2.2 it does, if they are no functions of their own.
+    """
+    try:
+        from torch._dynamo import skipfiles
+    except ImportError:
+        return
+    skipfiles.add("msitd")
 
 
 def forget_graphs() -> None:

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msitd._core.torch_version import require_gradients
 from msitd._core.walk import tensors_given, tensors_returned
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Gradients:
         skips: Skips,
         on_arrival: Callable[[], None],
     ) -> None:
+        require_gradients()
         # A caller with a module has torch.
         import torch
 

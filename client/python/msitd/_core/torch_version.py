@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-# The first one that the documents of msit and msprobe name and that has all that is
-# used here without a question.
+# The first one that has all that is used here without a question.
 _TORCH_MIN = (2, 1)
 
 
@@ -23,4 +22,19 @@ def require_torch() -> None:
         wanted = ".".join(map(str, _TORCH_MIN))
         raise RuntimeError(
             f"msitd records torch {wanted} and newer, and this is torch {text}"
+        )
+
+
+def require_gradients() -> None:
+    """Imports torch.
+
+    Raises:
+        RuntimeError: It does not say from where a gradient comes.
+    """
+    import torch
+
+    if not hasattr(torch.autograd.graph, "get_gradient_edge"):
+        raise RuntimeError(
+            "gradients are recorded where torch.autograd.graph has get_gradient_edge, "
+            f"and this is torch {torch.__version__}"
         )

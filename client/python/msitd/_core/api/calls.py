@@ -189,6 +189,8 @@ class ApiCalls:
         kwargs: dict[str, Any],
         result: Any,
     ) -> None:
+        if any(self._is_symbolic(leaf) for leaf in _all_of((result,), {})):
+            return
         if self._gradients is not None and call.inputs is not None:
             self._gradients.end(call, call.inputs, result)
         if not self._outputs:
