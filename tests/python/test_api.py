@@ -447,17 +447,6 @@ def test_old_torch_is_refused_at_once(client, monkeypatch):
         msitd.register_hook(nn.Identity(), client)
 
 
-def test_torch_without_edges_of_gradients_is_refused_at_once(client, monkeypatch):
-    monkeypatch.delattr(torch.autograd.graph, "get_gradient_edge")
-    for register in (
-        lambda: msitd.register_api(client, gradients=True),
-        lambda: msitd.register_hook(nn.Identity(), client, gradients=True),
-    ):
-        with pytest.raises(RuntimeError, match="get_gradient_edge, and this is torch"):
-            register()
-    msitd.register_api(client).remove()
-
-
 @pytest.fixture
 def one_rank():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -11,7 +11,6 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msitd._core.torch_version import require_gradients
 from msitd._core.walk import tensors_given, tensors_returned
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ class Gradients:
         skips: Skips,
         on_arrival: Callable[[], None],
     ) -> None:
-        require_gradients()
         # A caller with a module has torch.
         import torch
 

@@ -23,18 +23,3 @@ def require_torch() -> None:
         raise RuntimeError(
             f"msitd records torch {wanted} and newer, and this is torch {text}"
         )
-
-
-def require_gradients() -> None:
-    """Imports torch.
-
-    Raises:
-        RuntimeError: It does not say from where a gradient comes.
-    """
-    import torch
-
-    if not hasattr(torch.autograd.graph, "get_gradient_edge"):
-        raise RuntimeError(
-            "gradients are recorded where torch.autograd.graph has get_gradient_edge, "
-            f"and this is torch {torch.__version__}"
-        )
