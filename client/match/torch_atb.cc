@@ -172,6 +172,39 @@ absl::StatusOr<Side> SideOf(const RunFacts& run) {
   return out;
 }
 
+// From 1 on: a query, a key or a value of attention; 0 is none of them.
+size_t PlaceInQkv(std::string_view module) {
+  constexpr std::string_view kParts[] = {"q_proj", "k_proj", "v_proj"};
+  const std::string_view last = module.substr(module.rfind('.') + 1);
+  const auto found = std::find(std::begin(kParts), std::end(kParts), last);
+  return found == std::end(kParts)
+             ? 0
+             : static_cast<size_t>(found - std::begin(kParts)) + 1;
+}
+
+// The library gives query, key and value in this order, but models may have
+// them in another one. The places of all else stay.
+std::vector<ModulePair> InOrderOfQkv(const ModuleTree& torch,
+                                     std::vector<ModulePair> pairs) {
+  const auto place_of = [&torch](const ModulePair& pair) {
+    return PlaceInQkv(torch[pair.torch].op);
+  };
+  std::map<size_t, std::vector<size_t>> places;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (place_of(pairs[i]) > 0) places[pairs[i].atb].push_back(i);
+  }
+  for (const auto& [atb, numbers] : places) {
+    std::vector<ModulePair> parts;
+    for (const size_t i : numbers) parts.push_back(pairs[i]);
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](const ModulePair& a, const ModulePair& b) {
+                       return place_of(a) < place_of(b);
+                     });
+    for (size_t i = 0; i < numbers.size(); ++i) pairs[numbers[i]] = parts[i];
+  }
+  return pairs;
+}
+
 // Tensors of an operation, and what they may be.
 struct Candidates {
   std::vector<Slot> atb;
@@ -250,7 +283,7 @@ std::vector<Slot> Matcher::TensorsAt(const RunFacts& run, size_t op,
 void Matcher::Match(const ModuleTree& torch, const ModuleTree& atb,
                     const std::vector<ModulePair>& pairs, bool is_decode) {
   std::map<Key, Candidates> all;
-  for (const ModulePair& pair : pairs) {
+  for (const ModulePair& pair : InOrderOfQkv(torch, pairs)) {
     const auto op = atb_.ops.find(atb[pair.atb].op);
     const auto other = torch_.ops.find(torch[pair.torch].op);
     std::vector<Slot> others;

@@ -267,6 +267,34 @@ TEST(TorchAtbTest, TensorsArePairedByPlaceAndSize) {
                                         "model has its size (lacks)")}));
 }
 
+TEST(TorchAtbTest, QueryKeyAndValueMayBeDefinedInAnotherOrder) {
+  std::string tree = ModelTree();
+  // Now key, value and query.
+  for (const auto& [from, to] :
+       {std::pair("q_proj", "x"), std::pair("k_proj", "y"),
+        std::pair("v_proj", "q_proj"), std::pair("x\"", "k_proj\""),
+        std::pair("y\"", "v_proj\"")}) {
+    const std::string name = std::string("self_attn.") + from;
+    for (size_t at = tree.find(name); at != std::string::npos;
+         at = tree.find(name, at + 1)) {
+      tree.replace(at, name.size(), std::string("self_attn.") + to);
+    }
+  }
+  const std::string attention = "root.model.layers.0.self_attn.";
+  RunBuilder torch("msit");
+  for (const char* part : {"k_proj", "v_proj", "q_proj"}) {
+    torch.Op(attention + part, {4}, {8});
+  }
+  const auto mapping = MatchTorchWithAtb(
+      torch.File("model_tree.json", tree).Build(), AtbRun(), {});
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  const std::string qkv = "1_DecoderLayer/0_Attention/1_QKVLinearSplit.output.";
+  EXPECT_THAT(PairsOf(*mapping),
+              IsSupersetOf({qkv + "0=" + attention + "q_proj.output.0",
+                            qkv + "1=" + attention + "k_proj.output.0",
+                            qkv + "2=" + attention + "v_proj.output.0"}));
+}
+
 TEST(TorchAtbTest, RunsMayStandTheOtherWayRound) {
   const auto mapping = MatchTorchWithAtb(AtbRun(), TorchRun(), {});
   ASSERT_TRUE(mapping.ok()) << mapping.status();
