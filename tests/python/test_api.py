@@ -287,32 +287,91 @@ def test_what_others_put_in_place_stays(client):
     torch.relu = original
 
 
+class PassingMode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class PassingDispatch(_python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+MODES = {"imported": True, "operators": True}
+
+
+def modes_left():
+    """The modes of this thread, and what torch takes for granted because of them."""
+    return [
+        *torch.overrides._get_current_function_mode_stack(),
+        *_python_dispatch._get_current_dispatch_mode_stack(),
+        *(
+            flag
+            for flag in (
+                "_is_in_torch_dispatch_mode",
+                "_is_in_any_mode_without_ignore_compile_internals",
+            )
+            if getattr(_python_dispatch, flag, False)
+        ),
+    ]
+
+
 def test_modes_of_others_may_lie_above(client):
-    class Mode(torch.overrides.TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            return func(*args, **(kwargs or {}))
-
-    class Dispatch(_python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            return func(*args, **(kwargs or {}))
-
-    handle = msitd.register_api(client, operators=True)
-    with Mode(), Dispatch():
+    handle = msitd.register_api(client, **MODES)
+    with PassingMode(), PassingDispatch():
         handle.remove()
         early_relu(X)
-    assert torch.overrides._get_current_function_mode_stack() == []
-    assert _python_dispatch._get_current_dispatch_mode_stack() == []
+    assert modes_left() == []
     assert client.counters().recorded_count == 0
+
+
+def test_modes_of_others_are_left_as_they_were_entered(client, daemon):
+    with PassingMode(), PassingDispatch(), PassingDispatch():
+        handle = msitd.register_api(client, **MODES)
+    early_relu(X)
+    handle.remove()
+    assert modes_left() == []
+    client.flush()
+    assert [r.place[1] for r in daemon.records] == ["Torch.relu"] * 2
+
+
+def test_default_device_ends_where_it_ended(client):
+    with torch.device("meta"):
+        handle = msitd.register_api(client, **MODES)
+        assert torch.ones(1).device.type == "meta"
+    assert torch.ones(1).device.type == "cpu"
+    with torch.device("meta"):
+        assert torch.ones(1).device.type == "meta"
+        handle.remove()
+        assert torch.ones(1).device.type == "meta"
+    assert torch.ones(1).device.type == "cpu"
+    assert modes_left() == []
+
+
+def test_default_device_of_the_thread_may_change(client):
+    torch.set_default_device("meta")
+    try:
+        with msitd.register_api(client, **MODES):
+            assert torch.ones(1).device.type == "meta"
+            torch.set_default_device(None)
+            assert torch.ones(1).device.type == "cpu"
+            torch.set_default_device("meta")
+        assert torch.ones(1).device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert torch.ones(1).device.type == "cpu"
+    assert modes_left() == []
 
 
 def test_handle_may_be_removed_by_another_thread(client):
-    thread = threading.Thread(target=msitd.register_api(client).remove)
+    handle = msitd.register_api(client, **MODES)
+    thread = threading.Thread(target=handle.remove)
     thread.start()
     thread.join()
     early_relu(X)
-    [mode] = torch.overrides._get_current_function_mode_stack()
-    mode.__exit__(None, None, None)
     assert client.counters().recorded_count == 0
+    handle.remove()
+    assert modes_left() == []
 
 
 def test_threads_record_beside_each_other(calls_of):

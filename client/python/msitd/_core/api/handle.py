@@ -181,13 +181,14 @@ class ApiHandle:
         """Puts all functions back. Doing so again does nothing.
 
         If anything was not recorded, the document `not_recorded.json` of the
-        rank says so.
+        rank says so. With `imported` or `operators`, call it in the thread that
+        registered. Called in another one, it stops the records; torch goes on to
+        ask us there, until it is called there, too.
         """
+        self._modes = [mode for mode in self._modes if not modes.leave(mode)]
         installation, self._installation = self._installation, None
         if installation is None:
             return
-        for mode in reversed(self._modes):
-            modes.leave(mode)
         installation.remove()
         self._calls.remove()
         self._collectives.remove()
@@ -209,5 +210,5 @@ class ApiHandle:
         self.remove()
 
     def _enter(self, mode: Any) -> None:
-        mode.__enter__()
+        modes.enter(mode)
         self._modes.append(mode)

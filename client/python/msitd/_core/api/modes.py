@@ -6,8 +6,8 @@ before its place was taken, as by `from torch import relu`, is told by a mode al
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from msitd._core import compiled
 from msitd._core.api.calls import ApiCalls
@@ -85,28 +85,93 @@ def dispatch_mode(calls: ApiCalls) -> Any:
     return ApiDispatchMode()
 
 
-def leave(mode: Any) -> None:
+def enter(mode: Any) -> None:
+    """Enters a mode, below those of others that this thread is in already.
+
+    They take what lies on top for theirs when they are left.
+    """
+    stack = _stack_of(mode)
+    others = [each for each in stack.modes() if not _stays_lowest(each)]
+    mode.__enter__()
+    for _ in (*others, mode):
+        stack.pop()
+    for each in (mode, *others):
+        stack.push(each)
+    if others:
+        for ours, lowest, *rest in _flags_of(mode, *others):
+            ours[-1] = lowest[-1]
+            for flags in (lowest, *rest):
+                flags[-1] = True
+
+
+def leave(mode: Any) -> bool:
     """Takes a mode out of those of this thread, also from below modes of others.
 
-    One of another thread stays, and lets all through.
+    Returns whether it was there. One of another thread stays, and lets all through.
     """
+    mode.is_on = False
+    stack = _stack_of(mode)
+    modes = stack.modes()
+    if mode not in modes:
+        return False
+    above = modes[modes.index(mode) + 1 :]
+    if above:
+        for ours, lowest, *_ in _flags_of(mode, *above):
+            lowest[-1] = ours[-1]
+            ours[-1] = True
+    for _ in above:
+        stack.pop()
+    mode.__exit__(None, None, None)
+    for each in above:
+        stack.push(each)
+    return True
+
+
+class _Stack(NamedTuple):
+    """The modes of one kind that this thread is in."""
+
+    modes: Callable[[], list[Any]]
+    pop: Callable[[], Any]
+    push: Callable[[Any], None]
+
+
+def _stack_of(mode: Any) -> _Stack:
     from torch import overrides
     from torch.utils import _python_dispatch
 
-    mode.is_on = False
-    if mode in overrides._get_current_function_mode_stack():
-        _take_out(mode, overrides._pop_mode, overrides._push_mode)
-    elif mode in _python_dispatch._get_current_dispatch_mode_stack():
-        _take_out(mode, _python_dispatch._pop_mode, _python_dispatch._push_mode)
+    if isinstance(mode, overrides.TorchFunctionMode):
+        return _Stack(
+            overrides._get_current_function_mode_stack,
+            overrides._pop_mode,
+            overrides._push_mode,
+        )
+    return _Stack(
+        _python_dispatch._get_current_dispatch_mode_stack,
+        _python_dispatch._pop_mode,
+        _python_dispatch._push_mode,
+    )
 
 
-def _take_out(mode: Any, pop: Callable[[], Any], push: Callable[[Any], None]) -> None:
-    above = []
-    top = pop()
-    while top is not mode:
-        above.append(top)
-        top = pop()
-    push(mode)
-    mode.__exit__(None, None, None)
-    for each in reversed(above):
-        push(each)
+def _stays_lowest(mode: Any) -> bool:
+    """Returns whether torch keeps a mode below all others."""
+    from torch.utils import _device
+
+    if isinstance(mode, _device.DeviceContext):
+        # One of `with torch.device(...)` and one of an older torch lie as others do.
+        return hasattr(_device, "_push_mode") and hasattr(mode, "old_device")
+    return getattr(mode, "_mode_key", None) is not None
+
+
+def _flags_of(*modes: Any) -> Iterator[list[Any]]:
+    """Returns, for each flag of torch, where each mode keeps what it was before.
+
+    Modes give the flag back what they keep when they are left.
+    """
+    for name in (
+        "old_dispatch_mode_flags",
+        "old_non_infra_dispatch_mode_flags",
+        "old_without_ignore_compile_internals_dispatch_mode_flags",
+    ):
+        flags = [getattr(mode, name, None) for mode in modes]
+        if all(flags):
+            yield flags
