@@ -379,3 +379,29 @@ def test_record_inside_a_compiled_function(client, daemon):
         (X * 2).numpy().tobytes(),
         (X * 2 + 2).numpy().tobytes(),
     ]
+
+
+class Held:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+def test_what_is_skipped_does_not_end_a_whole_graph(client, daemon):
+    """Torch runs the hooks of the model itself outside of the graph, but watches."""
+
+    class Takes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x, held):
+            return self.linear(x) + held.tensor, x.to("meta")
+
+    model = Takes()
+    whole = torch.compile(model, backend="eager", fullgraph=True)
+    with msitd.register_hook(model, client) as handle:
+        for _ in range(2):
+            whole(X, Held(X))
+    client.flush()
+    assert len(daemon.records) == 2 * (1 + 2 + 1)
+    assert sorted(handle.skipped.values()) == [2, 2]

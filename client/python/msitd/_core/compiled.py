@@ -12,6 +12,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -51,9 +52,22 @@ def make_opaque(function: _Function) -> _Function:
             "this version of torch cannot be told to leave functions out of its graphs"
         ) from error
     skip(function)
+    _skip_inner(function)
     # torch.compiler.disable(reason=...) does the same.
     function._torchdynamo_disable_msg = _REASON  # type: ignore[attr-defined]
     return function
+
+
+def _skip_inner(function: Callable[..., Any]) -> None:
+    """Does not let Dynamo begin with a generator expression or the like inside."""
+    from torch._dynamo.eval_frame import skip_code
+
+    codes = [getattr(function, "__code__", None)]
+    while codes:
+        for constant in getattr(codes.pop(), "co_consts", ()):
+            if isinstance(constant, CodeType):
+                skip_code(constant)
+                codes.append(constant)
 
 
 def make_no_frame(function: Callable[..., Any]) -> None:

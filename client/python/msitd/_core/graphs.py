@@ -69,8 +69,12 @@ def note_of(recorder: Recorder) -> Note | None:
         site = name + _PART + side + _PART + op
         for index, leaf in leaves:
             if isinstance(leaf, tensor_type):
-                tensors.append(leaf)
-                word = "tensor"
+                # With one on `meta` among its tensors, torch would not run the operator.
+                if leaf.is_meta:
+                    word = "meta" + _WORD + "<torch.Tensor " + str(leaf.dtype) + ">"
+                else:
+                    tensors.append(leaf)
+                    word = "tensor"
             elif leaf is None:
                 word = "none"
             elif isinstance(leaf, bool):
@@ -196,6 +200,12 @@ def _read_leaf(text: str) -> tuple[str, str, str]:
     return index, word, text
 
 
+# Why what has such a word is not recorded.
+_LACKS = {
+    "meta": "a tensor on the device `meta` has no bytes",
+    "object": "what is in an object that becomes part of a graph",
+}
+
 _CONSTANTS = {"none": None, "true": True, "false": False}
 
 
@@ -215,7 +225,7 @@ def _note(
         elif word in _CONSTANTS:
             leaves[index] = _CONSTANTS[word]
         else:
-            is_closed = word == "object"
-            kind = KIND_NUMBERS["other" if is_closed else word]
-            leaves[index] = Described(Value(kind, None, text), is_closed=is_closed)
+            lack = _LACKS.get(word, "")
+            kind = KIND_NUMBERS["other" if lack else word]
+            leaves[index] = Described(Value(kind, None, text), lack)
     recorder.run_in_graph(place.side, place.op, leaves)

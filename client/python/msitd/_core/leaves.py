@@ -105,9 +105,8 @@ class LeafRecorder:
 
     def _look_into(self, value: Any, io: str, index: str, call: Call) -> None:
         if isinstance(value, values.Described):
-            if value.is_closed:
-                reason = f"what is in an object of a graph: {value.value.text}"
-                self._skips.count(call.op, index, reason)
+            if value.lack:
+                self._skips.count(call.op, index, value.lack)
             return
         if not objects.holds_tensors(value, self._tensor_type):
             return

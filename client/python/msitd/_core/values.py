@@ -65,12 +65,12 @@ class Value(NamedTuple):
 class Described:
     """Stands for a value that is not there, but of which all is known."""
 
-    __slots__ = ("is_closed", "value")
+    __slots__ = ("lack", "value")
 
-    def __init__(self, value: Value, *, is_closed: bool = False) -> None:
+    def __init__(self, value: Value, lack: str = "") -> None:
         self.value = value
-        # Whether nobody has looked for tensors in it, and nobody can.
-        self.is_closed = is_closed
+        # Why there is more to record that cannot be; empty if there is not.
+        self.lack = lack
 
 
 _NONE_VALUE = Value(_NONE, None, "None")
