@@ -7,9 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "client/core/delivery/stream_end.h"
 #include "client/query/connection.h"
 #include "client/query/endpoint.h"
 #include "msitd/v1/comparison_service.pb.h"
+#include "protos/base/error_reason.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -22,7 +24,8 @@ absl::Status StatusOf(const ctl::Outcome& outcome) {
 }
 
 bool SaysDiskFull(std::string_view stream_error) {
-  return stream_error.starts_with("RESOURCE_EXHAUSTED");
+  return client::ReasonOfEnd(stream_error) ==
+         ErrorReasonName(ErrorReason::kDiskFull);
 }
 
 absl::Status DiskFullError(std::string_view stream_error) {

@@ -68,4 +68,12 @@ std::string EndMessage(int32_t code, std::string_view message,
   return out;
 }
 
+std::string_view ReasonOfEnd(std::string_view end_message) {
+  const size_t at = end_message.rfind(" [");
+  if (at == std::string_view::npos || !end_message.ends_with(']')) return {};
+  end_message.remove_prefix(at + 2);
+  end_message.remove_suffix(1);
+  return end_message;
+}
+
 }  // namespace msitd::client

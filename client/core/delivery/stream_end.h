@@ -18,4 +18,8 @@ StreamEnd EndOf(int32_t code, std::string_view reason);
 std::string EndMessage(int32_t code, std::string_view message,
                        std::string_view reason);
 
+// Returns the reason in what EndMessage made; empty if it has none. A message
+// of the daemon cannot pass for one if there is a reason behind it.
+std::string_view ReasonOfEnd(std::string_view end_message);
+
 }  // namespace msitd::client
