@@ -156,16 +156,26 @@ absl::Status Watcher::DoRound(bool must, bool* is_sent) {
     return absl::OkStatus();
   }
   host_.ledger().Forget();
-  const bool may_come =
-      absl::IsUnavailable(sent) || absl::IsDeadlineExceeded(sent);
-  if (!may_come) return sent;
+  if (!MayCome(sent)) return sent;
   *is_sent = false;
   whole_.insert(whole_.begin(), std::make_move_iterator(files.begin()),
                 std::make_move_iterator(files.end()));
-  if (!std::exchange(has_noted_absence_, true)) {
-    host_.Note(std::string(Message(sent)) + "; files wait for it");
-  }
+  NoteAbsence(sent);
   return absl::OkStatus();
+}
+
+bool Watcher::MayCome(const absl::Status& status) const {
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+    return true;
+  }
+  // A daemon whose disk is full is as good as none.
+  return absl::IsResourceExhausted(status) && job_ != nullptr &&
+         !host_.ledger().is_full();
+}
+
+void Watcher::NoteAbsence(const absl::Status& status) {
+  if (std::exchange(has_noted_absence_, true)) return;
+  host_.Note(std::string(Message(status)) + "; files wait for it");
 }
 
 bool Watcher::WaitsForSource(const std::string& path) const {

@@ -297,7 +297,11 @@ absl::Status Watcher::TryBegin(bool must) {
   const bool has_time = now - activity_time_ >= kPlainQuiet ||
                         now - first_file_time_ >= kPlainTime;
   if (is_plain && !has_time && !must) return absl::OkStatus();
-  return Begin(*reader);
+  const absl::Status begun = Begin(*reader);
+  if (must || !MayCome(begun)) return begun;
+  NoteAbsence(begun);
+  detect_time_ = now + kRetryInterval;
+  return absl::OkStatus();
 }
 
 absl::Status Watcher::Begin(const trees::TreeReader& reader) {

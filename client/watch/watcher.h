@@ -67,7 +67,8 @@ class WatchHost {
  public:
   virtual ~WatchHost() = default;
 
-  // The kind of the tree is known. Makes the run ready. Called once.
+  // The kind of the tree is known. Makes the run ready. Called again if it
+  // returned UNAVAILABLE or DEADLINE_EXCEEDED: the daemon is not there.
   virtual absl::Status Begin(trees::TreeKind kind, int32_t world_size,
                              const std::vector<int32_t>& ranks) = 0;
   // After Begin. They outlive the watch; the ledger stays current.
@@ -153,6 +154,9 @@ class Watcher final : private FileProber {
 
   // Finds out the kind, if that can be; `must`: now or never.
   absl::Status TryBegin(bool must);
+  // True if the daemon is not there, and may come.
+  bool MayCome(const absl::Status& status) const;
+  void NoteAbsence(const absl::Status& status);
   absl::Status Begin(const trees::TreeReader& reader);
 
   std::vector<WholeFile> TakeRound();

@@ -19,4 +19,4 @@ def pytest_configure(config: pytest.Config) -> None:
     make_stubs(Path(folder.name))
 
 
-from fixtures import daemon, new_daemon  # noqa: F401
+from fixtures import daemon, new_daemon, watches  # noqa: F401

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from fixtures import daemon, new_daemon  # noqa: F401
+from fixtures import daemon, new_daemon, watches  # noqa: F401
 from stubs import make_stubs
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from watching import Watch
 
 from daemon import Daemon
 
@@ -30,3 +31,13 @@ def daemon(new_daemon: Callable[[], Daemon]) -> Daemon:
     daemon = new_daemon()
     daemon.start()
     return daemon
+
+
+@pytest.fixture
+def watches() -> Iterator[list[Watch]]:
+    """Those that are to be ended."""
+    made: list[Watch] = []
+    yield made
+    for watch in made:
+        if watch.process.poll() is None:
+            watch.kill()

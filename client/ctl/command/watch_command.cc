@@ -18,6 +18,7 @@
 #include "client/ctl/command_line.h"
 #include "client/ctl/print/progress.h"
 #include "client/query/endpoint.h"
+#include "client/query/exit_code.h"
 #include "client/runs/import_target.h"
 #include "client/text/text.h"
 #include "client/watch/watcher.h"
@@ -83,6 +84,20 @@ class DrainedTarget final : public job::ImportTarget {
   std::optional<Clock::time_point> stop_time_;
 };
 
+// True if the daemon is not there, or does not answer.
+bool IsAbsence(const Outcome& outcome) {
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::UNAVAILABLE) ||
+         outcome.exit_code == ExitCodeOf(grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+// A daemon that is not there at the beginning may never be.
+Outcome FindDaemon(Invocation& invocation, const std::string& run) {
+  v1::Run found;
+  Outcome asked =
+      invocation.AskByName(&v1::RunService::Stub::GetRun, run, found);
+  return IsAbsence(asked) ? asked : Outcome();
+}
+
 std::string LagText(const watch::Lag& lag) {
   const std::chrono::duration<double> p99 = lag.Quantile(0.99);
   return fmt::format("lag p99 {:.2f} s", p99.count());
@@ -128,8 +143,9 @@ class Host final : public watch::WatchHost {
     if (outcome_.ok()) outcome_ = SetKeep();
     if (outcome_.ok()) outcome_ = import_target_.LoadLedger(source, *ledger_);
     if (outcome_.ok()) outcome_ = SetFunction();
-    return outcome_.ok() ? absl::OkStatus()
-                         : absl::AbortedError(outcome_.error);
+    if (outcome_.ok()) return absl::OkStatus();
+    return IsAbsence(outcome_) ? absl::UnavailableError(outcome_.error)
+                               : absl::AbortedError(outcome_.error);
   }
 
   job::ImportTarget& target() override { return target_; }
@@ -393,6 +409,7 @@ Outcome Watch(Invocation& invocation, const WatchFlags& flags) {
     }
     options.until_idle = *idle;
   }
+  MSITCTL_RETURN_IF_FAILED(FindDaemon(invocation, flags.run));
   // A signal ends the watch in good order.
   const Interrupts::Hold hold(invocation.interrupts());
   auto events = watch::InotifyEvents::Open(flags.folder);
