@@ -406,3 +406,53 @@ def test_objects_in_arguments_and_results_disturb_nothing(recorded):
     assert (0, "root.layer", 0, "grad_input", "0") in records
     assert (0, "root", 0, "grad_output", "0") in records
     assert all(reason.startswith("tensors in an object") for reason in handle.skipped)
+
+
+def test_views_that_are_changed_in_place_keep_their_gradients(recorded):
+    """A linear layer gives a view where its input has three dimensions."""
+
+    class Both(nn.Module):
+        def forward(self, x):
+            y = x * 3
+            return y + x.mul_(2)
+
+    class Changes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.relu = nn.ReLU(inplace=True)
+            self.other = nn.Linear(4, 4)
+            self.both = Both()
+            self.last = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.relu(self.linear(x))
+            x = self.both(self.other(x))
+            return self.last(x).add_(1).mul_(2)
+
+    torch.manual_seed(0)
+    model = Changes()
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    records, handle = recorded(model, lambda: model(x).sum().backward())
+    assert handle.skipped == {}
+    hidden = model.linear(x)
+    mask = (hidden > 0).float()
+    last = torch.full((2, 3, 4), 2.0)
+    both = last @ model.last.weight
+    relu = (both * 5) @ model.other.weight
+    for op, io, expected in [
+        ("last", "grad_output", last),
+        ("last", "grad_input", both),
+        ("both", "grad_output", both),
+        ("both", "grad_input", both * 5),
+        # Of the use before the change.
+        ("other", "grad_output", both * 3),
+        ("other", "grad_input", relu),
+        ("relu", "grad_output", relu),
+        ("relu", "grad_input", relu * mask),
+        ("linear", "grad_output", relu * mask),
+        ("linear", "grad_input", (relu * mask) @ model.linear.weight),
+    ]:
+        got = records[0, f"root.{op}", 0, io, "0"]
+        torch.testing.assert_close(got, expected.detach(), msg=f"{op} {io}")
+    assert not any(p[4].startswith("again") for p in records)

@@ -7,7 +7,6 @@ used an input look at what they add to its gradient.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,13 +25,36 @@ _Edge = tuple[Any, int]
 _LEAF = "the gradient of a result that no operation has made"
 
 
+class _View(NamedTuple):
+    """Where a view lies in its base."""
+
+    base_shape: tuple[int, ...]
+    base_stride: tuple[int, ...]
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def of(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Returns the gradient of the view, from that of its base."""
+        gradient = gradient.detach()
+        if gradient.stride() != self.base_stride:
+            other = gradient.new_empty_strided(self.base_shape, self.base_stride)
+            gradient = other.copy_(gradient)
+        return gradient.as_strided(
+            self.shape, self.stride, gradient.storage_offset() + self.offset
+        )
+
+
 class Inputs(NamedTuple):
     """What autograd knows of the tensors that a call gets."""
 
     # Nodes that the call makes have this number or a higher one.
     first_number: int
-    # Indexes of the tensors that an edge stands for.
-    indexes: dict[_Edge, list[str]]
+    # Indexes of each tensor.
+    indexes: list[list[str]]
+    # Positions in `indexes`, by the edge through which gradients come. A view that is
+    # changed in place has that of its base.
+    edges: dict[_Edge, list[tuple[int, _View | None]]]
 
 
 class Gradients:
@@ -77,13 +99,13 @@ class Gradients:
             is_wanted = selects(call.op, "grad_input", call.token)
             if not is_wanted and not selects(call.op, "grad_output", call.token):
                 return None
-            indexes: dict[_Edge, list[str]] = {}
+            inputs = Inputs(0, [], {})
             if is_wanted:
                 given = tensors_given(args, kwargs, self._tensor_type)
                 for index, tensor in given:
                     if tensor.requires_grad:
-                        indexes.setdefault(_edge_of(tensor), []).append(index)
-            return Inputs(self._next_number(), indexes)
+                        _add_input(inputs, index, tensor)
+            return inputs._replace(first_number=self._next_number())
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
             return None
@@ -92,6 +114,7 @@ class Gradients:
         """Watches the graph that a call has made. Raises nothing."""
         try:
             made = []
+            bases = set()
             for index, tensor in tensors_returned(result, self._tensor_type):
                 if not tensor.requires_grad:
                     continue
@@ -102,8 +125,20 @@ class Gradients:
                     continue
                 made.append(node)
                 # What a module gets it may give, as it is.
-                given = inputs.indexes.pop((node, tensor.output_nr), [])
-                _watch(tensor, self._hook_of_output(call, index, given))
+                given = []
+                for position, view in inputs.edges.get((node, tensor.output_nr), ()):
+                    if view is None:
+                        given += inputs.indexes[position]
+                        inputs.indexes[position] = []
+                hook = _OutputHook(self, call, index, given)
+                _watch(tensor, hook)
+                base = tensor._base
+                base_node = None if base is None else base.grad_fn
+                if base_node is None or base_node in bases:
+                    continue
+                bases.add(base_node)
+                if base_node._sequence_nr() >= inputs.first_number:
+                    hook.watch_base(base_node, base.output_nr, _view_of(tensor, base))
             self._watch_uses(call, inputs, made)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
@@ -122,25 +157,14 @@ class Gradients:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
 
-    def _hook_of_output(
-        self, call: Call, index: str, given: list[str]
-    ) -> Callable[[torch.Tensor], None]:
-        rounds = itertools.count()
-
-        def hook(gradient: torch.Tensor) -> None:
-            self._on_arrival()
-            round = next(rounds)
-            self.record(call, "grad_output", [index], round, gradient)
-            self.record(call, "grad_input", given, round, gradient)
-
-        return hook
+    def arrive(self) -> None:
+        """Is told that the gradient of an output has come."""
+        self._on_arrival()
 
     def _watch_uses(self, call: Call, inputs: Inputs, made: list[Any]) -> None:
         """Puts hooks on the nodes of the call that have used its inputs."""
-        sums = {
-            edge: _Sum(self, call, indexes) for edge, indexes in inputs.indexes.items()
-        }
-        if not sums:
+        sums = [_Sum(self, call, indexes) for indexes in inputs.indexes]
+        if not any(inputs.indexes):
             return
         seen = set()
         while made:
@@ -149,10 +173,11 @@ class Gradients:
                 continue
             seen.add(node)
             uses = []
-            for position, edge in enumerate(node.next_functions):
-                if edge in sums:
-                    uses.append((position, sums[edge]))
-                    sums[edge].share_count += 1
+            for place, edge in enumerate(node.next_functions):
+                if edge in inputs.edges:
+                    for position, view in inputs.edges[edge]:
+                        uses.append((place, sums[position], view))
+                        sums[position].share_count += 1
                 elif edge[0] is not None:
                     made.append(edge[0])
             if uses:
@@ -177,7 +202,7 @@ def _watch(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> None:
     handle = tensor.register_hook(hook)
     hooks = tensor._backward_hooks or {}
     # Hooks of others may change the gradient: what they give is looked at.
-    others = [known for known in hooks.values() if known.__module__ != __name__]
+    others = [known for known in hooks.values() if not isinstance(known, _OutputHook)]
     if not others and len(hooks) > 1:
         # Autograd does not see the order that `move_to_end` makes.
         inner = [(key, known) for key, known in hooks.items() if key != handle.id]
@@ -186,12 +211,77 @@ def _watch(tensor: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> None:
         hooks.update(inner)
 
 
-def _hook_of_node(uses: list[tuple[int, _Sum]]) -> Callable[[Any, Any], None]:
+def _add_input(inputs: Inputs, index: str, tensor: torch.Tensor) -> None:
+    edge = _edge_of(tensor)
+    for position, view in inputs.edges.get(edge, ()):
+        if view is None:
+            inputs.indexes[position].append(index)
+            return
+    position = len(inputs.indexes)
+    inputs.indexes.append([index])
+    inputs.edges.setdefault(edge, []).append((position, None))
+    base = tensor._base
+    if base is not None and base.grad_fn is not None:
+        places = inputs.edges.setdefault((base.grad_fn, base.output_nr), [])
+        places.append((position, _view_of(tensor, base)))
+
+
+def _view_of(tensor: torch.Tensor, base: torch.Tensor) -> _View:
+    return _View(
+        tuple(base.shape),
+        tuple(base.stride()),
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        tensor.storage_offset() - base.storage_offset(),
+    )
+
+
+def _hook_of_node(
+    uses: list[tuple[int, _Sum, _View | None]],
+) -> Callable[[Any, Any], None]:
     def hook(gradients: Any, _: Any) -> None:
-        for position, total in uses:
-            total.add(gradients[position])
+        for place, total, view in uses:
+            total.add(gradients[place], view)
 
     return hook
+
+
+class _OutputHook:
+    """Records the gradient of one output of a call."""
+
+    def __init__(
+        self, gradients: Gradients, call: Call, index: str, given: list[str]
+    ) -> None:
+        import torch
+
+        self._task = torch._C._current_graph_task_id
+        self._gradients = gradients
+        self._call = call
+        self._index = index
+        self._given = given
+        self._round = 0
+        self._last_task = -1
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        self._last_task = self._task()
+        self._gradients.arrive()
+        round, self._round = self._round, self._round + 1
+        record = self._gradients.record
+        record(self._call, "grad_output", [self._index], round, gradient)
+        record(self._call, "grad_input", self._given, round, gradient)
+
+    def watch_base(self, node: Any, output_nr: int, view: _View) -> None:
+        """Looks at the base of an output that is a view.
+
+        If the view is changed in place later, its gradient comes no other way.
+        """
+
+        def hook(gradients: Any) -> None:
+            gradient = gradients[output_nr]
+            if self._last_task != self._task() and gradient is not None:
+                self(view.of(gradient))
+
+        node.register_prehook(hook)
 
 
 class _Sum:
@@ -211,8 +301,14 @@ class _Sum:
         self._arrived_count = 0
         self._total: Any = None
 
-    def add(self, share: Any) -> None:
-        """Is given the share of one use, None for nothing."""
+    def add(self, share: Any, view: _View | None) -> None:
+        """Is given the share of one use, None for nothing.
+
+        Args:
+            view: Where the input lies in what the share is of.
+        """
+        if view is not None and share is not None:
+            share = view.of(share)
         task = self._torch._C._current_graph_task_id()
         if task != self._task:
             # A backward may have ended by an exception.
