@@ -342,6 +342,9 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                   "Of msprobe: all (from tensors), summary, md5; default all")
       ->check(OneOf({"all", "summary", "md5"}))
       ->type_name("MODE");
+  verb.add_flag("--compat", flags->is_compat,
+                "Of msprobe: judge rows of statistics as msprobe does, which "
+                "passes some that fail or cannot be compared");
   verb.add_option("--histograms", flags->histograms,
                   "Of html: rows that get histograms of both sides, those "
                   "that fail first; default 200, at most 10000, 0 for none")

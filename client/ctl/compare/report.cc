@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<TableSchema>> MakeSchema(
   if (format == "msit") return MakeMsitSchema(flags.out.ends_with(".xlsx"));
   if (format == "msprobe") {
     MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
-    return MakeMsprobeSchema(mode, verdicts);
+    return MakeMsprobeSchema(mode, verdicts, flags.is_compat);
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
                     "--format: \"{}\" is not csv, jsonl, xlsx, html, msit or "

@@ -16,6 +16,7 @@ struct ReportFlags {
   std::string format;  // Empty: by the end of `out`.
   std::string out = "-";
   std::string mode = "all";
+  bool is_compat = false;  // See MakeMsprobeSchema.
   std::vector<std::string> verdicts;
   bool allow_partial = false;  // See AddPartialFlag.
   // Rows of an HTML page that get histograms.

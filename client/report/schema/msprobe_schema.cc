@@ -144,6 +144,34 @@ bool IsMatched(const v1::ComparisonRow& row) {
   return t == g || (IsOfFloatGroup(t) && IsOfFloatGroup(g));
 }
 
+bool HasStatistics(const v1::ComparisonRow& row) {
+  return row.target().kind() == v1::RECORD_KIND_STATISTICS ||
+         row.golden().kind() == v1::RECORD_KIND_STATISTICS;
+}
+
+bool IsKnown(const MsprobeStatistics& statistics) {
+  return std::none_of(statistics.begin(), statistics.end(),
+                      [](const MsprobeStatistic& one) {
+                        return one.kind == MsprobeStatistic::Kind::kAbsent;
+                      });
+}
+
+// Why a row of statistics is not to be passed; empty if it may be. msprobe's
+// rules judge what the comparison cannot if they have what they look at.
+std::string DoubtOf(const v1::ComparisonRow& row, const MsprobeRow& judged,
+                    MsprobeMode mode) {
+  if (!judged.is_matched) return "No bench data matched.";
+  if (row.verdict() == v1::FAIL) {
+    return fmt::format("The comparison fails: {}", row.reason());
+  }
+  const bool is_judged = row.verdict() == v1::PASS ||
+                         mode == MsprobeMode::kMd5 ||
+                         (mode == MsprobeMode::kSummary &&
+                          IsKnown(judged.target) && IsKnown(judged.golden));
+  if (is_judged) return "";
+  return fmt::format("It is not compared: {}", row.reason());
+}
+
 bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
   std::vector<int64_t> target(row.target().shape().begin(),
                               row.target().shape().end());
@@ -185,8 +213,9 @@ struct Entry {
 
 class MsprobeSchema final : public TableSchema {
  public:
-  MsprobeSchema(MsprobeMode mode, std::vector<v1::Verdict> verdicts)
-      : mode_(mode), verdicts_(std::move(verdicts)) {}
+  MsprobeSchema(MsprobeMode mode, std::vector<v1::Verdict> verdicts,
+                bool is_compat)
+      : mode_(mode), verdicts_(std::move(verdicts)), is_compat_(is_compat) {}
 
   std::vector<std::string> Begin(const v1::Comparison& comparison) override {
     comparison_ = comparison;
@@ -307,17 +336,25 @@ class MsprobeSchema final : public TableSchema {
     judged.name = name.leaf;
     judged.is_matched = IsMatched(row);
     judged.target = StatisticsOf(row.target());
-    judged.target_hash = row.target().hash();
+    MsprobeChecksum target_checksum = ChecksumOf(row.target());
     if (judged.is_matched) {
       judged.golden = StatisticsOf(row.golden());
-      judged.golden_hash = row.golden().hash();
+      MsprobeChecksum checksum = ChecksumOf(row.golden());
+      judged.has_two_kinds_of_hash = checksum.kind != target_checksum.kind;
+      judged.golden_hash = std::move(checksum.text);
       judged.dtypes_differ = row.target().dtype() != row.golden().dtype();
       judged.shapes_differ = ShapesDiffer(row, false);
+    }
+    judged.target_hash = std::move(target_checksum.text);
+    if (!is_compat_ && HasStatistics(row)) {
+      judged.doubt = DoubtOf(row, judged, mode_);
     }
     WaitingRow waiting;
     waiting.part = name.part;
     waiting.is_written = IsWritten(row);
-    if (waiting.is_written && !judged.is_matched) ++unmatched_;
+    if (waiting.is_written && !judged.is_matched && judged.doubt.empty()) {
+      ++unmatched_;
+    }
     MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
     const auto golden = [&judged](std::string text) {
       return judged.is_matched ? Cell(std::move(text)) : Text(kAbsent);
@@ -357,7 +394,10 @@ class MsprobeSchema final : public TableSchema {
   absl::StatusOr<Cells> TensorCells(const v1::ComparisonRow& row,
                                     MsprobeRow& judged) {
     const uint64_t elements = ElementCount(row.target().shape());
-    if (!judged.is_matched || elements == 0) return Repeated(kUnsupported);
+    // The metrics of statistics are not those of elements.
+    if (!judged.is_matched || elements == 0 || HasStatistics(row)) {
+      return Repeated(kUnsupported);
+    }
     if (ShapesDiffer(row, true)) return Repeated(kShapeUnmatched);
     if (row.metrics_size() == 0) {
       // The bytes are not there, or dimensions of 1 were not to differ.
@@ -419,6 +459,7 @@ class MsprobeSchema final : public TableSchema {
 
   const MsprobeMode mode_;
   const std::vector<v1::Verdict> verdicts_;
+  const bool is_compat_;
   v1::Comparison comparison_;
   // Of one rank and token.
   std::pair<int64_t, int32_t> group_;
@@ -432,8 +473,8 @@ class MsprobeSchema final : public TableSchema {
 }  // namespace
 
 std::unique_ptr<TableSchema> MakeMsprobeSchema(
-    MsprobeMode mode, std::vector<v1::Verdict> verdicts) {
-  return std::make_unique<MsprobeSchema>(mode, std::move(verdicts));
+    MsprobeMode mode, std::vector<v1::Verdict> verdicts, bool is_compat) {
+  return std::make_unique<MsprobeSchema>(mode, std::move(verdicts), is_compat);
 }
 
 }  // namespace msitd::ctl

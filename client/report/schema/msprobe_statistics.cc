@@ -3,13 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "client/report/schema/row_fields.h"
 #include "protos/base/dtype.h"
 #include "protos/base/rounding.h"
 #include "protos/base/shape.h"
+#include "protos/base/tensor_statistics.h"
 
 namespace msitd::ctl {
 namespace {
@@ -70,15 +75,77 @@ MsprobeStatistics OfComplex(const v1::ComparedTensor& side) {
   return out;
 }
 
+// Nothing is taken of these.
+bool IsNone(const v1::ComparedTensor& side, DType dtype) {
+  const bool is_small_float =
+      IsFloatingPoint(dtype) && ElementBytes(dtype) == 1;
+  return is_small_float || ElementCount(side.shape()) == 0;
+}
+
+std::vector<TensorStatistic> RecordedBy(const v1::ComparedTensor& side) {
+  return ParseTensorStatistics(side.value())
+      .value_or(std::vector<TensorStatistic>());
+}
+
+MsprobeStatistic OfRecorded(const TensorStatistic& statistic, DType dtype) {
+  const std::string_view text = statistic.text;
+  const auto number = NumberOf(statistic);
+  if (!number.has_value()) return {Kind::kOther, 0, std::string(text)};
+  if (dtype == DType::kBool) return OfTruth(*number != 0);
+  int64_t integer = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), integer);
+  const bool is_integer = !statistic.is_string && error == std::errc() &&
+                          end == text.data() + text.size();
+  const bool is_whole = InfoOf(dtype).kind == DTypeKind::kInteger;
+  // A double has not all digits of it.
+  if (is_integer && is_whole) return {Kind::kNumber, *number, integer};
+  return OfReal(*number);
+}
+
+MsprobeStatistics OfStatistics(const v1::ComparedTensor& side, DType dtype) {
+  constexpr std::array<std::string_view, 4> kNames = {"max", "min", "mean",
+                                                      "l2_norm"};
+  const bool has_mean = dtype == DType::kFloat16 || dtype == DType::kBfloat16 ||
+                        dtype == DType::kFloat32 || side.shape().empty();
+  MsprobeStatistics out = {};
+  if (IsNone(side, dtype)) {
+    out.fill(kNone);
+  } else if (IsComplex(dtype)) {
+    out[3] = kNone;
+  } else if (!has_mean || dtype == DType::kBool) {
+    out[2] = out[3] = kNone;
+  }
+  for (const TensorStatistic& one : RecordedBy(side)) {
+    for (size_t i = 0; i < kNames.size(); ++i) {
+      if (one.name == kNames[i]) out[i] = OfRecorded(one, dtype);
+    }
+  }
+  return out;
+}
+
+bool IsStatistics(const v1::ComparedTensor& side) {
+  return side.kind() == v1::RECORD_KIND_STATISTICS;
+}
+
 }  // namespace
+
+MsprobeChecksum ChecksumOf(const v1::ComparedTensor& side) {
+  if (!IsStatistics(side)) return {"hash", side.hash()};
+  for (const TensorStatistic& one : RecordedBy(side)) {
+    if (IsChecksum(one.name)) {
+      return {std::string(one.name), std::string(one.text)};
+    }
+  }
+  return {};
+}
 
 MsprobeStatistics StatisticsOf(const v1::ComparedTensor& side) {
   const auto dtype = static_cast<DType>(side.dtype());
+  if (IsStatistics(side)) return OfStatistics(side, dtype);
   MsprobeStatistics out = {};
   if (!HasSummary(side)) return out;
-  const bool is_small_float =
-      IsFloatingPoint(dtype) && ElementBytes(dtype) == 1;
-  if (is_small_float || ElementCount(side.shape()) == 0) {
+  if (IsNone(side, dtype)) {
     out.fill(kNone);
   } else if (IsComplex(dtype)) {
     out = OfComplex(side);

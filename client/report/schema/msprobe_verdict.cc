@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 namespace msitd::ctl {
@@ -81,6 +82,11 @@ class EntryJudge {
       if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeCosines();
       if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeGrowth();
     }
+    ForEachJudged([this](size_t i) {
+      if (levels_[i] == kPass && !rows_[i].doubt.empty()) {
+        Note(i, kWarning, rows_[i].doubt);
+      }
+    });
     std::vector<MsprobeVerdict> out;
     for (size_t i = 0; i < rows_.size(); ++i) {
       out.push_back({std::string(kLevelNames[levels_[i]]),
@@ -100,15 +106,19 @@ class EntryJudge {
 
   void Note(size_t row, Level level, std::string_view text) {
     levels_[row] = std::max(levels_[row], level);
-    texts_[row].push_back(fmt::format("\"{}\"", text));
+    texts_[row].push_back(nlohmann::json(text).dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
 
   void JudgeHash(size_t i) {
     const MsprobeRow& row = rows_[i];
-    if (row.target_hash == row.golden_hash) return;
-    if (row.target_hash.empty() || row.golden_hash.empty()) {
+    if (row.target_hash.empty() && row.golden_hash.empty()) {
+      Note(i, kWarning, "Neither side has a hash.");
+    } else if (row.target_hash.empty() || row.golden_hash.empty()) {
       Note(i, kWarning, "No bench data matched.");
-    } else {
+    } else if (row.has_two_kinds_of_hash) {
+      Note(i, kWarning, "The hashes are of two kinds.");
+    } else if (row.target_hash != row.golden_hash) {
       Note(i, kError, "The hashes differ.");
     }
   }

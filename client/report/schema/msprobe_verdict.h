@@ -29,6 +29,10 @@ struct MsprobeRow {
   // Of kMd5: empty if there is none.
   std::string target_hash;
   std::string golden_hash;
+  bool has_two_kinds_of_hash = false;
+  // Why the row is no `pass`, whatever msprobe's rules find; empty if they
+  // alone decide.
+  std::string doubt;
 };
 
 struct MsprobeVerdict {
@@ -39,7 +43,8 @@ struct MsprobeVerdict {
 // Judges the rows of one entry, which is a call of an op in one direction:
 // inputs, parameters, outputs. As msprobe does, it takes every row of which the
 // name has `.output.` in it for an output, and passes rows without a
-// counterpart unless hashes are compared.
+// counterpart unless hashes are compared. Rows in doubt are `warning` where the
+// rules find nothing, unless they do not look at the row.
 std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
                                        MsprobeMode mode);
 

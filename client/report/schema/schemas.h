@@ -33,8 +33,10 @@ std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all,
 enum class MsprobeMode { kAll, kSummary, kMd5 };
 
 // Writes the rows with one of `verdicts`, if there are any; it is given all of
-// them, since it judges them together.
+// them, since it judges them together. `is_compat`: a row of statistics has the
+// result that msprobe gives it, which may be `pass` though the row fails or
+// could not be judged.
 std::unique_ptr<TableSchema> MakeMsprobeSchema(
-    MsprobeMode mode, std::vector<v1::Verdict> verdicts);
+    MsprobeMode mode, std::vector<v1::Verdict> verdicts, bool is_compat);
 
 }  // namespace msitd::ctl

@@ -17,6 +17,7 @@
 namespace msitd::ctl {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -70,14 +71,56 @@ TEST(MsprobeStatisticsTest, WhatIsNotKnownDiffersFromNothing) {
   EXPECT_EQ(TextOf(DifferenceOf(Max(1), none).difference), "Diff");
 }
 
+// Another tool's statistics of a tensor of three elements.
+v1::ComparedTensor Recorded(v1::DType dtype, std::string text) {
+  v1::ComparedTensor side;
+  side.set_kind(v1::RECORD_KIND_STATISTICS);
+  side.set_dtype(dtype);
+  side.add_shape(3);
+  side.set_value(std::move(text));
+  return side;
+}
+
+std::vector<std::string> Texts(const MsprobeStatistics& statistics) {
+  std::vector<std::string> out;
+  for (const MsprobeStatistic& one : statistics) {
+    out.push_back(TextOf(one.cell));
+  }
+  return out;
+}
+
+TEST(MsprobeStatisticsTest, WhatAnotherToolRecordedIsShownAsItIs) {
+  const auto texts = [](v1::DType dtype, std::string text) {
+    return Texts(StatisticsOf(Recorded(dtype, std::move(text))));
+  };
+  EXPECT_THAT(
+      texts(v1::D_TYPE_FLOAT32,
+            R"({"max": 1e-05, "min": "-inf", "mean": "nan", "l2_norm": 2.5})"),
+      ElementsAre("1e-05", " -inf", "Nan", "2.5"));
+  // The type has no mean there. An integer keeps all its digits.
+  EXPECT_THAT(
+      texts(v1::D_TYPE_INT64, R"({"max": 9223372036854775807, "min": -3})"),
+      ElementsAre("9223372036854775807", "-3", "None", "None"));
+  // Early releases took it as float.
+  EXPECT_THAT(texts(v1::D_TYPE_INT64, R"({"max": 3, "min": 1, "mean": 1.5})"),
+              ElementsAre("3", "1", "1.5", "None"));
+  EXPECT_THAT(texts(v1::D_TYPE_BOOL, R"({"max": true, "min": false})"),
+              ElementsAre("True", "False", "None", "None"));
+  EXPECT_THAT(texts(v1::D_TYPE_FLOAT32, R"({"max": 1, "crc32": "0badcafe"})"),
+              ElementsAre("1.0", "N/A", "N/A", "N/A"));
+  EXPECT_THAT(texts(v1::D_TYPE_COMPLEX64, R"({"max": 2.5})"),
+              ElementsAre("2.5", "N/A", "N/A", "None"));
+}
+
 std::string ReportOf(const v1::ComparisonRow& row, MsprobeMode mode,
-                     std::string* note = nullptr) {
+                     std::string* note = nullptr, bool is_compat = false) {
   std::string out;
-  const auto writer = MakeTableReport(
-      MakeMsprobeSchema(mode, {}), MakeCsvSink([&out](std::string_view bytes) {
-        out += bytes;
-        return absl::OkStatus();
-      }));
+  const auto writer =
+      MakeTableReport(MakeMsprobeSchema(mode, {}, is_compat),
+                      MakeCsvSink([&out](std::string_view bytes) {
+                        out += bytes;
+                        return absl::OkStatus();
+                      }));
   EXPECT_TRUE(writer->Begin(v1::Comparison()).ok());
   EXPECT_TRUE(writer->Add(row).ok());
   const auto finished = writer->Finish();
@@ -139,6 +182,108 @@ TEST(MsprobeSchemaTest, RowsWithoutMetricsSayWhy) {
   EXPECT_THAT(ReportOf(RowOfShapes({1, 2}, {2}), MsprobeMode::kAll, &note),
               HasSubstr(",shape unmatched,"));
   EXPECT_THAT(note, HasSubstr("--shapes squeeze"));
+}
+
+v1::ComparisonRow RowOfStatistics(const std::string& target,
+                                  const std::string& golden,
+                                  v1::Verdict verdict) {
+  v1::ComparisonRow row;
+  row.set_op("op");
+  row.set_io(v1::IO_OUTPUT);
+  row.set_index("0");
+  row.set_verdict(verdict);
+  row.set_reason("max: target 4, golden \"2\"");
+  *row.mutable_target() = Recorded(v1::D_TYPE_FLOAT32, target);
+  if (!golden.empty()) {
+    *row.mutable_golden() = Recorded(v1::D_TYPE_FLOAT32, golden);
+  }
+  return row;
+}
+
+constexpr char kFour[] =
+    R"({"max": 4.0, "min": 1.0, "mean": 2.0, "l2_norm": 5.0})";
+constexpr char kTwo[] =
+    R"({"max": 2.0, "min": 1.0, "mean": 1.5, "l2_norm": 4.5})";
+
+TEST(MsprobeSchemaTest, StatisticsOfBothSidesHaveDifferencesAndAResult) {
+  const std::string text =
+      ReportOf(RowOfStatistics(kFour, kTwo, v1::FAIL), MsprobeMode::kSummary);
+  EXPECT_THAT(text, HasSubstr(",2.0,0,0.5,0.5,100.0%,0,33.33333333333333%,"
+                              "11.11111111111111%,4.0,1.0,2.0,5.0,2.0,1.0,1.5,"
+                              "4.5,"));
+  EXPECT_THAT(text, HasSubstr(",warning,"));
+  // The rules see a norm that grows, and so do they without the comparison.
+  EXPECT_THAT(
+      ReportOf(RowOfStatistics(kFour, kTwo, v1::PASS), MsprobeMode::kSummary),
+      HasSubstr("grows"));
+  EXPECT_THAT(
+      ReportOf(RowOfStatistics(kTwo, kTwo, v1::PASS), MsprobeMode::kSummary),
+      HasSubstr(",0,0,0,0,0,0,0,0,2.0,1.0,1.5,4.5,2.0,1.0,1.5,4.5,"
+                "N/A,pass,[]"));
+}
+
+// What msprobe's rules do not see is no `pass` for that.
+TEST(MsprobeSchemaTest, StatisticsThatDoNotPassAreNeverPassed) {
+  const auto result = [](const v1::ComparisonRow& row, MsprobeMode mode,
+                         bool is_compat) {
+    const std::string text = ReportOf(row, mode, nullptr, is_compat);
+    EXPECT_NE(text.find(",warning,") == std::string::npos,
+              text.find(",pass,") == std::string::npos)
+        << text;
+    return text.find(",pass,") == std::string::npos ? "warning" : "pass";
+  };
+  v1::ComparisonRow input = RowOfStatistics(kFour, kTwo, v1::FAIL);
+  input.set_io(v1::IO_INPUT);
+  const v1::ComparisonRow rows[] = {
+      input,
+      RowOfStatistics("{}", "{}", v1::SKIPPED),
+      RowOfStatistics(R"({"max": 1.0})", R"({"min": 1.0})", v1::SKIPPED),
+      RowOfStatistics(kFour, "", v1::UNMATCHED),
+  };
+  for (const v1::ComparisonRow& row : rows) {
+    for (const MsprobeMode mode : {MsprobeMode::kSummary, MsprobeMode::kAll}) {
+      EXPECT_EQ(result(row, mode, false), "warning") << row.DebugString();
+      EXPECT_EQ(result(row, mode, true), "pass") << row.DebugString();
+    }
+  }
+  // The rules have what they look at, though the policy can tell nothing by it.
+  input.set_verdict(v1::SKIPPED);
+  EXPECT_EQ(result(input, MsprobeMode::kSummary, false), "pass");
+  EXPECT_EQ(result(input, MsprobeMode::kAll, false), "warning");
+  input.set_verdict(v1::FAIL);
+  EXPECT_THAT(ReportOf(input, MsprobeMode::kSummary),
+              HasSubstr(R"(fails: max: target 4, golden \""2\"")"));
+}
+
+TEST(MsprobeSchemaTest, StatisticsAreNoMetricsOfElements) {
+  v1::ComparisonRow row = RowOfStatistics(kTwo, kTwo, v1::PASS);
+  AddMetric(row, "msprobe_max_abs", 0);
+  AddMetric(row, "msprobe_cosine", 1);
+  EXPECT_THAT(ReportOf(row, MsprobeMode::kAll),
+              HasSubstr("unsupported,unsupported,unsupported,unsupported,"
+                        "unsupported,unsupported,2.0,"));
+}
+
+TEST(MsprobeSchemaTest, ChecksumsOfStatisticsAreHashes) {
+  constexpr char kCrc[] = R"({"max": 1.0, "crc32": "0badcafe"})";
+  constexpr char kOther[] = R"({"max": 1.0, "crc32": "deadbeef"})";
+  EXPECT_THAT(
+      ReportOf(RowOfStatistics(kCrc, kCrc, v1::PASS), MsprobeMode::kMd5),
+      HasSubstr(",0badcafe,0badcafe,N/A,pass,"));
+  EXPECT_THAT(
+      ReportOf(RowOfStatistics(kOther, kCrc, v1::PASS), MsprobeMode::kMd5),
+      HasSubstr(",deadbeef,0badcafe,N/A,error,"));
+  EXPECT_THAT(ReportOf(RowOfStatistics(R"({"xor": "0x0000000000000001"})",
+                                       R"({"xor": 1})", v1::SKIPPED),
+                       MsprobeMode::kMd5),
+              HasSubstr(",0x0000000000000001,1,N/A,error,"));
+  EXPECT_THAT(ReportOf(RowOfStatistics(R"({"xor": 1})", kCrc, v1::SKIPPED),
+                       MsprobeMode::kMd5),
+              HasSubstr("of two kinds"));
+  // Nothing is equal to nothing.
+  EXPECT_THAT(
+      ReportOf(RowOfStatistics(kTwo, kTwo, v1::PASS), MsprobeMode::kMd5),
+      HasSubstr(",N/A,N/A,N/A,warning,"));
 }
 
 MsprobeRow RowOf(const char* name, const char* norm_relative) {
