@@ -10,9 +10,9 @@
 #include "client/grpc/grpc_transport.h"
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
-#include "client/runs/source_label.h"
 #include "client/shm/local_endpoint.h"
 #include "client/shm/shm_transport.h"
+#include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {

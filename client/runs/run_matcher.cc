@@ -10,7 +10,7 @@
 
 #include "client/query/connection.h"
 #include "client/runs/run_facts.h"
-#include "client/runs/source_label.h"
+#include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {

@@ -4,14 +4,27 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
 #include "daemon/compare/job/run_ranks_message.h"
 #include "google/protobuf/util/time_util.h"
+#include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::compare {
+namespace {
+
+absl::StatusOr<bool> IsOfMsprobe(storage::RunReaders& readers,
+                                 const std::string& name) {
+  MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRun(name));
+  MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run->GetInfo());
+  const auto label = info.spec.labels.find(kSourceLabel);
+  return label != info.spec.labels.end() && label->second == kMsprobeSource;
+}
+
+}  // namespace
 
 google::protobuf::Timestamp Now() {
   const std::chrono::nanoseconds time =
@@ -43,6 +56,7 @@ bool ComparisonJob::Run() {
     status = StoreDocument();
     if (status.ok()) Show(false);
     if (status.ok()) status = TakeMapping();
+    if (status.ok()) status = TakeBackwardOrder();
     ComparisonObserver& self = *this;
     engine_.emplace(readers_, plan_, self);
   }
@@ -60,6 +74,18 @@ absl::Status ComparisonJob::TakeMapping() {
       LoadedMapping loaded,
       LoadMapping(attachments_, *plan_.mapping, [this] { return Check(); }));
   plan_.matching.UseMapping(std::move(loaded.mapping));
+  return absl::OkStatus();
+}
+
+absl::Status ComparisonJob::TakeBackwardOrder() {
+  // It gives backward calls the numbers of forward calls, which recomputation
+  // shifts. It counts by them itself where pairs are fuzzy.
+  if (plan_.matching.fuzzy()) return absl::OkStatus();
+  MSITD_ASSIGN_OR_RETURN(const bool target,
+                         IsOfMsprobe(readers_, plan_.target_run));
+  MSITD_ASSIGN_OR_RETURN(const bool golden,
+                         IsOfMsprobe(readers_, plan_.golden_run));
+  if (target && golden) plan_.matching.UseBackwardOrder();
   return absl::OkStatus();
 }
 

@@ -148,6 +148,8 @@ class ComparisonJob final : private ComparisonObserver {
   absl::Status StoreDocument();
   // Gives the plan the mapping that it is to have.
   absl::Status TakeMapping();
+  // Has gradients paired by order if both runs are of a tool that needs it.
+  absl::Status TakeBackwardOrder();
   void End(const absl::Status& status);
   // Makes what the running thread has visible, then tells the waiters.
   void Show(bool ended);

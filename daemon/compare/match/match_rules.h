@@ -29,7 +29,7 @@ inline constexpr size_t kMappedOpsMax = size_t{1} << 16;
 // Which names, ranks and tokens of the target run stand for which of the
 // golden run. See msitd.v1.Matching.
 //
-// Thread-compatible; immutable, but for UseMapping.
+// Thread-compatible; immutable, but for UseMapping and UseBackwardOrder.
 class MatchRules {
  public:
   // Everything stands for itself.
@@ -66,9 +66,15 @@ class MatchRules {
            fuzzy_ || is_mapped_;
   }
   // Tensors belong together by their own names, whatever else there is.
-  bool pairs_by_names_alone() const { return !fuzzy_ && !is_mapped_; }
+  bool pairs_by_names_alone() const {
+    return !fuzzy_ && !is_mapped_ && !backward_order_;
+  }
   bool ignore_case() const { return ignore_case_; }
   bool fuzzy() const { return fuzzy_; }
+  // `grad_input` and `grad_output` belong together by the order of the backward
+  // calls of their op in a rank and token, whatever the numbers of these calls.
+  bool backward_order() const { return backward_order_; }
+  void UseBackwardOrder() { backward_order_ = true; }
   int64_t token_offset() const { return token_offset_; }
 
   // A mapping of tensors takes precedence; `pairs_others` if what it does not
@@ -114,6 +120,7 @@ class MatchRules {
   std::vector<Rewrite> rewrites_;
   bool ignore_case_ = false;
   bool fuzzy_ = false;
+  bool backward_order_ = false;
   int64_t token_offset_ = 0;
   std::map<std::string, std::string, std::less<>> target_by_golden_;
   std::map<std::string, std::string, std::less<>> golden_by_target_;

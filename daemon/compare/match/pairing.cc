@@ -17,17 +17,60 @@ namespace {
 constexpr std::string_view kNotMapped = "not in the mapping";
 constexpr std::string_view kCounterpartMissing =
     "what the mapping pairs it with is not there";
+constexpr std::string_view kBackwardOrder =
+    "the same place among the backward calls of its op";
+
+// Tensors of one run whose calls are numbered for pairing: backward calls by
+// their place among those of the op, if that is asked for.
+class Calls {
+ public:
+  Calls(std::span<const LogicalTensor> tensors, bool with_device,
+        bool backward_order)
+      : with_device_(with_device), backward_order_(backward_order) {
+    if (!backward_order) return;
+    for (const LogicalTensor& tensor : tensors) {
+      if (!IsBackward(tensor.key)) continue;
+      Places& places = by_op_[OpOf(tensor.key)];
+      places.try_emplace(tensor.key.call, static_cast<int32_t>(places.size()));
+    }
+  }
+
+  // Returns the key of one of the tensors, with the number of its call.
+  TensorKey KeyOf(const LogicalTensor& tensor) const {
+    TensorKey key = tensor.key;
+    if (backward_order_ && IsBackward(key)) {
+      key.call = by_op_.at(OpOf(key)).at(key.call);
+    }
+    return key;
+  }
+
+ private:
+  using Places = std::unordered_map<int32_t, int32_t>;
+
+  static bool IsBackward(const TensorKey& key) {
+    return key.io == Io::kGradInput || key.io == Io::kGradOutput;
+  }
+  std::string OpOf(const TensorKey& key) const {
+    return with_device_ ? key.op + '\0' + key.device : key.op;
+  }
+
+  const bool with_device_;
+  const bool backward_order_;
+  std::unordered_map<std::string, Places> by_op_;
+};
 
 // Golden tensors by name, each of which may be found again and again.
 class GoldenNames {
  public:
-  explicit GoldenNames(const PairingSides& sides) : sides_(sides) {
+  // Calls are numbered by their places if `backward_order`.
+  GoldenNames(const PairingSides& sides, bool backward_order) : sides_(sides) {
+    const Calls calls(sides.golden, sides.with_device, backward_order);
     // As in NamePairing.
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.golden.size(); ++i) {
         const LogicalTensor& golden = sides.golden[i];
         if (HasAllShards(golden) != is_sound) continue;
-        by_name_[PairName(golden.key.op, golden.key)].push_back(i);
+        by_name_[PairName(golden.key.op, calls.KeyOf(golden))].push_back(i);
       }
     }
   }
@@ -69,10 +112,15 @@ class GoldenNames {
 class MappingPairing final : public Pairing {
  public:
   explicit MappingPairing(const MatchRules& rules)
-      : mapping_(*rules.mapping()), pairs_others_(rules.pairs_others()) {}
+      : mapping_(*rules.mapping()),
+        pairs_others_(rules.pairs_others()),
+        backward_order_(rules.backward_order()) {}
 
   void Pair(const PairingSides& sides, Partners& partners) const override {
-    GoldenNames names(sides);
+    GoldenNames names(sides, /*backward_order=*/false);
+    std::optional<GoldenNames> ordered_names;
+    if (backward_order_) ordered_names.emplace(sides, backward_order_);
+    const Calls calls(sides.target, sides.with_device, backward_order_);
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
@@ -86,8 +134,14 @@ class MappingPairing final : public Pairing {
           partners.LeaveTarget(i, BondOf(*number));
           continue;
         }
+        // A number that a line says is that of the call itself.
+        const bool is_ordered =
+            backward_order_ && !mapping_.pair(*number).golden.call.has_value();
         const auto golden =
-            names.Find(mapping_.GoldenName(*number, target.key), target);
+            is_ordered
+                ? ordered_names->Find(
+                      mapping_.GoldenName(*number, calls.KeyOf(target)), target)
+                : names.Find(mapping_.GoldenName(*number, target.key), target);
         if (golden.has_value()) {
           partners.Join(*golden, i, BondOf(*number));
         } else {
@@ -116,11 +170,13 @@ class MappingPairing final : public Pairing {
 
   const TensorMapping& mapping_;
   const bool pairs_others_;
+  const bool backward_order_;
 };
 
 // Tensors whose names are equal once the rules have made golden names of
-// those of the target. Several of one name are paired in the order of
-// execution, those of which shards are amiss last.
+// those of the target, and calls are numbered as they ask for. Several of one
+// name are paired in the order of execution, those of which shards are amiss
+// last.
 class NamePairing final : public Pairing {
  public:
   explicit NamePairing(const MatchRules& rules) : rules_(rules) {}
@@ -130,6 +186,10 @@ class NamePairing final : public Pairing {
       for (size_t i = 0; i < sides.golden.size(); ++i) partners.Join(i, i, {});
       return;
     }
+    const Calls golden_calls(sides.golden, sides.with_device,
+                             rules_.backward_order());
+    const Calls target_calls(sides.target, sides.with_device,
+                             rules_.backward_order());
     TargetNames names(sides.with_device);
     // Of several with one name, those that are something go first.
     for (const bool is_sound : {true, false}) {
@@ -138,17 +198,21 @@ class NamePairing final : public Pairing {
         if (!partners.IsTargetFree(i) || HasAllShards(target) != is_sound) {
           continue;
         }
-        names.Add(PairName(rules_.KeyOfTarget(target.key.op), target.key),
+        names.Add(PairName(rules_.KeyOfTarget(target.key.op),
+                           target_calls.KeyOf(target)),
                   target, i);
       }
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
       if (!partners.IsGoldenFree(i)) continue;
       const LogicalTensor& golden = sides.golden[i];
-      const auto found =
-          names.Take(PairName(rules_.KeyOfGolden(golden.key.op), golden.key),
-                     golden, partners);
-      if (found) partners.Join(i, *found, {});
+      const auto found = names.Take(PairName(rules_.KeyOfGolden(golden.key.op),
+                                             golden_calls.KeyOf(golden)),
+                                    golden, partners);
+      if (!found) continue;
+      const bool has_own_call =
+          sides.target[*found].key.call == golden.key.call;
+      partners.Join(i, *found, {has_own_call ? "" : kBackwardOrder});
     }
   }
 

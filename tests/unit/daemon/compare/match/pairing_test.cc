@@ -32,6 +32,7 @@ class PairingTest : public ::testing::Test {
   std::vector<std::string> Paired(bool with_device = false) {
     const PairingSides sides{golden_, target_, with_device};
     MatchRules rules = *MatchRules::Create(spec_);
+    if (backward_order_) rules.UseBackwardOrder();
     TensorMapping mapping;
     for (const MappedPair& pair : mapped_) {
       EXPECT_TRUE(mapping.Add(pair).ok());
@@ -82,6 +83,7 @@ class PairingTest : public ::testing::Test {
   std::vector<LogicalTensor> golden_;
   std::vector<LogicalTensor> target_;
   v1::Matching spec_;
+  bool backward_order_ = false;
   std::vector<MappedPair> mapped_;
   std::vector<std::string> left_;  // Who has no partner, and why.
 };
@@ -110,6 +112,55 @@ TEST_F(PairingTest, RulesMakeGoldenNames) {
   golden_ = {At("a"), At("head")};
   target_ = {At("Conv_7"), At("model.a"), At("head")};
   EXPECT_THAT(Paired(), ElementsAre("0=1", "1=0"));
+}
+
+LogicalTensor Gradient(Io io, int32_t call, std::string op = "a") {
+  LogicalTensor out = At(std::move(op), call);
+  out.key.io = io;
+  return out;
+}
+
+// Of a model without recomputation, and with it: forward calls come again, and
+// what goes backward has their numbers.
+TEST_F(PairingTest, BackwardCallsArePairedInTheirOrderIfAskedFor) {
+  constexpr Io kIn = Io::kGradInput;
+  constexpr Io kOut = Io::kGradOutput;
+  golden_ = {At("a", 0),           At("a", 1),        Gradient(kOut, 1),
+             Gradient(kIn, 1),     Gradient(kOut, 0), Gradient(kIn, 0),
+             Gradient(kIn, 0, "b")};
+  target_ = {At("a", 0),        At("a", 1),       At("a", 2),
+             Gradient(kOut, 2), Gradient(kIn, 2), At("a", 3),
+             Gradient(kOut, 3), Gradient(kIn, 3), Gradient(kIn, 0, "b")};
+  EXPECT_THAT(Paired(), ElementsAre("0=0", "1=1", "6=8"));
+  backward_order_ = true;
+  constexpr char kWhy[] = ": the same place among the backward calls of its op";
+  const auto with = [&](std::string pair) { return pair + kWhy; };
+  EXPECT_THAT(Paired(), ElementsAre("0=0", "1=1", with("2=3"), with("3=4"),
+                                    with("4=6"), with("5=7"), "6=8"));
+}
+
+// A number that both have does not say that the calls are one.
+TEST_F(PairingTest, ABackwardCallBeyondTheOrderOfTheOtherRunIsAlone) {
+  golden_ = {Gradient(Io::kGradInput, 0)};
+  target_ = {Gradient(Io::kGradInput, 3), Gradient(Io::kGradInput, 0)};
+  backward_order_ = true;
+  EXPECT_THAT(Paired(), ElementsAre("0=0: the same place among the backward "
+                                    "calls of its op"));
+  // Gradients of parameters have numbers of their own.
+  golden_ = {Gradient(Io::kGradWeight, 1)};
+  target_ = {Gradient(Io::kGradWeight, 0), Gradient(Io::kGradWeight, 1)};
+  EXPECT_THAT(Paired(), ElementsAre("0=1"));
+}
+
+TEST_F(PairingTest, ALineWithoutACallHasBackwardCallsInTheirOrder) {
+  Map({"cell"}, {"module"});
+  Map({"cell", 7, Io::kGradInput, "0"}, {"module", 1, Io::kGradInput, "0"});
+  golden_ = {Gradient(Io::kGradInput, 1, "module"),
+             Gradient(Io::kGradInput, 0, "module")};
+  target_ = {Gradient(Io::kGradInput, 7, "cell"),
+             Gradient(Io::kGradInput, 5, "cell")};
+  backward_order_ = true;
+  EXPECT_THAT(Paired(), ElementsAre("0=0: line 2", "1=1: line 1"));
 }
 
 TEST_F(PairingTest, WhatIsLeftOverIsPairedByLikenessIfAskedFor) {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+namespace msitd {
+
+// The label of a run that says which tool's files it was imported from, as
+// trees::TreeKindName has it.
+inline constexpr char kSourceLabel[] = "source";
+
+// What it says of a dump of msprobe.
+inline constexpr std::string_view kMsprobeSource = "msprobe";
+
+}  // namespace msitd
