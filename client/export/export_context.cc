@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/export/export_context.h"
 
+#include "client/query/connection.h"
 #include "client/query/tensor_bytes.h"
 #include "protos/base/record_kind.h"
 #include "protos/status/status.h"
@@ -20,6 +21,15 @@ absl::Status ExportContext::Read(const v1::Tensor& tensor,
     AddProblem(tensor, outcome.error);
     return absl::DataLossError("a tensor could not be read");
   }
+  outcome_ = outcome;
+  return absl::CancelledError("the daemon does not answer");
+}
+
+absl::Status ExportContext::Ask(const v1::ListTensorsRequest& request,
+                                v1::ListTensorsResponse& response) {
+  const ctl::Outcome outcome =
+      connection_.Ask(&v1::TensorService::Stub::ListTensors, request, response);
+  if (outcome.ok()) return absl::OkStatus();
   outcome_ = outcome;
   return absl::CancelledError("the daemon does not answer");
 }

@@ -14,6 +14,7 @@
 #include "client/query/byte_sink.h"
 #include "client/query/read_ahead.h"
 #include "msitd/v1/run_service.pb.h"
+#include "msitd/v1/tensor_service.pb.h"
 
 namespace msitd::exports {
 
@@ -55,6 +56,10 @@ class ExportContext {
   // read: it is counted as a problem, and others can follow. Any other error
   // ends the export.
   absl::Status Read(const v1::Tensor& tensor, const ctl::ByteSink& sink);
+
+  // Asks for a list. Any error ends the export.
+  absl::Status Ask(const v1::ListTensorsRequest& request,
+                   v1::ListTensorsResponse& response);
 
   // Puts a file in its place. DATA_LOSS, counted as a problem of `tensor`, if
   // another record has that name.

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "client/export/json_writer.h"
 #include "client/export/msprobe_leaf.h"
+#include "client/export/msprobe_said.h"
+#include "client/export/msprobe_value.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
@@ -20,7 +23,10 @@ constexpr std::string_view kModule = "Module.";
 // Positions that a list may lack before it is written as a map.
 constexpr size_t kGapsMax = 1024;
 
-// An entry, and its rows in the order of their keys.
+// A send or receive is an object whose values have no types.
+constexpr std::string_view kClassType = "class_type";
+
+// An entry, and its rows in the order in which they were recorded.
 struct Entry {
   std::string_view name;
   int64_t end = 0;  // Sequence of its last record.
@@ -42,6 +48,10 @@ std::vector<Entry> EntriesOf(const MsprobeDump& dump, MsprobeFile file) {
   }
   std::vector<Entry> out;
   for (auto& [name, entry] : by_name) {
+    std::stable_sort(entry.rows.begin(), entry.rows.end(),
+                     [](const MsprobeRow* a, const MsprobeRow* b) {
+                       return a->sequence < b->sequence;
+                     });
     const bool is_debug = KindOf(entry) == MsprobeEntry::kDebug;
     if (is_debug == (file == MsprobeFile::kDebug)) {
       out.push_back(std::move(entry));
@@ -107,9 +117,17 @@ void WritePlace(const Place& place, JsonWriter& out) {
     out.EndList();
     return;
   }
+  const bool is_plain = place.numbers.contains(kClassType);
   out.BeginObject();
   for (const auto& [key, below] : place.below) {
-    WritePlace(below, out.Key(key));
+    const bool is_value = below.row != nullptr &&
+                          below.row->kind != RecordKind::kTensor &&
+                          below.row->kind != RecordKind::kStatistics;
+    if (is_plain && is_value) {
+      WritePlainValue(*below.row, out.Key(key));
+    } else {
+      WritePlace(below, out.Key(key));
+    }
   }
   out.EndObject();
 }
@@ -157,7 +175,7 @@ void WriteForward(std::string_view name, Parts& parts, JsonWriter& out) {
   WritePlace(parts.Of(MsprobePart::kInput), out.Key("input_args"));
   WriteMap(parts.Of(MsprobePart::kKwargs), out.Key("input_kwargs"));
   WritePlace(parts.Of(MsprobePart::kOutput), out.Key("output"));
-  if (name.starts_with(kModule)) {
+  if (name.starts_with(kModule) || parts.Has(MsprobePart::kParameters)) {
     WriteMap(parts.Of(MsprobePart::kParameters), out.Key("parameters"));
   }
 }
@@ -170,7 +188,7 @@ void WriteGradients(Parts& parts, JsonWriter& out) {
   }
 }
 
-void WriteEntry(const Entry& entry, JsonWriter& out,
+void WriteEntry(const Entry& entry, const MsprobeSaid& said, JsonWriter& out,
                 absl::FunctionRef<void(const MsprobeRow&)> doubled) {
   Parts parts(doubled);
   for (const MsprobeRow* row : entry.rows) parts.Add(*row);
@@ -187,17 +205,60 @@ void WriteEntry(const Entry& entry, JsonWriter& out,
   } else {
     WriteGradients(parts, out);
   }
+  const auto marks = said.marks.find(entry.name);
+  if (marks != said.marks.end()) {
+    for (const auto& [key, json] : marks->second) {
+      WriteAsSaid(json, out.Key(key));
+    }
+  }
   out.EndObject();
 }
 
-std::string_view LevelOf(const std::vector<Entry>& entries, MsprobeFile file) {
+std::string_view LevelOf(const std::vector<Entry>& entries, MsprobeFile file,
+                         const MsprobeSaid& said) {
   if (file == MsprobeFile::kDebug) return "debug";
+  if (!said.level.empty()) return said.level;
   bool has_modules = false;
   bool has_others = false;
   for (const Entry& entry : entries) {
     (entry.name.starts_with(kModule) ? has_modules : has_others) = true;
   }
   return has_modules && has_others ? "mix" : has_modules ? "L0" : "L1";
+}
+
+std::string_view TaskOf(const MsprobeDump& dump) {
+  if (!dump.data_folder.empty()) return "tensor";
+  const std::string_view said = dump.said.task;
+  // Without the files it is none of tensors.
+  if (said.empty() || said == "tensor") return "statistics";
+  return said;
+}
+
+// Returns the list of the frames of an entry, as JSON; empty if none are known.
+std::string FramesOf(const Entry& entry, const MsprobeDump& dump) {
+  const auto said = dump.said.frames.find(entry.name);
+  if (said != dump.said.frames.end()) return said->second;
+  const size_t stack = entry.rows.front()->stack;
+  if (stack == 0 || KindOf(entry) != MsprobeEntry::kForward) return "";
+  JsonWriter out(0);
+  out.BeginList();
+  std::string_view rest = dump.stacks[stack];
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view frame = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    // `file:line function`
+    const size_t blank = frame.rfind(' ');
+    const size_t colon = frame.rfind(':', blank);
+    if (blank == frame.npos || colon == frame.npos) {
+      out.Text(frame);
+    } else {
+      out.Text("File " + std::string(frame.substr(0, colon)) + ", line " +
+               std::string(frame.substr(colon + 1, blank - colon - 1)) +
+               ", in " + std::string(frame.substr(blank + 1)) + ", \n ");
+    }
+  }
+  return out.EndList().Take();
 }
 
 // `Module.layers.0.Linear.forward.1` is the path `layers.0`.
@@ -232,8 +293,9 @@ absl::Status WriteMsprobeDump(
   const std::vector<Entry> entries = EntriesOf(dump, file);
   JsonWriter out(kIndent);
   const bool has_files = !dump.data_folder.empty();
-  out.BeginObject().Field("task", has_files ? "tensor" : "statistics");
-  out.Field("level", LevelOf(entries, file)).Field("framework", "pytorch");
+  out.BeginObject().Field("task", TaskOf(dump));
+  out.Field("level", LevelOf(entries, file, dump.said));
+  out.Field("framework", "pytorch");
   if (has_files) {
     out.Field("dump_data_dir", dump.data_folder);
   } else {
@@ -241,7 +303,7 @@ absl::Status WriteMsprobeDump(
   }
   out.Key("data").BeginObject();
   for (const Entry& entry : entries) {
-    WriteEntry(entry, out, doubled);
+    WriteEntry(entry, dump.said, out, doubled);
     MSITD_RETURN_IF_ERROR(sink(out.Take()));
   }
   out.EndObject().EndObject();
@@ -249,14 +311,14 @@ absl::Status WriteMsprobeDump(
 }
 
 std::string MsprobeStackJson(const MsprobeDump& dump) {
-  // By stack, in the order of the first entry that has it.
-  std::map<size_t, size_t> groups;
-  std::vector<std::pair<size_t, std::vector<std::string_view>>> names;
+  // By frames, in the order of the first entry that has them.
+  std::map<std::string, size_t> groups;
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> names;
   for (const Entry& entry : EntriesOf(dump, MsprobeFile::kDump)) {
-    const size_t stack = entry.rows.front()->stack;
-    if (stack == 0 || KindOf(entry) != MsprobeEntry::kForward) continue;
-    const auto [group, is_new] = groups.try_emplace(stack, names.size());
-    if (is_new) names.push_back({stack, {}});
+    std::string frames = FramesOf(entry, dump);
+    if (frames.empty()) continue;
+    const auto [group, is_new] = groups.try_emplace(frames, names.size());
+    if (is_new) names.push_back({std::move(frames), {}});
     names[group->second].second.push_back(entry.name);
   }
   JsonWriter out(kIndent);
@@ -264,24 +326,9 @@ std::string MsprobeStackJson(const MsprobeDump& dump) {
   for (size_t i = 0; i < names.size(); ++i) {
     out.Key(std::to_string(i)).BeginList().BeginList();
     for (const std::string_view name : names[i].second) out.Text(name);
-    out.EndList().BeginList();
-    std::string_view rest = dump.stacks[names[i].first];
-    while (!rest.empty()) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view frame = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      // `file:line function`
-      const size_t blank = frame.rfind(' ');
-      const size_t colon = frame.rfind(':', blank);
-      if (blank == frame.npos || colon == frame.npos) {
-        out.Text(frame);
-      } else {
-        out.Text("File " + std::string(frame.substr(0, colon)) + ", line " +
-                 std::string(frame.substr(colon + 1, blank - colon - 1)) +
-                 ", in " + std::string(frame.substr(blank + 1)) + ", \n ");
-      }
-    }
-    out.EndList().EndList();
+    out.EndList();
+    WriteAsSaid(names[i].first, out);
+    out.EndList();
   }
   return out.EndObject().Take();
 }
@@ -297,7 +344,13 @@ std::string MsprobeConstructJson(const MsprobeDump& dump) {
   }
   JsonWriter out(kIndent);
   out.BeginObject();
+  std::set<std::string_view> said;
+  for (const auto& [name, json] : dump.said.tree) {
+    said.insert(name);
+    WriteAsSaid(json, out.Key(name));
+  }
   for (const Entry& entry : entries) {
+    if (said.contains(entry.name)) continue;
     const auto module = ModuleOf(entry.name);
     if (!module || KindOf(entry) == MsprobeEntry::kGradients) continue;
     std::string_view parent;

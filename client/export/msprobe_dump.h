@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -28,9 +29,25 @@ struct MsprobeRow {
   std::string text;
   v1::Summary summary;
   std::string file;  // Of a tensor that has one, with its extension.
+  // What a dump of msprobe said of it, as JSON; empty if there is none.
+  std::string said;
   std::string resource_name;
   int64_t sequence = 0;
   size_t stack = 0;  // A number of MsprobeDump::stacks.
+};
+
+// What documents of msprobe say that no record has; all of it as JSON.
+struct MsprobeSaid {
+  std::string task;
+  std::string level;
+  // Of an entry: members that are no parts, such as `is_nan`.
+  std::map<std::string, std::vector<std::pair<std::string, std::string>>,
+           std::less<>>
+      marks;
+  // Of an entry: the list of its frames.
+  std::map<std::string, std::string, std::less<>> frames;
+  // What construct.json has of the entries, and of those that hold them.
+  std::vector<std::pair<std::string, std::string>> tree;
 };
 
 // The records of one rank and token.
@@ -40,6 +57,7 @@ struct MsprobeDump {
   std::vector<std::string> stacks = {""};
   // Folder of the tensors; empty if none has a file.
   std::string data_folder;
+  MsprobeSaid said = {};
 };
 
 using JsonSink = absl::FunctionRef<absl::Status(std::string_view)>;
@@ -59,7 +77,8 @@ absl::Status WriteMsprobeDump(
 // Returns stack.json: forward entries by their stack.
 std::string MsprobeStackJson(const MsprobeDump& dump);
 
-// Returns construct.json: each module and the one that holds it.
+// Returns construct.json: each entry that the documents tell of, and each
+// module, with what holds it.
 std::string MsprobeConstructJson(const MsprobeDump& dump);
 
 }  // namespace msitd::exports

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <streambuf>
 #include <string>
@@ -18,11 +19,13 @@
 #include "client/export/module_tree.h"
 #include "client/export/msprobe_dump.h"
 #include "client/export/msprobe_files.h"
+#include "client/export/msprobe_said.h"
 #include "client/export/record_name.h"
 #include "client/export/tensor_index.h"
 #include "client/export/torch_file.h"
 #include "client/names/msprobe_names.h"
 #include "protos/base/record_kind.h"
+#include "protos/base/source_label.h"
 #include "protos/status/status.h"
 
 namespace msitd::exports {
@@ -32,6 +35,7 @@ constexpr std::array<std::string_view, 4> kDocuments = {
     names::kMsprobeDump, names::kMsprobeStack, names::kMsprobeConstruct,
     names::kMsprobeDebug};
 constexpr std::string_view kRoot = "root";
+constexpr std::string_view kRootPrefix = "root.";
 constexpr std::string_view kModulePrefix = "Module.";
 constexpr mode_t kFolderMode = 0750;
 constexpr mode_t kFileMode = 0640;
@@ -72,7 +76,8 @@ class MsprobeLayout final : public Layout {
   explicit MsprobeLayout(ExportContext& context)
       : context_(context),
         takes_documents_(TakesDocuments(context)),
-        takes_tensors_(TakesTensors(context)) {}
+        takes_tensors_(TakesTensors(context)),
+        is_of_msprobe_(IsOfMsprobe(context)) {}
 
   absl::Status BeginRank(const std::string& tree) override {
     tree_ = ParseModuleTree(tree);
@@ -80,8 +85,12 @@ class MsprobeLayout final : public Layout {
   }
 
   absl::Status BeginGroup(int32_t rank, int64_t token) override {
+    rank_ = rank;
+    token_ = token;
     folder_ = fmt::format("step{}/rank{}", token, rank);
     documents_.clear();
+    files_.clear();
+    are_files_read_ = has_files_ = has_own_files_ = false;
     dump_ = {};
     stack_numbers_.clear();
     stack_bytes_ = 0;
@@ -112,6 +121,7 @@ class MsprobeLayout final : public Layout {
   absl::Status EndGroup() override {
     if (DocumentsFit()) return GiveDocumentsBack();
     if (HasDumpDocument()) context_.CountRemade();
+    MSITD_RETURN_IF_ERROR(TakeWhatWasSaid());
     if (HasRecordsFor(dump_, MsprobeFile::kDump) ||
         !HasRecordsFor(dump_, MsprobeFile::kDebug)) {
       MSITD_RETURN_IF_ERROR(WriteDump(MsprobeFile::kDump, names::kMsprobeDump));
@@ -139,25 +149,108 @@ class MsprobeLayout final : public Layout {
                                       v1::RECORD_KIND_TENSOR) != kinds.end();
   }
 
+  static bool IsOfMsprobe(const ExportContext& context) {
+    const auto& labels = context.run().labels();
+    const auto source = labels.find(kSourceLabel);
+    return source != labels.end() && source->second == kMsprobeSource;
+  }
+
   bool HasDumpDocument() const {
     return documents_.count(names::kMsprobeDump) != 0 ||
            documents_.count(names::kMsprobeDebug) != 0;
   }
 
   // True if what is written is what the documents say.
-  bool DocumentsFit() const {
+  bool DocumentsFit() {
     if (!HasDumpDocument()) return dump_.rows.empty();
     if (!takes_tensors_) return true;
-    MsprobeFiles files;
+    ReadFiles();
+    return has_files_ && FilesFit(std::move(files_), dump_.rows);
+  }
+
+  // Finds out which files the documents name, which have all come.
+  void ReadFiles() {
+    if (std::exchange(are_files_read_, true)) return;
     for (const std::string_view name :
          {names::kMsprobeDump, names::kMsprobeDebug}) {
       const auto document = documents_.find(name);
       if (document == documents_.end()) continue;
       WrittenBytes bytes(*document->second.file);
       std::istream text(&bytes);
-      if (!AddMsprobeFiles(text, kMsprobeRowsMax, files).ok()) return false;
+      if (!AddMsprobeFiles(text, kMsprobeRowsMax, files_).ok()) return;
     }
-    return FilesFit(std::move(files), dump_.rows);
+    std::set<std::string_view> names;
+    has_files_ = true;
+    has_own_files_ =
+        std::all_of(files_.begin(), files_.end(), [&names](const auto& file) {
+          return file.second.empty() || names.insert(file.second).second;
+        });
+  }
+
+  // The name that the documents have for the file of a tensor, such as that of
+  // an early release; else that of current releases.
+  std::string FileOf(const names::MsprobeName& name) {
+    constexpr std::string_view kSuffix = ".pt";
+    const std::string ours = names::MsprobeFileName(name);
+    ReadFiles();
+    const auto found = files_.find(ours);
+    if (has_files_ && has_own_files_ && found != files_.end() &&
+        found->second.ends_with(kSuffix)) {
+      const std::string& said = found->second;
+      const size_t stem = said.size() - kSuffix.size();
+      if (FileNameAsIs(said.substr(0, stem), kSuffix) == said) return said;
+    }
+    return FileNameAsIs(ours, kSuffix);
+  }
+
+  // Looks into the documents, those that are written anew and, for a part of a
+  // dump, those that are not exported.
+  absl::Status TakeWhatWasSaid() {
+    for (const auto& [name, document] : documents_) {
+      const uint64_t size = document.file->size();
+      if (size > static_cast<uint64_t>(kMsprobeSaidBytesMax)) continue;
+      std::string text(size, '\0');
+      MSITD_RETURN_IF_ERROR(document.file->ReadAt(
+          0, std::as_writable_bytes(std::span(text.data(), text.size()))));
+      TakeDocument(name, std::move(text));
+    }
+    if (!documents_.empty() || !is_of_msprobe_ || dump_.rows.empty()) {
+      return absl::OkStatus();
+    }
+    v1::ListTensorsRequest request;
+    request.set_run(context_.options().run);
+    v1::TensorFilter& filter = *request.mutable_filter();
+    filter.add_ranks(rank_);
+    v1::TokenRange& range = *filter.add_tokens();
+    range.set_first(token_);
+    range.set_last(token_);
+    filter.add_kinds(v1::RECORD_KIND_DOCUMENT);
+    for (const std::string_view name : kDocuments) {
+      filter.add_op_patterns(std::string(name));
+    }
+    v1::ListTensorsResponse page;
+    MSITD_RETURN_IF_ERROR(context_.Ask(request, page));
+    for (const v1::Tensor& document : page.tensors()) {
+      if (!document.has_bytes() ||
+          document.size_bytes() > kMsprobeSaidBytesMax) {
+        continue;
+      }
+      std::string text;
+      const absl::Status status =
+          context_.Read(document, [&text](std::string_view piece) {
+            text += piece;
+            return absl::OkStatus();
+          });
+      if (IsLost(status)) continue;
+      MSITD_RETURN_IF_ERROR(status);
+      TakeDocument(document.op(), std::move(text));
+    }
+    return absl::OkStatus();
+  }
+
+  // What cannot be read of it is made of the records.
+  void TakeDocument(std::string_view name, std::string text) {
+    TakeMsprobeDocument(name, std::move(text), dump_).IgnoreError();
   }
 
   absl::Status GiveDocumentsBack() {
@@ -177,19 +270,23 @@ class MsprobeLayout final : public Layout {
         kPrefixes.begin(), kPrefixes.end(),
         [&op](std::string_view prefix) { return op.starts_with(prefix); });
     const auto io = static_cast<Io>(record.io());
-    // Ops of a dump of msprobe have its names, whatever they begin with.
-    if (!is_named && !HasDumpDocument() && io != Io::kState)
-      op = ModuleName(op);
+    if (!is_named && io != Io::kState && IsModule(op)) op = ModuleName(op);
     return names::MsprobeNameOf({op, record.call(), io, record.index()},
                                 names::MsprobeGrammar::kCurrent);
+  }
+
+  // Ops of a dump of msprobe have its names, whatever they begin with. Where
+  // nothing tells what is a module, all that has no such name is one.
+  bool IsModule(const std::string& op) const {
+    if (is_of_msprobe_ || HasDumpDocument()) return false;
+    return tree_.modules.empty() || op == kRoot ||
+           op.starts_with(kRootPrefix) || !tree_.TypeOf(op).empty();
   }
 
   // `root.layers.0` is `Module.layers.0.Linear`.
   std::string ModuleName(const std::string& op) const {
     std::string_view path = op;
-    if (path.starts_with(std::string(kRoot) + ".")) {
-      path.remove_prefix(kRoot.size() + 1);
-    }
+    if (path.starts_with(kRootPrefix)) path.remove_prefix(kRootPrefix.size());
     const std::string_view type = tree_.TypeOf(op);
     return fmt::format("{}{}.{}", kModulePrefix, path,
                        type.empty() ? "Module" : type);
@@ -228,8 +325,7 @@ class MsprobeLayout final : public Layout {
       context_.AddProblem(record, why);
       return absl::DataLossError(why);
     }
-    const std::string name =
-        FileNameAsIs(names::MsprobeFileName(row.name), ".pt");
+    const std::string name = FileOf(row.name);
     MSITD_RETURN_IF_ERROR(MakeFolders());
     MSITD_RETURN_IF_ERROR(context_.folder().MakeFolder(
         fmt::format("{}/{}", folder_, names::kMsprobeTensors), kFolderMode));
@@ -333,10 +429,19 @@ class MsprobeLayout final : public Layout {
   ExportContext& context_;
   const bool takes_documents_;
   const bool takes_tensors_;
+  const bool is_of_msprobe_;
   ModuleTree tree_;
   // Of the group.
+  int32_t rank_ = 0;
+  int64_t token_ = 0;
   std::string folder_;
   std::map<std::string, Document, std::less<>> documents_;
+  // Which files the documents name: whether that is known, and whether each is
+  // of one tensor.
+  MsprobeFiles files_;
+  bool are_files_read_ = false;
+  bool has_files_ = false;
+  bool has_own_files_ = false;
   MsprobeDump dump_;
   std::map<std::string, size_t> stack_numbers_;
   size_t stack_bytes_ = 0;

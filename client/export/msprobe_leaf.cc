@@ -3,9 +3,10 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "client/export/msprobe_said.h"
+#include "client/export/msprobe_value.h"
 #include "client/export/torch_file.h"
 #include "protos/base/rounding.h"
 #include "protos/base/tensor_statistics.h"
@@ -30,10 +31,20 @@ void WriteStatistic(const TensorStatistic& statistic, JsonWriter& out) {
   }
 }
 
-// What another tool found out, as it wrote it.
+bool IsXor(const std::optional<TensorStatistic>& checksum) {
+  return checksum.has_value() && checksum->name == "xor";
+}
+
+// What another tool found out, as it wrote it. `checksum` is a view of `text`.
 void WriteForeignStatistics(const std::string& text, JsonWriter& out,
-                            std::string& checksum) {
+                            std::optional<TensorStatistic>& checksum) {
   const auto statistics = ParseTensorStatistics(text);
+  for (const TensorStatistic& one :
+       statistics.value_or(std::vector<TensorStatistic>())) {
+    if (IsChecksum(one.name)) checksum = one;
+  }
+  // Where msprobe takes an xor, it takes nothing else.
+  if (IsXor(checksum) && statistics->size() == 1) return;
   for (const auto& [theirs, ours] :
        {std::pair{"Max", "max"}, std::pair{"Min", "min"},
         std::pair{"Mean", "mean"}, std::pair{"Norm", "l2_norm"}}) {
@@ -42,7 +53,6 @@ void WriteForeignStatistics(const std::string& text, JsonWriter& out,
     if (statistics.has_value()) {
       for (const TensorStatistic& one : *statistics) {
         if (one.name == ours) found = &one;
-        if (IsChecksum(one.name)) checksum = one.text;
       }
     }
     if (found == nullptr) {
@@ -115,7 +125,7 @@ void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
   out.Key("shape").BeginList();
   for (const int64_t extent : row.shape) out.Number(extent);
   out.EndList();
-  std::string checksum;
+  std::optional<TensorStatistic> checksum;
   if (row.kind == RecordKind::kStatistics) {
     WriteForeignStatistics(row.text, out, checksum);
   } else {
@@ -125,67 +135,26 @@ void WriteTensor(const MsprobeRow& row, JsonWriter& out) {
     WriteNumber(row.dtype, statistics.mean, out.Key("Mean"));
     WriteNumber(row.dtype, statistics.norm, out.Key("Norm"));
   }
+  if (IsXor(checksum)) WriteStatistic(*checksum, out.Key("md5"));
   out.Key("requires_grad").Bool(row.requires_grad);
   if (!row.file.empty()) out.Field("data_name", row.file);
-  if (!checksum.empty()) out.Field("md5", checksum);
+  if (checksum.has_value() && !IsXor(checksum)) {
+    WriteStatistic(*checksum, out.Key("md5"));
+  }
   out.EndObject();
-}
-
-// Reads what Python's repr writes of an int or a float. Nothing for any other
-// text, which a producer may have sent.
-std::optional<TensorStatistic> NumberTextOf(std::string_view text) {
-  if (text == "nan" || text == "inf" || text == "-inf") {
-    return TensorStatistic{"", text, true};
-  }
-  const bool is_number =
-      text.find_first_not_of("-+.e0123456789") == text.npos &&
-      nlohmann::json::accept(text);
-  if (!is_number) return std::nullopt;
-  return TensorStatistic{"", text, false};
-}
-
-void WriteNumberValue(const MsprobeRow& row, JsonWriter& out) {
-  const DTypeKind kind = InfoOf(row.dtype).kind;
-  if (kind == DTypeKind::kBool) {
-    out.Field("type", "bool").Key("value").Bool(row.text == "True");
-  } else if (const auto number = NumberTextOf(row.text);
-             number.has_value() && kind != DTypeKind::kComplex) {
-    const bool is_integer = kind == DTypeKind::kInteger;
-    out.Field("type", is_integer ? "int" : "float").Key("value");
-    WriteStatistic(*number, out);
-  } else {
-    const bool is_complex = kind == DTypeKind::kComplex;
-    out.Field("type", is_complex ? "complex" : "str").Field("value", row.text);
-  }
 }
 
 }  // namespace
 
 void WriteMsprobeLeaf(const MsprobeRow& row, JsonWriter& out) {
-  switch (row.kind) {
-    case RecordKind::kNone:
-      out.Null();
-      return;
-    case RecordKind::kNumber:
-      out.BeginObject();
-      WriteNumberValue(row, out);
-      out.EndObject();
-      return;
-    case RecordKind::kText:
-      out.BeginObject().Field("type", "str").Field("value", row.text);
-      out.EndObject();
-      return;
-    case RecordKind::kDType:
-      out.BeginObject().Field("type", "torch.dtype").Field("value", row.text);
-      out.EndObject();
-      return;
-    case RecordKind::kOther:
-      out.BeginObject();
-      out.Field("type", row.text.substr(0, row.text.find('(')));
-      out.Field("value", row.text).EndObject();
-      return;
-    default:
-      WriteTensor(row, out);
+  const bool is_tensor =
+      row.kind == RecordKind::kTensor || row.kind == RecordKind::kStatistics;
+  if (!row.said.empty()) {
+    WriteLeafAsSaid(row.said, row.file, out);
+  } else if (is_tensor) {
+    WriteTensor(row, out);
+  } else {
+    WriteMsprobeValue(row, out);
   }
 }
 

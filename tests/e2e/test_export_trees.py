@@ -332,7 +332,7 @@ def import_again(daemon: Daemon, out: Path) -> dict[str, Any]:
     ("suffix", "gradient", "stays"),
     [
         (".pt", "Module.fc.Linear.parameters_grad.0", True),
-        (".pt", "Module.fc.Linear.parameters_grad", False),
+        (".pt", "Module.fc.Linear.parameters_grad", True),
         (".npy", "", False),
     ],
 )
@@ -446,6 +446,107 @@ def test_texts_of_numbers_stay_in_their_place(daemon: Daemon, tmp_path: Path) ->
     assert read[:3] == [7, -3, 1e-05]
     assert np.isnan(read[3])
     assert read[4:] == texts[4:]
+
+
+def test_custom_ops_keep_their_names(daemon: Daemon, tmp_path: Path) -> None:
+    mine = Record("__main__.mine", cb.float32(1, 2), [2], io=cb.INPUT)
+    send(daemon, "r", [*module_records(), mine])
+    export(daemon, tmp_path / "out", "--format", "msprobe")
+    dump = json.loads((tmp_path / "out/step0/rank0/dump.json").read_text())
+    assert "__main__.mine.0.forward" in dump["data"]
+    assert "Module.fc.0.Linear.forward.0" in dump["data"]
+
+
+GROUP = {"type": "torch.ProcessGroup", "group_ranks": [0], "group_id": "553403f9"}
+VALUES = [
+    {"type": "slice", "value": [1, None, 2]},
+    {"type": "torch.Size", "value": [2, 3]},
+    {"type": "torch.device", "value": "cuda:0"},
+    {"type": "torch.memory_format", "format": "contiguous_format"},
+    {"type": "torch.distributed.ReduceOp", "value": "RedOpType.SUM"},
+    {"type": "int32", "value": 7},
+    {"type": "ellipsis", "value": "..."},
+    GROUP,
+    {},
+    None,
+]
+
+
+def distributed_tree(folder: Path) -> dict[str, Any]:
+    """Writes a rank whose entries have all that no record has."""
+    statistics = {"Max": 2.5, "Min": -1.0, "Mean": 0.5, "Norm": 3.0}
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    mesh = {"device_mesh": [0, 1], "placements": [{"Shard": {"dim": 0}}]}
+    shard = leaf | {"type": "DTensor"} | statistics | {"requires_grad": True} | mesh
+    seed = {"Max_except_inf_nan": 2.5, "Min_except_inf_nan": -1.0}
+    peer = {"class_type": "torch.distributed.P2POp", "tensor": shard, "op": "isend"}
+    peer |= {"peer": 1, "tag": 0, "group_id": "553403f9"}
+    secret = {"data_name": "../../../../secret.pt"}
+    text = {"type": "numpy.ndarray", "dtype": "<U3", "shape": [1]}
+    xor = leaf | {"md5": "0x00000000000000ff", "requires_grad": False}
+    module = "Module.fc.Linear.forward.0"
+    data = {
+        "__main__.mine.0.forward": {
+            "input_args": VALUES,
+            "input_kwargs": {"group": GROUP, "ops": [peer]},
+            "output": [
+                leaf | statistics | {"requires_grad": False} | seed,
+                xor,
+                text | secret,
+                {"type": "what", "value": {"in": secret}},
+            ],
+            "is_nan": 0,
+        },
+        module: {
+            "input_args": [leaf | statistics | {"requires_grad": False}],
+            "input_kwargs": {},
+            "output": [],
+            "parameters": {},
+        },
+        "Functional.relu.0.forward": {"input_args": [], "input_kwargs": {}},
+    }
+    folder.mkdir(parents=True)
+    whole = {"task": "statistics", "level": "mix", "framework": "pytorch"}
+    whole |= {"dump_data_dir": None, "data": data}
+    (folder / "dump.json").write_text(json.dumps(whole))
+    frames = ["File a.py, line 3, in f, \n y = mine(x)"]
+    stacks = {"0": [list(data), frames]}
+    (folder / "stack.json").write_text(json.dumps(stacks))
+    tree = {
+        "__main__.mine.0.forward": [module, 1],
+        module: ["Module.Net.forward.0", 1],
+        "Module.Net.forward.0": [None, 1],
+        "Functional.relu.0.forward": [None, 0],
+        "megatron_micro_step_number": 2,
+    }
+    (folder / "construct.json").write_text(json.dumps(tree))
+    return data
+
+
+def test_a_part_of_a_dump_says_what_the_whole_says(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    data = distributed_tree(tmp_path / "in/step0/rank0")
+    daemon.ctl("run", "import", str(tmp_path / "in"), "--run", "r", expect=4)
+    out = tmp_path / "out/step0/rank0"
+    part = ("--format", "msprobe", "--ops", "__main__.*")
+    export(daemon, tmp_path / "out", *part)
+    mine = "__main__.mine.0.forward"
+    dump = json.loads((out / "dump.json").read_text())
+    # Names of files that are not there go.
+    for leaf in (data[mine]["output"][2], data[mine]["output"][3]["value"]["in"]):
+        del leaf["data_name"]
+    assert dump["data"] == {mine: data[mine]}
+    assert (dump["task"], dump["level"]) == ("statistics", "mix")
+    assert list(dump["data"][mine]["output"][1]) == list(data[mine]["output"][1])
+    frames = ["File a.py, line 3, in f, \n y = mine(x)"]
+    assert json.loads((out / "stack.json").read_text()) == {"0": [[mine], frames]}
+    assert json.loads((out / "construct.json").read_text()) == {
+        mine: ["Module.fc.Linear.forward.0", 1],
+        "Module.fc.Linear.forward.0": ["Module.Net.forward.0", 1],
+        "Module.Net.forward.0": [None, 1],
+        "megatron_micro_step_number": 2,
+    }
 
 
 TAKEN = '{"max": 1.5, "min": "-inf", "mean": "nan", "l2_norm": 2, "crc32": "0badcafe"}'

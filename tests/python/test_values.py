@@ -10,7 +10,9 @@ import msitd
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from msitd._core import values
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
 class Color(enum.IntEnum):
@@ -171,6 +173,20 @@ def test_statistics_for_an_old_daemon_are_counted(daemon, caplog):
         client.close(check=False)
     assert [r.kind for r in daemon.values] == ["number"]
     assert "too old for records of kind statistics" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("ranks", "group_id"), [([0], "553403f9"), ([0, 1, 2, 3], "67e9e248")]
+)
+def test_values_of_collectives_are_told_as_msprobe_does(ranks, group_id):
+    dist.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+    try:
+        group = values.describe(dist.new_group(ranks))
+    finally:
+        dist.destroy_process_group()
+    told = {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id}
+    assert group.text == repr(told)
+    assert values.describe(dist.ReduceOp.MAX).text == "RedOpType.MAX"
 
 
 def test_tensor_is_no_value(client):

@@ -323,8 +323,16 @@ MODULES: dict[str, Module] = {
     "client/import/trees": Module(
         (*PROTOS, "client/import/formats", "client/names"), (*COMMON, "json")
     ),
+    # Documents of msprobe are read as an import reads them.
     "client/export": Module(
-        (*PROTOS, *CTL_BASE, "client/names"), (*COMMON, *RPC, "json")
+        (
+            *PROTOS,
+            *CTL_BASE,
+            "client/import/formats",
+            "client/import/trees",
+            "client/names",
+        ),
+        (*COMMON, *RPC, "json"),
     ),
     "client/import/job": Module(
         (

@@ -89,17 +89,18 @@ class Walk {
     if (IsMsprobeTensor(value)) {
       Tensor(value, keys);
     } else if (IsMsprobeLeaf(value)) {
-      Add(DescribeMsprobe(value), keys);
+      Add(DescribeMsprobe(value), keys, value);
     } else if (is_container && !value.items.empty()) {
       Items(value, keys);
     } else {
-      Add(DescribeJson(value), keys);
+      Add(DescribeJson(value), keys, value);
     }
   }
 
-  void Add(PythonValue value, const std::string& keys) {
+  void Add(PythonValue value, const std::string& keys, const JsonValue& json) {
     MsprobeLeaf leaf;
     leaf.name = {std::string(entry_), part_, keys};
+    leaf.json = &json;
     leaf.kind = value.kind;
     leaf.text = std::move(value.text);
     out_.leaves.push_back(std::move(leaf));
@@ -108,6 +109,7 @@ class Walk {
   void Tensor(const JsonValue& value, const std::string& keys) {
     MsprobeLeaf leaf;
     leaf.name = {std::string(entry_), part_, keys};
+    leaf.json = &value;
     const JsonValue* grad = value.Find("requires_grad");
     if (grad != nullptr && grad->IsBool()) {
       leaf.requires_grad = grad->type == JsonToken::kTrue;

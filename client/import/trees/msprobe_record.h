@@ -28,6 +28,8 @@ struct MsprobeLeaf {
   std::vector<int64_t> shape;
   // The file of a tensor in the folder of tensors; empty if it has none.
   std::string file;
+  // What the record has in this place.
+  const JsonValue* json = nullptr;
 };
 
 struct MsprobeLeaves {
@@ -36,7 +38,7 @@ struct MsprobeLeaves {
   std::vector<absl::Status> problems;
 };
 
-// Returns what lies in the record of `entry`, in its order.
+// Returns what lies in the record of `entry`, in its order. Borrows `record`.
 //
 // A tensor of a type that we do not have is a value of kind other, as Python
 // writes its description; if it has a file, that file says what it is.

@@ -14,6 +14,7 @@ import pathlib
 import re
 import sys
 import types
+import zlib
 from typing import Any, NamedTuple
 
 from msitd._core.vocabulary import KIND_NUMBERS
@@ -172,8 +173,32 @@ def _other_text(value: Any) -> str:
     is_empty = isinstance(value, (tuple, list, dict, set, frozenset)) and not value
     if is_empty or isinstance(value, _PLAIN_TYPES) or _is_plain_of_torch(value):
         return repr(value)
+    text = _distributed_text(value)
+    if text is not None:
+        return text
     kind = type(value)
     return f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+def _distributed_text(value: Any) -> str | None:
+    """Returns what msprobe tells of a reduction or of a group of processes."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available():
+        return None
+    if isinstance(value, distributed.ReduceOp.RedOpType):
+        return str(value)
+    if not isinstance(value, distributed.ProcessGroup):
+        return None
+    try:
+        ranks = distributed.get_process_group_ranks(value)
+    except (KeyError, RuntimeError, ValueError):
+        # It was destroyed, or is none of the process.
+        return None
+    # msprobe knows groups by the checksum of this text.
+    group_id = f"{zlib.crc32(str(ranks).encode()):08x}"
+    return repr(
+        {"type": "torch.ProcessGroup", "group_ranks": ranks, "group_id": group_id}
+    )
 
 
 def _is_plain_of_torch(value: Any) -> bool:
