@@ -93,6 +93,9 @@ const Key kKeys[] = {
      "Size at which a segment is sealed"},
     {"direct_io", BoolKey{&C::direct_io},
      "Write segments with O_DIRECT where the file system can"},
+    {"durable", BoolKey{&C::durable},
+     "Wait for the disk; false only for a store that goes with the program "
+     "that made it"},
     {"index_write_buffer_bytes",
      NumberKey{&C::index_write_buffer_bytes, kMiB, 64 * kGiB},
      "Memory for index entries that are not on disk yet"},

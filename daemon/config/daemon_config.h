@@ -43,6 +43,8 @@ struct DaemonConfig {
 
   int64_t segment_bytes = int64_t{1} << 30;
   bool direct_io = true;
+  // False for a store that goes with the program that made it.
+  bool durable = true;
   int64_t index_write_buffer_bytes = int64_t{32} << 20;
   int64_t index_cache_bytes = int64_t{64} << 20;
 

@@ -150,7 +150,8 @@ int RunDaemon(const config::DaemonConfig& config) {
   log->info("start version={} files_max={}", config::Version(),
             RaiseFileLimit());
   absl::StatusOr<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(config, storage::Env::Posix());
+      Daemon::Start(config, config.durable ? storage::Env::Posix()
+                                           : storage::Env::Fleeting());
   if (!daemon.ok()) {
     log->error("start failed error='{}'", Message(daemon.status()));
     return EXIT_FAILURE;

@@ -57,6 +57,13 @@ class Env {
 
   // The real one; lives as long as the process.
   static Env& Posix();
+  // The same, but nothing is made durable: for a store that goes with the
+  // program that made it.
+  static Env& Fleeting();
+
+  // False if Sync and whatever else promises durability returns at once. Then
+  // the index needs no sync either.
+  virtual bool is_durable() { return true; }
 
   // Makes a new file and makes its name durable. `direct`: O_DIRECT if the
   // file system takes it, buffered otherwise.

@@ -63,7 +63,8 @@ std::string ParentOf(const std::string& path) {
 
 class PosixFile final : public File {
  public:
-  explicit PosixFile(UniqueFd fd) : fd_(std::move(fd)) {}
+  PosixFile(UniqueFd fd, bool is_durable)
+      : fd_(std::move(fd)), is_durable_(is_durable) {}
 
   absl::Status Write(
       uint64_t offset,
@@ -100,6 +101,7 @@ class PosixFile final : public File {
   }
 
   absl::Status Sync() override {
+    if (!is_durable_) return absl::OkStatus();
     return ::fdatasync(fd_.get()) == 0 ? absl::OkStatus()
                                        : ErrnoStatus(errno, "sync");
   }
@@ -188,10 +190,12 @@ class PosixFile final : public File {
   }
 
   UniqueFd fd_;
+  const bool is_durable_;
 };
 
 absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path,
-                                               int flags, bool direct) {
+                                               int flags, bool direct,
+                                               bool is_durable) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
   if (!fd.valid()) return ErrnoStatus(errno, "open " + path);
   // O_DIRECT is set after the open, because an open with O_DIRECT that fails
@@ -200,27 +204,32 @@ absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path,
     const int status_flags = ::fcntl(fd.get(), F_GETFL);
     if (status_flags >= 0) ::fcntl(fd.get(), F_SETFL, status_flags | O_DIRECT);
   }
-  return std::make_unique<PosixFile>(std::move(fd));
+  return std::make_unique<PosixFile>(std::move(fd), is_durable);
 }
 
 class PosixEnv final : public Env {
  public:
+  explicit PosixEnv(bool is_durable) : is_durable_(is_durable) {}
+
+  bool is_durable() override { return is_durable_; }
+
   absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path,
                                                bool direct) override {
-    MSITD_ASSIGN_OR_RETURN(std::unique_ptr<File> file,
-                           OpenFile(path, O_RDWR | O_CREAT | O_EXCL, direct));
-    MSITD_RETURN_IF_ERROR(FsyncDirectory(ParentOf(path)));
+    MSITD_ASSIGN_OR_RETURN(
+        std::unique_ptr<File> file,
+        OpenFile(path, O_RDWR | O_CREAT | O_EXCL, direct, is_durable_));
+    MSITD_RETURN_IF_ERROR(SyncDirectory(ParentOf(path)));
     return file;
   }
 
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path,
                                                     bool direct) override {
-    return OpenFile(path, O_RDONLY, direct);
+    return OpenFile(path, O_RDONLY, direct, is_durable_);
   }
 
   absl::StatusOr<std::unique_ptr<File>> OpenForWrite(const std::string& path,
                                                      bool direct) override {
-    return OpenFile(path, O_RDWR, direct);
+    return OpenFile(path, O_RDWR, direct, is_durable_);
   }
 
   absl::Status CreateDirectory(const std::string& path) override {
@@ -233,11 +242,11 @@ class PosixEnv final : public Env {
       if (!is_there) return ErrnoStatus(error, "make directory " + path);
       // Whoever made the directory may have ended before its name was durable.
     }
-    return FsyncDirectory(ParentOf(path));
+    return SyncDirectory(ParentOf(path));
   }
 
   absl::Status SyncDirectory(const std::string& path) override {
-    return FsyncDirectory(path);
+    return is_durable_ ? FsyncDirectory(path) : absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<std::string>> List(
@@ -264,7 +273,7 @@ class PosixEnv final : public Env {
     if (::unlink(path.c_str()) != 0) {
       return ErrnoStatus(errno, "remove " + path);
     }
-    return FsyncDirectory(ParentOf(path));
+    return SyncDirectory(ParentOf(path));
   }
 
   absl::StatusOr<uint64_t> FreeBytes(const std::string& path) override {
@@ -295,12 +304,20 @@ class PosixEnv final : public Env {
     std::getline(file, id);
     return id;
   }
+
+ private:
+  const bool is_durable_;
 };
 
 }  // namespace
 
 Env& Env::Posix() {
-  static PosixEnv* const env = new PosixEnv;
+  static PosixEnv* const env = new PosixEnv(/*is_durable=*/true);
+  return *env;
+}
+
+Env& Env::Fleeting() {
+  static PosixEnv* const env = new PosixEnv(/*is_durable=*/false);
   return *env;
 }
 

@@ -67,6 +67,8 @@ class Keeper {
   Keeper(Env& env, Ballast* ballast, CompactionPause& pause)
       : env_(env), ballast_(ballast), pause_(pause) {}
 
+  bool is_durable() const { return env_.is_durable(); }
+
   // True if the operation may go on.
   IOStatus Admit() {
     const absl::Status status = env_.AdmitIndexOperation();
@@ -162,12 +164,16 @@ class IndexFile final : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus Sync(const IOOptions& options, IODebugContext* context) override {
     IOStatus status = keeper_.Admit();
-    if (status.ok()) status = target()->Sync(options, context);
+    if (status.ok() && keeper_.is_durable()) {
+      status = target()->Sync(options, context);
+    }
     return ShownToRocksdb(status);
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* context) override {
     IOStatus status = keeper_.Admit();
-    if (status.ok()) status = target()->Fsync(options, context);
+    if (status.ok() && keeper_.is_durable()) {
+      status = target()->Fsync(options, context);
+    }
     return ShownToRocksdb(status);
   }
 
@@ -217,13 +223,14 @@ class IndexDirectory final : public FSDirectory {
 
   IOStatus Fsync(const IOOptions& options, IODebugContext* context) override {
     const IOStatus status = keeper_.Admit();
-    return status.ok() ? directory_->Fsync(options, context) : status;
+    if (!status.ok() || !keeper_.is_durable()) return status;
+    return directory_->Fsync(options, context);
   }
   IOStatus FsyncWithDirOptions(
       const IOOptions& options, IODebugContext* context,
       const rocksdb::DirFsyncOptions& directory_options) override {
     const IOStatus status = keeper_.Admit();
-    if (!status.ok()) return status;
+    if (!status.ok() || !keeper_.is_durable()) return status;
     return directory_->FsyncWithDirOptions(options, context, directory_options);
   }
   IOStatus Close(const IOOptions& options, IODebugContext* context) override {

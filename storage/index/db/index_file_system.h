@@ -45,6 +45,7 @@ class CompactionPause {
 // tries again, and `pause` begins.
 //
 // Every operation is announced to `env`, and fails if `env` returns an error.
+// Nothing is synced if `env` is not durable.
 // All arguments are borrowed; `ballast` may be null. Thread-safe.
 inline constexpr uint64_t kCompactionRoomBytes = uint64_t{16} << 20;
 std::shared_ptr<rocksdb::FileSystem> MakeIndexFileSystem(

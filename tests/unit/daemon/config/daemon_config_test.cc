@@ -108,6 +108,7 @@ TEST(DaemonConfigTest, WhatIsPrintedIsReadBack) {
   config.data_dir = "/a \"quoted\" \\ place";
   config.listen = {"127.0.0.1:0", "[::1]:5"};
   config.direct_io = false;
+  config.durable = false;
   config.max_streams = 7;
   DaemonConfig read;
   ASSERT_TRUE(ApplyToml(ToToml(config), "printed", read).ok());

@@ -206,6 +206,21 @@ TEST(PosixEnvDirectoryTest, DirectoryThatIsThereHasItsNameMadeDurable) {
   EXPECT_EQ(event->len, 0u);
 }
 
+TEST(PosixEnvDirectoryTest, WhatIsFleetingIsNotMadeDurable) {
+  const TempDir dir;
+  Env& env = Env::Fleeting();
+  EXPECT_FALSE(env.is_durable());
+  EXPECT_TRUE(Env::Posix().is_durable());
+  ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
+  const UniqueFd watch(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_TRUE(watch.valid());
+  ASSERT_GE(::inotify_add_watch(watch.get(), dir.path().c_str(), IN_OPEN), 0);
+  ASSERT_TRUE(env.CreateDirectory(dir / "sub").ok());
+  ASSERT_TRUE(env.SyncDirectory(dir.path()).ok());
+  std::array<char, 4096> events;
+  EXPECT_LT(::read(watch.get(), events.data(), events.size()), 0);
+}
+
 TEST(DirectoryLockTest, OneWriterOrManyReaders) {
   using Mode = DirectoryLock::Mode;
   const TempDir dir;
