@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -40,12 +41,28 @@ absl::StatusOr<std::unique_ptr<FileSource>> FileSource::Open(
     return absl::InvalidArgumentError("it is not a regular file");
   }
   const auto size = static_cast<uint64_t>(about.st_size);
-  return std::unique_ptr<FileSource>(new FileSource(std::move(fd), size));
+  std::unique_ptr<FileSource> out(new FileSource(std::move(fd), size));
+  const auto head_bytes =
+      static_cast<size_t>(std::min<uint64_t>(size, kHeadBytes));
+  // What goes wrong here goes wrong when it is asked for.
+  if (out->ReadFile(0, std::span(out->head_).first(head_bytes)).ok()) {
+    out->head_bytes_ = head_bytes;
+  }
+  return out;
 }
 
 absl::Status FileSource::ReadAt(uint64_t offset,
                                 std::span<std::byte> out) const {
   if (!Has(offset, out.size())) return TooShort(offset, out.size());
+  if (offset + out.size() > head_bytes_) return ReadFile(offset, out);
+  if (!out.empty()) {
+    std::memcpy(out.data(), head_.data() + offset, out.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileSource::ReadFile(uint64_t offset,
+                                  std::span<std::byte> out) const {
   while (!out.empty()) {
     const ssize_t count =
         ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +47,8 @@ class ByteSource {
   }
 };
 
-// A regular file. Its length is that of the moment when it was opened.
+// A regular file. Its length, and its first bytes, are those of the moment when
+// it was opened.
 class FileSource final : public ByteSource {
  public:
   // INVALID_ARGUMENT for what is no regular file: opening a pipe could wait.
@@ -60,10 +62,16 @@ class FileSource final : public ByteSource {
   int fd() const { return fd_.get(); }
 
  private:
+  // Readers ask for the head of a file in many small parts.
+  static constexpr size_t kHeadBytes = 1024;
+
   FileSource(UniqueFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  absl::Status ReadFile(uint64_t offset, std::span<std::byte> out) const;
 
   const UniqueFd fd_;
   const uint64_t size_;
+  std::array<std::byte, kHeadBytes> head_;
+  size_t head_bytes_ = 0;
 };
 
 // Bytes in memory.
