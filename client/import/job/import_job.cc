@@ -73,6 +73,12 @@ std::string NameOf(const trees::TreeEntry& entry) {
   return fmt::format("{} of {}", RecordKindName(entry.kind), entry.key.op);
 }
 
+// Which tensor of its file it is; empty if the file does not say.
+std::string NameOf(const formats::ForeignTensor& tensor) {
+  if (!tensor.name.empty() || tensor.io == Io::kUnspecified) return tensor.name;
+  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
+}
+
 std::string ScopeOf(const ImportOptions& options) {
   std::string scope;
   if (options.rank) scope += fmt::format("rank {} ", *options.rank);
@@ -243,7 +249,8 @@ absl::Status ImportJob::SendTensors(const trees::TreeEntry& entry,
     }
     if (!why.ok() && (problem.ok() || ImportProblems::MayPass(why))) {
       // One that may pass says that the file has to be read again.
-      problem = tensor->name.empty() ? why : Annotate(why, tensor->name);
+      const std::string name = NameOf(*tensor);
+      problem = name.empty() ? why : Annotate(why, name);
     }
     if (!entry.tensor.empty()) return absl::OkStatus();
   }

@@ -16,9 +16,8 @@ namespace msitd::job {
 namespace {
 
 // Completes "the file has another".
-std::string WhatOf(const formats::ForeignTensor& tensor) {
-  if (!tensor.name.empty()) return "of this name";
-  return fmt::format("{} {}", IoName(tensor.io), tensor.index);
+std::string_view WhatOf(const formats::ForeignTensor& tensor) {
+  return tensor.name.empty() ? "one" : "of this name";
 }
 
 }  // namespace
