@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "client/ctl/print/file_sink.h"
 #include "protos/os/unique_fd.h"
@@ -20,6 +21,9 @@ namespace msitd::msit {
 namespace {
 
 constexpr int kSameNameMax = 1000;
+
+// A report is written in such parts: its rows come one by one.
+constexpr size_t kWriteBytes = size_t{64} << 10;
 
 constexpr mode_t kFolderMode = 0700;
 
@@ -89,8 +93,13 @@ absl::Status ReplaceReportFile(
   MSITD_ASSIGN_OR_RETURN(
       ctl::FileSink sink,
       ctl::FileSink::Open(path, /*stdout_is_terminal=*/false));
-  MSITD_RETURN_IF_ERROR(
-      write([&sink](std::string_view bytes) { return sink.Write(bytes); }));
+  std::string buffer;
+  MSITD_RETURN_IF_ERROR(write([&](std::string_view bytes) {
+    buffer += bytes;
+    if (buffer.size() < kWriteBytes) return absl::OkStatus();
+    return sink.Write(std::exchange(buffer, {}));
+  }));
+  MSITD_RETURN_IF_ERROR(sink.Write(buffer));
   return sink.Commit();
 }
 

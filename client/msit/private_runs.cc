@@ -52,12 +52,15 @@ absl::StatusOr<std::unique_ptr<PrivateRuns>> PrivateRuns::Start(
                          ctl::PrivateDaemon::Start(options, interrupts));
   MSITD_ASSIGN_OR_RETURN(made->target_,
                          ctl::ParseEndpoint(made->daemon_->endpoint()));
-  ctl::ConnectionOptions connection;
-  connection.endpoint = made->daemon_->endpoint();
-  connection.target = made->target_;
-  made->connection_ =
-      std::make_unique<ctl::Connection>(std::move(connection), interrupts);
+  made->connection_ = made->NewConnection();
   return made;
+}
+
+std::unique_ptr<ctl::Connection> PrivateRuns::NewConnection() const {
+  ctl::ConnectionOptions options;
+  options.endpoint = daemon_->endpoint();
+  options.target = target_;
+  return std::make_unique<ctl::Connection>(std::move(options), interrupts_);
 }
 
 absl::Status PrivateRuns::Compare(v1::Comparison& comparison,

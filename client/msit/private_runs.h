@@ -46,6 +46,8 @@ class PrivateRuns {
   ~PrivateRuns();
 
   ctl::Connection& connection() { return *connection_; }
+  // Another one, for the calls of another thread.
+  std::unique_ptr<ctl::Connection> NewConnection() const;
   // Of gRPC.
   const std::string& target() const { return target_; }
 

@@ -324,6 +324,9 @@ def test_graphs_are_paired_by_number_not_by_the_ids_of_models(tmp_path: Path) ->
     log, reports = compare(tmp_path)
     assert graphs_of(reports) == {"graph_1", "graph_2"}
     assert not messages(log, "WARNING")
+    for name, rows in reports.items():
+        (graph,) = graphs_of({name: rows})
+        assert name.startswith(f"msit_cmp_report_rank0_{graph}_20")
 
 
 def test_fx_graph_is_that_of_its_number_alone(tmp_path: Path) -> None:
@@ -370,6 +373,10 @@ def test_what_the_original_drops_stays_with_a_reason(tmp_path: Path) -> None:
     (my / "Sub.Sub.15.6.1756699200000004").write_bytes(b"\0" * 100)
     log, reports = compare(tmp_path)
     ((_, rows),) = reports.items()
+    bad = rows.pop()
+    assert bad["my_data_path"].endswith("/Sub.Sub.15.6.1756699200000004")
+    assert bad["cmp_fail_reason"].startswith("my_data: ")
+    assert (bad["golden_data_path"], bad["my_dtype"]) == ("", "")
     assert pairs_of(rows) == PAIRS[:10]
     reasons = {short(r["my_data_path"]): r["cmp_fail_reason"] for r in rows}
     assert reasons.pop("MatMul,outputs,0") == "data shape doesn't match."
@@ -381,6 +388,22 @@ def test_what_the_original_drops_stays_with_a_reason(tmp_path: Path) -> None:
     ((_, rows),) = reports.items()
     # Of rows with int8 it removes every second one.
     assert pairs_of(rows) == [PAIRS[1], *PAIRS[3:5], *PAIRS[6:10]]
+
+
+def test_type_that_has_no_numbers_is_a_row_with_a_reason(tmp_path: Path) -> None:
+    write_new_layout(tmp_path, range(1))
+    (sub,) = (tmp_path / "my").rglob("Sub.Sub.*")
+    text = ge_dump.Dumped(13, ge_dump.ND, (1,), (1,), b"text")
+    values = [torchair_dump.dumped(x) for x in torchair_dump.tensors().values()]
+    ge_dump.write(sub, values[:2], [text], "Sub")
+    _, reports = compare(tmp_path)
+    ((_, rows),) = reports.items()
+    (row,) = [r for r in rows if r["my_data_path"].endswith(sub.name)]
+    assert row["cmp_fail_reason"] == (
+        "my_data: output 0: msitd has no elements of CANN's STRING"
+    )
+    # Its inputs are compared.
+    assert len([r for r in rows if f"{sub.name},inputs," in r["my_data_path"]]) == 2
 
 
 STATISTICS = (

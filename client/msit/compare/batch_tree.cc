@@ -29,10 +29,35 @@ void BatchTree::BeginBatch(std::optional<int64_t> last_token) {
   files_.Clear();
   token_.reset();
   token_max_ = last_token;
+  led_ = nullptr;
+  followed_ = nullptr;
   bytes_ = 0;
 }
 
+void BatchTree::LeadBatch(TokenGate& gate) {
+  BeginBatch(std::nullopt);
+  led_ = &gate;
+}
+
+void BatchTree::FollowBatch(TokenGate& gate) {
+  BeginBatch(std::nullopt);
+  followed_ = &gate;
+}
+
+bool BatchTree::IsBehind(const trees::TreeEntry& entry) {
+  const int64_t token = entry.key.token;
+  if (token_max_.has_value()) return token > *token_max_;
+  const bool is_next_token = token_.has_value() && *token_ != token;
+  if (followed_ == nullptr) {
+    return is_next_token && bytes_ >= kTokenBatchBytes;
+  }
+  return token_ != token && !followed_->Has(token);
+}
+
 const trees::TreeEntry* BatchTree::Take(const trees::TreeEntry* entry) {
+  if (led_ != nullptr && token_ != entry->key.token) {
+    led_->Reach(entry->key.token);
+  }
   token_ = entry->key.token;
   bytes_ += SizeOf(entry->file);
   status_.Update(files_.Note(*entry));
@@ -89,19 +114,11 @@ const trees::TreeEntry* BatchTree::Next() {
   if (entry == nullptr && !is_over_) {
     entry = keeps_last_outputs_ ? NextLastOutput() : NextKept();
   }
-  if (entry == nullptr) {
-    is_over_ = true;
-    return nullptr;
-  }
-  const bool is_next_token = token_.has_value() && *token_ != entry->key.token;
-  const bool is_behind = token_max_.has_value()
-                             ? entry->key.token > *token_max_
-                             : is_next_token && bytes_ >= kTokenBatchBytes;
-  if (is_behind) {
-    pending_ = entry;
-    return nullptr;
-  }
-  return Take(entry);
+  is_over_ = entry == nullptr;
+  if (!is_over_ && !IsBehind(*entry)) return Take(entry);
+  pending_ = entry;
+  if (led_ != nullptr) led_->Finish();
+  return nullptr;
 }
 
 }  // namespace msitd::msit

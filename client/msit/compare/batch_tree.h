@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "client/import/trees/tree.h"
 #include "client/msit/compare/file_index.h"
+#include "client/msit/compare/token_gate.h"
 
 namespace msitd::msit {
 
@@ -46,6 +47,11 @@ class BatchTree final : public trees::Tree {
   // behind `last_token`; if that is nothing, behind the token with which it has
   // kTokenBatchBytes.
   void BeginBatch(std::optional<int64_t> last_token);
+  // The same for two sides that two threads read: a batch that tells `gate` its
+  // tokens and ends by its size, and one that ends with that of the other side.
+  // Borrows `gate` until the batch has ended.
+  void LeadBatch(TokenGate& gate);
+  void FollowBatch(TokenGate& gate);
   // True if there is no further batch.
   bool is_over() const { return is_over_; }
   // The token of the last entry; nothing if the batch had none.
@@ -71,6 +77,8 @@ class BatchTree final : public trees::Tree {
   const absl::Status& status() const { return status_; }
 
  private:
+  // True for an entry of the next batch.
+  bool IsBehind(const trees::TreeEntry& entry);
   const trees::TreeEntry* Take(const trees::TreeEntry* entry);
   const trees::TreeEntry* NextKept();
   bool IsKept(const trees::TreeEntry& entry) const;
@@ -83,6 +91,8 @@ class BatchTree final : public trees::Tree {
   const trees::TreeEntry* pending_ = nullptr;
   std::optional<int64_t> token_;
   std::optional<int64_t> token_max_;
+  TokenGate* led_ = nullptr;
+  TokenGate* followed_ = nullptr;
   // Empty for all.
   std::string folder_;
   std::optional<int64_t> called_;

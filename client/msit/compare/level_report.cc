@@ -259,11 +259,9 @@ absl::Status LevelComparison::ComparePhase(const Level& level,
     options.level = level.level;
     options.graph = phase.graph;
     options.op_mapping = options_.op_mapping;
-    MSITD_RETURN_IF_ERROR(runs_->Match(
-        kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options, mapping));
-    if (!mapping.has_value()) {
-      return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
-    }
+    MSITD_ASSIGN_OR_RETURN(
+        mapping,
+        runs_->Match(kGoldenRun, kMyRun, match::Matcher::kTorchAtb, options));
     TellOfMapping(*mapping, /*self_compared_count=*/0, prefix, log_);
     if (mapping->pair_count == 0) {
       for (const match::LeftTensors& left : mapping->left) {

@@ -228,22 +228,19 @@ absl::Status MindieComparison::AddRow(const v1::Comparison& comparison,
 absl::Status MindieComparison::Compare() {
   match::MatchOptions options;
   options.is_compat = options_.is_compat;
-  std::optional<match::Mapping> mapping;
-  MSITD_RETURN_IF_ERROR(runs_->Match(
-      kGoldenRun, kMyRun, match::Matcher::kMindie, options, mapping));
-  if (!mapping.has_value()) {
-    return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
-  }
-  TellOfMapping(*mapping, /*self_compared_count=*/0, "", log_);
-  if (mapping->pair_count == 0) {
-    for (const match::LeftTensors& left : mapping->left) {
+  MSITD_ASSIGN_OR_RETURN(
+      const match::Mapping mapping,
+      runs_->Match(kGoldenRun, kMyRun, match::Matcher::kMindie, options));
+  TellOfMapping(mapping, /*self_compared_count=*/0, "", log_);
+  if (mapping.pair_count == 0) {
+    for (const match::LeftTensors& left : mapping.left) {
       coverage_.AddLeft(left);
     }
     return absl::OkStatus();
   }
   v1::Comparison comparison;
   return runs_->Compare(
-      kGoldenRun, kMyRun, &*mapping, comparison,
+      kGoldenRun, kMyRun, &mapping, comparison,
       [this](const v1::Comparison& so_far, const v1::ComparisonRow& row) {
         return AddRow(so_far, row);
       });

@@ -7,9 +7,11 @@
 #include <charconv>
 #include <filesystem>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include "client/import/formats/byte_source.h"
+#include "client/import/trees/file_name.h"
 #include "client/import/trees/ge_place.h"
 #include "client/match/graph_text.h"
 #include "client/match/models.h"
@@ -19,6 +21,7 @@
 #include "client/report/table/table.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/resource_name.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -29,6 +32,10 @@ constexpr size_t kMissingWarningsMax = 10000;
 
 // What the file of a fused op begins with.
 constexpr char kFusedOp[] = "AutomaticBufferFusionOp";
+
+// Of msit's 24 columns.
+constexpr size_t kMyPathColumn = 9;
+constexpr size_t kReasonColumn = 23;
 
 // Outputs of an op that a path names one by one.
 constexpr uint64_t kOutputsMax = 1024;
@@ -201,31 +208,50 @@ absl::Status RankComparison::Open() {
 absl::Status RankComparison::Run() {
   // A signal between two calls must not leave the store behind.
   const ctl::Interrupts::Hold hold(interrupts_);
-  MSITD_RETURN_IF_ERROR(Open());
+  MSITD_ASSIGN_OR_RETURN(std::unique_ptr<RunPair> runs, OpenAndStart());
   while (!my_->is_over() && !common_tokens_.empty()) {
-    MSITD_RETURN_IF_ERROR(CompareBatch());
+    if (runs == nullptr) {
+      MSITD_ASSIGN_OR_RETURN(runs, RunPair::Start(interrupts_));
+    }
+    MSITD_RETURN_IF_ERROR(CompareBatch(*runs));
+    // The store goes before the next one is there.
+    runs.reset();
   }
   return SaveReports();
 }
 
-absl::Status RankComparison::CompareBatch() {
-  MSITD_ASSIGN_OR_RETURN(const std::unique_ptr<RunPair> runs,
-                         RunPair::Start(interrupts_));
+absl::StatusOr<std::unique_ptr<RunPair>> RankComparison::OpenAndStart() {
+  absl::Status opened;
+  std::thread opener =
+      StartSpareThread("open", [this, &opened] { opened = Open(); });
+  auto runs = RunPair::Start(interrupts_);
+  if (opener.joinable()) {
+    opener.join();
+  } else {
+    opened = Open();
+  }
+  MSITD_RETURN_IF_ERROR(opened);
+  return runs;
+}
+
+absl::Status RankComparison::CompareBatch(RunPair& runs) {
   self_compared_.clear();
-  my_->BeginBatch(std::nullopt);
-  MSITD_RETURN_IF_ERROR(runs->Import(kMyRun, *my_, options_.my, log_));
+  TokenGate gate;
+  my_->LeadBatch(gate);
+  golden_->FollowBatch(gate);
+  MSITD_RETURN_IF_ERROR(runs.ImportBoth(
+      {kMyRun, &*my_, options_.my}, {kGoldenRun, &*golden_, options_.golden},
+      [&gate] { gate.Finish(); }, log_));
   MSITD_RETURN_IF_ERROR(my_->status());
-  golden_->BeginBatch(my_->last_token());
-  MSITD_RETURN_IF_ERROR(
-      runs->Import(kGoldenRun, *golden_, options_.golden, log_));
   MSITD_RETURN_IF_ERROR(golden_->status());
+  MSITD_RETURN_IF_ERROR(AddProblemRows(runs));
   if (!my_->last_token().has_value()) return absl::OkStatus();
   if (!options_.is_golden_fx) {
-    return CompareRuns(*runs, kGoldenRun, match::Matcher::kGeGe);
+    return CompareRuns(runs, kGoldenRun, match::Matcher::kGeGe);
   }
   // What GE put in has no counterpart, and is compared with itself.
-  MSITD_RETURN_IF_ERROR(CompareRuns(*runs, kMyRun, match::Matcher::kGeSelf));
-  return CompareRuns(*runs, kGoldenRun, match::Matcher::kGeFx);
+  MSITD_RETURN_IF_ERROR(CompareRuns(runs, kMyRun, match::Matcher::kGeSelf));
+  return CompareRuns(runs, kGoldenRun, match::Matcher::kGeFx);
 }
 
 absl::Status RankComparison::CompareRuns(RunPair& runs,
@@ -234,27 +260,24 @@ absl::Status RankComparison::CompareRuns(RunPair& runs,
   is_self_ = golden == kMyRun;
   match::MatchOptions options;
   options.is_compat = options_.is_compat;
-  std::optional<match::Mapping> mapping;
-  MSITD_RETURN_IF_ERROR(runs.Match(golden, kMyRun, matcher, options, mapping));
-  if (!mapping.has_value()) {
-    return MakeStatus(absl::StatusCode::kInternal, "nothing was matched");
-  }
+  MSITD_ASSIGN_OR_RETURN(const match::Mapping mapping,
+                         runs.Match(golden, kMyRun, matcher, options));
   if (is_self_) {
-    self_compared_count_ = 2 * mapping->pair_count;
+    self_compared_count_ = 2 * mapping.pair_count;
   } else {
-    TellOfMapping(*mapping, self_compared_count_, "", log_);
-    WarnOfMissing(*mapping);
+    TellOfMapping(mapping, self_compared_count_, "", log_);
+    WarnOfMissing(mapping);
   }
-  if (mapping->pair_count == 0) {
+  if (mapping.pair_count == 0) {
     if (is_self_) return absl::OkStatus();
-    for (const auto& left : LeftOf(*mapping, self_compared_count_)) {
+    for (const auto& left : LeftOf(mapping, self_compared_count_)) {
       coverage_.AddLeft(left);
     }
     return absl::OkStatus();
   }
   v1::Comparison comparison;
   return runs.Compare(
-      golden, kMyRun, &*mapping, comparison,
+      golden, kMyRun, &mapping, comparison,
       [this](const v1::Comparison& so_far, const v1::ComparisonRow& row) {
         Count(row);
         return AddRow(so_far, row);
@@ -289,10 +312,8 @@ void RankComparison::WarnOfMissing(const match::Mapping& mapping) {
   }
 }
 
-absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
-    const TensorKey& mine) {
-  const std::string file = my_->files().Find(mine).path;
-  const trees::GePlace place = trees::GePlaceOf(FoldersOf(file));
+absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOfFile(
+    const trees::GePlace& place) {
   const GraphKey key = {NumberIn(place.device), NumberIn(place.model_id),
                         place.model};
   auto found = graphs_.find(key);
@@ -301,7 +322,41 @@ absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
                            GraphReport::Make(headings_, options_.is_compat));
     found = graphs_.emplace(key, Graph{std::move(report), {}}).first;
   }
-  Graph& graph = found->second;
+  return &found->second;
+}
+
+absl::Status RankComparison::AddProblemRows(const RunPair& runs) {
+  // msit ends there.
+  if (options_.is_compat) return absl::OkStatus();
+  for (const auto& problem : runs.ProblemsOf(kMyRun)) {
+    const std::string name = problem.file.substr(problem.file.rfind('/') + 1);
+    const auto parsed = trees::ParseGeFileName(name);
+    const trees::GePlace place = trees::GePlaceOf(FoldersOf(problem.file));
+    if (!parsed.has_value() || !common_tokens_.contains(place.token)) continue;
+    MSITD_ASSIGN_OR_RETURN(Graph* const graph, GraphOfFile(place));
+    graph->tokens.insert(place.token);
+    graph->report.SetOp(place.token, parsed->op_name, name);
+    ctl::Cells cells(headings_.size());
+    cells[kMyPathColumn] = problem.file;
+    cells[kReasonColumn] = "my_data: " + problem.reason;
+    MSITD_RETURN_IF_ERROR(graph->report.Add(cells));
+  }
+  return absl::OkStatus();
+}
+
+std::string RankComparison::PrefixOf(const GraphKey& key) const {
+  const auto& [device, model_id, model] = key;
+  if (options_.is_compat || graphs_.size() < 2) return options_.report_prefix;
+  return options_.report_prefix +
+         (model.empty() ? fmt::format("graph_{}", model_id) : model) + "_";
+}
+
+absl::StatusOr<RankComparison::Graph*> RankComparison::GraphOf(
+    const TensorKey& mine) {
+  const std::string file = my_->files().Find(mine).path;
+  const trees::GePlace place = trees::GePlaceOf(FoldersOf(file));
+  MSITD_ASSIGN_OR_RETURN(Graph* const found, GraphOfFile(place));
+  Graph& graph = *found;
   graph.tokens.insert(mine.token);
   const std::string name = file.substr(file.rfind('/') + 1);
   is_fused_ = name.starts_with(kFusedOp);
@@ -395,8 +450,7 @@ absl::Status RankComparison::SaveReports() {
     }
     MSITD_ASSIGN_OR_RETURN(
         const std::string path,
-        graph.report.Save(options_.output,
-                          options_.report_prefix + UtcTimeStamp(),
+        graph.report.Save(options_.output, PrefixOf(key) + UtcTimeStamp(),
                           PlacesOf(key, number++), next_id));
     log_.Info("Saved comparing results: " + path);
     left_out_count += graph.report.left_out_count();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/import/trees/ge_place.h"
 #include "client/import/trees/tree.h"
 #include "client/match/match.h"
 #include "client/msit/compare/batch_tree.h"
@@ -68,13 +69,22 @@ class RankComparison {
   // True if the names of graphs say which belong together.
   bool HasSeveralGraphs() const;
   absl::Status Open();
-  absl::Status CompareBatch();
+  // Opens the trees while a daemon starts.
+  absl::StatusOr<std::unique_ptr<RunPair>> OpenAndStart();
+  absl::Status CompareBatch(RunPair& runs);
   absl::Status CompareRuns(RunPair& runs, const std::string& golden,
                            match::Matcher matcher);
   void Count(const v1::ComparisonRow& row);
   void WarnOfMissing(const match::Mapping& mapping);
+  // The graph that a file of my side is of.
+  absl::StatusOr<Graph*> GraphOfFile(const trees::GePlace& place);
   // The graph of a tensor of my side, ready for its row.
   absl::StatusOr<Graph*> GraphOf(const TensorKey& mine);
+  // Adds a row for each file of my side that could not be read, or of which
+  // some tensors could not.
+  absl::Status AddProblemRows(const RunPair& runs);
+  // In front of the time in the name of the report of a graph.
+  std::string PrefixOf(const GraphKey& key) const;
   absl::Status AddRow(const v1::Comparison& comparison,
                       const v1::ComparisonRow& row);
   TensorPlace PlaceOf(bool is_golden, const TensorKey& key) const;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -16,6 +17,8 @@ namespace msitd::msit {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
+// Rows that follow one another are read at once.
+constexpr size_t kWindowBytes = size_t{16} << 10;
 
 }  // namespace
 
@@ -59,14 +62,31 @@ absl::Status RowSpool::Flush() {
 }
 
 absl::Status RowSpool::Read(const Row& row, std::string& line) {
-  if (!buffer_.empty()) MSITD_RETURN_IF_ERROR(Flush());
-  line.resize(row.bytes);
-  for (size_t done = 0; done < line.size();) {
+  if (row.begin >= flushed_) {
+    line.assign(buffer_, row.begin - flushed_, row.bytes);
+    return absl::OkStatus();
+  }
+  const bool is_in_window =
+      row.begin >= window_begin_ &&
+      row.begin + row.bytes <= window_begin_ + window_.size();
+  if (!is_in_window) MSITD_RETURN_IF_ERROR(ReadWindow(row));
+  line.assign(window_, row.begin - window_begin_, row.bytes);
+  return absl::OkStatus();
+}
+
+absl::Status RowSpool::ReadWindow(const Row& row) {
+  const uint64_t wanted = std::max<uint64_t>(row.bytes, kWindowBytes);
+  window_begin_ = row.begin;
+  window_.resize(std::min(wanted, flushed_ - row.begin));
+  for (size_t done = 0; done < window_.size();) {
     const ssize_t bytes =
-        ::pread(file_.get(), line.data() + done, line.size() - done,
+        ::pread(file_.get(), window_.data() + done, window_.size() - done,
                 static_cast<off_t>(row.begin + done));
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return ErrnoStatus(bytes < 0 ? errno : EIO, "read rows");
+    if (bytes <= 0) {
+      window_.clear();
+      return ErrnoStatus(bytes < 0 ? errno : EIO, "read rows");
+    }
     done += static_cast<size_t>(bytes);
   }
   return absl::OkStatus();

@@ -52,12 +52,17 @@ class RowSpool {
  private:
   explicit RowSpool(UniqueFd file) : file_(std::move(file)) {}
   absl::Status Flush();
+  // Reads the line of a row, and what is behind it.
+  absl::Status ReadWindow(const Row& row);
 
   UniqueFd file_;
   std::vector<Row> rows_;
   // What is not in the file yet, which begins at `flushed_`.
   std::string buffer_;
   uint64_t flushed_ = 0;
+  // A part of the file, which begins at `window_begin_`.
+  std::string window_;
+  uint64_t window_begin_ = 0;
 };
 
 }  // namespace msitd::msit

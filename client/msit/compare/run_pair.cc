@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "client/core/client.h"
 #include "client/import/job/import_job.h"
@@ -15,9 +17,11 @@
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
 #include "client/runs/import_target.h"
+#include "client/runs/run_facts.h"
 #include "client/runs/run_matcher.h"
 #include "msitd/v1/comparison_service.pb.h"
 #include "protos/base/mapping_limits.h"
+#include "protos/os/thread.h"
 #include "protos/status/status.h"
 
 namespace msitd::msit {
@@ -75,6 +79,79 @@ class FullDiskTarget final : public job::ImportTarget {
 
 }  // namespace
 
+// The import of one side, by one thread.
+class RunPair::SideImport {
+ public:
+  // Borrows all of it; nobody else uses `connection` meanwhile.
+  SideImport(RunPair::Side side, ctl::Connection& connection,
+             ctl::Interrupts& interrupts)
+      : side_(std::move(side)),
+        connection_(connection),
+        interrupts_(interrupts),
+        source_(trees::TreeKindName(side_.tree->kind())),
+        target_(connection, side_.run, kImportPatience, nullptr),
+        ledger_(source_),
+        watched_(target_),
+        job_(OptionsFor(*side_.tree), watched_, ledger_) {
+    facts_.run = side_.run;
+    facts_.source = source_;
+  }
+
+  void Run() { status_ = Bring(); }
+
+  // Of a run that is there and does not change any more.
+  void ReadFacts() {
+    if (status_.ok())
+      status_ = StatusOf(ctl::ReadRunFacts(connection_, facts_));
+  }
+
+  // Warns of what is not compared, if all else came.
+  absl::Status Tell(Logger& log) const {
+    MSITD_RETURN_IF_ERROR(status_);
+    WarnOfProblems(job_.problems(), log);
+    WarnOfConflicts(job_, log);
+    return absl::OkStatus();
+  }
+
+  const match::RunFacts& facts() const { return facts_; }
+  const std::vector<job::ImportProblems::Problem>& problems() const {
+    return job_.problems().listed();
+  }
+
+ private:
+  static job::ImportOptions OptionsFor(const trees::Tree& tree) {
+    job::ImportOptions options;
+    options.patience = kImportPatience;
+    if (tree.ranks().size() <= 1) options.rank = 0;
+    return options;
+  }
+
+  absl::Status Bring() {
+    const std::vector<int32_t> ranks = side_.tree->ranks();
+    const int32_t world_size = ranks.size() <= 1 ? 1 : ranks.back() + 1;
+    MSITD_RETURN_IF_ERROR(
+        StatusOf(target_.Prepare(source_, world_size, /*is_said=*/false)));
+    const absl::Status imported = job_.Import(*side_.tree, side_.root);
+    if (!imported.ok() && !watched_.full_disk_text().empty() &&
+        !interrupts_.interrupted()) {
+      return DiskFullError(watched_.full_disk_text());
+    }
+    MSITD_RETURN_IF_ERROR(imported);
+    return StatusOf(target_.Seal());
+  }
+
+  const RunPair::Side side_;
+  ctl::Connection& connection_;
+  ctl::Interrupts& interrupts_;
+  const std::string source_;
+  ctl::ImportTarget target_;
+  job::ImportLedger ledger_;
+  FullDiskTarget watched_;
+  job::ImportJob job_;
+  absl::Status status_;
+  match::RunFacts facts_;
+};
+
 absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
     ctl::Interrupts& interrupts) {
   std::unique_ptr<RunPair> made(new RunPair(interrupts));
@@ -85,42 +162,73 @@ absl::StatusOr<std::unique_ptr<RunPair>> RunPair::Start(
 absl::Status RunPair::Import(const std::string& run, trees::Tree& tree,
                              const std::string& root, Logger& log) {
   const ctl::Interrupts::Hold hold(interrupts_);
-  const std::string source(trees::TreeKindName(tree.kind()));
-  const std::vector<int32_t> ranks = tree.ranks();
-  job::ImportOptions options;
-  options.patience = kImportPatience;
-  if (ranks.size() <= 1) options.rank = 0;
-  const int32_t world_size = ranks.size() <= 1 ? 1 : ranks.back() + 1;
-  ctl::ImportTarget target(runs_->connection(), run, kImportPatience, nullptr);
-  MSITD_RETURN_IF_ERROR(
-      StatusOf(target.Prepare(source, world_size, /*is_said=*/false)));
-  job::ImportLedger ledger(source);
-  FullDiskTarget watched(target);
-  job::ImportJob job(std::move(options), watched, ledger);
-  const absl::Status imported = job.Import(tree, root);
-  if (!imported.ok() && !watched.full_disk_text().empty() &&
-      !interrupts_.interrupted()) {
-    return DiskFullError(watched.full_disk_text());
-  }
-  MSITD_RETURN_IF_ERROR(imported);
-  WarnOfProblems(job.problems(), log);
-  WarnOfConflicts(job, log);
-  return StatusOf(target.Seal());
+  SideImport import({run, &tree, root}, runs_->connection(), interrupts_);
+  import.Run();
+  Keep(import);
+  return import.Tell(log);
 }
 
-absl::Status RunPair::Match(const std::string& golden, const std::string& my,
-                            std::optional<match::Matcher> matcher,
-                            const match::MatchOptions& options,
-                            std::optional<match::Mapping>& mapping) {
+absl::Status RunPair::ImportBoth(const Side& first, const Side& second,
+                                 const std::function<void()>& on_first_over,
+                                 Logger& log) {
   const ctl::Interrupts::Hold hold(interrupts_);
-  ctl::RunSources sources;
-  MSITD_RETURN_IF_ERROR(
-      StatusOf(ctl::ReadSources(runs_->connection(), golden, my, sources)));
-  std::optional<ctl::RunMatch> match;
-  MSITD_RETURN_IF_ERROR(StatusOf(ctl::MatchRuns(
-      runs_->connection(), golden, my, sources, matcher, options, match)));
-  if (match.has_value()) mapping = std::move(match->mapping);
+  const auto connection = runs_->NewConnection();
+  SideImport here(first, runs_->connection(), interrupts_);
+  SideImport there(second, *connection, interrupts_);
+  const auto bring = [](SideImport& import) {
+    import.Run();
+    import.ReadFacts();
+  };
+  std::thread thread =
+      StartSpareThread("import", [&there, bring] { bring(there); });
+  here.Run();
+  on_first_over();
+  here.ReadFacts();
+  if (thread.joinable()) {
+    thread.join();
+  } else {
+    bring(there);
+  }
+  for (SideImport* import : {&here, &there}) {
+    MSITD_RETURN_IF_ERROR(import->Tell(log));
+    Keep(*import);
+  }
   return absl::OkStatus();
+}
+
+void RunPair::Keep(SideImport& import) {
+  const std::string& run = import.facts().run;
+  problems_[run] = import.problems();
+  facts_[run] = import.facts();
+}
+
+const std::vector<job::ImportProblems::Problem>& RunPair::ProblemsOf(
+    const std::string& run) const {
+  return problems_.at(run);
+}
+
+absl::StatusOr<const match::RunFacts*> RunPair::FactsOf(
+    const std::string& run) {
+  match::RunFacts& facts = facts_.at(run);
+  if (facts.ops.empty()) {
+    facts.files.clear();
+    MSITD_RETURN_IF_ERROR(
+        StatusOf(ctl::ReadRunFacts(runs_->connection(), facts)));
+  }
+  return &facts;
+}
+
+absl::StatusOr<match::Mapping> RunPair::Match(
+    const std::string& golden, const std::string& my, match::Matcher matcher,
+    const match::MatchOptions& options) {
+  const ctl::Interrupts::Hold hold(interrupts_);
+  MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const golden_facts,
+                         FactsOf(golden));
+  MSITD_ASSIGN_OR_RETURN(const match::RunFacts* const my_facts, FactsOf(my));
+  auto mapping = match::Match(matcher, *golden_facts, *my_facts, options);
+  if (mapping.ok()) return mapping;
+  return Annotate(mapping.status(),
+                  fmt::format("match {}", match::MatcherName(matcher)));
 }
 
 absl::Status RunPair::Attach(const std::string& run, const std::string& name,

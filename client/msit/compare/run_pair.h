@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/import/job/import_problems.h"
 #include "client/match/match.h"
 #include "client/msit/logger.h"
 #include "client/msit/private_runs.h"
@@ -34,12 +36,28 @@ class RunPair {
   absl::Status Import(const std::string& run, trees::Tree& tree,
                       const std::string& root, Logger& log);
 
-  // Puts the tensors of two runs together by `matcher`, or by that which their
-  // sources ask for. Nothing if their names are enough.
-  absl::Status Match(const std::string& golden, const std::string& my,
-                     std::optional<match::Matcher> matcher,
-                     const match::MatchOptions& options,
-                     std::optional<match::Mapping>& mapping);
+  // A tree that was opened at `root`, and the run that it becomes.
+  struct Side {
+    std::string run;
+    trees::Tree* tree = nullptr;
+    std::string root;
+  };
+  // Does that with both sides at the same time: `second` is read by another
+  // thread. Calls `on_first_over` once `first` is not read any more. Warnings
+  // and errors of the first one come first, when both are over.
+  absl::Status ImportBoth(const Side& first, const Side& second,
+                          const std::function<void()>& on_first_over,
+                          Logger& log);
+
+  // What of the tree of `run` could not be imported: the first ones.
+  const std::vector<job::ImportProblems::Problem>& ProblemsOf(
+      const std::string& run) const;
+
+  // Puts the tensors of two runs together by `matcher`. Both are imported.
+  absl::StatusOr<match::Mapping> Match(const std::string& golden,
+                                       const std::string& my,
+                                       match::Matcher matcher,
+                                       const match::MatchOptions& options);
 
   // Compares two runs by a mapping, or by names. As PrivateRuns::Compare.
   absl::Status Compare(const std::string& golden, const std::string& my,
@@ -54,8 +72,17 @@ class RunPair {
  private:
   explicit RunPair(ctl::Interrupts& interrupts) : interrupts_(interrupts) {}
 
+  class SideImport;
+
+  void Keep(SideImport& import);
+  // What a matcher knows of a run, which is read once.
+  absl::StatusOr<const match::RunFacts*> FactsOf(const std::string& run);
+
   ctl::Interrupts& interrupts_;
   std::unique_ptr<PrivateRuns> runs_;
+  // By run, as far as they are imported; without ops if these are not read.
+  std::map<std::string, match::RunFacts> facts_;
+  std::map<std::string, std::vector<job::ImportProblems::Problem>> problems_;
   int mapping_count_ = 0;
 };
 

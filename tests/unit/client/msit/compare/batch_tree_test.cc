@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/support/temp_dir.h"
 
 namespace msitd::msit {
 namespace {
@@ -66,6 +71,39 @@ TEST(BatchTreeTest, BatchEndsBehindItsToken) {
   batch.BeginBatch(std::nullopt);
   EXPECT_EQ(TokensIn(batch), (std::vector<int64_t>{}));
   EXPECT_EQ(batch.last_token(), std::nullopt);
+}
+
+TEST(BatchTreeTest, ABatchThatFollowsEndsWithTheOther) {
+  const testing::TempDir dir;
+  const std::string large = dir / "large";
+  std::ofstream(large).close();
+  std::filesystem::resize_file(large, kTokenBatchBytes);
+  ListedTree leading;
+  ListedTree following;
+  for (const int64_t token : {0, 1, 1, 3}) {
+    leading.Add(token, "op", token == 1 ? large : "file", Io::kUnspecified);
+  }
+  for (const int64_t token : {0, 1, 2, 3, 3, 4}) {
+    following.Add(token, "op", "file", Io::kUnspecified);
+  }
+  BatchTree leader(leading);
+  BatchTree follower(following);
+  for (const auto& [led, followed] :
+       {std::pair(std::vector<int64_t>{0, 1, 1}, std::vector<int64_t>{0, 1}),
+        std::pair(std::vector<int64_t>{3}, std::vector<int64_t>{2, 3, 3}),
+        std::pair(std::vector<int64_t>{}, std::vector<int64_t>{})}) {
+    TokenGate gate;
+    leader.LeadBatch(gate);
+    follower.FollowBatch(gate);
+    std::vector<int64_t> tokens;
+    // Has to wait for the other side at each token.
+    std::thread thread([&] { tokens = TokensIn(follower); });
+    EXPECT_EQ(TokensIn(leader), led);
+    thread.join();
+    EXPECT_EQ(tokens, followed);
+  }
+  EXPECT_TRUE(leader.is_over());
+  EXPECT_FALSE(follower.is_over());
 }
 
 TEST(BatchTreeTest, FilesOfTheBatchAreFound) {
