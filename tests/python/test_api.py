@@ -15,6 +15,7 @@ from msitd._core.api import names, targets
 from msitd._core.api.wrapper import Wrapped
 from torch import nn
 from torch import relu as early_relu
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.functional import gelu as early_gelu
 from torch.utils import _python_dispatch
 from torch.utils.checkpoint import checkpoint
@@ -129,7 +130,7 @@ def test_functions_that_were_imported_before_are_recorded_once(calls_of):
         torch.ops.aten.relu(X)
         torch.ops.aten.add.Tensor(X, X)
 
-    assert ops(calls_of(run)) == [
+    assert ops(calls_of(run, imported=True)) == [
         ("Torch.relu", 0),
         ("Functional.gelu", 0),
         ("Torch.relu", 1),
@@ -147,7 +148,7 @@ def test_groups_say_which_functions(calls_of):
         X.relu()
         torch.ops.aten.relu(X)
 
-    found = ops(calls_of(run, groups=["functional"], imported=False))
+    found = ops(calls_of(run, groups=["functional"]))
     assert found == [("Functional.relu", 0)]
     with pytest.raises(ValueError, match="group 'all'"):
         calls_of(run, groups=["all"])
@@ -214,7 +215,7 @@ def test_every_function_is_replaced_and_put_back(client):
         for t in found
     }
     assert len(before) == len(found)
-    with msitd.register_api(client, imported=False):
+    with msitd.register_api(client):
         for t in found:
             wrapped = vars(t.owner)[t.name]
             assert isinstance(wrapped, Wrapped)
@@ -421,6 +422,21 @@ def test_training_has_the_same_bits(client):
     assert handle.skipped_count == 0
 
 
+def test_fast_paths_of_torch_are_taken(client):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=True).eval()
+    x = torch.randn(2, 5, 8)
+    padding = torch.zeros(2, 5, dtype=torch.bool)
+    padding[:, 3:] = True
+    with torch.no_grad():
+        expected = model(x, src_key_padding_mask=padding)
+        with msitd.register_api(client):
+            assert torch.equal(model(x, src_key_padding_mask=padding), expected)
+    # Else this model has no fast path.
+    assert not expected[:, 3:].any()
+
+
 @pytest.mark.parametrize("use_reentrant", [True, False])
 def test_checkpointed_calls_are_recorded_once(calls_of, use_reentrant):
     def run():
@@ -436,7 +452,7 @@ def test_graphs_are_whole_and_their_functions_are_counted(client, daemon):
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     whole = torch.compile(model, backend="aot_eager", fullgraph=True)
     expected = model(X)
-    with msitd.register_api(client, imported=False) as handle:
+    with msitd.register_api(client) as handle:
         for _ in range(2):
             assert torch.equal(whole(X), expected)
     client.flush()
@@ -477,13 +493,37 @@ def test_calls_in_a_graph_of_eager_are_recorded(client, daemon):
     torch._dynamo.reset()
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     whole = torch.compile(model, backend="eager", fullgraph=True)
-    with msitd.register_api(client):
+    with msitd.register_api(client, imported=True):
         whole(X)
     client.flush()
     assert ops([r.place[1:] for r in daemon.records]) == [
         ("Functional.linear", 0),
         ("Functional.relu", 0),
     ]
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1,
+        lambda x: 1 - x,
+        lambda x: x @ x,
+        lambda x: x.sum(),
+        lambda x: x.norm(),
+        lambda x: x.clone().add_(1),
+        lambda x: F.gelu(x),
+        lambda x: early_relu(x),
+    ],
+)
+def test_functions_and_operators_are_compiled(client, function, imported):
+    torch._dynamo.reset()
+    expected = function(X)
+    counter = CompileCounterWithBackend("aot_eager")
+    with msitd.register_api(client, imported=imported):
+        got = torch.compile(function, backend=counter, fullgraph=True)(X)
+    assert counter.frame_count == 1
+    assert torch.equal(got, expected)
 
 
 def test_functions_of_torch_npu_are_found(client, daemon, monkeypatch):

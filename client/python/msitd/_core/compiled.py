@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -78,6 +78,57 @@ def make_no_frame(function: Callable[..., Any]) -> None:
     from torch._dynamo.eval_frame import skip_code
 
     skip_code(function.__code__)
+
+
+@functools.cache
+def make_modes_transparent() -> None:
+    """Makes graphs as if no mode with the attribute `is_transparent` was there.
+
+    Older versions of torch make no graphs while a mode is active.
+    """
+    try:
+        from torch._dynamo.variables.torch_function import SymbolicTorchFunctionState
+    except ImportError:
+        return
+    begin: Callable[..., None] = SymbolicTorchFunctionState.__init__
+
+    def begin_without(state: Any, modes: Iterable[Any], *args: Any, **kw: Any) -> None:
+        modes = list(modes)
+        begin(state, modes, *args, **kw)
+        known = state.mode_stack
+        seen = [
+            variable
+            for variable, mode in zip(known, modes, strict=True)
+            if not getattr(mode, "is_transparent", False)
+        ]
+        if len(seen) < len(modes):
+            state.mode_stack = type(known)(seen)
+
+    SymbolicTorchFunctionState.__init__ = begin_without  # type: ignore[method-assign]
+
+
+def learn_operators() -> None:
+    """Lets Dynamo see which functions of torch the operators of Python call.
+
+    It does so once, and keeps what it finds: no stand-in may be there by then.
+    """
+    try:
+        from torch._dynamo.variables.builtin import populate_builtin_to_tensor_fn_map
+    except ImportError:
+        return
+    from torch import overrides
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    # It calls all of them, with tensors that it makes.
+    modes = overrides._get_current_function_mode_stack()
+    with _disable_current_modes():
+        for _ in modes:
+            overrides._pop_mode()
+        try:
+            populate_builtin_to_tensor_fn_map()
+        finally:
+            for mode in modes:
+                overrides._push_mode(mode)
 
 
 def tracing_test(is_possible: bool) -> Callable[[], bool]:

@@ -29,7 +29,7 @@ def register_api(
     client: Client,
     *,
     groups: Iterable[str] = GROUPS,
-    imported: bool = True,
+    imported: bool = False,
     operators: bool = False,
     nested: bool = False,
     gradients: bool = False,
@@ -64,8 +64,8 @@ def register_api(
     While functions are recorded, those of the module torch are stand-ins. They
     are equal to the functions, but not identical, and TorchScript does not
     compile them. In graphs of `torch.compile`, functions are only recorded if
-    the backend calls them one by one, as `eager` does; calls in graphs are
-    counted when a graph is made.
+    the backend calls them one by one, as `eager` does, all of them with
+    `imported`; calls in graphs are counted when a graph is made.
 
     Args:
         client: Where to record. It must stay open until `remove`.
@@ -73,7 +73,9 @@ def register_api(
             (those of `torch.ops`, if `imported`), `distributed` and `npu`, of
             torch_npu, if it is imported.
         imported: Whether functions are recorded that were imported before, as
-            by `from torch import relu`. They are in this thread alone.
+            by `from torch import relu`, and those of `torch.ops`. They are in
+            this thread alone. Torch then takes no fast paths, as that of
+            `nn.TransformerEncoder`, so that results may have other bits.
         operators: Whether every operator is recorded that torch runs in this
             thread and that no recorded function calls, those of the backward
             among them.
@@ -135,6 +137,7 @@ class ApiHandle:
         groups = tuple(groups)
         found = targets(groups)
         compiled.make_package_opaque()
+        compiled.learn_operators()
         self._client = client
         self._skips = Skips()
         self._collectives = Collectives()

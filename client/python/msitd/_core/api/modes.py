@@ -34,6 +34,8 @@ def function_mode(
 
     class ApiFunctionMode(TorchFunctionMode):
         is_on = True
+        # To compiled.make_modes_transparent: stand-ins count calls in graphs.
+        is_transparent = True
 
         def __torch_function__(
             self,
@@ -57,6 +59,7 @@ def function_mode(
             return calls.call(func, op, args, kwargs)
 
     compiled.make_no_frame(ApiFunctionMode.__torch_function__)
+    compiled.make_modes_transparent()
     return ApiFunctionMode()
 
 
