@@ -1,5 +1,6 @@
 """Gradients of calls and parameters, and what an optimizer does with them."""
 
+import functools
 import gc
 
 import msitd
@@ -318,6 +319,58 @@ def test_checkpoints_have_the_records_of_a_model_without(client, daemon, mode, o
     # Modules of three blocks, in two forwards and two steps. Some checkpoints stop
     # before the last module.
     assert 3 * 3 * 2 * 2 <= count <= 3 * 4 * 2 * 2
+
+
+class Inner(nn.Module):
+    """Changes what it gets before its only module sees it, in checkpoints."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+        self.depth = depth
+
+    def forward(self, x):
+        function = self.inner
+        for _ in range(self.depth):
+            function = functools.partial(checkpoint, function, use_reentrant=True)
+        return function(x)
+
+    def inner(self, x):
+        return self.linear(x * 2) + self.linear(x * 3)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_gradients_belong_to_the_checkpoint_that_runs_again(client, daemon, depth):
+    model = Inner(depth)
+    with msitd.register_hook(model, client, gradients=True) as handle:
+        losses = []
+        for factor in (10, 20, 30):
+            x = torch.ones(1, 2, requires_grad=True)
+            losses.append(factor * model(x).sum())
+        for position in (1, 0, 2):
+            losses[position].backward()
+    client.flush()
+    found = {
+        r.place[:3]: as_tensor(r).flatten().tolist()
+        for r in daemon.records
+        if r.op == "root.linear" and r.io == "grad_output"
+    }
+    factors = (10, 10, 20, 20, 30, 30)
+    assert [values for _, values in sorted(found.items())] == [[f] * 2 for f in factors]
+    assert handle.skipped_count == 0
+
+
+def test_a_checkpoint_of_which_the_first_run_is_not_known_is_counted(client, daemon):
+    model = Inner(1)
+    loss = model(torch.ones(1, 2, requires_grad=True)).sum()
+    with msitd.register_hook(model, client, gradients=True) as handle:
+        model(torch.ones(1, 2, requires_grad=True))
+        loss.backward()
+    client.flush()
+    assert handle.skipped_count == 2
+    assert any("first" in reason for reason in handle.skipped)
+    linear = {r.io for r in daemon.records if r.op == "root.linear"}
+    assert linear == {"input", "output", "grad_weight"}
 
 
 @pytest.mark.parametrize("has_backward", [False, True])

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from msitd._core.skips import Skips
 
 
+_UNKNOWN_FIRST = (
+    "gradients: a forward runs again, and it is not known which one was the first"
+)
+
+
 class Backward:
     """Gradients of calls and of parameters. Any thread may use it; nothing raises.
 
@@ -44,8 +49,9 @@ class Backward:
         self._is_enabled = torch.is_grad_enabled
         self._model = weakref.ref(model)
         self._keeps_state = keeps_state
+        self._skips = skips
         self._first_runs = FirstRuns()
-        self._gradients = Gradients(client, leaves, skips, self._first_runs.leave)
+        self._gradients = Gradients(client, leaves, skips)
         self._parameters = Parameters(client, leaves, skips, op_of, token)
 
     def begin_pass(self) -> None:
@@ -71,7 +77,7 @@ class Backward:
             self._parameters.watch_own(module, call.op)
             return call._replace(inputs=self._gradients.begin(call, args, kwargs))
         if trains:
-            self._first_runs.add(call, args, kwargs)
+            self._first_runs.add(call)
         return call
 
     def begin_again(
@@ -82,8 +88,14 @@ class Backward:
         kwargs: dict[str, Any],
     ) -> Call | None:
         """Returns the first run of a call, if this one has its gradients."""
-        call = self._first_runs.take(op, args, kwargs)
-        if call is None or not self._is_enabled():
+        call = self._first_runs.take(op)
+        if call is None:
+            if self._first_runs.is_lost():
+                self._skips.count(op, "", _UNKNOWN_FIRST)
+            return None
+        if not self._is_enabled():
+            # A checkpoint in a checkpoint runs it once more.
+            self._first_runs.add(call)
             return None
         self._parameters.watch_own(module, op)
         inputs = self._gradients.begin(call, args, kwargs)

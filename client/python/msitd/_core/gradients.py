@@ -61,9 +61,6 @@ class Gradients:
     """Records `grad_output` and `grad_input` of calls. Any thread may use it.
 
     Autograd calls it in threads of its own, after the call.
-
-    Args:
-        on_arrival: Is called when a gradient of an output arrives.
     """
 
     def __init__(
@@ -71,7 +68,6 @@ class Gradients:
         client: Client,
         leaves: LeafRecorder,
         skips: Skips,
-        on_arrival: Callable[[], None],
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -81,7 +77,6 @@ class Gradients:
         self._client = client
         self._leaves = leaves
         self._skips = skips
-        self._on_arrival = on_arrival
         self._is_removed = False
 
     def remove(self) -> None:
@@ -156,10 +151,6 @@ class Gradients:
                 self._leaves.record(leaves, io, call, None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
-
-    def arrive(self) -> None:
-        """Is told that the gradient of an output has come."""
-        self._on_arrival()
 
     def _watch_uses(self, call: Call, inputs: Inputs, made: list[Any]) -> None:
         """Puts hooks on the nodes of the call that have used its inputs."""
@@ -264,7 +255,6 @@ class _OutputHook:
 
     def __call__(self, gradient: torch.Tensor) -> None:
         self._last_task = self._task()
-        self._gradients.arrive()
         round, self._round = self._round, self._round + 1
         record = self._gradients.record
         record(self._call, "grad_output", [self._index], round, gradient)

@@ -1,32 +1,25 @@
 """Finds the first run of a forward that a checkpoint runs again.
 
 A reentrant checkpoint runs the modules without a graph first, and again, with one, in
-the backward. The gradients belong to the calls of the first run.
+the backward. The gradients belong to the calls of the first run. Both runs happen in
+one function of autograd, which is how they know each other.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
+import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from msitd._core.walk import tensors_given
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from msitd._core.leaves import Call
 
-# Calls of one op that are remembered, and ops.
+# Calls of one op in one checkpoint that are remembered, and ops.
 _CALLS_MAX = 1024
 _OPS_MAX = 65536
-
-
-class _First(NamedTuple):
-    """A call of a first run."""
-
-    number: int
-    # Of the first tensor that it gets.
-    address: int
-    call: Call
 
 
 class FirstRuns:
@@ -36,60 +29,74 @@ class FirstRuns:
         # A caller with a module has torch.
         import torch
 
-        self._tensor_type = torch.Tensor
+        self._function_type = torch._C._FunctionBase
+        self._forward_code = torch.autograd.Function.apply.__func__.__code__
+        self._backward_code = torch.autograd.function.BackwardCFunction.apply.__code__
+        # Old versions of torch do not tell.
+        self._node = getattr(torch._C, "_current_autograd_node", lambda: None)
         self._lock = threading.Lock()
-        self._calls: dict[str, deque[_First]] = {}
-        self._last_number = 0
-        # Of the call that ran again last. Those behind it follow in their order.
-        self._cursor: int | None = None
+        # By the function that runs them again, and by op.
+        self._calls: weakref.WeakKeyDictionary[Any, dict[str, deque[Call]]] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    def add(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Remembers a call that has begun."""
-        address = self._address(args, kwargs)
+    def add(self, call: Call) -> None:
+        """Remembers a call that has begun, if a function of autograd runs it."""
+        function = self._outermost_function(self._node())
+        if function is None:
+            return
         with self._lock:
-            if call.op not in self._calls and len(self._calls) >= _OPS_MAX:
-                return
-            self._last_number += 1
-            calls = self._calls.setdefault(call.op, deque(maxlen=_CALLS_MAX))
-            calls.append(_First(self._last_number, address, call))
+            ops = self._calls.setdefault(function, {})
+            if call.op in ops or len(ops) < _OPS_MAX:
+                ops.setdefault(call.op, deque(maxlen=_CALLS_MAX)).append(call)
 
-    def take(
-        self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Call | None:
+    def take(self, op: str) -> Call | None:
         """Returns the call that runs again now, once; None if nothing knows it."""
-        address = self._address(args, kwargs)
+        node = self._node()
+        if not isinstance(node, self._function_type):
+            return None
         with self._lock:
-            calls = self._calls.get(op)
-            if not calls:
-                return None
-            found = self._following(calls) or self._last(calls, address)
-            calls.remove(found)
-            self._cursor = found.number
-            return found.call
+            calls = self._calls.get(node, {}).get(op)
+            return calls.popleft() if calls else None
 
-    def leave(self) -> None:
-        """Is told that the backward goes on: the next call begins another part."""
-        self._cursor = None
+    def is_lost(self) -> bool:
+        """Returns whether a function of autograd runs what `take` does not know.
 
-    def _following(self, calls: deque[_First]) -> _First | None:
-        if self._cursor is not None:
-            for first in calls:
-                if first.number > self._cursor:
-                    return first
-        return None
+        The other kind of checkpoint, which runs again where a saved tensor is
+        asked for, has the gradients of the first run in any case.
+        """
+        if not isinstance(self._node(), self._function_type):
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._backward_code:
+            if frame.f_code.co_name == "unpack_hook":
+                return False
+            frame = frame.f_back
+        return frame is not None
 
-    @staticmethod
-    def _last(calls: deque[_First], address: int) -> _First:
-        """A checkpoint keeps what its first module got. The backward begins behind."""
-        for first in reversed(calls):
-            if first.address == address != 0:
-                return first
-        return calls[-1]
+    def _outermost_function(self, node: Any) -> Any:
+        """Returns the function of which the forward runs; None if none does.
 
-    def _address(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        for _, tensor in tensors_given(args, kwargs, self._tensor_type):
-            try:
-                return int(tensor.data_ptr())
-            except RuntimeError:
-                return 0
-        return 0
+        The outermost one runs again first. What runs inside of `node` is the part
+        of a checkpoint in another one that runs for the second time.
+        """
+        found = None
+        inner: FrameType | None = None
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            # No other frame is looked into: that would keep its tensors.
+            if frame.f_code is self._backward_code:
+                if frame.f_locals.get("self") is node:
+                    break
+            elif frame.f_code is self._forward_code and inner is not None:
+                found = self._first_argument(inner) or found
+            inner, frame = frame, frame.f_back
+        return found
+
+    def _first_argument(self, frame: FrameType) -> Any:
+        names = frame.f_code.co_varnames
+        first = frame.f_locals.get(names[0]) if names else None
+        if isinstance(first, tuple) and first:
+            # Of a wrapper that takes anything.
+            first = first[0]
+        return first if isinstance(first, self._function_type) else None
