@@ -3,6 +3,7 @@
 import json
 import threading
 from collections import namedtuple
+from collections.abc import Mapping
 
 import msitd
 import numpy as np
@@ -452,3 +453,31 @@ def test_replicas_record_beside_each_other(client, daemon, is_inside):
     assert list(handle.skipped.values()) == ([4] if is_inside else [])
     assert client.token == 2
     assert handle.skipped_count == 0
+
+
+class Lazy(Mapping):
+    """Makes what it holds when it is asked, and may fail."""
+
+    def __iter__(self):
+        return iter(["first", "second", "third"])
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, key):
+        if key == "second":
+            raise KeyError("not made yet")
+        return X
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_structure_that_raises_is_counted(client, daemon, gradients):
+    model = Gives(Lazy())
+    with msitd.register_hook(model, client, gradients=gradients) as handle:
+        assert len(model(X)) == 3
+    client.flush()
+    assert [r.place[2:] for r in daemon.records] == [
+        (0, "input", "0"),
+        (0, "output", "first"),
+    ]
+    assert any("not made yet" in reason for reason in handle.skipped)

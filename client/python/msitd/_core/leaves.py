@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import objects, parts, values
@@ -65,7 +65,7 @@ class LeafRecorder:
         tensor_type = self._tensor_type
         op, token, number, stack, *_ = call
         value_count = 0
-        for index, leaf in leaves:
+        for index, leaf in self._all_of(leaves, call):
             try:
                 if isinstance(leaf, tensor_type):
                     record(
@@ -91,6 +91,15 @@ class LeafRecorder:
                     self._skips.count(op, index, reason)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._record_otherwise(leaf, io, index, call, error)
+
+    def _all_of(
+        self, leaves: Iterable[tuple[str, Any]], call: Call
+    ) -> Iterator[tuple[str, Any]]:
+        """Returns the leaves up to where a structure of the caller raises."""
+        try:
+            yield from leaves
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._skips.count(call.op, "", str(error) or type(error).__name__)
 
     def _record_value(self, value: Any, io: str, index: str, call: Call) -> None:
         self._client.record_value(
