@@ -66,6 +66,7 @@ class Collectives:
         # By the id of a Work, as long as it lives.
         self._pending: dict[int, tuple[Any, Finish]] = {}
         self._original: Any = None
+        self._wait: Any = None
 
     def install(self) -> None:
         """Replaces `Work.wait`, if there is torch.distributed."""
@@ -80,15 +81,18 @@ class Collectives:
             self._complete(work)
             return result
 
+        self._wait = wait
         kind.wait = wait  # type: ignore[method-assign]
         wait.__wrapped__ = original  # type: ignore[attr-defined]
 
     def remove(self) -> None:
-        """Puts `Work.wait` back, and gives up what is pending."""
+        """Puts `Work.wait` back, and gives up what is pending.
+
+        What somebody else has put in its place stays.
+        """
         kind = _work_type()
-        if kind is not None and self._original is not None:
+        if kind is not None and vars(kind)["wait"] is self._wait:
             kind.wait = self._original  # type: ignore[method-assign]
-            self._original = None
         with self._lock:
             pending, self._pending = self._pending, {}
         for _, finish in pending.values():
