@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import operator
+import importlib
 import threading
 import types
 from collections.abc import Callable, Iterable
@@ -81,12 +81,26 @@ class Wrapped:
     def __repr__(self) -> str:
         return repr(self._msitd_target.original)
 
+    def __copy__(self) -> Wrapped:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Wrapped:
+        return self
+
     def __reduce_ex__(self, protocol: Any) -> Any:
-        target = self._msitd_target
-        if getattr(target.owner, target.name, None) is self:
-            # By name, so that it is the function where it is read.
-            return target.original.__name__
-        return operator.itemgetter(0), ((target.original,),)
+        # By name, so that it is the function where it is read.
+        owner, name = self._msitd_target[:2]
+        return getattr, (owner if isinstance(owner, type) else _Module(owner), name)
+
+
+class _Module:
+    """A module that is imported where its pickle is read."""
+
+    def __init__(self, module: Any) -> None:
+        self._name = module.__name__
+
+    def __reduce__(self) -> Any:
+        return importlib.import_module, (self._name,)
 
 
 _lock = threading.Lock()
