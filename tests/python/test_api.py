@@ -13,9 +13,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from msitd._core.api import names, targets
 from msitd._core.api.wrapper import Wrapped
-from torch import nn
+from torch import fx, nn
 from torch import relu as early_relu
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import gelu as early_gelu
 from torch.utils import _python_dispatch
 from torch.utils.checkpoint import checkpoint
@@ -249,6 +250,46 @@ def test_names_are_those_of_torch(place, count):
     assert sum(hasattr(owner, name) for name in known) >= count * len(known)
 
 
+def test_functions_that_torch_runs_for_the_caller_are_recorded(calls_of):
+    graph = fx.symbolic_trace(lambda x: x.relu().sum())
+
+    def run():
+        fx.Interpreter(graph).run(X)
+        torch.func.vmap(torch.dot)(X, X)
+        torch.func.grad(F.mse_loss)(X, X)
+        torch.func.jvp(torch.sin, (X,), (X,))
+
+    found = [op for op, _ in ops(calls_of(run))]
+    assert found[:3] == ["Tensor.relu", "Tensor.sum", "Torch.dot"]
+    assert {"Functional.mse_loss", "Torch.sin"} < set(found)
+    assert calls_of.handle.skipped == {}
+
+
+def test_calls_with_what_has_no_bytes_are_counted(calls_of):
+    def run():
+        with FakeTensorMode():
+            torch.relu(torch.ones(2))
+
+    assert calls_of(run) == []
+    assert list(calls_of.handle.skipped.values()) == [1]
+
+
+def test_graph_of_fx_holds_what_the_model_does(calls_of):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return F.relu(self.linear(x))
+
+    model = Model()
+    expected = fx.symbolic_trace(model).code
+    assert calls_of(lambda: fx.symbolic_trace(model).code) == []
+    assert calls_of.result == expected
+    assert list(calls_of.handle.skipped.values()) == [1]
+
+
 def test_recording_twice_is_refused(client):
     with msitd.register_api(client), pytest.raises(RuntimeError, match="already"):
         msitd.register_api(client)
@@ -273,6 +314,19 @@ def test_stand_ins_are_equal_to_what_they_stand_for(client, calls_of):
     assert torch.equal(stand_in(X), original(X))
     assert pickle.loads(pickle.dumps(stand_in)) is original
     assert torch.relu is original
+
+
+def test_every_stand_in_can_be_pickled(client):
+    found = targets.targets(targets.GROUPS)
+    with msitd.register_api(client):
+        pickled = [pickle.dumps(getattr(t.owner, t.name)) for t in found]
+        layer = nn.TransformerEncoderLayer(2, 1, 2, activation="gelu")
+        saved = pickle.dumps(layer)
+    assert all(b"msitd" not in each for each in (saved, *pickled))
+    for target, each in zip(found, pickled, strict=True):
+        assert pickle.loads(each) == target.original
+        assert not isinstance(pickle.loads(each), Wrapped)
+    assert pickle.loads(saved).activation is F.gelu
 
 
 def test_what_others_put_in_place_stays(client):
@@ -607,3 +661,15 @@ class TestCollectives:
         [value] = [r for r in daemon.values if r.io == "output"]
         assert reason in value.value
         assert vars(dist.Work)["wait"] is wait
+
+    def test_wait_of_others_stays(self, client, monkeypatch):
+        monkeypatch.setattr(dist.Work, "wait", dist.Work.wait)
+        with msitd.register_api(client):
+            ours = dist.Work.wait
+
+            def wait(work):
+                return ours(work)
+
+            dist.Work.wait = wait
+        assert dist.Work.wait is wait
+        dist.all_reduce(torch.ones(2), async_op=True).wait()

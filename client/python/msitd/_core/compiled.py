@@ -8,7 +8,9 @@ behind them. Hooks alone are in graphs, in the form that `graphs` gives them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -129,6 +131,12 @@ def learn_operators() -> None:
         finally:
             for mode in modes:
                 overrides._push_mode(mode)
+
+
+def load_scripts() -> None:
+    """Makes torch compile with TorchScript what it compiles when it is first needed."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
 def tracing_test(is_possible: bool) -> Callable[[], bool]:

@@ -74,8 +74,9 @@ def _children_of(value: Any) -> Iterable[tuple[Any, Any]]:
         return enumerate(list(value))
     torch = sys.modules.get("torch")
     if torch is not None:
-        # Its tensors are parameters, not data.
-        if isinstance(value, torch.nn.Module):
+        # Its tensors are parameters, not data, and those of a proxy become part of
+        # the graph that is traced if somebody looks at them.
+        if isinstance(value, (torch.nn.Module, torch.fx.Proxy)):
             return ()
         node = torch.utils._pytree.SUPPORTED_NODES.get(type(value))
         if node is not None:

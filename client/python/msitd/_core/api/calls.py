@@ -24,13 +24,25 @@ if TYPE_CHECKING:
     from msitd._core.recorder import Client
 
 _IN_GRAPH = "calls in graphs of torch.compile, counted when a graph is made"
+_NO_BYTES = "calls with what stands for tensors while a graph is made, or is fake"
 _NEVER_WAITED = "a collective that was never waited for"
 
-# Of torch, what keeps Dynamo away from modes.
+# These stand between a function and its caller. Of torch, it is what keeps Dynamo away
+# from modes, and what runs functions that it is given.
 _BETWEEN = (
     "msitd._core.api.",
     "torch._compile",
     "torch._dynamo.eval_frame",
+    "torch._functorch.apis",
+    "torch._functorch.autograd_function",
+    "torch._functorch.deprecated",
+    "torch._functorch.eager_transforms",
+    "torch._functorch.functional_call",
+    "torch._functorch.make_functional",
+    "torch._functorch.predispatch",
+    "torch._functorch.pyfunctorch",
+    "torch._functorch.vmap",
+    "torch.fx.interpreter",
     "torch.utils._python_dispatch",
 )
 
@@ -167,6 +179,7 @@ class ApiCalls:
             return None
         given = _all_of(args, kwargs)
         if any(self._is_symbolic(leaf) for leaf in given):
+            self._count_symbolic(op)
             return None
         if is_in_backward() and _is_checkpoint(sys._getframe(2)):
             self._skips.count(op, "", RECOMPUTED)
@@ -190,6 +203,7 @@ class ApiCalls:
         result: Any,
     ) -> None:
         if any(self._is_symbolic(leaf) for leaf in _all_of((result,), {})):
+            self._count_symbolic(call.op)
             return
         if self._gradients is not None and call.inputs is not None:
             self._gradients.end(call, call.inputs, result)
@@ -243,9 +257,14 @@ class ApiCalls:
             is_wanted = self._wanted[op] = bool(self._matches(op))
         return is_wanted and self._client._native.selects(token, op, IO_ANY)
 
+    def _count_symbolic(self, op: str) -> None:
+        # Calls in graphs of torch.compile are counted elsewhere.
+        if self._torch._guards.TracingContext.try_get() is None:
+            self._skips.count(op, "", _NO_BYTES)
+
     def _is_symbolic(self, leaf: Any) -> bool:
         if not isinstance(leaf, self._torch.Tensor):
-            return False
+            return isinstance(leaf, self._torch.fx.Proxy)
         if type(leaf).__name__ in _SYMBOLIC:
             return True
         torch = self._torch
@@ -270,7 +289,6 @@ def _is_passed_over(frame: FrameType | None) -> bool:
     name = ""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
-        # These stand between a function and its caller.
         if not name.startswith(_BETWEEN):
             break
         frame = frame.f_back

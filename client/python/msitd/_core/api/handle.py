@@ -138,6 +138,7 @@ class ApiHandle:
         found = targets(groups)
         compiled.make_package_opaque()
         compiled.learn_operators()
+        compiled.load_scripts()
         self._client = client
         self._skips = Skips()
         self._collectives = Collectives()
