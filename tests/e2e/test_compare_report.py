@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 from chunk_bytes import Chunk, Record, float32
 from wire import write
 
@@ -201,6 +202,104 @@ def test_msprobe_summary_and_md5_reports(daemon: Daemon) -> None:
     ]
     assert same["NPU MD5"] == same["BENCH MD5"] and same["Result"] == "pass"
     assert double["NPU MD5"] != double["BENCH MD5"] and double["Result"] == "error"
+
+
+# As msprobe 26.2.0 writes them where there is no stack file.
+MSPROBE_STATISTICS = (
+    "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench l2norm"
+)
+MSPROBE_TAIL = "Requires_grad Consistent,Result,Err_message"
+MSPROBE_HEADERS = {
+    "all": f"{MSPROBE_BASIC},Cosine,EucDist,MaxAbsErr,MaxRelativeErr,"
+    f"One Thousandth Err Ratio,Five Thousandths Err Ratio,{MSPROBE_STATISTICS},"
+    f"{MSPROBE_TAIL},Data_name",
+    "summary": f"{MSPROBE_BASIC},Max diff,Min diff,Mean diff,L2norm diff,"
+    "MaxRelativeErr,MinRelativeErr,MeanRelativeErr,NormRelativeErr,"
+    f"{MSPROBE_STATISTICS},{MSPROBE_TAIL}",
+    "md5": f"{MSPROBE_BASIC},NPU MD5,BENCH MD5,{MSPROBE_TAIL}",
+}
+
+
+def first_row(book: Path) -> list[str]:
+    """The texts of the first row of a workbook."""
+    sheet = openpyxl.load_workbook(book)["rows"]
+    return [str(cell.value) for cell in sheet[1]]
+
+
+def test_msprobe_headers_are_its_own(daemon: Daemon, tmp_path: Path) -> None:
+    compare(daemon, {"a": ([1.0, 2.0], [1.0, 3.0])}, "--preset", "msprobe")
+    run = ("compare", "report", "c-000001", "--format", "msprobe")
+    for mode, header in MSPROBE_HEADERS.items():
+        text = daemon.ctl(*run, "--mode", mode).stdout
+        assert text.split("\n")[0] == header
+        book = tmp_path / f"{mode}.xlsx"
+        daemon.ctl(*run, "--mode", mode, "--out", str(book))
+        assert ",".join(first_row(book)) == header
+
+
+def test_msprobe_stacks_are_a_column(daemon: Daemon, tmp_path: Path) -> None:
+    entry = "Torch.add.0.forward"
+    leaf = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 1.0}
+    record = {"input_args": [leaf, leaf], "input_kwargs": {}, "output": [leaf]}
+    tree = tmp_path / "tree"
+    folder = tree / "step0" / "rank0"
+    folder.mkdir(parents=True)
+    (folder / "dump.json").write_text(json.dumps({"data": {entry: record}}))
+    frames = ["File a.py, line 3, in main, \n f()", "File b.py, line 4, in <module>"]
+    (folder / "stack.json").write_text(json.dumps({"0": [[entry], frames]}))
+    for run in ("g", "t"):
+        daemon.ctl("run", "import", str(tree), "--run", run)
+    daemon.ctl("compare", "run", "g", "t", expect=None)
+    for mode, header in MSPROBE_HEADERS.items():
+        rows = report(daemon, "--format", "msprobe", "--mode", mode)
+        tail = f"{MSPROBE_TAIL},NPU_Stack_Info"
+        assert ",".join(rows[0]) == header.replace(MSPROBE_TAIL, tail)
+        assert [row["NPU_Stack_Info"] for row in rows] == [
+            "['File a.py, line 3, in main', 'File b.py, line 4, in <module>']",
+            "N/A",
+            "N/A",
+        ]
+
+
+def test_msprobe_rows_have_colors_and_advice(daemon: Daemon, tmp_path: Path) -> None:
+    pairs = {
+        "Torch.add": ([1.0, 2.0], [1.0, 2.0]),
+        "Functional.conv2d": ([1.0, 2.0], [1.0, 8.0]),
+    }
+    compare(daemon, pairs, "--preset", "msprobe")
+    mode = ("--mode", "summary")
+    flags = ("--format", "msprobe", *mode, "--colors")
+    same, other = report(daemon, *flags)
+    assert (same["Highlight"], other["Highlight"]) == ("", "red")
+    assert other["Highlight Reason"] == "The maximum is far off."
+    run = ("compare", "report", "c-000001")
+    page = tmp_path / "report.html"
+    daemon.ctl(*run, *flags, "--out", str(page))
+    assert '<tr class="red"><td>Functional.conv2d.0.forward' in page.read_text()
+    book = tmp_path / "report.xlsx"
+    daemon.ctl(*run, *flags, "--out", str(book))
+    sheet = openpyxl.load_workbook(book)["rows"]
+    assert [sheet.cell(row, 9).fill.fgColor.rgb for row in (2, 3)] == [
+        "00000000",
+        "FFFF0000",
+    ]
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("red: {relative: {output_above: 100}}\n")
+    _, other = report(daemon, *flags, "--rules", str(rules))
+    assert other["Highlight"] != "red"
+
+    for more in ((), mode):
+        advice = daemon.ctl(*run, "--format", "advice", *more).stdout.splitlines()
+        assert advice[:2] == [
+            "Line: 1",
+            "Suspect Nodes: Functional.conv2d.0.forward.output.0",
+        ]
+        assert advice[2].startswith("Expert Advice: This op may give other results")
+
+    rules.write_text("red: {relation: {output_above: 100}}\n")
+    for file in (rules, tmp_path / "absent"):
+        daemon.ctl(*run, *flags, "--rules", str(file), expect=USAGE)
+    daemon.ctl(*run, "--format", "csv", "--colors", expect=USAGE)
 
 
 def test_csv_and_json_lines_have_every_row(daemon: Daemon, tmp_path: Path) -> None:

@@ -324,17 +324,19 @@ void AddReport(CommandLine& line, CLI::App& noun) {
        .rpcs = "ComparisonService.GetComparison, "
                "ComparisonService.ListComparisonRows, "
                "NodeService.GetCapabilities, RunService.GetRun, "
-               "TensorService.ComputeHistogram"},
+               "TensorService.ComputeHistogram, TensorService.ListTensors"},
       [flags](Invocation& invocation) {
         return WriteReport(invocation, *flags);
       });
   AddComparisonName(verb, flags->name);
-  verb.add_option("--format", flags->format,
-                  "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe; "
-                  "default by the end of --out, else csv. msit and msprobe "
-                  "are workbooks if --out ends with .xlsx, JSON lines if with "
-                  ".jsonl")
-      ->check(OneOf({"csv", "jsonl", "xlsx", "html", "msit", "msprobe"}))
+  verb.add_option(
+          "--format", flags->format,
+          "csv, jsonl, xlsx, html, msit (its 24 columns), msprobe, "
+          "advice; default by the end of --out, else csv. msit and msprobe "
+          "are workbooks if --out ends with .xlsx, JSON lines if with "
+          ".jsonl, a page if with .html")
+      ->check(
+          OneOf({"csv", "jsonl", "xlsx", "html", "msit", "msprobe", "advice"}))
       ->type_name("FORMAT");
   verb.add_option("--out", flags->out, "File to write; - is stdout")
       ->type_name("FILE");
@@ -345,6 +347,13 @@ void AddReport(CommandLine& line, CLI::App& noun) {
   verb.add_flag("--compat", flags->is_compat,
                 "Of msprobe: judge rows of statistics as msprobe does, which "
                 "passes some that fail or cannot be compared");
+  verb.add_flag("--colors", flags->has_colors,
+                "Of msprobe: rows are red or yellow as in its early releases, "
+                "and two columns say so");
+  verb.add_option("--rules", flags->rules,
+                  "Of msprobe and advice: YAML with thresholds and lists in "
+                  "place of the usual ones")
+      ->type_name("FILE");
   verb.add_option("--histograms", flags->histograms,
                   "Of html: rows that get histograms of both sides, those "
                   "that fail first; default 200, at most 10000, 0 for none")

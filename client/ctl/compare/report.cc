@@ -20,6 +20,8 @@
 #include "client/report/report_writer.h"
 #include "client/report/schema/schemas.h"
 #include "client/report/table/sinks.h"
+#include "client/text/policy_text.h"
+#include "client/text/yaml_text.h"
 #include "protos/status/status.h"
 
 namespace msitd::ctl {
@@ -82,38 +84,72 @@ std::unique_ptr<TableSink> MakeSink(const ReportFlags& flags,
   if (!is_msitd && is_named(".jsonl")) {
     return MakeJsonLinesSink(std::move(sink));
   }
+  if (!is_msitd && is_named(".html")) return MakeHtmlSink(std::move(sink));
   return MakeCsvSink(std::move(sink), guards_formulas);
 }
 
+bool IsOfMsprobe(std::string_view format) {
+  return format == "msprobe" || format == "advice";
+}
+
+// What a report is made of beside its rows.
+struct Material {
+  PageFacts facts;
+  std::vector<v1::Verdict> verdicts;
+  MsprobeStackTable stacks;
+};
+
+absl::StatusOr<MsprobeReport> ToMsprobeReport(const ReportFlags& flags,
+                                              const Material& material) {
+  MsprobeReport out;
+  MSITD_ASSIGN_OR_RETURN(out.mode, ParseMode(flags.mode));
+  out.verdicts = material.verdicts;
+  out.stacks = &material.stacks;
+  out.is_compat = flags.is_compat;
+  out.has_colors = flags.has_colors;
+  if (flags.rules.empty()) return out;
+  const auto text = ReadTextFile(flags.rules, kYamlBytesMax);
+  auto rules = text.ok() ? ReadMsprobeRules(*text, DefaultMsprobeRules())
+                         : text.status();
+  if (!rules.ok()) {
+    return Annotate(rules.status(), fmt::format("--rules: {}", flags.rules));
+  }
+  out.rules = *std::move(rules);
+  return out;
+}
+
 absl::StatusOr<std::unique_ptr<TableSchema>> MakeSchema(
-    const ReportFlags& flags, const std::vector<v1::Metric>& metrics,
-    const std::vector<v1::Verdict>& verdicts) {
+    const ReportFlags& flags, const Material& material) {
   const std::string format = FormatOf(flags);
   if (format == "csv" || format == "xlsx") {
-    return MakeMsitdSchema(NamesOf(metrics));
+    return MakeMsitdSchema(NamesOf(material.facts.metrics));
   }
   if (format == "msit") return MakeMsitSchema(flags.out.ends_with(".xlsx"));
   if (format == "msprobe") {
-    MSITD_ASSIGN_OR_RETURN(const MsprobeMode mode, ParseMode(flags.mode));
-    return MakeMsprobeSchema(mode, verdicts, flags.is_compat);
+    MSITD_ASSIGN_OR_RETURN(MsprobeReport report,
+                           ToMsprobeReport(flags, material));
+    return MakeMsprobeSchema(std::move(report));
   }
   return MakeStatus(absl::StatusCode::kInvalidArgument,
-                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit or "
-                    "msprobe",
+                    "--format: \"{}\" is not csv, jsonl, xlsx, html, msit, "
+                    "msprobe or advice",
                     format);
 }
 
 absl::StatusOr<std::unique_ptr<ReportWriter>> MakeWriter(
-    const ReportFlags& flags, const PageFacts& facts,
-    const std::vector<v1::Verdict>& verdicts, const RowHistograms& histograms,
-    bool guards_formulas, ReportSink sink) {
+    const ReportFlags& flags, const Material& material,
+    const RowHistograms& histograms, bool guards_formulas, ReportSink sink) {
   const std::string format = FormatOf(flags);
   if (format == "jsonl") return MakeMessageReport(std::move(sink));
-  if (format == "html") {
-    return MakeHtmlReport(facts, histograms, std::move(sink));
+  if (format == "advice") {
+    MSITD_ASSIGN_OR_RETURN(MsprobeReport report,
+                           ToMsprobeReport(flags, material));
+    return MakeAdviceReport(std::move(report), std::move(sink));
   }
-  MSITD_ASSIGN_OR_RETURN(auto schema,
-                         MakeSchema(flags, facts.metrics, verdicts));
+  if (format == "html") {
+    return MakeHtmlReport(material.facts, histograms, std::move(sink));
+  }
+  MSITD_ASSIGN_OR_RETURN(auto schema, MakeSchema(flags, material));
   return MakeTableReport(std::move(schema),
                          MakeSink(flags, guards_formulas, std::move(sink)));
 }
@@ -125,6 +161,30 @@ Outcome GetRunIfThere(Invocation& invocation, const std::string& name,
   const Outcome outcome =
       invocation.AskByName(&v1::RunService::Stub::GetRun, name, found);
   if (outcome.ok()) run = std::move(found);
+  return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)
+             ? Outcome()
+             : outcome;
+}
+
+// Asks where the calls of a run were made; leaves `out` empty if the run is
+// gone.
+Outcome ReadStacks(Invocation& invocation, const std::string& run,
+                   MsprobeStackTable& out) {
+  v1::ListTensorsRequest request;
+  request.set_run(run);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_TENSOR);
+  request.mutable_filter()->add_kinds(v1::RECORD_KIND_STATISTICS);
+  v1::ListTensorsResponse response;
+  const Outcome outcome = ForEachRow(
+      invocation, &v1::TensorService::Stub::ListTensors, request, "tensors", 0,
+      [&out](const google::protobuf::Message& row) {
+        out.Add(static_cast<const v1::Tensor&>(row));
+      },
+      response);
+  if (out.left_out_count() > 0) {
+    fmt::print(stderr, "msitctl: note: {} calls have a stack too many\n",
+               out.left_out_count());
+  }
   return outcome.exit_code == ExitCodeOf(grpc::StatusCode::NOT_FOUND)
              ? Outcome()
              : outcome;
@@ -143,7 +203,7 @@ Outcome WriteRows(Invocation& invocation, const ReportFlags& flags,
   // msprobe judges all rows together.
   const v1::ListComparisonRowsRequest request = RowsRequest(
       flags.name,
-      FormatOf(flags) == "msprobe" ? std::vector<v1::Verdict>() : verdicts);
+      IsOfMsprobe(FormatOf(flags)) ? std::vector<v1::Verdict>() : verdicts);
   absl::Status status = writer.Begin(comparison);
   v1::ListComparisonRowsResponse response;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
@@ -176,6 +236,10 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
                     ".html, or give --format",
                     flags.out));
   }
+  if (!IsOfMsprobe(FormatOf(flags)) &&
+      (flags.has_colors || !flags.rules.empty())) {
+    return UsageError("--colors and --rules go with --format msprobe");
+  }
   // Held from before the file is there, so that it goes when an interrupt does.
   const Interrupts::Hold hold(invocation.interrupts());
   auto file = FileSink::Open(flags.out,
@@ -187,8 +251,13 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   // Whatever the format: the report may go to stdout.
   PartialNotice partial(invocation, /*is_table=*/false);
   partial.See(comparison);
-  PageFacts facts;
+  Material material;
+  PageFacts& facts = material.facts;
   MSITCTL_RETURN_IF_FAILED(GetMetrics(invocation, facts.metrics));
+  if (FormatOf(flags) == "msprobe") {
+    MSITCTL_RETURN_IF_FAILED(
+        ReadStacks(invocation, comparison.target_run(), material.stacks));
+  }
   if (FormatOf(flags) == "html") {
     MSITCTL_RETURN_IF_FAILED(
         GetRunIfThere(invocation, comparison.golden_run(), facts.golden));
@@ -198,17 +267,15 @@ Outcome WriteReport(Invocation& invocation, const ReportFlags& flags) {
   BufferedSink sink(*file);
   // No other format has a place for them.
   RowHistograms histograms(FormatOf(flags) == "html" ? flags.histograms : 0);
-  std::vector<v1::Verdict> verdicts;
-  MSITCTL_ASSIGN_OR_USAGE(verdicts, ParseVerdicts(flags.verdicts));
+  MSITCTL_ASSIGN_OR_USAGE(material.verdicts, ParseVerdicts(flags.verdicts));
   std::unique_ptr<ReportWriter> writer;
-  MSITCTL_ASSIGN_OR_USAGE(writer,
-                          MakeWriter(flags, facts, verdicts, histograms,
-                                     invocation.options().guards_formulas,
-                                     [&sink](std::string_view bytes) {
-                                       return sink.Write(bytes);
-                                     }));
-  MSITCTL_RETURN_IF_FAILED(
-      WriteRows(invocation, flags, verdicts, comparison, histograms, *writer));
+  MSITCTL_ASSIGN_OR_USAGE(
+      writer,
+      MakeWriter(
+          flags, material, histograms, invocation.options().guards_formulas,
+          [&sink](std::string_view bytes) { return sink.Write(bytes); }));
+  MSITCTL_RETURN_IF_FAILED(WriteRows(invocation, flags, material.verdicts,
+                                     comparison, histograms, *writer));
   absl::Status status = sink.Flush();
   if (status.ok()) status = file->Commit();
   MSITCTL_RETURN_IF_FAILED(OutcomeOfReport(status));

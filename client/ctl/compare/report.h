@@ -17,6 +17,9 @@ struct ReportFlags {
   std::string out = "-";
   std::string mode = "all";
   bool is_compat = false;  // See MakeMsprobeSchema.
+  // Of msprobe and advice: a file of rules, and whether rows have colors.
+  std::string rules;
+  bool has_colors = false;
   std::vector<std::string> verdicts;
   bool allow_partial = false;  // See AddPartialFlag.
   // Rows of an HTML page that get histograms.

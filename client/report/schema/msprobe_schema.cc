@@ -8,10 +8,12 @@
 #include <tuple>
 #include <utility>
 
+#include "client/report/schema/msprobe_colors.h"
 #include "client/report/schema/msprobe_statistics.h"
 #include "client/report/schema/msprobe_verdict.h"
 #include "client/report/schema/row_fields.h"
 #include "client/report/schema/schemas.h"
+#include "client/text/ignored_reason.h"
 #include "protos/base/dtype.h"
 #include "protos/base/resource_name.h"
 #include "protos/base/shape.h"
@@ -49,7 +51,8 @@ Headings MetricHeadings(MsprobeMode mode) {
   return {"NPU MD5", "BENCH MD5"};
 }
 
-Headings HeadingsOf(MsprobeMode mode, const v1::Comparison& comparison) {
+Headings HeadingsOf(MsprobeMode mode, bool has_stacks,
+                    const v1::Comparison& comparison) {
   Headings out = {"NPU Name",          "Bench Name",
                   "NPU Dtype",         "Bench Dtype",
                   "NPU Tensor Shape",  "Bench Tensor Shape",
@@ -63,6 +66,7 @@ Headings HeadingsOf(MsprobeMode mode, const v1::Comparison& comparison) {
          "Bench min", "Bench mean", "Bench l2norm"});
   }
   add({"Requires_grad Consistent", "Result", "Err_message"});
+  if (has_stacks) add({"NPU_Stack_Info"});
   if (mode == MsprobeMode::kAll) add({"Data_name"});
   AddCustomHeadings(comparison, out);
   return out;
@@ -93,13 +97,20 @@ struct LeafName {
 };
 
 // The same of a side as of the row where its name cannot be read.
-LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
+TensorKey KeyOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
   TensorKey key;
+  key.token = row.token();
+  key.rank = row.rank();
   key.op = row.op();
   key.call = row.call();
   key.io = static_cast<Io>(row.io());
   key.index = row.index();
   if (auto own = ParseTensorName(side.name())) key = *std::move(own);
+  return key;
+}
+
+LeafName NameOf(const v1::ComparisonRow& row, const v1::ComparedTensor& side) {
+  const TensorKey key = KeyOf(row, side);
   const Io io = key.io;
   std::string_view side_name = "parameters";
   int part = 1;
@@ -172,6 +183,12 @@ std::string DoubtOf(const v1::ComparisonRow& row, const MsprobeRow& judged,
   return fmt::format("It is not compared: {}", row.reason());
 }
 
+// A tensor that a table of receive buffers and scratch names.
+bool IsIgnored(const v1::ComparisonRow& row) {
+  return row.verdict() == v1::SKIPPED &&
+         row.reason().find(kIgnoredReason) != std::string::npos;
+}
+
 bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
   std::vector<int64_t> target(row.target().shape().begin(),
                               row.target().shape().end());
@@ -184,26 +201,14 @@ bool ShapesDiffer(const v1::ComparisonRow& row, bool squeezed) {
   return target != golden;
 }
 
-// `'a'`, as repr() of Python has it.
-std::string PythonText(std::string_view text) {
-  const bool has_quote = text.find('\'') != std::string_view::npos;
-  const char quote =
-      has_quote && text.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string out(1, quote);
-  for (const char c : text) {
-    if (c == quote || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + quote;
-}
-
 // A row whose verdict waits for the others of its entry.
 struct WaitingRow {
   int part = 0;
   bool is_written = true;
   Cells names;  // Of both sides: name, dtype and shape.
   Cells metrics;
-  Cells tail;  // Those behind Err_message.
+  std::string stack;  // Of the call.
+  Cells tail;         // Those behind the stack.
 };
 
 struct Entry {
@@ -213,13 +218,16 @@ struct Entry {
 
 class MsprobeSchema final : public TableSchema {
  public:
-  MsprobeSchema(MsprobeMode mode, std::vector<v1::Verdict> verdicts,
-                bool is_compat)
-      : mode_(mode), verdicts_(std::move(verdicts)), is_compat_(is_compat) {}
+  explicit MsprobeSchema(MsprobeReport report)
+      : report_(std::move(report)), mode_(report_.mode) {}
 
   std::vector<std::string> Begin(const v1::Comparison& comparison) override {
     comparison_ = comparison;
-    return HeadingsOf(mode_, comparison);
+    Headings out = HeadingsOf(mode_, has_stacks(), comparison);
+    if (report_.has_colors) {
+      out.insert(out.end(), {"Highlight", "Highlight Reason"});
+    }
+    return out;
   }
 
   absl::Status Add(const v1::ComparisonRow& row, TableSink& table) override {
@@ -256,6 +264,10 @@ class MsprobeSchema final : public TableSchema {
                       "that msprobe does not compare, are passed, as it does",
                       unmatched_));
     }
+    if (ignored_ > 0) {
+      notes.push_back(fmt::format(
+          "{} rows are ignored: receive buffers and scratch", ignored_));
+    }
     if (unsqueezed_ > 0) {
       notes.push_back(
           fmt::format("{} rows have no metrics, since their shapes differ in "
@@ -270,9 +282,14 @@ class MsprobeSchema final : public TableSchema {
   // Twice the tensors of one rank and token that the daemon compares.
   static constexpr size_t kGroupRowsMax = 262144;
 
+  bool has_stacks() const {
+    return report_.stacks != nullptr && !report_.stacks->empty();
+  }
+
   bool IsWritten(const v1::ComparisonRow& row) const {
-    return verdicts_.empty() || std::find(verdicts_.begin(), verdicts_.end(),
-                                          row.verdict()) != verdicts_.end();
+    const std::vector<v1::Verdict>& verdicts = report_.verdicts;
+    return verdicts.empty() || std::find(verdicts.begin(), verdicts.end(),
+                                         row.verdict()) != verdicts.end();
   }
 
   // In the order in which the calls ended, as dump.json has them.
@@ -298,12 +315,23 @@ class MsprobeSchema final : public TableSchema {
                      });
     std::vector<MsprobeRow> rows;
     for (auto& [waiting, row] : entry.rows) rows.push_back(std::move(row));
-    std::vector<MsprobeVerdict> verdicts = JudgeEntry(rows, mode_);
+    std::vector<MsprobeVerdict> verdicts =
+        JudgeEntry(rows, mode_, report_.rules);
+    std::vector<MsprobeColor> colors(rows.size());
+    if (report_.has_colors) colors = ColorEntry(rows, mode_, report_.rules);
     for (size_t i = 0; i < rows.size(); ++i) {
       WaitingRow& waiting = entry.rows[i].first;
+      // The first row of an entry has it.
+      if (i > 0 || waiting.stack.empty()) waiting.stack = kAbsent;
       if (!waiting.is_written) continue;
-      MSITD_RETURN_IF_ERROR(
-          table.Add(CellsOf(waiting, rows[i], std::move(verdicts[i]))));
+      if (report_.on_row != nullptr) report_.on_row(rows[i]);
+      Cells cells = CellsOf(waiting, rows[i], std::move(verdicts[i]));
+      if (report_.has_colors) {
+        cells.push_back(Text(RowColorName(colors[i].color)));
+        cells.push_back(
+            Text(fmt::format("{}", fmt::join(colors[i].reasons, " "))));
+      }
+      MSITD_RETURN_IF_ERROR(table.AddColored(cells, colors[i].color));
     }
     return absl::OkStatus();
   }
@@ -326,6 +354,7 @@ class MsprobeSchema final : public TableSchema {
     cells.push_back(Text(kAbsent));
     cells.emplace_back(std::move(verdict.result));
     cells.emplace_back(std::move(verdict.messages));
+    if (has_stacks()) cells.emplace_back(std::move(waiting.stack));
     add(waiting.tail);
     return cells;
   }
@@ -335,6 +364,7 @@ class MsprobeSchema final : public TableSchema {
     MsprobeRow judged;
     judged.name = name.leaf;
     judged.is_matched = IsMatched(row);
+    judged.is_ignored = IsIgnored(row);
     judged.target = StatisticsOf(row.target());
     MsprobeChecksum target_checksum = ChecksumOf(row.target());
     if (judged.is_matched) {
@@ -346,13 +376,16 @@ class MsprobeSchema final : public TableSchema {
       judged.shapes_differ = ShapesDiffer(row, false);
     }
     judged.target_hash = std::move(target_checksum.text);
-    if (!is_compat_ && HasStatistics(row)) {
+    if (!report_.is_compat && HasStatistics(row) && !judged.is_ignored) {
       judged.doubt = DoubtOf(row, judged, mode_);
     }
     WaitingRow waiting;
     waiting.part = name.part;
     waiting.is_written = IsWritten(row);
-    if (waiting.is_written && !judged.is_matched && judged.doubt.empty()) {
+    if (waiting.is_written && judged.is_ignored) {
+      ++ignored_;
+    } else if (waiting.is_written && !judged.is_matched &&
+               judged.doubt.empty()) {
       ++unmatched_;
     }
     MSITD_ASSIGN_OR_RETURN(waiting.metrics, MetricCells(row, judged));
@@ -365,6 +398,9 @@ class MsprobeSchema final : public TableSchema {
                      golden(TorchDType(row.golden())),
                      PythonShape(row.target()),
                      golden(PythonShape(row.golden()))};
+    if (has_stacks()) {
+      waiting.stack = report_.stacks->Find(KeyOf(row, row.target()));
+    }
     if (mode_ == MsprobeMode::kAll) {
       waiting.tail.emplace_back(fmt::format(
           "[{}, {}]", PythonText(row.target().name()),
@@ -408,6 +444,7 @@ class MsprobeSchema final : public TableSchema {
     const auto relative = MetricOf(row, "msprobe_max_rel");
     // A scalar has neither if it is NaN.
     if (elements == 1 && HasSomeMetric(row)) {
+      judged.max_abs = absolute;
       const Cell none = Text(kUnsupported);
       return Cells{none, none, Decimals(absolute), Decimals(relative),
                    none, none};
@@ -419,6 +456,7 @@ class MsprobeSchema final : public TableSchema {
                         "msprobe or --preset msprobe",
                         row.row());
     }
+    judged.max_abs = absolute;
     judged.within_1_permille =
         Rounded(MetricOf(row, "msprobe_within_1_permille"));
     judged.cosine = Rounded(MetricOf(row, "msprobe_cosine"));
@@ -457,9 +495,8 @@ class MsprobeSchema final : public TableSchema {
     return differences;
   }
 
+  const MsprobeReport report_;
   const MsprobeMode mode_;
-  const std::vector<v1::Verdict> verdicts_;
-  const bool is_compat_;
   v1::Comparison comparison_;
   // Of one rank and token.
   std::pair<int64_t, int32_t> group_;
@@ -467,14 +504,14 @@ class MsprobeSchema final : public TableSchema {
   size_t row_count_ = 0;
   int64_t left_out_ = 0;
   int64_t unmatched_ = 0;
+  int64_t ignored_ = 0;
   int64_t unsqueezed_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<TableSchema> MakeMsprobeSchema(
-    MsprobeMode mode, std::vector<v1::Verdict> verdicts, bool is_compat) {
-  return std::make_unique<MsprobeSchema>(mode, std::move(verdicts), is_compat);
+std::unique_ptr<TableSchema> MakeMsprobeSchema(MsprobeReport report) {
+  return std::make_unique<MsprobeSchema>(std::move(report));
 }
 
 }  // namespace msitd::ctl

@@ -17,20 +17,6 @@ enum Level { kPass, kWarning, kError };
 constexpr std::array<std::string_view, 3> kLevelNames = {"pass", "warning",
                                                          "error"};
 
-// Ops of which nothing is judged, and those of which the inputs are not.
-constexpr std::string_view kIgnored[] = {"empty",
-                                         "empty_like",
-                                         "numpy",
-                                         "to",
-                                         "__setitem__",
-                                         "empty_with_format",
-                                         "new_empty_strided",
-                                         "new_empty",
-                                         "empty_strided"};
-constexpr std::string_view kInputsIgnored[] = {
-    "_reduce_scatter_base", "_all_gather_base", "all_to_all_single",
-    "batch_isend_irecv"};
-
 template <typename List>
 bool Contains(const List& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
@@ -44,10 +30,6 @@ std::string_view SecondPart(std::string_view name) {
   return name.substr(0, name.find('.'));
 }
 
-bool IsOutput(const MsprobeRow& row) {
-  return row.name.find(".output.") != std::string::npos;
-}
-
 bool HasNonFiniteExtreme(const MsprobeStatistics& side) {
   return std::any_of(side.begin(), side.begin() + 2,
                      [](const MsprobeStatistic& s) {
@@ -59,14 +41,19 @@ bool HasNonFiniteExtreme(const MsprobeStatistics& side) {
 // Collects levels and texts of the rows of one entry.
 class EntryJudge {
  public:
-  EntryJudge(std::span<const MsprobeRow> rows, MsprobeMode mode)
-      : rows_(rows), mode_(mode), levels_(rows.size()), texts_(rows.size()) {
+  EntryJudge(std::span<const MsprobeRow> rows, MsprobeMode mode,
+             const MsprobeRules::Result& rules)
+      : rows_(rows),
+        mode_(mode),
+        rules_(rules),
+        levels_(rows.size()),
+        texts_(rows.size()) {
     const auto first_input =
-        std::find_if_not(rows.begin(), rows.end(), IsOutput);
+        std::find_if_not(rows.begin(), rows.end(), IsMsprobeOutput);
     if (first_input == rows.end()) return;
     const std::string_view op = SecondPart(first_input->name);
-    ignores_all_ = Contains(kIgnored, op);
-    ignores_inputs_ = Contains(kInputsIgnored, op);
+    ignores_all_ = Contains(rules.ignored, op);
+    ignores_inputs_ = Contains(rules.inputs_ignored, op);
   }
 
   std::vector<MsprobeVerdict> Judge() {
@@ -89,7 +76,8 @@ class EntryJudge {
     });
     std::vector<MsprobeVerdict> out;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      out.push_back({std::string(kLevelNames[levels_[i]]),
+      out.push_back({rows_[i].is_ignored ? "ignored"
+                                         : std::string(kLevelNames[levels_[i]]),
                      fmt::format("[{}]", fmt::join(texts_[i], ", "))});
     }
     return out;
@@ -100,7 +88,8 @@ class EntryJudge {
   void ForEachJudged(F judge) {
     if (ignores_all_) return;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      if (!ignores_inputs_ || IsOutput(rows_[i])) judge(i);
+      if (rows_[i].is_ignored) continue;
+      if (!ignores_inputs_ || IsMsprobeOutput(rows_[i])) judge(i);
     }
   }
 
@@ -141,7 +130,7 @@ class EntryJudge {
   double Least(std::optional<double> MsprobeRow::*metric, bool outputs) const {
     double out = 1;
     for (const MsprobeRow& row : rows_) {
-      if (IsOutput(row) == outputs) {
+      if (IsMsprobeOutput(row) == outputs) {
         out = std::min(out, (row.*metric).value_or(1));
       }
     }
@@ -152,7 +141,7 @@ class EntryJudge {
   double LargestNorm(bool outputs) const {
     double out = 0;
     for (const MsprobeRow& row : rows_) {
-      if (IsOutput(row) == outputs) {
+      if (IsMsprobeOutput(row) == outputs) {
         out = std::max(out, FractionOf(row.norm_relative).value_or(0));
       }
     }
@@ -160,7 +149,8 @@ class EntryJudge {
   }
 
   std::optional<size_t> FirstOutput() const {
-    const auto found = std::find_if(rows_.begin(), rows_.end(), IsOutput);
+    const auto found =
+        std::find_if(rows_.begin(), rows_.end(), IsMsprobeOutput);
     if (found == rows_.end()) return std::nullopt;
     return static_cast<size_t>(found - rows_.begin());
   }
@@ -168,32 +158,41 @@ class EntryJudge {
   void JudgeRatios() {
     const auto first = FirstOutput();
     if (first.has_value() &&
-        Least(&MsprobeRow::within_1_permille, false) > 0.9 &&
-        Least(&MsprobeRow::within_1_permille, true) < 0.1) {
+        Least(&MsprobeRow::within_1_permille, false) >
+            rules_.ratio_input_above &&
+        Least(&MsprobeRow::within_1_permille, true) <
+            rules_.ratio_output_below) {
       Note(*first, kError,
-           "The One Thousandth Err Ratio falls from above 0.9 to below 0.1.");
+           fmt::format(
+               "The One Thousandth Err Ratio falls from above {} to below {}.",
+               rules_.ratio_input_above, rules_.ratio_output_below));
     }
   }
 
   void JudgeCosines() {
     const auto first = FirstOutput();
     const double input = Least(&MsprobeRow::cosine, false);
-    if (first.has_value() && input > 0.9 &&
-        input - Least(&MsprobeRow::cosine, true) > 0.1) {
-      Note(*first, kWarning, "The cosine falls by more than 0.1.");
+    if (first.has_value() && input > rules_.cosine_input_above &&
+        input - Least(&MsprobeRow::cosine, true) > rules_.cosine_fall_above) {
+      Note(*first, kWarning,
+           fmt::format("The cosine falls by more than {}.",
+                       rules_.cosine_fall_above));
     }
   }
 
   void JudgeJumps() {
-    if (!(LargestNorm(false) < 0.1)) return;
+    if (!(LargestNorm(false) < rules_.jump_input_below)) return;
     for (size_t i = 0; i < rows_.size(); ++i) {
       // An `inf` counts here, and only here.
       const double norm =
           std::strtod(rows_[i].norm_relative.c_str(), nullptr) / 100;
-      if (IsOutput(rows_[i]) && std::fabs(norm) > 0.5) {
+      if (IsMsprobeOutput(rows_[i]) &&
+          std::fabs(norm) > rules_.jump_output_above) {
         Note(i, kError,
-             "The NormRelativeErr is above 50 %, that of the inputs below 10 "
-             "%.");
+             fmt::format("The NormRelativeErr is above {:g} %, that of the "
+                         "inputs below {:g} %.",
+                         rules_.jump_output_above * 100,
+                         rules_.jump_input_below * 100));
       }
     }
   }
@@ -202,16 +201,19 @@ class EntryJudge {
     const auto first = FirstOutput();
     const double input = LargestNorm(false);
     const double output = LargestNorm(true);
-    const bool grows = input == 0 ? output > 0.1 : output / input > 10;
+    const bool grows = input == 0 ? output > rules_.growth_output_above
+                                  : output / input > rules_.growth_factor_above;
     if (first.has_value() && grows) {
       Note(*first, kWarning,
-           "The NormRelativeErr grows more than tenfold from inputs to "
-           "outputs.");
+           fmt::format("The NormRelativeErr grows more than {:g}-fold from "
+                       "inputs to outputs.",
+                       rules_.growth_factor_above));
     }
   }
 
   const std::span<const MsprobeRow> rows_;
   const MsprobeMode mode_;
+  const MsprobeRules::Result& rules_;
   bool ignores_all_ = false;
   bool ignores_inputs_ = false;
   std::vector<Level> levels_;
@@ -220,9 +222,18 @@ class EntryJudge {
 
 }  // namespace
 
+bool IsMsprobeOutputName(std::string_view leaf) {
+  return leaf.find(".output.") != std::string_view::npos;
+}
+
+bool IsMsprobeOutput(const MsprobeRow& row) {
+  return IsMsprobeOutputName(row.name);
+}
+
 std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
-                                       MsprobeMode mode) {
-  return EntryJudge(rows, mode).Judge();
+                                       MsprobeMode mode,
+                                       const MsprobeRules& rules) {
+  return EntryJudge(rows, mode, rules.result).Judge();
 }
 
 }  // namespace msitd::ctl

@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "client/report/schema/msprobe_rules.h"
 #include "client/report/schema/msprobe_statistics.h"
 #include "client/report/schema/schemas.h"
 
@@ -17,6 +19,8 @@ namespace msitd::ctl {
 struct MsprobeRow {
   std::string name;  // `Functional.linear.0.forward.input.0`
   bool is_matched = false;
+  // True for a receive buffer or scratch, which nobody compares.
+  bool is_ignored = false;
   bool dtypes_differ = false;
   bool shapes_differ = false;
   MsprobeStatistics target;
@@ -26,6 +30,7 @@ struct MsprobeRow {
   // Of kAll: the cells that are numbers.
   std::optional<double> cosine;
   std::optional<double> within_1_permille;
+  std::optional<double> max_abs;
   // Of kMd5: empty if there is none.
   std::string target_hash;
   std::string golden_hash;
@@ -36,9 +41,13 @@ struct MsprobeRow {
 };
 
 struct MsprobeVerdict {
-  std::string result;    // pass, warning or error.
+  std::string result;    // pass, warning, error or ignored.
   std::string messages;  // A JSON list.
 };
+
+// True for what msprobe takes for an output: what has `.output.` in its name.
+bool IsMsprobeOutputName(std::string_view leaf);
+bool IsMsprobeOutput(const MsprobeRow& row);
 
 // Judges the rows of one entry, which is a call of an op in one direction:
 // inputs, parameters, outputs. As msprobe does, it takes every row of which the
@@ -46,6 +55,7 @@ struct MsprobeVerdict {
 // counterpart unless hashes are compared. Rows in doubt are `warning` where the
 // rules find nothing, unless they do not look at the row.
 std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
-                                       MsprobeMode mode);
+                                       MsprobeMode mode,
+                                       const MsprobeRules& rules);
 
 }  // namespace msitd::ctl

@@ -6,10 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "client/report/report_writer.h"
+#include "client/report/schema/msprobe_rules.h"
+#include "client/report/schema/msprobe_stacks.h"
 #include "client/report/table/table.h"
 
 // The tables that a comparison can be reported as.
 namespace msitd::ctl {
+
+struct MsprobeRow;
 
 // Every row with all that is known of it; `metrics` are those that the daemon
 // has itself.
@@ -32,11 +37,29 @@ std::unique_ptr<TableSchema> MakeMsitSchema(bool keeps_all,
 // What the msprobe report takes its rows from.
 enum class MsprobeMode { kAll, kSummary, kMd5 };
 
-// Writes the rows with one of `verdicts`, if there are any; it is given all of
-// them, since it judges them together. `is_compat`: a row of statistics has the
-// result that msprobe gives it, which may be `pass` though the row fails or
-// could not be judged.
-std::unique_ptr<TableSchema> MakeMsprobeSchema(
-    MsprobeMode mode, std::vector<v1::Verdict> verdicts, bool is_compat);
+// How the msprobe report is made.
+struct MsprobeReport {
+  MsprobeMode mode = MsprobeMode::kAll;
+  // The rows with one of them are written, all if there are none.
+  std::vector<v1::Verdict> verdicts = {};
+  // A row of statistics has the result that msprobe gives it, which may be
+  // `pass` though the row fails or could not be judged.
+  bool is_compat = false;
+  MsprobeRules rules = DefaultMsprobeRules();
+  // Rows have the colors of early releases, and two columns more that say so
+  // and why.
+  bool has_colors = false;
+  // Makes a column if it has stacks; must outlive the schema. Null for none.
+  const MsprobeStackTable* stacks = nullptr;
+  // Told of each row that is written; null for nobody.
+  std::function<void(const MsprobeRow& row)> on_row = nullptr;
+};
+// It is given all rows, since it judges those of an entry together.
+std::unique_ptr<TableSchema> MakeMsprobeSchema(MsprobeReport report);
+
+// A text: the first row of the msprobe report that fails, and what to do about
+// it.
+std::unique_ptr<ReportWriter> MakeAdviceReport(MsprobeReport report,
+                                               ReportSink sink);
 
 }  // namespace msitd::ctl

@@ -23,6 +23,9 @@ std::unique_ptr<TableSink> MakeCsvSink(ReportSink sink,
 // has not, are the texts that CSV has.
 std::unique_ptr<TableSink> MakeJsonLinesSink(ReportSink sink);
 
+// A table in one page that needs no network and runs nothing.
+std::unique_ptr<TableSink> MakeHtmlSink(ReportSink sink);
+
 // Rows of a sheet of Excel, the heading included. What is more goes on in the
 // next sheet, below the same heading.
 inline constexpr uint32_t kSheetRowsMax = 1048576;

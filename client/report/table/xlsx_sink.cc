@@ -7,6 +7,7 @@
 #include <xlsxwriter.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cmath>
@@ -28,6 +29,10 @@ namespace {
 
 // What the button of a filter takes of a heading, in characters.
 constexpr size_t kFilterWidth = 3;
+
+// What a colored row is filled with.
+constexpr std::array<std::pair<RowColor, lxw_color_t>, 2> kFills = {
+    {{RowColor::kYellow, 0xFFFF00}, {RowColor::kRed, 0xFF0000}}};
 
 constexpr size_t kCopyBytes = size_t{256} << 10;
 
@@ -105,6 +110,12 @@ class Workbook {
     bold_ = workbook_add_format(book_);
     if (bold_ == nullptr) return FileError("workbook", "no memory");
     format_set_bold(bold_);
+    for (const auto& [color, value] : kFills) {
+      lxw_format* const fill = workbook_add_format(book_);
+      if (fill == nullptr) return FileError("workbook", "no memory");
+      format_set_bg_color(fill, value);
+      fills_[static_cast<size_t>(color)] = fill;
+    }
     return absl::OkStatus();
   }
 
@@ -138,7 +149,7 @@ class Workbook {
 
   absl::Status AddNumber(size_t column, double value) {
     return Check(worksheet_write_number(
-        sheet_, row_, static_cast<lxw_col_t>(column), value, nullptr));
+        sheet_, row_, static_cast<lxw_col_t>(column), value, fill_));
   }
   absl::Status AddText(size_t column, std::string text) {
     EscapeEscapes(text);
@@ -149,12 +160,19 @@ class Workbook {
       width = std::clamp(DisplayWidth(text), width, kColumnWidthMax);
     }
     return Check(worksheet_write_string(
-        sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), nullptr));
+        sheet_, row_, static_cast<lxw_col_t>(column), text.c_str(), fill_));
   }
   absl::Status AddTruth(size_t column, bool value) {
     return Check(worksheet_write_boolean(
-        sheet_, row_, static_cast<lxw_col_t>(column), value ? 1 : 0, nullptr));
+        sheet_, row_, static_cast<lxw_col_t>(column), value ? 1 : 0, fill_));
   }
+  absl::Status AddBlank(size_t column) {
+    // Without a format the cell is not written at all.
+    return Check(worksheet_write_blank(sheet_, row_,
+                                       static_cast<lxw_col_t>(column), fill_));
+  }
+  // Of the cells that come.
+  void SetColor(RowColor color) { fill_ = fills_[static_cast<size_t>(color)]; }
   void EndRow() { ++row_; }
 
   // Puts the workbook together and gives all of it to `sink`.
@@ -241,6 +259,8 @@ class Workbook {
   std::vector<lxw_worksheet*> sheets_;
   lxw_workbook* book_ = nullptr;
   lxw_format* bold_ = nullptr;
+  std::array<lxw_format*, 3> fills_ = {};  // By RowColor; none for kNone.
+  lxw_format* fill_ = nullptr;
   lxw_worksheet* sheet_ = nullptr;
   int sheet_count_ = 0;
   lxw_row_t row_ = 0;
@@ -266,10 +286,15 @@ class XlsxSink final : public TableSink {
   }
 
   absl::Status Add(const Cells& cells) override {
+    return AddColored(cells, RowColor::kNone);
+  }
+
+  absl::Status AddColored(const Cells& cells, RowColor color) override {
     if (workbook_.row_count() == sheet_rows_max_) {
       MSITD_RETURN_IF_ERROR(workbook_.AddSheet(
           headings_, fmt::format("{} {}", names_[begun_count_ - 1], ++part_)));
     }
+    workbook_.SetColor(color);
     for (size_t i = 0; i < cells.size(); ++i) {
       MSITD_RETURN_IF_ERROR(AddCell(i, cells[i]));
     }
@@ -292,7 +317,7 @@ class XlsxSink final : public TableSink {
       return workbook_.AddNumber(column, real->value);
     }
     std::string text = TextOf(cell);
-    if (text.empty()) return absl::OkStatus();
+    if (text.empty()) return workbook_.AddBlank(column);
     return workbook_.AddText(column, std::move(text));
   }
 

@@ -84,7 +84,7 @@ std::unique_ptr<ReportWriter> MakeMsit(ReportSink sink) {
   return MakeTableReport(MakeMsitSchema(true), MakeCsvSink(std::move(sink)));
 }
 std::unique_ptr<ReportWriter> MakeMsprobe(ReportSink sink) {
-  return MakeTableReport(MakeMsprobeSchema(MsprobeMode::kMd5, {}, false),
+  return MakeTableReport(MakeMsprobeSchema({.mode = MsprobeMode::kMd5}),
                          MakeCsvSink(std::move(sink)));
 }
 
@@ -160,7 +160,7 @@ std::vector<std::string> NamesIn(const std::string& heading) {
 TEST(ReportCustomMetricsTest, NoColumnOfAReportIsANameForThem) {
   const auto msprobe = [](MsprobeMode mode) {
     return [mode](ReportSink sink) {
-      return MakeTableReport(MakeMsprobeSchema(mode, {}, false),
+      return MakeTableReport(MakeMsprobeSchema({.mode = mode}),
                              MakeCsvSink(std::move(sink)));
     };
   };

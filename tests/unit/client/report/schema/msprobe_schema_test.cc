@@ -116,7 +116,7 @@ std::string ReportOf(const v1::ComparisonRow& row, MsprobeMode mode,
                      std::string* note = nullptr, bool is_compat = false) {
   std::string out;
   const auto writer =
-      MakeTableReport(MakeMsprobeSchema(mode, {}, is_compat),
+      MakeTableReport(MakeMsprobeSchema({.mode = mode, .is_compat = is_compat}),
                       MakeCsvSink([&out](std::string_view bytes) {
                         out += bytes;
                         return absl::OkStatus();
@@ -300,13 +300,14 @@ constexpr char kOutput[] = "Tensor.pow.0.forward.output.0";
 // Of the entry with these inputs and outputs: the result of the last row.
 std::string Judged(std::vector<MsprobeRow> rows,
                    MsprobeMode mode = MsprobeMode::kSummary) {
-  return JudgeEntry(rows, mode).back().result;
+  return JudgeEntry(rows, mode, DefaultMsprobeRules()).back().result;
 }
 
 TEST(MsprobeVerdictTest, ANormThatJumpsFromInputToOutputIsAnError) {
   const std::vector<MsprobeRow> rows = {RowOf(kInput, "5.0%"),
                                         RowOf(kOutput, "60.0%")};
-  const auto jump = JudgeEntry(rows, MsprobeMode::kSummary);
+  const auto jump =
+      JudgeEntry(rows, MsprobeMode::kSummary, DefaultMsprobeRules());
   EXPECT_EQ(jump[0].result, "pass");
   EXPECT_EQ(jump[1].result, "error");
   EXPECT_THAT(jump[1].messages, HasSubstr("NormRelativeErr is above"));
@@ -336,7 +337,8 @@ TEST(MsprobeVerdictTest, ARatioThatFallsIsAnErrorOfTheFirstOutput) {
   const std::vector<MsprobeRow> rows = {
       RowOfRatios(kInput, 0.95, 1), RowOfRatios(kOutput, 0.05, 1),
       RowOfRatios("Tensor.pow.0.forward.output.1", 0.5, 0.8)};
-  const auto verdicts = JudgeEntry(rows, MsprobeMode::kAll);
+  const auto verdicts =
+      JudgeEntry(rows, MsprobeMode::kAll, DefaultMsprobeRules());
   EXPECT_EQ(verdicts[0].result, "pass");
   EXPECT_EQ(verdicts[1].result, "error");
   EXPECT_THAT(verdicts[1].messages, HasSubstr("cosine falls"));
@@ -365,8 +367,8 @@ TEST(MsprobeVerdictTest, SomeOpsAreNotJudged) {
   MsprobeRow input =
       RowOf("Distributed.all_to_all_single.0.forward.input.0", "0");
   input.shapes_differ = output.dtypes_differ = true;
-  const auto verdicts =
-      JudgeEntry(std::vector{input, output}, MsprobeMode::kSummary);
+  const auto verdicts = JudgeEntry(
+      std::vector{input, output}, MsprobeMode::kSummary, DefaultMsprobeRules());
   EXPECT_EQ(verdicts[0].result, "pass");
   EXPECT_EQ(verdicts[1].messages, "[\"The dtypes differ.\"]");
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "client/report/schema/msprobe_colors.h"
+#include "client/report/schema/schemas.h"
+#include "protos/status/status.h"
+
+namespace msitd::ctl {
+namespace {
+
+// Takes the rows that only on_row is to see.
+class NoTable final : public TableSink {
+ public:
+  absl::Status Begin(const std::vector<std::string>& /*headings*/) override {
+    return absl::OkStatus();
+  }
+  absl::Status Add(const Cells& /*cells*/) override { return absl::OkStatus(); }
+  absl::Status Finish() override { return absl::OkStatus(); }
+};
+
+class AdviceReport final : public ReportWriter {
+ public:
+  AdviceReport(MsprobeReport report, ReportSink sink)
+      : rules_(report.rules), mode_(report.mode), sink_(std::move(sink)) {
+    report.on_row = [this](const MsprobeRow& row) { Look(row); };
+    schema_ = MakeMsprobeSchema(std::move(report));
+  }
+
+  absl::Status Begin(const v1::Comparison& comparison) override {
+    schema_->Begin(comparison);
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const v1::ComparisonRow& row) override {
+    return schema_->Add(row, table_);
+  }
+
+  absl::StatusOr<std::string> Finish() override {
+    MSITD_ASSIGN_OR_RETURN(std::string note, schema_->Finish(table_));
+    MSITD_RETURN_IF_ERROR(sink_(Text()));
+    return note;
+  }
+
+ private:
+  void Look(const MsprobeRow& row) {
+    if (leaf_.empty() && !row.is_ignored && IsInaccurate(row, mode_, rules_)) {
+      leaf_ = row.name;
+      line_ = row_count_;
+    }
+    ++row_count_;
+  }
+
+  std::string Text() const {
+    if (leaf_.empty()) {
+      return "Line: NA\nSuspect Nodes: NA\nExpert Advice: No row of the "
+             "report fails.\n";
+    }
+    return fmt::format("Line: {}\nSuspect Nodes: {}\nExpert Advice: {}\n",
+                       line_, leaf_, AdviceFor(leaf_, rules_));
+  }
+
+  const MsprobeRules rules_;
+  const MsprobeMode mode_;
+  const ReportSink sink_;
+  NoTable table_;
+  std::unique_ptr<TableSchema> schema_;
+  size_t row_count_ = 0;
+  std::string leaf_;  // Of the first row that fails.
+  size_t line_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ReportWriter> MakeAdviceReport(MsprobeReport report,
+                                               ReportSink sink) {
+  return std::make_unique<AdviceReport>(std::move(report), std::move(sink));
+}
+
+}  // namespace msitd::ctl
