@@ -8,13 +8,15 @@ it, and all of them run in the order of the hooks.
 
 from __future__ import annotations
 
+import enum
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msitd._core.values import Described, Value
+from msitd._core import stacks
+from msitd._core.values import Described, Value, describe
 from msitd._core.vocabulary import KIND_NUMBERS
 from msitd._core.walk import walk_arguments, walk_result
 
@@ -25,9 +27,17 @@ if TYPE_CHECKING:
 # has them.
 _PART = "\x1e"
 _WORD = "\x1f"
+# Of texts in a site that have these. A digit follows.
+_ESCAPE = "\x1d"
 
 BEFORE = "before"
 AFTER = "after"
+
+_INT64_MIN = -(1 << 63)
+_INT64_MAX = (1 << 63) - 1
+
+# By its number.
+_KINDS = {number: name for name, number in KIND_NUMBERS.items()}
 
 # Sites of which the meaning is remembered. More are read again.
 _SITES_MAX = 65536
@@ -36,8 +46,16 @@ _SITES_MAX = 65536
 class Recorder(Protocol):
     """What the operator calls when the graph runs."""
 
-    def run_in_graph(self, side: str, op: str, leaves: dict[str, Any]) -> None:
+    # One of stacks.STACK_LEVELS.
+    stack_level: str
+
+    def run_in_graph(
+        self, side: str, op: str, leaves: dict[str, Any], caller: Caller
+    ) -> None:
         """Runs the hook `side` of `op`, with the leaves by index. Raises nothing."""
+
+    def count_in_graph(self, op: str, reason: str) -> None:
+        """Is told of a call that no graph can record, when the graph is made."""
 
 
 # By the number that is in the text of a site.
@@ -45,6 +63,78 @@ _recorders: weakref.WeakValueDictionary[str, Recorder] = weakref.WeakValueDictio
 _next_number = itertools.count(1).__next__
 
 Note = Callable[[str, str, Iterable[tuple[str, Any]]], None]
+
+_IN_A_BODY = (
+    "a module in the body of an operator of a graph, such as of torch.cond: "
+    "no record is possible there"
+)
+_IN_A_TRANSFORM = (
+    "a module in torch.func of a compiled model: no record is possible there"
+)
+
+# Operators of which a body may have effects.
+_BODIES = frozenset(("invoke_subgraph", "tag_activation_checkpoint", "wrap"))
+
+
+def _head(name: str, side: str, op: str) -> str:
+    """Returns how the text of a site begins; "" if the graph can have none here.
+
+    Dynamo runs it once, while it makes the graph.
+    """
+    recorder = _recorders.get(name)
+    if recorder is None:
+        return ""
+    reason = _problem()
+    if reason:
+        if side == BEFORE:
+            recorder.count_in_graph(op, reason)
+        return ""
+    lines = stacks.stack_of_dynamo(recorder.stack_level)
+    return _PART.join((name, side, op, _escaped(lines)))
+
+
+def _problem() -> str:
+    import torch
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return _IN_A_TRANSFORM
+    output = InstructionTranslator.current_tx().output
+    if getattr(output.compiler_fn, "compiler_name", "") == "eager":
+        # It runs the bodies as they are.
+        return ""
+    for tracer in output.tracers[1:]:
+        name = getattr(tracer.source_target, "__name__", str(tracer.source_target))
+        if name not in _BODIES:
+            return _IN_A_BODY
+    return ""
+
+
+def _escaped(text: str) -> str:
+    """Returns text that UTF-8 has, without what ends a part."""
+    for number, mark in enumerate((_ESCAPE, _PART, _WORD)):
+        text = text.replace(mark, _ESCAPE + str(number))
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _plain(text: str) -> str:
+    for number, mark in reversed(tuple(enumerate((_ESCAPE, _PART, _WORD)))):
+        text = text.replace(_ESCAPE + str(number), mark)
+    return text
+
+
+def _word_of(leaf: Any) -> str:
+    """Returns what a site says of a constant."""
+    value = describe(leaf)
+    word = _KINDS[value.kind]
+    if word == "number":
+        word = type(value.number).__name__
+    return word + _WORD + _escaped(value.text)
+
+
+for _constant in (_head, _escaped, _word_of):
+    # As torch.compiler.assume_constant_result does.
+    _constant._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def note_of(recorder: Recorder) -> Note | None:
@@ -60,13 +150,25 @@ def note_of(recorder: Recorder) -> Note | None:
         return None
     name = str(_next_number())
     _recorders[name] = recorder
-    tensor_type, dtype_type = torch.Tensor, torch.dtype
+    tensor_type = torch.Tensor
+    constant_types = (
+        str,
+        bytes,
+        complex,
+        enum.Enum,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+    )
 
     def note(side: str, op: str, leaves: Iterable[tuple[str, Any]]) -> None:
         tensors: list[torch.Tensor] = []
         ints: list[int] = []
         floats: list[float] = []
-        site = name + _PART + side + _PART + op
+        site = _head(name, side, op)
+        if not site:
+            return
         for index, leaf in leaves:
             if isinstance(leaf, tensor_type):
                 # With one on `meta` among its tensors, torch would not run the operator.
@@ -74,30 +176,33 @@ def note_of(recorder: Recorder) -> Note | None:
                     word = "meta" + _WORD + "<torch.Tensor " + str(leaf.dtype) + ">"
                 else:
                     tensors.append(leaf)
-                    word = "tensor"
+                    word = "trained" if leaf.requires_grad else "tensor"
             elif leaf is None:
                 word = "none"
             elif isinstance(leaf, bool):
                 word = "true" if leaf else "false"
+            elif isinstance(leaf, constant_types):
+                word = _word_of(leaf)
             # Dynamo may have made a symbol of a number.
             elif isinstance(leaf, int):
-                ints.append(leaf)
-                word = "int"
+                if _INT64_MIN <= leaf <= _INT64_MAX:
+                    ints.append(leaf)
+                    word = "int"
+                else:
+                    word = _word_of(leaf)
             elif isinstance(leaf, float):
                 floats.append(leaf)
                 word = "float"
-            elif isinstance(leaf, str):
-                word = "text" + _WORD + leaf
-            elif isinstance(leaf, dtype_type):
-                word = "dtype" + _WORD + str(leaf)
             elif isinstance(leaf, (tuple, list, dict)):
                 word = "other" + _WORD + repr(leaf)
+            elif isinstance(leaf, (slice, range)):
+                word = _word_of(leaf)
             else:
                 kind = type(leaf)
                 word = "other" if kind.__module__ == "torch" else "object"
                 word = word + _WORD + "<" + kind.__module__ + "."
                 word = word + kind.__qualname__ + ">"
-            site = site + _PART + index + _WORD + word
+            site = site + _PART + _escaped(index) + _WORD + word
         record(tensors, ints, floats, site)
 
     return note
@@ -178,26 +283,35 @@ def _no() -> bool:
     return False
 
 
+class Caller(NamedTuple):
+    """Where Dynamo has seen a call."""
+
+    # As `stacks.stack_of_dynamo` gives it.
+    lines: str
+
+
 class _Site(NamedTuple):
     """What one operator of a graph is there for."""
 
     recorder: str
     side: str
     op: str
+    caller: Caller
     # Index, word and text of each leaf.
     leaves: tuple[tuple[str, str, str], ...]
 
 
 @functools.lru_cache(maxsize=_SITES_MAX)
 def _read_site(text: str) -> _Site:
-    recorder, side, op, *leaves = text.split(_PART)
-    return _Site(recorder, side, op, tuple(_read_leaf(leaf) for leaf in leaves))
+    recorder, side, op, lines, *leaves = text.split(_PART)
+    caller = Caller(_plain(lines))
+    return _Site(recorder, side, op, caller, tuple(map(_read_leaf, leaves)))
 
 
 def _read_leaf(text: str) -> tuple[str, str, str]:
     index, _, rest = text.partition(_WORD)
     word, _, text = rest.partition(_WORD)
-    return index, word, text
+    return _plain(index), word, _plain(text)
 
 
 # Why what has such a word is not recorded.
@@ -217,15 +331,37 @@ def _note(
     recorder = _recorders.get(place.recorder)
     if recorder is None:
         return
-    numbers = {"tensor": iter(tensors), "int": iter(ints), "float": iter(floats)}
     leaves: dict[str, Any] = {}
-    for index, word, text in place.leaves:
-        if word in numbers:
-            leaves[index] = next(numbers[word])
-        elif word in _CONSTANTS:
-            leaves[index] = _CONSTANTS[word]
-        else:
-            lack = _LACKS.get(word, "")
-            kind = KIND_NUMBERS["other" if lack else word]
-            leaves[index] = Described(Value(kind, None, text), lack)
-    recorder.run_in_graph(place.side, place.op, leaves)
+    try:
+        given = [iter(tensors), iter(ints), iter(floats)]
+        for index, word, text in place.leaves:
+            leaves[index] = _leaf_of(word, text, *given)
+    except Exception as error:  # noqa: BLE001 - never the model's problem
+        recorder.count_in_graph(place.op, str(error) or type(error).__name__)
+    recorder.run_in_graph(place.side, place.op, leaves, place.caller)
+
+
+def _leaf_of(
+    word: str,
+    text: str,
+    tensors: Iterator[torch.Tensor],
+    ints: Iterator[int],
+    floats: Iterator[float],
+) -> Any:
+    if word == "tensor":
+        return next(tensors)
+    if word == "trained":
+        # A graph may run without autograd.
+        tensor = next(tensors)
+        return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
+    if word == "int":
+        return next(ints)
+    if word == "float":
+        return next(floats)
+    if word == "complex":
+        return complex(text)
+    if word in _CONSTANTS:
+        return _CONSTANTS[word]
+    lack = _LACKS.get(word, "")
+    kind = KIND_NUMBERS["other" if lack else word]
+    return Described(Value(kind, None, text), lack)

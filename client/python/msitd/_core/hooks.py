@@ -14,7 +14,7 @@ from msitd._core.module_tree import DOCUMENT_NAME, module_tree, outermost_module
 from msitd._core.patterns import compile_patterns
 from msitd._core.phases import record_phase
 from msitd._core.skips import RECOMPUTED, REPLICA, SKIPS_NAME, Skips, is_in_backward
-from msitd._core.stacks import STACK_LEVELS, stack_of_caller
+from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
 from msitd._core.steps import Steps
 from msitd._core.threads import Forward, Thread, is_outermost_call
 from msitd._core.torch_version import require_torch
@@ -68,7 +68,7 @@ class HookHandle:
         self._client = client
         self._inputs = inputs
         self._outputs = outputs
-        self._stack = stack
+        self.stack_level = stack
         self._aliases = aliases
         self._tokens = tokens
         self._matches = compile_patterns(op_pattern)
@@ -343,13 +343,23 @@ class HookHandle:
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skip(ROOT_OP, "", error)
 
-    def run_in_graph(self, side: str, op: str, leaves: dict[str, Any]) -> None:
+    def count_in_graph(self, op: str, reason: str) -> None:
+        """See graphs.Recorder."""
+        if self._torch_handles:
+            self._has_begun = True
+            self._uncalled.discard(op)
+            self._skips.count(op, "", reason)
+
+    def run_in_graph(
+        self, side: str, op: str, leaves: dict[str, Any], caller: graphs.Caller
+    ) -> None:
         """See graphs.Recorder."""
         if not self._torch_handles:
             return
         hooks = self._hooks[op]
         thread = self._thread
         thread.is_in_graph = True
+        thread.caller = caller
         try:
             if side == graphs.BEFORE:
                 hooks.before(None, (), leaves)
@@ -357,6 +367,7 @@ class HookHandle:
                 hooks.after(None, (), {}, leaves or None)
         finally:
             thread.is_in_graph = False
+            thread.caller = None
 
     def _begin(
         self,
@@ -375,7 +386,7 @@ class HookHandle:
                 "so that it runs in smaller pieces than without hooks (said once)",
                 op,
             )
-        stack = None if self._stack == "none" else stack_of_caller(self._stack)
+        stack = None if self.stack_level == "none" else self._caller()
         call = Call(op, token, self._begin_call(op, token), stack)
         if self._backward is not None:
             call = self._backward.begin(module, call, args, kwargs, forward.trains)
@@ -388,6 +399,12 @@ class HookHandle:
                 "input",
                 call,
             )
+
+    def _caller(self) -> str | None:
+        caller = self._thread.caller
+        if caller is None:
+            return stack_of_caller(self.stack_level)
+        return stack_of_graph(self.stack_level, caller.lines)
 
     def _begin_again(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
 
 STACK_LEVELS = ("none", "caller", "full")
 
@@ -33,6 +33,64 @@ def stack_of_caller(level: str) -> str | None:
     return None
 
 
+def stack_of_dynamo(level: str) -> str:
+    """Returns such frames of what Dynamo makes a graph of now; "" if there are none.
+
+    For `full` these are not all: `stack_of_graph` adds the others.
+    """
+    if level == "none":
+        return ""
+    lines = []
+    last = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and len(lines) < _FRAMES_MAX:
+        # Dynamo runs each function that it looks into in one of these.
+        if frame.f_code.co_name == "run" and _package_of(frame) == "torch":
+            seen = frame.f_locals.get("self")
+            code = getattr(seen, "f_code", None)
+            if code is not None and seen is not last:
+                last = seen
+                package = str(seen.f_globals.get("__name__", "")).partition(".")[0]
+                line = _text(code, seen.lineno)
+                if level == "caller" and package not in ("torch", "msitd"):
+                    return line
+                if package != "msitd":
+                    lines.append(line)
+        frame = frame.f_back
+    return "\n".join(lines) if level == "full" else ""
+
+
+def stack_of_graph(level: str, lines: str) -> str | None:
+    """Returns the frames of a caller in a graph that runs now.
+
+    Args:
+        level: See `stack_of_caller`.
+        lines: What `stack_of_dynamo` gave when the graph was made.
+    """
+    if level == "caller":
+        if lines:
+            return lines
+        for frame in _frames(sys._getframe(1)):
+            # The code of a graph is in no module.
+            if _package_of(frame) not in ("", "torch"):
+                return _line(frame)
+        return None
+    begin = _place_of(lines.rpartition("\n")[2])
+    outer: list[str] | None = None
+    for frame in _frames(sys._getframe(1)):
+        if outer is not None:
+            outer.append(_line(frame))
+        elif _place_of(_line(frame)) == begin:
+            outer = []
+    return "\n".join([lines, *(outer or ())]) if lines else None
+
+
+def _place_of(line: str) -> tuple[str, str]:
+    """Returns file and function of a line."""
+    place, _, name = line.rpartition(" ")
+    return place.rpartition(":")[0], name
+
+
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
     for _ in range(_FRAMES_MAX):
         if frame is None:
@@ -47,7 +105,10 @@ def _package_of(frame: FrameType) -> str:
 
 
 def _line(frame: FrameType) -> str:
-    code = frame.f_code
+    return _text(frame.f_code, frame.f_lineno)
+
+
+def _text(code: CodeType, line: int) -> str:
     # Python 3.10 knows no qualified names.
     name = getattr(code, "co_qualname", code.co_name)
-    return f"{code.co_filename}:{frame.f_lineno} {name}"
+    return f"{code.co_filename}:{line} {name}"

@@ -6,6 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from msitd._core.graphs import Caller
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call
 
@@ -62,6 +63,8 @@ class Thread(threading.local):
         self.known: Identities | None = None
         # Torch does not count what the kernels of a graph change.
         self.is_in_graph = False
+        # Of the call in a graph that a hook records now.
+        self.caller: Caller | None = None
 
     def identities(self) -> Identities | None:
         """Returns which tensors have not changed; None if nothing can tell."""
