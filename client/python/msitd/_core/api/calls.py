@@ -109,9 +109,7 @@ class ApiCalls:
         self._stack = stack
         self._aliases = aliases
         self._nested = nested
-        self._gradients = (
-            Gradients(client, leaves, skips, lambda: None) if gradients else None
-        )
+        self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
         # Whether an op is asked for. Names are few.
         self._wanted: dict[str, bool] = {}
