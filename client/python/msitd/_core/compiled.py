@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -135,7 +136,9 @@ def learn_operators() -> None:
 
 def load_scripts() -> None:
     """Makes torch compile with TorchScript what it compiles when it is first needed."""
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(ImportError), warnings.catch_warnings():
+        # TorchScript is deprecated, which is nothing that the caller can change.
+        warnings.simplefilter("ignore")
         importlib.import_module("torch._decomp.decompositions_for_jvp")
 
 
