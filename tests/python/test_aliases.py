@@ -5,6 +5,8 @@ import gc
 import msitd
 import pytest
 import torch
+import torch.distributed as dist
+import torch.nn.functional as F
 from msitd._core.identities import Identities
 from torch import nn
 
@@ -73,7 +75,7 @@ def test_aliases_are_off_by_default(run):
 )
 def test_changes_that_torch_counts_are_seen(change):
     identities = Identities()
-    tensor = torch.arange(4.0).reshape(2, 2)
+    tensor = torch.arange(4.0).reshape(2, 2).clone()
     before = identities.of(tensor)
     assert identities.of(tensor) == before != 0
     with torch.no_grad():
@@ -82,7 +84,9 @@ def test_changes_that_torch_counts_are_seen(change):
 
 
 def test_module_in_place_is_copied(run):
-    records = run(nn.Sequential(nn.Identity(), nn.ReLU(inplace=True)), -torch.ones(2))
+    records = run(
+        nn.Sequential(nn.Identity(), nn.ReLU(inplace=True)), -torch.ones(1, 2)
+    )
     assert records[0, "1", "input"].alias_of is not None
     assert records[0, "1", "output"].alias_of is None
     assert floats(records[0, "root", "input"]) == [-1, -1]
@@ -126,17 +130,54 @@ def test_tensors_whose_changes_nobody_counts_have_no_number():
     assert [identities.of(tensor) for tensor in tensors] == [0] * len(tensors)
 
 
+@pytest.mark.parametrize(
+    "normalise",
+    [
+        lambda x, mean, var: F.batch_norm(x, mean, var, training=True),
+        lambda x, mean, var: F.instance_norm(x, mean, var, use_input_stats=True),
+        lambda x, mean, var: torch.native_batch_norm(
+            x, None, None, mean, var, True, 0.1, 1e-5
+        ),
+    ],
+)
+def test_running_statistics_have_no_number(normalise):
+    """Not all that changes them counts that."""
+    identities = Identities()
+    mean, var = torch.zeros(3), torch.ones(3)
+    before = mean.clone()
+    normalise(torch.randn(2, 3, 4), mean, var)
+    assert not torch.equal(mean, before)
+    assert identities.of(mean) == identities.of(var) == 0
+    assert identities.of(mean.view(1, 3, 1)) == 0
+    assert identities.of(nn.Parameter(mean, requires_grad=False)) != 0
+    assert identities.of(nn.Parameter(mean).view(1, 3)) != 0
+
+
+def test_collectives_in_place_are_seen():
+    """Torch counts no change of what they are given."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        identities = Identities()
+        tensor = torch.ones(2, 2)
+        before = identities.of(tensor)
+        assert identities.of(tensor) == before != 0
+        dist.all_reduce(tensor)
+        assert identities.of(tensor) not in (0, before)
+    finally:
+        dist.destroy_process_group()
+
+
 def test_address_of_a_dead_storage_stands_for_no_other():
     identities = Identities()
     numbers = set()
     for i in range(200):
-        tensor = torch.full((64,), float(i))
+        tensor = torch.full((8, 8), float(i))
         numbers.add(identities.of(tensor))
         del tensor
     assert len(numbers) == 200
     identities.clear()
     gc.collect()
-    assert identities.of(torch.zeros(64)) not in numbers
+    assert identities.of(torch.zeros(8, 8)) not in numbers
 
 
 def test_tensors_of_a_token_are_forgotten_at_its_end(client):

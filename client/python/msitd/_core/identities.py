@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ _next_number = itertools.count(1).__next__
 class Identities:
     """The numbers of one thread.
 
-    A tensor keeps its number while torch counts no change of its bytes.
+    A tensor keeps its number while torch counts no change of its bytes, and there is
+    no collective, which may change them.
     """
 
     def __init__(self) -> None:
@@ -51,6 +53,7 @@ class Identities:
             # A view of the same bytes that has other values.
             or tensor.is_neg()
             or tensor.is_conj()
+            or (type(tensor) is self._types[0] and _may_be_statistics(tensor))
         ):
             return 0
         storage = tensor.untyped_storage()
@@ -58,6 +61,7 @@ class Identities:
         key = (
             address,
             tensor._version,
+            _collective_counts(),
             tensor.data_ptr(),
             tensor.shape,
             tensor.stride(),
@@ -76,3 +80,36 @@ class Identities:
         """Forgets all tensors."""
         self._numbers.clear()
         self._storages.clear()
+
+
+def _may_be_statistics(tensor: torch.Tensor) -> bool:
+    """Returns whether a normalisation may change the tensor, or what it is a view of.
+
+    Torch counts no change of running statistics of batches.
+    """
+    whole = tensor if tensor._base is None else tensor._base
+    return (
+        whole.dim() == 1
+        and max(tensor.shape, default=0) == tensor.numel()
+        and whole.is_floating_point()
+        and not whole.requires_grad
+    )
+
+
+def _collective_counts() -> tuple[int, ...]:
+    """Returns how many collectives of each group there were.
+
+    Torch counts no change that they make in place.
+
+    Raises:
+        RuntimeError: A group does not tell.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if (
+        distributed is None
+        or not distributed.is_available()
+        or not distributed.is_initialized()
+    ):
+        return ()
+    groups = distributed.distributed_c10d._world.pg_map
+    return tuple(group._get_sequence_number_for_group() for group in groups)

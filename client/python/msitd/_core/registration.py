@@ -87,8 +87,9 @@ def register_hook(
             was made of the same memory; by a kernel that writes to its argument
             and does not tell torch, as fused and Triton kernels often do; in
             memory that a CUDA graph or another process writes to. So it is off
-            by default. Tensors of inference mode, views of complex conjugates
-            and tensors of sub-classes are always copied.
+            by default. Tensors of inference mode, views of complex conjugates,
+            tensors of sub-classes, and those of one dimension that need no
+            gradient are always copied, and so is each across a collective.
         objects: Whether tensors in objects are recorded that are no mappings,
             tuples, lists, dataclasses or classes of attrs, such as a cache of
             keys and values that every layer is given. If not, the objects that

@@ -222,6 +222,9 @@ class ApiCalls:
 
     def _finish(self, call: Call, given: list[Any], was_waited: bool) -> None:
         """Records a collective, of which the arguments are the result."""
+        if self._thread.known is not None:
+            # They may be known as they were before it was complete.
+            self._thread.known.clear()
         if was_waited:
             leaves = walk_result(given, self._torch.Tensor, True)
             self._record(leaves, "output", call)
