@@ -168,6 +168,33 @@ def test_pattern_and_tokens_choose(calls_of, client):
     ]
 
 
+def test_only_what_may_be_recorded_has_a_stand_in(client):
+    def stand_ins(**options):
+        with msitd.register_api(client, **options):
+            found = targets.targets(targets.GROUPS)
+            return {t.op for t in found if isinstance(t.original, Wrapped)}
+
+    everything = stand_ins()
+    assert stand_ins(op_pattern="none") == set()
+    linear = stand_ins(op_pattern="Functional.linear")
+    # Written in Python, the one may call `linear`, which then is a part of it.
+    assert "Functional.multi_head_attention_forward" in linear
+    assert "Tensor.__add__" not in linear
+    assert stand_ins(op_pattern="*.linear", nested=True) == {"Functional.linear"}
+    assert stand_ins(op_pattern="none", operators=True) == everything
+
+
+def test_pattern_alters_no_number_of_a_call(calls_of):
+    attention = nn.MultiheadAttention(4, 2)
+    x = torch.ones(3, 1, 4)
+
+    def run():
+        attention(x, x, x)
+        F.linear(x, torch.ones(2, 4))
+
+    assert ops(calls_of(run, op_pattern="*.linear")) == [("Functional.linear", 0)]
+
+
 def test_operators_of_forward_and_backward(calls_of):
     x = X.clone().requires_grad_()
     found = ops(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from msitd._core.api.collectives import Collectives, open_p2p, sent
-from msitd._core.api.targets import DISTRIBUTED_PREFIX
+from msitd._core.api.targets import DISTRIBUTED_PREFIX, Target
 from msitd._core.gradients import Gradients
 from msitd._core.identities import Identities
 from msitd._core.leaves import Call, LeafRecorder
@@ -94,6 +95,7 @@ class ApiCalls:
         aliases: bool,
         nested: bool,
         gradients: bool,
+        operators: bool,
     ) -> None:
         import torch
 
@@ -109,6 +111,8 @@ class ApiCalls:
         self._stack = stack
         self._aliases = aliases
         self._nested = nested
+        self._operators = operators
+        self._current_token = client._native.token
         self._gradients = Gradients(client, leaves, skips) if gradients else None
         self._thread = _Thread()
         # Whether an op is asked for. Names are few.
@@ -118,6 +122,10 @@ class ApiCalls:
         """Records nothing of a backward from now on."""
         if self._gradients is not None:
             self._gradients.remove()
+
+    def may_be_needed(self, target: Target) -> bool:
+        """Returns whether calls of a function are recorded, or hide others."""
+        return bool(self._matches(target.op)) or self._hides(target.original)
 
     def is_inside(self) -> bool:
         """Returns whether calls of this thread are parts of one that is recorded."""
@@ -132,8 +140,14 @@ class ApiCalls:
         kwargs: dict[str, Any],
     ) -> Any:
         """Calls `function` and records that. See wrapper.Calls."""
+        # Of a token that nobody asked for, a call costs no more than this.
+        tokens = self._tokens
+        if tokens is not None and self._current_token() not in tokens:
+            return function(*args, **kwargs)
         thread = self._thread
         if thread.is_ours or (thread.depth > 0 and not self._nested):
+            return function(*args, **kwargs)
+        if self._is_idle(function, op):
             return function(*args, **kwargs)
         if _is_passed_over(sys._getframe(1)):
             thread.is_ours = True
@@ -150,6 +164,20 @@ class ApiCalls:
         if call is not None:
             self._quietly(self._end, call, args, kwargs, result)
         return result
+
+    def _is_idle(self, function: Callable[..., Any], op: str) -> bool:
+        """Returns whether nothing that a call of `function` makes is recorded."""
+        try:
+            return not (self._hides(function) or self._wants(op, self._current_token()))
+        except Exception:  # noqa: BLE001 - who records finds the same, and counts it
+            return False
+
+    def _hides(self, function: Callable[..., Any]) -> bool:
+        """Returns whether a call may have parts that are recorded if it is none."""
+        if self._nested:
+            return False
+        # Functions of C call no stand-ins.
+        return self._operators or isinstance(function, FunctionType)
 
     def count_in_graph(self, op: str) -> None:
         """See wrapper.Calls."""

@@ -136,6 +136,7 @@ class ApiHandle:
             raise ValueError(f"stack {stack!r} is none of {list(STACK_LEVELS)}")
         groups = tuple(groups)
         found = targets(groups)
+        matches = compile_patterns(op_pattern)
         compiled.make_package_opaque()
         compiled.learn_operators()
         compiled.load_scripts()
@@ -148,22 +149,28 @@ class ApiHandle:
             self._skips,
             leaves,
             self._collectives,
-            matches=compile_patterns(op_pattern),
+            matches=matches,
             stack=stack,
             nested=nested,
+            operators=operators,
             **options,
         )
+        has_aten = imported and "aten" in groups
+        needed = [target for target in found if calls.may_be_needed(target)]
+        if not (operators or has_aten or any(matches(target.op) for target in found)):
+            needed = []
         is_tracing = compiled.tracing_test(is_possible=True)
         self._modes: list[Any] = []
         self._calls = calls
-        self._installation: Installation | None = Installation(found, calls, is_tracing)
+        self._installation: Installation | None = Installation(
+            needed, calls, is_tracing
+        )
         try:
-            if "distributed" in groups:
+            if needed and "distributed" in groups:
                 self._collectives.install()
             if operators:
                 self._enter(modes.dispatch_mode(calls))
-            if imported:
-                has_aten = "aten" in groups
+            if needed and imported:
                 self._enter(modes.function_mode(calls, found, has_aten, is_tracing))
             # Existing graphs do not know of the stand-ins.
             compiled.forget_graphs()

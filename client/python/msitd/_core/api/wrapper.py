@@ -137,6 +137,7 @@ class Installation:
                     "that first"
                 )
             _installed = calls
+        self._calls = calls
         self._places: list[tuple[Any, str, Wrapped, bool]] = []
         # One function is one stand-in, wherever it is: torch compares some with `is`.
         known: dict[tuple[int, str], Wrapped] = {}
@@ -170,5 +171,5 @@ class Installation:
                 else:
                     # A base class or a fallback of the module has it.
                     delattr(owner, name)
-            if places:
+            if _installed is self._calls:
                 _installed = None
