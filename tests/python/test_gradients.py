@@ -509,3 +509,102 @@ def test_views_that_are_changed_in_place_keep_their_gradients(recorded):
         got = records[0, f"root.{op}", 0, io, "0"]
         torch.testing.assert_close(got, expected.detach(), msg=f"{op} {io}")
     assert not any(p[4].startswith("again") for p in records)
+
+
+def test_sparse_and_dense_gradients_of_one_weight_are_added(recorded):
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Uses()
+
+        def forward(self, weight):
+            return self.inner(weight)
+
+    class Uses(nn.Module):
+        def forward(self, weight):
+            rows = nn.functional.embedding(torch.tensor([1]), weight, sparse=True)
+            return rows.sum() + (weight * 2).sum()
+
+    model = Both()
+    weight = torch.ones(3, 2, requires_grad=True)
+    records, handle = recorded(model, lambda: model(weight).backward())
+    expected = torch.tensor([[2.0, 2.0], [3.0, 3.0], [2.0, 2.0]])
+    assert torch.equal(records[0, "root.inner", 0, "grad_input", "0"], expected)
+    assert handle.skipped == {}
+
+
+def test_parameters_can_swap_their_memory(recorded):
+    model = nn.Sequential(nn.Linear(2, 2))
+
+    def run():
+        model(torch.ones(1, 2)).sum().backward()
+        model.zero_grad()
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            model.double()
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+        model(torch.ones(1, 2).double()).sum().backward()
+
+    records, _ = recorded(model, run, time="forward")
+    weights = {p[0]: t.dtype for p, t in records.items() if p[3] == "grad_weight"}
+    assert weights == {0: torch.float32, 1: torch.float64}
+
+
+def test_gradients_of_weights_have_the_token_of_their_forward(recorded):
+    model = nn.Linear(2, 1)
+
+    def run():
+        losses = [factor * model(torch.ones(1, 2)).sum() for factor in (10, 20, 30)]
+        for position in (1, 0, 2):
+            losses[position].backward(retain_graph=True)
+        losses[1].backward()
+
+    records, _ = recorded(model, run, time="forward")
+    found = {p[:3:2]: t.item() for p, t in records.items() if p[4] == "bias"}
+    assert found == {(0, 0): 10, (1, 0): 20, (1, 1): 20, (2, 0): 30}
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_weight_with_two_names_has_the_first_one(recorded, trains):
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    model[0].weight = model[1].weight
+    model.train(trains)
+
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            return self.parts[0](self.parts[1](x))
+
+    turned = Turned().train(trains)
+    records, _ = recorded(turned, lambda: turned(torch.ones(1, 2)).sum().backward())
+    assert {p[1] for p in records if p[3] == "grad_weight"} == {"root.parts.0"}
+
+
+def test_a_module_that_only_a_backward_runs_is_recorded(recorded):
+    class Adjoint(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+            self.adjoint = nn.Linear(2, 2)
+
+        def forward(self, x):
+            y = self.linear(x)
+            y.register_hook(lambda gradient: self.adjoint(gradient))
+            return y
+
+    model = Adjoint()
+
+    def run():
+        for _ in range(2):
+            model(torch.ones(1, 2)).sum().backward()
+
+    records, handle = recorded(model, run, time="forward")
+    found = [p[:4] for p in records if p[1] == "root.adjoint"]
+    assert found == [
+        (token, "root.adjoint", 0, io) for token in (0, 1) for io in ("input", "output")
+    ]
+    assert handle.skipped == {}

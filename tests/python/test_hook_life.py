@@ -191,6 +191,73 @@ def test_an_interrupted_forward_ends_its_token(client, daemon):
     assert client.token == 3
 
 
+def test_an_interrupted_child_ends_its_token(client, daemon):
+    class Interrupted(nn.Module):
+        is_interrupted = False
+
+        def forward(self, x):
+            if self.is_interrupted:
+                raise KeyboardInterrupt
+            return x
+
+    parts = nn.ModuleDict({"a": Interrupted(), "b": nn.Identity()})
+    with msitd.register_hook(parts, client), torch.no_grad():
+        parts["b"](parts["a"](X))
+        parts["a"].is_interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            parts["a"](X)
+        parts["a"].is_interrupted = False
+        for _ in range(2):
+            parts["b"](parts["a"](X))
+    client.flush()
+    outputs = [r.place[:3] for r in daemon.records if r.io == "output"]
+    assert outputs == [
+        (token, f"root.{name}", 0) for token in (0, 2, 3) for name in ("a", "b")
+    ]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_error_in_a_graph_ends_its_token(client, daemon, backend):
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Embedding(4, 2)).eval()
+    with msitd.register_hook(model, client), torch.no_grad():
+        whole = torch.compile(model, backend=backend)
+        whole(torch.tensor([1, 2]))
+        with pytest.raises(IndexError):
+            whole(torch.tensor([1, 9]))
+        for _ in range(3):
+            whole(torch.tensor([1, 2]))
+    client.flush()
+    outputs = [
+        r.place[:3:2] for r in daemon.records if r.place[1::2] == ("root", "output")
+    ]
+    assert [call for _, call in outputs] == [0] * 4
+    tokens = [token for token, _ in outputs]
+    assert tokens == [0, 2, 3, 4]
+
+
+def test_a_model_that_calls_itself_in_a_graph_has_one_token(client, daemon):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU()
+
+        def forward(self, x, depth=0):
+            return self.act(x) if depth == 2 else self(self.act(x), depth + 1)
+
+    torch._dynamo.reset()
+    model = Twice().eval()
+    with msitd.register_hook(model, client), torch.no_grad():
+        whole = torch.compile(lambda x: model(x), backend="eager", fullgraph=True)
+        for _ in range(2):
+            whole(X)
+    client.flush()
+    outputs = [
+        r.place[:3:2] for r in daemon.records if r.place[1::2] == ("root", "output")
+    ]
+    assert sorted(outputs) == [(token, call) for token in (0, 1) for call in range(3)]
+
+
 def test_a_closed_client_disturbs_no_training(daemon):
     model, other = new_model(), new_model()
     client = msitd.Client("run", endpoint=daemon.endpoint)

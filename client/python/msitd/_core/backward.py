@@ -52,12 +52,19 @@ class Backward:
         self._skips = skips
         self._first_runs = FirstRuns()
         self._gradients = Gradients(client, leaves, skips)
-        self._parameters = Parameters(client, leaves, skips, op_of, token)
+        self._token = token
+        self._parameters = Parameters(
+            client, leaves, skips, op_of, token, self._token_of_backward
+        )
 
-    def begin_pass(self) -> None:
-        """Is told that a pass begins that trains."""
+    def _token_of_backward(self) -> int | None:
+        token = self._gradients.token_of_backward()
+        return self._token() if token is None else token
+
+    def begin_pass(self, trains: bool) -> None:
+        """Is told that a pass begins, and whether it trains."""
         model = self._model()
-        if model is not None:
+        if model is not None and (trains or self._is_enabled()):
             self._parameters.watch(model)
 
     def begin(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # The input of a node of a graph: the node that made it, and which of its results it is.
 _Edge = tuple[Any, int]
 
+# Backwards that run at once, one in another or in several threads.
+_TASKS_MAX = 256
+
 _LEAF = "the gradient of a result that no operation has made"
 
 
@@ -72,16 +75,33 @@ class Gradients:
         # A caller with a module has torch.
         import torch
 
+        self._torch = torch
         self._tensor_type = torch.Tensor
         self._next_number = torch._C._autograd._get_sequence_nr
         self._client = client
         self._leaves = leaves
         self._skips = skips
         self._is_removed = False
+        # By backward.
+        self._tokens: dict[int, int] = {}
 
     def remove(self) -> None:
         """Records nothing from now on. The hooks end with the graphs they are in."""
         self._is_removed = True
+
+    def token_of_backward(self) -> int | None:
+        """Returns the token of the call that the backward of this thread began with.
+
+        None if no call of which gradients are recorded was in it yet.
+        """
+        return self._tokens.get(self._torch._C._current_graph_task_id())
+
+    def arrive(self, task: int, call: Call) -> None:
+        """Is told that the gradient of an output has come, in the backward `task`."""
+        if task not in self._tokens:
+            for old in list(self._tokens)[: 1 - _TASKS_MAX]:
+                self._tokens.pop(old, None)
+            self._tokens[task] = call.token
 
     def begin(
         self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -151,6 +171,18 @@ class Gradients:
                 self._leaves.record(leaves, io, call, None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._count(call, "", error)
+
+    def sum(self, call: Call, total: torch.Tensor, share: torch.Tensor) -> Any:
+        """Adds in the order of autograd; None if these two cannot be added."""
+        try:
+            with self._torch.no_grad():
+                # A sparse tensor can be added to a dense one alone.
+                if total.layout != share.layout and share.layout is self._torch.strided:
+                    return share + total
+                return total + share
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            self._count(call, "", error)
+            return None
 
     def _watch_uses(self, call: Call, inputs: Inputs, made: list[Any]) -> None:
         """Puts hooks on the nodes of the call that have used its inputs."""
@@ -255,6 +287,7 @@ class _OutputHook:
 
     def __call__(self, gradient: torch.Tensor) -> None:
         self._last_task = self._task()
+        self._gradients.arrive(self._last_task, self._call)
         round, self._round = self._round, self._round + 1
         record = self._gradients.record
         record(self._call, "grad_output", [self._index], round, gradient)
@@ -311,9 +344,7 @@ class _Sum:
         if self._total is None:
             self._total = share
         elif share is not None:
-            # In the order in which autograd adds them.
-            with self._torch.no_grad():
-                self._total = self._total + share
+            self._total = self._gradients.sum(self._call, self._total, share)
         if self._arrived_count == self.share_count:
             self._end()
 

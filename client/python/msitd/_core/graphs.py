@@ -90,7 +90,8 @@ def _head(name: str, side: str, op: str) -> str:
             recorder.count_in_graph(op, reason)
         return ""
     lines = stacks.stack_of_dynamo(recorder.stack_level)
-    return _PART.join((name, side, op, _escaped(lines)))
+    recursive = "recursive" if stacks.is_recursive_in_dynamo() else ""
+    return _PART.join((name, side, op, recursive, _escaped(lines)))
 
 
 def _problem() -> str:
@@ -288,6 +289,8 @@ class Caller(NamedTuple):
 
     # As `stacks.stack_of_dynamo` gives it.
     lines: str
+    # Whether the module calls itself there.
+    is_recursive: bool
 
 
 class _Site(NamedTuple):
@@ -303,8 +306,8 @@ class _Site(NamedTuple):
 
 @functools.lru_cache(maxsize=_SITES_MAX)
 def _read_site(text: str) -> _Site:
-    recorder, side, op, lines, *leaves = text.split(_PART)
-    caller = Caller(_plain(lines))
+    recorder, side, op, recursive, lines, *leaves = text.split(_PART)
+    caller = Caller(_plain(lines), bool(recursive))
     return _Site(recorder, side, op, caller, tuple(map(_read_leaf, leaves)))
 
 

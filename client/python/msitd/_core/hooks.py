@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from msitd._core.phases import record_phase
 from msitd._core.skips import RECOMPUTED, REPLICA, SKIPS_NAME, Skips, is_in_backward
 from msitd._core.stacks import STACK_LEVELS, stack_of_caller, stack_of_graph
 from msitd._core.steps import Steps
-from msitd._core.threads import Forward, Thread, is_outermost_call
+from msitd._core.threads import Forward, Thread, call_count
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
 from msitd._core.walk import walk_arguments, walk_result
@@ -81,6 +82,8 @@ class HookHandle:
         self._no_forward = torch.nn.Module.forward
         # Ops of which no call was recorded yet.
         self._uncalled: set[str] = set()
+        # Ops that only ran in a backward until now, where no checkpoint runs them.
+        self._backward_ops: set[str] = set()
         self._has_begun = False
         # The graphs of torch.compile have no hooks of autograd.
         self._note = None if gradients else graphs.note_of(self)
@@ -186,7 +189,7 @@ class HookHandle:
     ) -> None:
         hooks = self._recording_hooks(op) if self._matches(op) else None
         if is_root or is_outermost:
-            hooks = self._pass_hooks(op, is_root, hooks)
+            hooks = self._pass_hooks(op, weakref.ref(module), is_root, hooks)
         if hooks is None:
             return
         self._hooks[op] = hooks
@@ -223,6 +226,7 @@ class HookHandle:
         tokens = self._tokens
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
+        backward_ops = self._backward_ops
         notes = graphs.hooks_of(op, self._note, self._inputs, self._outputs)
 
         def before(
@@ -242,9 +246,14 @@ class HookHandle:
                 self._skip(op, "", error)
             if not is_on:
                 forward.calls.append(off)
-            elif is_in_backward():
+            elif not is_in_backward():
+                if backward_ops:
+                    backward_ops.discard(op)
+                self._begin(module, forward, op, token, args, kwargs)
+            elif self._has_run(op):
                 forward.calls.append(self._begin_again(module, op, args, kwargs) or off)
             else:
+                token = self._steps.token
                 self._begin(module, forward, op, token, args, kwargs)
 
         def after(
@@ -269,7 +278,13 @@ class HookHandle:
 
         return _Hooks(before, after)
 
-    def _pass_hooks(self, op: str, is_root: bool, inner: _Hooks | None) -> _Hooks:
+    def _pass_hooks(
+        self,
+        op: str,
+        reference: weakref.ref[torch.nn.Module],
+        is_root: bool,
+        inner: _Hooks | None,
+    ) -> _Hooks:
         """Returns the hooks of a module of which a call may be a pass; see Steps."""
         thread = self._thread
         steps = self._steps
@@ -284,13 +299,15 @@ class HookHandle:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
-            if forward.depth > 0 and is_root and is_outermost_call(module):
+            if forward.depth > 0 and forward.op == op and self._is_outermost(reference):
                 forward.abandon()
-                steps.abandon_pass()
+                if is_root:
+                    steps.abandon_pass()
             if forward.depth > 0:
                 forward.depth += 1
             elif _is_replica(module):
                 forward.depth = 1
+                forward.op = op
                 forward.token = steps.token
                 if is_root:
                     self._skips.count(op, "", REPLICA)
@@ -323,15 +340,28 @@ class HookHandle:
 
         return _Hooks(before, after)
 
+    def _is_outermost(self, module: weakref.ref[torch.nn.Module]) -> bool:
+        """Returns whether the call that begins now is in no other call of the module.
+
+        Torch does not tell hooks of Ctrl-C and other exceptions that are no
+        Exception, and graphs tell of none, so a pass may seem to last although it
+        has ended.
+        """
+        caller = self._thread.caller
+        if caller is None:
+            return call_count(module()) == 1
+        return not caller.is_recursive and call_count(module()) == 0
+
     def _begin_pass(
         self, forward: Forward, op: str, is_root: bool, kwargs: dict[str, Any]
     ) -> None:
         forward.depth = 1
+        forward.op = op
         try:
             forward.trains = self._steps.is_training(self._thread.is_in_graph)
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
-            if self._backward is not None and forward.trains:
-                self._backward.begin_pass()
+            if self._backward is not None:
+                self._backward.begin_pass(forward.trains)
             if self._tells_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -405,6 +435,12 @@ class HookHandle:
         if caller is None:
             return stack_of_caller(self.stack_level)
         return stack_of_graph(self.stack_level, caller.lines)
+
+    def _has_run(self, op: str) -> bool:
+        """Returns whether a call in a backward may be the second run of another."""
+        if op in self._uncalled:
+            self._backward_ops.add(op)
+        return op not in self._backward_ops
 
     def _begin_again(
         self,

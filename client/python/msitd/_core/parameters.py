@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,11 +17,22 @@ if TYPE_CHECKING:
     from msitd._core.skips import Skips
 
 
-class _Watched(NamedTuple):
-    """A parameter that has a hook."""
+_SWAPPED = "gradients: torch has swapped a parameter that has hooks of others"
 
-    parameter: weakref.ref[Any]
+# Tokens with backwards that take turns.
+_TOKENS_MAX = 64
+
+
+class _Watched(NamedTuple):
+    """A parameter that has a hook.
+
+    No weak reference to it: torch would not let it swap its memory with another.
+    """
+
+    hook: Callable[[torch.Tensor], None]
     torch_handle: Any
+    # Of what torch swaps.
+    address: int
 
 
 class Parameters:
@@ -35,7 +45,8 @@ class Parameters:
     Args:
         op_of: Gives the op of a dotted name of a module; None if it is not
             recorded.
-        token: Gives the token that gradients belong to.
+        token: Gives the token of the last pass.
+        token_of_backward: Gives that of the backward of this thread.
     """
 
     def __init__(
@@ -45,6 +56,7 @@ class Parameters:
         skips: Skips,
         op_of: Callable[[str], str | None],
         token: Callable[[], int | None],
+        token_of_backward: Callable[[], int | None],
     ) -> None:
         # A caller with a module has torch.
         import torch
@@ -55,16 +67,21 @@ class Parameters:
         self._skips = skips
         self._op_of = op_of
         self._token = token
+        self._token_of_backward = token_of_backward
         self._lock = threading.Lock()
         # By id, which another parameter may have later.
         self._watched: dict[int, _Watched] = {}
-        # By op, index and io: the token, and the number of the last call in it.
-        self._calls: dict[tuple[str, str, str], tuple[int, int]] = {}
+        # How many of them there were when those that have gone were left out last.
+        self._kept_count = 0
+        # By op, index and io: the numbers of the last calls by token.
+        self._calls: dict[tuple[str, str, str], dict[int, int]] = {}
 
     def watch(self, model: torch.nn.Module) -> None:
         """Puts hooks on all parameters that have none. Raises nothing."""
         for parameter, op, name in self._named(model):
             self._watch_one(parameter, op, name)
+        if len(self._watched) > 2 * self._kept_count:
+            self._forget_gone()
 
     def watch_own(self, module: torch.nn.Module, op: str) -> None:
         """Does the same for what a module has while it runs.
@@ -86,21 +103,30 @@ class Parameters:
     def _watch_one(self, parameter: torch.nn.Parameter, op: str, name: str) -> None:
         key = id(parameter)
         known = self._watched.get(key)
-        if known is not None and known.parameter() is parameter:
-            return
+        if known is not None:
+            hooks = parameter._backward_hooks or {}
+            if hooks.get(known.torch_handle.id) is known.hook:
+                if known.address == parameter._cdata:
+                    return
+                # Torch knows of no hooks behind a swap, and would add none.
+                known.torch_handle.remove()
+                if hooks:
+                    self._skips.count(op, name, _SWAPPED)
+                    return
+                parameter._backward_hooks = None
         if not parameter.requires_grad:
             return
         try:
-            handle = parameter.register_hook(self._hook(op, name))
+            hook = self._hook(op, name)
+            handle = parameter.register_hook(hook)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, str(error))
             return
-        reference = weakref.ref(parameter, self._forgetter(key))
-        self._watched[key] = _Watched(reference, handle)
+        self._watched[key] = _Watched(hook, handle, parameter._cdata)
 
     def remove(self) -> None:
         """Takes the hooks away."""
-        for watched in self._watched.values():
+        for watched in list(self._watched.values()):
             watched.torch_handle.remove()
         self._watched.clear()
 
@@ -126,35 +152,39 @@ class Parameters:
                         (f"{name}.{key}", value)
                         for key, value in walk_result(kept, self._tensor_type, True)
                     ]
-                self._record(op, name, "state", leaves)
+                self._record(op, name, "state", self._token(), leaves)
 
-    def _forgetter(self, key: int) -> Callable[[Any], None]:
-        watched = self._watched
-
-        def forget(reference: Any) -> None:
-            known = watched.get(key)
-            if known is not None and known.parameter is reference:
-                del watched[key]
-
-        return forget
+    def _forget_gone(self) -> None:
+        for key, watched in list(self._watched.items()):
+            # The hooks of a parameter go with it.
+            if watched.torch_handle.hooks_dict_ref() is None:
+                self._watched.pop(key, None)
+        self._kept_count = len(self._watched)
 
     def _hook(self, op: str, name: str) -> Callable[[torch.Tensor], None]:
         def hook(gradient: torch.Tensor) -> None:
-            self._record(op, name, "grad_weight", [(name, gradient)])
+            token = self._token_of_backward()
+            self._record(op, name, "grad_weight", token, [(name, gradient)])
 
         return hook
 
     def _record(
-        self, op: str, name: str, io: str, leaves: list[tuple[str, Any]]
+        self,
+        op: str,
+        name: str,
+        io: str,
+        token: int | None,
+        leaves: list[tuple[str, Any]],
     ) -> None:
         try:
-            token = self._token()
             if token is None or not leaves or not self._client.selects(op, io, token):
                 return
             with self._lock:
-                last, number = self._calls.get((op, name, io), (-1, -1))
-                number = number + 1 if last == token else 0
-                self._calls[op, name, io] = (token, number)
+                numbers = self._calls.setdefault((op, name, io), {})
+                number = numbers.pop(token, -1) + 1
+                numbers[token] = number
+                if len(numbers) > _TOKENS_MAX:
+                    del numbers[next(iter(numbers))]
             self._leaves.record(leaves, io, Call(op, token, number, None), None)
         except Exception as error:  # noqa: BLE001 - never the model's problem
             self._skips.count(op, name, str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType
+from typing import Any
 
 STACK_LEVELS = ("none", "caller", "full")
 
@@ -41,23 +42,40 @@ def stack_of_dynamo(level: str) -> str:
     if level == "none":
         return ""
     lines = []
+    for seen in _translators():
+        package = str(seen.f_globals.get("__name__", "")).partition(".")[0]
+        line = _text(seen.f_code, seen.lineno)
+        if level == "caller" and package not in ("torch", "msitd"):
+            return line
+        if package != "msitd" and len(lines) < _FRAMES_MAX:
+            lines.append(line)
+    return "\n".join(lines) if level == "full" else ""
+
+
+def is_recursive_in_dynamo() -> bool:
+    """Returns whether Dynamo is in a call of a module that another call of it makes."""
+    import torch
+
+    code = torch.nn.Module._wrapped_call_impl.__code__
+    modules = []
+    for seen in _translators():
+        if seen.f_code is code:
+            module = seen.symbolic_locals.get("self")
+            modules.append(getattr(module, "source", None) or module)
+    return bool(modules) and modules[0] in modules[1:]
+
+
+def _translators() -> Iterator[Any]:
+    """Yields what Dynamo knows of each function that it looks into, innermost first."""
     last = None
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(lines) < _FRAMES_MAX:
-        # Dynamo runs each function that it looks into in one of these.
+    while frame is not None:
         if frame.f_code.co_name == "run" and _package_of(frame) == "torch":
             seen = frame.f_locals.get("self")
-            code = getattr(seen, "f_code", None)
-            if code is not None and seen is not last:
+            if hasattr(seen, "f_code") and seen is not last:
+                yield seen
                 last = seen
-                package = str(seen.f_globals.get("__name__", "")).partition(".")[0]
-                line = _text(code, seen.lineno)
-                if level == "caller" and package not in ("torch", "msitd"):
-                    return line
-                if package != "msitd":
-                    lines.append(line)
         frame = frame.f_back
-    return "\n".join(lines) if level == "full" else ""
 
 
 def stack_of_graph(level: str, lines: str) -> str | None:

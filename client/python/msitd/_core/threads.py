@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 class Forward:
     """Where the forward of one thread is."""
 
-    __slots__ = ("calls", "depth", "token", "trains")
+    __slots__ = ("calls", "depth", "op", "token", "trains")
 
     def __init__(self) -> None:
         # How many calls that could be passes are nested now. The outermost is one: its
-        # token, and whether it trains.
+        # op, its token, and whether it trains.
         self.depth = 0
+        self.op = ""
         self.token = 0
         self.trains = False
         # Calls that have not ended.
@@ -36,23 +37,21 @@ class Forward:
         self.calls.clear()
 
 
-def is_outermost_call(module: torch.nn.Module) -> bool:
-    """Returns whether the call of `module` that runs now is in no other call of it.
+def call_count(module: torch.nn.Module | None) -> int:
+    """Returns how many calls of `module` run now, each inside of the one before.
 
-    A hook asks. Torch does not tell hooks of Ctrl-C and other exceptions that are
-    no Exception, so a pass may seem to last although it has ended. False if it is
-    not known.
+    Those in a graph of torch.compile are not among them.
     """
     import torch
 
     code = torch.nn.Module._call_impl.__code__
     frame: FrameType | None = sys._getframe(1)
-    call_count = 0
+    count = 0
     while frame is not None:
         if frame.f_code is code and frame.f_locals.get("self") is module:
-            call_count += 1
+            count += 1
         frame = frame.f_back
-    return call_count == 1
+    return count
 
 
 class Thread(threading.local):
