@@ -547,3 +547,18 @@ def test_what_is_skipped_does_not_end_a_whole_graph(client, daemon):
     client.flush()
     assert len(daemon.records) == 2 * (1 + 2 + 1)
     assert sorted(handle.skipped.values()) == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("strict", "gradients"), [(False, False), (False, True), (True, False)]
+)
+def test_an_export_is_no_forward(client, daemon, strict, gradients):
+    model = Block().eval()
+    with msitd.register_hook(model, client, gradients=gradients) as handle:
+        torch.export.export(model, (X,), strict=strict)
+        client.flush()
+        assert not any(r.op.startswith("root") for r in daemon.all_records)
+        model(X)
+    client.flush()
+    assert {r.place[0] for r in daemon.records} == {0}
+    assert handle.skipped == {}

@@ -1,5 +1,7 @@
 """When hooks advance the token, in inference and in training."""
 
+import io
+
 import msitd
 import pytest
 import torch
@@ -149,6 +151,40 @@ def test_a_closure_runs_inside_of_its_step(steps, model):
             optimizer.step(closure)
 
     assert steps(model, train) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        ("auto", [(token, 0) for token in range(4)]),
+        ("optimizer", [(0, 0), (0, 1), (1, 0), (1, 1)]),
+    ],
+)
+def test_a_closure_that_runs_twice_has_two_steps_or_calls(steps, model, time, expected):
+    class Twice(torch.optim.SGD):
+        def step(self, closure):
+            closure()
+            super().step(closure)
+
+    optimizer = Twice(model.parameters(), lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(X).sum()
+        loss.backward()
+        return loss
+
+    def train(handle):
+        for _ in range(2):
+            optimizer.step(closure)
+
+    assert steps(model, train, time=time) == expected
+
+
+def test_results_of_a_training_are_saved_in_silence(client, model, recwarn):
+    with msitd.register_hook(model, client):
+        torch.save(model(X), io.BytesIO())
+    assert not recwarn
 
 
 def test_validation_advances_with_each_forward(steps, model):

@@ -31,6 +31,8 @@ _REASON = (
     "fullgraph=True, or remove the hooks of msitd"
 )
 
+_FLAG = "_is_exporting_flag"
+
 # The name under which torch.compile keeps the module that it wraps.
 _WRAPPED = "_orig_mod"
 
@@ -153,6 +155,22 @@ def tracing_test(is_possible: bool) -> Callable[[], bool]:
     # Dynamo knows this function of torch as a constant.
     test = getattr(torch.compiler, "is_dynamo_compiling", None)
     return test if is_possible and test is not None else _no
+
+
+class _NoExporter:
+    """Stands for torch.compiler where that does not tell."""
+
+    _is_exporting_flag = False
+
+
+def exporter() -> Any:
+    """Returns what has `_is_exporting_flag`: whether torch.export runs a model.
+
+    The function of torch for it would be a frame more in each hook.
+    """
+    import torch
+
+    return torch.compiler if hasattr(torch.compiler, _FLAG) else _NoExporter
 
 
 def _no() -> bool:

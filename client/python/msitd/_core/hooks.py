@@ -226,13 +226,14 @@ class HookHandle:
         tokens = self._tokens
         off = Call(op, 0, -1, None)
         is_tracing = self._is_tracing
+        exporter = compiled.exporter()
         backward_ops = self._backward_ops
         notes = graphs.hooks_of(op, self._note, self._inputs, self._outputs)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            if is_tracing():
+            if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
@@ -262,7 +263,7 @@ class HookHandle:
             kwargs: dict[str, Any],
             result: Any,
         ) -> None:
-            if is_tracing():
+            if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
                 return
             calls = thread.forward.calls
@@ -289,13 +290,14 @@ class HookHandle:
         thread = self._thread
         steps = self._steps
         is_tracing = self._is_tracing
+        exporter = compiled.exporter()
         sides = [inner is not None and side for side in (self._inputs, self._outputs)]
         notes = graphs.hooks_of(op, self._note, *sides)
 
         def before(
             module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
         ) -> None:
-            if is_tracing():
+            if is_tracing() or exporter._is_exporting_flag:
                 notes.before(module, args, kwargs)
                 return
             forward = thread.forward
@@ -323,7 +325,7 @@ class HookHandle:
             kwargs: dict[str, Any],
             result: Any,
         ) -> None:
-            if is_tracing():
+            if is_tracing() or exporter._is_exporting_flag:
                 notes.after(module, args, kwargs, result)
                 return
             if inner is not None:

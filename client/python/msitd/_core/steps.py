@@ -162,14 +162,14 @@ class Steps:
     def _await_backward(self, result: Any) -> None:
         import torch
 
-        def note(gradient: torch.Tensor) -> None:
+        def note(gradients: Any) -> None:
             self._has_backward = True
 
         leaves = tensors_returned(result, torch.Tensor)
         for _, tensor in itertools.islice(leaves, _WATCHED_MAX):
-            # The graph that a hook of a leaf belongs to does not end.
+            # A hook of a tensor would be in the way of torch.save.
             if tensor.grad_fn is not None:
-                tensor.register_hook(note)
+                tensor.grad_fn.register_prehook(note)
 
     def _advance_from(self, token: int) -> None:
         if token >= 0 and token == self._client.token:
