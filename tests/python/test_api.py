@@ -607,6 +607,24 @@ def test_functions_and_operators_are_compiled(client, function, imported):
     assert torch.equal(got, expected)
 
 
+def test_functions_are_compiled_under_modes_of_others(client):
+    torch._dynamo.reset()
+
+    def function(x):
+        return F.gelu(x.clone().add_(1) @ x).sum() + 1
+
+    expected = function(X)
+    torch.set_default_device("cpu")
+    try:
+        with PassingMode(), msitd.register_api(client):
+            compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+            assert torch.equal(compiled(X), expected)
+        torch._dynamo.reset()
+        assert torch.equal(compiled(X), expected)
+    finally:
+        torch.set_default_device(None)
+
+
 def test_functions_of_torch_npu_are_found(client, daemon, monkeypatch):
     module = types.ModuleType("torch_npu")
     module.npu_double = lambda x: x * 2

@@ -112,11 +112,8 @@ def make_modes_transparent() -> None:
     SymbolicTorchFunctionState.__init__ = begin_without  # type: ignore[method-assign]
 
 
-def learn_operators() -> None:
-    """Lets Dynamo see which functions of torch the operators of Python call.
-
-    It does so once, and keeps what it finds: no stand-in may be there by then.
-    """
+def _learn_operators() -> None:
+    """Lets Dynamo see which functions of torch the operators of Python call."""
     try:
         from torch._dynamo.variables.builtin import populate_builtin_to_tensor_fn_map
     except ImportError:
@@ -136,8 +133,31 @@ def learn_operators() -> None:
                 overrides._push_mode(mode)
 
 
-def load_scripts() -> None:
-    """Makes torch compile with TorchScript what it compiles when it is first needed."""
+def show_as(kind: type, original_of: Callable[[Any], Any]) -> None:
+    """Lets Dynamo take an object of class `kind` for another, under modes of others."""
+    with contextlib.suppress(ImportError, AttributeError):
+        builder: Any = importlib.import_module("torch._dynamo.variables.builder")
+        create = builder.SourcelessBuilder.create
+        builder.SourcelessBuilder._type_handlers[kind] = lambda transaction, value: (
+            create(transaction, original_of(value))
+        )
+
+
+def fill_tables() -> None:
+    """Makes torch fill now what it fills with its functions when that is first needed.
+
+    It does so once, and keeps what it finds: no stand-in may be there by then.
+    """
+    _learn_operators()
+    for module, name in (
+        # What a default device is for.
+        ("torch.utils._device", "_device_constructors"),
+        # What Dynamo knows.
+        ("torch._dynamo.trace_rules", "get_tensor_method"),
+        ("torch._dynamo.trace_rules", "get_torch_obj_rule_map"),
+    ):
+        with contextlib.suppress(ImportError, AttributeError):
+            getattr(importlib.import_module(module), name)()
     with contextlib.suppress(ImportError), warnings.catch_warnings():
         # TorchScript is deprecated, which is nothing that the caller can change.
         warnings.simplefilter("ignore")

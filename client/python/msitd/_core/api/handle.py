@@ -10,7 +10,7 @@ from msitd._core.api import modes
 from msitd._core.api.calls import ApiCalls
 from msitd._core.api.collectives import Collectives
 from msitd._core.api.targets import GROUPS, targets
-from msitd._core.api.wrapper import Installation
+from msitd._core.api.wrapper import Installation, Wrapped
 from msitd._core.leaves import LeafRecorder
 from msitd._core.patterns import compile_patterns
 from msitd._core.skips import SKIPS_NAME, Skips
@@ -138,8 +138,8 @@ class ApiHandle:
         found = targets(groups)
         matches = compile_patterns(op_pattern)
         compiled.make_package_opaque()
-        compiled.learn_operators()
-        compiled.load_scripts()
+        compiled.fill_tables()
+        compiled.show_as(Wrapped, lambda wrapped: wrapped._msitd_target.original)
         self._client = client
         self._skips = Skips()
         self._collectives = Collectives()

@@ -100,7 +100,7 @@ TORCH = """
     row_indices_copy row_stack rrelu rrelu_ rsqrt rsqrt_ rsub saddmm scalar_tensor
     scatter scatter_add scatter_reduce searchsorted select select_copy
     select_scatter selu selu_ sgn sigmoid sigmoid_ sign signbit sin sin_ sinc sinc_
-    sinh sinh_ slice_copy slice_scatter slogdet smm softmax sort sparse_coo_tensor
+    sinh sinh_ slice_copy slice_scatter slogdet smm softmax sort
     split split_copy split_with_sizes split_with_sizes_copy spmm sqrt sqrt_ square
     square_ squeeze squeeze_copy sspaddmm stack std std_mean stft sub subtract sum
     svd swapaxes swapdims t t_copy take take_along_dim tan tan_ tanh tanh_
