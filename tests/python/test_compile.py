@@ -562,3 +562,23 @@ def test_an_export_is_no_forward(client, daemon, strict, gradients):
     client.flush()
     assert {r.place[0] for r in daemon.records} == {0}
     assert handle.skipped == {}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_forwards_without_gradients_train_nothing_in_graphs(client, daemon, backend):
+    model = Block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    whole = torch.compile(model, backend=backend, fullgraph=True)
+    with msitd.register_hook(model, client):
+        for _ in range(2):
+            whole(X).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with torch.no_grad():
+            whole(X)
+            whole(X)
+    client.flush()
+    passes = [
+        r.place[:3:2] for r in daemon.records if r.place[1::2] == ("root", "output")
+    ]
+    assert passes == [(0, 0), (0, 1), (1, 0), (2, 0)]

@@ -81,6 +81,8 @@ def _head(name: str, side: str, op: str) -> str:
 
     Dynamo runs it once, while it makes the graph.
     """
+    import torch
+
     recorder = _recorders.get(name)
     if recorder is None:
         return ""
@@ -91,7 +93,9 @@ def _head(name: str, side: str, op: str) -> str:
         return ""
     lines = stacks.stack_of_dynamo(recorder.stack_level)
     recursive = "recursive" if stacks.is_recursive_in_dynamo() else ""
-    return _PART.join((name, side, op, recursive, _escaped(lines)))
+    # Dynamo makes another graph where this differs.
+    grad = "grad" if torch.is_grad_enabled() else ""
+    return _PART.join((name, side, op, recursive, grad, _escaped(lines)))
 
 
 def _problem() -> str:
@@ -291,6 +295,7 @@ class Caller(NamedTuple):
     lines: str
     # Whether the module calls itself there.
     is_recursive: bool
+    is_grad_enabled: bool
 
 
 class _Site(NamedTuple):
@@ -306,8 +311,8 @@ class _Site(NamedTuple):
 
 @functools.lru_cache(maxsize=_SITES_MAX)
 def _read_site(text: str) -> _Site:
-    recorder, side, op, recursive, lines, *leaves = text.split(_PART)
-    caller = Caller(_plain(lines), bool(recursive))
+    recorder, side, op, recursive, grad, lines, *leaves = text.split(_PART)
+    caller = Caller(_plain(lines), bool(recursive), bool(grad))
     return _Site(recorder, side, op, caller, tuple(map(_read_leaf, leaves)))
 
 
@@ -356,7 +361,9 @@ def _leaf_of(
     if word == "trained":
         # A graph may run without autograd.
         tensor = next(tensors)
-        return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
+        if tensor.requires_grad or tensor.is_inference():
+            return tensor
+        return tensor.detach().requires_grad_()
     if word == "int":
         return next(ints)
     if word == "float":

@@ -66,6 +66,7 @@ class HookHandle:
 
         compiled.make_package_opaque()
         self._tensor_type = torch.Tensor
+        self._is_grad_enabled = torch.is_grad_enabled
         self._client = client
         self._inputs = inputs
         self._outputs = outputs
@@ -360,7 +361,10 @@ class HookHandle:
         forward.depth = 1
         forward.op = op
         try:
-            forward.trains = self._steps.is_training(self._thread.is_in_graph)
+            caller = self._thread.caller
+            forward.trains = self._steps.is_training(
+                self._is_grad_enabled() if caller is None else caller.is_grad_enabled
+            )
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
             if self._backward is not None:
                 self._backward.begin_pass(forward.trains)

@@ -58,19 +58,17 @@ class Steps:
         """The token of the last pass, to which its backward belongs."""
         return self._client.token if self._token < 0 else self._token
 
-    def is_training(self, is_in_graph: bool) -> bool:
+    def is_training(self, is_grad_enabled: bool) -> bool:
         """Returns whether a forward that begins now is one that a backward follows.
 
         Args:
-            is_in_graph: Whether a graph of torch.compile runs it. Gradients are never
-                enabled there.
+            is_grad_enabled: Whether gradients are enabled there, also if a graph of
+                torch.compile runs it, in which they are not.
         """
-        import torch
-
         model = self._model()
         if model is None or not model.training:
             return False
-        if not is_in_graph and not torch.is_grad_enabled():
+        if not is_grad_enabled:
             return False
         # No generator expression: Dynamo would look into it.
         for parameter in model.parameters():
