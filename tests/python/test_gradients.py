@@ -339,10 +339,13 @@ class Inner(nn.Module):
         return self.linear(x * 2) + self.linear(x * 3)
 
 
+@pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_gradients_belong_to_the_checkpoint_that_runs_again(client, daemon, depth):
-    model = Inner(depth)
-    with msitd.register_hook(model, client, gradients=True) as handle:
+def test_gradients_belong_to_the_checkpoint_that_runs_again(
+    client, daemon, depth, trains
+):
+    model = Inner(depth).train(trains)
+    with msitd.register_hook(model, client, gradients=True, time="forward") as handle:
         losses = []
         for factor in (10, 20, 30):
             x = torch.ones(1, 2, requires_grad=True)

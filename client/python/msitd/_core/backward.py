@@ -61,10 +61,10 @@ class Backward:
         token = self._gradients.token_of_backward()
         return self._token() if token is None else token
 
-    def begin_pass(self, trains: bool) -> None:
-        """Is told that a pass begins, and whether it trains."""
+    def begin_pass(self, has_gradients: bool) -> None:
+        """Is told that a pass begins, and whether gradients are enabled there."""
         model = self._model()
-        if model is not None and (trains or self._is_enabled()):
+        if model is not None and has_gradients:
             self._parameters.watch(model)
 
     def begin(
@@ -73,17 +73,17 @@ class Backward:
         call: Call,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        trains: bool,
+        has_gradients: bool,
     ) -> Call:
         """Returns `call`, with what `end` needs, if it has a backward.
 
         Args:
-            trains: Whether the pass that it is part of does.
+            has_gradients: See `begin_pass`, of the pass that it is part of.
         """
         if self._is_enabled():
             self._parameters.watch_own(module, call.op)
             return call._replace(inputs=self._gradients.begin(call, args, kwargs))
-        if trains:
+        if has_gradients:
             self._first_runs.add(call)
         return call
 

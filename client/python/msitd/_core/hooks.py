@@ -362,12 +362,13 @@ class HookHandle:
         forward.op = op
         try:
             caller = self._thread.caller
-            forward.trains = self._steps.is_training(
+            forward.has_gradients = (
                 self._is_grad_enabled() if caller is None else caller.is_grad_enabled
             )
+            forward.trains = self._steps.is_training(forward.has_gradients)
             forward.token = self._steps.begin_pass(op, is_root, forward.trains)
             if self._backward is not None:
-                self._backward.begin_pass(forward.trains)
+                self._backward.begin_pass(forward.has_gradients)
             if self._tells_phase and is_root and kwargs:
                 record_phase(self._client, op, forward.token, kwargs)
         except Exception as error:  # noqa: BLE001 - never the model's problem
@@ -425,7 +426,9 @@ class HookHandle:
         stack = None if self.stack_level == "none" else self._caller()
         call = Call(op, token, self._begin_call(op, token), stack)
         if self._backward is not None:
-            call = self._backward.begin(module, call, args, kwargs, forward.trains)
+            call = self._backward.begin(
+                module, call, args, kwargs, forward.has_gradients
+            )
         forward.calls.append(call)
         self._has_begun = True
         self._uncalled.discard(op)

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 class Forward:
     """Where the forward of one thread is."""
 
-    __slots__ = ("calls", "depth", "op", "token", "trains")
+    __slots__ = ("calls", "depth", "has_gradients", "op", "token", "trains")
 
     def __init__(self) -> None:
         # How many calls that could be passes are nested now. The outermost is one: its
-        # op, its token, and whether it trains.
+        # op, its token, whether gradients are enabled there, and whether it trains.
         self.depth = 0
         self.op = ""
         self.token = 0
+        self.has_gradients = False
         self.trains = False
         # Calls that have not ended.
         self.calls: list[Call] = []
