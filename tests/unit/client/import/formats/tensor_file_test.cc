@@ -55,12 +55,16 @@ TEST(TensorFileTest, UnknownKindsAreRefused) {
 TEST(TensorFileTest, AFileThatShrinksWhileItIsReadIsDataLoss) {
   const testing::TempDir dir;
   const std::string path = dir / "x.npy";
-  std::ofstream(path, std::ios::binary) << NpyOf(kHead, "abcd");
+  // Longer than what is read ahead.
+  const std::string head =
+      "{'descr': '<i4', 'fortran_order': False, 'shape': (4096,), }";
+  std::ofstream(path, std::ios::binary) << NpyOf(head, std::string(16384, 'x'));
   const auto file = OpenTensorFile(path, {});
   ASSERT_TRUE(file.ok());
   ASSERT_NE((*file)->Next(), nullptr);
-  ASSERT_EQ(::truncate(path.c_str(), 70), 0);
-  EXPECT_EQ(ReadAll(**file, 1000).status().code(), absl::StatusCode::kDataLoss);
+  ASSERT_EQ(::truncate(path.c_str(), 8192), 0);
+  EXPECT_EQ(ReadAll(**file, 16384).status().code(),
+            absl::StatusCode::kDataLoss);
 }
 
 }  // namespace
