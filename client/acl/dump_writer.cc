@@ -336,18 +336,15 @@ absl::Status DumpWriter::SendTensors(const trees::TreeEntry& entry,
       if (why.ok()) {
         const client::Status sent = client.Record(record.view());
         if (sent.ok()) {
-          ++counts_.tensor_count;
+          // An op may have inputs without bytes, which are no loss.
+          ++(tensor->is_absent ? counts_.absent_tensor_count
+                               : counts_.tensor_count);
           continue;
         }
         is_counted = feed_.source_status().ok();
         why = is_counted ? absl::UnavailableError(sent.message)
                          : feed_.source_status();
       }
-    }
-    // An op may have inputs without bytes, which are no loss.
-    if (absl::IsNotFound(why)) {
-      ++counts_.absent_tensor_count;
-      continue;
     }
     ++counts_.bad_tensor_count;
     if (!is_counted) client.CountDrop();

@@ -62,8 +62,12 @@ def said(done: "subprocess.CompletedProcess[str]") -> list[str]:
 
 
 def records(daemon: Daemon, run: str) -> list[str]:
-    """All that is known of each tensor of a run, but for the run."""
+    """All that is known of each tensor of a run, but for the run.
+
+    Also of inputs that a task did not have, of which there are no elements.
+    """
     words = ("tensor", "list", "--run", run, "--limit", "100000")
+    words += ("--kind", "tensor,statistics")
     # A run may lack ranks.
     listed = daemon.ctl_json(*words, expect=None)
     for one in listed["tensors"]:
@@ -95,7 +99,7 @@ def test_run_is_that_of_an_import(
     done = job(cann, daemon, tree, STANDIN_ORDER=order, STANDIN_SLICE_BYTES=slice_bytes)
     assert said(done)[-1].startswith("run streamed: 36 tensors of 12 files")
     streamed = records(daemon, "streamed")
-    assert len(streamed) == 36
+    assert len(streamed) == 48
     assert streamed == imported(daemon, tree)
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [
         "mindie_rt_op_mapping.json",
@@ -153,7 +157,7 @@ def test_host_may_do_as_it_likes(
     tree = write_tree(tmp_path / "tree")
     done = job(cann, daemon, tree, how)
     assert said(done)[-1].startswith("run streamed: 36 tensors of 12 files")
-    assert len(records(daemon, "streamed")) == 36
+    assert len(records(daemon, "streamed")) == 48
 
 
 def test_dump_of_the_host_is_streamed(
@@ -165,7 +169,7 @@ def test_dump_of_the_host_is_streamed(
     config.write_text(json.dumps({"dump": dump}, separators=(",", ":")))
     log = tmp_path / "log"
     job(cann, daemon, tree, MINDIE_RT_DUMP_CONFIG_PATH=config, STANDIN_LOG=log)
-    assert len(records(daemon, "streamed")) == 36
+    assert len(records(daemon, "streamed")) == 48
     assert log.read_text().count("aclmdlInitDump") == 1
     job(cann, daemon, tree, run="none", MSITD_ACL_DUMP="host")
     daemon.ctl("run", "get", "none", expect=64 + 5)
@@ -244,7 +248,7 @@ def test_capture_policy_says_what_is_kept(
     lines = said(job(cann, daemon, write_tree(tmp_path / "tree")))
     ops = {json.loads(text)["op"] for text in records(daemon, "streamed")}
     assert ops == {"layer/op2"}
-    assert "24 of them are not asked for" in lines[-1]
+    assert "32 of them are not asked for" in lines[-1]
 
 
 def test_graphs_can_be_told_apart_from_the_beginning(
@@ -317,7 +321,7 @@ def test_rank_that_is_killed_leaves_what_was_whole(
         (tmp_path / "gate").touch()
         assert process.wait(TIMEOUT_S) == -signal.SIGKILL
     streamed = records(daemon, "streamed")
-    assert len(streamed) == 15 and unordered(streamed) < unordered(whole)
+    assert len(streamed) == 20 and unordered(streamed) < unordered(whole)
     coverage = daemon.ctl_json("capture", "coverage", "streamed", expect=None)
     (rank,) = coverage["ranks"]
     assert "BROKEN" in json.dumps(rank)
@@ -347,7 +351,7 @@ def test_file_of_a_broken_slice_is_lost(
     assert said(done)[-1].endswith("; 1 file was lost")
     streamed = records(daemon, "streamed")
     whole = imported(daemon, tree)
-    assert len(streamed) == len(whole) - 3
+    assert len(streamed) == len(whole) - 4
     assert unordered(streamed) < unordered(whole)
     counters = daemon.ctl_json("run", "get", "streamed")["counters"]
     assert int(counters["dropped_count"]) == 1
