@@ -72,7 +72,8 @@ class MatchRules {
   bool ignore_case() const { return ignore_case_; }
   bool fuzzy() const { return fuzzy_; }
   // `grad_input` and `grad_output` belong together by the order of the backward
-  // calls of their op in a rank and token, whatever the numbers of these calls.
+  // calls of their op in a rank and token, if each run has numbers of these
+  // calls that the other lacks; else by the numbers.
   bool backward_order() const { return backward_order_; }
   void UseBackwardOrder() { backward_order_ = true; }
   int64_t token_offset() const { return token_offset_; }

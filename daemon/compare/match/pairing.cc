@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "daemon/compare/match/target_names.h"
 #include "daemon/compare/match/tensor_mapping.h"
@@ -20,14 +22,15 @@ constexpr std::string_view kCounterpartMissing =
 constexpr std::string_view kBackwardOrder =
     "the same place among the backward calls of its op";
 
-// Tensors of one run whose calls are numbered for pairing: backward calls by
-// their place among those of the op, if that is asked for.
+bool IsBackward(const TensorKey& key) {
+  return key.io == Io::kGradInput || key.io == Io::kGradOutput;
+}
+
+// Backward calls of one run by their place among those of the op.
 class Calls {
  public:
-  Calls(std::span<const LogicalTensor> tensors, bool with_device,
-        bool backward_order)
-      : with_device_(with_device), backward_order_(backward_order) {
-    if (!backward_order) return;
+  Calls(std::span<const LogicalTensor> tensors, bool with_device)
+      : with_device_(with_device) {
     for (const LogicalTensor& tensor : tensors) {
       if (!IsBackward(tensor.key)) continue;
       Places& places = by_op_[OpOf(tensor.key)];
@@ -35,42 +38,78 @@ class Calls {
     }
   }
 
-  // Returns the key of one of the tensors, with the number of its call.
-  TensorKey KeyOf(const LogicalTensor& tensor) const {
+  // Returns the key of one of the backward tensors, with the place of its call
+  // as the number.
+  TensorKey PlaceOf(const LogicalTensor& tensor) const {
     TensorKey key = tensor.key;
-    if (backward_order_ && IsBackward(key)) {
-      key.call = by_op_.at(OpOf(key)).at(key.call);
-    }
+    key.call = by_op_.at(OpOf(key)).at(key.call);
     return key;
   }
 
  private:
   using Places = std::unordered_map<int32_t, int32_t>;
 
-  static bool IsBackward(const TensorKey& key) {
-    return key.io == Io::kGradInput || key.io == Io::kGradOutput;
-  }
   std::string OpOf(const TensorKey& key) const {
     return with_device_ ? key.op + '\0' + key.device : key.op;
   }
 
   const bool with_device_;
-  const bool backward_order_;
   std::unordered_map<std::string, Places> by_op_;
+};
+
+// Tells of which ops backward calls belong together by their places: of those
+// of which each run has a number that the other lacks. Else numbers are alike,
+// and the run with fewer lacks calls.
+class BackwardOrder {
+ public:
+  // Ops go by the names that IsBy is asked for.
+  void AddGolden(std::string op, const TensorKey& key) {
+    if (IsBackward(key)) golden_[std::move(op)].insert(key.call);
+  }
+  void AddTarget(std::string op, const TensorKey& key) {
+    if (IsBackward(key)) target_[std::move(op)].insert(key.call);
+  }
+
+  // True if they do. Call it once all are added.
+  bool IsBy(const std::string& golden_op, const std::string& target_op) {
+    const auto [known, is_new] =
+        known_.try_emplace(golden_op + '\0' + target_op, false);
+    if (!is_new) return known->second;
+    const auto golden = golden_.find(golden_op);
+    const auto target = target_.find(target_op);
+    known->second = golden != golden_.end() && target != target_.end() &&
+                    !HasAll(golden->second, target->second) &&
+                    !HasAll(target->second, golden->second);
+    return known->second;
+  }
+
+ private:
+  using Numbers = std::set<int32_t>;
+
+  static bool HasAll(const Numbers& all, const Numbers& some) {
+    return std::includes(all.begin(), all.end(), some.begin(), some.end());
+  }
+
+  std::unordered_map<std::string, Numbers> golden_;
+  std::unordered_map<std::string, Numbers> target_;
+  std::unordered_map<std::string, bool> known_;
 };
 
 // Golden tensors by name, each of which may be found again and again.
 class GoldenNames {
  public:
-  // Calls are numbered by their places if `backward_order`.
-  GoldenNames(const PairingSides& sides, bool backward_order) : sides_(sides) {
-    const Calls calls(sides.golden, sides.with_device, backward_order);
+  // With `calls`, these are backward tensors only, by the places of calls.
+  explicit GoldenNames(const PairingSides& sides, const Calls* calls = nullptr)
+      : sides_(sides) {
     // As in NamePairing.
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.golden.size(); ++i) {
         const LogicalTensor& golden = sides.golden[i];
         if (HasAllShards(golden) != is_sound) continue;
-        by_name_[PairName(golden.key.op, calls.KeyOf(golden))].push_back(i);
+        if (calls != nullptr && !IsBackward(golden.key)) continue;
+        const TensorKey key =
+            calls == nullptr ? golden.key : calls->PlaceOf(golden);
+        by_name_[PairName(key.op, key)].push_back(i);
       }
     }
   }
@@ -108,6 +147,40 @@ class GoldenNames {
   std::unordered_map<std::string, size_t> found_;
 };
 
+// Golden backward tensors that belong to target ones by the places of calls.
+class OrderedNames {
+ public:
+  explicit OrderedNames(const PairingSides& sides)
+      : targets_(sides.target, sides.with_device),
+        goldens_(sides.golden, sides.with_device),
+        names_(sides, &goldens_) {
+    for (const LogicalTensor& golden : sides.golden) {
+      order_.AddGolden(golden.key.op, golden.key);
+    }
+    for (const LogicalTensor& target : sides.target) {
+      order_.AddTarget(target.key.op, target.key);
+    }
+  }
+
+  // True if the target tensor belongs to one of the golden op by its place.
+  bool Has(const std::string& golden_op, const LogicalTensor& target) {
+    return IsBackward(target.key) && order_.IsBy(golden_op, target.key.op);
+  }
+
+  // Finds it, as pair `number` of the mapping has it.
+  std::optional<size_t> Find(const TensorMapping& mapping, size_t number,
+                             const LogicalTensor& target) {
+    return names_.Find(mapping.GoldenName(number, targets_.PlaceOf(target)),
+                       target);
+  }
+
+ private:
+  const Calls targets_;
+  const Calls goldens_;
+  GoldenNames names_;
+  BackwardOrder order_;
+};
+
 // What a mapping names. A golden tensor may belong to several targets.
 class MappingPairing final : public Pairing {
  public:
@@ -117,10 +190,9 @@ class MappingPairing final : public Pairing {
         backward_order_(rules.backward_order()) {}
 
   void Pair(const PairingSides& sides, Partners& partners) const override {
-    GoldenNames names(sides, /*backward_order=*/false);
-    std::optional<GoldenNames> ordered_names;
-    if (backward_order_) ordered_names.emplace(sides, backward_order_);
-    const Calls calls(sides.target, sides.with_device, backward_order_);
+    GoldenNames names(sides);
+    std::optional<OrderedNames> ordered_names;
+    if (backward_order_) ordered_names.emplace(sides);
     for (const bool is_sound : {true, false}) {
       for (size_t i = 0; i < sides.target.size(); ++i) {
         const LogicalTensor& target = sides.target[i];
@@ -134,13 +206,13 @@ class MappingPairing final : public Pairing {
           partners.LeaveTarget(i, BondOf(*number));
           continue;
         }
+        const MappedTensor& line = mapping_.pair(*number).golden;
         // A number that a line says is that of the call itself.
-        const bool is_ordered =
-            backward_order_ && !mapping_.pair(*number).golden.call.has_value();
+        const bool is_ordered = backward_order_ && !line.call.has_value() &&
+                                ordered_names->Has(line.op, target);
         const auto golden =
             is_ordered
-                ? ordered_names->Find(
-                      mapping_.GoldenName(*number, calls.KeyOf(target)), target)
+                ? ordered_names->Find(mapping_, *number, target)
                 : names.Find(mapping_.GoldenName(*number, target.key), target);
         if (golden.has_value()) {
           partners.Join(*golden, i, BondOf(*number));
@@ -173,6 +245,42 @@ class MappingPairing final : public Pairing {
   const bool backward_order_;
 };
 
+// Names of tensors as NamePairing has them, where backward calls of some ops
+// belong together by their places.
+class NumberedNames {
+ public:
+  NumberedNames(const MatchRules& rules, const PairingSides& sides)
+      : rules_(rules),
+        goldens_(sides.golden, sides.with_device),
+        targets_(sides.target, sides.with_device) {
+    for (const LogicalTensor& golden : sides.golden) {
+      order_.AddGolden(rules.KeyOfGolden(golden.key.op), golden.key);
+    }
+    for (const LogicalTensor& target : sides.target) {
+      order_.AddTarget(rules.KeyOfTarget(target.key.op), target.key);
+    }
+  }
+
+  std::string OfGolden(const LogicalTensor& golden) {
+    return Of(rules_.KeyOfGolden(golden.key.op), goldens_, golden);
+  }
+  std::string OfTarget(const LogicalTensor& target) {
+    return Of(rules_.KeyOfTarget(target.key.op), targets_, target);
+  }
+
+ private:
+  std::string Of(const std::string& op, const Calls& calls,
+                 const LogicalTensor& tensor) {
+    const bool is_ordered = IsBackward(tensor.key) && order_.IsBy(op, op);
+    return PairName(op, is_ordered ? calls.PlaceOf(tensor) : tensor.key);
+  }
+
+  const MatchRules& rules_;
+  const Calls goldens_;
+  const Calls targets_;
+  BackwardOrder order_;
+};
+
 // Tensors whose names are equal once the rules have made golden names of
 // those of the target, and calls are numbered as they ask for. Several of one
 // name are paired in the order of execution, those of which shards are amiss
@@ -186,10 +294,18 @@ class NamePairing final : public Pairing {
       for (size_t i = 0; i < sides.golden.size(); ++i) partners.Join(i, i, {});
       return;
     }
-    const Calls golden_calls(sides.golden, sides.with_device,
-                             rules_.backward_order());
-    const Calls target_calls(sides.target, sides.with_device,
-                             rules_.backward_order());
+    std::optional<NumberedNames> numbered;
+    if (rules_.backward_order()) numbered.emplace(rules_, sides);
+    const auto golden_name = [&](const LogicalTensor& golden) {
+      return numbered.has_value()
+                 ? numbered->OfGolden(golden)
+                 : PairName(rules_.KeyOfGolden(golden.key.op), golden.key);
+    };
+    const auto target_name = [&](const LogicalTensor& target) {
+      return numbered.has_value()
+                 ? numbered->OfTarget(target)
+                 : PairName(rules_.KeyOfTarget(target.key.op), target.key);
+    };
     TargetNames names(sides.with_device);
     // Of several with one name, those that are something go first.
     for (const bool is_sound : {true, false}) {
@@ -198,17 +314,13 @@ class NamePairing final : public Pairing {
         if (!partners.IsTargetFree(i) || HasAllShards(target) != is_sound) {
           continue;
         }
-        names.Add(PairName(rules_.KeyOfTarget(target.key.op),
-                           target_calls.KeyOf(target)),
-                  target, i);
+        names.Add(target_name(target), target, i);
       }
     }
     for (size_t i = 0; i < sides.golden.size(); ++i) {
       if (!partners.IsGoldenFree(i)) continue;
       const LogicalTensor& golden = sides.golden[i];
-      const auto found = names.Take(PairName(rules_.KeyOfGolden(golden.key.op),
-                                             golden_calls.KeyOf(golden)),
-                                    golden, partners);
+      const auto found = names.Take(golden_name(golden), golden, partners);
       if (!found) continue;
       const bool has_own_call =
           sides.target[*found].key.call == golden.key.call;

@@ -139,16 +139,51 @@ TEST_F(PairingTest, BackwardCallsArePairedInTheirOrderIfAskedFor) {
                                     with("4=6"), with("5=7"), "6=8"));
 }
 
-// A number that both have does not say that the calls are one.
-TEST_F(PairingTest, ABackwardCallBeyondTheOrderOfTheOtherRunIsAlone) {
-  golden_ = {Gradient(Io::kGradInput, 0)};
-  target_ = {Gradient(Io::kGradInput, 3), Gradient(Io::kGradInput, 0)};
+// Files may list equal calls in another order.
+TEST_F(PairingTest, BackwardCallsWithEqualNumbersArePairedByThem) {
+  golden_ = {Gradient(Io::kGradOutput, 1), Gradient(Io::kGradInput, 1),
+             Gradient(Io::kGradOutput, 0), Gradient(Io::kGradInput, 0)};
+  target_ = {Gradient(Io::kGradOutput, 0), Gradient(Io::kGradInput, 0),
+             Gradient(Io::kGradOutput, 1), Gradient(Io::kGradInput, 1)};
   backward_order_ = true;
-  EXPECT_THAT(Paired(), ElementsAre("0=0: the same place among the backward "
-                                    "calls of its op"));
-  // Gradients of parameters have numbers of their own.
+  EXPECT_THAT(Paired(), ElementsAre("0=2", "1=3", "2=0", "3=1"));
+  Map({"a"}, {"a"});
+  EXPECT_THAT(Paired(), ElementsAre("0=2: line 1", "1=3: line 1", "2=0: line 1",
+                                    "3=1: line 1"));
+}
+
+TEST_F(PairingTest, ABackwardCallThatOneRunLacksIsAlone) {
+  constexpr Io kIn = Io::kGradInput;
+  const std::vector<LogicalTensor> all = {Gradient(kIn, 3), Gradient(kIn, 2),
+                                          Gradient(kIn, 1), Gradient(kIn, 0)};
+  const std::vector<LogicalTensor> some = {Gradient(kIn, 3), Gradient(kIn, 2),
+                                           Gradient(kIn, 0)};
+  backward_order_ = true;
+  golden_ = all;
+  target_ = some;
+  EXPECT_THAT(Paired(), ElementsAre("0=0", "1=1", "3=2"));
+  golden_ = some;
+  target_ = all;
+  EXPECT_THAT(Paired(), ElementsAre("0=0", "1=1", "2=3"));
+  Map({"a"}, {"a"});
+  EXPECT_THAT(Paired(),
+              ElementsAre("0=0: line 1", "1=1: line 1", "2=3: line 1"));
+}
+
+// Names of the target are compared as golden ones.
+TEST_F(PairingTest, NumbersOfBackwardCallsAreComparedUnderGoldenNames) {
+  spec_.add_rewrites()->set_regex("^model\\.");
+  golden_ = {Gradient(Io::kGradInput, 1), Gradient(Io::kGradInput, 0)};
+  target_ = {Gradient(Io::kGradInput, 0, "model.a"),
+             Gradient(Io::kGradInput, 1, "model.a")};
+  backward_order_ = true;
+  EXPECT_THAT(Paired(), ElementsAre("0=1", "1=0"));
+}
+
+TEST_F(PairingTest, GradientsOfParametersHaveNumbersOfTheirOwn) {
   golden_ = {Gradient(Io::kGradWeight, 1)};
   target_ = {Gradient(Io::kGradWeight, 0), Gradient(Io::kGradWeight, 1)};
+  backward_order_ = true;
   EXPECT_THAT(Paired(), ElementsAre("0=1"));
 }
 
