@@ -509,7 +509,7 @@ CASES = [
 def rows_of(daemon: Daemon, mode: str, *flags: str) -> dict[str, dict[str, str]]:
     text = daemon.ctl(
         *("compare", "report", "c-000001", "--format", "msprobe", "--mode", mode),
-        *flags,
+        *("--compat", *flags),
     ).stdout
     return {row["NPU Name"]: row for row in csv.DictReader(io.StringIO(text))}
 

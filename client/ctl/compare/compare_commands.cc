@@ -344,9 +344,10 @@ void AddReport(CommandLine& line, CLI::App& noun) {
                   "Of msprobe: all (from tensors), summary, md5; default all")
       ->check(OneOf({"all", "summary", "md5"}))
       ->type_name("MODE");
-  verb.add_flag("--compat", flags->is_compat,
-                "Of msprobe: judge rows of statistics as msprobe does, which "
-                "passes some that fail or cannot be compared");
+  verb.add_flag(
+      "--compat", flags->is_compat,
+      "Of msprobe: judge rows as msprobe does, which passes some that "
+      "fail or cannot be compared");
   verb.add_flag("--colors", flags->has_colors,
                 "Of msprobe: rows are red or yellow as in its early releases, "
                 "and two columns say so");

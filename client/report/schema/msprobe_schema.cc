@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "client/report/schema/msprobe_colors.h"
 #include "client/report/schema/msprobe_statistics.h"
@@ -160,27 +161,41 @@ bool HasStatistics(const v1::ComparisonRow& row) {
          row.golden().kind() == v1::RECORD_KIND_STATISTICS;
 }
 
-bool IsKnown(const MsprobeStatistics& statistics) {
-  return std::none_of(statistics.begin(), statistics.end(),
-                      [](const MsprobeStatistic& one) {
-                        return one.kind == MsprobeStatistic::Kind::kAbsent;
-                      });
+bool IsNumberOrTruth(const MsprobeStatistic& one) {
+  return (one.kind != MsprobeStatistic::Kind::kAbsent &&
+          one.kind != MsprobeStatistic::Kind::kOther) ||
+         std::holds_alternative<Truth>(one.cell);
 }
 
-// Why a row of statistics is not to be passed; empty if it may be. msprobe's
-// rules judge what the comparison cannot if they have what they look at.
-std::string DoubtOf(const v1::ComparisonRow& row, const MsprobeRow& judged,
-                    MsprobeMode mode) {
-  if (!judged.is_matched) return "No bench data matched.";
-  if (row.verdict() == v1::FAIL) {
-    return fmt::format("The comparison fails: {}", row.reason());
+// True if both sides have what the rules look at, which texts and `None` are
+// not.
+bool AreComparable(const MsprobeStatistics& target,
+                   const MsprobeStatistics& golden) {
+  bool has_pair = false;
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (target[i].kind == MsprobeStatistic::Kind::kAbsent ||
+        golden[i].kind == MsprobeStatistic::Kind::kAbsent) {
+      return false;
+    }
+    has_pair |= IsNumberOrTruth(target[i]) && IsNumberOrTruth(golden[i]);
   }
-  const bool is_judged = row.verdict() == v1::PASS ||
-                         mode == MsprobeMode::kMd5 ||
-                         (mode == MsprobeMode::kSummary &&
-                          IsKnown(judged.target) && IsKnown(judged.golden));
-  if (is_judged) return "";
-  return fmt::format("It is not compared: {}", row.reason());
+  return has_pair;
+}
+
+// Says why a row is not to be passed. What the comparison cannot judge is left
+// to msprobe's rules if the row has what they look at.
+void SetDoubt(const v1::ComparisonRow& row, MsprobeMode mode,
+              MsprobeRow& judged) {
+  if (!judged.is_matched) {
+    judged.doubt = "No bench data matched.";
+  } else if (row.verdict() == v1::FAIL) {
+    judged.doubt = fmt::format("The comparison fails: {}", row.reason());
+  } else if (row.verdict() != v1::PASS) {
+    judged.doubt = fmt::format("It is not compared: {}", row.reason());
+    judged.rules_settle_doubt = mode == MsprobeMode::kMd5 ||
+                                (mode == MsprobeMode::kSummary &&
+                                 AreComparable(judged.target, judged.golden));
+  }
 }
 
 // A tensor that a table of receive buffers and scratch names.
@@ -376,9 +391,7 @@ class MsprobeSchema final : public TableSchema {
       judged.shapes_differ = ShapesDiffer(row, false);
     }
     judged.target_hash = std::move(target_checksum.text);
-    if (!report_.is_compat && HasStatistics(row) && !judged.is_ignored) {
-      judged.doubt = DoubtOf(row, judged, mode_);
-    }
+    if (!report_.is_compat) SetDoubt(row, mode_, judged);
     WaitingRow waiting;
     waiting.part = name.part;
     waiting.is_written = IsWritten(row);

@@ -69,11 +69,7 @@ class EntryJudge {
       if (looks_at_inputs && mode_ == MsprobeMode::kAll) JudgeCosines();
       if (looks_at_inputs && mode_ == MsprobeMode::kSummary) JudgeGrowth();
     }
-    ForEachJudged([this](size_t i) {
-      if (levels_[i] == kPass && !rows_[i].doubt.empty()) {
-        Note(i, kWarning, rows_[i].doubt);
-      }
-    });
+    NoteDoubts();
     std::vector<MsprobeVerdict> out;
     for (size_t i = 0; i < rows_.size(); ++i) {
       out.push_back({rows_[i].is_ignored ? "ignored"
@@ -86,10 +82,22 @@ class EntryJudge {
  private:
   template <typename F>
   void ForEachJudged(F judge) {
-    if (ignores_all_) return;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_[i].is_ignored) continue;
-      if (!ignores_inputs_ || IsMsprobeOutput(rows_[i])) judge(i);
+      if (IsJudged(i)) judge(i);
+    }
+  }
+
+  bool IsJudged(size_t i) const {
+    return !ignores_all_ && !rows_[i].is_ignored &&
+           (!ignores_inputs_ || IsMsprobeOutput(rows_[i]));
+  }
+
+  void NoteDoubts() {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const MsprobeRow& row = rows_[i];
+      if (row.is_ignored || row.doubt.empty() || levels_[i] != kPass) continue;
+      if (row.rules_settle_doubt && IsJudged(i)) continue;
+      Note(i, kWarning, row.doubt);
     }
   }
 

@@ -35,9 +35,11 @@ struct MsprobeRow {
   std::string target_hash;
   std::string golden_hash;
   bool has_two_kinds_of_hash = false;
-  // Why the row is no `pass`, whatever msprobe's rules find; empty if they
+  // Why the row is no `pass` where msprobe's rules find nothing; empty if they
   // alone decide.
   std::string doubt;
+  // True if there is no doubt where the rules look at the row.
+  bool rules_settle_doubt = false;
 };
 
 struct MsprobeVerdict {
@@ -52,8 +54,8 @@ bool IsMsprobeOutput(const MsprobeRow& row);
 // Judges the rows of one entry, which is a call of an op in one direction:
 // inputs, parameters, outputs. As msprobe does, it takes every row of which the
 // name has `.output.` in it for an output, and passes rows without a
-// counterpart unless hashes are compared. Rows in doubt are `warning` where the
-// rules find nothing, unless they do not look at the row.
+// counterpart unless hashes are compared. Rows in doubt are at least `warning`,
+// also those of APIs that the rules do not look at.
 std::vector<MsprobeVerdict> JudgeEntry(std::span<const MsprobeRow> rows,
                                        MsprobeMode mode,
                                        const MsprobeRules& rules);

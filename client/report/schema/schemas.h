@@ -42,7 +42,7 @@ struct MsprobeReport {
   MsprobeMode mode = MsprobeMode::kAll;
   // The rows with one of them are written, all if there are none.
   std::vector<v1::Verdict> verdicts = {};
-  // A row of statistics has the result that msprobe gives it, which may be
+  // A row has the result that msprobe gives it, which may be
   // `pass` though the row fails or could not be judged.
   bool is_compat = false;
   MsprobeRules rules = DefaultMsprobeRules();

@@ -255,6 +255,102 @@ TEST(MsprobeSchemaTest, StatisticsThatDoNotPassAreNeverPassed) {
               HasSubstr(R"(fails: max: target 4, golden \""2\"")"));
 }
 
+constexpr MsprobeMode kModes[] = {MsprobeMode::kAll, MsprobeMode::kSummary,
+                                  MsprobeMode::kMd5};
+
+// A tensor of which the bytes and thus the summary are known.
+v1::ComparisonRow RowOfTensors(const char* op, double target, double golden,
+                               v1::Verdict verdict) {
+  v1::ComparisonRow row = RowOfShapes({2}, {2});
+  row.set_op(op);
+  row.set_verdict(verdict);
+  row.set_reason("why");
+  row.mutable_target()->set_max(target);
+  row.mutable_golden()->set_max(golden);
+  for (v1::ComparedTensor* side :
+       {row.mutable_target(), row.mutable_golden()}) {
+    side->set_nan_count(0);
+    side->set_hash("a");
+  }
+  AddMetric(row, "msprobe_cosine", 1);
+  AddMetric(row, "msprobe_max_abs", 0);
+  return row;
+}
+
+TEST(MsprobeSchemaTest, RowsThatFailAreNoPassWhateverTheRulesIgnore) {
+  for (const char* op : {"Tensor.to", "Tensor.add"}) {
+    for (const MsprobeMode mode : kModes) {
+      for (const v1::Io io : {v1::IO_INPUT, v1::IO_OUTPUT}) {
+        v1::ComparisonRow row = RowOfTensors(op, 1, 900, v1::FAIL);
+        row.set_io(io);
+        EXPECT_THAT(ReportOf(row, mode),
+                    HasSubstr(R"(,warning,"[""The comparison fails: why""]")"));
+        EXPECT_THAT(ReportOf(row, mode, nullptr, true), HasSubstr(",pass,[]"));
+        row.set_verdict(v1::PASS);
+        EXPECT_THAT(ReportOf(row, mode), HasSubstr(",pass,[]"));
+      }
+    }
+  }
+  v1::ComparisonRow input =
+      RowOfTensors("Distributed.all_to_all_single", 1, 900, v1::FAIL);
+  input.set_io(v1::IO_INPUT);
+  EXPECT_THAT(ReportOf(input, MsprobeMode::kSummary), HasSubstr(",warning,"));
+}
+
+// The rules settle only what they look at.
+TEST(MsprobeSchemaTest, SkippedRowsAreAPassOnlyIfTheRulesLookAtThem) {
+  const auto of = [](const char* op, MsprobeMode mode) {
+    v1::ComparisonRow row = RowOfTensors(op, 1, 1, v1::SKIPPED);
+    row.set_io(v1::IO_INPUT);
+    return ReportOf(row, mode);
+  };
+  EXPECT_THAT(of("Tensor.add", MsprobeMode::kAll), HasSubstr(",warning,"));
+  EXPECT_THAT(of("Tensor.add", MsprobeMode::kSummary), HasSubstr(",pass,"));
+  EXPECT_THAT(of("Tensor.add", MsprobeMode::kMd5), HasSubstr(",pass,"));
+  for (const MsprobeMode mode : kModes) {
+    EXPECT_THAT(of("Tensor.to", mode), HasSubstr(",warning,"));
+  }
+}
+
+TEST(MsprobeSchemaTest, NothingKnownOfEitherSideIsNoPass) {
+  constexpr char kNulls[] =
+      R"({"max": null, "min": null, "mean": null, "l2_norm": null})";
+  constexpr char kMax[] = R"({"max": 1.0})";
+  constexpr char kMin[] = R"({"min": 1.0})";
+  const auto of = [](const char* target, const char* golden, v1::DType dtype,
+                     v1::Verdict verdict) {
+    v1::ComparisonRow row = RowOfStatistics(target, golden, verdict);
+    row.mutable_target()->set_dtype(dtype);
+    row.mutable_golden()->set_dtype(dtype);
+    return ReportOf(row, MsprobeMode::kSummary);
+  };
+  constexpr auto kFp8 = v1::D_TYPE_FLOAT8_E4M3FN;
+  EXPECT_THAT(of(kNulls, kNulls, kFp8, v1::SKIPPED), HasSubstr(",warning,"));
+  EXPECT_THAT(of("{}", "{}", kFp8, v1::SKIPPED), HasSubstr(",warning,"));
+  EXPECT_THAT(of(kMax, kMin, kFp8, v1::SKIPPED), HasSubstr(",warning,"));
+  EXPECT_THAT(of(kMax, kMax, kFp8, v1::SKIPPED), HasSubstr(",pass,"));
+  EXPECT_THAT(of("{}", "{}", kFp8, v1::PASS), HasSubstr(",pass,"));
+  constexpr char kTruths[] = R"({"max": true, "min": false})";
+  EXPECT_THAT(of(kTruths, kTruths, v1::D_TYPE_BOOL, v1::SKIPPED),
+              HasSubstr(",pass,"));
+}
+
+TEST(MsprobeSchemaTest, TensorsWithoutACounterpartAreNoPass) {
+  for (const char* op : {"Tensor.to", "Tensor.add"}) {
+    v1::ComparisonRow row = RowOfTensors(op, 1, 1, v1::UNMATCHED);
+    row.clear_golden();
+    for (const MsprobeMode mode : kModes) {
+      std::string note;
+      EXPECT_THAT(ReportOf(row, mode, &note), HasSubstr(",warning,"));
+      EXPECT_EQ(note, "");
+    }
+    std::string note;
+    EXPECT_THAT(ReportOf(row, MsprobeMode::kAll, &note, true),
+                HasSubstr(",pass,"));
+    EXPECT_THAT(note, HasSubstr("1 rows without a counterpart"));
+  }
+}
+
 TEST(MsprobeSchemaTest, StatisticsAreNoMetricsOfElements) {
   v1::ComparisonRow row = RowOfStatistics(kTwo, kTwo, v1::PASS);
   AddMetric(row, "msprobe_max_abs", 0);
