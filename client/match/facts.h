@@ -35,10 +35,12 @@ struct OpFacts {
   std::vector<TensorFacts> tensors;
 };
 
-// An attachment, or a document of a rank.
+// An attachment, or a document of a rank and token.
 struct TextFile {
   std::string name;
   std::string text;
+  int32_t rank = 0;
+  int64_t token = 0;
 };
 
 struct RunFacts {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/match/msprobe_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -89,12 +91,26 @@ std::string EntryName(const std::string& op, int32_t call, Io io) {
   return name.has_value() ? name->entry : "";
 }
 
-// Where entries lie: their parent, and which of all they are.
+std::string PathOfParent(const std::string& parent) {
+  const auto key =
+      names::KeyOfMsprobe({parent, names::MsprobePart::kOutput, "0"});
+  if (!key.has_value() || !IsModule(key->op)) return parent;
+  const Path path = ParseModule(key->op).path;
+  return Joined(path, path.size());
+}
+
+std::string TextOf(const TextFile& file) {
+  return fmt::format("rank {}, token {}", file.rank, file.token);
+}
+
+// Where entries lie: their parent, and which of all they are. A mapping says
+// neither rank nor token, so those of all ranks and tokens have to go together.
 class Construct {
  public:
   struct Entry {
     std::string parent;
     size_t number = 0;
+    const TextFile* file = nullptr;  // The first that has it.
   };
 
   static absl::StatusOr<Construct> Read(const RunFacts& run) {
@@ -107,16 +123,15 @@ class Construct {
         return MakeStatus(absl::StatusCode::kInvalidArgument, "{} is no object",
                           file.name);
       }
-      for (const auto& [name, value] : tree.items()) {
-        // Megatron's have the number of the micro step behind the parent.
-        const Json& parent =
-            value.is_array() && !value.empty() ? value.front() : value;
-        Entry entry;
-        if (parent.is_string()) entry.parent = parent.get<std::string>();
-        entry.number = out.entries_.size();
-        out.entries_.emplace(name, std::move(entry));
-      }
-      break;
+      const auto unlike = out.Add(tree, file);
+      if (!unlike.has_value()) continue;
+      return MakeStatus(
+          absl::StatusCode::kInvalidArgument,
+          "run {}: {} of {} and of {} differ in where \"{}\" is, but a layer "
+          "mapping is for all ranks and tokens: compare runs that have one of "
+          "these",
+          run.run, file.name, TextOf(*unlike->file), TextOf(file),
+          unlike->entry);
     }
     return out;
   }
@@ -127,7 +142,64 @@ class Construct {
   }
 
  private:
+  // Calls at a place, in their order.
+  using Calls = std::vector<std::string>;
+
+  // An entry that is elsewhere in an earlier file.
+  struct Unlike {
+    std::string entry;
+    const TextFile* file = nullptr;
+  };
+
+  // Takes the tree of a file. Returns an entry that has another place in it, or
+  // another number among the calls there, than before; nothing if none has.
+  std::optional<Unlike> Add(const Json& tree, const TextFile& file) {
+    std::unordered_map<std::string, std::string> parents;
+    for (const auto& [name, value] : tree.items()) {
+      // Megatron's have the number of the micro step behind the parent.
+      const Json& parent =
+          value.is_array() && !value.empty() ? value.front() : value;
+      parents.emplace(
+          name, parent.is_string() ? parent.get<std::string>() : std::string());
+    }
+    std::unordered_map<std::string, size_t> counts;
+    for (const auto& [name, value] : tree.items()) {
+      const std::string place = PlaceOf(name, parents);
+      Calls& calls = calls_[place];
+      const size_t number = counts[place]++;
+      if (number < calls.size()) {
+        const std::string& known = calls[number];
+        if (known != name) return Unlike{name, entries_.at(known).file};
+        continue;
+      }
+      const auto [entry, is_new] = entries_.emplace(
+          name, Entry{parents.at(name), entries_.size(), &file});
+      if (!is_new) return Unlike{name, entry->second.file};
+      calls.push_back(name);
+    }
+    return std::nullopt;
+  }
+
+  // The place of an entry as Model has it, in a text.
+  static std::string PlaceOf(
+      const std::string& name,
+      const std::unordered_map<std::string, std::string>& parents) {
+    const auto key =
+        names::KeyOfMsprobe({name, names::MsprobePart::kOutput, "0"});
+    if (!key.has_value()) return name;
+    std::string place = std::string(IoName(key->io)) + '\0';
+    if (IsModule(key->op)) {
+      const Path path = ParseModule(key->op).path;
+      return place + Joined(path, path.size());
+    }
+    auto parent = parents.find(EntryName(key->op, key->call, Io::kOutput));
+    if (parent == parents.end()) parent = parents.find(name);
+    place += PathOfParent(parent->second);
+    return place + '.' + key->op.substr(key->op.rfind('.') + 1);
+  }
+
   std::unordered_map<std::string, Entry> entries_;
+  std::unordered_map<std::string, Calls> calls_;
 };
 
 struct Call {
@@ -207,14 +279,6 @@ class Model {
       made.place = PlaceOf(path + op.op.substr(op.op.rfind('.') + 1));
     }
     calls_.push_back(made);
-  }
-
-  static std::string PathOfParent(const std::string& parent) {
-    const auto key =
-        names::KeyOfMsprobe({parent, names::MsprobePart::kOutput, "0"});
-    if (!key.has_value() || !IsModule(key->op)) return parent;
-    const Path path = ParseModule(key->op).path;
-    return Joined(path, path.size());
   }
 
   size_t PlaceOf(std::string path) {

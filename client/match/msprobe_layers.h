@@ -46,7 +46,10 @@ struct LayerPairs {
 // pipeline.
 //
 // Errors: RESOURCE_EXHAUSTED above kLayerCallsMax; INVALID_ARGUMENT for a
-// construct.json that is none.
+// construct.json that is none, or if two of a run, which are of different ranks
+// or tokens, have a call at different places, or differ in which of the calls
+// at its place it is: a pair is for all ranks and tokens. One may lack calls
+// that come last at their place in another.
 absl::StatusOr<LayerPairs> PairLayers(const RunFacts& golden,
                                       const RunFacts& target,
                                       const MsprobeMapping& mapping);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "client/match/limits.h"
 #include "client/match/match.h"
+#include "client/match/msprobe_layers.h"
 #include "client/query/attachment_bytes.h"
 #include "client/query/connection.h"
 #include "client/query/paging.h"
@@ -63,7 +64,8 @@ class Files {
   explicit Files(match::RunFacts& facts) : facts_(facts) {}
 
   // Returns where the bytes of the next file go; null if there are too many.
-  match::TextFile* Add(const std::string& name, int64_t size_bytes) {
+  match::TextFile* Add(const std::string& name, int64_t size_bytes,
+                       int32_t rank = 0, int64_t token = 0) {
     const auto size = static_cast<uint64_t>(size_bytes);
     if (size > match::kFileBytesMax ||
         facts_.files.size() == match::kFilesMax) {
@@ -71,7 +73,7 @@ class Files {
     }
     total_bytes_ += size;
     if (total_bytes_ > match::kFilesBytesMax) return nullptr;
-    facts_.files.push_back({name, ""});
+    facts_.files.push_back({name, "", rank, token});
     return &facts_.files.back();
   }
 
@@ -112,9 +114,16 @@ Outcome ReadAttachments(Connection& connection, match::RunFacts& facts,
   return {};
 }
 
-// Documents of one name are alike on all ranks: the first is read.
+// True if `next` adds nothing to `read`.
+bool IsKnown(const v1::Tensor& read, const v1::Tensor& next,
+             bool all_constructs) {
+  if (read.op() != next.op()) return false;
+  if (!all_constructs || next.op() != match::kMsprobeConstructFile) return true;
+  return !next.hash().empty() && read.hash() == next.hash();
+}
+
 Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
-                      Files& files) {
+                      Files& files, bool all_constructs) {
   v1::ListTensorsRequest request;
   request.set_run(facts.run);
   request.mutable_filter()->add_kinds(v1::RECORD_KIND_DOCUMENT);
@@ -124,22 +133,24 @@ Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
   std::vector<v1::Tensor> wanted;
   MSITCTL_RETURN_IF_FAILED(ForEachRow(
       connection, &Tensors::ListTensors, request, "tensors",
-      static_cast<int64_t>(match::kFilesMax),
+      all_constructs ? 0 : static_cast<int64_t>(match::kFilesMax),
       [&](const google::protobuf::Message& row) {
         const auto& document = static_cast<const v1::Tensor&>(row);
-        const bool is_first = std::none_of(
-            wanted.begin(), wanted.end(), [&document](const v1::Tensor& other) {
-              return other.op() == document.op();
+        const bool is_new = std::none_of(
+            wanted.begin(), wanted.end(), [&](const v1::Tensor& other) {
+              return IsKnown(other, document, all_constructs);
             });
-        if (is_first && match::IsWanted(document.op()) &&
-            document.has_bytes()) {
+        if (is_new && match::IsWanted(document.op()) && document.has_bytes()) {
           wanted.push_back(document);
         }
+        // One too many is refused below.
+        return wanted.size() <= match::kFilesMax;
       },
       response));
   for (const v1::Tensor& document : wanted) {
     match::TextFile* const file =
-        files.Add(document.op(), document.size_bytes());
+        files.Add(document.op(), document.size_bytes(), document.rank(),
+                  document.token());
     if (file == nullptr) return TooLarge(facts, "its documents are too many");
     MSITCTL_RETURN_IF_FAILED(ReadTensorBytes(
         connection, WantedBytes{document.name(), document.size_bytes()},
@@ -150,11 +161,12 @@ Outcome ReadDocuments(Connection& connection, match::RunFacts& facts,
 
 }  // namespace
 
-Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts) {
+Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts,
+                     bool all_constructs) {
   MSITCTL_RETURN_IF_FAILED(ReadOps(connection, facts));
   Files files(facts);
   MSITCTL_RETURN_IF_FAILED(ReadAttachments(connection, facts, files));
-  return ReadDocuments(connection, facts, files);
+  return ReadDocuments(connection, facts, files, all_constructs);
 }
 
 }  // namespace msitd::ctl

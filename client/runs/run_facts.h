@@ -9,7 +9,10 @@ namespace msitd::ctl {
 class Connection;
 
 // Asks for what a matcher wants to know of the run `facts.run`: its ops, the
-// attachments and documents that a matcher reads. `facts.source` is known.
-Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts);
+// attachments and documents that a matcher reads. `facts.source` is known. Of
+// documents with one name, the first counts; with `all_constructs`, every
+// construct.json that differs from the others does.
+Outcome ReadRunFacts(Connection& connection, match::RunFacts& facts,
+                     bool all_constructs = false);
 
 }  // namespace msitd::ctl

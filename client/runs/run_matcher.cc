@@ -61,8 +61,11 @@ Outcome MatchRuns(Connection& connection, const std::string& golden,
   match::RunFacts target_facts;
   target_facts.run = target;
   target_facts.source = sources.target;
-  MSITCTL_RETURN_IF_FAILED(ReadRunFacts(connection, golden_facts));
-  MSITCTL_RETURN_IF_FAILED(ReadRunFacts(connection, target_facts));
+  const bool all_constructs = options.msprobe.has_layers;
+  MSITCTL_RETURN_IF_FAILED(
+      ReadRunFacts(connection, golden_facts, all_constructs));
+  MSITCTL_RETURN_IF_FAILED(
+      ReadRunFacts(connection, target_facts, all_constructs));
   if (is_auto && golden != target && HaveSameOps(golden_facts, target_facts)) {
     return {};
   }

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/match/limits.h"
@@ -294,6 +295,61 @@ TEST(MsprobeMatcherTest, LayersOfAStageAreNumberedFromZero) {
                           "Module.enc.ParallelTransformer",
                           "Cell.enc.layers.4.Layer=Module.enc.layers.0.Layer",
                           "Cell.enc.layers.5.Layer=Module.enc.layers.1.Layer"));
+}
+
+// The first rank of the target has two calls; `other` is what another rank has.
+absl::StatusOr<Mapping> MatchRanks(std::string other) {
+  const auto run = [](std::string source) {
+    RunBuilder out(std::move(source));
+    for (int call = 0; call < 3; ++call) out.Op("Torch.cos", {}, {1}, call);
+    return out;
+  };
+  const RunFacts golden = run("msprobe")
+                              .File("construct.json", R"({
+          "Torch.cos.0.forward": "Module.a.A.forward.0",
+          "Torch.cos.1.forward": "Module.a.A.forward.1",
+          "Torch.cos.2.forward": null})")
+                              .Build();
+  const RunFacts target = run("msprobe")
+                              .File("construct.json", R"({
+          "Torch.cos.0.forward": null,
+          "Torch.cos.1.forward": "Module.a.A.forward.0"})")
+                              .File("construct.json", std::move(other), 5, 2)
+                              .Build();
+  MatchOptions options;
+  options.msprobe = Read({.layers = "{}"});
+  return Match(Matcher::kMsprobe, golden, target, options);
+}
+
+TEST(MsprobeMatcherTest, LayersOfRanksMustGoTogether) {
+  for (const char* const other :
+       {// Another module.
+        R"({"Torch.cos.1.forward": "Module.b.B.forward.0"})",
+        R"({"Torch.cos.0.forward": "Module.a.A.forward.0"})",
+        // The first call of its module is another one.
+        R"({"Torch.cos.0.forward": null,
+            "Torch.cos.2.forward": "Module.a.A.forward.0",
+            "Torch.cos.1.forward": "Module.a.A.forward.0"})"}) {
+    const auto mapping = MatchRanks(other);
+    EXPECT_TRUE(absl::IsInvalidArgument(mapping.status())) << other;
+    EXPECT_THAT(
+        std::string(Message(mapping.status())),
+        HasSubstr("run msprobe-run: construct.json of rank 0, token 0 and of "
+                  "rank 5, token 2 differ in where \"Torch.cos."));
+  }
+}
+
+TEST(MsprobeMatcherTest, LayersOfARankMayHaveMoreCalls) {
+  const auto mapping = MatchRanks(R"({
+      "Torch.cos.1.forward": "Module.a.A.forward.1",
+      "Torch.cos.2.forward": "Module.a.A.forward.1",
+      "Torch.cos.0.forward": null})");
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  EXPECT_THAT(mapping->notes, IsEmpty());
+  EXPECT_THAT(
+      PairsOf(*mapping),
+      UnorderedElementsAre("Torch.cos#0=Torch.cos#2", "Torch.cos#1=Torch.cos#0",
+                           "Torch.cos#2=Torch.cos#1"));
 }
 
 TEST(MsprobeMatcherTest, RunWithoutTreeIsSaid) {

@@ -35,8 +35,9 @@ class RunBuilder {
     (void)builder_.Add(op, call, io, index, {count}, count);
     return *this;
   }
-  RunBuilder& File(std::string name, std::string text) {
-    run_.files.push_back({std::move(name), std::move(text)});
+  RunBuilder& File(std::string name, std::string text, int32_t rank = 0,
+                   int64_t token = 0) {
+    run_.files.push_back({std::move(name), std::move(text), rank, token});
     return *this;
   }
   RunFacts Build() {
