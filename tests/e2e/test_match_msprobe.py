@@ -129,9 +129,14 @@ def test_leaves_are_mapped_call_by_call(daemon: Daemon, tmp_path: Path) -> None:
     assert passed == 5 and unmatched == 2
 
 
-def dump(folder: Path, framework: str, calls: list[tuple[str, str | None]]) -> Path:
+def dump(
+    folder: Path,
+    framework: str,
+    calls: list[tuple[str, str | None]],
+    rank_number: int = 0,
+) -> Path:
     """Writes what msprobe does of calls in modules, each with one output."""
-    rank = folder / framework / "step0" / "rank0"
+    rank = folder / framework / "step0" / f"rank{rank_number}"
     files = rank / "dump_tensor_data"
     files.mkdir(parents=True)
     data: dict[str, Any] = {}
@@ -190,6 +195,25 @@ def test_layers_are_mapped(daemon: Daemon, tmp_path: Path) -> None:
     assert counts(daemon) == (4, 1, 0)
     flags = ("--allow-unmatched", "Torch.cos@output")
     daemon.ctl(*run, *flags)
+
+
+def test_layers_of_ranks_must_go_together(daemon: Daemon, tmp_path: Path) -> None:
+    call = "Torch.cos.0.forward"
+    modules = {"g": "Module.a.A.forward.0", "t": "Module.b.B.forward.0"}
+    for name, other in modules.items():
+        tree = tmp_path / name
+        for rank, module in enumerate((modules["g"], other)):
+            dump(tree, "pytorch", [(call, module)], rank)
+        daemon.ctl("run", "import", str(tree / "pytorch"), "--run", name)
+    layers = ("--layer-mapping", yaml(tmp_path, "{}"))
+    daemon.ctl("compare", "run", "g", "g", *layers)
+    done = daemon.ctl("compare", "run", "g", "t", *layers, expect=USAGE)
+    assert (
+        "run t: construct.json of rank 0, token 0 and of rank 1, token 0 differ in "
+        f'where "{call}" is' in done.stderr
+    )
+    # Without layers, nobody asks where calls are.
+    daemon.ctl("compare", "run", "g", "t", "--match", "msprobe")
 
 
 def test_receive_buffers_are_ignored(daemon: Daemon, tmp_path: Path) -> None:
