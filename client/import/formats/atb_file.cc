@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "client/import/formats/atb_reference.h"
@@ -146,7 +148,16 @@ absl::StatusOr<OtherBytes> OpenOther(std::string_view name,
     const auto path = FindAtbReference(*reference, folder);
     if (path.has_value()) return OpenOtherAt(*path, name, dtype);
   }
-  return OpenOtherAt(folder + "/" + std::string(in_folder), name, dtype);
+  const std::string path = folder + "/" + std::string(in_folder);
+  std::error_code ignored;
+  const auto type = std::filesystem::symlink_status(path, ignored).type();
+  // What is missing, the open says.
+  if (type != std::filesystem::file_type::regular &&
+      type != std::filesystem::file_type::not_found) {
+    return MakeStatus(absl::StatusCode::kInvalidArgument,
+                      "its bytes are in {}, which is a link, or no file", name);
+  }
+  return OpenOtherAt(path, name, dtype);
 }
 
 // Sets what the head says of the tensor. The lines that remain are attributes.

@@ -222,5 +222,26 @@ TEST(AtbFileTest, OtherFilesElsewhereAreNotOpened) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(AtbFileTest, LinksToOtherFilesAreNotFollowed) {
+  namespace fs = std::filesystem;
+  const testing::TempDir dir;
+  const fs::path inner = fs::path(dir.path()) / "in";
+  fs::create_directory(inner);
+  std::ofstream(dir / "secret") << "abcd";
+  std::ofstream(inner / "weights") << "efgh";
+  fs::create_symlink(dir / "secret", inner / "leak.raw");
+  fs::create_symlink("leak.raw", inner / "twice.raw");
+  fs::create_symlink("weights", inner / "inside.raw");
+  fs::create_symlink(dir / "secret", inner / "3_0_outtensor0.bin");
+  fs::create_directory(inner / "folder");
+  for (const char* name : {"leak.raw", "twice.raw", "inside.raw",
+                           "3_0_outtensor0.bin", "folder"}) {
+    const Read read = ReadOne(
+        "dtype=1\ndims=2\ndata=" + std::string(name) + "\n$End=1\n", inner);
+    EXPECT_EQ(read.status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_EQ(read.bytes, "") << name;
+  }
+}
+
 }  // namespace
 }  // namespace msitd::formats
