@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -29,6 +30,14 @@ using Attachments = v1::AttachmentService::Stub;
 // Of a tensor of which nothing but type and shape is known.
 constexpr std::string_view kNoStatistics = "{}";
 
+// Tools whose dumps have such a tensor for an argument that the task did not
+// have. In those of others it is there, and may have no element.
+bool RecordsAbsentArguments(std::string_view source) {
+  constexpr std::string_view kSources[] = {"ge", "fx", "mindie", "atb"};
+  return std::find(std::begin(kSources), std::end(kSources), source) !=
+         std::end(kSources);
+}
+
 Outcome TooLarge(const match::RunFacts& facts, std::string_view what) {
   return UsageError(fmt::format("run {}: {}", Printable(facts.run), what));
 }
@@ -41,10 +50,11 @@ Outcome ReadOps(Connection& connection, match::RunFacts& facts) {
   v1::ListTensorsResponse response;
   match::FactsBuilder builder;
   absl::Status status;
+  const bool has_absent = RecordsAbsentArguments(facts.source);
   const auto take = [&](const google::protobuf::Message& row) {
     const auto& tensor = static_cast<const v1::Tensor&>(row);
     // An argument that the task did not have takes no place among the others.
-    if (tensor.value() == kNoStatistics) return true;
+    if (has_absent && tensor.value() == kNoStatistics) return true;
     status = builder.Add(tensor.op(), tensor.call(),
                          static_cast<Io>(tensor.io()), tensor.index(),
                          {tensor.shape().begin(), tensor.shape().end()},
