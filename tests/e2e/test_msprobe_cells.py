@@ -642,14 +642,15 @@ def test_rows_that_msprobe_passes_unseen_are_counted(daemon: Daemon) -> None:
     chunk = Chunk("t", [record("both", OUTPUT, 1.0), record("new", OUTPUT, 5.0)])
     write(daemon.channel(), "t", [chunk.pack()])
     daemon.ctl("compare", "run", "g", "t", "--preset", "msprobe", expect=None)
+    report = ("compare", "report", "c-000001", "--format", "msprobe")
     for mode, cell, result in (
         ("all", "unsupported", "pass"),
         ("summary", "N/A", "pass"),
         ("md5", "N/A", "warning"),
     ):
-        out = daemon.ctl(
-            *("compare", "report", "c-000001", "--format", "msprobe", "--mode", mode)
-        )
+        out = daemon.ctl(*report, "--mode", mode)
+        assert "warning" in list(csv.reader(io.StringIO(out.stdout)))[2]
+        out = daemon.ctl(*report, "--mode", mode, "--compat")
         new = list(csv.reader(io.StringIO(out.stdout)))[2]
         assert new[1] == "N/A" and new[9] == cell, new
         assert result in new
