@@ -26,6 +26,7 @@ class SourceKeeper {
  public:
   struct Options {
     bool writes_min_max = false;
+    // Not for trees whose files name one another for their bytes.
     bool deletes = false;
   };
   // Files that wait. More are left as they are, and counted as kept.

@@ -312,6 +312,11 @@ absl::Status Watcher::Begin(const trees::TreeReader& reader) {
                       trees::TreeKindName(reader.kind),
                       options_.mapping_folder);
   }
+  if (options_.sources.deletes && reader.kind == trees::TreeKind::kAtb) {
+    return absl::InvalidArgumentError(
+        "files of atb name one another for their bytes, and one that names a "
+        "removed file loses them: --delete is not for atb");
+  }
   MSITD_ASSIGN_OR_RETURN(const auto tree, reader.open(folder_, {}));
   MSITD_RETURN_IF_ERROR(
       host_.Begin(reader.kind, tree->world_size(), tree->ranks()));

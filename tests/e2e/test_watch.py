@@ -508,3 +508,20 @@ def test_mappings_lie_where_the_user_says(
     (elsewhere / names[0]).unlink()
     watch = Watch(daemon, root, *flags, "--until-idle", "1s")
     watch.end(stop=False, expect=PARTIAL)
+
+
+@pytest.mark.parametrize("source", [(), ("--source", "atb")])
+def test_atb_tensors_are_not_deleted(
+    daemon: Daemon, tmp_path: Path, source: tuple[str, ...]
+) -> None:
+    root = tmp_path / "dump"
+    path = root / "msit_dump_1/tensors/0_42/0/0_Add/after/outtensor0.bin"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"dtype=0\ndims=1\n$End=1\nabcd")
+    words = ("watch", str(root), "--run", "r", "--until-idle", "1s", *source)
+    refused = daemon.ctl(*words, "--delete", expect=USAGE)
+    assert "files of atb name one another" in refused.stderr
+    assert path.exists()
+    daemon.ctl("run", "get", "r", expect=64 + 5)
+    daemon.ctl(*words)
+    assert tensor_count(daemon) == 1

@@ -436,7 +436,8 @@ void AddWatchFlags(CLI::App& verb, WatchFlags& flags) {
                 "its tensors");
   verb.add_flag("--delete", flags.deletes,
                 "Remove a file once the run has it, and its _min_max file is "
-                "written if that is asked for");
+                "written if that is asked for. Not for --source atb, whose "
+                "files name one another for their bytes");
   verb.add_option("--until-idle", flags.until_idle,
                   "End when nothing has changed for so long")
       ->type_name("TIME");
