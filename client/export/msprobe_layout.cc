@@ -77,7 +77,7 @@ class MsprobeLayout final : public Layout {
       : context_(context),
         takes_documents_(TakesDocuments(context)),
         takes_tensors_(TakesTensors(context)),
-        is_of_msprobe_(IsOfMsprobe(context)) {}
+        is_of_msprobe_(IsFromMsprobe(context.run().labels())) {}
 
   absl::Status BeginRank(const std::string& tree) override {
     tree_ = ParseModuleTree(tree);
@@ -147,12 +147,6 @@ class MsprobeLayout final : public Layout {
     const auto& kinds = context.options().filter.kinds();
     return kinds.empty() || std::find(kinds.begin(), kinds.end(),
                                       v1::RECORD_KIND_TENSOR) != kinds.end();
-  }
-
-  static bool IsOfMsprobe(const ExportContext& context) {
-    const auto& labels = context.run().labels();
-    const auto source = labels.find(kSourceLabel);
-    return source != labels.end() && source->second == kMsprobeSource;
   }
 
   bool HasDumpDocument() const {

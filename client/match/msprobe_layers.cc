@@ -17,6 +17,7 @@
 #include "client/match/json_text.h"
 #include "client/match/limits.h"
 #include "client/names/msprobe_names.h"
+#include "protos/base/digits.h"
 #include "protos/status/status.h"
 
 namespace msitd::match {
@@ -301,11 +302,7 @@ class Model {
 
   static std::optional<uint64_t> ParseCount(const std::string& text) {
     constexpr size_t kDigitsMax = 18;
-    const bool is_number = !text.empty() && text.size() <= kDigitsMax &&
-                           std::all_of(text.begin(), text.end(), [](char c) {
-                             return c >= '0' && c <= '9';
-                           });
-    if (!is_number) return std::nullopt;
+    if (text.size() > kDigitsMax || !IsDigits(text)) return std::nullopt;
     return std::stoull(text);
   }
 

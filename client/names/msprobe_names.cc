@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "protos/base/digits.h"
 #include "protos/base/limits.h"
 
 namespace msitd::names {
@@ -130,8 +131,7 @@ std::optional<Io> IoOf(EntryKind kind, MsprobePart part) {
 // True for keys of a positional argument. No keyword begins with a digit.
 bool IsPosition(std::string_view keys) {
   const std::string_view first = keys.substr(0, keys.find('.'));
-  return std::all_of(first.begin(), first.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
+  return first.empty() || IsDigits(first);
 }
 
 struct Part {

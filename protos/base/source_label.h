@@ -12,4 +12,11 @@ inline constexpr char kSourceLabel[] = "source";
 // What it says of a dump of msprobe.
 inline constexpr std::string_view kMsprobeSource = "msprobe";
 
+// True if `labels`, a map of strings, say so of their run.
+template <typename Labels>
+bool IsFromMsprobe(const Labels& labels) {
+  const auto source = labels.find(kSourceLabel);
+  return source != labels.end() && source->second == kMsprobeSource;
+}
+
 }  // namespace msitd

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/import/job/import_job.h"
+#include "client/import/job/tensor_record.h"
 #include "client/import/trees/tree_base.h"
 #include "protos/status/status.h"
 
@@ -47,19 +48,10 @@ absl::Status ImportJob::SendDerived(const trees::TreeEntry& entry,
   for (const DerivedTensor& one : *derived) {
     TensorKey own = key;
     own.index = DerivedIndex(key.index, one.name);
-    const client::TensorView view = {
-        .device = own.device,
-        .token = own.token,
-        .op = own.op,
-        .call = own.call,
-        .io = own.io,
-        .index = own.index,
-        .dtype = one.dtype,
-        .dims = one.shape,
-        .byte_strides = {},
-        .data = reinterpret_cast<const std::byte*>(one.bytes.data()),
-        .requires_grad = entry.requires_grad,
-        .stack = entry.stack};
+    client::TensorView view = ViewOf(own, entry);
+    view.dtype = one.dtype;
+    view.dims = one.shape;
+    view.data = reinterpret_cast<const std::byte*>(one.bytes.data());
     if (!options_.is_dry_run) {
       MSITD_RETURN_IF_ERROR(Send(own.rank, view, problem));
     }

@@ -317,19 +317,11 @@ absl::Status ImportJob::SendValues() {
 
 absl::Status ImportJob::SendValue(const trees::TreeEntry& value,
                                   absl::Status& problem) {
-  client::TensorView record{.device = value.key.device,
-                            .token = value.key.token,
-                            .op = value.key.op,
-                            .call = value.key.call,
-                            .io = value.key.io,
-                            .index = value.key.index,
-                            .dtype = value.dtype,
-                            .dims = value.shape,
-                            .byte_strides = {},
-                            .kind = value.kind,
-                            .requires_grad = value.requires_grad,
-                            .value = value.text,
-                            .stack = value.stack};
+  client::TensorView record = ViewOf(value.key, value);
+  record.dtype = value.dtype;
+  record.dims = value.shape;
+  record.kind = value.kind;
+  record.value = value.text;
   std::optional<Scalar> scalar;
   const auto text_bytes = static_cast<int64_t>(value.text.size());
   if (value.kind == RecordKind::kNumber) {

@@ -42,6 +42,19 @@ TensorKey KeyOf(const trees::TreeEntry& entry,
   return key;
 }
 
+client::TensorView ViewOf(const TensorKey& key, const trees::TreeEntry& entry) {
+  return {.device = key.device,
+          .token = key.token,
+          .op = key.op,
+          .call = key.call,
+          .io = key.io,
+          .index = key.index,
+          .dims = {},
+          .byte_strides = {},
+          .requires_grad = entry.requires_grad,
+          .stack = entry.stack};
+}
+
 std::string StatisticsOf(const formats::ForeignTensor& tensor) {
   std::vector<std::string> texts;
   std::vector<TensorStatistic> statistics;
@@ -63,18 +76,9 @@ std::string StatisticsOf(const formats::ForeignTensor& tensor) {
 TensorRecord::TensorRecord(const trees::TreeEntry& entry,
                            const formats::ForeignTensor& tensor,
                            client::TensorSource& bytes)
-    : key_(KeyOf(entry, tensor)),
-      view_{.device = key_.device,
-            .token = key_.token,
-            .op = key_.op,
-            .call = key_.call,
-            .io = key_.io,
-            .index = key_.index,
-            .dtype = tensor.dtype,
-            .dims = tensor.shape,
-            .byte_strides = {},
-            .requires_grad = entry.requires_grad,
-            .stack = entry.stack} {
+    : key_(KeyOf(entry, tensor)), view_(ViewOf(key_, entry)) {
+  view_.dtype = tensor.dtype;
+  view_.dims = tensor.shape;
   if (!tensor.is_statistics) {
     view_.source = &bytes;
     return;

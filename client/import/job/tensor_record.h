@@ -24,6 +24,10 @@ uint64_t HashOf(const TensorKey& key);
 TensorKey KeyOf(const trees::TreeEntry& entry,
                 const formats::ForeignTensor& tensor);
 
+// A record of `key` with what `entry` knows of it: no type, no shape and no
+// elements. Borrows both.
+client::TensorView ViewOf(const TensorKey& key, const trees::TreeEntry& entry);
+
 // The text of the record that the statistics of a tensor become: those of its
 // attributes that have a name of kKnownStatistics and a number.
 std::string StatisticsOf(const formats::ForeignTensor& tensor);

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "protos/base/digits.h"
 
 namespace msitd::ctl {
 namespace {
@@ -16,10 +16,7 @@ std::string FrameText(std::string_view frame) {
   const size_t colon = place.rfind(':');
   const std::string_view line =
       colon == std::string_view::npos ? "" : place.substr(colon + 1);
-  const bool is_number =
-      !line.empty() && std::all_of(line.begin(), line.end(),
-                                   [](char c) { return c >= '0' && c <= '9'; });
-  if (!is_number) return std::string(frame);
+  if (!IsDigits(line)) return std::string(frame);
   return fmt::format("File {}, line {}, in {}", place.substr(0, colon), line,
                      frame.substr(blank + 1));
 }

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "daemon/compare/job/comparison_name.h"
@@ -16,12 +15,11 @@
 namespace msitd::compare {
 namespace {
 
-absl::StatusOr<bool> IsOfMsprobe(storage::RunReaders& readers,
-                                 const std::string& name) {
+absl::StatusOr<bool> IsRunOfMsprobe(storage::RunReaders& readers,
+                                    const std::string& name) {
   MSITD_ASSIGN_OR_RETURN(const auto run, readers.OpenRun(name));
   MSITD_ASSIGN_OR_RETURN(const storage::RunInfo info, run->GetInfo());
-  const auto label = info.spec.labels.find(kSourceLabel);
-  return label != info.spec.labels.end() && label->second == kMsprobeSource;
+  return IsFromMsprobe(info.spec.labels);
 }
 
 }  // namespace
@@ -82,9 +80,9 @@ absl::Status ComparisonJob::TakeBackwardOrder() {
   // shifts. It counts by them itself where pairs are fuzzy.
   if (plan_.matching.fuzzy()) return absl::OkStatus();
   MSITD_ASSIGN_OR_RETURN(const bool target,
-                         IsOfMsprobe(readers_, plan_.target_run));
+                         IsRunOfMsprobe(readers_, plan_.target_run));
   MSITD_ASSIGN_OR_RETURN(const bool golden,
-                         IsOfMsprobe(readers_, plan_.golden_run));
+                         IsRunOfMsprobe(readers_, plan_.golden_run));
   if (target && golden) plan_.matching.UseBackwardOrder();
   return absl::OkStatus();
 }
