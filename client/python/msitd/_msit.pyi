@@ -21,6 +21,40 @@ def version() -> str: ...
 def dtype_from_name(name: str, /) -> int: ...
 def dtype_bytes(dtype: int, /) -> int: ...
 
+class TorchReader:
+    """Sees where ordinary tensors of torch lie."""
+
+    def __init__(self, exchange: object, tensor: type, parameter: type, /) -> None: ...
+
+class SideRecorder:
+    """See `msitd._core.leaves.Side`; `leaves` is asked for what is not ordinary."""
+
+    def __init__(
+        self,
+        client: Client,
+        reader: TorchReader,
+        io: str,
+        io_number: int,
+        keeps_values: bool,
+        leaves: object,
+        /,
+    ) -> None: ...
+    def record_arguments(
+        self,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        call: tuple[object, ...],
+        identities: object | None,
+        /,
+    ) -> None: ...
+    def record_result(
+        self,
+        result: object,
+        call: tuple[object, ...],
+        identities: object | None,
+        /,
+    ) -> None: ...
+
 class Client:
     def __init__(
         self,
@@ -56,6 +90,9 @@ class Client:
         self, buffer: object, dtype: int, place: Place, facts: Facts, /
     ) -> int: ...
     def record_dlpack(self, tensor: object, place: Place, facts: Facts, /) -> int: ...
+    def record_torch(
+        self, reader: TorchReader, tensor: object, place: Place, facts: Facts, /
+    ) -> int | None: ...
     def record_value(
         self,
         kind: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msitd._core import compiled, graphs, optimizers
@@ -20,7 +20,6 @@ from msitd._core.steps import Steps
 from msitd._core.threads import Forward, Thread, call_count
 from msitd._core.torch_version import require_torch
 from msitd._core.vocabulary import IO_ANY
-from msitd._core.walk import walk_arguments, walk_result
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
+    from msitd._core.identities import Identities
     from msitd._core.recorder import Client
 
 _logger = logging.getLogger("msitd")
@@ -65,7 +65,6 @@ class HookHandle:
         import torch
 
         compiled.make_package_opaque()
-        self._tensor_type = torch.Tensor
         self._is_grad_enabled = torch.is_grad_enabled
         self._client = client
         self._inputs = inputs
@@ -77,6 +76,8 @@ class HookHandle:
         self._thread = Thread()
         self._skips = Skips()
         self._leaves = LeafRecorder(client, self._skips, values=values, objects=objects)
+        self._input_side = self._leaves.side("input")
+        self._output_side = self._leaves.side("output")
         self._has_told_of_graphs = False
         self._torch_handles: list[Any] = []
         self._hooks: dict[str, _Hooks] = {}
@@ -433,11 +434,11 @@ class HookHandle:
         self._has_begun = True
         self._uncalled.discard(op)
         if self._inputs:
-            self._record_all(
-                walk_arguments(args, kwargs, self._tensor_type, True),
-                "input",
-                call,
-            )
+            try:
+                identities = self._identities()
+                self._input_side.record_arguments(args, kwargs, call, identities)
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(op, "", error)
 
     def _caller(self) -> str | None:
         caller = self._thread.caller
@@ -469,9 +470,10 @@ class HookHandle:
         if result is None:
             return
         if self._outputs and not call.is_again:
-            self._record_all(
-                walk_result(result, self._tensor_type, True), "output", call
-            )
+            try:
+                self._output_side.record_result(result, call, self._identities())
+            except Exception as error:  # noqa: BLE001 - never the model's problem
+                self._skip(call.op, "", error)
         if self._backward is not None and call.inputs is not None:
             self._backward.end(call, call.inputs, result)
 
@@ -495,20 +497,13 @@ class HookHandle:
             name = compiled.plain_name(name)
             module_name, _, parameter_name = name.rpartition(".")
             op = _op_of(module_name)
-            if self._matches(op):
-                self._record_all(
-                    iter([(parameter_name, parameter)]),
-                    "weight",
-                    Call(op, token, 0, None),
-                )
+            if self._matches(op) and self._client.selects(op, "weight", token):
+                call = Call(op, token, 0, None)
+                leaves = [(parameter_name, parameter)]
+                self._leaves.record(leaves, "weight", call, self._identities())
 
-    def _record_all(
-        self, arguments: Iterator[tuple[str, Any]], io: str, call: Call
-    ) -> None:
-        if call.number < 0 or not self._client.selects(call.op, io, call.token):
-            return
-        identities = self._thread.identities() if self._aliases else None
-        self._leaves.record(arguments, io, call, identities)
+    def _identities(self) -> Identities | None:
+        return self._thread.identities() if self._aliases else None
 
     def _recorded_op(self, module_name: str) -> str | None:
         op = _op_of(module_name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msitd._core import objects, parts, values
-from msitd._core.vocabulary import KIND_NUMBERS
+from msitd import _msit
+from msitd._core import memory, objects, parts, values
+from msitd._core.vocabulary import IO_NUMBERS, KIND_NUMBERS
+from msitd._core.walk import walk, walk_arguments, walk_result
 
 if TYPE_CHECKING:
     from msitd._core.gradients import Inputs
@@ -34,6 +36,28 @@ class Call(NamedTuple):
     is_again: bool = False
 
 
+class Side(Protocol):
+    """Records what the modules of a model get, or what they give.
+
+    `call` says for which call. If the capture policy asks for nothing of that side
+    of the op, nothing is recorded. Any thread may use it.
+    """
+
+    def record_arguments(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        call: Call,
+        identities: Identities | None,
+    ) -> None:
+        """Records the arguments of a call, tensors and values."""
+
+    def record_result(
+        self, result: Any, call: Call, identities: Identities | None
+    ) -> None:
+        """Records what a call gives."""
+
+
 class LeafRecorder:
     """Records leaves, and counts those that cannot be. Any thread may use it.
 
@@ -53,18 +77,34 @@ class LeafRecorder:
         self._values = values
         self._objects = objects
 
+    def side(self, io: str) -> Side:
+        """Returns what records the arguments or the results of calls."""
+        reader = memory.torch_reader()
+        if reader is None:
+            return _Side(self, self._client, self._tensor_type, io)
+        number = IO_NUMBERS[io]
+        native = self._client._native
+        return _msit.SideRecorder(native, reader, io, number, self._values, self)
+
     def record(
         self,
         leaves: Iterable[tuple[str, Any]],
         io: str,
         call: Call,
         identities: Identities | None,
-    ) -> None:
-        """Records all of `leaves`, which are named by their index. Raises nothing."""
+        value_count: int = 0,
+    ) -> int:
+        """Records all of `leaves`, which are named by their index. Raises nothing.
+
+        Args:
+            value_count: How many values this side of the call has already.
+
+        Returns:
+            How many it has then.
+        """
         record = self._client.record
         tensor_type = self._tensor_type
         op, token, number, stack, *_ = call
-        value_count = 0
         for index, leaf in self._all_of(leaves, call):
             try:
                 if isinstance(leaf, tensor_type):
@@ -91,6 +131,42 @@ class LeafRecorder:
                     self._skips.count(op, index, reason)
             except Exception as error:  # noqa: BLE001 - never the model's problem
                 self._record_otherwise(leaf, io, index, call, error)
+        return value_count
+
+    def record_other(
+        self,
+        value: Any,
+        path: str,
+        depth: int,
+        io: str,
+        call: Call,
+        identities: Identities | None,
+        value_count: int,
+    ) -> int:
+        """Records what is not as simple as `_msit.SideRecorder` has it.
+
+        Args:
+            value: A tensor, a value, or a structure.
+            path: Its index; empty for a whole result.
+            depth: How many structures it is in.
+
+        Returns:
+            See `record`.
+        """
+        leaves = walk(value, path, depth, self._tensor_type)
+        return self.record(leaves, io, call, identities, value_count)
+
+    def note_failure(
+        self, leaf: Any, index: str, io: str, call: Call, problem: Exception | int
+    ) -> None:
+        """Is told what came of a leaf that is not recorded: an error or a code."""
+        try:
+            if not isinstance(problem, Exception):
+                self._client._is_recorded(problem)
+                return
+        except Exception as error:  # noqa: BLE001 - never the model's problem
+            problem = error
+        self._record_otherwise(leaf, io, index, call, problem)
 
     def _all_of(
         self, leaves: Iterable[tuple[str, Any]], call: Call
@@ -195,3 +271,36 @@ def _name_of(tensor: Any) -> str:
     except RuntimeError:
         # Some nested tensors have none.
         return text
+
+
+class _Side:
+    """A side where torch does not show its tensors to native code."""
+
+    def __init__(
+        self, leaves: LeafRecorder, client: Client, tensor_type: type, io: str
+    ) -> None:
+        self._leaves = leaves
+        self._client = client
+        self._tensor_type = tensor_type
+        self._io = io
+
+    def record_arguments(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        call: Call,
+        identities: Identities | None,
+    ) -> None:
+        if self._is_asked_for(call):
+            leaves = walk_arguments(args, kwargs, self._tensor_type, True)
+            self._leaves.record(leaves, self._io, call, identities)
+
+    def record_result(
+        self, result: Any, call: Call, identities: Identities | None
+    ) -> None:
+        if self._is_asked_for(call):
+            leaves = walk_result(result, self._tensor_type, True)
+            self._leaves.record(leaves, self._io, call, identities)
+
+    def _is_asked_for(self, call: Call) -> bool:
+        return call.number >= 0 and self._client.selects(call.op, self._io, call.token)

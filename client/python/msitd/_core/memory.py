@@ -5,6 +5,7 @@ torch and numpy are used where the caller has them, and never imported.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -74,6 +75,20 @@ def record(
     return _record_buffer(native, tensor, dtype, place, facts)
 
 
+@functools.cache
+def torch_reader() -> _msit.TorchReader | None:
+    """Returns what sees where tensors of torch lie; None if this torch has no means."""
+    import torch
+
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None:
+        return None
+    try:
+        return _msit.TorchReader(exchange, torch.Tensor, torch.nn.Parameter)
+    except TypeError:
+        return None
+
+
 def _record_torch(
     native: _msit.Client,
     torch: Any,
@@ -82,6 +97,11 @@ def _record_torch(
     place: _msit.Place,
     facts: _msit.Facts,
 ) -> int:
+    reader = torch_reader()
+    if reader is not None and dtype is None:
+        code = native.record_torch(reader, tensor, place, facts)
+        if code is not None:
+            return code
     requires_grad, stack, identity = facts
     if requires_grad == _UNKNOWN:
         facts = (_YES if tensor.requires_grad else _NO, stack, identity)

@@ -66,6 +66,23 @@ def tensors_returned(result: Any, tensor_type: type) -> Iterator[tuple[str, Any]
             yield index, leaf
 
 
+def walk(
+    value: Any, path: str, depth: int, tensor_type: type
+) -> Iterator[tuple[str, Any]]:
+    """Names the tensors and values in a part of an argument or of a result.
+
+    Args:
+        value: The part; itself, if it is a tensor or a value.
+        path: Its index; empty for a whole result.
+        depth: How many structures it is in.
+        tensor_type: What is a tensor.
+    """
+    if isinstance(value, tensor_type):
+        yield path if path or depth else "0", value
+    else:
+        yield from _walk(value, path, depth, tensor_type, True)
+
+
 def _walk(
     value: Any, path: str, depth: int, tensor_type: type, values: bool
 ) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <msit/msit.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "client/python/torch_reader.h"
+
+namespace msitd::python {
+
+// Where a record belongs: device, token, op, call, io, index, placement.
+using Place =
+    std::tuple<std::optional<std::string>, int64_t, std::string, int32_t,
+               int32_t, std::string, std::optional<std::string>>;
+
+// What is known of a tensor: requires_grad, stack, identity.
+using Facts = std::tuple<int32_t, std::optional<std::string>, uint64_t>;
+
+// A client of libmsit for Python. Calls return an msit_code, which the package
+// turns into values and exceptions. The GIL is released while the library
+// copies or waits. An exception of a signal handler ends a call that waits.
+class Client {
+ public:
+  Client(const std::optional<std::string>& endpoint, const std::string& run,
+         int32_t rank, int32_t world_size, int64_t max_block_us,
+         uint64_t buffer_bytes, int64_t linger_us, int64_t open_timeout_us,
+         const std::string& device, const std::string& user_agent,
+         int32_t overflow, int32_t if_exists,
+         const std::optional<std::string>& job, uint64_t main_thread);
+
+  // May wait for the threads of the client.
+  ~Client() { Free(); }
+
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  int open_code() const { return open_code_; }
+
+  // The client itself, for calls that no method has.
+  msit_client* get() const { return client_; }
+
+  // `stride_unit` is the length in bytes of what `strides` count.
+  int RecordPointer(uintptr_t data, int32_t dtype, nanobind::handle dims,
+                    nanobind::handle strides, int64_t stride_unit,
+                    const Place& place, const Facts& facts);
+
+  // `dtype` says what the buffer holds; the format of the buffer is ignored.
+  int RecordBuffer(nanobind::handle object, int32_t dtype, const Place& place,
+                   const Facts& facts);
+
+  int RecordDlpack(const nanobind::ndarray<nanobind::ro>& array,
+                   const Place& place, const Facts& facts);
+
+  // Records an ordinary tensor of torch. Nothing if it is none.
+  std::optional<int> RecordTorch(const TorchReader& reader,
+                                 nanobind::handle tensor, const Place& place,
+                                 const Facts& facts);
+
+  // `number` is a bool, int, float or complex if `kind` is MSIT_KIND_NUMBER.
+  int RecordValue(int32_t kind, nanobind::handle number,
+                  const std::string& text, const Place& place,
+                  const std::optional<std::string>& stack);
+
+  int RecordStatistics(int32_t dtype, nanobind::handle dims,
+                       const std::string& text, const Place& place,
+                       const Facts& facts);
+
+  int RecordDocument(const std::string& text, const Place& place);
+
+  bool Selects(int64_t token, const std::string& op, int32_t io) const;
+
+  int64_t token() const { return msit_token(client_); }
+  int64_t NextToken() { return msit_next_token(client_); }
+  int SetToken(int64_t token) { return msit_set_token(client_, token); }
+
+  std::tuple<int, int32_t> BeginCall(int64_t token, const std::string& op);
+
+  int Flush(int64_t timeout_us);
+  int Close(int64_t timeout_us);
+
+  // In the order of the fields of msit_counters.
+  nanobind::tuple Counters() const;
+
+  std::string Run() const;
+  std::string StreamError() const;
+
+ private:
+  // Records what has a place and elements, with `facts`.
+  int Record(msit_tensor tensor, const Facts& facts);
+  void Free();
+
+  // Identity of the main thread; 0 to look for no signals.
+  uint64_t main_thread_;
+  msit_client* client_ = nullptr;
+  int open_code_ = MSIT_OK;
+};
+
+// A number of Python as libmsit takes it.
+struct Scalar {
+  int32_t dtype = MSIT_DTYPE_UNSPECIFIED;
+  alignas(16) std::array<std::byte, 16> bytes{};
+};
+
+// Throws nanobind::type_error if `number` is no bool, int, float or complex,
+// and std::bad_cast if it is an int of more than 64 bits.
+Scalar ReadScalar(nanobind::handle number);
+
+}  // namespace msitd::python

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <string>
+
+#include "client/python/native_client.h"
+#include "client/python/torch_reader.h"
+
+namespace msitd::python {
+
+// Records one side of calls: what the modules of a model get, or what they
+// give. Ordinary tensors, numbers, texts and None, also in tuples, lists and
+// dicts, are recorded here. Python is asked for all else, with the functions
+// of a LeafRecorder:
+//
+//   record_other(value, path, depth, io, call, identities, value_count)
+//     records `value`, which may be a structure, and returns how many values
+//     the side has now;
+//   note_failure(leaf, index, io, call, problem)
+//     is told what came of a leaf that is not recorded: an exception, or a code
+//     of msit.h.
+//
+// Any thread may use it that has the GIL.
+class SideRecorder {
+ public:
+  // `client`, a Client, and `reader` live as long as the recorder does.
+  // Numbers, texts and None are passed over unless `keeps_values`.
+  SideRecorder(nanobind::object client, nanobind::object reader,
+               nanobind::str io, int32_t io_number, bool keeps_values,
+               nanobind::object leaves);
+
+  // Records the arguments of `call`, a Call of Python, if the capture policy
+  // asks for any of them. `identities` has the function `of(tensor)`, or is
+  // None. Throws what a signal handler has raised, and what is no Exception.
+  void RecordArguments(const nanobind::tuple& args,
+                       const nanobind::dict& kwargs,
+                       const nanobind::tuple& call,
+                       nanobind::handle identities) const;
+
+  // The same of what the call gives.
+  void RecordResult(nanobind::handle result, const nanobind::tuple& call,
+                    nanobind::handle identities) const;
+
+ private:
+  class Walk;
+
+  nanobind::object client_;
+  nanobind::object reader_;
+  nanobind::str io_;
+  int32_t io_number_;
+  bool keeps_values_;
+  nanobind::object record_other_;
+  nanobind::object note_failure_;
+  msit_client* native_;
+  const TorchReader& tensors_;
+};
+
+}  // namespace msitd::python
